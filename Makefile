@@ -1,0 +1,51 @@
+# Everything runs from one environment in .venv, made on first use. `make` lists the targets.
+SHELL := /bin/bash
+PYTHON ?= python3
+UV_VERSION := 0.13.8
+VENV := .venv
+BIN := $(VENV)/bin
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check lint types imports format lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
+
+$(VENV)/.installed: requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Oneslot needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.11")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check uv==$(UV_VERSION)
+	$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements.txt
+	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps -e .
+	@touch $@
+
+run: $(VENV)/.installed ## the whole way on this machine: embedded AWS, deploy, seed, send, drain, verdict
+	$(BIN)/python -m oneslot run
+
+test: $(VENV)/.installed ## all tests
+	$(BIN)/python -m pytest
+
+check: lint types imports ## lint, types and import contracts
+
+lint: $(VENV)/.installed ## ruff, code and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed ## mypy --strict
+	$(BIN)/mypy
+
+imports: $(VENV)/.installed ## who may import whom
+	$(BIN)/lint-imports
+
+format: $(VENV)/.installed ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock: $(VENV)/.installed ## resolve and hash requirements.txt from requirements.in
+	$(BIN)/uv pip compile -q --generate-hashes --no-header --python-version 3.11 requirements.in -o requirements.txt
+	$(BIN)/uv pip compile -q --generate-hashes --no-header --python-version 3.11 lambda_src/requirements.in -o lambda_src/requirements.txt
+
+clean: ## remove what the targets above made
+	rm -rf $(VENV) node_modules cdk.out .oneslot build dist
