@@ -1,0 +1,98 @@
+"""The state folder `.oneslot/`: where a local stack writes how to reach it, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from oneslot.local.connection import Connection
+from oneslot.local.errors import StaleState
+from oneslot.local.processes import start_ticks
+from oneslot.local.statistics import Statistics
+
+STATE_FILE = "state.json"
+DELIVERY_LOG = "consumer.jsonl"
+STATISTICS_FILE = "statistics.json"
+PREVIOUS = "previous"
+OF_ONE_STACK = (DELIVERY_LOG, "accepted.jsonl", STATISTICS_FILE, "handler.stderr.log", "embedded-aws.log")
+
+
+@dataclass(frozen=True)
+class LocalState:
+    """How to reach a running local stack: exactly the keys of `state.json`."""
+
+    endpoint_url: str
+    region: str
+    access_key_id: str
+    secret_access_key: str
+    stack_name: str
+    outputs: dict[str, str]  # the stack's outputs, by output id
+    supervisor_pid: int
+    supervisor_start: int  # the process's start time in clock ticks since boot; 0 where the system does not tell
+    log_file: str  # the delivery log: every line the handler wrote
+
+    @property
+    def connection(self) -> Connection:
+        """The endpoint and credentials, as boto3 clients need them."""
+        return Connection(self.endpoint_url, self.access_key_id, self.secret_access_key, self.region)
+
+    @property
+    def running(self) -> bool:
+        """Whether the very process that wrote this state still lives (a recycled PID does not count)."""
+        return start_ticks(self.supervisor_pid) == self.supervisor_start
+
+    def write(self, home: Path) -> None:
+        """Write `state.json` in one step: a reader sees all of it or none."""
+        write_atomically(home / STATE_FILE, json.dumps(asdict(self), indent=2) + "\n")
+
+
+def load_state(home: Path) -> LocalState | None:
+    """Read `state.json` whether or not its process still lives; None if there is none. Unreadable: `StaleState`."""
+    path = home / STATE_FILE
+    try:
+        document = json.loads(path.read_text())
+        return LocalState(**{field.name: document[field.name] for field in fields(LocalState)})
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise StaleState(f"{path} cannot be read as a local stack's state. Remove it: oneslot down.") from error
+
+
+def read_state(home: Path) -> LocalState | None:
+    """Return the running local stack's state, or None if there is none. Raises `StaleState` if its process is gone."""
+    state = load_state(home)
+    if state is None or state.running:
+        return state
+    raise StaleState(
+        f"The local stack of {home} is gone: its process {state.supervisor_pid} no longer runs. "
+        "Clean up with `oneslot down`, then start a new one with `oneslot up`."
+    )
+
+
+def read_statistics(home: Path) -> Statistics | None:
+    """Return the poller's latest numbers as the local stack wrote them, at most a second old; None if it wrote none."""
+    try:
+        return Statistics.from_json(json.loads((home / STATISTICS_FILE).read_text()))
+    except FileNotFoundError:
+        return None
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace `path` by a file of this text in one step, readable by its owner only."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+    temporary.replace(path)
+
+
+def prepare_home(home: Path) -> None:
+    """Make the folder, and move what the last stack left (its AWS is gone) into `previous/`, replacing what is there."""
+    previous = home / PREVIOUS
+    previous.mkdir(parents=True, exist_ok=True)
+    (home / STATE_FILE).unlink(missing_ok=True)
+    for name in OF_ONE_STACK:
+        (previous / name).unlink(missing_ok=True)
+        if (home / name).exists():
+            (home / name).rename(previous / name)
