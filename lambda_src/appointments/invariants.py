@@ -1,0 +1,214 @@
+"""What must hold, whatever was delivered, whoever crashed, and whenever. The one list: explorer, local check and audit use it.
+
+Each invariant looks at `Evidence`, what a run left behind, and yields a sentence for each breach. Those that speak of calls
+and schedules and not of what is left have no `breaches`; the schedule explorer shows them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from appointments.allocation import BOOKED, CANCELLED, WAITLIST
+from appointments.schedule import BUSY, FREE
+
+IN_PROGRESS = "IN_PROGRESS"
+COMPLETE = "COMPLETE"
+FRESH_OUTCOMES = frozenset({"booked", "waitlist", "cancelled", "refused"})
+"""Outcomes of a delivery that completed its request, as the delivery log has them."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a run left behind, in plain Python values.
+
+    Attributes:
+        requests: the message ids that the queue accepted; None where no archive was kept.
+        ledger: rows by message_id. appointments: by appointment_id. slots: by (practice, slot_id).
+        quarantined: message ids of which a copy is in the dead-letter queue.
+        deliveries: lines of the delivery log.
+        waiting: message ids that the queue still holds; None if unknown, and then nothing is called lost.
+        now: epoch ms; leases that ended before are over.
+    """
+
+    requests: Collection[str] | None = None
+    ledger: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    slots: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    appointments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    quarantined: Collection[str] = frozenset()
+    deliveries: Sequence[Mapping[str, Any]] = ()
+    waiting: Collection[str] | None = None
+    now: int = 0
+
+
+@dataclass(frozen=True)
+class Breach:
+    """An invariant that does not hold, for which subject (a message or slot id), and how."""
+
+    invariant: str
+    subject: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """A law of the system. `breaches` yields (subject, detail); None if no history can show it."""
+
+    name: str
+    sentence: str
+    breaches: Callable[[Evidence], Iterator[tuple[str, str]]] | None
+
+
+def check(evidence: Evidence) -> list[Breach]:
+    """All breaches of all invariants, in the list's order."""
+    return [
+        Breach(invariant.name, subject, detail)
+        for invariant in INVARIANTS
+        if invariant.breaches is not None
+        for subject, detail in invariant.breaches(evidence)
+    ]
+
+
+def result_of(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The recorded result of a COMPLETE row; empty if there is none."""
+    recorded = json.loads(row.get("result") or "{}")
+    return recorded if isinstance(recorded, dict) else {}
+
+
+def _one_slot_per_request(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    held = defaultdict(list)
+    for (_, slot_id), slot in evidence.slots.items():
+        if slot.get("appointment_id"):
+            held[slot["appointment_id"]].append(slot_id)
+    for appointment_id, slots in held.items():
+        if len(slots) > 1:
+            yield appointment_id, f"holds {len(slots)} slots"
+
+
+def _nothing_lost(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    if evidence.requests is None or evidence.waiting is None:
+        return
+    for message_id in evidence.requests:
+        complete = evidence.ledger.get(message_id, {}).get("status") == COMPLETE
+        if not complete and message_id not in evidence.quarantined and message_id not in evidence.waiting:
+            yield message_id, "accepted by the queue, and now nowhere: no result, not waiting, not quarantined"
+
+
+def _one_appointment_per_slot(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    holders = defaultdict(list)
+    for appointment_id, appointment in evidence.appointments.items():
+        if appointment["status"] == BOOKED:
+            holders[appointment["practice"], appointment["slot_id"]].append(appointment_id)
+    for (practice, slot_id), appointment_ids in holders.items():
+        if len(appointment_ids) > 1:
+            yield f"{practice}/{slot_id}", f"booked by {len(appointment_ids)} appointments"
+
+
+def _busy_means_held(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    for (practice, slot_id), slot in evidence.slots.items():
+        holder = evidence.appointments.get(slot.get("appointment_id", ""), {})
+        is_held = (holder.get("status"), holder.get("practice"), holder.get("slot_id")) == (BOOKED, practice, slot_id)
+        if slot["status"] == BUSY and not is_held:
+            yield f"{practice}/{slot_id}", "busy, and no booked appointment holds it"
+        if slot["status"] == FREE and (slot.get("appointment_id") or not slot.get("free_key")):
+            yield f"{practice}/{slot_id}", "free, but it names an appointment or cannot be found"
+    for appointment_id, appointment in evidence.appointments.items():
+        if appointment["status"] == BOOKED:
+            held = evidence.slots.get((appointment["practice"], appointment["slot_id"]), {})
+            if held.get("status") != BUSY or held.get("appointment_id") != appointment_id:
+                yield appointment_id, "booked, and its slot is not busy with it"
+
+
+def _complete_means_done(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    for message_id, row in evidence.ledger.items():
+        if row["status"] != COMPLETE:
+            continue
+        result = result_of(row)
+        appointment_id = result.get("appointment_id", "")
+        appointment = evidence.appointments.get(appointment_id, {})
+        status, outcome = appointment.get("status"), result.get("outcome")
+        agrees = {
+            "booked": status in (BOOKED, CANCELLED) and appointment.get("slot_id") == result.get("slot_id"),
+            "waitlist": status in (WAITLIST, CANCELLED),
+            "cancelled": status == CANCELLED,
+            "refused": status in (None, CANCELLED),
+        }.get(str(outcome), False)
+        if not agrees:
+            yield message_id, f"COMPLETE with outcome {outcome}, but its appointment is {status or 'not there'}"
+
+
+def _done_means_complete(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    for appointment_id, appointment in evidence.appointments.items():
+        author = appointment_id if appointment.get("practice") else appointment.get("cancelled_by", "")
+        if evidence.ledger.get(author, {}).get("status") != COMPLETE:
+            yield appointment_id, "an appointment without the COMPLETE row of the request that made it"
+
+
+def _complete_stays(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    completed = {
+        line["message_id"] for line in evidence.deliveries if line["outcome"] in FRESH_OUTCOMES | {"duplicate"}
+    }
+    for message_id in completed:
+        if evidence.ledger.get(message_id, {}).get("status") != COMPLETE:
+            yield message_id, "a delivery completed it, and its row no longer says so"
+
+
+def _same_answer(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    answers = defaultdict(set)
+    for line in evidence.deliveries:
+        if line.get("answer"):
+            answers[line["message_id"]].add(line["answer"])
+    for message_id, given in answers.items():
+        if len(given) > 1:
+            yield message_id, f"its deliveries were given {len(given)} different answers"
+
+
+def _nothing_stuck(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    if evidence.waiting is None:
+        return
+    for message_id, row in evidence.ledger.items():
+        over = row["status"] == IN_PROGRESS and row["lease_until"] < evidence.now
+        if over and message_id not in evidence.waiting and message_id not in evidence.quarantined:
+            yield message_id, "IN_PROGRESS, its lease long over, and nothing in a queue will wake it"
+
+
+def _claims_counted(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    claims = defaultdict(set)
+    for line in evidence.deliveries:
+        if line.get("claimed_by"):
+            claims[line["message_id"]].add(line["claimed_by"])
+    for message_id, row in evidence.ledger.items():
+        if row["consumption_count"] < max(1, len(claims[message_id])):
+            yield message_id, f"consumption_count {row['consumption_count']}, below the claims that were granted"
+
+
+def _quarantined_means_not_done(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    for message_id in evidence.quarantined:
+        made = evidence.appointments.get(message_id, {}).get("practice")
+        if made and evidence.ledger.get(message_id, {}).get("status") != COMPLETE:
+            yield message_id, "in the dead-letter queue with an appointment, and its row is not COMPLETE"
+
+
+INVARIANTS = (
+    Invariant("I1", "A request holds at most one slot.", _one_slot_per_request),
+    Invariant("I2", "An acknowledged request has an appointment or a recorded refusal.", _nothing_lost),
+    Invariant("I3", "A slot has at most one appointment.", _one_appointment_per_slot),
+    Invariant("I4", "A slot is busy if, and only if, a booked appointment holds it.", _busy_means_held),
+    Invariant("I5", "A COMPLETE row's recorded outcome exists.", _complete_means_done),
+    Invariant("I5r", "An appointment's request has a COMPLETE row.", _done_means_complete),
+    Invariant("I6", "COMPLETE never reverts and never disappears.", _complete_stays),
+    Invariant("I7", "Duplicates get the original's answer.", _same_answer),
+    Invariant("I8", "Nothing is acknowledged after an exception.", None),
+    Invariant("I9", "Once faults stop, redelivery brings every request to its end.", _nothing_stuck),
+    Invariant("I10", "consumption_count counts every claim that was granted.", _claims_counted),
+    Invariant(
+        "I11", "A message in the dead-letter queue has no appointment, or is COMPLETE.", _quarantined_means_not_done
+    ),
+    Invariant("E1", "One delivery with one fault that is no crash finishes within that delivery.", None),
+    Invariant("E2", "A live lease is never taken over.", None),
+    Invariant("E3", "A duplicate of a finished request costs one call.", None),
+    Invariant("L1", "No NHS number is in anything that is logged.", None),
+)

@@ -1,0 +1,116 @@
+"""The two requests, `book` and `cancel`: parsed from a message's body, every field checked, every error naming its field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from appointments import nhs_number
+from exactly_once.effects import INVALID_MESSAGE_ID, Unprocessable
+
+DELIVERY_CHANNELS = ("In-person", "Telephone", "Video")
+"""GP Connect's delivery channels (Slot extension `DeliveryChannel`)."""
+
+# Codes of the Organisation Data Service: three to six capitals and digits; practices have six (`A81001`).
+_ODS_CODE = re.compile(r"[A-Z0-9]{3,6}")
+# Part of a key, so without the key's separator.
+_SERVICE_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 -]{0,63}")
+_APPOINTMENT_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class BookRequest:
+    """A patient asks a practice for one slot that starts at `not_before` or later, and before `not_after` (both UTC)."""
+
+    message_id: str
+    payload_hash: str
+    practice: str
+    nhs_number: str
+    not_before: datetime
+    not_after: datetime
+    delivery_channel: str
+    service_type: str
+
+    def __repr__(self) -> str:  # a patient must not get into a traceback
+        return f"BookRequest({self.message_id!r}, practice={self.practice!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequest:
+    """Cancel an appointment; its id is the `message_id` of the request that booked it, which may arrive later."""
+
+    message_id: str
+    payload_hash: str
+    appointment_id: str
+
+
+Request = BookRequest | CancelRequest
+
+
+def parse_message(message_id: str, payload_hash: str, body: Mapping[str, Any]) -> Request:
+    """A body → the request in it.
+
+    Raises:
+        Unprocessable: `unknown_type`, `invalid_field` or `invalid_message_id`, its detail naming the field and the remedy.
+    """
+    if nhs_number.contains_one(message_id):
+        raise Unprocessable(INVALID_MESSAGE_ID, "message_id must not be an NHS number; use a random id")
+    match body.get("type"):
+        case "book":
+            return _book(message_id, payload_hash, body)
+        case "cancel":
+            appointment_id = _text(body, "appointment_id", _APPOINTMENT_ID, "the message_id of the booking")
+            if nhs_number.contains_one(appointment_id):
+                raise _invalid("appointment_id", "the message_id of the booking, never an NHS number")
+            return CancelRequest(message_id, payload_hash, appointment_id)
+    raise Unprocessable("unknown_type", "type must be 'book' or 'cancel'")
+
+
+def _book(message_id: str, payload_hash: str, body: Mapping[str, Any]) -> BookRequest:
+    number = body.get("nhs_number")
+    if not isinstance(number, str) or not nhs_number.is_valid(number):
+        raise _invalid("nhs_number", "text of ten digits with a valid check digit (Modulus 11)")
+    channel = body.get("delivery_channel")
+    if channel not in DELIVERY_CHANNELS:
+        raise _invalid("delivery_channel", f"one of {', '.join(DELIVERY_CHANNELS)}")
+    request = BookRequest(
+        message_id=message_id,
+        payload_hash=payload_hash,
+        practice=_text(body, "practice", _ODS_CODE, "an ODS code, e.g. A81001"),
+        nhs_number=number,
+        not_before=_time(body, "not_before"),
+        not_after=_time(body, "not_after"),
+        delivery_channel=str(channel),
+        service_type=_text(body, "service_type", _SERVICE_TYPE, "1 to 64 letters, digits, spaces or hyphens"),
+    )
+    if request.not_before >= request.not_after:
+        raise _invalid("not_after", "later than not_before")
+    return request
+
+
+def _text(body: Mapping[str, Any], field: str, pattern: re.Pattern[str], remedy: str) -> str:
+    value = body.get(field)
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        raise _invalid(field, remedy)
+    return value
+
+
+def _time(body: Mapping[str, Any], field: str) -> datetime:
+    remedy = "a time with its offset, in whole seconds, e.g. 2026-11-23T08:00:00Z"
+    value = body.get(field)
+    if not isinstance(value, str):
+        raise _invalid(field, remedy)
+    try:
+        time = datetime.fromisoformat(value)
+        if time.tzinfo is not None and time.microsecond == 0:
+            return time.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise _invalid(field, remedy)
+
+
+def _invalid(field: str, remedy: str) -> Unprocessable:
+    return Unprocessable("invalid_field", f"{field} must be {remedy}")

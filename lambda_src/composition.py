@@ -1,0 +1,52 @@
+"""Puts the consumer together from its configuration and two clients. The handler does it once; tests do it as they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from appointments.allocation import APPOINTMENTS, SLOTS
+from appointments.messages import Request, parse_message
+from configuration import Configuration
+from exactly_once.consumer import Consumer, Delivery
+from exactly_once.delivery import SQS, Queues
+from exactly_once.dynamodb import DynamoDB
+from exactly_once.ledger import Ledger, Surroundings
+from schedule_reader import Schedule
+
+
+def compose(
+    configuration: Configuration,
+    dynamodb: DynamoDB,
+    sqs: SQS,
+    log: Callable[[Delivery], None],
+    *,
+    executor: Executor | None = None,
+    surroundings: Surroundings | None = None,
+) -> Consumer[Request]:
+    """The appointments consumer. `executor` runs a batch's records side by side; None runs them in turn."""
+    surroundings = surroundings or Surroundings()
+    ledger = Ledger(
+        dynamodb,
+        configuration.ledger_table,
+        retention_seconds=configuration.ledger_retention_seconds,
+        tables={SLOTS: configuration.slots_table, APPOINTMENTS: configuration.appointments_table},
+        surroundings=surroundings,
+    )
+    schedule = Schedule(
+        dynamodb,
+        configuration.slots_table,
+        configuration.appointments_table,
+        configuration.candidate_slots,
+        surroundings.now_ms,
+    )
+    queues = Queues(sqs, configuration.queue_url, configuration.dead_letter_queue_url, surroundings.jitter)
+    return Consumer(
+        ledger,
+        queues,
+        parse=parse_message,
+        decide=schedule.decide,
+        log=log,
+        content_based=configuration.content_based_deduplication,
+        executor=executor,
+    )

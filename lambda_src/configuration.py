@@ -1,0 +1,47 @@
+"""The consumer's configuration: what the stack put into its environment, read once and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One field for each environment variable, named like it in lower case."""
+
+    ledger_table: str
+    slots_table: str
+    appointments_table: str
+    queue_url: str
+    dead_letter_queue_url: str
+    ledger_retention_seconds: int
+    batch_concurrency: int
+    candidate_slots: int
+    content_based_deduplication: bool
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Configuration:
+        """Raises ValueError naming the variable that is missing or malformed."""
+
+        def text(name: str) -> str:
+            if not environment.get(name):
+                raise ValueError(f"environment variable {name} is not set; the stack sets it from its settings")
+            return environment[name]
+
+        def number(name: str) -> int:
+            if not text(name).isdecimal() or int(text(name)) < 1:
+                raise ValueError(f"environment variable {name} must be a whole number above 0")
+            return int(text(name))
+
+        return cls(
+            ledger_table=text("LEDGER_TABLE"),
+            slots_table=text("SLOTS_TABLE"),
+            appointments_table=text("APPOINTMENTS_TABLE"),
+            queue_url=text("QUEUE_URL"),
+            dead_letter_queue_url=text("DEAD_LETTER_QUEUE_URL"),
+            ledger_retention_seconds=number("LEDGER_RETENTION_SECONDS"),
+            batch_concurrency=number("BATCH_CONCURRENCY"),
+            candidate_slots=number("CANDIDATE_SLOTS"),
+            content_based_deduplication=text("CONTENT_BASED_DEDUPLICATION") == "true",
+        )

@@ -1,0 +1,45 @@
+"""Powertools' BatchProcessor, with the records of a batch side by side: a record waits for DynamoDB, it hardly computes."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from typing import Any
+
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType
+
+
+class ConcurrentBatchProcessor(BatchProcessor):
+    """Records with the same key run one after the other, in their order; different keys run on `executor`'s threads.
+
+    Without an executor everything runs in the calling thread. A batch that fails as a whole is reported record by record
+    and not raised: an exception would make Lambda slow the queue down for everybody.
+    """
+
+    def __init__(self, key: Callable[[Mapping[str, Any]], str], executor: Executor | None = None) -> None:
+        super().__init__(EventType.SQS, raise_on_entire_batch_failure=False)
+        self._key = key
+        self._executor = executor
+
+    def process(self) -> list[tuple[Any, ...]]:
+        """Process all records; the answers are in the records' order."""
+        groups: dict[str, list[int]] = {}
+        for position, record in enumerate(self.records):
+            groups.setdefault(self._key(record), []).append(position)
+
+        def process_group(positions: list[int]) -> list[tuple[int, tuple[Any, ...]]]:
+            return [(position, self._process_record(self.records[position])) for position in positions]
+
+        if self._executor is None or len(groups) == 1:
+            answered = [process_group(positions) for positions in groups.values()]
+        else:
+            # Each group in its own copy of the context: threads are kept, and must not keep anything else.
+            waiting = [
+                self._executor.submit(contextvars.copy_context().run, process_group, positions)
+                for positions in groups.values()
+            ]
+            answered = [future.result() for future in waiting]
+        return [
+            answer for _, answer in sorted((pair for group in answered for pair in group), key=lambda pair: pair[0])
+        ]

@@ -1,0 +1,84 @@
+"""What the consumer says to SQS by itself: come back later, or go to the dead-letter queue with a reason."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
+from exactly_once.effects import Unprocessable
+
+REASON_ATTRIBUTE = "QuarantineReason"
+DETAIL_ATTRIBUTE = "QuarantineDetail"
+SOURCE_ATTRIBUTE = "SourceMessageId"
+QUARANTINE_ATTRIBUTES = (REASON_ATTRIBUTE, DETAIL_ATTRIBUTE, SOURCE_ATTRIBUTE)
+
+# SQS takes ten attributes with a message.
+MAXIMUM_ATTRIBUTES = 10
+# A busy message returns within this long after its lease has ended, so that many do not return in one moment.
+DEFERRAL_JITTER_MS = 2_000
+# SQS's longest visibility timeout: 12 hours.
+MAXIMUM_VISIBILITY_SECONDS = 43_200
+
+
+class SQS(Protocol):
+    """The calls of an SQS client that the consumer makes."""
+
+    def change_message_visibility(self, **request: Any) -> Any:
+        """Set how long this receive of the message stays hidden."""
+
+    def send_message(self, **request: Any) -> Any:
+        """Send one message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """The consumer's queue and its dead-letter queue."""
+
+    client: SQS
+    queue_url: str
+    dead_letter_queue_url: str
+    jitter: Callable[[], float]
+
+    def defer(self, record: SQSRecord, milliseconds: int) -> int:
+        """Hide a busy message until its lease has ended; returns the seconds. It comes back without a wasted receive."""
+        wait = milliseconds + self.jitter() * DEFERRAL_JITTER_MS
+        seconds = min(MAXIMUM_VISIBILITY_SECONDS, math.ceil(wait / 1000))
+        self.client.change_message_visibility(
+            QueueUrl=self.queue_url, ReceiptHandle=record.receipt_handle, VisibilityTimeout=seconds
+        )
+        return seconds
+
+    def quarantine(self, record: SQSRecord, problem: Unprocessable) -> None:
+        """Send the message, body and attributes untouched, to the dead-letter queue with its reason.
+
+        Raises what the send raises: the message then stays in the queue, and its receives run out instead.
+        """
+        original = {name: value for name, value in _attributes(record).items() if name not in QUARANTINE_ATTRIBUTES}
+        kept = dict(list(original.items())[: MAXIMUM_ATTRIBUTES - len(QUARANTINE_ATTRIBUTES)])
+        said = {
+            REASON_ATTRIBUTE: problem.reason,
+            DETAIL_ATTRIBUTE: problem.detail,
+            SOURCE_ATTRIBUTE: record.message_id,
+        }
+        self.client.send_message(
+            QueueUrl=self.dead_letter_queue_url,
+            MessageBody=record.body,
+            MessageAttributes={
+                **kept,
+                **{name: {"DataType": "String", "StringValue": value} for name, value in said.items()},
+            },
+        )
+
+
+def _attributes(record: SQSRecord) -> Mapping[str, dict[str, Any]]:
+    """Lambda's spelling of message attributes → SQS's; binary values come base64-encoded and stay text."""
+    attributes = {}
+    for name, value in record.raw_event.get("messageAttributes", {}).items():
+        text = value.get("stringValue")
+        if text is not None:
+            attributes[name] = {"DataType": value["dataType"], "StringValue": text}
+    return attributes

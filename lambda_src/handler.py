@@ -1,0 +1,61 @@
+"""The Lambda function's entry point: clients made once, the consumer, its log and its metrics."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from typing import Any, cast
+
+import boto3
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from botocore.config import Config
+
+from composition import compose
+from configuration import Configuration
+from exactly_once.consumer import Delivery
+from exactly_once.delivery import SQS
+from exactly_once.dynamodb import DynamoDB
+
+logger = Logger()
+metrics = Metrics()
+configuration = Configuration.from_environment(os.environ)
+
+# Short timeouts: a lost response is asked for again within the invocation. A connection for every record of a batch.
+client_configuration = Config(
+    connect_timeout=1,
+    read_timeout=3,
+    retries={"mode": "standard", "total_max_attempts": 4},
+    max_pool_connections=configuration.batch_concurrency,
+)
+outcomes: list[str] = []  # of the invocation that runs; an environment runs one at a time
+
+
+def log(delivery: Delivery) -> None:
+    """One line for each attempt, written when it ends: what a crash leaves unsaid is then only its own."""
+    logger.info("delivery", **asdict(delivery))
+    outcomes.append(delivery.outcome)
+
+
+consumer = compose(
+    configuration,
+    cast("DynamoDB", boto3.client("dynamodb", config=client_configuration)),
+    cast("SQS", boto3.client("sqs", config=client_configuration)),
+    log,
+    executor=ThreadPoolExecutor(configuration.batch_concurrency) if configuration.batch_concurrency > 1 else None,
+)
+
+
+@metrics.log_metrics
+def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> Mapping[str, Any]:
+    """Consume one batch; the answer names the records that failed."""
+    outcomes.clear()
+    answer = consumer(event, context)
+    metrics.add_metric("Deliveries", MetricUnit.Count, len(outcomes))
+    for outcome, count in Counter(outcomes).items():
+        metrics.add_metric(f"Deliveries{outcome.capitalize()}", MetricUnit.Count, count)
+    return answer

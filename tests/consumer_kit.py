@@ -1,0 +1,252 @@
+"""What tests of the consumer share: tables and queues on moto, a context, and event JSON as Lambda passes it."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import boto3
+from moto import mock_aws
+
+from appointments.schedule import FREE_SLOTS_INDEX, free_key, utc_text
+from composition import compose
+from configuration import Configuration
+from exactly_once.consumer import Consumer, Delivery
+from exactly_once.delivery import SQS
+from exactly_once.dynamodb import DynamoDB, from_attributes, to_attributes
+from exactly_once.ledger import Surroundings
+
+REGION = "eu-west-2"
+PRACTICE = "A81001"
+CHANNEL = "Telephone"
+SERVICE = "General Consultation Routine"
+NHS_NUMBER = "9990000018"
+START = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)
+BEFORE = int(datetime(2026, 11, 20, 8, 0, tzinfo=UTC).timestamp() * 1000)
+
+
+@dataclass
+class Clock:
+    """A clock that moves only when told to (epoch ms); sleeping moves it."""
+
+    now: int = BEFORE
+
+    def __call__(self) -> int:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += int(seconds * 1000)
+
+
+@dataclass
+class Context:
+    """Lambda's context, as far as the consumer asks."""
+
+    clock: Clock
+    timeout_ms: int = 30_000
+    aws_request_id: str = "request-1"
+    deadline: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.deadline = self.clock() + self.timeout_ms
+
+    def get_remaining_time_in_millis(self) -> int:
+        return max(0, self.deadline - self.clock())
+
+
+def surroundings(clock: Clock) -> Surroundings:
+    """A clock that stands still, ids that count, no jitter."""
+    ids = itertools.count(1)
+    return Surroundings(now_ms=clock, new_id=lambda: f"id-{next(ids)}", sleep=clock.sleep, jitter=lambda: 0.5)
+
+
+def create_tables(dynamodb: Any) -> None:
+    """The three tables, as the stack defines them (tests/stacks holds the template to the same)."""
+    for name, keys in (("ledger", ("message_id",)), ("appointments", ("appointment_id",))):
+        dynamodb.create_table(
+            TableName=name,
+            BillingMode="PAY_PER_REQUEST",
+            KeySchema=[{"AttributeName": keys[0], "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": keys[0], "AttributeType": "S"}],
+        )
+    dynamodb.create_table(
+        TableName="slots",
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": "practice", "KeyType": "HASH"}, {"AttributeName": "slot_id", "KeyType": "RANGE"}],
+        AttributeDefinitions=[
+            {"AttributeName": name, "AttributeType": "S"} for name in ("practice", "slot_id", "free_key")
+        ],
+        LocalSecondaryIndexes=[
+            {
+                "IndexName": FREE_SLOTS_INDEX,
+                "KeySchema": [
+                    {"AttributeName": "practice", "KeyType": "HASH"},
+                    {"AttributeName": "free_key", "KeyType": "RANGE"},
+                ],
+                "Projection": {"ProjectionType": "ALL"},
+            }
+        ],
+    )
+
+
+def slot_item(number: int, practice: str = PRACTICE) -> dict[str, Any]:
+    """The free slot with this number, ten minutes after the one before it."""
+    start = START + timedelta(minutes=10 * number)
+    slot_id = f"{start:%Y%m%dT%H%MZ}-01"
+    return {
+        "practice": practice,
+        "slot_id": slot_id,
+        "start": utc_text(start),
+        "end": utc_text(start + timedelta(minutes=10)),
+        "status": "free",
+        "delivery_channel": CHANNEL,
+        "service_type": SERVICE,
+        "free_key": free_key(CHANNEL, SERVICE, utc_text(start), slot_id),
+    }
+
+
+def booking(message_id: str | None = "m-1", **changes: Any) -> dict[str, Any]:
+    """The body of a booking that succeeds; `changes` replace fields, None removes one."""
+    body: dict[str, Any] = {
+        "message_id": message_id,
+        "type": "book",
+        "practice": PRACTICE,
+        "nhs_number": NHS_NUMBER,
+        "not_before": "2026-11-23T08:00:00Z",
+        "not_after": "2026-11-24T08:00:00Z",
+        "delivery_channel": CHANNEL,
+        "service_type": SERVICE,
+        **changes,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def cancellation(appointment_id: str, message_id: str = "c-1") -> dict[str, Any]:
+    """The body of a cancellation."""
+    return {"message_id": message_id, "type": "cancel", "appointment_id": appointment_id}
+
+
+_sqs_ids = itertools.count(1)
+
+
+def record(
+    body: Mapping[str, Any] | str, *, attributes: Mapping[str, str] | None = None, receive_count: int = 1
+) -> dict[str, Any]:
+    """One record of an SQS event, with every field that Lambda sends."""
+    text = body if isinstance(body, str) else json.dumps(body)
+    number = next(_sqs_ids)
+    return {
+        "messageId": f"00000000-0000-4000-8000-{number:012d}",
+        "receiptHandle": f"receipt-{number}",
+        "body": text,
+        "attributes": {
+            "ApproximateReceiveCount": str(receive_count),
+            "SentTimestamp": str(BEFORE - 1_000),
+            "SenderId": "AIDAEXAMPLE",
+            "ApproximateFirstReceiveTimestamp": str(BEFORE),
+        },
+        "messageAttributes": {
+            name: {"stringValue": value, "stringListValues": [], "binaryListValues": [], "dataType": "String"}
+            for name, value in (attributes or {}).items()
+        },
+        "md5OfBody": hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest(),
+        "eventSource": "aws:sqs",
+        "eventSourceARN": f"arn:aws:sqs:{REGION}:123456789012:requests",
+        "awsRegion": REGION,
+    }
+
+
+@dataclass
+class Bench:
+    """A consumer on moto, its clock, and a look at everything that it left behind."""
+
+    dynamodb: Any
+    sqs: Any
+    configuration: Configuration
+    clock: Clock
+    deliveries: list[Delivery]
+    consumer: Consumer[Any]
+
+    def another_consumer(self, **changes: Any) -> Consumer[Any]:
+        """A second consumer on the same tables; `changes` replace arguments of `compose`."""
+        arguments = {
+            "configuration": self.configuration,
+            "dynamodb": self.dynamodb,
+            "sqs": self.sqs,
+            "log": self.deliveries.append,
+            "surroundings": surroundings(self.clock),
+            **changes,
+        }
+        return compose(**arguments)
+
+    def deliver(self, *records: dict[str, Any], consumer: Consumer[Any] | None = None) -> list[str]:
+        """Invoke with these records; returns the SQS ids that were reported as failed."""
+        answer = (consumer or self.consumer)({"Records": list(records)}, Context(self.clock))
+        return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+
+    def seed(self, slots: int, practice: str = PRACTICE) -> None:
+        """Create this many free slots."""
+        for number in range(slots):
+            self.dynamodb.put_item(TableName="slots", Item=to_attributes(slot_item(number, practice)))
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """All rows of a table."""
+        return [from_attributes(item) for item in self.dynamodb.scan(TableName=table)["Items"]]
+
+    def row(self, message_id: str) -> dict[str, Any]:
+        """A row of the ledger."""
+        key = {"message_id": {"S": message_id}}
+        return from_attributes(self.dynamodb.get_item(TableName="ledger", Key=key, ConsistentRead=True)["Item"])
+
+    def dead_letters(self) -> list[dict[str, Any]]:
+        """What the dead-letter queue holds."""
+        answer = self.sqs.receive_message(
+            QueueUrl=self.configuration.dead_letter_queue_url,
+            MaxNumberOfMessages=10,
+            MessageAttributeNames=["All"],
+            VisibilityTimeout=0,
+        )
+        return cast("list[dict[str, Any]]", answer.get("Messages", []))
+
+    @property
+    def outcomes(self) -> Sequence[str]:
+        """The outcomes of all deliveries so far."""
+        return [delivery.outcome for delivery in self.deliveries]
+
+
+@contextmanager
+def bench(slots: int = 3) -> Iterator[Bench]:
+    """A bench with this many free slots at one practice."""
+    with mock_aws():
+        session = boto3.Session("123456789012", "none", region_name=REGION)
+        dynamodb, sqs = session.client("dynamodb"), session.client("sqs")
+        create_tables(dynamodb)
+        configuration = Configuration(
+            ledger_table="ledger",
+            slots_table="slots",
+            appointments_table="appointments",
+            queue_url=sqs.create_queue(QueueName="requests")["QueueUrl"],
+            dead_letter_queue_url=sqs.create_queue(QueueName="requests-dead-letters")["QueueUrl"],
+            ledger_retention_seconds=30 * 86_400,
+            batch_concurrency=1,
+            candidate_slots=20,
+            content_based_deduplication=False,
+        )
+        clock = Clock()
+        deliveries: list[Delivery] = []
+        consumer = compose(
+            configuration,
+            cast("DynamoDB", dynamodb),
+            cast("SQS", sqs),
+            deliveries.append,
+            surroundings=surroundings(clock),
+        )
+        made = Bench(dynamodb, sqs, configuration, clock, deliveries, consumer)
+        made.seed(slots)
+        yield made
