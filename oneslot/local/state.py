@@ -82,7 +82,7 @@ def read_statistics(home: Path) -> Statistics | None:
 def write_atomically(path: Path, text: str) -> None:
     """Replace `path` by a file of this text in one step, readable by its owner only."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
     temporary.replace(path)
 

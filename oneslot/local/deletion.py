@@ -1,0 +1,58 @@
+"""Deleting what succeeded: with DeleteMessageBatch, and every entry's own result read."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs.client import SQSClient
+
+LOG = logging.getLogger(__name__)
+ENTRIES_MAXIMUM = 10  # SQS's limit for one DeleteMessageBatch
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """MessageIds. `unconfirmed`: refused (a stale receipt), or never confirmed: they may come again; never fatal."""
+
+    deleted: tuple[str, ...]
+    unconfirmed: tuple[str, ...]
+
+
+def delete_messages(sqs: SQSClient, queue_url: str, receipts: Mapping[str, str]) -> Deletion:
+    """Delete by receipt handle. receipts: MessageId -> ReceiptHandle. Raises nothing: what failed is in the result."""
+    waiting = list(receipts)
+    deleted: list[str] = []
+    refused: list[str] = []
+    for _ in range(ATTEMPTS):
+        for start in range(0, len(waiting), ENTRIES_MAXIMUM):
+            chunk = waiting[start : start + ENTRIES_MAXIMUM]
+            entries = {str(number): message_id for number, message_id in enumerate(chunk)}
+            try:
+                answer = sqs.delete_message_batch(
+                    QueueUrl=queue_url,
+                    Entries=[
+                        {"Id": entry, "ReceiptHandle": receipts[message_id]} for entry, message_id in entries.items()
+                    ],
+                )
+            except (BotoCoreError, ClientError) as error:
+                LOG.warning("deleting a batch failed: %s", type(error).__name__)
+                continue
+            # An entry in neither list is as unconfirmed as one in `Failed`: silence is no success.
+            deleted += [entries[entry["Id"]] for entry in answer.get("Successful", []) if entry["Id"] in entries]
+            refused += [
+                entries[entry["Id"]]
+                for entry in answer.get("Failed", [])
+                if entry["Id"] in entries and entry["SenderFault"]
+            ]
+        # What is the sender's fault stays so: only the rest is worth another attempt.
+        waiting = [message_id for message_id in waiting if message_id not in {*deleted, *refused}]
+        if not waiting:
+            break
+    return Deletion(tuple(deleted), (*refused, *waiting))

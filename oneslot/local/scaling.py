@@ -1,0 +1,50 @@
+"""How many batches may be in the function's hands at once: Lambda's scaling of an SQS event source. Pure.
+
+The Lambda guide ("Configuring scaling behavior for SQS event source mappings"): five concurrent batches at first; while
+messages keep coming, up to 300 more a minute; at most 1,250 per mapping, or its MaximumConcurrency. After function
+errors Lambda backs off; by how much is not published, so here it halves, and grows again from there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+FIRST_CONCURRENCY = 5
+GROWTH_PER_SECOND = 300 / 60
+HIGHEST_CONCURRENCY = 1250
+
+
+class Scaling:
+    """The number of concurrent batches allowed now. Safe to use from many threads."""
+
+    def __init__(self, maximum: int | None, clock: Callable[[], float]) -> None:
+        """maximum: the mapping's MaximumConcurrency, None if it has none. clock: seconds that never go back."""
+        self._maximum = HIGHEST_CONCURRENCY if maximum is None else maximum
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._base = float(FIRST_CONCURRENCY)
+        self._since = clock()
+
+    def allowed(self) -> int:
+        """Return how many batches may run at once at this instant: at least 1."""
+        with self._lock:
+            return int(self._now())
+
+    def nothing_received(self) -> None:
+        """Tell it that a poll came back empty: the backlog is gone, and the growth starts over."""
+        with self._lock:
+            self._restart(min(self._now(), FIRST_CONCURRENCY))
+
+    def function_error(self) -> None:
+        """Tell it that an invocation failed as a whole: halve."""
+        with self._lock:
+            self._restart(max(1.0, self._now() / 2))
+
+    def _now(self) -> float:
+        grown = self._base + GROWTH_PER_SECOND * (self._clock() - self._since)
+        return max(1.0, min(grown, self._maximum))
+
+    def _restart(self, base: float) -> None:
+        self._base = base
+        self._since = self._clock()
