@@ -1,0 +1,36 @@
+"""Fixtures that every room may use, and the rule about sockets: none in a unit test, only loopback in the others."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from oneslot.local.connection import Connection
+from oneslot.local.embedded_aws import EmbeddedAws
+
+NEEDS_LOOPBACK = ("embedded_aws", "spark", "browser")
+_ACCOUNTS = itertools.count(100_000_000_001)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let a test reach 127.0.0.1 if its mark says why, and nothing otherwise."""
+    for item in items:
+        if any(item.get_closest_marker(name) for name in NEEDS_LOOPBACK):
+            item.add_marker(pytest.mark.allow_hosts(["127.0.0.1", "::1"]))
+        else:
+            item.add_marker(pytest.mark.disable_socket)
+
+
+@pytest.fixture(scope="session")
+def embedded_aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedAws]:
+    """One embedded AWS for the whole session, started when the first test asks for it."""
+    with EmbeddedAws(tmp_path_factory.mktemp("embedded-aws")) as aws:
+        yield aws
+
+
+@pytest.fixture
+def account(embedded_aws: EmbeddedAws) -> Connection:
+    """An account of the test's own in the session's embedded AWS: empty, and seen by no other test."""
+    return embedded_aws.connection(str(next(_ACCOUNTS)))
