@@ -1,0 +1,24 @@
+"""What `cdk synth` and `cdk deploy` run. `python app.py` by itself writes the cloud assembly to `cdk.out`, offline."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from stacks.application import build
+from stacks.settings import ContradictorySettings
+from stacks.vendoring import VendoringProblem
+
+
+def main() -> int:
+    """Synthesise. Returns the exit status: 0, or 2 with a sentence about settings or packages."""
+    try:
+        build(outdir=os.environ.get("CDK_OUTDIR", "cdk.out")).synth()
+    except (ContradictorySettings, VendoringProblem) as problem:
+        sys.stderr.write(f"Oneslot: {problem}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""The app: one stack for the stage that the context names, held to the AWS Solutions rules. It asks AWS nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from aws_cdk import App, Validations
+from cdk_nag import AwsSolutionsChecks
+
+from stacks.appointments_stack import AppointmentsStack
+from stacks.settings import settings_from_context
+
+CDK_JSON = Path(__file__).resolve().parents[1] / "cdk.json"
+
+
+def build(outdir: str | None = None, context: dict[str, Any] | None = None) -> App:
+    """The app with its stack; `synth()` it.
+
+    Args:
+        outdir: the folder that takes the cloud assembly; None for the one that the CDK CLI names.
+        context: what `-c` would say, e.g. `{"stage": "prod"}`.
+
+    Raises:
+        ContradictorySettings: the context asks for what cannot be.
+        VendoringProblem: the Lambda asset's packages are not to be had.
+    """
+    # The CLI hands over cdk.json's feature flags; read here too, so that `python app.py` makes the same template.
+    flags = json.loads(CDK_JSON.read_text(encoding="utf-8"))["context"]
+    app = App(outdir=outdir, context={**flags, **(context or {})})
+    settings = settings_from_context(app.node.get_all_context())
+    AppointmentsStack(app, f"Oneslot-{settings.stage}", settings=settings)
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    return app

@@ -1,0 +1,44 @@
+"""The appointments stack: queue → consumer → tables. Composition only."""
+
+from __future__ import annotations
+
+from aws_cdk import CfnOutput, DefaultStackSynthesizer, Stack
+from constructs import Construct
+
+from stacks.constructs.consumer import Consumer
+from stacks.constructs.event_source import EventSource
+from stacks.constructs.request_queue import RequestQueue
+from stacks.constructs.tables import Tables
+from stacks.settings import Settings
+
+
+class AppointmentsStack(Stack):
+    """Everything that one stage runs on. Its outputs are what the command line needs to find the rest."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
+        super().__init__(
+            scope,
+            construct_id,
+            description="Oneslot: every appointment request gets exactly one slot",
+            # The rule would only check the bootstrap's version, through a parameter that not every AWS has.
+            synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False),
+            termination_protection=settings.retain_data,
+        )
+        tables = Tables(self, "Tables", settings=settings)
+        requests = RequestQueue(self, "Requests", settings=settings)
+        consumer = Consumer(self, "Consumer", settings=settings, tables=tables, requests=requests)
+        source = EventSource(self, "EventSource", settings=settings, queue=requests.queue, function=consumer.function)
+        outputs = {
+            "QueueUrl": requests.queue.queue_url,
+            "QueueArn": requests.queue.queue_arn,
+            "DeadLetterQueueUrl": requests.dead_letter_queue.queue_url,
+            "DeadLetterQueueArn": requests.dead_letter_queue.queue_arn,
+            "LedgerTableName": tables.ledger.table_name,
+            "SlotsTableName": tables.slots.table_name,
+            "AppointmentsTableName": tables.appointments.table_name,
+            "ConsumerFunctionName": consumer.function.function_name,
+            "ConsumerLogGroupName": consumer.log_group.log_group_name,
+            "EventSourceMappingId": source.mapping.event_source_mapping_id,
+        }
+        for name, value in outputs.items():
+            CfnOutput(self, name, value=value)

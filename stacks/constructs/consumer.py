@@ -1,0 +1,103 @@
+"""The Lambda function that consumes the queue, with a role and a log group of its own."""
+
+from __future__ import annotations
+
+from aws_cdk import Acknowledgment, Duration, Validations
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from stacks.constructs.consumer_rights import consumer_rights
+from stacks.constructs.lambda_asset import lambda_code
+from stacks.constructs.removal import removal_policy
+from stacks.constructs.request_queue import RequestQueue
+from stacks.constructs.tables import Tables
+from stacks.settings import Settings
+
+LOG_LEVEL = "INFO"
+
+_LOG_RETENTION = {
+    1: logs.RetentionDays.ONE_DAY,
+    3: logs.RetentionDays.THREE_DAYS,
+    5: logs.RetentionDays.FIVE_DAYS,
+    7: logs.RetentionDays.ONE_WEEK,
+    14: logs.RetentionDays.TWO_WEEKS,
+    30: logs.RetentionDays.ONE_MONTH,
+    60: logs.RetentionDays.TWO_MONTHS,
+    90: logs.RetentionDays.THREE_MONTHS,
+    120: logs.RetentionDays.FOUR_MONTHS,
+    150: logs.RetentionDays.FIVE_MONTHS,
+    180: logs.RetentionDays.SIX_MONTHS,
+    365: logs.RetentionDays.ONE_YEAR,
+    400: logs.RetentionDays.THIRTEEN_MONTHS,
+    545: logs.RetentionDays.EIGHTEEN_MONTHS,
+    731: logs.RetentionDays.TWO_YEARS,
+    1_827: logs.RetentionDays.FIVE_YEARS,
+    3_653: logs.RetentionDays.TEN_YEARS,
+}
+
+
+class Consumer(Construct):
+    """The function, its `log_group` and its role.
+
+    Concurrency is bounded by the event source mapping; none is reserved, because that would throttle the mapping's
+    pollers and burn receives. No X-Ray: its SDK costs 160 ms of cold start, and the delivery log says more.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: Settings, tables: Tables, requests: RequestQueue
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.log_group = logs.LogGroup(
+            self,
+            "LogGroup",
+            retention=_LOG_RETENTION[settings.log_retention_days],
+            removal_policy=removal_policy(settings),
+        )
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            inline_policies=consumer_rights(tables, requests, self.log_group),
+        )
+        Validations.of(role).acknowledge(
+            Acknowledgment(
+                id="AwsSolutions-IAM5",
+                reason="The one wildcard is the streams of the function's own log group, which Lambda names itself.",
+            )
+        )
+        self.function = lambda_.Function(
+            self,
+            "Function",
+            description="Gives every appointment request exactly one slot",
+            code=lambda_code(),
+            handler="handler.lambda_handler",
+            runtime=lambda_.Runtime.PYTHON_3_14,
+            architecture=lambda_.Architecture.ARM_64,
+            timeout=Duration.seconds(settings.lambda_timeout_seconds),
+            memory_size=settings.lambda_memory_mb,
+            role=role,
+            log_group=self.log_group,
+            logging_format=lambda_.LoggingFormat.JSON,
+            application_log_level_v2=lambda_.ApplicationLogLevel.INFO,
+            system_log_level_v2=lambda_.SystemLogLevel.INFO,
+            environment=_environment(settings, tables, requests),
+        )
+
+
+def _environment(settings: Settings, tables: Tables, requests: RequestQueue) -> dict[str, str]:
+    return {
+        "LEDGER_TABLE": tables.ledger.table_name,
+        "SLOTS_TABLE": tables.slots.table_name,
+        "APPOINTMENTS_TABLE": tables.appointments.table_name,
+        "QUEUE_URL": requests.queue.queue_url,
+        "DEAD_LETTER_QUEUE_URL": requests.dead_letter_queue.queue_url,
+        "LEDGER_RETENTION_SECONDS": str(settings.ledger_retention_seconds),
+        "BATCH_CONCURRENCY": str(settings.batch_concurrency),
+        "CANDIDATE_SLOTS": str(settings.candidate_slots),
+        "CONTENT_BASED_DEDUPLICATION": str(settings.content_based_deduplication).lower(),
+        "POWERTOOLS_SERVICE_NAME": "appointments",
+        "POWERTOOLS_METRICS_NAMESPACE": "Oneslot",
+        "POWERTOOLS_LOG_LEVEL": LOG_LEVEL,
+    }

@@ -1,0 +1,79 @@
+"""The Lambda function's code: the `lambda_src` tree and its pinned packages, packed the same way on every machine."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import jsii
+from aws_cdk import AssetHashType, BundlingOptions, DockerImage, ILocalBundling
+from aws_cdk import aws_lambda as lambda_
+
+from stacks.vendoring import vendored_files
+
+SOURCE = Path(__file__).resolve().parents[2] / "lambda_src"
+
+_LEFT_OUT_FOLDERS = frozenset({"__pycache__", "tests"})
+_LEFT_OUT_FILES = frozenset({"requirements.in", "requirements.txt"})
+
+
+def lambda_code(source: Path = SOURCE) -> lambda_.Code:
+    """`source` as a Lambda asset. Raises `VendoringProblem` if its `requirements.txt` cannot be satisfied.
+
+    The hash is that of the files that go in, so an unchanged asset is neither bundled nor uploaded again.
+    """
+    files = asset_files(source)
+    return lambda_.Code.from_asset(
+        str(source),
+        asset_hash=asset_hash(files),
+        asset_hash_type=AssetHashType.CUSTOM,
+        bundling=BundlingOptions(
+            # CDK wants an image even where it is never used: the local bundling below does not fall back to Docker.
+            image=DockerImage.from_registry("not-used"),
+            local=_WriteFiles(files),
+        ),
+    )
+
+
+def asset_files(source: Path = SOURCE) -> dict[PurePosixPath, bytes]:
+    """Every file of the asset by its path in it, sorted. The source's own files win over a package's."""
+    files = {**vendored_files(source / "requirements.txt"), **_source_files(source)}
+    return dict(sorted(files.items()))
+
+
+def asset_hash(files: Mapping[PurePosixPath, bytes]) -> str:
+    """SHA-256, in hex, over all paths and contents."""
+    digest = hashlib.sha256()
+    for path, content in files.items():
+        digest.update(f"{path}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _source_files(source: Path) -> dict[PurePosixPath, bytes]:
+    files = {}
+    for path in source.rglob("*"):
+        relative = PurePosixPath(path.relative_to(source).as_posix())
+        hidden = any(part.startswith(".") for part in relative.parts)
+        left_out = not _LEFT_OUT_FOLDERS.isdisjoint(relative.parts) or relative.name in _LEFT_OUT_FILES
+        if path.is_file() and not hidden and not left_out and path.suffix != ".pyc":
+            files[relative] = path.read_bytes()
+    return files
+
+
+@jsii.implements(ILocalBundling)
+class _WriteFiles:
+    """CDK calls this, with an empty folder, only when its output folder does not have the asset yet."""
+
+    def __init__(self, files: Mapping[PurePosixPath, bytes]) -> None:
+        self._files = files
+
+    def try_bundle(self, output_dir: str, *_: Any, **__: Any) -> bool:
+        for path, content in self._files.items():
+            target = Path(output_dir, path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+            target.chmod(0o644)  # Lambda reads the code as another user, whatever the umask was here
+        return True

@@ -1,0 +1,69 @@
+"""The three tables. The names of attributes are the runtime's, given here as text: a test compares them."""
+
+from __future__ import annotations
+
+from aws_cdk import aws_dynamodb as dynamodb
+from constructs import Construct
+
+from stacks.constructs.removal import removal_policy
+from stacks.settings import Settings
+
+FREE_SLOTS_INDEX = "free_slots"
+
+
+class Tables(Construct):
+    """Ledger, slots and appointments: on demand, restorable to any second of 35 days, encrypted with an audited key.
+
+    Attributes:
+        ledger: one row for each request. The only table whose rows expire.
+        slots: one row for each slot of a practice. Only free slots have `free_key`, so only they are in the index; the
+            index is a local one because a local one can be read consistently.
+        appointments: one row for each answer to a booking.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
+        super().__init__(scope, construct_id)
+        self._settings = settings
+        self.ledger = self._table("Ledger", "message_id", time_to_live_attribute="expires_at")
+        self.slots = self._table(
+            "Slots",
+            "practice",
+            sort_key=_text("slot_id"),
+            local_secondary_indexes=[
+                dynamodb.LocalSecondaryIndexProps(
+                    index_name=FREE_SLOTS_INDEX,
+                    sort_key=_text("free_key"),
+                    projection_type=dynamodb.ProjectionType.ALL,
+                )
+            ],
+        )
+        self.appointments = self._table("Appointments", "appointment_id")
+
+    def _table(
+        self,
+        construct_id: str,
+        partition_key: str,
+        *,
+        sort_key: dynamodb.Attribute | None = None,
+        local_secondary_indexes: list[dynamodb.LocalSecondaryIndexProps] | None = None,
+        time_to_live_attribute: str | None = None,
+    ) -> dynamodb.TableV2:
+        return dynamodb.TableV2(
+            self,
+            construct_id,
+            partition_key=_text(partition_key),
+            sort_key=sort_key,
+            local_secondary_indexes=local_secondary_indexes,
+            time_to_live_attribute=time_to_live_attribute,
+            billing=dynamodb.Billing.on_demand(),
+            encryption=dynamodb.TableEncryptionV2.aws_managed_key(),
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            deletion_protection=self._settings.retain_data,
+            removal_policy=removal_policy(self._settings),
+        )
+
+
+def _text(name: str) -> dynamodb.Attribute:
+    return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.STRING)

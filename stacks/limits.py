@@ -1,0 +1,27 @@
+"""What AWS allows, from the service quotas and API references, and the few bounds that are the product's own."""
+
+from __future__ import annotations
+
+# Lambda
+LAMBDA_TIMEOUT_SECONDS = range(1, 901)
+MEMORY_MB = range(128, 10_241)
+MAXIMUM_BATCH_SIZE = 10_000
+MAXIMUM_BATCH_SIZE_WITHOUT_WINDOW = 10
+MAXIMUM_WINDOW_SECONDS = 300
+MAXIMUM_CONCURRENCY = range(2, 1_001)
+
+# SQS
+MAXIMUM_VISIBILITY_SECONDS = 43_200
+MESSAGE_RETENTION_SECONDS = range(60, 1_209_601)
+MAXIMUM_MESSAGE_BYTES = range(1_024, 1_048_577)
+# SQS allows 1 to 1,000. Crashes and deferrals burn receives of healthy messages, and AWS's guide for Lambda says 5 or more.
+MAXIMUM_RECEIVE_COUNT = range(5, 1_001)
+
+# CloudWatch Logs: its choices, in days
+LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1_827, 3_653)
+
+# The product's own
+# More candidates than this are read, paid for and hashed without making conflicts any rarer.
+CANDIDATE_SLOTS = range(1, 51)
+# What quarantine adds to a message: three attributes of names, types, a code, a sentence and an id; under 1 KiB today.
+QUARANTINE_BYTES = 8_192

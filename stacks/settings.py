@@ -1,0 +1,219 @@
+"""Every number of the stack, once, and the relations between them: a contradiction is refused before any synthesis."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from stacks.limits import (
+    CANDIDATE_SLOTS,
+    LAMBDA_TIMEOUT_SECONDS,
+    LOG_RETENTION_DAYS,
+    MAXIMUM_BATCH_SIZE,
+    MAXIMUM_BATCH_SIZE_WITHOUT_WINDOW,
+    MAXIMUM_CONCURRENCY,
+    MAXIMUM_MESSAGE_BYTES,
+    MAXIMUM_RECEIVE_COUNT,
+    MAXIMUM_VISIBILITY_SECONDS,
+    MAXIMUM_WINDOW_SECONDS,
+    MEMORY_MB,
+    MESSAGE_RETENTION_SECONDS,
+    QUARANTINE_BYTES,
+)
+
+DAY = 86_400
+"""Seconds."""
+
+
+class ContradictorySettings(ValueError):
+    """The settings cannot all hold. The message names the two numbers and what to change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One stage's numbers. Sizes are in bytes or MB and durations in seconds or days, as each name says."""
+
+    stage: str
+
+    # The consumer. A booking takes about 50 ms of DynamoDB calls; 30 s leaves a batch room for throttling.
+    lambda_timeout_seconds: int = 30
+    lambda_memory_mb: int = 512
+    batch_concurrency: int = 10  # records of a batch that run at once: they wait for DynamoDB, they do not compute
+    candidate_slots: int = 16  # the earliest free slots among which a request chooses
+    content_based_deduplication: bool = False  # a message without an id is identified by the SHA-256 of its body
+
+    # The event source mapping.
+    batch_size: int = 10
+    batching_window_seconds: int = 0
+    max_concurrency: int = 8  # consumers at once: a laptop's share in `dev`
+
+    # The queue and its dead-letter queue.
+    visibility_multiplier: int = 1  # times the Lambda timeout; AWS suggests 6 under heavy throttling
+    max_receive_count: int = 10
+    queue_retention_seconds: int = 4 * DAY
+    dead_letter_retention_seconds: int = 14 * DAY
+    max_message_bytes: int = 262_144  # a booking has under 1 KB; the rest of SQS's 1 MiB is kept for the reason
+    dead_letter_max_message_bytes: int = 1_048_576
+
+    # The ledger. The margin is one more stay in the queue, after a redrive, and DynamoDB's own delay.
+    ledger_retention_seconds: int = 30 * DAY
+    ledger_margin_seconds: int = 7 * DAY
+
+    # The delivery log: the audit reads it beside the ledger.
+    log_retention_days: int = 30
+
+    # What outlives a deleted stack, and what cannot be deleted by mistake.
+    retain_data: bool = False
+
+    def __post_init__(self) -> None:
+        problem = next(_contradictions(self), None)
+        if problem:
+            raise ContradictorySettings(problem)
+
+    @property
+    def visibility_timeout_seconds(self) -> int:
+        """How long a received message stays hidden: the Lambda timeout, times the multiplier."""
+        return self.lambda_timeout_seconds * self.visibility_multiplier
+
+
+def _contradictions(s: Settings) -> Iterator[str]:
+    """One sentence for each relation that does not hold, limits of AWS first."""
+    yield from _outside_limits(s)
+    visibility = s.visibility_timeout_seconds
+    if visibility > MAXIMUM_VISIBILITY_SECONDS:
+        yield (
+            f"the visibility timeout would be {visibility} s (lambda_timeout_seconds {s.lambda_timeout_seconds} * "
+            f"visibility_multiplier {s.visibility_multiplier}), above SQS's {MAXIMUM_VISIBILITY_SECONDS} s; "
+            "lower one of them"
+        )
+    if visibility < s.lambda_timeout_seconds + s.batching_window_seconds:
+        yield (
+            f"the visibility timeout of {visibility} s is shorter than lambda_timeout_seconds {s.lambda_timeout_seconds} "
+            f"+ batching_window_seconds {s.batching_window_seconds}, so messages would return while they are worked on; "
+            "raise visibility_multiplier or lower batching_window_seconds"
+        )
+    if s.batch_size > MAXIMUM_BATCH_SIZE_WITHOUT_WINDOW and s.batching_window_seconds < 1:
+        yield (
+            f"batch_size {s.batch_size} is above {MAXIMUM_BATCH_SIZE_WITHOUT_WINDOW}, which Lambda takes only with a "
+            f"batching window, and batching_window_seconds is {s.batching_window_seconds}; set the window to 1 or more"
+        )
+    if s.batch_concurrency > s.batch_size:
+        yield (
+            f"batch_concurrency {s.batch_concurrency} is above batch_size {s.batch_size}, so threads would never have "
+            "a record; lower batch_concurrency"
+        )
+    yield from _unsafe_retention(s)
+
+
+def _outside_limits(s: Settings) -> Iterator[str]:
+    limits = (
+        ("lambda_timeout_seconds", LAMBDA_TIMEOUT_SECONDS, "Lambda's"),
+        ("lambda_memory_mb", MEMORY_MB, "Lambda's"),
+        ("visibility_multiplier", range(1, MAXIMUM_VISIBILITY_SECONDS + 1), "a whole multiple's"),
+        ("batch_size", range(1, MAXIMUM_BATCH_SIZE + 1), "Lambda's"),
+        ("batching_window_seconds", range(MAXIMUM_WINDOW_SECONDS + 1), "Lambda's"),
+        ("batch_concurrency", range(1, MAXIMUM_BATCH_SIZE + 1), "a batch's"),
+        ("max_concurrency", MAXIMUM_CONCURRENCY, "the event source mapping's"),
+        ("candidate_slots", CANDIDATE_SLOTS, "one query's"),
+        ("max_receive_count", MAXIMUM_RECEIVE_COUNT, "a redrive policy's, with room for deferrals,"),
+        ("queue_retention_seconds", MESSAGE_RETENTION_SECONDS, "SQS's"),
+        ("dead_letter_retention_seconds", MESSAGE_RETENTION_SECONDS, "SQS's"),
+        ("max_message_bytes", MAXIMUM_MESSAGE_BYTES, "SQS's"),
+        ("dead_letter_max_message_bytes", MAXIMUM_MESSAGE_BYTES, "SQS's"),
+    )
+    for name, limit, whose in limits:
+        value = getattr(s, name)
+        if value not in limit:
+            yield f"{name} is {value}, outside {whose} limits of {limit[0]} to {limit[-1]}; choose a number between them"
+    if s.log_retention_days not in LOG_RETENTION_DAYS:
+        choices = ", ".join(map(str, LOG_RETENTION_DAYS))
+        yield f"log_retention_days is {s.log_retention_days}, which CloudWatch Logs does not have; use one of {choices}"
+
+
+def _unsafe_retention(s: Settings) -> Iterator[str]:
+    if s.dead_letter_retention_seconds <= s.queue_retention_seconds:
+        yield (
+            f"dead_letter_retention_seconds {s.dead_letter_retention_seconds} is not above queue_retention_seconds "
+            f"{s.queue_retention_seconds}; a message's age counts from its first send, so it would leave the dead-letter "
+            "queue on arrival: raise the first or lower the second"
+        )
+    if s.ledger_margin_seconds < s.queue_retention_seconds:
+        yield (
+            f"ledger_margin_seconds {s.ledger_margin_seconds} is shorter than queue_retention_seconds "
+            f"{s.queue_retention_seconds}, the time that a redriven message may wait again; raise ledger_margin_seconds"
+        )
+    needed = s.queue_retention_seconds + s.dead_letter_retention_seconds + s.ledger_margin_seconds
+    if s.ledger_retention_seconds < needed:
+        yield (
+            f"ledger_retention_seconds {s.ledger_retention_seconds} is shorter than {needed} (queue_retention_seconds "
+            f"{s.queue_retention_seconds} + dead_letter_retention_seconds {s.dead_letter_retention_seconds} + "
+            f"ledger_margin_seconds {s.ledger_margin_seconds}), so a duplicate could outlive the row that stops it; "
+            f"raise ledger_retention_seconds to {needed}"
+        )
+    if s.log_retention_days * DAY < s.ledger_retention_seconds:
+        yield (
+            f"log_retention_days {s.log_retention_days} is shorter than ledger_retention_seconds "
+            f"{s.ledger_retention_seconds} ({s.ledger_retention_seconds // DAY} days), so the audit would miss deliveries "
+            "of requests that it still sees; raise log_retention_days"
+        )
+    if s.dead_letter_max_message_bytes < s.max_message_bytes + QUARANTINE_BYTES:
+        yield (
+            f"dead_letter_max_message_bytes {s.dead_letter_max_message_bytes} is less than max_message_bytes "
+            f"{s.max_message_bytes} + {QUARANTINE_BYTES} for the reason, so the largest messages could not be "
+            "quarantined; lower max_message_bytes"
+        )
+
+
+STAGES: Mapping[str, Settings] = {
+    "dev": Settings(stage="dev"),
+    "prod": Settings(stage="prod", max_concurrency=50, log_retention_days=90, retain_data=True),
+}
+
+OVERRIDABLE = (
+    "lambda_timeout_seconds",
+    "lambda_memory_mb",
+    "batch_concurrency",
+    "candidate_slots",
+    "content_based_deduplication",
+    "batch_size",
+    "batching_window_seconds",
+    "max_concurrency",
+    "visibility_multiplier",
+    "max_receive_count",
+    "queue_retention_seconds",
+    "dead_letter_retention_seconds",
+    "ledger_retention_seconds",
+)
+"""What `cdk -c name=value` may change. The rest belongs to a stage, and is changed here."""
+
+
+def settings_from_context(context: Mapping[str, Any]) -> Settings:
+    """The settings of the stage that CDK's context names (default `dev`), with the context's overrides.
+
+    Raises `ContradictorySettings` with one sentence for an unknown stage, an unknown name, or a value of the wrong kind.
+    CDK's own context keys have a colon, an at sign or a dash in them and are not looked at.
+    """
+    stage = context.get("stage", "dev")
+    if stage not in STAGES:
+        raise ContradictorySettings(f"stage {stage!r} is unknown; use -c stage= with one of: {', '.join(STAGES)}")
+    names = [name for name in context if name != "stage" and re.fullmatch(r"[A-Za-z_]+", name)]
+    overrides: dict[str, Any] = {name: _override(name, context[name]) for name in names}
+    return replace(STAGES[stage], **overrides)
+
+
+def _override(name: str, value: Any) -> int | bool:
+    if name not in OVERRIDABLE:
+        similar = difflib.get_close_matches(name, OVERRIDABLE, n=1)
+        remedy = f"did you mean {similar[0]}?" if similar else f"these can be: {', '.join(OVERRIDABLE)}"
+        raise ContradictorySettings(f"{name} is no setting that -c can change; {remedy}")
+    text = str(value).strip()
+    if {field.name: field.type for field in fields(Settings)}[name] == "bool":
+        if text.lower() not in {"true", "false"}:
+            raise ContradictorySettings(f"{name} is {text!r}; use true or false")
+        return text.lower() == "true"
+    if not re.fullmatch(r"-?[0-9]{1,12}", text):
+        raise ContradictorySettings(f"{name} is {text!r}; use a whole number")
+    return int(text)

@@ -1,0 +1,138 @@
+"""The pinned packages of the Lambda asset, from a hashed requirements file to files in a folder. No Docker, no CDK.
+
+The asset holds what the tests ran: the files of the installed package are copied when the installed version is the pinned
+one, every file is what its wheel's RECORD says, and nothing in it is compiled. Otherwise pip fetches the wheel, hash and all.
+boto3 is not among the packages: the Lambda runtime brings it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path, PurePosixPath
+
+PIP_TIMEOUT_SECONDS = 300
+
+_PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
+# Of a wheel's metadata only what licences ask to be passed on; the rest differs between installers.
+_KEPT_METADATA = re.compile(r"[^/]+\.dist-info/(METADATA|(licenses/.+|LICEN[CS]E[^/]*|NOTICE[^/]*|COPYING[^/]*))")
+
+
+class VendoringProblem(ValueError):
+    """A pinned package cannot be put into the asset. The message says which and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """One line of the requirements file."""
+
+    name: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.name}=={self.version}"
+
+
+def read_pins(requirements: Path) -> tuple[Pin, ...]:
+    """The pins of a hashed requirements file, in its order. Raises `VendoringProblem` if it has none."""
+    try:
+        text = requirements.read_text(encoding="utf-8")
+    except OSError as problem:
+        raise VendoringProblem(f"cannot read {requirements}: {problem.strerror}; run `make lock`") from None
+    pins = tuple(Pin(name, version) for name, version in _PIN.findall(text))
+    if not pins:
+        raise VendoringProblem(f"{requirements} pins nothing; run `make lock`")
+    return pins
+
+
+def vendored_files(requirements: Path, search_path: Sequence[str] | None = None) -> dict[PurePosixPath, bytes]:
+    """The files of all pinned packages, by their path below an import root.
+
+    `search_path` is where installed packages are looked for (default: `sys.path`). Raises `VendoringProblem`.
+    """
+    pins = read_pins(requirements)
+    installed = [_installed_files(pin, search_path) for pin in pins]
+    if all(files is not None for files in installed):
+        return {path: content for files in installed if files for path, content in files.items()}
+    return _fetched_files(requirements)
+
+
+def _installed_files(pin: Pin, search_path: Sequence[str] | None) -> dict[PurePosixPath, bytes] | None:
+    """The files of the installed package; None if it is not there, not the pinned version, or not pure Python."""
+    package = _find(pin, search_path)
+    if package is None or package.version != pin.version or package.files is None:
+        return None
+    if "Root-Is-Purelib: true" not in (package.read_text("WHEEL") or ""):
+        return None
+    files = {}
+    for file in package.files:
+        if not _belongs(PurePosixPath(file)):
+            continue
+        content = Path(str(file.locate())).read_bytes()
+        if file.hash and _digest(file.hash.mode, content) != file.hash.value:
+            raise VendoringProblem(
+                f"{file} of the installed {pin} is not what its wheel contained; reinstall it: "
+                f"pip install --force-reinstall --no-deps {pin}"
+            )
+        files[PurePosixPath(file)] = content
+    return files
+
+
+def _find(pin: Pin, search_path: Sequence[str] | None) -> Distribution | None:
+    if search_path is not None:
+        return next(iter(Distribution.discover(name=pin.name, path=list(search_path))), None)
+    try:
+        return distribution(pin.name)
+    except PackageNotFoundError:
+        return None
+
+
+def _fetched_files(requirements: Path) -> dict[PurePosixPath, bytes]:
+    """The same files by pip, from wheels that fit Lambda whatever this machine is."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"),
+            *("--require-hashes", "--no-deps", "--only-binary=:all:", "--no-compile"),
+            *("--platform", "manylinux2014_aarch64", "--implementation", "cp", "--python-version", "3.14"),
+            *("--requirement", str(requirements), "--target", folder),
+        ]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=PIP_TIMEOUT_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            raise VendoringProblem(
+                f"pip did not fetch {requirements} within {PIP_TIMEOUT_SECONDS} s; check the network, or install it first: "
+                f"pip install --require-hashes -r {requirements}"
+            ) from None
+        if done.returncode:
+            said = done.stderr.strip().splitlines()
+            raise VendoringProblem(
+                f"the pinned packages are not installed and pip cannot fetch them ({said[-1] if said else 'no reason'}); "
+                f"install them first: pip install --require-hashes -r {requirements}"
+            )
+        return dict(_tree(Path(folder)))
+
+
+def _tree(folder: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
+    for path in sorted(folder.rglob("*")):
+        relative = PurePosixPath(path.relative_to(folder).as_posix())
+        if path.is_file() and _belongs(relative):
+            yield relative, path.read_bytes()
+
+
+def _belongs(path: PurePosixPath) -> bool:
+    if path.is_absolute() or ".." in path.parts or path.parts[0] == "bin":  # scripts
+        return False
+    if path.parts[0].endswith(".dist-info"):
+        return bool(_KEPT_METADATA.fullmatch(str(path)))
+    return "__pycache__" not in path.parts and path.suffix != ".pyc"
+
+
+def _digest(algorithm: str, content: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.new(algorithm, content).digest()).rstrip(b"=").decode()
