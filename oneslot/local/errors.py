@@ -1,7 +1,9 @@
 """What can go wrong with the local run, as sentences that name the remedy."""
 
+from oneslot.errors import OneslotError
 
-class LocalRunError(Exception):
+
+class LocalRunError(OneslotError):
     """Something the person at the terminal can act on. `str(error)` is one or more whole sentences to show as they are."""
 
 

@@ -59,7 +59,11 @@ class Source:
         sqs = self.connection.sqs()
         attributes = sqs.get_queue_attributes(QueueUrl=self.queue_url, AttributeNames=["All"])["Attributes"]
         sqs.close()
-        return sum(int(attributes[f"ApproximateNumberOfMessages{which}"]) for which in ("", "NotVisible", "Delayed"))
+        return (
+            int(attributes["ApproximateNumberOfMessages"])
+            + int(attributes["ApproximateNumberOfMessagesNotVisible"])
+            + int(attributes["ApproximateNumberOfMessagesDelayed"])
+        )
 
     def notes(self) -> list[dict[str, Any]]:
         """Return what the function printed, and the reports about its failed invocations, in order."""
