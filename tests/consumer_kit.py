@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import boto3
+from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from appointments.schedule import FREE_SLOTS_INDEX, free_key, utc_text
@@ -29,6 +30,9 @@ SERVICE = "General Consultation Routine"
 NHS_NUMBER = "9990000018"
 START = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)
 BEFORE = int(datetime(2026, 11, 20, 8, 0, tzinfo=UTC).timestamp() * 1000)
+
+
+_ids = itertools.count(1)
 
 
 @dataclass
@@ -61,9 +65,8 @@ class Context:
 
 
 def surroundings(clock: Clock) -> Surroundings:
-    """A clock that stands still, ids that count, no jitter."""
-    ids = itertools.count(1)
-    return Surroundings(now_ms=clock, new_id=lambda: f"id-{next(ids)}", sleep=clock.sleep, jitter=lambda: 0.5)
+    """A clock that stands still, ids that count (never one twice: it is the fence), no jitter."""
+    return Surroundings(now_ms=clock, new_id=lambda: f"id-{next(_ids)}", sleep=clock.sleep, jitter=lambda: 0.5)
 
 
 def create_tables(dynamodb: Any) -> None:
@@ -111,7 +114,7 @@ def slot_item(number: int, practice: str = PRACTICE) -> dict[str, Any]:
     }
 
 
-def booking(message_id: str | None = "m-1", **changes: Any) -> dict[str, Any]:
+def booking(message_id: Any = "m-1", **changes: Any) -> dict[str, Any]:
     """The body of a booking that succeeds; `changes` replace fields, None removes one."""
     body: dict[str, Any] = {
         "message_id": message_id,
@@ -250,3 +253,68 @@ def bench(slots: int = 3) -> Iterator[Bench]:
         made = Bench(dynamodb, sqs, configuration, clock, deliveries, consumer)
         made.seed(slots)
         yield made
+
+
+class Killed(BaseException):
+    """The process dies here: no `except Exception` and no release runs."""
+
+
+class Intercepted:
+    """A client whose named calls can be met, once each: before the service acts, or when it has acted.
+
+    `before(call)` and `after(call)` get the bound call of the client under it, to make it themselves as often as the case
+    asks (a retry, a late landing), and may raise. What `after` returns, if anything, replaces the answer.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        *,
+        before: Mapping[str, Callable[[Callable[[], Any]], Any]] | None = None,
+        after: Mapping[str, Callable[[Callable[[], Any]], Any]] | None = None,
+    ) -> None:
+        self._client = client
+        self._before = dict(before or {})
+        self._after = dict(after or {})
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        def call(**request: Any) -> Any:
+            self.calls.append(name)
+
+            def perform() -> Any:
+                return getattr(self._client, name)(**request)
+
+            before, after = self._before.pop(name, None), self._after.pop(name, None)
+            if before:
+                before(perform)
+            answer = perform()
+            replaced = after(perform) if after else None
+            return answer if replaced is None else replaced
+
+        return call
+
+
+def service_error(code: str, operation: str = "UpdateItem") -> ClientError:
+    """An error as the SDK raises it."""
+    return ClientError({"Error": {"Code": code, "Message": "for the test"}}, operation)
+
+
+def cancelled(*codes: str) -> ClientError:
+    """A cancelled transaction with these reasons."""
+    return ClientError(
+        {
+            "Error": {"Code": "TransactionCanceledException", "Message": "for the test"},
+            "CancellationReasons": [{"Code": code} for code in codes],
+        },
+        "TransactWriteItems",
+    )
+
+
+def raising(error: BaseException) -> Callable[[Callable[[], Any]], Any]:
+    """For `Intercepted`: raise instead of going on."""
+
+    def raise_it(_perform: Callable[[], Any]) -> Any:
+        raise error
+
+    return raise_it

@@ -292,7 +292,10 @@ def _result_text(effects: Effects) -> str:
 
 def _explain(error: ClientError, claim: Claim, effects: Effects) -> Committed | Duplicate | Exists | Fenced | Taken:
     """Read EVERY cancellation reason; the ledger's comes first, because it says whether anything else matters."""
-    ledger, *writes = cancellation_reasons(error)
+    reasons = cancellation_reasons(error)
+    if len(reasons) != 1 + len(effects.all_writes):
+        raise CommitRefused("transaction cancelled, without a reason for each of its items") from error
+    ledger, *writes = reasons
     if ledger["Code"] == CONDITION_FAILED:
         row = from_attributes(ledger.get("Item", {}))
         if row.get("status") != COMPLETE:
@@ -306,7 +309,7 @@ def _explain(error: ClientError, claim: Claim, effects: Effects) -> Committed | 
     codes = {reason["Code"] for reason in (ledger, *writes)} - {"None"}
     if CONDITION_FAILED in codes:
         return Taken()
-    if codes & TRANSIENT_ERRORS and codes <= TRANSIENT_ERRORS:
+    if codes and codes <= TRANSIENT_ERRORS:
         raise ClientError(
             {"Error": {"Code": sorted(codes)[0], "Message": "transaction cancelled"}}, "TransactWriteItems"
         )

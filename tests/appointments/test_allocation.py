@@ -1,0 +1,123 @@
+"""The decision, as a table of what was read and what is then to be written."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from appointments import allocation
+from appointments.messages import BookRequest, CancelRequest, parse_message
+from appointments.schedule import FreeSlot
+from exactly_once.effects import Put, Update
+from tests.consumer_kit import CHANNEL, NHS_NUMBER, PRACTICE, SERVICE, booking, slot_item
+
+NOW = datetime(2026, 11, 20, 8, 0, 0, 500_000, tzinfo=UTC)
+NOW_MS = 1_795_161_600_500
+
+
+def request() -> BookRequest:
+    parsed = parse_message("m-1", "hash", booking())
+    assert isinstance(parsed, BookRequest)
+    return parsed
+
+
+def test_a_free_slot_is_taken_and_the_appointment_put_once() -> None:
+    slot = FreeSlot.from_item(slot_item(0))
+    effects = allocation.book(request(), [slot], NOW)
+    times = {"slot_id": slot.slot_id, "start": slot.start, "end": slot.end}
+    assert effects.result == {"outcome": "booked", "appointment_id": "m-1", "practice": PRACTICE, **times}
+    assert effects.writes == (
+        Update(
+            "slots",
+            {"practice": PRACTICE, "slot_id": slot.slot_id},
+            expect={"status": "free"},
+            set={"status": "busy", "appointment_id": "m-1"},
+            remove=("free_key",),
+        ),
+    )
+    assert effects.once is not None
+    assert effects.once.write == Put(
+        "appointments",
+        "appointment_id",
+        {
+            "appointment_id": "m-1",
+            "status": "booked",
+            "practice": PRACTICE,
+            "nhs_number": NHS_NUMBER,
+            "delivery_channel": CHANNEL,
+            "service_type": SERVICE,
+            "not_before": "2026-11-23T08:00:00Z",
+            "not_after": "2026-11-24T08:00:00Z",
+            "created": NOW_MS,
+            "updated": NOW_MS,
+            **times,
+        },
+    )
+    assert effects.once.answer(effects.once.write.item) == effects.result
+
+
+def test_no_free_slot_is_a_place_on_the_waitlist() -> None:
+    effects = allocation.book(request(), [], NOW)
+    assert effects.result == {"outcome": "waitlist", "appointment_id": "m-1", "practice": PRACTICE}
+    assert effects.writes == ()
+    assert effects.once is not None
+    assert effects.once.write.item["status"] == "waitlist"
+    assert effects.once.answer(effects.once.write.item) == effects.result
+
+
+def test_no_result_names_a_patient() -> None:
+    for candidates in ([], [FreeSlot.from_item(slot_item(0))]):
+        assert NHS_NUMBER not in repr(allocation.book(request(), candidates, NOW).result)
+
+
+@pytest.mark.parametrize("existing", [None, {"appointment_id": "m-1", "status": "cancelled"}])
+def test_a_window_that_has_passed(existing: dict[str, Any] | None) -> None:
+    effects = allocation.window_passed(request(), existing)
+    assert effects.all_writes == ()
+    refused = {"outcome": "refused", "appointment_id": "m-1", "reason": "window_passed"}
+    assert effects.result == ({"outcome": "cancelled", "appointment_id": "m-1"} if existing else refused)
+
+
+CANCEL = CancelRequest("c-1", "hash", "m-1")
+CANCELLED = {"status": "cancelled", "updated": NOW_MS, "cancelled_by": "c-1"}
+
+
+def test_cancelling_what_is_not_there_leaves_a_cancelled_appointment() -> None:
+    effects = allocation.cancel(CANCEL, None, NOW)
+    assert effects.all_writes == (
+        Put("appointments", "appointment_id", {"appointment_id": "m-1", "created": NOW_MS, **CANCELLED}),
+    )
+
+
+def test_cancelling_a_booking_frees_its_slot() -> None:
+    slot = slot_item(0)
+    once = allocation.book(request(), [FreeSlot.from_item(slot)], NOW).once
+    assert once is not None
+    effects = allocation.cancel(CANCEL, once.write.item, NOW)
+    assert effects.all_writes == (
+        Update("appointments", {"appointment_id": "m-1"}, expect={"status": "booked"}, set=CANCELLED),
+        Update(
+            "slots",
+            {"practice": PRACTICE, "slot_id": slot["slot_id"]},
+            expect={"status": "busy", "appointment_id": "m-1"},
+            set={"status": "free", "free_key": slot["free_key"]},
+            remove=("appointment_id",),
+        ),
+    )
+
+
+def test_cancelling_a_place_on_the_waitlist_touches_no_slot() -> None:
+    once = allocation.book(request(), [], NOW).once
+    assert once is not None
+    effects = allocation.cancel(CANCEL, once.write.item, NOW)
+    assert effects.all_writes == (
+        Update("appointments", {"appointment_id": "m-1"}, expect={"status": "waitlist"}, set=CANCELLED),
+    )
+
+
+def test_cancelling_twice_writes_nothing_the_second_time() -> None:
+    effects = allocation.cancel(CANCEL, {"appointment_id": "m-1", **CANCELLED}, NOW)
+    assert effects.all_writes == ()
+    assert effects.result == {"outcome": "cancelled", "appointment_id": "m-1"}

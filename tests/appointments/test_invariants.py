@@ -1,0 +1,163 @@
+"""The one list: correct evidence breaks nothing, and each invariant notices what it is there for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from appointments.invariants import INVARIANTS, Evidence, check
+from tests.consumer_kit import PRACTICE, slot_item
+
+NOW = 1_795_161_600_000
+
+
+def row(message_id: str, outcome: str | None, **result: Any) -> dict[str, Any]:
+    made = {"message_id": message_id, "consumption_count": 1}
+    if outcome is None:
+        return {**made, "status": "IN_PROGRESS", "lease_until": NOW + 1}
+    return {
+        **made,
+        "status": "COMPLETE",
+        "result": json.dumps({"outcome": outcome, "appointment_id": message_id, **result}),
+    }
+
+
+def taken(number: int, appointment_id: str) -> dict[str, Any]:
+    slot = {**slot_item(number), "status": "busy", "appointment_id": appointment_id}
+    del slot["free_key"]
+    return slot
+
+
+SLOT_0, SLOT_1, SLOT_2 = (str(slot_item(number)["slot_id"]) for number in range(3))
+
+CORRECT = Evidence(
+    requests={"booked", "waiting", "late", "busy", "bad", "cancel", "gone"},
+    ledger={
+        "booked": row("booked", "booked", slot_id=SLOT_0),
+        "waiting": row("waiting", "waitlist"),
+        "late": row("late", "refused"),
+        "busy": row("busy", None),
+        "cancel": {**row("gone", "cancelled"), "message_id": "cancel"},
+        "gone": row("gone", "booked", slot_id=SLOT_1),
+    },
+    slots={(PRACTICE, SLOT_0): taken(0, "booked"), (PRACTICE, SLOT_1): slot_item(1), (PRACTICE, SLOT_2): slot_item(2)},
+    appointments={
+        "booked": {"status": "booked", "practice": PRACTICE, "slot_id": SLOT_0},
+        "waiting": {"status": "waitlist", "practice": PRACTICE},
+        "gone": {"status": "cancelled", "practice": PRACTICE, "slot_id": SLOT_1, "cancelled_by": "cancel"},
+    },
+    quarantined={"bad"},
+    deliveries=[
+        {"message_id": "booked", "outcome": "booked", "answer": "a", "claimed_by": "1"},
+        {"message_id": "booked", "outcome": "duplicate", "answer": "a", "claimed_by": "1"},
+        {"message_id": "busy", "outcome": "fenced", "answer": None, "claimed_by": "2"},
+        {"message_id": None, "outcome": "quarantined", "answer": None, "claimed_by": None},
+    ],
+    waiting={"busy"},
+    now=NOW,
+)
+
+
+def test_correct_evidence_breaks_nothing() -> None:
+    assert check(CORRECT) == []
+    assert check(Evidence()) == []
+
+
+def changed(name: str, **entries: Any) -> dict[Any, Any]:
+    return {**getattr(CORRECT, name), **entries}
+
+
+SLOTS = dict(CORRECT.slots)
+BREACHES = {
+    "a second slot": ("I1", "booked", {"slots": {**SLOTS, (PRACTICE, SLOT_2): taken(2, "booked")}}),
+    "a request lost": ("I2", "new", {"requests": {*(CORRECT.requests or ()), "new"}}),
+    "acknowledged while in progress": ("I2", "busy", {"waiting": set()}),
+    "a slot booked twice": (
+        "I3",
+        f"{PRACTICE}/{SLOT_0}",
+        {"appointments": changed("appointments", other={"status": "booked", "practice": PRACTICE, "slot_id": SLOT_0})},
+    ),
+    "busy for nobody": ("I4", f"{PRACTICE}/{SLOT_2}", {"slots": {**SLOTS, (PRACTICE, SLOT_2): taken(2, "nobody")}}),
+    "booked in a free slot": ("I4", "booked", {"slots": {**SLOTS, (PRACTICE, SLOT_0): slot_item(0)}}),
+    "free and never found": (
+        "I4",
+        f"{PRACTICE}/{SLOT_1}",
+        {"slots": {**SLOTS, (PRACTICE, SLOT_1): {**slot_item(1), "free_key": None}}},
+    ),
+    "free with a holder": (
+        "I4",
+        f"{PRACTICE}/{SLOT_1}",
+        {"slots": {**SLOTS, (PRACTICE, SLOT_1): {**slot_item(1), "appointment_id": "gone"}}},
+    ),
+    "complete without its appointment": (
+        "I5",
+        "new",
+        {"ledger": changed("ledger", new=row("new", "booked", slot_id=SLOT_2))},
+    ),
+    "complete with another slot": (
+        "I5",
+        "booked",
+        {"ledger": changed("ledger", booked=row("booked", "booked", slot_id=SLOT_2))},
+    ),
+    "complete with no outcome": (
+        "I5",
+        "late",
+        {"ledger": changed("ledger", late={**row("late", "x"), "result": "[]"})},
+    ),
+    "refused and booked": ("I5", "booked", {"ledger": changed("ledger", booked=row("booked", "refused"))}),
+    "an appointment of nobody's": (
+        "I5r",
+        "stray",
+        {"appointments": changed("appointments", stray={"status": "waitlist", "practice": PRACTICE})},
+    ),
+    "a cancellation of nobody's": (
+        "I5r",
+        "stray",
+        {"appointments": changed("appointments", stray={"status": "cancelled", "cancelled_by": "nobody"})},
+    ),
+    "complete, then forgotten": (
+        "I6",
+        "waiting",
+        {
+            "ledger": changed("ledger", waiting=row("waiting", None)),
+            "deliveries": [{"message_id": "waiting", "outcome": "waitlist"}],
+        },
+    ),
+    "another answer for the duplicate": (
+        "I7",
+        "booked",
+        {"deliveries": [*CORRECT.deliveries, {"message_id": "booked", "outcome": "duplicate", "answer": "b"}]},
+    ),
+    "stuck": ("I9", "busy", {"waiting": set(), "now": NOW + 2}),
+    "a claim not counted": (
+        "I10",
+        "busy",
+        {"deliveries": [*CORRECT.deliveries, {"message_id": "busy", "outcome": "fenced", "claimed_by": "3"}]},
+    ),
+    "quarantined after its effect": (
+        "I11",
+        "waiting",
+        {"quarantined": {"waiting"}, "ledger": changed("ledger", waiting=row("waiting", None))},
+    ),
+}
+
+
+@pytest.mark.parametrize(("invariant", "subject", "changes"), BREACHES.values(), ids=BREACHES)
+def test_each_breach_is_found(invariant: str, subject: str, changes: dict[str, Any]) -> None:
+    found = check(replace(CORRECT, **changes))
+    assert (invariant, subject) in {(breach.invariant, breach.subject) for breach in found}
+
+
+def test_every_invariant_that_a_history_can_show_is_tried() -> None:
+    assert {name for name, _, _ in BREACHES.values()} == {law.name for law in INVARIANTS if law.breaches is not None}
+
+
+def test_without_an_archive_or_a_look_at_the_queue_nothing_is_called_lost() -> None:
+    for unknown in ({"requests": None}, {"waiting": None}):
+        assert (
+            check(replace(CORRECT, **{"ledger": {}, "appointments": {}, "slots": {}, "deliveries": (), **unknown}))
+            == []
+        )

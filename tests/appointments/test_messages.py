@@ -1,0 +1,77 @@
+"""Requests: every field checked, every error naming its field and never its value."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from appointments.messages import BookRequest, CancelRequest, parse_message
+from exactly_once.effects import Unprocessable
+from tests.consumer_kit import NHS_NUMBER, booking, cancellation
+
+
+def test_a_booking() -> None:
+    request = parse_message("m-1", "hash", booking(not_before="2026-11-23T09:00:00+01:00"))
+    assert request == BookRequest(
+        message_id="m-1",
+        payload_hash="hash",
+        practice="A81001",
+        nhs_number=NHS_NUMBER,
+        not_before=datetime(2026, 11, 23, 8, tzinfo=UTC),
+        not_after=datetime(2026, 11, 24, 8, tzinfo=UTC),
+        delivery_channel="Telephone",
+        service_type="General Consultation Routine",
+    )
+    assert NHS_NUMBER not in repr(request)
+
+
+def test_a_cancellation() -> None:
+    assert parse_message("c-1", "hash", cancellation("m-1")) == CancelRequest("c-1", "hash", "m-1")
+
+
+def test_fields_that_are_not_known_are_left_alone() -> None:
+    assert isinstance(parse_message("m-1", "hash", booking(note="later versions may say more")), BookRequest)
+
+
+FIELDS = ("practice", "nhs_number", "not_before", "not_after", "delivery_channel", "service_type")
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("value", [None, 7, True, [], {}, "", " ", "x" * 100, "\ud800", "A81001\n"])
+def test_a_bad_field_is_named_and_its_value_is_not(field: str, value: Any) -> None:
+    body = {**booking(), field: value}
+    with pytest.raises(Unprocessable) as problem:
+        parse_message("m-1", "hash", body)
+    assert problem.value.reason == "invalid_field"
+    assert problem.value.detail.startswith(f"{field} must be ")
+    assert len(str(value)) < 3 or str(value) not in problem.value.detail
+
+
+@pytest.mark.parametrize("field", ["not_before", "not_after"])
+@pytest.mark.parametrize(
+    "value", ["2026-11-23", "2026-11-23T08:00:00", "2026-11-23T08:00:00.5Z", "0001-01-01T00:00:00+14:00"]
+)
+def test_a_time_needs_its_offset_and_whole_seconds(field: str, value: str) -> None:
+    with pytest.raises(Unprocessable, match=field):
+        parse_message("m-1", "hash", booking(**{field: value}))
+
+
+def test_times_in_the_wrong_order_name_the_later_one() -> None:
+    with pytest.raises(Unprocessable, match="not_after must be later than not_before"):
+        parse_message("m-1", "hash", booking(not_after="2026-11-23T08:00:00Z"))
+
+
+json_values = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=3)
+
+
+@given(st.dictionaries(st.sampled_from((*FIELDS, "type", "appointment_id")), json_values), st.booleans())
+def test_any_body_is_a_request_or_unprocessable(changes: dict[str, Any], cancels: bool) -> None:
+    body = {**(cancellation("m-1") if cancels else booking()), **changes}
+    try:
+        assert isinstance(parse_message("m-1", "hash", body), BookRequest | CancelRequest)
+    except Unprocessable as problem:
+        assert problem.reason in {"invalid_field", "unknown_type"}

@@ -1,0 +1,44 @@
+"""NHS numbers: the check digit, and finding one where none may be."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from appointments.nhs_number import check_digit, contains_one, is_valid
+
+nine_digits = st.integers(0, 10**9 - 1).map(lambda number: f"{number:09d}")
+
+
+def test_the_data_dictionarys_example() -> None:
+    assert check_digit("943476591") == 9  # 943 476 5919 stands in NHS England's own documentation
+    assert is_valid("9434765919")
+
+
+@given(nine_digits)
+def test_exactly_one_last_digit_is_valid_or_none(nine: str) -> None:
+    valid = [last for last in range(10) if is_valid(f"{nine}{last}")]
+    assert valid == ([] if check_digit(nine) is None else [check_digit(nine)])
+
+
+@given(nine_digits.filter(lambda nine: check_digit(nine) is not None), st.integers(0, 9), st.integers(1, 9))
+def test_any_single_wrong_digit_is_noticed(nine: str, position: int, shift: int) -> None:
+    number = f"{nine}{check_digit(nine)}"
+    wrong = str((int(number[position]) + shift) % 10)
+    assert not is_valid(number[:position] + wrong + number[position + 1 :])
+
+
+@pytest.mark.parametrize("text", ["", "943476591", "94347659190", "943476591x", "943 476 5919", "٩434765919"])
+def test_what_is_not_ten_digits_is_not_valid(text: str) -> None:
+    assert not is_valid(text)
+
+
+@pytest.mark.parametrize("text", ["9434765919", "943 476 5919", "943-476-5919", "patient:9434765919", "a.9434765919.b"])
+def test_a_number_in_a_text_is_found(text: str) -> None:
+    assert contains_one(text)
+
+
+@pytest.mark.parametrize("text", ["9434765918", "a9434765919", "94347659190", "00000000-0000-4000-8000-000000000001"])
+def test_other_digits_are_left_alone(text: str) -> None:
+    assert not contains_one(text)

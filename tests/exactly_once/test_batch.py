@@ -1,0 +1,73 @@
+"""Records side by side: order within a key, answers in the batch's order, failures one by one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
+from exactly_once.batch import ConcurrentBatchProcessor
+from tests.consumer_kit import record
+
+
+def key_of(record: Mapping[str, Any]) -> str:
+    return str(record["body"])[0]
+
+
+def run(records: list[dict[str, Any]], handler: Any, workers: int | None) -> tuple[list[Any], list[str]]:
+    executor = ThreadPoolExecutor(workers) if workers else None
+    processor = ConcurrentBatchProcessor(key_of, executor)
+    with processor(records, handler=handler):
+        answers = processor.process()
+    if executor:
+        executor.shutdown()
+    return answers, [str(failure["itemIdentifier"]) for failure in processor.response()["batchItemFailures"]]
+
+
+def test_different_keys_run_at_the_same_time() -> None:
+    together = threading.Barrier(3, timeout=5)
+    _, failed = run([record(body) for body in "abc"], lambda record: together.wait(), workers=3)
+    assert failed == []
+
+
+@pytest.mark.parametrize("workers", [None, 1, 4])
+def test_one_key_runs_in_order_and_answers_keep_the_batchs_order(workers: int | None) -> None:
+    seen: list[str] = []
+
+    def handler(record: SQSRecord) -> str:
+        seen.append(record.body)
+        return record.body
+
+    bodies = ["a1", "b1", "a2", "c1", "b2", "a3"]
+    answers, _ = run([record(body) for body in bodies], handler, workers)
+    assert [answer[1] for answer in answers] == bodies
+    for key in "abc":
+        assert [body for body in seen if body[0] == key] == [body for body in bodies if body[0] == key]
+
+
+@pytest.mark.parametrize("workers", [None, 4])
+def test_only_the_failed_records_are_reported_even_if_all_fail(workers: int | None) -> None:
+    def handler(record: SQSRecord) -> None:
+        if "bad" in record.body:
+            raise ValueError
+
+    records = [record(body) for body in ("a bad", "b good", "c bad")]
+    assert run(records, handler, workers)[1] == [records[0]["messageId"], records[2]["messageId"]]
+    assert len(run(records[::2], handler, workers)[1]) == 2
+
+
+def test_a_thread_keeps_nothing_from_one_record_to_the_next() -> None:
+    left_behind: ContextVar[str] = ContextVar("left_behind", default="nothing")
+    found: list[str] = []
+
+    def handler(record: SQSRecord) -> None:
+        found.append(left_behind.get())
+        left_behind.set(record.body)
+
+    run([record(body) for body in "abc"], handler, workers=1)
+    assert found == ["nothing"] * 3

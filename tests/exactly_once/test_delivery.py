@@ -1,0 +1,62 @@
+"""What the consumer says to SQS by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
+from exactly_once.delivery import Queues
+from exactly_once.effects import Unprocessable
+from tests.consumer_kit import record
+
+
+class Recording:
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+
+    def change_message_visibility(self, **request: Any) -> None:
+        self.requests.append(request)
+
+    def send_message(self, **request: Any) -> None:
+        self.requests.append(request)
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "jitter", "seconds"),
+    [(0, 0.0, 0), (1, 0.0, 1), (1_000, 0.0, 1), (1_001, 0.0, 2), (29_500, 1.0, 32), (10**9, 0.0, 43_200)],
+)
+def test_a_deferral_never_ends_before_the_lease(milliseconds: int, jitter: float, seconds: int) -> None:
+    sqs = Recording()
+    assert Queues(sqs, "queue", "letters", lambda: jitter).defer(SQSRecord(record("{}")), milliseconds) == seconds
+    assert sqs.requests[0]["VisibilityTimeout"] == seconds
+
+
+def test_a_quarantined_message_keeps_its_body_and_its_own_attributes() -> None:
+    sqs = Recording()
+    attributes = {"MessageDeduplicationId": "id", "QuarantineReason": "of the last time"}
+    source = record("body", attributes=attributes)
+    Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(SQSRecord(source), Unprocessable("why", "what to do"))
+    assert sqs.requests == [
+        {
+            "QueueUrl": "letters",
+            "MessageBody": "body",
+            "MessageAttributes": {
+                "MessageDeduplicationId": {"DataType": "String", "StringValue": "id"},
+                "QuarantineReason": {"DataType": "String", "StringValue": "why"},
+                "QuarantineDetail": {"DataType": "String", "StringValue": "what to do"},
+                "SourceMessageId": {"DataType": "String", "StringValue": source["messageId"]},
+            },
+        }
+    ]
+
+
+def test_a_message_with_all_ten_attributes_still_fits() -> None:
+    sqs = Recording()
+    attributes = {"MessageDeduplicationId": "id", **{f"Name{number}": "x" for number in range(9)}}
+    source = SQSRecord(record("body", attributes=attributes))
+    Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(source, Unprocessable("why", "what"))
+    sent = sqs.requests[0]["MessageAttributes"]
+    assert len(sent) == 10
+    assert {"MessageDeduplicationId", "QuarantineReason", "QuarantineDetail", "SourceMessageId"} <= set(sent)

@@ -1,0 +1,62 @@
+"""Plain values and expressions, as DynamoDB spells them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exactly_once.dynamodb import from_attributes, to_attributes, transact_item
+from exactly_once.effects import Put, Update
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(min_size=1), values))
+def test_values_survive_the_way_there_and_back(item: dict[str, Any]) -> None:
+    assert from_attributes(to_attributes(item)) == item
+
+
+def test_a_put_is_conditional_on_its_keys_absence() -> None:
+    put = transact_item(Put("things", "id", {"id": "a", "n": 1}), {"things": "RealThings"})
+    assert put == {
+        "Put": {
+            "TableName": "RealThings",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            "Item": {"id": {"S": "a"}, "n": {"N": "1"}},
+            "ConditionExpression": "attribute_not_exists(#key)",
+            "ExpressionAttributeNames": {"#key": "id"},
+        }
+    }
+
+
+def test_an_update_sets_removes_and_expects() -> None:
+    update = Update(
+        "things", {"id": "a"}, expect={"status": "free", "of": None}, set={"status": "busy"}, remove=("mark",)
+    )
+    assert transact_item(update, {"things": "RealThings"}) == {
+        "Update": {
+            "TableName": "RealThings",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            "Key": {"id": {"S": "a"}},
+            "UpdateExpression": "SET #status = :new_status REMOVE #mark",
+            "ConditionExpression": "#status = :old_status AND #of = :old_of",
+            "ExpressionAttributeNames": {"#status": "status", "#of": "of", "#mark": "mark"},
+            "ExpressionAttributeValues": {
+                ":new_status": {"S": "busy"},
+                ":old_status": {"S": "free"},
+                ":old_of": {"NULL": True},
+            },
+        }
+    }
+
+
+def test_an_update_without_a_condition_cannot_be_written() -> None:
+    with pytest.raises(ValueError, match="expects nothing"):
+        Update("things", {"id": "a"}, expect={}, set={"n": 1})

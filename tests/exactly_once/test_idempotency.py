@@ -1,0 +1,159 @@
+"""Powertools' wrapping: what it may change (nothing), and what it must not be able to switch off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.idempotency import idempotent_function
+from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyKeyError, IdempotencyPersistenceLayerError
+from botocore.exceptions import ClientError
+
+from exactly_once.effects import Effects, Unprocessable, Update
+from exactly_once.idempotency import Answer, LedgerPersistence, NoClaim, _Attempt, _attempt, exactly_once
+from exactly_once.ledger import Busy, Conflict, Ledger
+from tests.consumer_kit import Bench, Intercepted, bench, raising, service_error, surroundings
+
+LEASE = 30_000
+
+
+@dataclass(frozen=True)
+class Message:
+    message_id: str = "m"
+    payload_hash: str = "h"
+
+
+@pytest.fixture
+def made() -> Iterator[Bench]:
+    with bench(slots=0) as made:
+        yield made
+
+
+def ledger(made: Bench, client: Any = None) -> Ledger:
+    return Ledger(client or made.dynamodb, "ledger", retention_seconds=100, surroundings=surroundings(made.clock))
+
+
+def test_a_decision_runs_once_and_its_answer_is_given_again(made: Bench) -> None:
+    calls: list[str] = []
+
+    @exactly_once(ledger(made))
+    def decide(message: Message) -> Effects:
+        """Says how often it ran."""
+        calls.append(message.message_id)
+        return Effects({"run": len(calls)})
+
+    first = decide(Message(), made.clock() + LEASE)
+    again = decide(Message(), made.clock() + LEASE)
+    assert isinstance(first, Answer)
+    assert isinstance(again, Answer)
+    assert (first.result, first.duplicate) == ({"run": 1}, False)
+    assert (again.result, again.duplicate, again.claimed_by) == ({"run": 1}, True, first.claimed_by)
+    assert calls == ["m"]
+    assert decide.__doc__ == "Says how often it ran."
+
+
+def test_an_empty_answer_is_an_answer(made: Bench) -> None:
+    decide = exactly_once(ledger(made))(lambda _message: Effects({}))
+    decide(Message(), made.clock() + LEASE)
+    again = decide(Message(), made.clock() + LEASE)
+    assert isinstance(again, Answer)
+    assert (again.result, again.duplicate) == ({}, True)
+
+
+def test_busy_and_conflict_are_answers_not_exceptions(made: Bench) -> None:
+    decide = exactly_once(ledger(made))(lambda _message: Effects({}))
+    ledger(made).claim("m", "h", made.clock() + LEASE)
+    made.clock.now += 1_000
+    assert decide(Message(), made.clock() + LEASE) == Busy(LEASE - 1_000)
+    assert decide(Message(payload_hash="other"), made.clock() + LEASE) == Conflict()
+
+
+def test_an_exception_releases_and_is_raised_unwrapped(made: Bench) -> None:
+    def decide(_message: Message) -> Effects:
+        raise Unprocessable("reason", "detail")
+
+    with pytest.raises(Unprocessable, match="detail"):
+        exactly_once(ledger(made))(decide)(Message(), made.clock() + LEASE)
+    assert made.row("m")["lease_until"] == 0
+
+
+def test_an_error_of_the_service_is_raised_unwrapped(made: Bench) -> None:
+    client = Intercepted(made.dynamodb, before={"update_item": raising(service_error("AccessDeniedException"))})
+    decide = exactly_once(ledger(made, client))(lambda _message: Effects({}))
+    with pytest.raises(ClientError, match="AccessDenied"):
+        decide(Message(), made.clock() + LEASE)
+
+
+@pytest.mark.parametrize("message", [Message(message_id=""), Message(payload_hash="")])
+def test_a_missing_key_fails_closed(made: Bench, message: Message) -> None:
+    ran: list[Message] = []
+
+    def decide(message: Message) -> Effects:
+        ran.append(message)
+        return Effects({})
+
+    with pytest.raises(IdempotencyKeyError):
+        exactly_once(ledger(made))(decide)(message, made.clock() + LEASE)
+    assert ran == []
+    assert made.rows("ledger") == []
+
+
+def test_switching_powertools_off_does_not_switch_protection_off(made: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[Message] = []
+
+    def decide(message: Message) -> Effects:
+        ran.append(message)
+        return Effects({})
+
+    monkeypatch.setenv("POWERTOOLS_IDEMPOTENCY_DISABLED", "true")
+    with pytest.warns(UserWarning, match="Disabling idempotency"), pytest.raises(NoClaim):
+        exactly_once(ledger(made))(decide)(Message(), made.clock() + LEASE)
+    assert ran == []
+
+
+def test_the_layer_serves_no_function_but_ours(made: Bench) -> None:
+    def foreign(*, key: dict[str, Any]) -> str:
+        raise AssertionError(f"ran unprotected for {key}")
+
+    wrapped = idempotent_function(
+        foreign, data_keyword_argument="key", persistence_store=LedgerPersistence(ledger(made))
+    )
+    with pytest.raises(IdempotencyPersistenceLayerError, match="save in progress"):
+        wrapped(key={"message_id": "m", "payload_hash": "h", "lease_until": made.clock() + LEASE})
+
+
+def test_two_functions_on_one_ledger_keep_apart(made: Bench) -> None:
+    shared = ledger(made)
+    one = exactly_once(shared)(lambda _message: Effects({"by": "one"}))
+
+    @exactly_once(shared)
+    def two(message: Message) -> Effects:
+        inner = one(Message("inner"), made.clock() + LEASE)
+        assert isinstance(inner, Answer)
+        return Effects({"by": "two", "inner": inner.result["by"], "of": message.message_id})
+
+    outer = two(Message("outer"), made.clock() + LEASE)
+    assert isinstance(outer, Answer)
+    assert outer.result == {"by": "two", "inner": "one", "of": "outer"}
+    assert {row["status"] for row in made.rows("ledger")} == {"COMPLETE"}
+
+
+def test_deciding_again_stops_when_the_lease_ends(made: Bench) -> None:
+    def decide(_message: Message) -> Effects:
+        made.clock.now += 10_000
+        return Effects({}, (Update("ledger", {"message_id": "nobody"}, {"status": "free"}, {"status": "busy"}),))
+
+    with pytest.raises(TimeoutError, match="lease ended"):
+        exactly_once(ledger(made))(decide)(Message(), made.clock() + LEASE)
+
+
+def test_the_shorter_of_two_deadlines_is_the_lease(made: Bench) -> None:
+    layer = LedgerPersistence(ledger(made))
+    token = _attempt.set(_Attempt())
+    try:
+        layer.save_inprogress({"message_id": "m", "payload_hash": "h", "lease_until": made.clock() + LEASE}, 5_000)
+    finally:
+        _attempt.reset(token)
+    assert made.row("m")["lease_until"] == made.clock() + 5_000

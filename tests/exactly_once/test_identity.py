@@ -1,0 +1,75 @@
+"""Which request a delivery belongs to."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exactly_once.effects import Unprocessable
+from exactly_once.identity import identify, parse_body, payload_hash
+
+
+def attribute(value: str) -> dict[str, Any]:
+    return {"MessageDeduplicationId": {"stringValue": value, "dataType": "String"}}
+
+
+def test_the_attribute_comes_before_the_body_and_the_body_before_the_content() -> None:
+    body = {"message_id": "of-the-body"}
+    assert identify(attribute("of-the-attribute"), body, "text", content_based=True) == "of-the-attribute"
+    assert identify({}, body, "text", content_based=True) == "of-the-body"
+    # The SHA-256 of "text", from sha256sum.
+    content = "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1"
+    assert identify({}, {}, "text", content_based=True) == content
+    assert identify({"Other": {"stringValue": "x"}}, {}, "text", content_based=True) == content
+
+
+def test_without_any_there_is_no_identity() -> None:
+    with pytest.raises(Unprocessable, match="missing_message_id"):
+        identify({}, {}, "text")
+
+
+@pytest.mark.parametrize("unfit", ["", "a b", "a#b", "x" * 129, "é", 7, True, ["a"], {"a": 1}, "a\n"])
+def test_an_unfit_id_is_refused_and_not_replaced_by_another(unfit: Any) -> None:
+    with pytest.raises(Unprocessable, match="invalid_message_id"):
+        identify({}, {"message_id": unfit}, "text", content_based=True)
+
+
+@given(
+    st.dictionaries(st.text(), st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=5)),
+    st.randoms(),
+)
+def test_the_digest_depends_on_content_and_not_on_spelling(body: dict[str, Any], random: Any) -> None:
+    names = list(body)
+    random.shuffle(names)
+    respelled = json.loads(json.dumps({name: body[name] for name in names}, indent=random.choice([None, 1, 4])))
+    assert payload_hash(respelled) == payload_hash(body)
+    assert payload_hash({**body, "one more": 1}) != payload_hash(body) or body.get("one more") == 1
+
+
+@given(st.text() | st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape")))
+def test_any_text_is_a_body_or_unprocessable(text: str) -> None:
+    try:
+        body = parse_body(text)
+    except Unprocessable as problem:
+        assert problem.reason == "not_json"
+    else:
+        assert isinstance(body, dict)
+        payload_hash(body)
+
+
+@pytest.mark.parametrize("depth", [500, 900, 2_000, 50_000])
+def test_nesting_is_either_digested_or_refused(depth: int) -> None:
+    text = '{"a":' * depth + "1" + "}" * depth
+    try:
+        assert len(payload_hash(parse_body(text))) == 64
+    except Unprocessable as problem:
+        assert problem.reason == "not_json"
+
+
+def test_a_number_of_a_million_digits_is_refused_quickly() -> None:
+    with pytest.raises(Unprocessable, match="not_json"):
+        parse_body('{"a": ' + "9" * 1_000_000 + "}")

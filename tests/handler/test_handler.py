@@ -1,0 +1,118 @@
+"""The module that Lambda loads, with its own environment, log and metrics, on SQS's own event JSON."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+from tests.consumer_kit import NHS_NUMBER, REGION, Bench, Context, bench, booking, record
+
+ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "123456789012",
+    "AWS_SECRET_ACCESS_KEY": "none",
+    "AWS_DEFAULT_REGION": REGION,
+    "LEDGER_TABLE": "ledger",
+    "SLOTS_TABLE": "slots",
+    "APPOINTMENTS_TABLE": "appointments",
+    "LEDGER_RETENTION_SECONDS": "100",
+    "BATCH_CONCURRENCY": "1",
+    "CANDIDATE_SLOTS": "20",
+    "CONTENT_BASED_DEDUPLICATION": "false",
+    "POWERTOOLS_SERVICE_NAME": "appointments",
+    "POWERTOOLS_METRICS_NAMESPACE": "Oneslot",
+}
+
+
+@pytest.fixture
+def made() -> Iterator[Bench]:
+    with bench() as made:
+        yield made
+
+
+@pytest.fixture
+def handler(made: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[ModuleType]:
+    """A module freshly loaded; `capsys` comes first, because the logger keeps the stdout that it finds."""
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("QUEUE_URL", made.configuration.queue_url)
+    monkeypatch.setenv("DEAD_LETTER_QUEUE_URL", made.configuration.dead_letter_queue_url)
+    sys.modules.pop("handler", None)
+    yield importlib.import_module("handler")
+    sys.modules.pop("handler", None)
+
+
+def lines(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_batch_goes_all_the_way(made: Bench, handler: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    future = {"not_before": "2100-01-04T08:00:00Z", "not_after": "2100-01-05T08:00:00Z"}
+    past = {"not_before": "2020-01-06T08:00:00Z", "not_after": "2020-01-07T08:00:00Z"}
+    records = [
+        record(booking(**future)),
+        record(booking(**future)),
+        record("not JSON"),
+        record(booking("late", **past)),
+    ]
+    assert handler.lambda_handler({"Records": records}, Context(made.clock)) == {"batchItemFailures": []}
+
+    written = lines(capsys.readouterr().out)
+    deliveries = [line for line in written if line.get("message") == "delivery"]
+    assert [line["outcome"] for line in deliveries] == ["waitlist", "duplicate", "quarantined", "refused"]
+    assert {line["sqs_message_id"] for line in deliveries} == {entry["messageId"] for entry in records}
+    assert set(deliveries[0]) >= {
+        "receive_count",
+        "sent",
+        "finished",
+        "attempt_ms",
+        "claimed_by",
+        "consumption_count",
+        "answer",
+    }
+    assert NHS_NUMBER not in json.dumps(written)
+
+    (metrics,) = [line for line in written if "_aws" in line]
+    assert metrics["Deliveries"] == [4.0]
+    assert metrics["DeliveriesDuplicate"] == [1.0]
+    assert metrics["service"] == "appointments"
+
+
+def test_an_empty_batch_is_counted_and_answered(
+    made: Bench, handler: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert handler.lambda_handler({"Records": []}, Context(made.clock)) == {"batchItemFailures": []}
+    assert lines(capsys.readouterr().out)[0]["Deliveries"] == [0.0]
+
+
+def test_each_invocation_counts_its_own(made: Bench, handler: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        handler.lambda_handler({"Records": [record("not JSON")]}, Context(made.clock))
+    counts = [line["Deliveries"] for line in lines(capsys.readouterr().out) if "_aws" in line]
+    assert counts == [[1.0], [1.0]]
+
+
+@pytest.mark.parametrize("name", ["LEDGER_TABLE", "QUEUE_URL", "LEDGER_RETENTION_SECONDS"])
+def test_a_missing_variable_is_named_at_start(handler: ModuleType, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.delenv(name)
+    with pytest.raises(ValueError, match=f"{name} is not set"):
+        importlib.reload(handler)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "many", "1.5"])
+def test_a_number_that_is_none_is_named_at_start(
+    handler: ModuleType, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("BATCH_CONCURRENCY", value)
+    with pytest.raises(ValueError, match="BATCH_CONCURRENCY must be a whole number"):
+        importlib.reload(handler)
+
+
+def test_clients_are_impatient_and_pooled(handler: ModuleType) -> None:
+    configuration = handler.client_configuration
+    assert configuration.read_timeout <= 3
+    assert configuration.max_pool_connections == 1
