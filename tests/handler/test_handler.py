@@ -59,10 +59,10 @@ def test_a_batch_goes_all_the_way(made: Bench, handler: ModuleType, capsys: pyte
         record("not JSON"),
         record(booking("late", **past)),
     ]
+    handler.logger.registered_handler.setStream(sys.stdout)  # it keeps the stdout of the moment it was made
     assert handler.lambda_handler({"Records": records}, Context(made.clock)) == {"batchItemFailures": []}
 
     written = lines(capsys.readouterr().out)
-    print(handler.logger._stream, sys.stdout, handler.logger.handlers, handler.logger.registered_handler.stream)
     deliveries = [line for line in written if line.get("message") == "delivery"]
     assert [line["outcome"] for line in deliveries] == ["waitlist", "duplicate", "quarantined", "refused"]
     assert {line["sqs_message_id"] for line in deliveries} == {entry["messageId"] for entry in records}
