@@ -7,8 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from oneslot.local.cloud_assembly import SynthesisedStack, read_stack
 from oneslot.local.connection import Connection
+from oneslot.local.deployment import Deployment, deploy
 from oneslot.local.embedded_aws import EmbeddedAws
+from oneslot.local.synthesis import synthesise
 
 NEEDS_LOOPBACK = ("embedded_aws", "spark", "browser")
 _ACCOUNTS = itertools.count(100_000_000_001)
@@ -34,3 +37,16 @@ def embedded_aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedA
 def account(embedded_aws: EmbeddedAws) -> Connection:
     """An account of the test's own in the session's embedded AWS: empty, and seen by no other test."""
     return embedded_aws.connection(str(next(_ACCOUNTS)))
+
+
+@pytest.fixture(scope="session")
+def synthesised(tmp_path_factory: pytest.TempPathFactory) -> SynthesisedStack:
+    """The real stack of stage `dev`, synthesised once. `deploy(synthesised, account)` gives a test one of its own."""
+    assembly = synthesise(tmp_path_factory.mktemp("assembly"), context={"stage": "dev"})
+    return read_stack(assembly, "Oneslot-dev")
+
+
+@pytest.fixture(scope="session")
+def deployed(embedded_aws: EmbeddedAws, synthesised: SynthesisedStack) -> Deployment:
+    """The real stack deployed once for the session, in an account of its own. Its tables are shared: use fresh keys."""
+    return deploy(synthesised, embedded_aws.connection(str(next(_ACCOUNTS))))

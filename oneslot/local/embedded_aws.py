@@ -18,6 +18,7 @@ from oneslot.local.connection import LOCAL_ACCOUNT, REGION, Connection
 from oneslot.local.errors import EmbeddedAwsFailed
 from oneslot.local.processes import end_process
 
+SERVER = Path(__file__).with_name("embedded_server.py")
 HOST = "127.0.0.1"
 START_SECONDS = 30.0  # measured: 0.3-1 s; a busy build machine gets the rest
 STOP_SECONDS = 5.0  # measured: up to 2 s
@@ -135,7 +136,7 @@ class EmbeddedAws:
         with self.log_file.open("wb") as log:
             self._process = subprocess.Popen(
                 # -P: the folder of the script must not come first in the search path, its modules have common names
-                [sys.executable, "-P", str(Path(__file__).with_name("embedded_server.py"))],
+                [sys.executable, "-P", str(SERVER)],
                 stdin=subprocess.PIPE,  # nothing is written to it: its end is the sign that we are gone
                 stdout=log,
                 stderr=subprocess.STDOUT,
