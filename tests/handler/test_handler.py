@@ -35,8 +35,7 @@ def made() -> Iterator[Bench]:
 
 
 @pytest.fixture
-def handler(made: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[ModuleType]:
-    """A module freshly loaded; `capsys` comes first, because the logger keeps the stdout that it finds."""
+def handler(made: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("QUEUE_URL", made.configuration.queue_url)
@@ -59,7 +58,7 @@ def test_a_batch_goes_all_the_way(made: Bench, handler: ModuleType, capsys: pyte
         record("not JSON"),
         record(booking("late", **past)),
     ]
-    handler.logger.registered_handler.setStream(sys.stdout)  # it keeps the stdout of the moment it was made
+    handler.logger.registered_handler.stream = sys.stdout  # a logger outlives its module, and keeps its first stdout
     assert handler.lambda_handler({"Records": records}, Context(made.clock)) == {"batchItemFailures": []}
 
     written = lines(capsys.readouterr().out)
