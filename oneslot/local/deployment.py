@@ -19,6 +19,7 @@ from oneslot.local.template import TABLE_TYPES, DroppedResources, drop_rejected,
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation.client import CloudFormationClient
     from mypy_boto3_dynamodb.client import DynamoDBClient
+    from mypy_boto3_lambda.client import LambdaClient
     from mypy_boto3_s3.client import S3Client
 
 STACK_SECONDS = 60.0  # measured: 0.05-0.3 s
@@ -51,6 +52,7 @@ def deploy(
         s3 = clients.enter_context(closing(connection.s3()))
         cloudformation = clients.enter_context(closing(connection.cloudformation()))
         dynamodb = clients.enter_context(closing(connection.dynamodb()))
+        functions = clients.enter_context(closing(connection.functions()))
         for asset in stack.assets:
             _upload(asset, connection, s3)
         template_url = _upload_template(stack, template, connection, s3)
@@ -61,6 +63,7 @@ def deploy(
             for resource in cloudformation.describe_stack_resources(StackName=stack.name)["StackResources"]
         }
         _set_table_settings(template, resources, dynamodb)
+        _set_reserved_concurrency(template, resources, functions)
     return Deployment(connection, stack.name, outputs, resources, template, dropped)
 
 
@@ -148,4 +151,14 @@ def _set_table_settings(template: dict[str, Any], resources: dict[str, str], dyn
             dynamodb.update_continuous_backups(
                 TableName=resources[logical_id],
                 PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
+            )
+
+
+def _set_reserved_concurrency(template: dict[str, Any], resources: dict[str, str], functions: LambdaClient) -> None:
+    """Reserve what the template reserves for its functions: the emulator accepts and forgets this too."""
+    for logical_id, resource in template["Resources"].items():
+        reserved = resource.get("Properties", {}).get("ReservedConcurrentExecutions")
+        if resource["Type"] == "AWS::Lambda::Function" and reserved is not None:
+            functions.put_function_concurrency(
+                FunctionName=resources[logical_id], ReservedConcurrentExecutions=reserved
             )

@@ -1,6 +1,6 @@
 """What every local proof rests on: the emulator's conditional writes and transactions are atomic under a real race.
 
-Run on every bump of ministack's version. (moto fails it: as a server it lets several of 16 racing transactions through.)
+Run on every bump of ministack's version. (moto fails it: its transactions are not isolated, and it ignores their token.)
 """
 
 from __future__ import annotations
