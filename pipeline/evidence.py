@@ -1,0 +1,146 @@
+"""Facts → one row of evidence for each key. Every column is a sum, an exclusive or, a minimum, a maximum or a bitwise or.
+
+So the evidence of two sets of facts merges into the evidence of both, and an old image with the sign -1 takes back what
+it once added: yesterday's evidence and today's changes give today's evidence, exactly. That is the whole incremental audit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from pipeline.vocabulary import Delivered, Kind, SlotStatus
+
+KEY = ("hash", "key")
+"""What evidence is grouped and sorted by. The hash comes first: comparing it nearly always decides, and never text."""
+
+
+_AGGREGATES: dict[str, Callable[[Column], Column]] = {
+    "sum": F.sum,
+    "xor": F.bit_xor,
+    "or": F.bit_or,
+    "min": F.min,
+    "max": F.max,
+}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One column of evidence: which facts it looks at, what of them, and how they are put together."""
+
+    name: str
+    kind: Kind
+    value: Column
+    merge: str
+    snapshot: bool = False
+
+    def over_facts(self) -> Column:
+        """The aggregate over facts."""
+        mine = F.when(F.col("kind") == int(self.kind), self.value)
+        # Sums and bits start at zero; a minimum or maximum of nothing stays unknown.
+        whole = mine if self.merge in ("min", "max") else F.coalesce(mine, F.lit(0).cast("bigint"))
+        return self._aggregate(whole)
+
+    def over_evidence(self) -> Column:
+        """The aggregate over rows of evidence, of which at most one may hold what was taken as a snapshot."""
+        return self._aggregate(F.col(self.name))
+
+    def _aggregate(self, value: Column) -> Column:
+        return _AGGREGATES[self.merge](value).alias(self.name)
+
+
+def _count(name: str, kind: Kind, condition: Column | None = None, *, snapshot: bool = False) -> Measure:
+    signed = F.col("sign").cast("bigint")
+    return Measure(name, kind, signed if condition is None else F.when(condition, signed), "sum", snapshot)
+
+
+def _value(name: str, kind: Kind, column: str) -> Measure:
+    """A single value: a key has one such row, so the sum is the value, and an old image takes it back."""
+    return Measure(name, kind, (F.col("sign") * F.col(column)).cast("bigint"), "sum")
+
+
+def _link(name: str, kind: Kind, condition: Column | None = None) -> Measure:
+    return Measure(name, kind, F.col("link") if condition is None else F.when(condition, F.col("link")), "xor")
+
+
+def _delivered(*outcomes: Delivered) -> Column:
+    return F.col("code").isin(*(int(outcome) for outcome in outcomes))
+
+
+_FRESH = (Delivered.BOOKED, Delivered.WAITLIST, Delivered.CANCELLED, Delivered.REFUSED)
+
+
+def measures() -> tuple[Measure, ...]:
+    """All columns of evidence, in order. A function, because Spark's expressions need a running session."""
+    return (
+        _count("ledger_rows", Kind.LEDGER),
+        _count("ledger_complete", Kind.LEDGER, F.col("code") > 0),
+        _value("ledger_outcome", Kind.LEDGER, "code"),
+        _value("ledger_consumptions", Kind.LEDGER, "number"),
+        _value("ledger_lease_until", Kind.LEDGER, "until"),
+        _link("ledger_slot", Kind.LEDGER),
+        _count("expects_cancelled", Kind.EXPECTS_CANCELLED),
+        _count("appointment_rows", Kind.APPOINTMENT),
+        _value("appointment_status", Kind.APPOINTMENT, "code"),
+        _value("appointment_channel", Kind.APPOINTMENT, "number"),
+        _value("appointment_created", Kind.APPOINTMENT, "at"),
+        _value("appointment_start", Kind.APPOINTMENT, "until"),
+        _link("appointment_slot", Kind.APPOINTMENT),
+        _count("tombstones", Kind.TOMBSTONE),
+        _value("tombstone_created", Kind.TOMBSTONE, "at"),
+        _count("held_slots", Kind.HELD),
+        _link("held_slot", Kind.HELD),
+        _count("slot_rows", Kind.SLOT),
+        _value("slot_status", Kind.SLOT, "code"),
+        _value("slot_date", Kind.SLOT, "number"),
+        _link("slot_holder", Kind.SLOT, F.col("code") == int(SlotStatus.BUSY)),
+        _count("holdings", Kind.HOLDING),
+        _link("holder", Kind.HOLDING),
+        Measure("accepted_copies", Kind.ACCEPTED, F.col("number"), "sum"),
+        Measure("accepted_sent", Kind.ACCEPTED, F.col("at"), "min"),
+        _count("deliveries", Kind.DELIVERY),
+        _count("deliveries_done", Kind.DELIVERY, _delivered(*_FRESH, Delivered.DUPLICATE)),
+        _count("deliveries_duplicate", Kind.DELIVERY, _delivered(Delivered.DUPLICATE)),
+        _count("deliveries_quarantined", Kind.DELIVERY, _delivered(Delivered.QUARANTINED)),
+        Measure("delivered_outcome", Kind.DELIVERY, F.when(_delivered(*_FRESH), F.col("code")).cast("bigint"), "max"),
+        Measure("delivery_sent", Kind.DELIVERY, F.col("until"), "min"),
+        Measure("first_done", Kind.DELIVERY, F.when(_delivered(*_FRESH), F.col("at")), "min"),
+        Measure("last_finished", Kind.DELIVERY, F.col("at"), "max"),
+        Measure("consumptions_seen", Kind.DELIVERY, F.col("number"), "max"),
+        Measure("claims_seen", Kind.DELIVERY, F.col("link"), "or"),
+        Measure("answer_low", Kind.DELIVERY, F.col("digest"), "min"),
+        Measure("answer_high", Kind.DELIVERY, F.col("digest"), "max"),
+        _count("dead_letters", Kind.DEAD_LETTER, snapshot=True),
+        _count("waiting", Kind.WAITING, snapshot=True),
+        _count("rejected", Kind.REJECT),
+        Measure("practice", Kind.APPOINTMENT, F.col("practice"), "max"),
+    )
+
+
+def gather(facts: DataFrame, partitions: int) -> DataFrame:
+    """Facts → evidence. One shuffle by key, one sort, one pass; each partition's rows come out sorted by key."""
+    keyed = facts.withColumn("hash", F.xxhash64("key"))
+    together = keyed.repartition(partitions, "hash").sortWithinPartitions(*KEY)
+    gathered = together.groupBy(*KEY).agg(*(measure.over_facts() for measure in measures()))
+    return gathered.select(*evidence_columns())
+
+
+def merge(yesterday: DataFrame, today: DataFrame, partitions: int) -> DataFrame:
+    """Evidence before a change and evidence of the change → evidence after it.
+
+    What was a snapshot (the queues' content) is taken from `today` alone.
+    """
+    snapshots = [measure.name for measure in measures() if measure.snapshot]
+    before = yesterday.withColumns({name: F.lit(0).cast("bigint") for name in snapshots}).select(*evidence_columns())
+    both = before.unionByName(today.select(*evidence_columns()))
+    together = both.repartition(partitions, "hash").sortWithinPartitions(*KEY)
+    merged = together.groupBy(*KEY).agg(*(measure.over_evidence() for measure in measures()))
+    return merged.select(*evidence_columns())
+
+
+def evidence_columns() -> list[str]:
+    """The names of the columns of evidence, keys first."""
+    return [*KEY, *(measure.name for measure in measures())]

@@ -1,0 +1,391 @@
+"""Every source as facts: one narrow shape for all of them, so that one shuffle brings together what belongs together.
+
+A transform takes the rows of one source and gives facts. A row that cannot be used becomes a REJECT fact of its file: it
+rides on the same shuffle, is counted exactly, and no second pass over the data is needed unless there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program gives it
+
+from pipeline.sources import CORRUPT, PATH
+from pipeline.vocabulary import (
+    FILE_PREFIX,
+    SLOT_PREFIX,
+    UNIDENTIFIED_PREFIX,
+    AppointmentStatus,
+    Channel,
+    Delivered,
+    Kind,
+    Outcome,
+    Problem,
+    SlotStatus,
+)
+
+LATEST_EPOCH_MS = 4_102_444_800_000  # the year 2100
+LARGEST_COUNT = 1_000_000_000
+RESULT_SCHEMA = "outcome string, appointment_id string, practice string, slot_id string"
+
+FACT_COLUMNS = {
+    "key": "string",
+    "kind": "int",
+    "sign": "int",
+    "code": "int",
+    "number": "bigint",
+    "at": "bigint",
+    "until": "bigint",
+    "link": "bigint",
+    "digest": "bigint",
+    "practice": "string",
+}
+"""A fact. `sign`: +1 as it is now, -1 as it was (an old image takes back what it once said). `code`: a value of one of the
+vocabularies. `number`: a count. `at`, `until`: epoch ms. `link`, `digest`: hashes of another key and of a content."""
+
+
+def zero() -> Column:
+    """No count, no link."""
+    return F.lit(0).cast("bigint")
+
+
+def fact(key: Column, kind: Kind, **values: Column) -> Column:
+    """One fact as a struct; what is not given is 0, or null for times, digest and practice."""
+    defaults = {
+        "key": key,
+        "kind": F.lit(int(kind)),
+        "sign": F.lit(1),
+        "code": F.lit(0),
+        "number": zero(),
+        "link": zero(),
+    }
+    given = {**defaults, **values}
+    columns = [given.get(name, F.lit(None)).cast(kind_of).alias(name) for name, kind_of in FACT_COLUMNS.items()]
+    return F.struct(*columns)
+
+
+def images(changes: DataFrame, start: int, end: int) -> DataFrame:
+    """Lines of an incremental export → items with a sign: the old image is taken back, the new one counts.
+
+    `start` and `end` (epoch ms) are the export's window; a change outside it is marked, and rejected later.
+    """
+    written = F.col("Metadata.WriteTimestampMicros.N").try_cast("bigint")
+    outside = F.coalesce((written < start * 1000) | (written >= end * 1000), F.lit(False))
+    empty = F.col("OldImage").isNull() & F.col("NewImage").isNull()
+    old = F.when(F.col("OldImage").isNotNull(), F.struct(F.lit(-1).alias("sign"), F.col("OldImage").alias("Item")))
+    # A line with neither image is kept once, so that it is rejected and not forgotten.
+    new = F.when(
+        F.col("NewImage").isNotNull() | empty, F.struct(F.lit(1).alias("sign"), F.col("NewImage").alias("Item"))
+    )
+    both = changes.select(F.explode(F.array(old, new)).alias("image"), outside.alias("outside"), CORRUPT, PATH)
+    return both.where(F.col("image").isNotNull()).select("image.Item", "image.sign", "outside", CORRUPT, PATH)
+
+
+def whole_items(items: DataFrame) -> DataFrame:
+    """Lines of a full export → items with the sign +1."""
+    return items.select("Item", F.lit(1).alias("sign"), F.lit(False).alias("outside"), CORRUPT, PATH)
+
+
+def ledger_facts(items: DataFrame) -> DataFrame:
+    """The ledger's rows; a COMPLETE cancellation also speaks of the appointment that it cancelled."""
+    read = items.select(
+        text("message_id").alias("key"),
+        text("status").alias("status"),
+        F.from_json(F.when(text("status") == "COMPLETE", text("result")), RESULT_SCHEMA).alias("result"),
+        *(number(name).alias(name) for name in ("consumption_count", "updated", "lease_until")),
+        bad_number(consumption_count=LARGEST_COUNT, updated=LATEST_EPOCH_MS, lease_until=LATEST_EPOCH_MS).alias("bad"),
+        *("sign", "outside", CORRUPT, PATH),
+    )
+    complete = F.col("status") == "COMPLETE"
+    other = F.col("result.appointment_id") != F.col("key")
+    outcome = coded(
+        F.col("result.outcome"),
+        {
+            "booked": F.when(~other, F.lit(int(Outcome.BOOKED))),
+            "waitlist": F.when(~other, F.lit(int(Outcome.WAITLIST))),
+            "cancelled": F.when(other, F.lit(int(Outcome.CANCELLED_OTHER))).when(~other, F.lit(int(Outcome.CANCELLED))),
+            "refused": F.when(~other, F.lit(int(Outcome.REFUSED))),
+        },
+    )
+    ledger = fact(
+        F.col("key"),
+        Kind.LEDGER,
+        sign=F.col("sign"),
+        code=F.when(complete, F.coalesce(outcome, F.lit(int(Outcome.UNKNOWN)))).otherwise(int(Outcome.IN_PROGRESS)),
+        number=F.col("consumption_count"),
+        at=F.col("updated"),
+        until=F.col("lease_until"),
+        link=slot_link(F.col("result.practice"), F.col("result.slot_id")),
+    )
+    cancels = F.when(
+        complete & (F.col("result.outcome") == "cancelled") & other,
+        fact(F.col("result.appointment_id"), Kind.EXPECTS_CANCELLED, sign=F.col("sign")),
+    )
+    problem = first_problem(
+        {
+            Problem.MISSING_ATTRIBUTE: absent("key", "status", "consumption_count", "updated"),
+            Problem.UNKNOWN_VALUE: ~F.col("status").isin("IN_PROGRESS", "COMPLETE") | reserved(F.col("key")),
+        }
+    )
+    return facts_or_reject(read, problem, ledger, cancels)
+
+
+def appointment_facts(items: DataFrame) -> DataFrame:
+    """An appointment, seen from its request, from the slot that it holds, and from the cancellation that came first."""
+    read = items.select(
+        text("appointment_id").alias("key"),
+        *(text(name).alias(name) for name in ("status", "practice", "slot_id", "delivery_channel", "cancelled_by")),
+        F.unix_millis(F.try_to_timestamp(text("start"))).alias("start"),
+        number("created").alias("created"),
+        bad_number(created=LATEST_EPOCH_MS).alias("bad"),
+        *("sign", "outside", CORRUPT, PATH),
+    )
+    booked = F.col("status") == "booked"
+    made = F.col("practice").isNotNull()
+    slot_key = slot_key_of(F.col("practice"), F.col("slot_id"))
+    appointment = fact(
+        F.col("key"),
+        Kind.APPOINTMENT,
+        sign=F.col("sign"),
+        code=F.when(~made, F.lit(int(AppointmentStatus.TOMBSTONE))).otherwise(
+            coded(F.col("status"), {status.name.lower(): status for status in list(AppointmentStatus)[:3]})
+        ),
+        number=F.coalesce(
+            coded(
+                F.col("delivery_channel"),
+                {"In-person": Channel.IN_PERSON, "Telephone": Channel.TELEPHONE, "Video": Channel.VIDEO},
+            ),
+            F.when(made, F.lit(int(Channel.OTHER))).otherwise(0),
+        ),
+        at=F.col("created"),
+        until=F.col("start"),
+        link=slot_link(F.col("practice"), F.col("slot_id")),
+        practice=F.col("practice"),
+    )
+    holding = F.when(booked, fact(slot_key, Kind.HOLDING, sign=F.col("sign"), link=F.xxhash64(F.col("key"))))
+    tombstone = F.when(~made, fact(F.col("cancelled_by"), Kind.TOMBSTONE, sign=F.col("sign"), at=F.col("created")))
+    problem = first_problem(
+        {
+            Problem.MISSING_ATTRIBUTE: absent("key", "status", "created")
+            | (booked & absent("practice", "slot_id", "start"))
+            | ((F.col("status") == "cancelled") & absent("cancelled_by"))
+            | (~made & (F.col("status") != "cancelled")),
+            Problem.UNKNOWN_VALUE: ~F.col("status").isin("booked", "waitlist", "cancelled")
+            | reserved(F.col("key"))
+            | reserved(F.col("cancelled_by")),
+        }
+    )
+    # A booked appointment is never a tombstone: one further element serves both.
+    return facts_or_reject(read, problem, appointment, F.coalesce(holding, tombstone))
+
+
+def slot_facts(items: DataFrame) -> DataFrame:
+    """A slot, seen from itself and from the appointment that it names."""
+    read = items.select(
+        *(text(name).alias(name) for name in ("practice", "slot_id", "status", "appointment_id")),
+        text("free_key").isNotNull().alias("findable"),
+        # 2026-11-23T08:00:00Z → 20261123: all that the utilisation asks of the time, and far cheaper than a timestamp.
+        F.replace(F.substring(text("start"), 1, 10), F.lit("-"), F.lit("")).try_cast("bigint").alias("date"),
+        F.lit(False).alias("bad"),
+        *("sign", "outside", CORRUPT, PATH),
+    )
+    busy = F.col("status") == "busy"
+    named = F.col("appointment_id").isNotNull()
+    slot_key = slot_key_of(F.col("practice"), F.col("slot_id"))
+    slot = fact(
+        slot_key,
+        Kind.SLOT,
+        sign=F.col("sign"),
+        code=F.when(busy, F.lit(int(SlotStatus.BUSY)))
+        .when(named | ~F.col("findable"), F.lit(int(SlotStatus.BROKEN)))
+        .otherwise(int(SlotStatus.FREE)),
+        number=F.col("date"),
+        link=F.coalesce(F.when(named, F.xxhash64(F.col("appointment_id"))), zero()),
+    )
+    held = F.when(
+        named,
+        fact(
+            F.col("appointment_id"),
+            Kind.HELD,
+            sign=F.col("sign"),
+            link=F.when(busy, F.xxhash64(slot_key)).otherwise(zero()),
+        ),
+    )
+    problem = first_problem(
+        {
+            Problem.MISSING_ATTRIBUTE: absent("practice", "slot_id", "status", "date"),
+            Problem.UNKNOWN_VALUE: ~F.col("status").isin("free", "busy") | reserved(F.col("appointment_id")),
+        }
+    )
+    return facts_or_reject(read, problem, slot, held)
+
+
+def delivery_facts(lines: DataFrame) -> DataFrame:
+    """Lines of the delivery log. The consumer's other log lines are no deliveries and are passed over."""
+    outcome = coded(F.col("outcome"), {delivered.name.lower(): delivered for delivered in Delivered})
+    delivery = fact(
+        identity_or(F.col("sqs_message_id")),
+        Kind.DELIVERY,
+        code=outcome,
+        number=F.coalesce(F.col("consumption_count"), F.lit(0)),
+        at=F.col("finished"),
+        until=F.col("sent"),
+        # One bit of 64 for each claim: how many bits are set is never more than there were claims.
+        link=F.when(
+            F.col("claimed_by").isNotNull(),
+            F.call_function(
+                "shiftleft", F.lit(1).cast("bigint"), F.pmod(F.xxhash64("claimed_by"), F.lit(64)).cast("int")
+            ),
+        ).otherwise(zero()),
+        digest=F.when(F.col("answer").isNotNull(), F.xxhash64("answer")),
+    )
+    problem = first_problem(
+        {
+            Problem.MISSING_ATTRIBUTE: absent("outcome", "finished", "sent") | no_identity("sqs_message_id"),
+            Problem.OUT_OF_RANGE: ~F.col("finished").between(0, LATEST_EPOCH_MS)
+            | ~F.col("sent").between(0, LATEST_EPOCH_MS)
+            | (F.coalesce("consumption_count", F.lit(0)) < 0),
+            Problem.UNKNOWN_VALUE: outcome.isNull() | reserved(F.col("message_id")),
+        }
+    )
+    relevant = lines.where((F.col("message") == "delivery") | F.col(CORRUPT).isNotNull())
+    return facts_or_reject(whole_lines(relevant), problem, delivery)
+
+
+def accepted_facts(lines: DataFrame) -> DataFrame:
+    """The producer's archive. What was sent without an id cannot be followed, and is passed over."""
+    accepted = fact(
+        F.col("message_id"),
+        Kind.ACCEPTED,
+        code=F.when(F.col("type") == "cancel", F.lit(2)).otherwise(1),
+        number=F.coalesce(F.col("copies"), F.lit(1)),
+        at=F.col("sent"),
+    )
+    problem = first_problem(
+        {
+            Problem.MISSING_ATTRIBUTE: absent("sent"),
+            Problem.OUT_OF_RANGE: ~F.col("sent").between(0, LATEST_EPOCH_MS)
+            | ~F.coalesce("copies", F.lit(1)).between(0, LARGEST_COUNT),
+            Problem.UNKNOWN_VALUE: reserved(F.col("message_id")),
+        }
+    )
+    relevant = lines.where(F.col("message_id").isNotNull() | F.col(CORRUPT).isNotNull())
+    return facts_or_reject(whole_lines(relevant), problem, accepted)
+
+
+def dead_letter_facts(lines: DataFrame) -> DataFrame:
+    """Messages of which a copy is in the dead-letter queue."""
+    problem = first_problem({Problem.MISSING_ATTRIBUTE: no_identity("source_message_id")})
+    dead = fact(identity_or(F.col("source_message_id")), Kind.DEAD_LETTER)
+    return facts_or_reject(whole_lines(lines), problem, dead)
+
+
+def waiting_facts(lines: DataFrame) -> DataFrame:
+    """Messages that the queue still holds."""
+    problem = first_problem({Problem.MISSING_ATTRIBUTE: no_identity("sqs_message_id")})
+    waiting = fact(identity_or(F.col("sqs_message_id")), Kind.WAITING)
+    return facts_or_reject(whole_lines(lines), problem, waiting)
+
+
+def whole_lines(lines: DataFrame) -> DataFrame:
+    """Lines of a log → rows as the tables' items are: they count once, and were all written in time."""
+    return lines.withColumns({"sign": F.lit(1), "outside": F.lit(False), "bad": F.lit(False)})
+
+
+TABLE_FACTS = {"ledger": ledger_facts, "slots": slot_facts, "appointments": appointment_facts}
+LINE_FACTS = {
+    "deliveries": delivery_facts,
+    "accepted": accepted_facts,
+    "dead-letters": dead_letter_facts,
+    "waiting": waiting_facts,
+}
+
+
+def facts_or_reject(rows: DataFrame, problem: Column, *facts: Column) -> DataFrame:
+    """Each row's facts (those that are not null), or one REJECT fact of its file if the row has a problem."""
+    judged = rows.withColumn("problem", problem)
+    sound = F.col("problem").isNull()
+    reject = fact(F.concat(F.lit(FILE_PREFIX), F.col(PATH)), Kind.REJECT, code=F.col("problem"))
+    first, *others = facts
+    wanted = F.array(F.when(sound, first).otherwise(reject), *(F.when(sound, other) for other in others))
+    exploded = judged.select(F.explode(wanted).alias("fact")).where(F.col("fact").isNotNull())
+    return exploded.select(*(F.col(f"fact.{name}").alias(name) for name in FACT_COLUMNS))
+
+
+def first_problem(conditions: Mapping[Problem, Column]) -> Column:
+    """The first problem that a row has, as its code, or null. A line that is no JSON has none of the others' columns."""
+    chosen = F.when(F.col(CORRUPT).isNotNull(), F.lit(int(Problem.NOT_JSON)))
+    chosen = chosen.when(F.col("outside"), F.lit(int(Problem.OUTSIDE_WINDOW)))
+    chosen = chosen.when(F.col("bad"), F.lit(int(Problem.OUT_OF_RANGE)))
+    for problem, condition in conditions.items():
+        chosen = chosen.when(condition, F.lit(int(problem)))
+    return chosen
+
+
+def text(name: str) -> Column:
+    """A text attribute of the item."""
+    return F.col(f"Item.{name}.S")
+
+
+def number(name: str) -> Column:
+    """A number attribute of the item; null if it is missing or no whole number."""
+    return F.col(f"Item.{name}.N").try_cast("bigint")
+
+
+def bad_number(**largest: int) -> Column:
+    """Whether one of the attributes is there but is no whole number from 0 to its largest."""
+    conditions = [
+        F.col(f"Item.{name}.N").isNotNull() & ~F.coalesce(number(name).between(0, bound), F.lit(False))
+        for name, bound in largest.items()
+    ]
+    combined = conditions[0]
+    for condition in conditions[1:]:
+        combined = combined | condition
+    return combined
+
+
+def absent(*names: str) -> Column:
+    """Whether one of the columns is null."""
+    combined = F.col(names[0]).isNull()
+    for name in names[1:]:
+        combined = combined | F.col(name).isNull()
+    return combined
+
+
+def reserved(key: Column) -> Column:
+    """Whether an id begins like a key that is no request's; null counts as no."""
+    return F.coalesce(F.substring(key, 1, 1).isin(SLOT_PREFIX, FILE_PREFIX, UNIDENTIFIED_PREFIX), F.lit(False))
+
+
+def identity_or(sqs_message_id: Column) -> Column:
+    """The message's own id, or a key made of SQS's id for a message that carries none."""
+    return F.coalesce(F.col("message_id"), F.concat(F.lit(UNIDENTIFIED_PREFIX), sqs_message_id))
+
+
+def no_identity(sqs_message_id: str) -> Column:
+    """Whether a line has neither the message's own id nor SQS's."""
+    return absent("message_id") & absent(sqs_message_id)
+
+
+def slot_key_of(practice: Column, slot_id: Column) -> Column:
+    """A slot's key: unique beside message ids, which have no `#`."""
+    return F.concat(F.lit(SLOT_PREFIX), practice, F.lit(SLOT_PREFIX), slot_id)
+
+
+def slot_link(practice: Column, slot_id: Column) -> Column:
+    """The hash of a slot's key, 0 where there is no slot."""
+    key = slot_key_of(practice, slot_id)
+    return F.when(key.isNotNull(), F.xxhash64(key)).otherwise(zero())
+
+
+def coded(value: Column, codes: Mapping[str, IntEnum | Column]) -> Column:
+    """A word as its number; null for an unknown word."""
+    chosen: Column | None = None
+    for word, code in codes.items():
+        result = code if isinstance(code, Column) else F.lit(int(code))
+        chosen = F.when(value == word, result) if chosen is None else chosen.when(value == word, result)
+    if chosen is None:
+        raise ValueError("no codes were given")
+    return chosen

@@ -1,0 +1,193 @@
+"""A history: the folder with all sources of one audit, found, checked against its manifests, and ready to read.
+
+<history>/ledger/AWSDynamoDB/...         exports of the three tables, as DynamoDB writes them
+<history>/slots/AWSDynamoDB/...
+<history>/appointments/AWSDynamoDB/...
+<history>/deliveries/*                   the delivery log, JSON lines, plain or gzipped (as all below)
+<history>/accepted/*                     the producer's archive, where it keeps one
+<history>/dead-letters/*                 which messages are in the dead-letter queue
+<history>/waiting/*                      which messages the queue holds; without this folder that is not known
+<history>/context.json                   {"ledger_retention_seconds": ...}, optional
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline import facts, manifests, sources
+from pipeline.errors import AuditRefused
+from pipeline.layout import EXPORT_FOLDER
+from pipeline.manifests import Export
+from pipeline.storage import Storage
+
+TABLES = ("ledger", "slots", "appointments")
+CONTEXT = "context.json"
+SAMPLED_LINES = 200
+CHECKSUM_READERS = 2
+
+
+@dataclass(frozen=True)
+class History:
+    """The sources of one audit. `end` is the time that they show, epoch ms; `start` is None for full exports."""
+
+    folder: str
+    start: int | None
+    end: int
+    exports: Mapping[str, Export]
+    lines: Mapping[str, tuple[str, ...]]
+    retention_ms: int | None
+    notes: tuple[str, ...]
+
+    @property
+    def queue_known(self) -> bool:
+        """Whether the queue's content is listed, be it empty."""
+        return "waiting" in self.lines
+
+    def data_paths(self, table: str) -> list[str]:
+        """The data files of a table's export that hold anything."""
+        return [f"{self.folder}/{table}/{file.path}" for file in self.exports[table].files if file.items]
+
+    def facts(self, spark: SparkSession) -> DataFrame:
+        """All sources as facts."""
+        parts = [self._table_facts(spark, table) for table in TABLES if self.data_paths(table)]
+        for name, paths in self.lines.items():
+            if paths:
+                read = sources.read_lines(spark, list(paths), sources.LINES[name])
+                parts.append(facts.LINE_FACTS[name](read))
+        whole, *others = parts
+        for other in others:
+            whole = whole.unionByName(other)
+        return whole
+
+    def _table_facts(self, spark: SparkSession, table: str) -> DataFrame:
+        export = self.exports[table]
+        if export.start is None:
+            schema = sources.full_export_schema(table)
+            items = facts.whole_items(sources.read_lines(spark, self.data_paths(table), schema))
+        else:
+            schema = sources.incremental_export_schema(table)
+            items = facts.images(sources.read_lines(spark, self.data_paths(table), schema), export.start, export.end)
+        return facts.TABLE_FACTS[table](items)
+
+    def start_checksums(self, storage: Storage) -> Future[None]:
+        """Compare every data file with its manifest's MD5, beside the audit. The future raises AuditRefused."""
+        return ThreadPoolExecutor(1, thread_name_prefix="checksums").submit(self._compare_checksums, storage)
+
+    def _compare_checksums(self, storage: Storage) -> None:
+        files = [(f"{self.folder}/{table}", file) for table, export in self.exports.items() for file in export.files]
+        expected = [(f"{home}/{file.path}", file.md5) for home, file in files if file.md5 is not None]
+        with ThreadPoolExecutor(CHECKSUM_READERS) as readers:
+            for (path, md5), actual in zip(expected, readers.map(storage.md5, (p for p, _ in expected)), strict=True):
+                if actual != md5:
+                    raise AuditRefused(
+                        f"{path} is not the file that its manifest lists: it was cut short or changed. "
+                        "Copy or export it again."
+                    )
+
+
+def find_history(storage: Storage, folder: str, after: int | None) -> History:
+    """Find the sources in a folder and check what can be checked without reading the data.
+
+    `after` (epoch ms) is the end of the audit that this one continues. Raises AuditRefused with a sentence.
+    """
+    if not storage.exists(folder):
+        raise AuditRefused(f"There is no folder {folder}. Make one with `oneslot export`, or name another history.")
+    exports = {table: _export(storage, f"{folder}/{table}", table) for table in TABLES}
+    manifests.check_together(exports, after)
+    notes = [f"The export of {table} is empty." for table, export in exports.items() if not export.items]
+    lines = {}
+    for name in sources.LINES:
+        names = [file for file in storage.names(f"{folder}/{name}") if not file.startswith(("_", "."))]
+        if names:
+            sized = (f"{folder}/{name}/{file}" for file in names)
+            lines[name] = tuple(path for path in sized if storage.size(path))
+        else:
+            notes.append(MISSING_SOURCES[name])
+    if not any(export.items for export in exports.values()) and not any(lines.values()):
+        raise AuditRefused(f"{folder} holds no rows at all: there is nothing to audit. Are these the right tables?")
+    first = exports[TABLES[0]]
+    retention = _retention(storage, folder)
+    return History(folder, first.start, first.end, exports, lines, retention, tuple(notes))
+
+
+MISSING_SOURCES = {
+    "deliveries": "There is no delivery log: latency, duplicates and the invariants I6, I7 and I10 cannot be judged.",
+    "accepted": "There is no archive of accepted requests: a request that left no trace at all cannot be missed.",
+    "dead-letters": "The dead-letter queue was not listed: quarantined messages are known from the delivery log only.",
+    "waiting": "The queue's content is not known: an unseen request is called lost only after the patience that is set.",
+}
+
+
+def sample_notes(spark: SparkSession, history: History) -> list[str]:
+    """Look at the first lines of each export: refuse another table's, and name attributes that the audit does not know."""
+    notes = []
+    for table in TABLES:
+        paths = history.data_paths(table)
+        if not paths:
+            continue
+        rows = spark.read.text(paths[0]).limit(SAMPLED_LINES).collect()
+        items = [item for row in rows for item in _items(row.value)]
+        keys = sources.KEY_ATTRIBUTES[table]
+        if items and not any(all(key in item for key in keys) for item in items):
+            raise AuditRefused(
+                f"The export in {history.folder}/{table} is of another table: "
+                f"its items have no {' and '.join(keys)}. Put the export of {table} there."
+            )
+        unknown = sorted({name for item in items for name in item} - sources.KNOWN_ATTRIBUTES[table])
+        if unknown:
+            notes.append(
+                f"Items of {table} carry attributes that the audit does not know ({', '.join(unknown)}); "
+                f"seen in the first {SAMPLED_LINES} lines, and not audited."
+            )
+    return notes
+
+
+def _items(line: str) -> list[dict[str, object]]:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return []
+    if not isinstance(record, dict):
+        return []
+    return [item for name in ("Item", "NewImage", "OldImage") if isinstance(item := record.get(name), dict)]
+
+
+def _export(storage: Storage, folder: str, table: str) -> Export:
+    root = f"{folder}/{EXPORT_FOLDER}"
+    homes = [name for name in storage.names(root) if name != "data" and not name.startswith(("_", "."))]
+    if not homes:
+        raise AuditRefused(f"{folder} holds no export: there is no {EXPORT_FOLDER}/<export id> in it. Export {table}.")
+    found = []
+    for name in homes:
+        home = f"{root}/{name}"
+        checksum = storage.read_text(f"{home}/manifest-summary.md5")
+        found.append(
+            (home, manifests.parse_summary(home, storage.read_text(f"{home}/manifest-summary.json"), checksum))
+        )
+    home, summary = manifests.newest(found)
+    text = storage.read_text(f"{home}/manifest-files.json")
+    export = manifests.parse_export(home, summary, text, storage.read_text(f"{home}/manifest-files.md5"))
+    for file in export.files:
+        if not storage.exists(f"{folder}/{file.path}"):
+            raise AuditRefused(f"{home} lists {file.path}, which is not there: not all of the export was copied.")
+    return export
+
+
+def _retention(storage: Storage, folder: str) -> int | None:
+    text = storage.read_text(f"{folder}/{CONTEXT}")
+    if text is None:
+        return None
+    try:
+        seconds = json.loads(text).get("ledger_retention_seconds")
+    except (ValueError, AttributeError) as error:
+        raise AuditRefused(f"{folder}/{CONTEXT} is not a JSON object. Write one, or remove it.") from error
+    if seconds is None:
+        return None
+    if not isinstance(seconds, int) or seconds <= 0:
+        raise AuditRefused(f"{folder}/{CONTEXT}: ledger_retention_seconds must be a whole number of seconds above 0.")
+    return seconds * 1000

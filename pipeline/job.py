@@ -1,0 +1,223 @@
+"""The audit as a job: the only place with input and output. It runs under any `spark-submit`; nothing here knows a service.
+
+    spark-submit pipeline/job.py --history s3://.../history --output s3://.../audit/2026-11-23 [--previous ...]
+
+Exit code: 0 sound, 1 something does not hold, 2 the input cannot be audited (the sentence says why).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass, field
+
+from py4j.protocol import Py4JJavaError
+from pyspark import StorageLevel
+from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from pipeline import evidence, operations, outputs, verdicts
+from pipeline.conclusion import Conclusion, conclude
+from pipeline.errors import AuditRefused
+from pipeline.evidence import KEY
+from pipeline.history import History, find_history, sample_notes
+from pipeline.operations import WEIGHT
+from pipeline.outputs import Run
+from pipeline.rejects import locate_rejects
+from pipeline.session import SessionSettings, open_session
+from pipeline.storage import Storage
+
+
+@dataclass(frozen=True)
+class AuditSettings:
+    """What to audit and where to leave the answer.
+
+    Attributes:
+        history: the folder with the sources; `pipeline.history` has its layout.
+        output: a folder that does not exist yet. It appears when it is whole.
+        previous: the output of the audit that this one continues, or None for a full audit.
+        partitions: of the shuffle, and so the number of files of verdicts; the same number gives the same bytes.
+        reject_share: above this share of malformed lines the audit does not call the history sound.
+        patience_seconds: how long a request may be unseen while the content of the queue is not known.
+        checksums: read every data file once more to compare its MD5 with the manifest's.
+        tables: also write the operations tables and findings; off, only verdicts and totals are made.
+    """
+
+    history: str
+    output: str
+    previous: str | None = None
+    partitions: int = 8
+    reject_share: float = 0.00001
+    patience_seconds: int = 4 * 24 * 3600
+    checksums: bool = True
+    tables: bool = True
+
+
+def audit(spark: SparkSession, settings: AuditSettings) -> Conclusion:
+    """Run one audit. Raises AuditRefused, with nothing left at `output`, if the input cannot be audited."""
+    storage = Storage(spark)
+    outputs.refuse_existing(storage, settings.output)
+    previous = outputs.open_run(storage, settings.previous) if settings.previous else None
+    history = find_history(storage, settings.history, previous.end if previous else None)
+    if previous and previous.retention_ms != history.retention_ms:
+        raise AuditRefused(
+            "The ledger's retention is not what it was in the earlier audit, which changes verdicts on old requests. "
+            "Audit full exports."
+        )
+    checks = history.start_checksums(storage) if settings.checksums else None
+    aside = outputs.aside(settings.output)
+    storage.delete(aside)
+    try:
+        notes = [*history.notes, *sample_notes(spark, history)]
+        weighed = write_verdicts(spark, storage, settings, history, previous, aside)
+        conclusion = summarise(spark, storage, settings, history, previous, weighed, notes, aside)
+        if checks is not None:
+            checks.result()
+        storage.rename(aside, settings.output)
+    except (CapturedException, Py4JJavaError) as error:
+        if checks is not None:
+            checks.result()  # a damaged file has the better sentence
+        raise AuditRefused(outputs.sentence_of(error)) from error
+    finally:
+        storage.delete(aside)
+        spark.catalog.clearCache()
+    return conclusion
+
+
+def write_verdicts(
+    spark: SparkSession, storage: Storage, settings: AuditSettings, history: History, previous: Run | None, aside: str
+) -> DataFrame:
+    """Judge and write the verdicts; returns the written rows with weight 1 and those that they replace with weight -1."""
+    moment = verdicts.Moment(
+        now=history.end,
+        queue_known=history.queue_known,
+        patience=settings.patience_seconds * 1000,
+        retention=history.retention_ms,
+    )
+    gathered = evidence.gather(history.facts(spark), settings.partitions)
+    folder = f"{aside}/{outputs.VERDICTS}"
+    if previous is None:
+        verdicts.judge(gathered, moment).write.parquet(folder)
+        outputs.rename_parts(storage, folder)
+        return spark.read.parquet(folder).withColumn(WEIGHT, F.lit(1))
+    today = gathered.persist(StorageLevel.MEMORY_AND_DISK)
+    before = replaced_rows(previous.verdicts(spark), today).persist(StorageLevel.MEMORY_AND_DISK)
+    after = evidence.merge(before, today, settings.partitions)
+    verdicts.judge(after, moment).write.parquet(folder)
+    outputs.rename_parts(storage, folder)
+    written = spark.read.parquet(folder).withColumn(WEIGHT, F.lit(1))
+    return written.unionByName(before.withColumn(WEIGHT, F.lit(-1)))
+
+
+def replaced_rows(layered: DataFrame, today: DataFrame) -> DataFrame:
+    """The newest earlier row of each key that must be judged again: it changed today, or time may have changed it."""
+    still_open = layered.where(verdicts.is_open()).select(*KEY)
+    again = today.select(*KEY).union(still_open).distinct()
+    return outputs.newest_rows(layered.join(again, on=list(KEY), how="left_semi"))
+
+
+def summarise(
+    spark: SparkSession,
+    storage: Storage,
+    settings: AuditSettings,
+    history: History,
+    previous: Run | None,
+    weighed: DataFrame,
+    notes: list[str],
+    aside: str,
+) -> Conclusion:
+    """Write everything that follows from the verdicts: totals, tables, findings, repair lists, rejects, description."""
+    wanted = operations.TABLES if settings.tables else (operations.TOTALS,)
+    for table in wanted:
+        folder = f"{aside}/{outputs.OPERATIONS}/{table.name}"
+        earlier = f"{previous.folder}/{outputs.OPERATIONS}/{table.name}" if previous else None
+        yesterday = spark.read.parquet(earlier) if earlier and storage.exists(earlier) else None
+        outputs.write_table(storage, operations.tabulate(table, weighed, yesterday), folder, table.partition)
+    totals = [row.asDict() for row in spark.read.parquet(f"{aside}/{outputs.OPERATIONS}/totals").collect()]
+    written = weighed.where(F.col(WEIGHT) == 1)
+    files = written.where(F.col("subject") == "file").select("key", "rejected").collect() if _rejected(totals) else []
+    check_counts(spark, history, previous, totals, {row.key[1:]: row.rejected for row in files})
+    rejects = [line for row in files for line in locate_rejects(spark, history, row.key[1:])]
+    storage.write_text(f"{aside}/rejects.jsonl", outputs.json_lines(rejects))
+    if settings.tables:
+        outputs.write_findings(storage, written, aside)
+    conclusion = conclude(history, totals, notes, settings.reject_share)
+    layers = [*(previous.layers if previous else ()), f"{settings.output}/{outputs.VERDICTS}"]
+    document = {**conclusion.document, "layers": [outputs.layer_name(settings.output, layer) for layer in layers]}
+    storage.write_text(f"{aside}/{outputs.DESCRIPTION}", outputs.pretty(document))
+    return conclusion
+
+
+def check_counts(
+    spark: SparkSession,
+    history: History,
+    previous: Run | None,
+    totals: list[dict[str, int]],
+    rejected: dict[str, int],
+) -> None:
+    """Refuse an export that holds more or fewer lines than its manifest says."""
+    for table, column in (("ledger", "ledger_rows"), ("appointments", "appointment_rows"), ("slots", "slot_rows")):
+        export = history.exports[table]
+        if previous is None:
+            mine = sum(count for path, count in rejected.items() if f"/{table}/" in path)
+            read = sum(row[f"sum_{column}"] for row in totals) + mine
+        else:
+            # Old images take rows back, so rows say nothing about lines; a day's lines are quickly counted.
+            paths = history.data_paths(table)
+            read = spark.read.text(paths).where(F.trim("value") != "").count() if paths else 0
+        if read != export.items:
+            raise AuditRefused(
+                f"{export.home} should hold {export.items} items by its manifest, and {read} were read: it was cut short "
+                "or changed. Copy or export it again."
+            )
+
+
+def _rejected(totals: list[dict[str, int]]) -> bool:
+    return any(row["sum_rejected"] for row in totals)
+
+
+def parse_arguments(arguments: list[str]) -> tuple[AuditSettings, SessionSettings]:
+    """The command line of the job."""
+    parser = argparse.ArgumentParser(
+        prog="job.py", description="Audit what the system left behind, request by request."
+    )
+    parser.add_argument("--history", required=True, help="folder with the sources")
+    parser.add_argument("--output", required=True, help="folder to make; it must not exist")
+    parser.add_argument("--previous", help="output of the audit that this one continues")
+    parser.add_argument("--partitions", type=int, default=AuditSettings.partitions)
+    parser.add_argument("--reject-share", type=float, default=AuditSettings.reject_share)
+    parser.add_argument("--patience-seconds", type=int, default=AuditSettings.patience_seconds)
+    parser.add_argument("--no-checksums", action="store_true")
+    parser.add_argument("--memory", default=SessionSettings.memory, help="of the driver when run on one machine")
+    parser.add_argument("--scratch", help="folder for Spark's temporary files when run on one machine")
+    # A managed service adds arguments of its own (Glue: --JOB_NAME and others): they are not ours to refuse.
+    given, _ = parser.parse_known_args(arguments)
+    wanted = AuditSettings(
+        history=given.history.rstrip("/"),
+        output=given.output.rstrip("/"),
+        previous=given.previous.rstrip("/") if given.previous else None,
+        partitions=given.partitions,
+        reject_share=given.reject_share,
+        patience_seconds=given.patience_seconds,
+        checksums=not given.no_checksums,
+    )
+    return wanted, SessionSettings(memory=given.memory, scratch=given.scratch, partitions=given.partitions)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the job; returns the exit code."""
+    settings, session_settings = parse_arguments(arguments)
+    try:
+        # Under spark-submit this is the session that it prepared: it has set master and memory already.
+        spark = open_session(session_settings)
+        conclusion = audit(spark, settings)
+    except AuditRefused as refusal:
+        print(refusal, file=sys.stderr)  # noqa: T201 - this is the job's command line
+        return 2
+    print(conclusion.sentence)  # noqa: T201
+    return 0 if conclusion.sound else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

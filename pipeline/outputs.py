@@ -1,0 +1,213 @@
+"""What an audit leaves: a folder that appears when it is whole, and a description that readers ask first.
+
+verdicts/part-NNNNN.parquet   a row for each request, slot and appointment judged in this run, with its evidence
+operations/<table>/           see pipeline.operations
+findings/part-NNNNN.parquet   each invariant that does not hold, for which subject
+repair/redrive.jsonl          what to send through again; repair/look-at.jsonl what a person must see
+rejects.jsonl                 malformed lines: file, line and problem, never the line itself
+audit.json                    written last: what was audited, what was found, and where the verdicts are
+report.html                   the same for people
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from pipeline.errors import AuditRefused
+from pipeline.evidence import KEY
+from pipeline.storage import Storage
+from pipeline.vocabulary import Subject, Verdict
+
+DESCRIPTION = "audit.json"
+VERDICTS = "verdicts"
+OPERATIONS = "operations"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished audit. `layers` are its folders of verdicts, oldest first; a later row replaces an earlier one."""
+
+    folder: str
+    end: int
+    retention_ms: int | None
+    layers: tuple[str, ...]
+    document: dict[str, Any]
+
+    def verdicts(self, spark: SparkSession) -> DataFrame:
+        """The verdict rows of all layers, with the number of their layer."""
+        whole: DataFrame | None = None
+        for number, layer in enumerate(self.layers):
+            rows = spark.read.parquet(layer).withColumn("layer", F.lit(number))
+            whole = rows if whole is None else whole.unionByName(rows)
+        if whole is None:
+            raise AuditRefused(f"{self.folder}/{DESCRIPTION} names no verdicts; audit full exports again.")
+        return whole
+
+
+def newest_rows(layered: DataFrame) -> DataFrame:
+    """Of rows with a `layer`, the newest of each key, without the layer."""
+    columns = [name for name in layered.columns if name not in (*KEY, "layer")]
+    whole = F.struct("layer", *columns).alias("row")
+    newest = layered.select(*KEY, whole).groupBy(*KEY).agg(F.max_by("row", "row.layer").alias("row"))
+    return newest.select(*KEY, *(f"row.{name}" for name in columns))
+
+
+def current_verdicts(spark: SparkSession, folder: str) -> DataFrame:
+    """The verdicts as they stand after the audit in `folder`, over all of its layers."""
+    newest = newest_rows(open_run(Storage(spark), folder).verdicts(spark))
+    return newest.where(F.col("subject") != Subject.GONE)
+
+
+def open_run(storage: Storage, folder: str) -> Run:
+    """A finished audit. Raises AuditRefused for a folder that is none, or that a crash left behind."""
+    text = storage.read_text(f"{folder}/{DESCRIPTION}")
+    if text is None:
+        raise AuditRefused(f"{folder} has no {DESCRIPTION}: it is not a finished audit.")
+    try:
+        document = json.loads(text)
+        layers = tuple(str(layer) for layer in document["layers"])
+        run = Run(
+            folder,
+            int(document["end"]),
+            document["retention_ms"],
+            tuple(_beside(folder, layer) for layer in layers),
+            document,
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise AuditRefused(f"{folder}/{DESCRIPTION} cannot be read; audit again.") from error
+    missing = [layer for layer in run.layers if not storage.exists(layer)]
+    if missing:
+        raise AuditRefused(f"{folder} builds on {missing[0]}, which is gone. Audit full exports again.")
+    return run
+
+
+def layer_name(folder: str, layer: str) -> str:
+    """A layer as a description names it: relative to the folder that holds the audits, so that they move together."""
+    parent = folder.rstrip("/").rpartition("/")[0]
+    return layer[len(parent) + 1 :] if parent and layer.startswith(f"{parent}/") else layer
+
+
+def _beside(folder: str, layer: str) -> str:
+    if layer.startswith("/") or ":" in layer:
+        return layer
+    parent = folder.rstrip("/").rpartition("/")[0]
+    return f"{parent}/{layer}" if parent else layer
+
+
+def aside(folder: str) -> str:
+    """Where an audit is written until it is whole. Its name says what it is; no reader looks there."""
+    parent, _, name = folder.rstrip("/").rpartition("/")
+    hidden = f".{name}.incomplete"
+    return f"{parent}/{hidden}" if parent else hidden
+
+
+def refuse_existing(storage: Storage, folder: str) -> None:
+    """An audit never overwrites another."""
+    if storage.exists(folder):
+        raise AuditRefused(f"{folder} exists already. Name another output, or remove it.")
+
+
+def rename_parts(storage: Storage, folder: str) -> None:
+    """Give Spark's files names without the random part, so that the same input leaves the same files."""
+    for number, name in enumerate(name for name in storage.names(folder) if name.startswith("part-")):
+        extension = name.partition(".")[2].removeprefix("c000.")
+        storage.rename(f"{folder}/{name}", f"{folder}/part-{number:05d}.{extension}")
+
+
+def write_table(storage: Storage, table: DataFrame, folder: str, partition: str | None) -> None:
+    """A small table, sorted, as one Parquet file; or one for each value of the column that it is partitioned by."""
+    writer = table.coalesce(1).write
+    (writer.partitionBy(partition) if partition else writer).parquet(folder)
+    for name in storage.names(folder) if partition else ():
+        rename_parts(storage, f"{folder}/{name}")
+    rename_parts(storage, folder)
+
+
+def write_lines(storage: Storage, rows: DataFrame, path: str) -> None:
+    """Rows as one file of JSON lines, in the rows' order."""
+    rows.select(F.to_json(F.struct(*rows.columns)).alias("value")).coalesce(1).write.text(f"{path}.parts")
+    (part,) = (name for name in storage.names(f"{path}.parts") if name.startswith("part-"))
+    storage.rename(f"{path}.parts/{part}", path)
+    storage.delete(f"{path}.parts")
+
+
+def write_findings(storage: Storage, judged: DataFrame, folder: str) -> None:
+    """The rows that someone must look at, as findings and as repair lists."""
+    bad = judged.where((F.col("violations") != "") | F.col("verdict").isin(*UNSOUND, Verdict.QUARANTINED))
+    shown = bad.select(
+        "subject",
+        display_key().alias("id"),
+        "verdict",
+        "violations",
+        "deliveries_quarantined",
+        "dead_letters",
+        "ledger_rows",
+    ).persist()
+    findings = shown.select("subject", "id", "verdict", F.explode(F.split("violations", " ")).alias("invariant"))
+    ordered = findings.where(F.col("invariant") != "").orderBy("invariant", "subject", "id")
+    write_table(storage, ordered, f"{folder}/findings", None)
+    storage.make_folder(f"{folder}/repair")
+    # Quarantined by the consumer means that it can never succeed as it is. In the dead-letter queue without that,
+    # its receives ran out: it may well succeed now.
+    exhausted = (F.col("dead_letters") > 0) & (F.col("deliveries_quarantined") == 0)
+    redrive = shown.where(exhausted & (F.col("verdict") == Verdict.QUARANTINED)).select(
+        F.col("id").alias("message_id"), "verdict", F.lit("redrive").alias("action")
+    )
+    write_lines(storage, redrive.orderBy("message_id"), f"{folder}/repair/redrive.jsonl")
+    resend = F.col("verdict").isin(Verdict.LOST, Verdict.STUCK)
+    look = shown.where(resend | (F.col("violations") != "")).select(
+        "subject",
+        "id",
+        "verdict",
+        "violations",
+        F.when(resend, "send the request again with the same message_id").otherwise("compare the rows").alias("action"),
+    )
+    write_lines(storage, look.orderBy("subject", "id"), f"{folder}/repair/look-at.jsonl")
+
+
+def display_key() -> Column:
+    """A key as people read it: a slot is `practice/slot_id`."""
+    return (
+        F.when(F.col("subject") == Subject.SLOT, F.replace(F.substring("key", 2, 10_000), F.lit("#"), F.lit("/")))
+        .when(F.col("subject").isin(Subject.FILE, Subject.UNIDENTIFIED), F.substring("key", 2, 10_000))
+        .otherwise(F.col("key"))
+    )
+
+
+UNSOUND = (Verdict.LOST, Verdict.STUCK, Verdict.DUPLICATE_EFFECT)
+"""Verdicts that no sound history has."""
+
+
+def pretty(document: Mapping[str, Any]) -> str:
+    """A document as JSON for people and programs; equal documents give equal bytes."""
+    return json.dumps(document, indent=2, sort_keys=True) + "\n"
+
+
+def json_lines(rows: list[dict[str, Any]]) -> str:
+    """Rows as JSON lines, members sorted."""
+    return "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows)
+
+
+def sentence_of(error: Exception) -> str:
+    """What a person needs of an error of Spark's: its own first sentence, not the Java behind it."""
+    first = str(error).strip().splitlines()[0]
+    for sign, meaning in SIGNS.items():
+        if sign in str(error):
+            return f"{meaning} (Spark says: {first[:200]})"
+    return f"Spark could not finish: {first[:400]}"
+
+
+SIGNS = {
+    "EOFException": "A gzipped file ends in the middle: it was cut short. Copy or export it again.",
+    "ZipException": "A file that ends in .gz is not gzip, or is damaged. Copy or export it again.",
+    "incorrect data check": "A gzipped file is damaged. Copy or export it again.",
+    "No space left on device": "The disk is full: give Spark another folder with --scratch.",
+    "OutOfMemoryError": "Spark ran out of memory: give it more with --memory.",
+}

@@ -1,0 +1,63 @@
+"""Which lines were rejected, and why. Only files that have any are read again."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from pipeline import facts, sources
+from pipeline.history import TABLES, History
+from pipeline.sources import CORRUPT, PATH
+from pipeline.vocabulary import PROBLEM_SENTENCES, Kind, Problem
+
+LISTED = 1_000
+
+
+def locate_rejects(spark: SparkSession, history: History, path: str) -> list[dict[str, object]]:
+    """The rejected lines of one file: number (from 1) and problem; the first thousand. The line itself may be personal."""
+    name = source_of(history, path)
+    schema = line_schema(history, name)
+    # A file is one partition when it is read as text in one piece, and then these ids count its lines from 0.
+    lines = spark.read.option("lineSep", "\n").text(path).coalesce(1)
+    numbered = lines.select(F.monotonically_increasing_id().alias("line"), F.col("value"))
+    fields = F.from_json("value", schema, {"columnNameOfCorruptRecord": CORRUPT}).alias("row")
+    parsed = numbered.where(F.trim("value") != "").select("line", fields)
+    rows = parsed.select("row.*", F.concat(F.lit(path), F.lit("\t"), F.col("line")).alias(PATH))
+    rejected = _facts(history, name, rows).where(F.col("kind") == int(Kind.REJECT))
+    where = F.split_part("key", F.lit("\t"), F.lit(2)).cast("bigint") + 1
+    found = rejected.select(where.alias("line"), "code").distinct().orderBy("line").limit(LISTED).collect()
+    return [
+        {
+            "file": path,
+            "line": row.line,
+            "problem": Problem(row.code).name.lower(),
+            "detail": PROBLEM_SENTENCES[Problem(row.code)],
+        }
+        for row in found
+    ]
+
+
+def source_of(history: History, path: str) -> str:
+    """The name of the source that a file belongs to."""
+    tail = path.rpartition(history.folder.rstrip("/") + "/")[2]
+    return tail.partition("/")[0]
+
+
+def line_schema(history: History, name: str):  # type: ignore[no-untyped-def]
+    """The schema of a line of a source, with the column for what does not fit."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    if name in TABLES:
+        full = history.exports[name].full
+        schema = sources.full_export_schema(name) if full else sources.incremental_export_schema(name)
+    else:
+        schema = sources.LINES[name]
+    return StructType([*schema, StructField(CORRUPT, StringType())])
+
+
+def _facts(history: History, name: str, rows: DataFrame) -> DataFrame:
+    if name not in TABLES:
+        return facts.LINE_FACTS[name](rows)
+    export = history.exports[name]
+    items = facts.whole_items(rows) if export.start is None else facts.images(rows, export.start, export.end)
+    return facts.TABLE_FACTS[name](items)

@@ -1,0 +1,98 @@
+"""What each source looks like on disk: an explicit schema for each, so that nothing is inferred and nothing surprises."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+CORRUPT = "corrupt_line"
+PATH = "path"
+
+TEXT = StringType()
+COUNT = IntegerType()
+EPOCH_MS = LongType()
+
+
+def _attributes(texts: tuple[str, ...], numbers: tuple[str, ...]) -> StructType:
+    """DynamoDB's JSON: each attribute is an object with one member, named by its type; numbers are text."""
+    wrapped = [StructField(name, StructType([StructField("S", TEXT)])) for name in texts]
+    return StructType(wrapped + [StructField(name, StructType([StructField("N", TEXT)])) for name in numbers])
+
+
+# Only what the audit uses is named: the reader skips the rest unparsed, and personal data is never read at all.
+LEDGER = _attributes(("message_id", "status", "result"), ("consumption_count", "updated", "lease_until"))
+SLOTS = _attributes(("practice", "slot_id", "status", "appointment_id", "free_key", "start"), ())
+APPOINTMENTS = _attributes(
+    ("appointment_id", "status", "practice", "slot_id", "start", "delivery_channel", "cancelled_by"), ("created",)
+)
+ITEMS = {"ledger": LEDGER, "slots": SLOTS, "appointments": APPOINTMENTS}
+
+KEY_ATTRIBUTES = {
+    "ledger": ("message_id",),
+    "slots": ("practice", "slot_id"),
+    "appointments": ("appointment_id",),
+}
+KNOWN_ATTRIBUTES = {
+    "ledger": frozenset(
+        "message_id status consumption_count updated lease_until claimed_by payload_hash result expires_at".split()
+    ),
+    "slots": frozenset(
+        "practice slot_id start end status delivery_channel service_type appointment_id free_key".split()
+    ),
+    "appointments": frozenset(
+        "appointment_id status practice nhs_number delivery_channel service_type not_before not_after slot_id start end"
+        " created updated cancelled_by".split()
+    ),
+}
+
+DELIVERIES = StructType(
+    [
+        StructField("message", TEXT),
+        StructField("message_id", TEXT),
+        StructField("sqs_message_id", TEXT),
+        StructField("outcome", TEXT),
+        StructField("consumption_count", COUNT),
+        StructField("sent", EPOCH_MS),
+        StructField("finished", EPOCH_MS),
+        StructField("claimed_by", TEXT),
+        StructField("answer", TEXT),
+    ]
+)
+# The report's timelines read these as well, for a few messages only.
+TIMELINE = StructType([*DELIVERIES, StructField("receive_count", COUNT), StructField("attempt_ms", EPOCH_MS)])
+ACCEPTED = StructType(
+    [
+        StructField("message_id", TEXT),
+        StructField("type", TEXT),
+        StructField("sent", EPOCH_MS),
+        StructField("copies", COUNT),
+    ]
+)
+DEAD_LETTERS = StructType(
+    [StructField("message_id", TEXT), StructField("source_message_id", TEXT), StructField("reason", TEXT)]
+)
+WAITING = StructType([StructField("message_id", TEXT), StructField("sqs_message_id", TEXT)])
+LINES = {"deliveries": DELIVERIES, "accepted": ACCEPTED, "dead-letters": DEAD_LETTERS, "waiting": WAITING}
+
+
+def full_export_schema(table: str) -> StructType:
+    """A line of a full export of `table`."""
+    return StructType([StructField("Item", ITEMS[table])])
+
+
+def incremental_export_schema(table: str) -> StructType:
+    """A line of an incremental export of `table`, new and old images."""
+    written = StructType([StructField("WriteTimestampMicros", StructType([StructField("N", TEXT)]))])
+    images = [StructField("OldImage", ITEMS[table]), StructField("NewImage", ITEMS[table])]
+    return StructType([StructField("Metadata", written), *images])
+
+
+def read_lines(spark: SparkSession, paths: list[str], schema: StructType) -> DataFrame:
+    """JSON lines → columns of `schema`, the text of a line that does not fit in `corrupt_line`, and the file's `path`."""
+    with_corrupt = StructType([*schema, StructField(CORRUPT, TEXT)])
+    reader = spark.read.schema(with_corrupt).option("columnNameOfCorruptRecord", CORRUPT)
+    return (
+        reader.json(paths)
+        .select(*with_corrupt.fieldNames(), "_metadata.file_path")
+        .withColumnRenamed("file_path", PATH)
+    )

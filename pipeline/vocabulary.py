@@ -1,0 +1,140 @@
+"""The numbers by which facts are kept small, and the words of the verdicts.
+
+A fact is one row of a source, seen from one key. Its `kind` says which source and which side of it.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+
+SLOT_PREFIX = "#"
+FILE_PREFIX = "!"
+UNIDENTIFIED_PREFIX = "?"
+"""First characters of keys that are no request's: no message id may begin with one of them."""
+
+
+class Kind(IntEnum):
+    """Which statement a fact makes about its key."""
+
+    LEDGER = 1  # the ledger has a row for this request
+    EXPECTS_CANCELLED = 2  # a COMPLETE row says that this appointment was cancelled
+    APPOINTMENT = 3  # the appointment of this request
+    TOMBSTONE = 4  # this cancellation left a cancelled appointment before its booking came
+    HOLDING = 5  # a booked appointment says that it holds this slot
+    SLOT = 6  # the slot itself
+    HELD = 7  # a slot names this appointment
+    ACCEPTED = 8  # the producer's archive has this request
+    DELIVERY = 9  # one line of the delivery log
+    DEAD_LETTER = 10  # a copy is in the dead-letter queue
+    WAITING = 11  # a copy is in the queue
+    REJECT = 12  # a line of this file could not be read
+
+
+class Outcome(IntEnum):
+    """`ledger.result.outcome`; IN_PROGRESS where there is none yet."""
+
+    IN_PROGRESS = 0
+    BOOKED = 1
+    WAITLIST = 2
+    CANCELLED = 3
+    REFUSED = 4
+    CANCELLED_OTHER = 5  # the request was a cancellation, and names another request's appointment
+    UNKNOWN = 9
+
+
+class AppointmentStatus(IntEnum):
+    """`appointments.status`; a tombstone is a cancelled appointment that never had a booking."""
+
+    BOOKED = 1
+    WAITLIST = 2
+    CANCELLED = 3
+    TOMBSTONE = 4
+
+
+class SlotStatus(IntEnum):
+    """`slots.status`; a free slot that names an appointment or cannot be found by the free key is broken."""
+
+    FREE = 1
+    BUSY = 2
+    BROKEN = 3
+
+
+class Delivered(IntEnum):
+    """The `outcome` of a line of the delivery log."""
+
+    BOOKED = 1
+    WAITLIST = 2
+    CANCELLED = 3
+    REFUSED = 4
+    DUPLICATE = 5
+    BUSY = 6
+    QUARANTINED = 7
+    FENCED = 8
+    FAILED = 9
+
+
+class Channel(IntEnum):
+    """`delivery_channel`."""
+
+    IN_PERSON = 1
+    TELEPHONE = 2
+    VIDEO = 3
+    OTHER = 9
+
+
+class Problem(IntEnum):
+    """Why a line was rejected."""
+
+    NOT_JSON = 1
+    MISSING_ATTRIBUTE = 2
+    OUT_OF_RANGE = 3
+    UNKNOWN_VALUE = 4
+    OUTSIDE_WINDOW = 5
+
+
+PROBLEM_SENTENCES = {
+    Problem.NOT_JSON: "the line is not a JSON object of the expected shape",
+    Problem.MISSING_ATTRIBUTE: "an attribute that every row has is missing, or has another type",
+    Problem.OUT_OF_RANGE: "a number is negative, no whole number, or beyond the year 2100",
+    Problem.UNKNOWN_VALUE: "a status, outcome or id is none that the system writes",
+    Problem.OUTSIDE_WINDOW: "the change was written outside the window of its export",
+}
+
+
+class Subject(StrEnum):
+    """What a row of the verdicts speaks of."""
+
+    REQUEST = "request"
+    APPOINTMENT = "appointment"  # named by a row, but never seen as a request
+    SLOT = "slot"
+    UNIDENTIFIED = "unidentified"  # a delivery whose message carries no id
+    FILE = "file"  # a file with rejected lines
+    GONE = "gone"  # all that spoke of the key has been deleted since an earlier audit
+
+
+class Verdict(StrEnum):
+    """What became of a request."""
+
+    BOOKED = "booked"
+    WAITLIST = "waitlist"
+    CANCELLED = "cancelled"
+    REFUSED = "refused"
+    QUARANTINED = "quarantined"
+    IN_FLIGHT = "in_flight"
+    STUCK = "stuck"
+    LOST = "lost"
+    DUPLICATE_EFFECT = "duplicate_effect"
+
+
+VERDICT_SENTENCES = {
+    Verdict.BOOKED: "has one slot",
+    Verdict.WAITLIST: "no slot was free; recorded, and waits",
+    Verdict.CANCELLED: "was cancelled, or is a cancellation that took effect",
+    Verdict.REFUSED: "was answered with a recorded refusal",
+    Verdict.QUARANTINED: "could not be processed; the message and its reason are in the dead-letter queue",
+    Verdict.IN_FLIGHT: "is still on its way",
+    Verdict.STUCK: "was begun; its lease is long over and nothing in the queue will wake it",
+    Verdict.LOST: "was accepted, and is nowhere to be found",
+    Verdict.DUPLICATE_EFFECT: "took effect more than once",
+}
+"""Each verdict as the end of the sentence "The request ..."."""
