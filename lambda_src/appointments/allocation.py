@@ -9,13 +9,9 @@ from typing import Any
 
 from appointments.messages import BookRequest, CancelRequest
 from appointments.outcomes import Booked, Cancelled, Outcome, Refused, Waitlisted
-from appointments.schedule import BUSY, FREE, FreeSlot, choose, free_key, utc_text
+from appointments.schedule import FreeSlot, choose, free_key, utc_text
+from appointments.statuses import BOOKED, BUSY, CANCELLED, FREE, WAITLIST
 from exactly_once.effects import Effects, Once, Put, Update
-
-BOOKED = "booked"
-WAITLIST = "waitlist"
-CANCELLED = "cancelled"
-"""FHIR R4 Appointment.status, the values in use."""
 
 SLOTS = "slots"
 APPOINTMENTS = "appointments"

@@ -12,11 +12,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from appointments.allocation import BOOKED, CANCELLED, WAITLIST
-from appointments.schedule import BUSY, FREE
+from appointments.statuses import BOOKED, BUSY, CANCELLED, COMPLETE, FREE, IN_PROGRESS, WAITLIST
 
-IN_PROGRESS = "IN_PROGRESS"
-COMPLETE = "COMPLETE"
 FRESH_OUTCOMES = frozenset({"booked", "waitlist", "cancelled", "refused"})
 """Outcomes of a delivery that completed its request, as the delivery log has them."""
 

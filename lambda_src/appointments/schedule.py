@@ -10,10 +10,6 @@ from typing import Any
 
 from appointments.messages import BookRequest
 
-FREE = "free"
-BUSY = "busy"
-"""FHIR R4 Slot.status, the two values in use."""
-
 FREE_SLOTS_INDEX = "free_slots"
 """Index of the slots table: only free slots have a `free_key`, so it holds no others."""
 
