@@ -26,7 +26,7 @@ $(VENV)/.installed: requirements.txt pyproject.toml
 	@touch $@
 
 run: $(VENV)/.installed ## the whole way on this machine: embedded AWS, deploy, seed, send, drain, verdict
-	$(BIN)/python -m oneslot run
+	$(BIN)/python -m oneslot run $(if $(REQUESTS),--requests "$(REQUESTS)") $(if $(PRACTICES),--practices "$(PRACTICES)") $(if $(DEMAND),--demand "$(DEMAND)")
 
 test: $(VENV)/.installed ## all tests
 	$(BIN)/python -m pytest

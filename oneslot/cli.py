@@ -1,0 +1,120 @@
+"""`oneslot`: the command line. Whatever goes wrong is a sentence and an exit status, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import click
+from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
+
+from oneslot.commands.check import check
+from oneslot.commands.inspect import inspect
+from oneslot.commands.run import run
+from oneslot.commands.seed import seed
+from oneslot.commands.send import send
+from oneslot.commands.stack import down, up
+from oneslot.commands.status import status, watch
+from oneslot.errors import OneslotError
+from oneslot.local.errors import LocalRunError
+
+FAILURE, USAGE, INTERRUPTED = 1, 2, 130
+DEBUG_VARIABLE = "ONESLOT_DEBUG"
+
+
+class Verbs(click.Group):
+    """The group of verbs, with the one place where errors become sentences."""
+
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        """Run one command line and exit."""
+        arguments = list(sys.argv[1:] if args is None else args)
+        extra["standalone_mode"] = False
+        sys.exit(
+            guarded(lambda: super(Verbs, self).main(arguments, prog_name or "oneslot", **extra), "--json" in arguments)
+        )
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order in which they are used, not of the alphabet."""
+        return list(self.commands)
+
+
+def guarded(command: Callable[[], Any], as_json: bool) -> int:
+    """Run a command and return the exit status; an error is told in a sentence."""
+    try:
+        status = command()
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as error:
+        if as_json:
+            _tell(error.format_message(), as_json=True)
+        else:
+            error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        _tell("Interrupted.", as_json)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone, as with `| head`. Nothing may be written any more, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILURE
+    except Exception as error:
+        if os.environ.get(DEBUG_VARIABLE):
+            raise
+        _tell(sentence(error), as_json)
+        return error.exit_code if isinstance(error, OneslotError) else FAILURE
+    return status if isinstance(status, int) else 0
+
+
+def sentence(error: Exception) -> str:
+    """Return what to tell the person: what is wrong, and what to do."""
+    match error:
+        case OneslotError() | LocalRunError():
+            told = str(error)
+        case EndpointConnectionError():
+            endpoint = error.kwargs["endpoint_url"]
+            told = f"Cannot reach {endpoint}. Is it running, and is this machine online? See `oneslot status`."
+        case NoCredentialsError():
+            told = "There are no AWS credentials. Set AWS_PROFILE, or sign in: aws sso login."
+        case NoRegionError():
+            told = "There is no AWS region. Set AWS_REGION, e.g. to eu-west-2."
+        case ClientError():
+            about = error.response["Error"]
+            told = f"AWS refused {error.operation_name}: {about.get('Code')}: {about.get('Message')}"
+        case BotoCoreError():
+            told = f"AWS cannot be used: {error}"
+        case _:
+            # A message of an unforeseen error may quote a value, so only its class is shown.
+            told = (
+                f"Unexpected {type(error).__name__}. This is a fault in Oneslot: run the command again with "
+                f"{DEBUG_VARIABLE}=1 in the environment to see where, and report it."
+            )
+    return told
+
+
+def _tell(what: str, as_json: bool) -> None:
+    click.echo(f"Error: {what}", err=True)
+    if as_json:
+        click.echo(json.dumps({"error": what}, indent=2))
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="oneslot", message="%(prog)s %(version)s")
+def main() -> None:
+    """Every appointment request gets exactly one slot, however often it is delivered.
+
+    \b
+    oneslot run                the whole way on this machine, with a verdict
+    oneslot up, seed, send     the same, step by step
+    oneslot check              count what is there, and judge it
+
+    Every verb but up, down and run works on a stack on AWS, too: --stack NAME.
+    """
+
+
+for verb in (up, seed, send, watch, inspect, status, check, down, run):
+    main.add_command(verb)

@@ -1,0 +1,87 @@
+"""`check`: count the evidence, and judge it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from oneslot.evidence import gather
+from oneslot.options import json_option, stack_option
+from oneslot.target import Target, open_target
+from oneslot.terminal import Terminal, table
+from oneslot.verdict import Counts, Verdict, judge
+
+BREACHES_SHOWN = 10
+COLOURS = {"holds": "bold green", "broken": "bold red", "unfinished": "bold yellow", "nothing": "bold yellow"}
+
+
+@click.command(short_help="Count what is there, check every invariant, give a verdict.")
+@stack_option
+@json_option
+def check(stack: str | None, as_json: bool) -> int:
+    """Count from the evidence: tables, delivery log, dead-letter queue, archive of accepted requests.
+
+    Exit status 0 only if every invariant holds and nothing is left to be done.
+    """
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    verdict = check_target(target, terminal)
+    terminal.result({"stack_name": target.stack_name, **verdict.document()})
+    show(terminal, verdict)
+    return 0 if verdict.holds else 1
+
+
+def check_target(target: Target, terminal: Terminal) -> Verdict:
+    """Gather and judge, and leave the report beside the other evidence."""
+    with terminal.working("Gathering the evidence"):
+        verdict = judge(gather(target))
+    target.report.parent.mkdir(parents=True, exist_ok=True)
+    document: dict[str, Any] = {"stack_name": target.stack_name, **verdict.document()}
+    target.report.write_text(json.dumps(document, indent=2) + "\n")
+    return verdict
+
+
+def show(terminal: Terminal, verdict: Verdict) -> None:
+    """The counts in a table, the breaches if there are any, and the verdict in one sentence."""
+    terminal.show(counts_table(verdict.counts))
+    if verdict.breaches:
+        shown = table("Breaches", "Invariant", "Subject", "What")
+        for breach in verdict.breaches[:BREACHES_SHOWN]:
+            shown.add_row(breach.invariant, breach.subject, breach.detail)
+        terminal.show(shown)
+        if len(verdict.breaches) > BREACHES_SHOWN:
+            terminal.plain(f"... and {len(verdict.breaches) - BREACHES_SHOWN:,} more: see --json.")
+    terminal.plain()
+    terminal.plain(verdict.sentence, style=COLOURS[verdict.judgement])
+
+
+def counts_table(counts: Counts) -> Table:
+    """Return the counts, the alarming ones in colour."""
+    shown = table("What the evidence says", "What", "Count", numbers=(1,))
+
+    def row(name: str, count: int | None, style: str = "") -> None:
+        shown.add_row(Text(name, style=style), Text("unknown" if count is None else f"{count:,}", style=style))
+
+    row("requests accepted by the queue", counts.requests)
+    row("  of these malformed", counts.malformed)
+    row("messages, re-sent copies included", counts.messages)
+    row("deliveries to the consumer", counts.deliveries)
+    shown.add_section()
+    row("appointments", counts.appointments)
+    row("  booked", counts.booked, "green")
+    row("  on the waitlist", counts.waitlisted, "yellow")
+    row("  cancelled", counts.cancelled)
+    row("requests refused", counts.refused)
+    row("duplicates suppressed", counts.duplicates_suppressed, "cyan")
+    shown.add_section()
+    row("quarantined", sum(counts.quarantined.values()))
+    for reason, count in counts.quarantined.items():
+        row(f"  {reason}", count)
+    shown.add_section()
+    row("lost", counts.lost, "bold red" if counts.lost else "green")
+    row("double-booked", counts.double_booked, "bold red" if counts.double_booked else "green")
+    return shown

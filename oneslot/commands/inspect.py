@@ -1,0 +1,73 @@
+"""`inspect`: one request's story."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from appointments import nhs_number
+from appointments.invariants import result_of
+from oneslot.errors import OneslotError
+from oneslot.inspection import Inspection
+from oneslot.inspection import inspect as look_up
+from oneslot.options import json_option, stack_option
+from oneslot.target import open_target
+from oneslot.terminal import Terminal, table
+
+MESSAGE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+
+
+@click.command(short_help="What became of one request.")
+@click.argument("message_id", metavar="MESSAGE_ID")
+@stack_option
+@json_option
+def inspect(message_id: str, stack: str | None, as_json: bool) -> None:
+    """Show a request's row in the ledger, its appointment and its deliveries. MESSAGE_ID may be SQS's own id, too.
+
+    The patient's number is never shown.
+    """
+    if not MESSAGE_ID.fullmatch(message_id):
+        raise click.UsageError("MESSAGE_ID must be 1 to 128 letters, digits or any of . _ : -")
+    if nhs_number.contains_one(message_id):
+        raise click.UsageError("That is an NHS number. Requests are looked up by their message_id only.")
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    with terminal.working("Looking it up"):
+        found = look_up(target, message_id)
+    if not found.known:
+        raise OneslotError(
+            f"Nothing is known of {message_id} in {target.stack_name}. If it was sent just now, look again in a moment."
+        )
+    terminal.result(found.document())
+    _show(terminal, found)
+
+
+def _show(terminal: Terminal, found: Inspection) -> None:
+    terminal.plain(f"{found.message_id}\n{found.summary()}\n")
+    for title, row in (("Ledger", found.ledger), ("Appointment", found.appointment), ("Slot", found.slot)):
+        if row is not None:
+            shown = table(title, "Attribute", "Value")
+            for name, value in row.items():
+                shown.add_row(name, _value(name, value))
+            terminal.show(shown)
+    timeline = table("Timeline", "Time (UTC)", "What")
+    for at, what in found.timeline():
+        timeline.add_row(_time(at), what)
+    terminal.show(timeline)
+
+
+def _value(name: str, value: Any) -> str:
+    if name in ("updated", "created", "lease_until"):
+        return f"{value} ({_time(value)})"
+    if name == "expires_at":
+        return f"{value} ({_time(value * 1000)})"
+    if name == "result":
+        return ", ".join(f"{key} {said}" for key, said in result_of({"result": value}).items())
+    return str(value)
+
+
+def _time(epoch_ms: int) -> str:
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]

@@ -1,0 +1,147 @@
+"""`run`: the whole way on this machine, from nothing to a verdict, and nothing left running."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from oneslot.commands.check import check_target, show
+from oneslot.commands.seed import seed_schedule
+from oneslot.commands.send import generated, send_messages
+from oneslot.commands.status import LOCAL_INTERVAL, follow
+from oneslot.local.stack import LocalStack, local_stack
+from oneslot.options import COUNT, json_option, mix_options, practice_options
+from oneslot.pacing import Pacing
+from oneslot.requests import Mix
+from oneslot.schedule import Candidates, Schedule, plan, read_candidates
+from oneslot.slots import LOCAL_TIME, next_monday
+from oneslot.target import Target, home_folder, local_target
+from oneslot.terminal import Terminal, table
+from oneslot.verdict import Verdict
+
+DAYS = 5
+# One practice for so many requests: few enough that patients compete for its slots.
+REQUESTS_PER_PRACTICE = 200
+FEWEST_PRACTICES = 5
+# Slots for each booking. Patients differ in day, channel and service, so that even at 1.0 some find no slot.
+SLOTS_PER_BOOKING = 1.0
+DRAIN_TIMEOUT_SECONDS = 900.0
+
+
+@click.command(short_help="All of it on this machine: deploy, seed, send, drain, verdict.")
+@click.option("--requests", "count", type=COUNT, default=2000, show_default=True, help="Different requests to send.")
+@mix_options
+@practice_options
+@click.option(
+    "--seed", "seed_number", type=int, default=1, show_default=True, help="The same number makes the same run."
+)
+@click.option("--stage", default="dev", show_default=True, help="The stage to synthesise and deploy.")
+@click.option("--processes", type=COUNT, default=4, show_default=True, help="Handler processes at once, at most.")
+@json_option
+def run(
+    *,
+    count: int,
+    duplicates: float,
+    malformed: float,
+    cancellations: float,
+    practices: Path | None,
+    demand: Path | None,
+    practice_count: int | None,
+    seed_number: int,
+    stage: str,
+    processes: int,
+    as_json: bool,
+) -> int:
+    """Start an embedded AWS, deploy the real template, seed, send, drain, check; stop everything; give a verdict.
+
+    The evidence stays in the state folder (.oneslot): delivery log, archive of accepted requests, report of the check.
+    Exit status 0 only if every invariant holds.
+    """
+    terminal = Terminal(as_json)
+    mix = Mix(count, duplicates, malformed, cancellations)
+    # Before anything starts: a file that cannot be used shows at once.
+    at_most = max(FEWEST_PRACTICES, count // REQUESTS_PER_PRACTICE)
+    candidates = read_candidates(practices, demand, seed_number, count=practice_count, at_most=at_most)
+    schedule = open_week(candidates, mix, seed_number)
+    home = home_folder()
+    stages = Stages(terminal)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended from outside, it still stops what it started
+    with stages.stage("Deploy the template into an embedded AWS"), ExitStack() as deploying:
+        stack = deploying.enter_context(local_stack(home, progress=terminal.say, processes=processes, stage=stage))
+        running = deploying.pop_all()
+    with running:
+        target = local_target(stack.state, home)
+        with stages.stage(f"Seed {schedule.slots:,} slots at {len(schedule.openings):,} practices ({candidates.note})"):
+            start_and_seed(stack, target, schedule, terminal)
+        with stages.stage(f"Send {mix.count:,} requests in {mix.messages:,} messages, consumed as they arrive"):
+            messages = generated(target, mix, seed_number)
+            with terminal.progress("Sending messages", mix.messages) as progress:
+                sent = send_messages(target, messages, Pacing(None, mix.messages), progress)
+        with stages.stage("Drain the queue"):
+            follow(target, terminal, interval=LOCAL_INTERVAL, timeout=DRAIN_TIMEOUT_SECONDS, drain=True)
+        with stages.stage("Check every invariant on the evidence"):
+            verdict = check_target(target, terminal)
+        with stages.stage("Stop everything"):
+            running.close()
+    document = {
+        **verdict.document(),
+        "practices": len(schedule.openings),
+        "source": candidates.note,
+        "slots": schedule.slots,
+        "messages_accepted": sent.accepted,
+        "seconds": {name: round(seconds, 3) for name, seconds in stages.seconds.items()},
+        "evidence": str(home),
+    }
+    terminal.result(document)
+    report(terminal, verdict, stages, home)
+    return 0 if verdict.holds else 1
+
+
+@dataclass
+class Stages:
+    """Says which stage begins, and remembers how long each took."""
+
+    terminal: Terminal
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, what: str) -> Iterator[None]:
+        """One stage of the run."""
+        self.terminal.say(f"== {what}", style="bold")
+        started = time.monotonic()
+        yield
+        self.seconds[what] = time.monotonic() - started
+
+
+def open_week(candidates: Candidates, mix: Mix, seed: int) -> Schedule:
+    """Plan next week's slots: about as many as there are bookings, so that patients compete for them."""
+    slots = max(len(candidates.demands), round(mix.bookings * SLOTS_PER_BOOKING))
+    return plan(candidates.demands, next_monday(datetime.now(LOCAL_TIME).date()), DAYS, slots, seed)
+
+
+def start_and_seed(stack: LocalStack, target: Target, schedule: Schedule, terminal: Terminal) -> None:
+    """Seed the slots while the handler's processes start."""
+    with ThreadPoolExecutor(1, "start") as executor:
+        started = executor.submit(stack.poller.start)
+        seed_schedule(target, schedule, terminal)
+        started.result()
+
+
+def report(terminal: Terminal, verdict: Verdict, stages: Stages, home: Path) -> None:
+    """The last page of the run. Further reports over the evidence belong here, before the verdict's sentence."""
+    took = table("Where the time went", "Stage", "Seconds", numbers=(1,))
+    for what, seconds in stages.seconds.items():
+        took.add_row(what, f"{seconds:.1f}")
+    took.add_section()
+    took.add_row("in all", f"{sum(stages.seconds.values()):.1f}")
+    terminal.show(took)
+    terminal.plain(f"Evidence: {home}\n")
+    show(terminal, verdict)

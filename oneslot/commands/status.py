@@ -1,0 +1,151 @@
+"""`status`: one look. `watch`: looking on."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from typing import Any
+
+import click
+from rich.live import Live
+from rich.table import Table
+
+from oneslot.errors import OneslotError
+from oneslot.local.state import read_statistics
+from oneslot.observation import Observer, Snapshot, until_drained
+from oneslot.options import json_option, stack_option
+from oneslot.scanning import count_by_status
+from oneslot.target import Target, open_target
+from oneslot.terminal import SECONDS_BETWEEN_PLAIN_LINES, Terminal, table
+
+# SQS's and CloudFormation's prices are per call; on loopback a call costs a millisecond.
+LOCAL_INTERVAL, AWS_INTERVAL = 0.5, 5.0
+
+
+@click.command(short_help="What is there now: queues, ledger, slots, appointments.")
+@stack_option
+@json_option
+def status(stack: str | None, as_json: bool) -> None:
+    """Look once. Counting reads all three tables; on AWS that costs a consistent scan of each."""
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    outputs = target.outputs
+    with terminal.working("Counting"), ThreadPoolExecutor(3) as executor:
+        observed = executor.submit(Observer(target).look)
+        slots = executor.submit(count_by_status, target.dynamodb, outputs.slots_table_name)
+        appointments = executor.submit(count_by_status, target.dynamodb, outputs.appointments_table_name)
+        snapshot = observed.result()
+    statistics = read_statistics(target.home) if target.local else None
+    document: dict[str, Any] = {
+        "stack_name": target.stack_name,
+        "endpoint_url": target.local.endpoint_url if target.local else None,
+        "queue": asdict(snapshot.queue),
+        "dead_letters": snapshot.dead_letters,
+        "ledger": {"complete": snapshot.complete, "in_progress": snapshot.in_progress, "released": snapshot.released},
+        "slots": dict(sorted(slots.result().items())),
+        "appointments": dict(sorted(appointments.result().items())),
+        "poller": statistics.to_json() if statistics else None,
+    }
+    terminal.result(document)
+    shown = table(f"{target.stack_name} at {document['endpoint_url'] or 'AWS'}", "What", "State", "Count", numbers=(2,))
+    for what, counts in (
+        ("queue", document["queue"]),
+        ("dead-letter queue", {"messages": snapshot.dead_letters}),
+        ("ledger", document["ledger"]),
+        ("slots", document["slots"] or {"none": 0}),
+        ("appointments", document["appointments"] or {"none": 0}),
+    ):
+        for name, count in counts.items():
+            shown.add_row(what, name.replace("_", " "), f"{count:,}")
+            what = ""  # noqa: PLW2901 - said once for its rows
+        shown.add_section()
+    if statistics:
+        shown.add_row("local poller", "records handled", f"{statistics.records:,}")
+        shown.add_row("", "function errors", f"{statistics.function_errors:,}")
+    terminal.show(shown)
+
+
+@click.command(short_help="Look on while the queue is worked off.")
+@click.option("--until-drained", is_flag=True, help="End when the queue is empty.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Give up after so long."
+)
+@click.option(
+    "--interval", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Between looks. Default: 0.5, on AWS 5."
+)
+@stack_option
+@json_option
+def watch(until_drained: bool, timeout: float | None, interval: float | None, stack: str | None, as_json: bool) -> int:
+    """Show queue, ledger, rate and time left, until the queue is drained or you press Ctrl-C."""
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    interval = interval or (LOCAL_INTERVAL if target.local else AWS_INTERVAL)
+    snapshot = follow(target, terminal, interval=interval, timeout=timeout, drain=until_drained)
+    if snapshot is None:
+        raise OneslotError("Interrupted before the first look.")
+    terminal.result({"stack_name": target.stack_name, **snapshot.document()})
+    if until_drained and not snapshot.drained:
+        terminal.say(f"Not drained: {snapshot.queue.total:,} messages are left.", style="red")
+        return 1
+    return 0
+
+
+def follow(
+    target: Target, terminal: Terminal, *, interval: float, timeout: float | None, drain: bool
+) -> Snapshot | None:
+    """Show snapshots until the queue is drained (or, without `drain`, for ever), the time is over, or Ctrl-C."""
+    observer = Observer(target)
+    snapshot: Snapshot | None = None
+    live = (
+        Live(console=terminal.err, refresh_per_second=4) if terminal.err.is_terminal and not terminal.as_json else None
+    )
+    said_at = 0.0
+    try:
+        if live:
+            live.start()
+        for snapshot in until_drained(observer, interval=interval, timeout=timeout, for_ever=not drain):
+            if live:
+                live.update(_table(target, snapshot))
+            elif (snapshot.drained and drain) or time.monotonic() - said_at >= SECONDS_BETWEEN_PLAIN_LINES:
+                said_at = time.monotonic()
+                terminal.say(_line(snapshot))
+    except KeyboardInterrupt:
+        if drain:
+            raise
+    finally:
+        if live:
+            live.stop()
+    return snapshot
+
+
+def _line(snapshot: Snapshot) -> str:
+    queue = snapshot.queue
+    return (
+        f"queue {queue.waiting:,} waiting, {queue.in_flight:,} in flight; dead letters {snapshot.dead_letters:,}; "
+        f"ledger {snapshot.complete:,} complete, {snapshot.in_progress:,} in progress{_speed(snapshot)}"
+    )
+
+
+def _speed(snapshot: Snapshot) -> str:
+    if not snapshot.queue.waiting and snapshot.queue.in_flight:
+        return "; the rest is in work, or hidden until the lease of another copy ends"
+    if snapshot.rate is None or snapshot.seconds_left is None:
+        return ""
+    return f"; {snapshot.rate:,.0f} messages/s, about {snapshot.seconds_left:,.0f} s left"
+
+
+def _table(target: Target, snapshot: Snapshot) -> Table:
+    shown = table(target.stack_name, "What", "Count", numbers=(1,))
+    shown.add_row("waiting in the queue", f"{snapshot.queue.waiting:,}")
+    shown.add_row("in flight", f"{snapshot.queue.in_flight:,}")
+    shown.add_row("in the dead-letter queue", f"{snapshot.dead_letters:,}")
+    shown.add_row("ledger: complete", f"{snapshot.complete:,}", style="green")
+    shown.add_row("ledger: in progress", f"{snapshot.in_progress:,}")
+    shown.add_row("messages a second", f"{snapshot.rate:,.0f}" if snapshot.rate else "-")
+    shown.add_row("time left", "drained" if snapshot.drained else _time_left(snapshot))
+    return shown
+
+
+def _time_left(snapshot: Snapshot) -> str:
+    return "-" if snapshot.seconds_left is None else f"{snapshot.seconds_left:,.0f} s"

@@ -1,0 +1,133 @@
+"""Everything that is known about one request, as a timeline. The patient's number stays masked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from appointments.invariants import result_of
+from exactly_once.dynamodb import from_attributes
+from oneslot.archive import AcceptedRequest, read_archive
+from oneslot.dead_letters import DeadLetter, peek
+from oneslot.deliveries import read_deliveries
+from oneslot.scanning import APPOINTMENTS, LEDGER, SLOTS, projection
+from oneslot.target import Target
+
+MASKED = "*** *** ****"
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What each place knows of a message id, or of an SQS message id; None or empty where it knows nothing."""
+
+    message_id: str
+    ledger: dict[str, Any] | None
+    appointment: dict[str, Any] | None
+    slot: dict[str, Any] | None
+    accepted: list[AcceptedRequest]
+    deliveries: list[dict[str, Any]]
+    dead_letters: list[DeadLetter]
+
+    @property
+    def known(self) -> bool:
+        """Whether anything knows it."""
+        return any((self.ledger, self.appointment, self.accepted, self.deliveries, self.dead_letters))
+
+    def document(self) -> dict[str, Any]:
+        """The inspection as JSON."""
+        return {
+            "message_id": self.message_id,
+            "summary": self.summary(),
+            "ledger": self.ledger and {**self.ledger, "result": result_of(self.ledger) or None},
+            "appointment": self.appointment,
+            "slot": self.slot,
+            "accepted": [asdict(line) for line in self.accepted],
+            "deliveries": self.deliveries,
+            "dead_letters": [asdict(letter) for letter in self.dead_letters],
+            "timeline": [{"at": at, "what": what} for at, what in self.timeline()],
+        }
+
+    def summary(self) -> str:
+        """One sentence: what became of it."""
+        if self.ledger is None and self.dead_letters:
+            return f"Quarantined: {self.dead_letters[0].reason}."
+        if self.ledger is None:
+            return "Accepted by the queue, and not consumed yet." if self.accepted else "Not answered."
+        if self.ledger["status"] != "COMPLETE":
+            return "In progress: a consumer has it, or will have it again when its lease ends."
+        result = result_of(self.ledger)
+        outcome = str(result.get("outcome"))
+        sentence = {
+            "booked": f"Booked: {result.get('practice')}, slot {result.get('slot_id')}, {result.get('start')}.",
+            "waitlist": f"On the waitlist of {result.get('practice')}: no slot was free in its window.",
+            "cancelled": f"Cancelled: appointment {result.get('appointment_id')}.",
+            "refused": f"Refused: {result.get('reason')}.",
+        }.get(outcome, f"Complete: {outcome}.")
+        if outcome in ("booked", "waitlist") and self.appointment and self.appointment["status"] == "cancelled":
+            sentence += f" Cancelled since, by {self.appointment.get('cancelled_by')}."
+        return sentence
+
+    def timeline(self) -> list[tuple[int, str]]:
+        """What happened, each with its time (epoch ms), oldest first."""
+        return sorted(self._events(), key=lambda event: event[0])
+
+    def _events(self) -> Iterator[tuple[int, str]]:
+        for line in self.accepted:
+            copies = "once" if len(line.sqs_message_ids) == 1 else f"{len(line.sqs_message_ids)} times"
+            yield line.sent, f"sent {copies}" + (f", malformed: {line.request.fault}" if line.request.fault else "")
+        for sqs_message_id, sent in {attempt["sqs_message_id"]: attempt["sent"] for attempt in self.deliveries}.items():
+            yield sent, f"in the queue as {sqs_message_id}"
+        for attempt in self.deliveries:
+            reason = f" ({attempt['reason']})" if attempt.get("reason") else ""
+            yield (
+                attempt["finished"],
+                f"delivery {attempt['receive_count']} of {attempt['sqs_message_id'][:8]}: {attempt['outcome']}{reason}, "
+                f"{attempt['attempt_ms']} ms",
+            )
+        for letter in self.dead_letters:
+            yield letter.sent, f"in the dead-letter queue: {letter.reason}: {letter.detail}"
+        if self.appointment and self.appointment["status"] == "cancelled":
+            yield self.appointment["updated"], f"appointment cancelled by {self.appointment.get('cancelled_by')}"
+
+
+def inspect(target: Target, message_id: str) -> Inspection:
+    """Ask every place. An SQS message id is known to the delivery log, the archive and the dead-letter queue only."""
+    outputs = target.outputs
+    ledger = _get(target, outputs.ledger_table_name, {"message_id": message_id}, LEDGER)
+    answered = result_of(ledger).get("appointment_id", message_id) if ledger else message_id
+    appointment = _get(target, outputs.appointments_table_name, {"appointment_id": answered}, APPOINTMENTS)
+    slot = None
+    if appointment is not None:
+        if appointment.get("practice"):
+            appointment["nhs_number"] = MASKED
+        if appointment.get("slot_id"):
+            key = {"practice": appointment["practice"], "slot_id": appointment["slot_id"]}
+            slot = _get(target, outputs.slots_table_name, key, SLOTS)
+    return Inspection(
+        message_id,
+        ledger,
+        appointment,
+        slot,
+        accepted=[line for line in read_archive(target.archive) if _speaks_of(line, message_id)],
+        deliveries=list(read_deliveries(target, mentioning=message_id)),
+        dead_letters=[
+            letter
+            for letter in peek(target.sqs, outputs.dead_letter_queue_url)
+            if message_id in (letter.message_id, letter.sqs_message_id, letter.source_sqs_message_id)
+        ],
+    )
+
+
+def _speaks_of(line: AcceptedRequest, message_id: str) -> bool:
+    return message_id == line.request.message_id or message_id in line.sqs_message_ids
+
+
+def _get(target: Target, table: str, key: dict[str, str], attributes: tuple[str, ...]) -> dict[str, Any] | None:
+    answer = target.dynamodb.get_item(
+        TableName=table,
+        Key={name: {"S": value} for name, value in key.items()},
+        ConsistentRead=True,
+        **projection(attributes),
+    )
+    return from_attributes(answer["Item"]) if "Item" in answer else None

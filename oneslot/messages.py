@@ -1,0 +1,44 @@
+"""What goes to the queue, and what the archive may keep of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+REQUEST = "request"
+MALFORMED = "malformed"
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """What the archive of accepted requests says of one request. Nothing of it is personal.
+
+    Attributes:
+        message_id: its identity; None where it has none that is fit to be written down.
+        type: `book`, `cancel`, or None where the message does not say.
+        kind: `request` or `malformed`.
+        fault: what is wrong with a malformed one, e.g. `times_in_wrong_order`; None for a request.
+        payload_hash: the digest of its content that the ledger keeps; None where there is no content to digest.
+        copies: how often the producer sends it.
+    """
+
+    message_id: str | None
+    type: str | None
+    kind: str = REQUEST
+    fault: str | None = None
+    payload_hash: str | None = None
+    copies: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message for the queue: one copy of a request. `group` is its practice, by which SQS shares the queue fairly."""
+
+    body: str
+    request: Archived
+    number: int  # of the request, counted from 0 in the order of generation: its copies have the same
+    group: str | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:  # the body names a patient
+        return f"Message(number={self.number}, request={self.request!r})"

@@ -1,0 +1,120 @@
+"""What a stack is doing now: its queues, its ledger, how fast, and how long that will take."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from appointments.statuses import COMPLETE, IN_PROGRESS
+from oneslot.queues import QueueDepth, queue_depth
+from oneslot.scanning import scan
+from oneslot.target import Target
+
+RELEASED = "released"
+# Counting reads the whole ledger: it may take this share of the time, so that watching a large one costs little.
+SHARE_OF_TIME = 0.1
+# An empty queue is believed when it was seen empty so often in a row: SQS's numbers are approximate.
+LOOKS_WHEN_EMPTY = 3
+# The rate is that of the last so many seconds.
+RATE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One look.
+
+    Attributes:
+        in_progress: rows under a lease. released: rows given back, of messages that wait or were quarantined.
+        rate: how many messages fewer each second the queue holds; None: it grows, or nobody knows yet.
+        seconds_left: until nothing waits any more, at that rate.
+    """
+
+    queue: QueueDepth
+    dead_letters: int
+    complete: int
+    in_progress: int
+    released: int
+    rate: float | None = None
+    seconds_left: float | None = None
+    drained: bool = False
+
+    def document(self) -> dict[str, Any]:
+        """The snapshot as JSON."""
+        return asdict(self)
+
+
+class Observer:
+    """Looks at a stack again and again."""
+
+    def __init__(self, target: Target, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._target = target
+        self._clock = clock
+        self._ledger: Counter[str] = Counter()
+        self._count_again_at = 0.0
+        self._history: list[tuple[float, int]] = []  # (time, messages in the queue)
+        self._empty_looks = 0
+
+    def look(self) -> Snapshot:
+        """Look once."""
+        outputs = self._target.outputs
+        queue = queue_depth(self._target.sqs, outputs.queue_url)
+        dead = queue_depth(self._target.sqs, outputs.dead_letter_queue_url).total
+        # Once more when the queue turns out empty, and then not again for as long as nothing happens.
+        self._count_ledger(now=queue.empty and self._empty_looks < LOOKS_WHEN_EMPTY)
+        self._empty_looks = self._empty_looks + 1 if queue.empty else 0
+        rate = self._rate(queue)
+        return Snapshot(
+            queue,
+            dead,
+            complete=self._ledger[COMPLETE],
+            in_progress=self._ledger[IN_PROGRESS],
+            released=self._ledger[RELEASED],
+            rate=rate,
+            seconds_left=queue.waiting / rate if rate and queue.waiting else None,
+            drained=self._empty_looks >= LOOKS_WHEN_EMPTY,
+        )
+
+    def _count_ledger(self, *, now: bool) -> None:
+        started = self._clock()
+        idle = self._empty_looks >= LOOKS_WHEN_EMPTY
+        if not now and (idle or started < self._count_again_at):
+            return
+        rows = scan(self._target.dynamodb, self._target.outputs.ledger_table_name, ("status", "lease_until"))
+        self._ledger = Counter(RELEASED if row.get("lease_until") == 0 else row["status"] for row in rows)
+        ended = self._clock()
+        self._count_again_at = ended + (ended - started) / SHARE_OF_TIME
+
+    def _rate(self, queue: QueueDepth) -> float | None:
+        """How fast the queue gets shorter, by the last ten seconds. Nothing sensible while it grows: None."""
+        now = self._clock()
+        self._history.append((now, queue.total))
+        self._history = [(at, total) for at, total in self._history if now - at <= RATE_SECONDS]
+        since, total = self._history[0]
+        if now - since <= 0 or total <= queue.total:
+            return None
+        return (total - queue.total) / (now - since)
+
+
+def until_drained(
+    observer: Observer,
+    *,
+    interval: float,
+    timeout: float | None,
+    for_ever: bool = False,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Snapshot]:
+    """Yield a snapshot every `interval` seconds until the queue is drained or `timeout` seconds are over.
+
+    With `for_ever` a drained queue is no end.
+    """
+    started = clock()
+    while True:
+        snapshot = observer.look()
+        yield snapshot
+        if (snapshot.drained and not for_ever) or (timeout is not None and clock() - started >= timeout):
+            return
+        sleep(interval)

@@ -1,0 +1,75 @@
+"""Options that several verbs share, and what their values must look like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+SHARE = click.FloatRange(0, 1)
+COUNT = click.IntRange(min=1)
+
+
+class Day(click.ParamType[date]):
+    """A date as `YYYY-MM-DD`."""
+
+    name = "date"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
+        """Return the date. Anything else is a usage error."""
+        if isinstance(value, date):
+            return value
+        try:
+            return date.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is no date; write it as YYYY-MM-DD, e.g. 2026-11-23.", param, ctx)
+
+
+def json_option(function: F) -> F:
+    """`--json`: passed on as `as_json`."""
+    return click.option(
+        "--json", "as_json", is_flag=True, help="Print one JSON document on standard output, and nothing else."
+    )(function)
+
+
+def stack_option(function: F) -> F:
+    """`--stack`: passed on as `stack`, None for the local one."""
+    return click.option(
+        "--stack",
+        metavar="NAME",
+        help="A stack on AWS, e.g. Oneslot-dev, by the default credentials. Default: the local one.",
+    )(function)
+
+
+def practice_options(function: F) -> F:
+    """`--practices`, `--demand`, `--practice-count`: which practices there are."""
+    for option in (
+        click.option(
+            "--practice-count", type=COUNT, metavar="N", help="Let N practices take part, chosen at random by --seed."
+        ),
+        click.option("--demand", type=FILE, metavar="FILE", help="Appointments per practice, CSV with a header row."),
+        click.option(
+            "--practices", type=FILE, metavar="FILE", help="The ODS file epraccur.csv. Default: made-up practices."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def mix_options(function: F) -> F:
+    """`--duplicates`, `--malformed`, `--cancellations`: shares of the requests."""
+    for option in (
+        click.option(
+            "--cancellations", type=SHARE, default=0.05, show_default=True, help="Share that cancel another request."
+        ),
+        click.option("--malformed", type=SHARE, default=0.01, show_default=True, help="Share that are malformed."),
+        click.option("--duplicates", type=SHARE, default=0.2, show_default=True, help="Share that are sent twice."),
+    ):
+        function = option(function)
+    return function

@@ -1,0 +1,152 @@
+"""A deployed stack, here or on AWS: how to reach it, what it is called, and where its evidence is kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from oneslot.archive import ARCHIVE_FILE
+from oneslot.errors import BadInput, OneslotError
+from oneslot.local.state import LocalState, read_state
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb.client import DynamoDBClient
+    from mypy_boto3_logs.client import CloudWatchLogsClient
+    from mypy_boto3_sqs.client import SQSClient
+
+HOME_VARIABLE = "ONESLOT_HOME"
+SCHEDULE_FILE = "seeded.json"
+REPORT_FILE = "check.json"
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What the stack says of itself; the names of its CloudFormation outputs are these, in capitals: `QueueUrl`."""
+
+    queue_url: str
+    dead_letter_queue_url: str
+    ledger_table_name: str
+    slots_table_name: str
+    appointments_table_name: str
+    consumer_function_name: str
+    consumer_log_group_name: str
+
+    @classmethod
+    def of(cls, stack_name: str, outputs: Mapping[str, str]) -> Outputs:
+        """Pick what is needed. Raises `OneslotError` naming what is missing."""
+        names = {field.name: field.name.title().replace("_", "") for field in fields(cls)}
+        missing = [name for name in names.values() if name not in outputs]
+        if missing:
+            raise OneslotError(
+                f"The stack {stack_name} has no output {', '.join(missing)}; is it Oneslot's? "
+                "Its name is Oneslot-<stage>, e.g. Oneslot-dev."
+            )
+        return cls(**{field: outputs[name] for field, name in names.items()})
+
+
+@dataclass(frozen=True)
+class Target:
+    """A stack to work with. Its clients are made once, when they are first asked for.
+
+    Attributes:
+        identity: tells this stack from others, also from an earlier local one of the same name.
+        home: where the archive and the note of what was seeded are.
+        local: the state of the local run; None on AWS.
+    """
+
+    stack_name: str
+    identity: str
+    outputs: Outputs
+    home: Path
+    local: LocalState | None = None
+
+    @property
+    def archive(self) -> Path:
+        """The archive of accepted requests."""
+        return self.home / ARCHIVE_FILE
+
+    @property
+    def schedule(self) -> Path:
+        """The note of what was seeded last."""
+        return self.home / SCHEDULE_FILE
+
+    @property
+    def report(self) -> Path:
+        """The last check's report."""
+        return self.home / REPORT_FILE
+
+    @cached_property
+    def dynamodb(self) -> DynamoDBClient:
+        """The DynamoDB client."""
+        return self.local.connection.dynamodb() if self.local else boto3.client("dynamodb", config=_config())
+
+    @cached_property
+    def sqs(self) -> SQSClient:
+        """The SQS client."""
+        return self.local.connection.sqs() if self.local else boto3.client("sqs", config=_config())
+
+    @cached_property
+    def logs(self) -> CloudWatchLogsClient:
+        """The CloudWatch Logs client; only for a stack on AWS: the local delivery log is a file."""
+        return boto3.client("logs", config=_config())
+
+
+def home_folder() -> Path:
+    """Return the state folder: `ONESLOT_HOME`, else `.oneslot` in the directory of the repository (or the present one)."""
+    if override := os.environ.get(HOME_VARIABLE):
+        return Path(override)
+    repository = Path(__file__).resolve().parent.parent
+    return (repository if (repository / "app.py").exists() else Path.cwd()) / ".oneslot"
+
+
+def local_target(state: LocalState, home: Path) -> Target:
+    """Return the target that a local run's state describes."""
+    # Its process's start, too: the next local stack may get the same port.
+    identity = f"{state.endpoint_url} {state.supervisor_pid} {state.supervisor_start}"
+    return Target(state.stack_name, identity, Outputs.of(state.stack_name, state.outputs), home, state)
+
+
+def open_target(stack: str | None) -> Target:
+    """Return the running local stack, or with a name the stack on AWS, by the default credentials.
+
+    Raises `OneslotError` or `LocalRunError` if there is none.
+    """
+    if stack is None:
+        home = home_folder()
+        state = read_state(home)
+        if state is None:
+            raise OneslotError(
+                "No local stack is running. Start one with `oneslot up`, or name one on AWS with `--stack Oneslot-dev`."
+            )
+        return local_target(state, home)
+    description = _describe(stack)
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in description.get("Outputs", [])}
+    home = home_folder() / "stacks" / description["StackName"]
+    return Target(description["StackName"], description["StackId"], Outputs.of(stack, outputs), home)
+
+
+def _describe(stack: str) -> Any:
+    cloudformation = boto3.client("cloudformation", config=_config())
+    try:
+        return cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ValidationError":
+            region = cloudformation.meta.region_name
+            raise BadInput(
+                f"There is no stack {stack!r} in {region}. Check its name, and AWS_PROFILE and AWS_REGION."
+            ) from error
+        raise
+    finally:
+        cloudformation.close()
+
+
+def _config() -> Config:
+    return Config(retries={"mode": "standard", "total_max_attempts": 6}, max_pool_connections=32)

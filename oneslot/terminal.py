@@ -1,0 +1,110 @@
+"""What the person sees: results on standard output, progress on standard error, or one JSON document and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import click
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+# Rich assumes 80 columns where there is no terminal, which would break the lines of a log file.
+COLUMNS_WITHOUT_TERMINAL = 120
+SECONDS_BETWEEN_PLAIN_LINES = 5.0
+
+
+class Advance(Protocol):
+    """Reports progress of one piece of work."""
+
+    def __call__(self, steps: int = 1, /) -> None:
+        """So many more steps are done."""
+
+
+def _console(*, stderr: bool) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="replace")  # a terminal without Unicode gets "?" and no traceback
+    plain = not stream.isatty() and "COLUMNS" not in os.environ
+    return Console(stderr=stderr, highlight=False, markup=False, width=COLUMNS_WITHOUT_TERMINAL if plain else None)
+
+
+@dataclass
+class Terminal:
+    """One command's way to speak. With `as_json` only `result` says anything, and it says it as JSON."""
+
+    as_json: bool = False
+    out: Console = field(default_factory=lambda: _console(stderr=False))
+    err: Console = field(default_factory=lambda: _console(stderr=True))
+
+    def say(self, sentence: str, style: str = "") -> None:
+        """A step of the work, on standard error."""
+        if not self.as_json:
+            self.err.print(Text(sentence, style=style), soft_wrap=True)
+
+    def show(self, *things: RenderableType) -> None:
+        """Part of the result, for people, on standard output."""
+        if not self.as_json:
+            for thing in things:
+                self.out.print(thing)
+
+    def plain(self, text: str = "", style: str = "") -> None:
+        """Part of the result that must stay as it is, however long: a line to be copied, a sentence to be searched."""
+        if not self.as_json:
+            self.out.print(Text(text, style=style), soft_wrap=True)
+
+    def result(self, document: Mapping[str, Any]) -> None:
+        """The whole result, for machines, on standard output."""
+        if self.as_json:
+            click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+    @contextmanager
+    def progress(self, what: str, total: int | None) -> Iterator[Advance]:
+        """A bar on a terminal; elsewhere a line now and then; with `as_json` nothing."""
+        if self.as_json:
+            yield lambda _=1: None
+        elif self.err.is_terminal:
+            columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
+            with Progress(SpinnerColumn(), *columns, console=self.err) as bar:
+                task = bar.add_task(what, total=total)
+                yield lambda steps=1: bar.advance(task, steps)
+        else:
+            yield from self._plain_progress(what, total)
+
+    def _plain_progress(self, what: str, total: int | None) -> Iterator[Advance]:
+        done, last, started = 0, time.monotonic(), time.monotonic()
+
+        def advance(steps: int = 1) -> None:
+            nonlocal done, last
+            done += steps
+            if time.monotonic() - last >= SECONDS_BETWEEN_PLAIN_LINES:
+                last = time.monotonic()
+                self.say(f"{what}: {done:,}" + (f" of {total:,}" if total else ""))
+
+        yield advance
+        self.say(f"{what}: {done:,} in {time.monotonic() - started:.1f} s")
+
+    @contextmanager
+    def working(self, what: str) -> Iterator[None]:
+        """A spinner around work of unknown length; nothing where there is no terminal."""
+        if self.as_json or not self.err.is_terminal:
+            yield
+        else:
+            with self.err.status(Text(what)):
+                yield
+
+
+def table(title: str, *columns: str, numbers: tuple[int, ...] = ()) -> Table:
+    """Return an empty table; `numbers` are the columns (from 0) that are aligned to the right."""
+    made = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    for position, name in enumerate(columns):
+        made.add_column(name, justify="right" if position in numbers else "left", overflow="fold")
+    return made

@@ -1,0 +1,170 @@
+"""Counts the evidence and judges it. Nothing here comes from what a sender meant to do, only from what was left behind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from appointments.invariants import INVARIANTS, Breach, check, result_of
+from appointments.statuses import COMPLETE
+from oneslot.evidence import Gathered
+from oneslot.messages import MALFORMED
+
+Judgement = Literal["holds", "broken", "unfinished", "nothing"]
+
+ONE_SLOT_PER_REQUEST, ONE_APPOINTMENT_PER_SLOT, NOTHING_LOST = "I1", "I3", "I2"
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What the evidence says, in numbers. None: the evidence cannot tell.
+
+    Attributes:
+        requests: different requests that the queue accepted, and of these `malformed`.
+        messages: messages that it accepted, re-sent copies included.
+        deliveries: attempts by the consumer, by its log.
+        appointments: rows, of which `booked`, `waitlisted` and `cancelled`.
+        refused: requests whose recorded answer is a refusal.
+        duplicates_suppressed: deliveries that were given an earlier answer again.
+        quarantined: messages in the dead-letter queue, by reason.
+        lost: accepted requests, or messages without an id, of which nothing is left.
+        double_booked: requests with two slots, and slots with two appointments.
+    """
+
+    requests: int | None
+    malformed: int | None
+    messages: int | None
+    deliveries: int
+    completed: int
+    appointments: int
+    booked: int
+    waitlisted: int
+    cancelled: int
+    refused: int
+    duplicates_suppressed: int
+    quarantined: dict[str, int]
+    lost: int | None
+    double_booked: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A judgement with its reasons. `holds` is the only one that is a success."""
+
+    judgement: Judgement
+    sentence: str
+    counts: Counts
+    breaches: Sequence[Breach] = field(default_factory=tuple)
+
+    @property
+    def holds(self) -> bool:
+        """Whether everything that was promised is so."""
+        return self.judgement == "holds"
+
+    def document(self) -> dict[str, Any]:
+        """The verdict as JSON."""
+        return {
+            "holds": self.holds,
+            "judgement": self.judgement,
+            "verdict": self.sentence,
+            "counts": asdict(self.counts),
+            "invariants": [
+                {
+                    "name": invariant.name,
+                    "sentence": invariant.sentence,
+                    "breaches": sum(breach.invariant == invariant.name for breach in self.breaches),
+                }
+                for invariant in INVARIANTS
+                if invariant.breaches is not None
+            ],
+            "breaches": [asdict(breach) for breach in self.breaches],
+        }
+
+
+def judge(gathered: Gathered) -> Verdict:
+    """Count, check every invariant that a history can show, and say what it comes to."""
+    breaches = [*check(gathered.evidence), *_lost_without_identity(gathered)]
+    counts = _count(gathered, breaches)
+    if breaches:
+        names = ", ".join(dict.fromkeys(breach.invariant for breach in breaches))
+        sentence = f"BROKEN: {len(breaches):,} breach(es) of {names}. The first: {_told(breaches[0])}."
+        return Verdict("broken", sentence, counts, breaches)
+    if not gathered.queue.empty:
+        sentence = (
+            f"Not finished: the queue still holds {gathered.queue.total:,} message(s). What is there so far is sound. "
+            "Wait with `oneslot watch --until-drained`, then check again."
+        )
+        return Verdict("unfinished", sentence, counts)
+    if not gathered.evidence.ledger and not gathered.accepted and not gathered.dead_letters:
+        return Verdict("nothing", "Nothing to check: no request has been sent. Send some: `oneslot send`.", counts)
+    return Verdict("holds", _success(counts), counts)
+
+
+def _success(counts: Counts) -> str:
+    checked = sum(invariant.breaches is not None for invariant in INVARIANTS)
+    quarantined = sum(counts.quarantined.values())
+    if counts.requests is None:
+        return (
+            f"Sound: {counts.completed:,} requests have exactly one answer each, none booked twice, and all {checked} "
+            "invariants hold. There is no archive of what the queue accepted, so nobody can tell if something was lost."
+        )
+    return (
+        f"Exactly once: each of {counts.requests:,} requests in {counts.messages:,} messages has exactly one answer or "
+        f"is quarantined with its reason ({quarantined:,}); none is lost, none is booked twice; all {checked} "
+        "invariants hold."
+    )
+
+
+def _told(breach: Breach) -> str:
+    return f"{breach.subject}: {breach.detail}"
+
+
+def _count(gathered: Gathered, breaches: Sequence[Breach]) -> Counts:
+    evidence, accepted = gathered.evidence, gathered.accepted
+    statuses = Counter(row["status"] for row in evidence.appointments.values())
+    broken = {name: {breach.subject for breach in breaches if breach.invariant == name} for name in ("I1", "I2", "I3")}
+    complete = [row for row in evidence.ledger.values() if row["status"] == COMPLETE]
+    return Counts(
+        requests=None if accepted is None else len(_subjects(gathered)),
+        malformed=None if accepted is None else sum(line.request.kind == MALFORMED for line in accepted),
+        messages=None if accepted is None else sum(len(line.sqs_message_ids) for line in accepted),
+        deliveries=len(evidence.deliveries),
+        completed=len(complete),
+        appointments=len(evidence.appointments),
+        booked=statuses["booked"],
+        waitlisted=statuses["waitlist"],
+        cancelled=statuses["cancelled"],
+        refused=sum(result_of(row).get("outcome") == "refused" for row in complete),
+        duplicates_suppressed=sum(line["outcome"] == "duplicate" for line in evidence.deliveries),
+        quarantined=dict(sorted(Counter(letter.reason for letter in gathered.dead_letters).items())),
+        lost=None if accepted is None or not gathered.queue.empty else len(broken[NOTHING_LOST]),
+        double_booked=len(broken[ONE_SLOT_PER_REQUEST]) + len(broken[ONE_APPOINTMENT_PER_SLOT]),
+    )
+
+
+def _subjects(gathered: Gathered) -> set[tuple[str | None, str | None]]:
+    """Different requests: those with an id by it and what they say; those without one each for itself."""
+    return {
+        (line.request.message_id, line.request.payload_hash)
+        if line.request.message_id
+        else (None, next(iter(line.sqs_message_ids), None))
+        for line in gathered.accepted or ()
+    }
+
+
+def _lost_without_identity(gathered: Gathered) -> list[Breach]:
+    """A message without an id has no row anywhere; it must be in the dead-letter queue, or have been taken from there."""
+    if gathered.accepted is None or not gathered.queue.empty:
+        return []
+    accounted = {letter.original_sqs_message_id for letter in gathered.dead_letters} | {
+        line["sqs_message_id"] for line in gathered.evidence.deliveries if line["outcome"] == "quarantined"
+    }
+    return [
+        Breach(NOTHING_LOST, sqs_message_id, "a message without an id, accepted by the queue, and never quarantined")
+        for line in gathered.accepted
+        if line.request.message_id is None
+        for sqs_message_id in line.sqs_message_ids
+        if sqs_message_id not in accounted
+    ]
