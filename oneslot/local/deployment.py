@@ -43,6 +43,7 @@ def deploy(
 ) -> Deployment:
     """Upload the assets, create the stack, wait for it, and set by API what the emulator drops from templates.
 
+    Its event source mappings are switched off: nothing is consumed until an `EventSourceMapping` of ours is started.
     The account must not have the stack yet. Raises `DeploymentFailed` with the reasons that CloudFormation gave.
     """
     template, dropped = drop_rejected(stack.template)
@@ -64,6 +65,7 @@ def deploy(
         }
         _set_table_settings(template, resources, dynamodb)
         _set_reserved_concurrency(template, resources, functions)
+        _switch_mappings_off(template, resources, functions)
     return Deployment(connection, stack.name, outputs, resources, template, dropped)
 
 
@@ -162,3 +164,10 @@ def _set_reserved_concurrency(template: dict[str, Any], resources: dict[str, str
             functions.put_function_concurrency(
                 FunctionName=resources[logical_id], ReservedConcurrentExecutions=reserved
             )
+
+
+def _switch_mappings_off(template: dict[str, Any], resources: dict[str, str], functions: LambdaClient) -> None:
+    """Keep the emulator's own polling away from the first message on: it deletes what AWS would deliver again."""
+    for logical_id, resource in template["Resources"].items():
+        if resource["Type"] == "AWS::Lambda::EventSourceMapping":
+            functions.update_event_source_mapping(UUID=resources[logical_id], Enabled=False)

@@ -73,6 +73,13 @@ def test_ttl_and_point_in_time_recovery_are_as_the_template_has_them(deployed: D
             assert (recovery == "ENABLED") == settings.point_in_time_recovery
 
 
+def test_nothing_is_consumed_before_our_own_poller_starts(account: Connection, synthesised: SynthesisedStack) -> None:
+    deployment = deploy(synthesised, account)
+    with closing(account.functions()) as functions:
+        mapping = functions.get_event_source_mapping(UUID=deployment.outputs["EventSourceMappingId"])
+    assert mapping["State"] == "Disabled"
+
+
 def test_the_poller_has_every_number_from_the_deployed_template(
     deployed: Deployment, synthesised: SynthesisedStack, tmp_path: Path
 ) -> None:

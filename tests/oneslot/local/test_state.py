@@ -1,0 +1,110 @@
+"""The state folder: written whole, read with care, and never believed about a process that is another one now."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from oneslot.local.errors import StaleState
+from oneslot.local.processes import end_process, start_ticks
+from oneslot.local.state import LocalState, load_state, prepare_home, read_state, read_statistics
+from oneslot.local.statistics import Statistics, StatisticsCounter
+from oneslot.local.supervisor import down
+
+STATE = LocalState(
+    endpoint_url="http://127.0.0.1:4566",
+    region="eu-west-2",
+    access_key_id="000000000000",
+    secret_access_key="local",
+    stack_name="Oneslot-dev",
+    outputs={"QueueUrl": "http://127.0.0.1:4566/000000000000/q"},
+    supervisor_pid=os.getpid(),
+    supervisor_start=start_ticks(os.getpid()) or 0,
+    log_file="/somewhere/consumer.jsonl",
+)
+
+
+def test_what_is_written_is_read_and_is_for_its_owner_only(tmp_path: Path) -> None:
+    STATE.write(tmp_path)
+    assert read_state(tmp_path) == STATE
+    assert (tmp_path / "state.json").stat().st_mode & 0o077 == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
+    assert STATE.connection.endpoint_url == STATE.endpoint_url
+
+
+def test_no_state_is_none(tmp_path: Path) -> None:
+    assert read_state(tmp_path) is None
+    assert read_state(tmp_path / "missing") is None
+    assert read_statistics(tmp_path) is None
+
+
+def test_a_process_that_is_gone_or_another_one_now_is_stale_and_down_cleans_up(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        gone.wait()
+    for stale in (replace(STATE, supervisor_pid=gone.pid), replace(STATE, supervisor_start=STATE.supervisor_start + 1)):
+        stale.write(tmp_path)
+        assert load_state(tmp_path) == stale
+        with pytest.raises(StaleState, match="oneslot down"):
+            read_state(tmp_path)
+        assert down(tmp_path) is False
+        assert read_state(tmp_path) is None
+
+
+def test_down_never_stops_a_process_that_does_not_hold_the_folder(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as bystander:
+        ticks = start_ticks(bystander.pid)
+        assert ticks is not None
+        replace(STATE, supervisor_pid=bystander.pid, supervisor_start=ticks).write(tmp_path)
+        assert down(tmp_path) is False
+        assert bystander.poll() is None
+        bystander.communicate(b"\n")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"endpoint_url": 1', "null"])
+def test_a_broken_state_file_is_a_sentence_and_down_removes_it(tmp_path: Path, text: str) -> None:
+    (tmp_path / "state.json").write_text(text)
+    with pytest.raises(StaleState, match="cannot be read"):
+        read_state(tmp_path)
+    assert down(tmp_path) is False
+    assert read_state(tmp_path) is None
+
+
+def test_a_new_stack_moves_what_the_last_one_left(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    for run in ("first", "second", "third"):
+        prepare_home(home)
+        assert not (home / "consumer.jsonl").exists()
+        assert not (home / "accepted.jsonl").exists()
+        (home / "consumer.jsonl").write_text(run)
+        (home / "accepted.jsonl").write_text(run)
+        (home / "state.json").write_text(run)
+    assert (home / "previous" / "consumer.jsonl").read_text() == "second"
+    assert (home / "previous" / "accepted.jsonl").read_text() == "second"
+
+
+def test_statistics_survive_the_file_and_a_newer_writer() -> None:
+    counter = StatisticsCounter()
+    counter.add(records=3, in_flight=3)
+    counter.add(deleted=2, in_flight=-3, last_error="KeyError")
+    counter.add(deleted=1)
+    now = counter.snapshot()
+    assert now == Statistics(records=3, deleted=3, last_error="KeyError")
+    assert Statistics.from_json({**json.loads(json.dumps(now.to_json())), "newer": 1}) == now
+
+
+def test_a_process_that_ignores_the_request_to_end_is_killed() -> None:
+    program = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        end_process(process, grace_seconds=0.2)
+        assert process.returncode == -9
+    end_process(process, grace_seconds=0.2)

@@ -1,0 +1,141 @@
+"""`up` and `down` with the real stack: what runs between them, and that nothing runs after, however it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from oneslot.local.cloud_assembly import SynthesisedStack
+from oneslot.local.errors import AlreadyRunning, LocalRunError, StaleState
+from oneslot.local.processes import start_ticks
+from oneslot.local.stack import in_use, local_stack
+from oneslot.local.state import LocalState, read_state, read_statistics
+from oneslot.local.supervisor import down, up
+from tests.oneslot.local.kit import Source, wait_for
+
+pytestmark = [pytest.mark.embedded_aws, pytest.mark.timeout(180)]
+
+
+def descendants(pid: int) -> set[int]:
+    """Return the process ids below one process."""
+    children: set[int] = set()
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        children |= {int(child) for child in (task / "children").read_text().split()}
+    return children.union(*(descendants(child) for child in children)) if children else children
+
+
+def send(state: LocalState, body: str) -> None:
+    with closing(state.connection.sqs()) as sqs:
+        sqs.send_message(QueueUrl=state.outputs["QueueUrl"], MessageBody=body)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the processes below another one in /proc")
+def test_up_serves_a_second_up_is_refused_and_down_leaves_nothing(tmp_path: Path) -> None:
+    said: list[str] = []
+    state = up(tmp_path, progress=said.append)
+    try:
+        assert read_state(tmp_path) == state
+        assert any("Deployed the stack Oneslot-dev" in sentence for sentence in said)
+        running = {state.supervisor_pid, *descendants(state.supervisor_pid)}
+        assert len(running) >= 3, "supervisor, embedded AWS, handler processes"
+        assert os.getsid(state.supervisor_pid) != os.getsid(0), "a closed terminal must not end it"
+        with pytest.raises(AlreadyRunning, match="oneslot down"):
+            up(tmp_path, progress=said.append)
+        with pytest.raises(AlreadyRunning), local_stack(tmp_path, progress=said.append):
+            pass
+        send(state, "not JSON")
+        wait_for(lambda: (now := read_statistics(tmp_path)) is not None and now.deleted == 1)
+        wait_for(lambda: '"delivery"' in Path(state.log_file).read_text())
+    finally:
+        assert down(tmp_path) is True
+    assert [pid for pid in running if start_ticks(pid) is not None] == []
+    assert read_state(tmp_path) is None
+    assert down(tmp_path) is False
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the processes below another one in /proc")
+def test_a_killed_supervisor_takes_everything_along_and_is_reported(tmp_path: Path) -> None:
+    state = up(tmp_path, progress=lambda _: None)
+    below = descendants(state.supervisor_pid)
+    os.kill(state.supervisor_pid, signal.SIGKILL)
+    wait_for(lambda: all(start_ticks(pid) is None for pid in below))
+    with pytest.raises(StaleState, match="oneslot up"):
+        read_state(tmp_path)
+    assert down(tmp_path) is False
+    assert read_state(tmp_path) is None
+
+
+def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(LocalRunError, match="no-such-stage"):
+        up(tmp_path, progress=lambda _: None, stage="no-such-stage")
+    assert read_state(tmp_path) is None
+    assert not in_use(tmp_path)
+
+
+def test_a_start_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
+    class CtrlC(BaseException):
+        pass
+
+    def interrupt(sentence: str) -> None:
+        raise CtrlC(sentence)
+
+    with pytest.raises(CtrlC):
+        up(tmp_path, progress=interrupt)
+    assert not in_use(tmp_path)
+    assert read_state(tmp_path) is None
+
+
+def test_a_start_whose_command_is_killed_leaves_nothing(tmp_path: Path) -> None:
+    program = tmp_path / "command.py"
+    program.write_text(
+        textwrap.dedent(f"""
+        from pathlib import Path
+        from oneslot.local.supervisor import up
+        up(Path({str(tmp_path / "home")!r}), progress=lambda sentence: print(sentence, flush=True))
+        """)
+    )
+    with subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True) as command:
+        assert command.stdout is not None
+        command.stdout.readline()
+        command.kill()
+        command.wait()
+    wait_for(lambda: not in_use(tmp_path / "home"), seconds=60)
+    assert read_state(tmp_path / "home") is None
+
+
+def test_a_stack_in_this_process_starts_and_stops_its_poller_at_will(
+    tmp_path: Path, synthesised: SynthesisedStack
+) -> None:
+    with local_stack(tmp_path, progress=lambda _: None, processes=2, synthesised=synthesised) as stack:
+        assert read_state(tmp_path) == stack.state
+        source = Source(
+            stack.state.connection,
+            stack.state.outputs["QueueUrl"],
+            stack.state.outputs["EventSourceMappingId"],
+            tmp_path,
+        )
+        source.send("not JSON")
+        assert source.left() == 1
+        stack.poller.start()
+        source.until(stack.poller, lambda now: now.deleted == 1)
+        pids = stack.poller.handler_pids()
+        assert len(pids) == 2
+        stack.poller.stop()
+        assert [start_ticks(pid) for pid in pids] == [None, None]
+        source.send("not JSON either")
+        stack.poller.start()
+        source.until(stack.poller, lambda now: now.deleted == 2)
+        assert Path(stack.state.log_file).read_text().count('"delivery"') == 2
+    assert not stack.poller.running
+    assert not stack.aws.alive
+    assert read_state(tmp_path) is None
+    final = read_statistics(tmp_path)
+    assert final is not None
+    assert final.deleted == 2
