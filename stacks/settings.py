@@ -112,7 +112,7 @@ def _outside_limits(s: Settings) -> Iterator[str]:
     limits = (
         ("lambda_timeout_seconds", LAMBDA_TIMEOUT_SECONDS, "Lambda's"),
         ("lambda_memory_mb", MEMORY_MB, "Lambda's"),
-        ("visibility_multiplier", range(1, MAXIMUM_VISIBILITY_SECONDS + 1), "a whole multiple's"),
+        ("visibility_multiplier", range(1, MAXIMUM_VISIBILITY_SECONDS + 1), "the visibility timeout's"),
         ("batch_size", range(1, MAXIMUM_BATCH_SIZE + 1), "Lambda's"),
         ("batching_window_seconds", range(MAXIMUM_WINDOW_SECONDS + 1), "Lambda's"),
         ("batch_concurrency", range(1, MAXIMUM_BATCH_SIZE + 1), "a batch's"),
@@ -194,12 +194,12 @@ def settings_from_context(context: Mapping[str, Any]) -> Settings:
     """The settings of the stage that CDK's context names (default `dev`), with the context's overrides.
 
     Raises `ContradictorySettings` with one sentence for an unknown stage, an unknown name, or a value of the wrong kind.
-    CDK's own context keys have a colon, an at sign or a dash in them and are not looked at.
+    CDK's own context keys have a colon or an at sign in them, or begin with "cli-", and are not looked at.
     """
-    stage = context.get("stage", "dev")
+    stage = str(context.get("stage", "dev"))
     if stage not in STAGES:
         raise ContradictorySettings(f"stage {stage!r} is unknown; use -c stage= with one of: {', '.join(STAGES)}")
-    names = [name for name in context if name != "stage" and re.fullmatch(r"[A-Za-z_]+", name)]
+    names = [name for name in context if name != "stage" and re.fullmatch(r"(?!cli-)[A-Za-z_-]+", name)]
     overrides: dict[str, Any] = {name: _override(name, context[name]) for name in names}
     return replace(STAGES[stage], **overrides)
 

@@ -1,0 +1,55 @@
+"""A synthesised stage, and how to find things in its template without counting or knowing CDK's generated names."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stacks.settings import Settings
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage's cloud assembly and the settings that made it."""
+
+    settings: Settings
+    folder: Path
+
+    @property
+    def template_text(self) -> str:
+        """The CloudFormation template, as written."""
+        return (self.folder / f"Oneslot-{self.settings.stage}.template.json").read_text(encoding="utf-8")
+
+    @property
+    def template(self) -> dict[str, Any]:
+        """The CloudFormation template."""
+        parsed: dict[str, Any] = json.loads(self.template_text)
+        return parsed
+
+    @property
+    def asset(self) -> Path:
+        """The folder of the Lambda asset."""
+        (folder,) = self.folder.glob("asset.*")
+        return folder
+
+    def resources(self, resource_type: str) -> dict[str, dict[str, Any]]:
+        """The resources of one type, by logical id."""
+        return {name: found for name, found in self.template["Resources"].items() if found["Type"] == resource_type}
+
+    def properties(self, resource_type: str) -> dict[str, Any]:
+        """The properties of the only resource of this type."""
+        (resource,) = self.resources(resource_type).values()
+        properties: dict[str, Any] = resource["Properties"]
+        return properties
+
+    def logical_id(self, output: str) -> str:
+        """The logical id of the resource that an output refers to."""
+        value = self.template["Outputs"][output]["Value"]
+        return str(value["Ref"] if "Ref" in value else value["Fn::GetAtt"][0])
+
+    def of_output(self, output: str) -> dict[str, Any]:
+        """The properties of the resource that an output refers to."""
+        properties: dict[str, Any] = self.template["Resources"][self.logical_id(output)]["Properties"]
+        return properties

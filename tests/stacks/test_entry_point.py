@@ -1,0 +1,97 @@
+"""`python app.py`: which Node.js it takes, the same template with and without the CDK CLI, and sentences for bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import app as entry
+from stacks.application import build
+from stacks.node import NODE_VARIABLE, choose_node
+from tests.stacks.kit import Stage
+
+ROOT = Path(entry.__file__).parent
+
+
+def node_package(folder: Path) -> None:
+    """A package `somenode` with a `node` in it."""
+    (folder / "somenode" / "bin").mkdir(parents=True)
+    (folder / "somenode" / "__init__.py").touch()
+    (folder / "somenode" / "bin" / "node").touch()
+
+
+def test_the_installed_node_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node_package(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    environment: dict[str, str] = {}
+    choose_node(environment, package="somenode")
+    assert environment == {NODE_VARIABLE: str(tmp_path / "somenode" / "bin" / "node")}
+
+
+def test_a_node_that_the_person_chose_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node_package(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    environment = {NODE_VARIABLE: "/their/node"}
+    choose_node(environment, package="somenode")
+    assert environment == {NODE_VARIABLE: "/their/node"}
+
+
+def test_without_the_package_the_path_decides() -> None:
+    environment: dict[str, str] = {}
+    choose_node(environment, package="no_such_package")
+    assert environment == {}
+
+
+def test_it_needs_neither_node_nor_docker_nor_aws_on_path(stages: dict[str, Stage], tmp_path: Path) -> None:
+    """Started as the CDK CLI starts it, cdk.json's flags included, it writes the template that is written without."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("docker", "aws", "npx"):
+        (tools / name).write_text(f"#!/bin/sh\n: > {tmp_path}/called-{name}\nexit 1\n", encoding="utf-8")
+        (tools / name).chmod(0o755)
+    flags = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "CDK_", "JSII_"))}
+    context = json.dumps({**flags, "stage": "prod"})
+    out = tmp_path / "out"
+    done = subprocess.run(
+        [sys.executable, "app.py"],
+        cwd=ROOT,
+        env={**inherited, "PATH": str(tools), "CDK_OUTDIR": str(out), "CDK_CONTEXT_JSON": context},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "end-of-life" not in done.stderr
+    assert list(tmp_path.glob("called-*")) == []
+    assert json.loads((out / "Oneslot-prod.assets.json").read_text(encoding="utf-8"))["dockerImages"] == {}
+    assert (out / "Oneslot-prod.template.json").read_text(encoding="utf-8") == stages["prod"].template_text
+
+
+@pytest.mark.parametrize(
+    ("context", "said"),
+    [
+        ({"stage": "staging"}, "stage 'staging' is unknown; use -c stage= with one of: dev, prod"),
+        ({"max_concurrency": "1"}, "max_concurrency is 1, outside the event source mapping's limits of 2 to 1000"),
+        ({"batchsize": "5"}, "batchsize is no setting that -c can change; did you mean batch_size?"),
+    ],
+)
+def test_bad_input_gets_a_sentence_and_status_2(
+    context: dict[str, object],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # jsii's process took its environment when it started: here the context comes by the other way.
+    monkeypatch.setattr(entry, "build", partial(build, context=context))
+    monkeypatch.setenv("CDK_OUTDIR", str(tmp_path))
+    assert entry.main() == 2
+    assert capsys.readouterr().err.startswith(f"Oneslot: {said}")

@@ -1,0 +1,187 @@
+"""Settings: each contradiction is refused in one sentence that names the numbers and the remedy."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, fields, replace
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from stacks.settings import DAY, OVERRIDABLE, STAGES, ContradictorySettings, Settings, settings_from_context
+
+DEV = STAGES["dev"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        # Limits: the number, the bound, and the name to change.
+        ({"lambda_timeout_seconds": 901}, ["lambda_timeout_seconds is 901", "1 to 900"]),
+        ({"lambda_timeout_seconds": 0}, ["lambda_timeout_seconds is 0", "1 to 900"]),
+        ({"lambda_memory_mb": 64}, ["lambda_memory_mb is 64", "128 to 10240"]),
+        ({"visibility_multiplier": 0}, ["visibility_multiplier is 0", "1 to"]),
+        ({"max_concurrency": 1}, ["max_concurrency is 1", "2 to 1000"]),
+        ({"max_concurrency": 1_001}, ["max_concurrency is 1001", "2 to 1000"]),
+        ({"batch_size": 0}, ["batch_size is 0", "1 to 10000"]),
+        ({"batch_size": 10_001, "batching_window_seconds": 1}, ["batch_size is 10001", "1 to 10000"]),
+        ({"batching_window_seconds": 301}, ["batching_window_seconds is 301", "0 to 300"]),
+        ({"batching_window_seconds": -1}, ["batching_window_seconds is -1", "0 to 300"]),
+        ({"batch_concurrency": 0}, ["batch_concurrency is 0", "1 to"]),
+        ({"candidate_slots": 0}, ["candidate_slots is 0", "1 to 50"]),
+        ({"candidate_slots": 51}, ["candidate_slots is 51", "1 to 50"]),
+        ({"max_receive_count": 4}, ["max_receive_count is 4", "5 to 1000", "deferrals"]),
+        ({"max_receive_count": 1_001}, ["max_receive_count is 1001", "5 to 1000"]),
+        ({"queue_retention_seconds": 59}, ["queue_retention_seconds is 59", "60 to 1209600"]),
+        (
+            {"dead_letter_retention_seconds": 15 * DAY},
+            ["dead_letter_retention_seconds is 1296000", "60 to 1209600"],
+        ),
+        ({"max_message_bytes": 1_048_577}, ["max_message_bytes is 1048577", "1024 to 1048576"]),
+        ({"log_retention_days": 31}, ["log_retention_days is 31", "30, 60"]),
+        # Relations: both numbers, and what to do.
+        (
+            {"lambda_timeout_seconds": 900, "visibility_multiplier": 49},
+            ["44100 s", "lambda_timeout_seconds 900", "visibility_multiplier 49", "43200 s", "lower"],
+        ),
+        (
+            {"lambda_timeout_seconds": 30, "batching_window_seconds": 5},
+            ["30 s", "batching_window_seconds 5", "raise visibility_multiplier"],
+        ),
+        ({"batch_size": 11}, ["batch_size 11", "above 10", "batching_window_seconds is 0", "1 or more"]),
+        ({"batch_concurrency": 11}, ["batch_concurrency 11", "batch_size 10", "lower batch_concurrency"]),
+        (
+            {"dead_letter_retention_seconds": 4 * DAY},
+            ["dead_letter_retention_seconds 345600", "queue_retention_seconds 345600", "raise"],
+        ),
+        (
+            {"queue_retention_seconds": 8 * DAY},
+            ["ledger_margin_seconds 604800", "queue_retention_seconds 691200", "raise ledger_margin_seconds"],
+        ),
+        (
+            {"ledger_retention_seconds": 25 * DAY - 1},
+            ["ledger_retention_seconds 2159999", "2160000", "345600", "1209600", "604800", "raise"],
+        ),
+        (
+            {"log_retention_days": 14},
+            ["log_retention_days 14", "ledger_retention_seconds 2592000", "raise log_retention_days"],
+        ),
+        (
+            {"max_message_bytes": 1_040_385},
+            ["dead_letter_max_message_bytes 1048576", "max_message_bytes 1040385", "8192", "lower max_message_bytes"],
+        ),
+    ],
+)
+def test_a_contradiction_is_refused(changes: dict[str, Any], said: list[str]) -> None:
+    with pytest.raises(ContradictorySettings) as refusal:
+        replace(DEV, **changes)
+    sentence = str(refusal.value)
+    assert [part for part in said if part not in sentence] == [], sentence
+    assert "\n" not in sentence
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"lambda_timeout_seconds": 900, "visibility_multiplier": 48},
+        {"batch_size": 10_000, "batching_window_seconds": 1, "visibility_multiplier": 2},
+        {"batching_window_seconds": 30, "visibility_multiplier": 2},
+        {"batch_size": 1, "batch_concurrency": 1},
+        {"max_concurrency": 2},
+        {"max_concurrency": 1_000},
+        {"max_receive_count": 5},
+        {"ledger_retention_seconds": 25 * DAY},
+        {"max_message_bytes": 1_040_384},
+    ],
+)
+def test_the_last_number_that_holds_is_accepted(changes: dict[str, Any]) -> None:
+    changed = replace(DEV, **changes)
+    assert {name: getattr(changed, name) for name in changes} == changes
+
+
+numbers = st.integers(-2, 60) | st.integers(-1, 2_000_000)
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            field.name: numbers
+            for field in fields(Settings)
+            if field.type == "int" and field.name != "log_retention_days"
+        },
+    )
+)
+@settings(deadline=None)
+@example({"lambda_timeout_seconds": 900, "visibility_multiplier": 48})
+@example({"batch_size": 50, "batching_window_seconds": 20, "visibility_multiplier": 2, "batch_concurrency": 50})
+def test_whatever_is_accepted_is_safe(changes: dict[str, Any]) -> None:
+    """Said a second time, in other words than the code's: what must be true of any settings that exist."""
+    try:
+        s = replace(DEV, **changes)
+    except ContradictorySettings as refusal:
+        assert any(str(value) in str(refusal) for value in changes.values())
+        return
+    visible_again = s.lambda_timeout_seconds * s.visibility_multiplier
+    assert s.visibility_timeout_seconds == visible_again
+    assert s.lambda_timeout_seconds + s.batching_window_seconds <= visible_again <= 12 * 3_600
+    assert 1 <= s.lambda_timeout_seconds <= 15 * 60
+    assert 1 <= s.batch_concurrency <= s.batch_size <= (10_000 if s.batching_window_seconds else 10)
+    assert 2 <= s.max_concurrency <= 1_000
+    assert s.max_receive_count >= 5
+    assert 60 <= s.queue_retention_seconds < s.dead_letter_retention_seconds <= 14 * DAY
+    assert s.ledger_retention_seconds >= 2 * s.queue_retention_seconds + s.dead_letter_retention_seconds
+    assert s.max_message_bytes < s.dead_letter_max_message_bytes <= 1_024 * 1_024
+
+
+def test_settings_cannot_be_changed_after_they_were_checked() -> None:
+    with pytest.raises(FrozenInstanceError):
+        DEV.batch_size = 11  # type: ignore[misc]
+
+
+def test_without_a_stage_it_is_dev_and_nothing_is_changed() -> None:
+    assert settings_from_context({}) is not STAGES["prod"]
+    assert settings_from_context({}) == DEV
+
+
+def test_context_overrides_a_setting_whatever_its_type() -> None:
+    changed = settings_from_context(
+        {"stage": "prod", "max_concurrency": "32", "batch_size": 5, "batch_concurrency": " 5 "}
+        | {"content_based_deduplication": "TRUE"}
+    )
+    assert changed == replace(
+        STAGES["prod"], max_concurrency=32, batch_size=5, batch_concurrency=5, content_based_deduplication=True
+    )
+
+
+def test_cdks_own_context_is_not_ours_to_judge() -> None:
+    context = {"@aws-cdk/core:checkSecretUsage": True, "aws:cdk:bundling-stacks": ["**"], "cli-telemetry": False}
+    assert settings_from_context(context) == DEV
+
+
+@pytest.mark.parametrize(
+    ("context", "said"),
+    [
+        ({"stage": "production"}, ["'production'", "dev, prod"]),
+        ({"stage": ["dev"]}, ["['dev']", "dev, prod"]),
+        ({"max_concurency": "3"}, ["max_concurency", "did you mean max_concurrency?"]),
+        ({"batch-size": "3"}, ["batch-size", "did you mean batch_size?"]),
+        ({"zzz": "3"}, ["zzz", "these can be", "batch_size"]),
+        ({"retain_data": "true"}, ["retain_data"]),
+        ({"batch_size": "ten"}, ["batch_size", "'ten'", "whole number"]),
+        ({"batch_size": "5.5"}, ["batch_size", "'5.5'", "whole number"]),
+        ({"batch_size": True}, ["batch_size", "'True'", "whole number"]),
+        ({"batch_size": None}, ["batch_size", "'None'", "whole number"]),
+        ({"content_based_deduplication": "yes"}, ["content_based_deduplication", "'yes'", "true or false"]),
+        ({"max_concurrency": "1"}, ["max_concurrency is 1", "2 to 1000"]),
+    ],
+)
+def test_a_bad_context_gets_a_sentence(context: dict[str, Any], said: list[str]) -> None:
+    with pytest.raises(ContradictorySettings) as refusal:
+        settings_from_context(context)
+    assert [part for part in said if part not in str(refusal.value)] == [], str(refusal.value)
+
+
+def test_every_name_that_context_may_change_is_a_setting() -> None:
+    assert set(OVERRIDABLE) <= {field.name for field in fields(Settings)}
