@@ -1,0 +1,144 @@
+"""What must hold, checked in every state, at every write and whenever an invocation ends.
+
+Those of `appointments.invariants` that look at what is left are asked as they stand, in every single state. The others, which
+speak of calls and schedules, are here, under the same names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from appointments.invariants import Evidence, check
+from appointments.statuses import COMPLETE, IN_PROGRESS
+from exactly_once.identity import IDENTITY_ATTRIBUTE
+from prover.messages import PATIENTS, SqsMessage
+from prover.process import Outcome
+from prover.world import LEDGER, Request, World
+
+UNFINISHED = ("failed", "busy", "fenced")
+
+
+class Laws(Protocol):
+    """The invariants that a subject of the prover is held to. Each answer is a sentence that starts with a law's name."""
+
+    def in_state(self, world: World, waiting: Collection[str], requests: Collection[str], now: int) -> Iterator[str]:
+        """Breaches in one state; `waiting` are the requests of which the queue still holds a message."""
+
+    def at_write(self, before: World, after: World, request: Request, now: int) -> Iterator[str]:
+        """Breaches by one write."""
+
+    def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: Outcome) -> Iterator[str]:
+        """Breaches by one invocation that has ended with this outcome, for the messages of its batch."""
+
+    def of_duplicate(self, calls: Sequence[Request], outcome: Outcome) -> Iterator[str]:
+        """Breaches by a duplicate that is delivered when everything is over."""
+
+
+class OurLaws:
+    """All of them."""
+
+    def in_state(self, world: World, waiting: Collection[str], requests: Collection[str], now: int) -> Iterator[str]:
+        """See `Laws`."""
+        evidence = Evidence(
+            requests=requests,
+            ledger=world.by(LEDGER, "message_id"),
+            slots=world.by("slots", "practice", "slot_id"),
+            appointments=world.by("appointments", "appointment_id"),
+            quarantined=quarantined(world),
+            waiting=waiting,
+            now=now,
+        )
+        for breach in check(evidence):
+            yield f"{breach.invariant} {breach.subject}: {breach.detail}"
+        for message_id, row in evidence.ledger.items():
+            if row["consumption_count"] != world.claims.get(message_id, 0):
+                granted = world.claims.get(message_id, 0)
+                yield f"I10 {message_id}: consumption_count {row['consumption_count']}, claims granted {granted}"
+        yield from _personal_data(world)
+
+    def at_write(self, before: World, after: World, request: Request, now: int) -> Iterator[str]:
+        """See `Laws`."""
+        rows = after.by(LEDGER, "message_id")
+        for message_id, row in before.by(LEDGER, "message_id").items():
+            then = rows.get(message_id)
+            if row["status"] == COMPLETE and (then is None or (then["status"], then["result"]) != (COMPLETE, row["result"])):
+                yield f"I6 {message_id}: COMPLETE reverted, changed or disappeared"
+            live = row["status"] == IN_PROGRESS and row["lease_until"] >= now
+            if live and then is not None and then["claimed_by"] != row["claimed_by"]:
+                yield f"E2 {message_id}: taken over while its lease was live"
+
+    def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: Outcome) -> Iterator[str]:
+        """See `Laws`."""
+        if outcome.error == "endless":
+            yield "I9: the invocation makes call after call and never ends"
+        if any(_names_patient(line) for line in outcome.lines):
+            yield "L1: an NHS number in the delivery log"
+        if outcome.error is not None:
+            return
+        lines = {line["sqs_message_id"]: line for line in map(json.loads, outcome.lines)}
+        for message in messages:
+            line = lines.get(message.sqs_id)
+            if message.sqs_id not in outcome.failed:
+                yield from self._acknowledged(world, message, line)
+
+    def _acknowledged(
+        self, world: World, message: SqsMessage, line: Mapping[str, Any] | None
+    ) -> Iterator[str]:
+        if line is None or line["outcome"] in UNFINISHED:
+            yield f"I8 {message.message_id}: acknowledged after {line['outcome'] if line else 'nothing'}"
+            return
+        if line["outcome"] == "quarantined":
+            if not any(letter["MessageBody"] == message.body for letter in world.dead_letters):
+                yield f"I2 {message.message_id}: acknowledged as quarantined, and not in the dead-letter queue"
+            return
+        row = world.by(LEDGER, "message_id").get(message.message_id, {})
+        if row.get("status") != COMPLETE:
+            yield f"I2 {message.message_id}: acknowledged, and its row is not COMPLETE"
+        elif line["answer"] != _digest(json.loads(row["result"])):
+            yield f"I7 {message.message_id}: its delivery was given another answer than the recorded one"
+        elif line["claimed_by"] != row["claimed_by"]:
+            yield f"I7 {message.message_id}: its delivery names another winner than the row"
+
+    def of_duplicate(self, calls: Sequence[Request], outcome: Outcome) -> Iterator[str]:
+        """See `Laws`."""
+        lines = [json.loads(line) for line in outcome.lines]
+        for line in lines:
+            if line["outcome"] not in ("duplicate", "quarantined"):
+                yield f"I7 {line['message_id']}: a duplicate of a finished request came to {line['outcome']}"
+        if all(line["outcome"] == "duplicate" for line in lines) and len(calls) != len(lines):
+            yield f"E3: {len(lines)} duplicates of finished requests cost {len(calls)} calls"
+
+
+def quarantined(world: World) -> set[str]:
+    """The identities of what is in the dead-letter queue; a body without one counts as itself."""
+    identities = set()
+    for letter in world.dead_letters:
+        attribute = letter["MessageAttributes"].get(IDENTITY_ATTRIBUTE, {}).get("StringValue")
+        try:
+            body = json.loads(letter["MessageBody"])
+        except ValueError:
+            body = {}
+        identities.add(attribute or body.get("message_id") or letter["MessageBody"])
+    return identities
+
+
+def _digest(result: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(result, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _personal_data(world: World) -> Iterator[str]:
+    """An NHS number belongs into the appointment's own attribute and into a body, and nowhere else."""
+    for letter in world.dead_letters:
+        if _names_patient(json.dumps(letter["MessageAttributes"])):
+            yield "L1: an NHS number in a dead letter's attributes"
+    for table in (LEDGER, "slots"):
+        if any(_names_patient(json.dumps(row)) for row in world.rows[table].values()):
+            yield f"L1: an NHS number in the table {table}"
+
+
+def _names_patient(text: str) -> bool:
+    # The known numbers, not "any number with a valid check digit": every eleventh time in seconds is one.
+    return any(patient in text for patient in PATIENTS)

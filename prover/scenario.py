@@ -1,0 +1,117 @@
+"""What is explored: messages, how they are delivered, what is there before, and how much may go wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from appointments.schedule import free_key, utc_text
+from exactly_once.dynamodb import to_attributes
+from prover.dynamodb_port import Contents
+from prover.faults import Choice, all_faults
+from prover.laws import Laws, OurLaws
+from prover.messages import CHANNEL, PRACTICE, SERVICE, SqsMessage
+from prover.ours import our_program
+from prover.process import LEASE_MS, Context, Process, Program
+from prover.world import TABLES, Request, World
+
+NOON = int(datetime(2026, 11, 20, 12, 0, tzinfo=UTC).timestamp() * 1000)
+"""When every exploration starts (epoch ms): three days before the slots."""
+
+FIRST_SLOT = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)
+
+EXPIRIES = (LEASE_MS + 1_000, 11 * 60_000, LEASE_MS + 1_000)
+"""How far the clock jumps (ms): past every lease, and the second time past DynamoDB's memory of tokens, too."""
+
+MakeProgram = Callable[[Process, Context, Sequence[dict[str, Any]], bool], Mapping[str, Any]]
+"""Runs one invocation of the code under test with these records, side by side if the last argument says so."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The code under test, and the laws that it is held to."""
+
+    name: str
+    run: MakeProgram
+    laws: Laws
+
+    def program(self, messages: Sequence[SqsMessage], side_by_side: bool) -> Program:
+        """One invocation with these messages as its batch."""
+        records = json.dumps([message.record(position) for position, message in enumerate(messages)])
+        return lambda process, context: self.run(process, context, json.loads(records), side_by_side)
+
+
+OURS = Subject("Oneslot", our_program, OurLaws())
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One exploration.
+
+    Attributes:
+        deliveries: for each invocation the positions of its messages in `messages`. Equal ones are interchangeable, and
+            must stand side by side.
+        before: rows that are there before, by table, in plain values.
+        faults, expiries: how many of each may happen in one schedule.
+        choices: what may become of a call, besides being performed.
+        side_by_side: whether the records of a batch run on threads of their own.
+        ends_by_itself: E1 is checked: every delivery acknowledges, without another one.
+    """
+
+    name: str
+    sentence: str
+    messages: tuple[SqsMessage, ...]
+    deliveries: tuple[tuple[int, ...], ...]
+    before: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    faults: int = 1
+    expiries: int = 1
+    choices: Callable[[Request], tuple[Choice, ...]] = all_faults
+    side_by_side: bool = False
+    ends_by_itself: bool = False
+    start: int = NOON
+
+    @property
+    def size(self) -> str:
+        """The budget, as people name it."""
+        return f"K={len(self.deliveries)} F={self.faults} T={self.expiries}"
+
+    @property
+    def world(self) -> World:
+        """What the services hold before."""
+        contents = Contents({name: {} for name in TABLES})
+        claims = {}
+        for table, rows in self.before.items():
+            for row in rows:
+                item = to_attributes(row)
+                contents.tables[table][TABLES[table].key_text(item)] = item
+                if "consumption_count" in row:
+                    claims[row["message_id"]] = row["consumption_count"]
+        return World.of(contents, {}, claims)
+
+    def clock(self, expiries: int) -> int:
+        """Epoch ms after this many expiries."""
+        return self.start + sum(EXPIRIES[:expiries])
+
+
+def free_slots(number: int) -> list[dict[str, Any]]:
+    """This many free slots at the practice, one every ten minutes."""
+    slots = []
+    for position in range(number):
+        start = FIRST_SLOT + timedelta(minutes=10 * position)
+        slot_id = f"{start:%Y%m%dT%H%MZ}-01"
+        slots.append(
+            {
+                "practice": PRACTICE,
+                "slot_id": slot_id,
+                "start": utc_text(start),
+                "end": utc_text(start + timedelta(minutes=10)),
+                "status": "free",
+                "delivery_channel": CHANNEL,
+                "service_type": SERVICE,
+                "free_key": free_key(CHANNEL, SERVICE, utc_text(start), slot_id),
+            }
+        )
+    return slots
