@@ -124,10 +124,11 @@ class Surroundings:
 
 
 class Ledger:
-    """The ledger table and the three verbs on it.
+    """The ledger table and the three verbs on it, and `extend` for work that is longer than a lease.
 
     `tables` maps the logical table names in `Effects` to real ones. `retention_seconds` is how long a row outlives its
-    last change: cleaning only, so it must exceed every retention a copy of the message can wait in.
+    last change: cleaning only, so it must exceed every retention a copy of the message can wait in. None keeps rows for
+    ever: they then have no `expires_at`.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class Ledger:
         client: DynamoDB,
         table_name: str,
         *,
-        retention_seconds: int,
+        retention_seconds: int | None,
         tables: Mapping[str, str] | None = None,
         surroundings: Surroundings | None = None,
     ) -> None:
@@ -153,6 +154,12 @@ class Ledger:
             now = self.surroundings.now_ms()
             first = "attribute_not_exists(message_id)"
             lease_ended = "#status = :in_progress AND lease_until < :now AND payload_hash = :payload_hash"
+            expires_at = self._expires_at(now)
+            expiry = (
+                (" REMOVE expires_at", {})
+                if expires_at is None
+                else (", expires_at = :expires_at", {":expires_at": expires_at})
+            )
             try:
                 answer = self._client.update_item(
                     TableName=self._table_name,
@@ -160,7 +167,7 @@ class Ledger:
                     ConditionExpression=f"{first} OR ({lease_ended})",
                     UpdateExpression=(
                         "SET #status = :in_progress, updated = :now, lease_until = :lease_until, claimed_by = :claimed_by,"
-                        " payload_hash = :payload_hash, expires_at = :expires_at ADD consumption_count :one"
+                        f" payload_hash = :payload_hash{expiry[0]} ADD consumption_count :one"
                     ),
                     ExpressionAttributeNames={"#status": "status"},
                     ExpressionAttributeValues=to_attributes(
@@ -170,8 +177,8 @@ class Ledger:
                             ":lease_until": lease_until,
                             ":claimed_by": claimed_by,
                             ":payload_hash": payload_hash,
-                            ":expires_at": self._expires_at(now),
                             ":one": 1,
+                            **expiry[1],
                         }
                     ),
                     ReturnValues="UPDATED_NEW",
@@ -205,16 +212,22 @@ class Ledger:
             InvalidEffects: before anything is sent, if the effects cannot be committed.
             CommitRefused: for a cancellation that is neither an answer nor transient.
         """
-        result = _result_text(effects)
+        result = result_text(effects)
         # One token for all attempts: a lost response is answered, not performed again.
         token = self.surroundings.new_id()
         now = self.surroundings.now_ms()
+        expires_at = self._expires_at(now)
         complete = Update(
             table="ledger",
             key={"message_id": claim.message_id},
             expect={"status": IN_PROGRESS, "claimed_by": claim.claimed_by},
-            set={"status": COMPLETE, "updated": now, "result": result, "expires_at": self._expires_at(now)},
-            remove=("lease_until",),
+            set={
+                "status": COMPLETE,
+                "updated": now,
+                "result": result,
+                **({} if expires_at is None else {"expires_at": expires_at}),
+            },
+            remove=("lease_until",) if expires_at is not None else ("lease_until", "expires_at"),
         )
         items = [transact_item(write, self._tables) for write in (complete, *effects.all_writes)]
 
@@ -231,21 +244,30 @@ class Ledger:
 
     def release(self, claim: Claim) -> bool:
         """Give the claim back now, after an exception; the row and its count stay. False if it is no longer ours."""
+        return self._set_lease(claim, 0)
 
+    def extend(self, claim: Claim, lease_until: int) -> bool:
+        """Hold the claim until `lease_until` (epoch ms). False if it was released, or is no longer ours."""
+        return self._set_lease(claim, lease_until, " AND lease_until <> :released", {":released": 0})
+
+    def _set_lease(
+        self, claim: Claim, lease_until: int, condition: str = "", values: Mapping[str, int] | None = None
+    ) -> bool:
         def attempt() -> bool:
             try:
                 self._client.update_item(
                     TableName=self._table_name,
                     Key={"message_id": {"S": claim.message_id}},
-                    ConditionExpression="#status = :in_progress AND claimed_by = :claimed_by",
+                    ConditionExpression=f"#status = :in_progress AND claimed_by = :claimed_by{condition}",
                     UpdateExpression="SET lease_until = :ended, updated = :now",
                     ExpressionAttributeNames={"#status": "status"},
                     ExpressionAttributeValues=to_attributes(
                         {
                             ":in_progress": IN_PROGRESS,
                             ":claimed_by": claim.claimed_by,
-                            ":ended": 0,
+                            ":ended": lease_until,
                             ":now": self.surroundings.now_ms(),
+                            **(values or {}),
                         }
                     ),
                 )
@@ -257,8 +279,8 @@ class Ledger:
 
         return self._with_patience(attempt, claim.lease_until)
 
-    def _expires_at(self, now_ms: int) -> int:
-        return now_ms // 1000 + self._retention_seconds
+    def _expires_at(self, now_ms: int) -> int | None:
+        return None if self._retention_seconds is None else now_ms // 1000 + self._retention_seconds
 
     def _with_patience(self, attempt: Callable[[], T], deadline: int) -> T:
         """Repeat after a transient error, with full jitter, until `deadline` (epoch ms); then the error is raised."""
@@ -274,7 +296,7 @@ class Ledger:
             ceiling = min(LONGEST_BACKOFF_MS, ceiling * 2)
 
 
-def _result_text(effects: Effects) -> str:
+def result_text(effects: Effects) -> str:
     try:
         result = json.dumps(effects.result, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError) as error:
