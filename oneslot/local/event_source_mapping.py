@@ -125,7 +125,11 @@ class EventSourceMapping:
             counter=self._counter,
             stopping=self._stopping,
         )
-        self._run.start()
+        try:
+            self._run.start()
+        except BaseException:  # Ctrl-C too: half a start leaves nothing running
+            self.stop()
+            raise
 
     def stop(self) -> None:
         """Receive nothing more, let the batches in hand finish (at most the function's timeout), end the processes."""
@@ -187,7 +191,8 @@ class _Run:
 
     def finish(self) -> None:
         for thread in self._threads:
-            thread.join()
+            if thread.ident is not None:
+                thread.join()
         self.pool.close()
         self._sqs.close()
 
@@ -204,10 +209,10 @@ class _Run:
                     self._handle(batch.messages)
                 else:
                     self._scaling.nothing_received()
-            except (BotoCoreError, ClientError, OSError) as error:
-                # The queue cannot be reached, or no process can be started. The next try may be luckier; what was
-                # received comes again by itself.
-                LOG.warning("the poller goes on after %s", type(error).__name__)
+            except Exception as error:
+                # The queue cannot be reached, no process can be started, or there is a fault in here. A thread that ended
+                # would be missed by nobody: it goes on, and says what it was. What was received comes again by itself.
+                LOG.warning("the poller goes on after %s", type(error).__name__, exc_info=_is_ours(error))
                 self._counter.add(last_error=type(error).__name__)
                 self._stopping.wait(_PAUSE_AFTER_ERROR)
 
@@ -311,3 +316,7 @@ class _Run:
             os.write(descriptor, json.dumps(line).encode() + b"\n")
         finally:
             os.close(descriptor)
+
+
+def _is_ours(error: Exception) -> bool:
+    return not isinstance(error, BotoCoreError | ClientError | OSError)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from oneslot.local.connection import Connection
+from oneslot.local.embedded_aws import EmbeddedAws
 from oneslot.local.errors import UnsupportedMapping
 from oneslot.local.event_source_mapping import EventSourceMapping
 from oneslot.local.processes import start_ticks
@@ -296,3 +297,14 @@ def test_what_the_poller_does_not_do_is_refused_in_a_sentence(workshop: Workshop
     functions.close()
     with pytest.raises(UnsupportedMapping, match=r"ordered\.fifo"):
         EventSourceMapping(workshop.connection, uuid, folder=workshop.folder).start()
+
+
+def test_a_queue_that_cannot_be_reached_is_reported_and_the_poller_still_stops(tmp_path: Path) -> None:
+    with EmbeddedAws(tmp_path / "aws") as aws:
+        source = Workshop(aws.connection(), tmp_path).source(OBEDIENT)
+        poller = source.poller()
+        poller.start()
+        aws.stop()
+        source.until(poller, lambda now: now.last_error in ("EndpointConnectionError", "ConnectionClosedError"))
+        poller.stop()
+    assert poller.statistics.in_flight == 0
