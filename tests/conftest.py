@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,7 @@ from oneslot.local.deployment import Deployment, deploy
 from oneslot.local.embedded_aws import EmbeddedAws
 from oneslot.local.synthesis import synthesise
 
-NEEDS_LOOPBACK = ("embedded_aws", "spark", "browser")
+NEEDS_LOOPBACK = ("embedded_aws", "valkey", "spark", "browser")
 _ACCOUNTS = itertools.count(100_000_000_001)
 
 
@@ -40,9 +41,14 @@ def account(embedded_aws: EmbeddedAws) -> Connection:
 
 
 @pytest.fixture(scope="session")
-def synthesised(tmp_path_factory: pytest.TempPathFactory) -> SynthesisedStack:
-    """The real stack of stage `dev`, synthesised once. `deploy(synthesised, account)` gives a test one of its own."""
-    assembly = synthesise(tmp_path_factory.mktemp("assembly"), context={"stage": "dev"})
+def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cloud assembly of stage `dev`, synthesised once: `local_stack(home, assembly=assembly, ...)` starts faster."""
+    return synthesise(tmp_path_factory.mktemp("assembly"), context={"stage": "dev"})
+
+
+@pytest.fixture(scope="session")
+def synthesised(assembly: Path) -> SynthesisedStack:
+    """The real stack of stage `dev`. `deploy(synthesised, account)` gives a test one of its own."""
     return read_stack(assembly, "Oneslot-dev")
 
 

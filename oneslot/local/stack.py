@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from oneslot.local.cloud_assembly import SynthesisedStack, read_stack
+from oneslot.local.cloud_assembly import read_stack
 from oneslot.local.deployment import deploy
 from oneslot.local.embedded_aws import EmbeddedAws
 from oneslot.local.errors import AlreadyRunning
@@ -40,13 +40,13 @@ def local_stack(
     progress: Callable[[str], None],
     processes: int = DEFAULT_PROCESSES,
     stage: str = "dev",
-    synthesised: SynthesisedStack | None = None,
+    assembly: Path | None = None,
 ) -> Iterator[LocalStack]:
     """Start, synthesise and deploy; yield the stack; on leaving, stop poller and AWS, and remove `state.json`.
 
     home: the state folder; it belongs to this stack until the end. progress: called with one sentence at each step.
     processes: how many handler processes may run at once on this machine. stage: as in `cdk deploy -c stage=...`.
-    synthesised: a stack that was synthesised before (`stage` then says nothing); None: synthesise now.
+    assembly: the folder of a cloud assembly that was synthesised before; None: synthesise now.
     Raises `LocalRunError` (a sentence) if anything of it fails, `AlreadyRunning` if a local stack lives in that folder.
     """
     home = home.resolve()
@@ -55,12 +55,11 @@ def local_stack(
         prepare_home(home)
         with EmbeddedAws(home) as aws:
             progress(f"The embedded AWS answers at {aws.endpoint_url}.")
-            if synthesised is None:
+            if assembly is None:
                 progress("Synthesising the CDK app (about 10 s)...")
                 assembly = synthesise(home / "cdk.out", context={"stage": stage})
-                synthesised = read_stack(assembly, f"Oneslot-{stage}")
             connection = aws.connection()
-            deployment = deploy(synthesised, connection, progress=progress)
+            deployment = deploy(read_stack(assembly, f"Oneslot-{stage}"), connection, progress=progress)
             progress(f"Deployed the stack {deployment.stack_name}.")
             poller = EventSourceMapping(
                 connection, deployment.outputs["EventSourceMappingId"], folder=home, processes=processes

@@ -30,18 +30,26 @@ _LOG_TAIL = 15  # lines of its log in an error
 
 
 def up(
-    home: Path, *, progress: Callable[[str], None], stage: str = "dev", processes: int = DEFAULT_PROCESSES
+    home: Path,
+    *,
+    progress: Callable[[str], None],
+    stage: str = "dev",
+    processes: int = DEFAULT_PROCESSES,
+    assembly: Path | None = None,
 ) -> LocalState:
     """Start a detached supervisor with a local stack and its poller; return when it is ready.
 
-    home: the state folder. progress: called with one sentence at each step. Raises `AlreadyRunning` if a stack lives in
-    that folder, else `LocalRunError` with a sentence if the start fails; then nothing is left running.
+    home: the state folder. progress: called with one sentence at each step. stage, processes, assembly: as for
+    `local_stack`. Raises `AlreadyRunning` if a stack lives in that folder, else `LocalRunError` with a sentence if the
+    start fails; then nothing is left running.
     """
     home = home.resolve()
     home.mkdir(parents=True, exist_ok=True)
     _refuse_a_second(home, progress)
     news, their_news = os.pipe()
     command = [sys.executable, "-m", __name__, str(home), "--stage", stage, "--processes", str(processes)]
+    if assembly is not None:
+        command += ["--assembly", str(assembly.resolve())]
     try:
         with (home / SUPERVISOR_LOG).open("wb") as log:
             # It forks and lets its first half end: that is what we wait for here. The half that stays is nobody's child.
@@ -182,11 +190,15 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001  the
     sys.exit(0)
 
 
-def _supervise(home: Path, stage: str, processes: int, news: _News) -> None:
+def _supervise(arguments: argparse.Namespace, news: _News) -> None:
     news.say(pid=os.getpid())
     try:
         with local_stack(
-            home, progress=lambda sentence: news.say(progress=sentence), processes=processes, stage=stage
+            arguments.home,
+            progress=lambda sentence: news.say(progress=sentence),
+            processes=arguments.processes,
+            stage=arguments.stage,
+            assembly=arguments.assembly,
         ) as stack:
             stack.poller.start()
             news.say(progress="The handler is warm and the queue is polled.")
@@ -208,11 +220,12 @@ def _main() -> None:
     parser.add_argument("--stage", required=True)
     parser.add_argument("--processes", type=int, required=True)
     parser.add_argument("--news", type=int, required=True)
+    parser.add_argument("--assembly", type=Path)
     arguments = parser.parse_args()
     _detach()
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, _end)
-    _supervise(arguments.home, arguments.stage, arguments.processes, _News(arguments.news))
+    _supervise(arguments, _News(arguments.news))
 
 
 if __name__ == "__main__":

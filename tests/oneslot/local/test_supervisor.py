@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from oneslot.local.cloud_assembly import SynthesisedStack
 from oneslot.local.errors import AlreadyRunning, LocalRunError, StaleState
 from oneslot.local.processes import start_ticks
 from oneslot.local.stack import in_use, local_stack
@@ -61,8 +60,8 @@ def test_up_serves_a_second_up_is_refused_and_down_leaves_nothing(tmp_path: Path
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the processes below another one in /proc")
-def test_a_killed_supervisor_takes_everything_along_and_is_reported(tmp_path: Path) -> None:
-    state = up(tmp_path, progress=lambda _: None)
+def test_a_killed_supervisor_takes_everything_along_and_is_reported(tmp_path: Path, assembly: Path) -> None:
+    state = up(tmp_path, progress=lambda _: None, assembly=assembly)
     below = descendants(state.supervisor_pid)
     os.kill(state.supervisor_pid, signal.SIGKILL)
     wait_for(lambda: all(start_ticks(pid) is None for pid in below))
@@ -92,13 +91,14 @@ def test_a_start_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
     assert read_state(tmp_path) is None
 
 
-def test_a_start_whose_command_is_killed_leaves_nothing(tmp_path: Path) -> None:
+def test_a_start_whose_command_is_killed_leaves_nothing(tmp_path: Path, assembly: Path) -> None:
     program = tmp_path / "command.py"
     program.write_text(
         textwrap.dedent(f"""
         from pathlib import Path
         from oneslot.local.supervisor import up
-        up(Path({str(tmp_path / "home")!r}), progress=lambda sentence: print(sentence, flush=True))
+        home, assembly = Path({str(tmp_path / "home")!r}), Path({str(assembly)!r})
+        up(home, assembly=assembly, progress=lambda sentence: print(sentence, flush=True))
         """)
     )
     with subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True) as command:
@@ -110,10 +110,8 @@ def test_a_start_whose_command_is_killed_leaves_nothing(tmp_path: Path) -> None:
     assert read_state(tmp_path / "home") is None
 
 
-def test_a_stack_in_this_process_starts_and_stops_its_poller_at_will(
-    tmp_path: Path, synthesised: SynthesisedStack
-) -> None:
-    with local_stack(tmp_path, progress=lambda _: None, processes=2, synthesised=synthesised) as stack:
+def test_a_stack_in_this_process_starts_and_stops_its_poller_at_will(tmp_path: Path, assembly: Path) -> None:
+    with local_stack(tmp_path, progress=lambda _: None, processes=2, assembly=assembly) as stack:
         assert read_state(tmp_path) == stack.state
         source = Source(
             stack.state.connection,
