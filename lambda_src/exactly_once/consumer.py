@@ -30,7 +30,8 @@ from exactly_once.dynamodb import error_code
 from exactly_once.effects import INVALID_MESSAGE_ID, Effects, Result, Unprocessable
 from exactly_once.idempotency import Answer, M, Outcome, exactly_once
 from exactly_once.identity import identify, parse_body, payload_hash
-from exactly_once.ledger import Busy, Conflict, Fenced, Ledger
+from exactly_once.ledger import Busy, Conflict, Fenced
+from exactly_once.store import Store
 
 
 class NotFinished(Exception):
@@ -85,7 +86,7 @@ class Consumer(Generic[M]):
         executor: where the records of a batch run side by side; None for one after the other.
     """
 
-    ledger: Ledger
+    ledger: Store
     queues: Queues
     parse: Callable[[str, str, Mapping[str, Any]], M]
     decide: Callable[[M], Effects]

@@ -26,7 +26,8 @@ from aws_lambda_powertools.utilities.idempotency.persistence.base import BasePer
 from aws_lambda_powertools.utilities.idempotency.persistence.datarecord import STATUS_CONSTANTS, DataRecord
 
 from exactly_once.effects import Effects, Result
-from exactly_once.ledger import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Ledger, Taken
+from exactly_once.ledger import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
+from exactly_once.store import Store
 
 
 class Message(Protocol):
@@ -75,7 +76,7 @@ _attempt: ContextVar[_Attempt | None] = ContextVar("exactly_once_attempt", defau
 class LedgerPersistence(BasePersistenceLayer):
     """Powertools' four persistence verbs, over the ledger. One layer for one function."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Store) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Powertools leaves it without annotations
         self._ledger = ledger
 
@@ -118,7 +119,7 @@ class LedgerPersistence(BasePersistenceLayer):
     def _delete_record(self, data_record: DataRecord) -> None: ...
 
 
-def exactly_once(ledger: Ledger) -> Callable[[Callable[[M], Effects]], Callable[[M, int], Outcome]]:
+def exactly_once(ledger: Store) -> Callable[[Callable[[M], Effects]], Callable[[M, int], Outcome]]:
     """Decorate a decision `message → Effects`; the result is called with the message and the deadline (epoch ms).
 
     The decision may read, and must not write: it is called again if what it relied on has changed. An exception that it
@@ -166,7 +167,7 @@ def exactly_once(ledger: Ledger) -> Callable[[Callable[[M], Effects]], Callable[
     return decorate
 
 
-def _decide_and_commit(ledger: Ledger, attempt: _Attempt, claim: Claim, decide: Callable[[], Effects]) -> Result | None:
+def _decide_and_commit(ledger: Store, attempt: _Attempt, claim: Claim, decide: Callable[[], Effects]) -> Result | None:
     effects = decide()
     while True:
         match ledger.commit(claim, effects):

@@ -1,0 +1,40 @@
+"""What a ledger must be able to do, wherever its rows are kept: in DynamoDB, in Valkey or Redis, or in memory.
+
+`tests/exactly_once/test_store_contract.py` holds all of them to the same behaviour. They differ in what survives: see
+docs/stores.md.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from exactly_once.effects import Effects
+from exactly_once.ledger import (
+    Busy,
+    Claim,
+    Committed,
+    Conflict,
+    Duplicate,
+    Exists,
+    Fenced,
+    Surroundings,
+    Taken,
+)
+
+
+class Store(Protocol):
+    """The verbs of the protocol. Times are epoch milliseconds. Each verb is one atomic step."""
+
+    surroundings: Surroundings
+
+    def claim(self, message_id: str, payload_hash: str, lease_until: int) -> Claim | Duplicate | Busy | Conflict:
+        """Get the right to work on the message until `lease_until`, or learn who had it, has it, or why nobody may."""
+
+    def commit(self, claim: Claim, effects: Effects) -> Committed | Duplicate | Exists | Fenced | Taken:
+        """Complete the row and perform all effects, or do nothing and say why."""
+
+    def release(self, claim: Claim) -> bool:
+        """End the lease now. False if the claim is no longer ours."""
+
+    def extend(self, claim: Claim, lease_until: int) -> bool:
+        """Hold the claim until `lease_until`. False if it was released, or is no longer ours."""
