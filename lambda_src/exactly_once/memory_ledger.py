@@ -1,0 +1,139 @@
+"""A ledger in this process's memory, with tables for the effects: for tests, examples and a first try.
+
+It is exact while the process lives and forgets everything when it ends, so it protects nothing in production.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from exactly_once.effects import Effects, Item, Put, Update, Write
+from exactly_once.ledger import (
+    COMPLETE,
+    IN_PROGRESS,
+    Busy,
+    Claim,
+    Committed,
+    Conflict,
+    Duplicate,
+    Exists,
+    Fenced,
+    Surroundings,
+    Taken,
+    result_text,
+)
+
+
+class MemoryLedger:
+    """The `Store` verbs over dictionaries, one lock around each.
+
+    Attributes:
+        rows: the ledger, by message id.
+        tables: the items that effects wrote, by logical table name and then by `key_text` of their key.
+    """
+
+    def __init__(self, *, surroundings: Surroundings | None = None) -> None:
+        self.surroundings = surroundings or Surroundings()
+        self.rows: dict[str, dict[str, Any]] = {}
+        self.tables: dict[str, dict[str, dict[str, Any]]] = {}
+        self._lock = threading.Lock()
+
+    def claim(self, message_id: str, payload_hash: str, lease_until: int) -> Claim | Duplicate | Busy | Conflict:
+        """Claim the message until `lease_until` (epoch ms)."""
+        claimed_by = self.surroundings.new_id()
+        with self._lock:
+            now = self.surroundings.now_ms()
+            row = self.rows.get(message_id)
+            if row is None:
+                row = self.rows[message_id] = {"message_id": message_id, "consumption_count": 0}
+            elif row["payload_hash"] != payload_hash:
+                return Conflict()
+            elif row["status"] == COMPLETE:
+                return Duplicate(json.loads(row["result"]), row["consumption_count"], row["claimed_by"])
+            elif row["lease_until"] >= now:
+                return Busy(row["lease_until"] - now)
+            count = row["consumption_count"] + 1
+            row |= {
+                "status": IN_PROGRESS,
+                "consumption_count": count,
+                "updated": now,
+                "lease_until": lease_until,
+                "claimed_by": claimed_by,
+                "payload_hash": payload_hash,
+            }
+            return Claim(message_id, claimed_by, count, lease_until)
+
+    def commit(self, claim: Claim, effects: Effects) -> Committed | Duplicate | Exists | Fenced | Taken:
+        """Complete the row and perform all effects, or nothing. Raises `InvalidEffects` as the DynamoDB ledger does."""
+        result = result_text(effects)
+        with self._lock:
+            row = self.rows.get(claim.message_id, {})
+            if row.get("status") == COMPLETE:
+                if row["claimed_by"] == claim.claimed_by:
+                    return Committed(json.loads(row["result"]))
+                return Duplicate(json.loads(row["result"]), row["consumption_count"], row["claimed_by"])
+            if row.get("claimed_by") != claim.claimed_by:
+                return Fenced(claim)
+            refused = [write for write in effects.all_writes if not self._holds(write)]
+            if effects.once is not None and effects.once.write in refused:
+                return Exists(dict(self._item(effects.once.write) or {}))
+            if refused:
+                return Taken()
+            for write in effects.all_writes:
+                self._perform(write)
+            row |= {"status": COMPLETE, "updated": self.surroundings.now_ms(), "result": result}
+            del row["lease_until"]
+            return Committed(effects.result)
+
+    def release(self, claim: Claim) -> bool:
+        """End the lease now."""
+        return self._set_lease(claim, 0)
+
+    def extend(self, claim: Claim, lease_until: int) -> bool:
+        """Hold the claim until `lease_until` (epoch ms)."""
+        return self._set_lease(claim, lease_until, unless_released=True)
+
+    def _set_lease(self, claim: Claim, lease_until: int, *, unless_released: bool = False) -> bool:
+        with self._lock:
+            row = self.rows.get(claim.message_id, {})
+            if row.get("status") != IN_PROGRESS or row["claimed_by"] != claim.claimed_by:
+                return False
+            if unless_released and row["lease_until"] == 0:
+                return False
+            row |= {"lease_until": lease_until, "updated": self.surroundings.now_ms()}
+            return True
+
+    def _item(self, write: Write) -> dict[str, Any] | None:
+        return self.tables.get(write.table, {}).get(key_text(write))
+
+    def _holds(self, write: Write) -> bool:
+        item = self._item(write)
+        if isinstance(write, Put):
+            return item is None
+        return item is not None and all(
+            name in item and item[name] == expected for name, expected in write.expect.items()
+        )
+
+    def _perform(self, write: Write) -> None:
+        table = self.tables.setdefault(write.table, {})
+        if isinstance(write, Put):
+            table[key_text(write)] = dict(write.item)
+            return
+        item = table[key_text(write)]
+        item |= write.set
+        for name in write.remove:
+            item.pop(name, None)
+
+
+def key_text(write: Put | Update) -> str:
+    """The key of the item that is written, as one text: a `Put` names its key attribute, an `Update` gives the key."""
+    key: Item = {write.key: write.item[write.key]} if isinstance(write, Put) else write.key
+    return item_key(key)
+
+
+def item_key(key: Mapping[str, Any]) -> str:
+    """Key attributes and their values as one text, in one canonical spelling."""
+    return json.dumps(key, sort_keys=True, separators=(",", ":"))

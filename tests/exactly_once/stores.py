@@ -1,0 +1,114 @@
+"""The stores that the contract suite is run over, each with a look at what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import boto3
+from moto import mock_aws
+
+from exactly_once.dynamodb import from_attributes, to_attributes
+from exactly_once.ledger import Ledger
+from exactly_once.memory_ledger import MemoryLedger, item_key
+from exactly_once.store import Store
+from tests.consumer_kit import REGION, Clock, surroundings
+
+TABLE = "things"
+KEY = "thing_id"
+RETENTION_SECONDS = 100
+
+
+class Kept(Protocol):
+    """A place where a ledger keeps its rows, and a table of things with the key `thing_id`."""
+
+    clock: Clock
+
+    def ledger(self, *, for_ever: bool = False) -> Store:
+        """Another ledger over the same rows."""
+
+    def row(self, message_id: str) -> dict[str, Any] | None:
+        """A row of the ledger, without when it expires."""
+
+    def expires(self, message_id: str) -> bool:
+        """Whether the row will be cleaned away some day."""
+
+    def thing(self, thing_id: str) -> dict[str, Any] | None:
+        """A thing."""
+
+    def keep(self, thing: Mapping[str, Any]) -> None:
+        """Put a thing there before the test."""
+
+
+@dataclass
+class InMemory:
+    clock: Clock = field(default_factory=Clock)
+
+    def __post_init__(self) -> None:
+        self._ledger = MemoryLedger(surroundings=surroundings(self.clock))
+
+    def ledger(self, *, for_ever: bool = False) -> Store:
+        return self._ledger
+
+    def row(self, message_id: str) -> dict[str, Any] | None:
+        return self._ledger.rows.get(message_id)
+
+    def expires(self, message_id: str) -> bool:
+        return False
+
+    def thing(self, thing_id: str) -> dict[str, Any] | None:
+        return self._ledger.tables.get(TABLE, {}).get(item_key({KEY: thing_id}))
+
+    def keep(self, thing: Mapping[str, Any]) -> None:
+        self._ledger.tables.setdefault(TABLE, {})[item_key({KEY: thing[KEY]})] = dict(thing)
+
+
+@dataclass
+class InDynamoDB:
+    client: Any
+    clock: Clock = field(default_factory=Clock)
+
+    def __post_init__(self) -> None:
+        for name, key in (("ledger", "message_id"), (TABLE, KEY)):
+            self.client.create_table(
+                TableName=name,
+                BillingMode="PAY_PER_REQUEST",
+                KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
+                AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
+            )
+
+    def ledger(self, *, for_ever: bool = False) -> Store:
+        return Ledger(
+            self.client,
+            "ledger",
+            retention_seconds=None if for_ever else RETENTION_SECONDS,
+            tables={TABLE: TABLE},
+            surroundings=surroundings(self.clock),
+        )
+
+    def row(self, message_id: str) -> dict[str, Any] | None:
+        row = self._item("ledger", {"message_id": message_id})
+        return row and {name: value for name, value in row.items() if name != "expires_at"}
+
+    def expires(self, message_id: str) -> bool:
+        return "expires_at" in (self._item("ledger", {"message_id": message_id}) or {})
+
+    def thing(self, thing_id: str) -> dict[str, Any] | None:
+        return self._item(TABLE, {KEY: thing_id})
+
+    def keep(self, thing: Mapping[str, Any]) -> None:
+        self.client.put_item(TableName=TABLE, Item=to_attributes(thing))
+
+    def _item(self, table: str, key: Mapping[str, Any]) -> dict[str, Any] | None:
+        answer = self.client.get_item(TableName=table, Key=to_attributes(key), ConsistentRead=True)
+        return from_attributes(answer["Item"]) if "Item" in answer else None
+
+
+@contextmanager
+def in_dynamodb() -> Iterator[InDynamoDB]:
+    """A ledger on moto."""
+    with mock_aws():
+        session = boto3.Session("123456789012", "none", region_name=REGION)
+        yield InDynamoDB(session.client("dynamodb"))

@@ -1,0 +1,220 @@
+"""Idempotent handlers over a ledger: what runs, how often, with which key, and what everybody else is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from exactly_once.effects import Unprocessable
+from exactly_once.handlers import Locked, LockLost, acquire, make_handler_idempotent, mark_processed, release
+from exactly_once.ledger import Busy, Claim, Committed, Conflict, Duplicate, Fenced, InvalidEffects
+from exactly_once.memory_ledger import MemoryLedger
+from tests.consumer_kit import Clock, Killed, surroundings
+
+LOCK = 30.0
+MESSAGE = {"id": "m-1", "text": "hello"}
+Handle = Callable[[dict[str, str]], Any]
+
+
+class World:
+    """A ledger, its clock, and an outside system that counts what was done to it."""
+
+    def __init__(self, asynchronous: bool) -> None:
+        self.clock = Clock()
+        self.ledger = MemoryLedger(surroundings=surroundings(self.clock))
+        self.done: list[str] = []
+        self.asynchronous = asynchronous
+
+    def handler(self, during: Callable[[], Any] = lambda: None, **changes: Any) -> Handle:
+        """The wrapped handler, called synchronously whichever kind it is; `during` happens after the effect."""
+
+        def work(message: dict[str, str], key: str) -> Any:
+            self.done.append(key)
+            return during() or {"sent": message["text"]}
+
+        async def work_later(message: dict[str, str], key: str) -> Any:
+            await asyncio.sleep(0)
+            return work(message, key)
+
+        arguments: dict[str, Any] = {
+            "id_generator": lambda message: message["id"],
+            "ledger": self.ledger,
+            "lock_timeout": LOCK,
+            **changes,
+        }
+        wrapped: Any = make_handler_idempotent(work_later if self.asynchronous else work, **arguments)
+        if not self.asynchronous:
+            return cast("Handle", wrapped)
+
+        async def call(message: dict[str, str]) -> Any:
+            return await wrapped(message)
+
+        return lambda message: asyncio.run(call(message))
+
+
+# An event loop makes a socket pair for itself; it reaches nobody.
+@pytest.fixture(params=["sync", pytest.param("async", marks=pytest.mark.enable_socket)])
+def world(request: pytest.FixtureRequest) -> World:
+    return World(request.param == "async")
+
+
+def test_the_handler_runs_once_and_duplicates_get_its_answer(world: World) -> None:
+    handle = world.handler()
+    assert [handle(MESSAGE) for _ in range(3)] == [{"sent": "hello"}] * 3
+    assert world.done == ["m-1"]
+
+
+@pytest.mark.parametrize("returned", [None, 7, "text", [1, None], {"a": {"b": True}}])
+def test_any_json_value_is_given_again(world: World, returned: Any) -> None:
+    values = iter([returned])
+    handle: Any = make_handler_idempotent(lambda message, key: next(values), lambda message: "m", world.ledger, LOCK)
+    assert handle(MESSAGE) == returned
+    assert handle(MESSAGE) == returned
+
+
+def test_a_killed_between_effect_and_mark_is_done_again_with_the_same_key(world: World) -> None:
+    def die() -> None:
+        raise Killed
+
+    with pytest.raises(Killed):
+        world.handler(die)(MESSAGE)
+    with pytest.raises(Locked) as told:  # nobody gave the lock back
+        world.handler()(MESSAGE)
+    assert told.value.milliseconds == LOCK * 1000
+    world.clock.now += int(LOCK * 1000) + 1
+    assert world.handler()(MESSAGE) == {"sent": "hello"}
+    assert world.done == ["m-1", "m-1"]
+
+
+def test_e_an_exception_gives_the_lock_back_at_once(world: World) -> None:
+    def fail() -> None:
+        raise ConnectionError("the outside system is down")
+
+    with pytest.raises(ConnectionError):
+        world.handler(fail)(MESSAGE)
+    assert world.handler()(MESSAGE) == {"sent": "hello"}
+    assert world.ledger.rows["m-1"]["consumption_count"] == 2
+
+
+def test_e2_a_return_value_that_is_no_json_says_so_and_gives_the_lock_back(world: World) -> None:
+    with pytest.raises(InvalidEffects, match="cannot be written as JSON"):
+        world.handler(lambda: {1, 2})(MESSAGE)
+    assert world.ledger.rows["m-1"]["lease_until"] == 0
+
+
+def test_f_a_second_handler_is_told_how_long_to_wait(world: World) -> None:
+    def meanwhile() -> None:
+        world.clock.now += 10_000
+        with pytest.raises(Locked) as told:
+            make_handler_idempotent(lambda m, k: None, lambda m: "m-1", world.ledger, LOCK)(MESSAGE)
+        assert told.value.milliseconds == 20_000
+
+    world.handler(meanwhile)(MESSAGE)
+    assert world.done == ["m-1"]
+
+
+def test_b_slower_than_its_lock_reports_the_winners_answer(world: World) -> None:
+    def overtaken() -> dict[str, str]:
+        world.clock.now += int(LOCK * 1000) + 1
+        make_handler_idempotent(lambda m, k: {"sent": "by the other"}, lambda m: "m-1", world.ledger, LOCK)(MESSAGE)
+        return {"sent": "late"}
+
+    assert world.handler(overtaken)(MESSAGE) == {"sent": "by the other"}
+
+
+def test_b_slower_than_its_lock_while_the_other_is_at_work_is_told_so(world: World) -> None:
+    def overtaken() -> None:
+        world.clock.now += int(LOCK * 1000) + 1
+        assert isinstance(acquire(world.ledger, "m-1", LOCK), Claim)
+
+    with pytest.raises(LockLost, match=r"lock_timeout of 30\.0 s"):
+        world.handler(overtaken)(MESSAGE)
+    row = world.ledger.rows["m-1"]
+    assert (row["status"], row["lease_until"]) == ("IN_PROGRESS", world.clock() + LOCK * 1000)
+
+
+def test_l_the_same_id_with_another_content_is_refused_if_contents_are_compared(world: World) -> None:
+    handle = world.handler(content=lambda message: str(message["text"]))
+    handle(MESSAGE)
+    with pytest.raises(Unprocessable) as told:
+        handle({**MESSAGE, "text": "other"})
+    assert told.value.reason == "conflict"
+    assert world.handler(content=None) is not None
+    assert world.done == ["m-1"]
+
+
+def test_p_a_message_without_an_id_never_runs_unprotected(world: World) -> None:
+    def no_id(message: dict[str, str]) -> str:
+        raise Unprocessable("missing_message_id", "the message has no id")
+
+    with pytest.raises(Unprocessable):
+        world.handler(id_generator=no_id)(MESSAGE)
+    assert world.done == []
+
+
+@pytest.mark.enable_socket
+def test_a_cancelled_coroutine_gives_its_lock_back() -> None:
+    world = World(asynchronous=True)
+
+    async def scenario() -> None:
+        started = asyncio.Event()
+
+        async def work(message: dict[str, str], key: str) -> None:
+            started.set()
+            await asyncio.sleep(60)
+
+        wrapped = make_handler_idempotent(work, lambda message: message["id"], world.ledger, LOCK)
+        task = asyncio.ensure_future(wrapped(MESSAGE))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
+    assert world.ledger.rows["m-1"]["lease_until"] == 0
+
+
+@pytest.mark.enable_socket
+def test_coroutines_side_by_side_run_one_message_once() -> None:
+    world = World(asynchronous=True)
+    done: list[str] = []
+
+    async def scenario() -> list[Any]:
+        async def work(message: dict[str, str], key: str) -> str:
+            await asyncio.sleep(0.05)
+            done.append(key)
+            return key
+
+        wrapped = make_handler_idempotent(work, lambda message: message["id"], world.ledger, LOCK)
+        return await asyncio.gather(*(wrapped(MESSAGE) for _ in range(8)), return_exceptions=True)
+
+    answers = asyncio.run(scenario())
+    assert done == ["m-1"]
+    assert [type(answer) for answer in answers].count(Locked) == 7
+
+
+def test_the_wrapped_handler_keeps_its_name_and_kind(world: World) -> None:
+    async def send_mail(message: str, key: str) -> None:
+        """Send it."""
+
+    wrapped: Any = make_handler_idempotent(send_mail, lambda message: message, world.ledger, LOCK)
+    assert (wrapped.__name__, wrapped.__doc__) == ("send_mail", "Send it.")
+    assert asyncio.iscoroutinefunction(wrapped)
+
+
+def test_the_verbs_by_themselves() -> None:
+    ledger = World(asynchronous=False).ledger
+    first = acquire(ledger, "m", LOCK, "content")
+    assert isinstance(first, Claim)
+    assert acquire(ledger, "m", LOCK, "content") == Busy(30_000)
+    assert acquire(ledger, "m", LOCK, "other content") == Conflict()
+    assert release(ledger, first)
+    second = acquire(ledger, "m", LOCK, "content")
+    assert isinstance(second, Claim)
+    assert mark_processed(ledger, first) == Fenced(first)
+    assert not release(ledger, first)
+    assert mark_processed(ledger, second, 7) == Committed({"returned": 7})
+    assert acquire(ledger, "m", LOCK, "content") == Duplicate({"returned": 7}, 2, second.claimed_by)

@@ -1,0 +1,233 @@
+"""One contract for every store: whoever keeps the ledger's rows, the verbs answer and write the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from exactly_once.effects import Effects, Once, Put, Update
+from exactly_once.ledger import (
+    Busy,
+    Claim,
+    Committed,
+    Conflict,
+    Duplicate,
+    Exists,
+    Fenced,
+    InvalidEffects,
+    Taken,
+)
+from tests.exactly_once.stores import KEY, TABLE, InMemory, Kept, in_dynamodb
+
+LEASE = 30_000
+
+
+@pytest.fixture(params=["memory", "dynamodb"])
+def kept(request: pytest.FixtureRequest) -> Iterator[Kept]:
+    match request.param:
+        case "memory":
+            yield InMemory()
+        case "dynamodb":
+            with in_dynamodb() as made:
+                yield made
+
+
+def claim(kept: Kept, message_id: str = "m", payload_hash: str = "h") -> Claim:
+    granted = kept.ledger().claim(message_id, payload_hash, kept.clock() + LEASE)
+    assert isinstance(granted, Claim)
+    return granted
+
+
+def taken_over(kept: Kept) -> tuple[Claim, Claim]:
+    """Two claims of one message, the second made after the first one's lease."""
+    first = claim(kept)
+    kept.clock.now += LEASE + 1
+    return first, claim(kept)
+
+
+PUT = Put(TABLE, KEY, {KEY: "a", "state": "new", "amount": 5})
+
+
+def change(expected: object, new: object = "new") -> Update:
+    return Update(TABLE, {KEY: "b"}, expect={"state": expected}, set={"state": new}, remove=("mark",))
+
+
+def test_a_claim_writes_a_row_in_progress(kept: Kept) -> None:
+    granted = claim(kept)
+    assert granted == Claim("m", granted.claimed_by, 1, kept.clock() + LEASE)
+    assert kept.row("m") == {
+        "message_id": "m",
+        "status": "IN_PROGRESS",
+        "consumption_count": 1,
+        "updated": kept.clock(),
+        "lease_until": kept.clock() + LEASE,
+        "claimed_by": granted.claimed_by,
+        "payload_hash": "h",
+    }
+
+
+def test_a_claimed_message_is_busy_for_what_is_left(kept: Kept) -> None:
+    claim(kept)
+    kept.clock.now += 12_000
+    assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Busy(18_000)
+
+
+@pytest.mark.parametrize(("passed", "granted"), [(LEASE - 1, False), (LEASE, False), (LEASE + 1, True)])
+def test_a_lease_is_taken_over_only_after_its_end(kept: Kept, passed: int, granted: bool) -> None:
+    claim(kept)
+    kept.clock.now += passed
+    assert isinstance(kept.ledger().claim("m", "h", kept.clock() + LEASE), Claim) is granted
+    row = kept.row("m")
+    assert row is not None
+    assert row["consumption_count"] == (2 if granted else 1)
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_another_content_is_a_conflict_and_changes_nothing(kept: Kept, complete: bool) -> None:
+    first = claim(kept)
+    if complete:
+        kept.ledger().commit(first, Effects({}))
+    kept.clock.now += LEASE + 1
+    before = kept.row("m")
+    assert kept.ledger().claim("m", "other", kept.clock() + LEASE) == Conflict()
+    assert kept.row("m") == before
+
+
+def test_a_complete_row_answers_every_claim_with_its_result(kept: Kept) -> None:
+    first = claim(kept)
+    result = {"text": "é", "list": [1, {"deep": None}], "empty": [], "no": False}
+    assert kept.ledger().commit(first, Effects(result)) == Committed(result)
+    kept.clock.now += 10 * LEASE
+    assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Duplicate(result, 1, first.claimed_by)
+    row = kept.row("m")
+    assert row is not None
+    assert (row["status"], row["consumption_count"], "lease_until" in row) == ("COMPLETE", 1, False)
+
+
+def test_a_commit_performs_every_write(kept: Kept) -> None:
+    kept.keep({KEY: "b", "state": "old", "mark": True})
+    effects = Effects({"done": 1}, (change("old"),), Once(PUT, dict))
+    assert kept.ledger().commit(claim(kept), effects) == Committed({"done": 1})
+    assert kept.thing("a") == {KEY: "a", "state": "new", "amount": 5}
+    assert kept.thing("b") == {KEY: "b", "state": "new"}
+
+
+@pytest.mark.parametrize("found", [{KEY: "b", "state": "other"}, {KEY: "b"}, None])
+def test_a_condition_that_fails_is_taken_and_nothing_is_written(kept: Kept, found: dict[str, str] | None) -> None:
+    if found:
+        kept.keep(found)
+    mine = claim(kept)
+    before = kept.row("m")
+    assert kept.ledger().commit(mine, Effects({}, (PUT, change("old")))) == Taken()
+    assert (kept.thing("a"), kept.thing("b"), kept.row("m")) == (None, found, before)
+    assert kept.ledger().commit(mine, Effects({"again": True})) == Committed({"again": True})
+
+
+@pytest.mark.parametrize("kind", ["text", "number", "truth"])
+def test_an_expected_value_is_compared_with_its_type(kept: Kept, kind: str) -> None:
+    values: dict[str, tuple[object, object]] = {"text": ("1", 1), "number": (1, "1"), "truth": (True, "true")}
+    stored, asked = values[kind]
+    kept.keep({KEY: "b", "state": stored})
+    mine = claim(kept)
+    assert kept.ledger().commit(mine, Effects({}, (change(asked),))) == Taken()
+    assert kept.ledger().commit(mine, Effects({}, (change(stored),))) == Committed({})
+
+
+def test_what_happened_before_is_found_even_if_another_condition_fails_too(kept: Kept) -> None:
+    kept.keep({KEY: "a", "state": "first"})
+    answer = kept.ledger().commit(claim(kept), Effects({}, (change("old"),), Once(PUT, dict)))
+    assert answer == Exists({KEY: "a", "state": "first"})
+
+
+def test_the_same_commit_twice_is_one(kept: Kept) -> None:
+    mine = claim(kept)
+    effects = Effects({"done": 1}, (), Once(PUT, dict))
+    assert kept.ledger().commit(mine, effects) == Committed({"done": 1})
+    kept.clock.now += 5
+    assert kept.ledger().commit(mine, effects) == Committed({"done": 1})
+
+
+def test_b_frozen_past_the_lease_while_the_other_is_at_work_is_fenced(kept: Kept) -> None:
+    first, _ = taken_over(kept)
+    before = kept.row("m")
+    assert kept.ledger().commit(first, Effects({}, (PUT,))) == Fenced(first)
+    assert (kept.row("m"), kept.thing("a")) == (before, None)
+
+
+def test_b_frozen_past_the_lease_gets_the_winners_answer(kept: Kept) -> None:
+    first, second = taken_over(kept)
+    kept.ledger().commit(second, Effects({"by": "second"}))
+    before = kept.row("m")
+    answer = kept.ledger().commit(first, Effects({"by": "first"}, (PUT,)))
+    assert answer == Duplicate({"by": "second"}, 2, second.claimed_by)
+    assert (kept.row("m"), kept.thing("a")) == (before, None)
+
+
+def test_b2_a_release_or_extension_after_a_takeover_leaves_the_row_alone(kept: Kept) -> None:
+    first, second = taken_over(kept)
+    before = kept.row("m")
+    assert not kept.ledger().release(first)
+    assert not kept.ledger().extend(first, kept.clock() + 10 * LEASE)
+    assert kept.row("m") == before
+    kept.ledger().commit(second, Effects({}))
+    before = kept.row("m")
+    assert not kept.ledger().release(second)
+    assert not kept.ledger().extend(second, kept.clock() + 10 * LEASE)
+    assert kept.row("m") == before
+
+
+def test_a_commit_without_a_row_is_fenced(kept: Kept) -> None:
+    never = Claim("nobody", "x", 1, kept.clock() + LEASE)
+    assert kept.ledger().commit(never, Effects({}, (PUT,))) == Fenced(never)
+    assert (kept.row("nobody"), kept.thing("a")) == (None, None)
+    assert not kept.ledger().release(never)
+    assert kept.row("nobody") is None
+
+
+def test_a_released_message_can_be_claimed_at_once_and_keeps_its_count(kept: Kept) -> None:
+    first = claim(kept)
+    assert kept.ledger().release(first)
+    assert claim(kept).consumption_count == 2
+
+
+def test_an_extended_lease_holds_and_its_commit_counts(kept: Kept) -> None:
+    first = claim(kept)
+    kept.clock.now += LEASE - 1
+    assert kept.ledger().extend(first, kept.clock() + LEASE)
+    kept.clock.now += LEASE - 1
+    assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Busy(1)
+    assert kept.ledger().commit(first, Effects({})) == Committed({})
+
+
+def test_a_late_extension_does_not_undo_a_release(kept: Kept) -> None:
+    first = claim(kept)
+    kept.ledger().release(first)
+    assert not kept.ledger().extend(first, kept.clock() + LEASE)
+    assert claim(kept).consumption_count == 2
+
+
+@pytest.mark.parametrize("result", [{"no": {1, 2}}, {"no": float("nan")}, {"large": "x" * 400_000}])
+def test_e2_an_impossible_result_is_refused_before_anything_is_written(kept: Kept, result: dict[str, object]) -> None:
+    mine = claim(kept)
+    before = kept.row("m")
+    with pytest.raises(InvalidEffects, match="the result"):
+        kept.ledger().commit(mine, Effects(result, (PUT,)))
+    assert (kept.row("m"), kept.thing("a")) == (before, None)
+
+
+def test_rows_kept_for_ever_do_not_expire_and_those_with_a_window_do(kept: Kept) -> None:
+    for for_ever in (False, True):
+        ledger = kept.ledger(for_ever=for_ever)
+        granted = ledger.claim(f"m-{for_ever}", "h", kept.clock() + LEASE)
+        assert isinstance(granted, Claim)
+        expires = not for_ever and not isinstance(kept, InMemory)  # the one in memory forgets nothing while it lives
+        assert kept.expires(f"m-{for_ever}") is expires
+        ledger.commit(granted, Effects({}))
+        assert kept.expires(f"m-{for_ever}") is expires
+
+
+def test_a_window_that_was_lengthened_to_for_ever_holds_for_a_message_in_progress(kept: Kept) -> None:
+    mine = claim(kept)
+    kept.ledger(for_ever=True).commit(mine, Effects({}))
+    assert not kept.expires("m")

@@ -1,0 +1,36 @@
+"""Every Python example in these pages of the documentation runs, as it stands there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs"
+PAGES = ("reuse.md",)
+FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def examples() -> list[object]:
+    return [
+        pytest.param(code, id=f"{page}-{number}")
+        for page in PAGES
+        for number, code in enumerate(FENCE.findall((DOCUMENTATION / page).read_text(encoding="utf-8")), 1)
+    ]
+
+
+@pytest.mark.parametrize("code", examples())
+def test_an_example_of_the_documentation_runs(code: str) -> None:
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_has_a_picture_and_its_links_lead_somewhere(page: str) -> None:
+    text = (DOCUMENTATION / page).read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", text)
+    assert any(link.endswith(".svg") for link in links)
+    assert [link for link in links if not (DOCUMENTATION / link).exists()] == []
