@@ -186,6 +186,8 @@ OVERRIDABLE = (
     "queue_retention_seconds",
     "dead_letter_retention_seconds",
     "ledger_retention_seconds",
+    "ledger_margin_seconds",
+    "log_retention_days",
 )
 """What `cdk -c name=value` may change. The rest belongs to a stage, and is changed here."""
 

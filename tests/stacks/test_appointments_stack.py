@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -126,6 +127,9 @@ def test_production_outlives_its_stack(stages: dict[str, Stage], name: str, poli
     assert {(found["DeletionPolicy"], found["UpdateReplacePolicy"]) for found in holding_data} == {(policy, policy)}
     for output in TABLES:
         assert stage.of_output(output)["Replicas"][0]["DeletionProtectionEnabled"] is protected
+    manifest = json.loads((stage.folder / "manifest.json").read_text(encoding="utf-8"))
+    stack = manifest["artifacts"][f"Oneslot-{name}"]["properties"]
+    assert stack.get("terminationProtection", False) is protected
 
 
 def test_the_function_runs_the_handler_on_arm_with_json_logs_in_its_own_group(stage: Stage) -> None:

@@ -133,7 +133,7 @@ def test_a_second_synthesis_neither_changes_nor_writes_the_asset(tmp_path: Path)
 def test_what_python_and_tools_leave_behind_changes_nothing(source: Path) -> None:
     before = asset_hash(asset_files(source))
     for litter in (
-        "__pycache__/handler.cpython-311.pyc",
+        "__pycache__/handler.cpython-311.pyc.4711",
         "package/old.pyc",
         ".DS_Store",
         ".mypy_cache/x.json",

@@ -126,6 +126,13 @@ def test_a_wheel_with_another_hash_is_refused(tmp_path: Path, site: Path, wheels
         vendored_files(requirements(tmp_path, "1.0"), [str(site)])
 
 
+def test_a_pin_without_a_hash_is_not_fetched(tmp_path: Path, site: Path, wheels: Path) -> None:
+    publish(wheels, "1.0")
+    (tmp_path / "requirements.txt").write_text("tiny==1.0\n", encoding="utf-8")
+    with pytest.raises(VendoringProblem, match="pip cannot fetch them"):
+        vendored_files(tmp_path / "requirements.txt", [str(site)])
+
+
 def test_neither_installed_nor_to_be_had_is_a_sentence(tmp_path: Path, site: Path, wheels: Path) -> None:
     pinned = requirements(tmp_path, "1.0")
     with pytest.raises(VendoringProblem, match="install them first: pip install --require-hashes -r") as problem:
