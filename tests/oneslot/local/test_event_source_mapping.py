@@ -170,6 +170,17 @@ def test_maximum_concurrency_caps_the_concurrent_batches_and_so_do_processes(wor
         assert len(poller.handler_pids()) == 1
 
 
+def test_function_errors_lower_the_concurrency_and_it_recovers(workshop: Workshop) -> None:
+    source = workshop.source(OBEDIENT, BatchSize=1, visibility=2)
+    with source.poller(processes=4) as poller:
+        assert poller.statistics.concurrency == 4
+        source.send(*['{"raise": "why"}'] * 4)
+        wait_for(lambda: poller.statistics.concurrency == 1)
+        source.until(poller, lambda now: now.deleted == 4)
+        source.until(poller, lambda now: now.concurrency == 4)
+    assert poller.statistics.function_errors == 4
+
+
 def test_a_throttled_batch_is_offered_again_until_its_visibility_ends_and_then_comes_again(workshop: Workshop) -> None:
     source = workshop.source(OBEDIENT, visibility=1, reserved=0)
     source.send("{}")
