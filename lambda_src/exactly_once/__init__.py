@@ -14,24 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from exactly_once.consumer import Consumer
-    from exactly_once.delivery import Queues
     from exactly_once.effects import Effects, Once, Put, Unprocessable, Update
-    from exactly_once.handlers import Locked, acquire, make_handler_idempotent, mark_processed, release
+    from exactly_once.handlers import acquire, make_handler_idempotent, mark_processed, release
     from exactly_once.idempotency import exactly_once
     from exactly_once.ledger import Ledger
     from exactly_once.memory_ledger import MemoryLedger
-    from exactly_once.store import Store
+    from exactly_once.producer import Outgoing, Producer
 
 __all__ = [
     "Consumer",
     "Effects",
     "Ledger",
-    "Locked",
     "MemoryLedger",
     "Once",
+    "Outgoing",
+    "Producer",
     "Put",
-    "Queues",
-    "Store",
     "Unprocessable",
     "Update",
     "acquire",
@@ -45,12 +43,11 @@ _MODULES = {
     "Consumer": "consumer",
     "Effects": "effects",
     "Ledger": "ledger",
-    "Locked": "handlers",
     "MemoryLedger": "memory_ledger",
     "Once": "effects",
+    "Outgoing": "producer",
+    "Producer": "producer",
     "Put": "effects",
-    "Queues": "delivery",
-    "Store": "store",
     "Unprocessable": "effects",
     "Update": "effects",
     "acquire": "handlers",
