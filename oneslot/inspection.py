@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from appointments.invariants import result_of
+from appointments.statuses import COMPLETE
 from exactly_once.dynamodb import from_attributes
 from oneslot.archive import AcceptedRequest, read_archive
 from oneslot.dead_letters import DeadLetter, peek
@@ -50,11 +51,12 @@ class Inspection:
 
     def summary(self) -> str:
         """One sentence: what became of it."""
-        if self.ledger is None and self.dead_letters:
+        complete = self.ledger is not None and self.ledger["status"] == COMPLETE
+        if self.dead_letters and not complete:
             return f"Quarantined: {self.dead_letters[0].reason}."
         if self.ledger is None:
             return "Accepted by the queue, and not consumed yet." if self.accepted else "Not answered."
-        if self.ledger["status"] != "COMPLETE":
+        if not complete:
             return "In progress: a consumer has it, or will have it again when its lease ends."
         result = result_of(self.ledger)
         outcome = str(result.get("outcome"))
@@ -66,6 +68,8 @@ class Inspection:
         }.get(outcome, f"Complete: {outcome}.")
         if outcome in ("booked", "waitlist") and self.appointment and self.appointment["status"] == "cancelled":
             sentence += f" Cancelled since, by {self.appointment.get('cancelled_by')}."
+        if self.dead_letters:
+            sentence += f" Another message with this id is quarantined: {self.dead_letters[0].reason}."
         return sentence
 
     def timeline(self) -> list[tuple[int, str]]:
@@ -74,8 +78,9 @@ class Inspection:
 
     def _events(self) -> Iterator[tuple[int, str]]:
         for line in self.accepted:
-            copies = "once" if len(line.sqs_message_ids) == 1 else f"{len(line.sqs_message_ids)} times"
-            yield line.sent, f"sent {copies}" + (f", malformed: {line.request.fault}" if line.request.fault else "")
+            copies = "1 copy" if len(line.sqs_message_ids) == 1 else f"{len(line.sqs_message_ids)} copies"
+            fault = f", malformed: {line.request.fault}" if line.request.fault else ""
+            yield line.sent, f"sent with `oneslot send`, accepted by the queue: {copies}{fault}"
         for sqs_message_id, sent in {attempt["sqs_message_id"]: attempt["sent"] for attempt in self.deliveries}.items():
             yield sent, f"in the queue as {sqs_message_id}"
         for attempt in self.deliveries:

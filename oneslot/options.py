@@ -66,10 +66,29 @@ def mix_options(function: F) -> F:
     """`--duplicates`, `--malformed`, `--cancellations`: shares of the requests."""
     for option in (
         click.option(
-            "--cancellations", type=SHARE, default=0.05, show_default=True, help="Share that cancel another request."
+            "--cancellations",
+            type=SHARE,
+            metavar="SHARE",
+            default=0.05,
+            show_default=True,
+            help="Share that cancel another request.",
         ),
-        click.option("--malformed", type=SHARE, default=0.01, show_default=True, help="Share that are malformed."),
-        click.option("--duplicates", type=SHARE, default=0.2, show_default=True, help="Share that are sent twice."),
+        click.option(
+            "--malformed",
+            type=SHARE,
+            metavar="SHARE",
+            default=0.01,
+            show_default=True,
+            help="Share that are malformed.",
+        ),
+        click.option(
+            "--duplicates",
+            type=SHARE,
+            metavar="SHARE",
+            default=0.2,
+            show_default=True,
+            help="Share that are sent twice.",
+        ),
     ):
         function = option(function)
     return function

@@ -16,8 +16,9 @@ from oneslot.practices import read_practices, synthetic_practices
 from oneslot.slots import Opening, demanded_slots, share_out, slot_items, working_days
 
 SYNTHETIC_PRACTICES = 12
-# What is made where nobody says how many: enough for a first look, and seconds and not hours for all of England.
-MOST_SLOTS_UNASKED = 20_000
+# What is made where nobody says how many: enough for a first look. England's week would be 7.5 million slots; and the
+# embedded AWS reads a practice's slots one by one, so that many slots make it slow.
+MOST_SLOTS_UNASKED = 4_000
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from oneslot.verdict import Verdict
 
 DAYS = 5
 # One practice for so many requests: few enough that patients compete for its slots.
-REQUESTS_PER_PRACTICE = 200
+REQUESTS_PER_PRACTICE = 100
 FEWEST_PRACTICES = 5
 # Slots for each booking. Patients differ in day, channel and service, so that even at 1.0 some find no slot.
 SLOTS_PER_BOOKING = 1.0
@@ -37,14 +37,18 @@ DRAIN_TIMEOUT_SECONDS = 900.0
 
 
 @click.command(short_help="All of it on this machine: deploy, seed, send, drain, verdict.")
-@click.option("--requests", "count", type=COUNT, default=2000, show_default=True, help="Different requests to send.")
+@click.option(
+    "--requests", "count", type=COUNT, metavar="N", default=2000, show_default=True, help="Different requests to send."
+)
 @mix_options
 @practice_options
 @click.option(
     "--seed", "seed_number", type=int, default=1, show_default=True, help="The same number makes the same run."
 )
 @click.option("--stage", default="dev", show_default=True, help="The stage to synthesise and deploy.")
-@click.option("--processes", type=COUNT, default=4, show_default=True, help="Handler processes at once, at most.")
+@click.option(
+    "--processes", type=COUNT, metavar="N", default=4, show_default=True, help="Handler processes at once, at most."
+)
 @json_option
 def run(
     *,
@@ -74,12 +78,17 @@ def run(
     home = home_folder()
     stages = Stages(terminal)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended from outside, it still stops what it started
-    with stages.stage("Deploy the template into an embedded AWS"), ExitStack() as deploying:
+    with (
+        stages.stage("Deploy the template into an embedded AWS"),
+        terminal.working("Deploying"),
+        ExitStack() as deploying,
+    ):
         stack = deploying.enter_context(local_stack(home, progress=terminal.say, processes=processes, stage=stage))
         running = deploying.pop_all()
     with running:
         target = local_target(stack.state, home)
-        with stages.stage(f"Seed {schedule.slots:,} slots at {len(schedule.openings):,} practices ({candidates.note})"):
+        with stages.stage(f"Seed {schedule.slots:,} slots at {len(schedule.openings):,} practices"):
+            terminal.say(f"{candidates.note}.")
             start_and_seed(stack, target, schedule, terminal)
         with stages.stage(f"Send {mix.count:,} requests in {mix.messages:,} messages, consumed as they arrive"):
             messages = generated(target, mix, seed_number)

@@ -21,7 +21,7 @@ from oneslot.terminal import Terminal
 @practice_options
 @click.option("--days", type=click.IntRange(1, 260), default=5, show_default=True, help="Working days to open.")
 @click.option("--from", "first_day", type=Day(), help="The first of them. Default: next Monday.")
-@click.option("--slots", type=COUNT, metavar="N", help="Slots in all. Default: what the demand asks for, up to 20,000.")
+@click.option("--slots", type=COUNT, metavar="N", help="Slots in all. Default: what the demand asks for, up to 4,000.")
 @click.option(
     "--seed", "seed_number", type=int, default=1, show_default=True, help="The same number makes the same slots."
 )

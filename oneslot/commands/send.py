@@ -27,7 +27,7 @@ GENERATOR_OPTIONS = ("count", "duplicates", "malformed", "cancellations", "seed_
 
 
 @click.command(short_help="Send requests, some twice, some cancelled, some malformed.")
-@click.option("--count", type=COUNT, default=2000, show_default=True, help="Different requests to send.")
+@click.option("--count", type=COUNT, metavar="N", default=2000, show_default=True, help="Different requests to send.")
 @mix_options
 @click.option("--seed", "seed_number", type=int, help="The same number sends the same requests. Default: new ones.")
 @click.option("--file", type=FILE, metavar="FILE", help="Send your own: one JSON object on each line.")

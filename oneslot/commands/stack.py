@@ -25,7 +25,9 @@ from oneslot.terminal import Terminal
 
 @click.command(short_help="Start the local stack: an embedded AWS with the real template deployed.")
 @click.option("--stage", default="dev", show_default=True, help="The stage to synthesise and deploy.")
-@click.option("--processes", type=COUNT, default=4, show_default=True, help="Handler processes at once, at most.")
+@click.option(
+    "--processes", type=COUNT, metavar="N", default=4, show_default=True, help="Handler processes at once, at most."
+)
 @json_option
 def up(stage: str, processes: int, as_json: bool) -> None:
     """Start the local stack, and leave it running.

@@ -1,0 +1,128 @@
+"""The command line on the embedded AWS: the real template, the real handler, and the real AWS CLI as a producer."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from oneslot.cli import main
+from oneslot.local.cloud_assembly import SynthesisedStack
+from oneslot.local.connection import Connection
+from oneslot.local.deployment import deploy
+from oneslot.local.event_source_mapping import EventSourceMapping
+from oneslot.local.processes import start_ticks
+from oneslot.local.state import LocalState
+from oneslot.target import local_target
+
+pytestmark = pytest.mark.embedded_aws
+
+
+@dataclass
+class Terminal:
+    """A person's terminal with a stack of their own."""
+
+    home: Path
+
+    def run(self, *arguments: str) -> Result:
+        """Run one command line."""
+        return CliRunner().invoke(main, list(arguments), env={"ONESLOT_HOME": str(self.home), "COLUMNS": ""})
+
+    def json(self, *arguments: str, exit_code: int = 0) -> dict[str, Any]:
+        """Run one with `--json`, and return its document."""
+        result = self.run(*arguments, "--json")
+        assert result.exit_code == exit_code, result.output
+        document = json.loads(result.stdout)
+        assert isinstance(document, dict)
+        return document
+
+
+@pytest.fixture
+def terminal(account: Connection, synthesised: SynthesisedStack, tmp_path: Path) -> Iterator[Terminal]:
+    """A stack, consumed from, whose state is where `oneslot up` would have written it."""
+    deployment = deploy(synthesised, account)
+    with EventSourceMapping(
+        account, deployment.outputs["EventSourceMappingId"], folder=tmp_path, processes=2
+    ) as poller:
+        LocalState(
+            endpoint_url=account.endpoint_url,
+            region=account.region,
+            access_key_id=account.access_key_id,
+            secret_access_key=account.secret_access_key,
+            stack_name=deployment.stack_name,
+            outputs=deployment.outputs,
+            supervisor_pid=os.getpid(),
+            supervisor_start=start_ticks(os.getpid()) or 0,
+            log_file=str(poller.log_file),
+        ).write(tmp_path)
+        yield Terminal(tmp_path)
+
+
+def test_a_message_from_the_aws_cli_is_booked_as_the_printed_lines_say(terminal: Terminal) -> None:
+    terminal.json("seed", "--slots", "200", "--practice-count", "2")
+    commands = terminal.json("up")["commands"]
+    exported = dict(pair.split("=") for pair in shlex.split(commands["credentials"])[1:])
+    environment = {**os.environ, **exported, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    answers = []
+    for _ in range(2):  # a producer that is not sure sends again
+        sent = subprocess.run(  # noqa: S602 - the very line that a person pastes
+            commands["send"], shell=True, env=environment, capture_output=True, text=True, check=True
+        )
+        answers.append(json.loads(sent.stdout)["MessageId"])
+    assert answers[0] != answers[1], "to SQS these are two messages"
+    assert terminal.json("watch", "--until-drained", "--timeout", "60")["drained"]
+    inspected = terminal.json(*shlex.split(commands["inspect"])[1:])
+    assert inspected["summary"].startswith("Booked: Z00001, slot 20")
+    assert sorted(
+        delivery["sqs_message_id"] for delivery in inspected["deliveries"] if delivery["outcome"] != "busy"
+    ) == (sorted(answers))
+    assert inspected["slot"]["status"] == "busy"
+    assert terminal.json("check")["counts"]["booked"] == 1
+
+
+def test_seed_send_watch_check_and_seed_again(terminal: Terminal) -> None:
+    seeded = terminal.json("seed", "--slots", "150", "--practice-count", "3")
+    assert (seeded["created"], seeded["kept"]) == (150, 0)
+    sent = terminal.json("send", "--count", "200", "--malformed", "0.1", "--seed", "1")
+    assert sent["messages_accepted"] == 240
+    assert terminal.json("watch", "--until-drained", "--timeout", "120")["drained"]
+    check = terminal.json("check")
+    assert check["holds"], check["verdict"]
+    assert check["counts"]["requests"] == 200
+    assert sum(check["counts"]["quarantined"].values()) == 20
+    assert check["counts"]["waitlisted"] > 0
+    assert check["counts"]["duplicates_suppressed"] >= 40
+    before = terminal.json("status")["slots"]
+    again = terminal.json("seed", "--slots", "150", "--practice-count", "3")
+    assert (again["created"], again["kept"]) == (0, 150)
+    assert terminal.json("status")["slots"] == before, "no busy slot was set free"
+    # The same requests once more change nothing: every one of them is a duplicate now.
+    terminal.json("send", "--count", "200", "--malformed", "0.1", "--seed", "1")
+    assert terminal.json("watch", "--until-drained", "--timeout", "120")["drained"]
+    once_more = terminal.json("check")
+    assert once_more["holds"], once_more["verdict"]
+    # (A message without an id is a new one each time, so `requests` and `quarantined` grow.)
+    for name in ("completed", "appointments", "booked", "waitlisted", "cancelled", "refused"):
+        assert once_more["counts"][name] == check["counts"][name]
+
+
+def test_inspect_of_what_was_quarantined(terminal: Terminal) -> None:
+    target = local_target(LocalState(**json.loads((terminal.home / "state.json").read_text())), terminal.home)
+    body = json.dumps({"message_id": "m-1", "type": "book", "practice": "Z00001", "nhs_number": "9990000019"})
+    target.sqs.send_message(QueueUrl=target.outputs.queue_url, MessageBody=body)
+    assert terminal.json("watch", "--until-drained", "--timeout", "60")["drained"]
+    told = terminal.run("inspect", "m-1").stdout
+    assert "Quarantined: invalid_field." in told
+    assert "nhs_number must be text of ten digits" in re.sub(r"[\s│]+", " ", told)
+    assert "9990000019" not in told
+    assert terminal.json("check")["counts"]["quarantined"] == {"invalid_field": 1}

@@ -1,0 +1,55 @@
+"""A look into the dead-letter queue: complete, without a patient, and without taking anything away."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from oneslot.dead_letters import RECEIVES_EXHAUSTED, peek
+from tests.consumer_kit import NHS_NUMBER, Intercepted, booking, raising, record
+from tests.oneslot.conftest import MotoStack
+
+
+def test_every_message_is_seen_and_stays(moto_stack: MotoStack) -> None:
+    bad = [record(booking(f"m-{number}", nhs_number="9990000019")) for number in range(25)]
+    moto_stack.bench.deliver(*bad)
+    url = moto_stack.target.outputs.dead_letter_queue_url
+    for _ in range(2):
+        letters = peek(moto_stack.bench.sqs, url)
+        assert {letter.message_id for letter in letters} == {f"m-{number}" for number in range(25)}
+        assert {letter.reason for letter in letters} == {"invalid_field"}
+        assert {letter.original_sqs_message_id for letter in letters} == {each["messageId"] for each in bad}
+    assert len(moto_stack.bench.dead_letters()) == 10, "they can be received at once"
+
+
+def test_what_the_redrive_policy_moved_has_no_reason_but_its_old_id(moto_stack: MotoStack) -> None:
+    url = moto_stack.target.outputs.dead_letter_queue_url
+    sqs_message_id = moto_stack.bench.sqs.send_message(QueueUrl=url, MessageBody=json.dumps(booking("m-1")))[
+        "MessageId"
+    ]
+    (letter,) = peek(moto_stack.bench.sqs, url)
+    assert (letter.reason, letter.message_id) == (RECEIVES_EXHAUSTED, "m-1")
+    assert letter.original_sqs_message_id == sqs_message_id
+
+
+@pytest.mark.parametrize("body", ["not json", json.dumps(booking(None)), json.dumps(booking(NHS_NUMBER))])
+def test_an_identity_that_may_not_be_shown_is_not(moto_stack: MotoStack, body: str) -> None:
+    moto_stack.bench.deliver(record(body))
+    (letter,) = peek(moto_stack.bench.sqs, moto_stack.target.outputs.dead_letter_queue_url)
+    assert letter.message_id is None
+    assert NHS_NUMBER not in repr(letter)
+
+
+def test_a_look_that_is_interrupted_puts_back_what_it_has(moto_stack: MotoStack) -> None:
+    moto_stack.bench.deliver(record("not json"))
+
+    def interrupt(_perform: object) -> None:
+        # The first answer has arrived; the second does not.
+        client._before["receive_message"] = raising(KeyboardInterrupt())
+
+    client = Intercepted(moto_stack.bench.sqs, after={"receive_message": interrupt})
+    with pytest.raises(KeyboardInterrupt):
+        peek(client, moto_stack.target.outputs.dead_letter_queue_url)  # type: ignore[arg-type]
+    assert client.calls[-1] == "change_message_visibility_batch"
+    assert len(moto_stack.bench.dead_letters()) == 1

@@ -1,0 +1,159 @@
+"""Sending: every entry's answer is read, what was not accepted goes again, and the archive knows what was accepted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneslot.archive import Archive, read_archive
+from oneslot.errors import OneslotError
+from oneslot.messages import Archived, Message
+from oneslot.pacing import MONDAY, Pacing
+from oneslot.sender import ATTEMPTS, BATCH_BYTES, BatchSender, Sent, batches, send_all
+
+Fate = Callable[[int], str]
+"""The number of an entry, counted over all calls → `ok`, `failed`, `sender fault` or `vanished`."""
+
+
+class Queue:
+    """A queue that accepts entries as it is told to."""
+
+    def __init__(self, fate: Fate = lambda _: "ok") -> None:
+        self.accepted: list[dict[str, Any]] = []
+        self.calls: list[int] = []
+        self._fate = fate
+        self._entries = 0
+
+    def send_message_batch(self, *, QueueUrl: str, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
+        assert QueueUrl == "the queue"
+        self.calls.append(len(Entries))
+        answer: dict[str, Any] = {}
+        for entry in Entries:
+            self._entries += 1
+            fate = self._fate(self._entries)
+            if fate == "ok":
+                self.accepted.append(entry)
+                successful = {"Id": entry["Id"], "MessageId": f"sqs-{len(self.accepted)}"}
+                answer.setdefault("Successful", []).append(successful)
+            elif fate != "vanished":
+                failed = {"Id": entry["Id"], "Code": fate.replace(" ", "-"), "SenderFault": fate == "sender fault"}
+                answer.setdefault("Failed", []).append(failed)
+        return answer
+
+
+def messages(count: int, copies: int = 1) -> Iterator[Message]:
+    """So many requests, each with all its copies."""
+    for number in range(count):
+        request = Archived(f"m-{number}", "book", payload_hash="hash", copies=copies)
+        for _ in range(copies):
+            yield Message(f'{{"n": {number}}}', request, number, group="Z00001", attributes={"Name": "value"})
+
+
+def sent(queue: Queue, folder: Path, stream: Iterator[Message], sleeps: list[float] | None = None) -> Sent:
+    """Send a stream as fast as possible, one batch at a time."""
+    pauses: list[float] = [] if sleeps is None else sleeps
+    sender = BatchSender(queue, "the queue", sleep=pauses.append, jitter=lambda: 1.0)  # type: ignore[arg-type]
+    with Archive(folder / "accepted.jsonl") as archive:
+        return send_all(stream, sender, archive, Pacing(None, 1), progress=lambda _: None, workers=1)
+
+
+def test_messages_go_in_batches_of_ten_with_group_and_attributes(tmp_path: Path) -> None:
+    queue = Queue()
+    assert sent(queue, tmp_path, messages(25)) == Sent(accepted=25)
+    assert queue.calls == [10, 10, 5]
+    assert queue.accepted[0] == {
+        "Id": "0",
+        "MessageBody": '{"n": 0}',
+        "MessageAttributes": {"Name": {"DataType": "String", "StringValue": "value"}},
+        "MessageGroupId": "Z00001",
+    }
+
+
+@pytest.mark.parametrize("trouble", ["failed", "vanished"])
+def test_an_entry_that_was_not_accepted_is_sent_again(tmp_path: Path, trouble: str) -> None:
+    queue, sleeps = Queue(lambda number: trouble if number in (3, 4, 11) else "ok"), list[float]()
+    assert sent(queue, tmp_path, messages(10), sleeps) == Sent(accepted=10, sent_again=3)
+    assert queue.calls == [10, 2, 1]
+    assert sleeps == [0.05, 0.1]
+    assert {entry["MessageBody"] for entry in queue.accepted} == {f'{{"n": {number}}}' for number in range(10)}
+
+
+def test_a_message_that_the_queue_never_takes_ends_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(OneslotError, match=f"did not accept 1 message.* in {ATTEMPTS} attempts"):
+        sent(Queue(lambda number: "ok" if number < 10 else "failed"), tmp_path, messages(10))
+    with pytest.raises(OneslotError, match="refuses a message for good: sender-fault"):
+        sent(Queue(lambda _: "sender fault"), tmp_path, messages(10))
+
+
+def test_what_was_accepted_before_a_failure_is_in_the_archive(tmp_path: Path) -> None:
+    with pytest.raises(OneslotError):
+        sent(Queue(lambda number: "ok" if number <= 10 else "failed"), tmp_path, messages(20))
+    assert [line.request.message_id for line in read_archive(tmp_path / "accepted.jsonl")] == [
+        f"m-{number}" for number in range(10)
+    ]
+
+
+def test_the_archive_has_one_line_for_each_request(tmp_path: Path) -> None:
+    sent(Queue(), tmp_path, messages(3, copies=2))
+    lines = list(read_archive(tmp_path / "accepted.jsonl"))
+    assert [(line.request.message_id, len(line.sqs_message_ids)) for line in lines] == [
+        ("m-0", 2),
+        ("m-1", 2),
+        ("m-2", 2),
+    ]
+    document = json.loads((tmp_path / "accepted.jsonl").read_text().splitlines()[0])
+    assert document.keys() == {
+        "message_id", "type", "kind", "fault", "payload_hash", "copies", "sent", "sqs_message_ids",
+    }  # fmt: skip
+
+
+def test_a_request_of_which_a_copy_is_missing_is_archived_at_the_end(tmp_path: Path) -> None:
+    only_first_copies = (message for at, message in enumerate(messages(2, copies=2)) if at % 2 == 0)
+    sent(Queue(), tmp_path, only_first_copies)
+    assert [len(line.sqs_message_ids) for line in read_archive(tmp_path / "accepted.jsonl")] == [1, 1]
+
+
+def test_a_line_cut_off_by_a_crash_is_left_out_and_a_broken_one_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "accepted.jsonl"
+    sent(Queue(), tmp_path, messages(2))
+    whole = path.read_text()
+    path.write_text(whole + whole[:30])
+    assert len(list(read_archive(path))) == 2
+    path.write_text(whole[:30] + "\n" + whole)
+    with pytest.raises(OneslotError, match="line 1, is no line of an archive"):
+        list(read_archive(path))
+
+
+def test_a_batch_holds_no_more_bytes_than_sqs_takes() -> None:
+    large = Message("x" * (BATCH_BYTES // 2), Archived("m", "book"), 0)
+    assert [len(batch) for _, batch in batches([large] * 5, Pacing(None, 5))] == [2, 2, 1]
+
+
+def test_each_message_leaves_at_its_time(tmp_path: Path) -> None:
+    queue, now = Queue(), [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    with Archive(tmp_path / "accepted.jsonl") as archive:
+        sender = BatchSender(queue, "the queue")  # type: ignore[arg-type]
+        stream = messages(50)
+        send_all(stream, sender, archive, Pacing(10, 50), progress=lambda _: None, clock=lambda: now[0], sleep=sleep)
+    assert sum(queue.calls) == 50
+    assert max(queue.calls) <= 3, "at ten a second no batch waits for ten messages"
+    assert 4.7 < now[0] < 5.0
+
+
+def test_monday_morning_starts_at_six_times_the_rate_and_lasts_as_long() -> None:
+    pacing = Pacing(100, 6_000, MONDAY)
+    due = [pacing.due(number) for number in range(6_000)]
+    assert due == sorted(due)
+    assert due[0] == 0
+    first_second = sum(at < 1 for at in due)
+    assert 530 < first_second < 620
+    assert 45 < due[-1] < 60 + 1e-6
+    assert pacing.due(9_999) == pytest.approx(60), "more than was announced comes at the end"

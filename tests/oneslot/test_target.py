@@ -1,0 +1,84 @@
+"""Which stack is meant, where its evidence is, and what is said if it cannot be had."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+
+from oneslot.errors import BadInput, OneslotError
+from oneslot.target import Outputs, home_folder, local_target, open_target
+from tests.oneslot.conftest import MotoStack
+
+
+def test_the_state_folder_is_the_repositorys_or_the_one_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ONESLOT_HOME", raising=False)
+    assert home_folder() == Path(__file__).resolve().parents[2] / ".oneslot"
+    monkeypatch.setenv("ONESLOT_HOME", "/elsewhere")
+    assert home_folder() == Path("/elsewhere")
+
+
+def test_a_later_local_stack_is_another_even_at_the_same_port(moto_stack: MotoStack) -> None:
+    state = moto_stack.target.local
+    assert state is not None
+    later = local_target(replace(state, supervisor_start=state.supervisor_start + 1), moto_stack.home)
+    assert later.identity != moto_stack.target.identity
+
+
+def test_clients_are_made_once(moto_stack: MotoStack) -> None:
+    assert moto_stack.target.sqs is moto_stack.target.sqs
+
+
+def test_a_stack_without_our_outputs_is_not_ours() -> None:
+    with pytest.raises(OneslotError, match="has no output QueueUrl, DeadLetterQueueUrl, LedgerTableName"):
+        Outputs.of("Other", {})
+
+
+@pytest.fixture
+def cloudformation(monkeypatch: pytest.MonkeyPatch) -> Stubber:
+    """CloudFormation, its answers written beforehand."""
+    session = boto3.Session("AKIDEXAMPLE", "none", region_name="eu-west-2")
+    client = session.client("cloudformation")
+    monkeypatch.setattr(boto3, "client", lambda *_, **__: client)
+    return Stubber(client)
+
+
+def test_a_stack_on_aws_is_described_by_its_name(
+    cloudformation: Stubber, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ONESLOT_HOME", str(tmp_path))
+    names = ("Queue", "DeadLetterQueue")
+    outputs: list[dict[str, Any]] = [{"OutputKey": f"{name}Url", "OutputValue": f"https://{name}"} for name in names]
+    outputs += [
+        {"OutputKey": name, "OutputValue": name.lower()}
+        for name in (
+            "LedgerTableName",
+            "SlotsTableName",
+            "AppointmentsTableName",
+            "ConsumerFunctionName",
+            "ConsumerLogGroupName",
+        )
+    ]
+    described: dict[str, Any] = {
+        "StackName": "Oneslot-prod",
+        "StackId": "arn:aws:cloudformation:eu-west-2:123456789012:stack/Oneslot-prod/1",
+        "CreationTime": "2026-11-21T00:00:00Z",
+        "StackStatus": "CREATE_COMPLETE",
+        "Outputs": outputs,
+    }
+    cloudformation.add_response("describe_stacks", {"Stacks": [described]}, {"StackName": "Oneslot-prod"})
+    with cloudformation:
+        target = open_target("Oneslot-prod")
+    assert target.outputs.queue_url == "https://Queue"
+    assert target.archive == tmp_path / "stacks" / "Oneslot-prod" / "accepted.jsonl"
+    assert target.local is None
+
+
+def test_a_stack_that_is_not_there_is_named_with_its_region(cloudformation: Stubber) -> None:
+    cloudformation.add_client_error("describe_stacks", "ValidationError")
+    with cloudformation, pytest.raises(BadInput, match="There is no stack 'Oneslot-prod' in eu-west-2"):
+        open_target("Oneslot-prod")

@@ -1,0 +1,75 @@
+"""What is seen where: bars on a terminal, plain lines in a log, nothing but JSON for machines."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from oneslot.terminal import Terminal, table
+
+
+def test_a_log_file_gets_a_line_now_and_then_and_one_at_the_end(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("oneslot.terminal.time.monotonic", lambda: now[0])
+    with Terminal().progress("Seeding slots", 3_000) as progress:
+        for _ in range(3):
+            now[0] += 3
+            progress(1_000)
+    assert capsys.readouterr().err.splitlines() == [
+        "Seeding slots: 2,000 of 3,000",
+        "Seeding slots: 3,000 in 9.0 s",
+    ]
+
+
+def test_a_terminal_gets_a_bar() -> None:
+    screen = io.StringIO()
+    person = Terminal(err=Console(file=screen, force_terminal=True, width=100))
+    with person.progress("Seeding slots", 10) as progress:
+        progress(10)
+    with person.working("Counting"):
+        pass
+    assert "10/10" in screen.getvalue()
+    assert "\x1b[" in screen.getvalue()
+
+
+def test_a_machine_gets_one_document_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    machine = Terminal(as_json=True)
+    machine.say("step")
+    machine.show(table("title", "column"))
+    machine.plain("text")
+    with machine.progress("work", 1) as progress, machine.working("more"):
+        progress()
+    machine.result({"practice": "Practice of Zoë"})
+    captured = capsys.readouterr()
+    assert json.loads(captured.out) == {"practice": "Practice of Zoë"}
+    assert captured.err == ""
+
+
+def test_what_a_person_copies_is_not_broken_into_lines_nor_read_as_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "aws sqs send-message " + "x" * 300 + " [bold]"
+    Terminal().plain(line)
+    assert capsys.readouterr().out == line + "\n"
+
+
+def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    screen = io.StringIO()
+    person = Terminal(out=Console(file=screen, force_terminal=True, width=100))
+    person.plain("verdict", style="green")
+    assert screen.getvalue() == "verdict\n"
+
+
+def test_a_terminal_without_unicode_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    person = Terminal()
+    shown = table("Zoë", "What")
+    shown.add_row("é")
+    person.show(shown)
+    person.out.file.flush()
+    assert b"| ?" in raw.getvalue()

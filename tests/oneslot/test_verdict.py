@@ -1,0 +1,150 @@
+"""The check: it counts what is there, and sees every way in which it can be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from exactly_once.dynamodb import to_attributes
+from oneslot.archive import Archive
+from oneslot.evidence import gather
+from oneslot.messages import MALFORMED, Archived, Message
+from oneslot.pacing import Pacing
+from oneslot.requests import Mix, RequestGenerator
+from oneslot.schedule import plan, read_candidates
+from oneslot.sender import BatchSender, send_all
+from oneslot.verdict import Verdict, judge
+from tests.consumer_kit import BEFORE
+from tests.oneslot.conftest import MotoStack
+
+NOW = datetime.fromtimestamp(BEFORE / 1000, UTC)
+
+
+def send(stack: MotoStack, mix: Mix, slots: int = 40) -> list[Message]:
+    """Seed, and send a mix of requests."""
+    schedule = plan(read_candidates(None, None, 1, count=2).demands, datetime(2026, 11, 23).date(), 2, slots, 1)
+    for item in schedule.items():
+        stack.bench.dynamodb.put_item(TableName="slots", Item=to_attributes(item))
+    messages = list(RequestGenerator(schedule, mix, 1, NOW).messages())
+    with Archive(stack.target.archive) as archive:
+        sender = BatchSender(stack.bench.sqs, stack.target.outputs.queue_url)
+        send_all(iter(messages), sender, archive, Pacing(None, 1), progress=lambda _: None, workers=1)
+    return messages
+
+
+def verdict_of(stack: MotoStack) -> Verdict:
+    """Gather and judge."""
+    return judge(gather(stack.target))
+
+
+MIX = Mix(100, duplicates=0.3, malformed=0.15, cancellations=0.1)
+
+
+def test_a_run_with_everything_in_it_holds_and_its_numbers_add_up(moto_stack: MotoStack) -> None:
+    messages = send(moto_stack, MIX)
+    moto_stack.consume()
+    verdict = verdict_of(moto_stack)
+    assert verdict.holds, verdict.sentence
+    assert verdict.sentence.startswith("Exactly once: each of 100 requests in 130 messages has exactly one answer")
+    counts = verdict.counts
+    assert (counts.requests, counts.malformed, counts.messages, counts.deliveries) == (100, 15, 130, 130)
+    assert counts.appointments == counts.booked + counts.waitlisted + counts.cancelled
+    assert counts.waitlisted > 0, "forty slots for seventy-five patients"
+    assert counts.duplicates_suppressed == 30
+    malformed = {message.number: message.request for message in messages if message.request.kind == MALFORMED}
+    assert sum(counts.quarantined.values()) == len(malformed) == 15
+    assert counts.quarantined["conflict"] == 1
+    # Every request ended somewhere: 85 in the ledger, of which 10 are cancellations.
+    assert counts.completed == 85
+    assert counts.lost == counts.double_booked == 0
+
+
+def test_looking_takes_nothing_away(moto_stack: MotoStack) -> None:
+    send(moto_stack, MIX)
+    moto_stack.consume()
+    assert asdict(verdict_of(moto_stack)) == asdict(verdict_of(moto_stack))
+
+
+def test_before_the_queue_is_drained_nothing_is_proved(moto_stack: MotoStack) -> None:
+    send(moto_stack, Mix(10))
+    verdict = verdict_of(moto_stack)
+    assert not verdict.holds
+    assert verdict.judgement == "unfinished"
+    assert "the queue still holds 12 message(s)" in verdict.sentence
+    assert verdict.counts.lost is None
+
+
+def test_where_nothing_was_sent_nothing_is_proved(moto_stack: MotoStack) -> None:
+    verdict = verdict_of(moto_stack)
+    assert verdict.judgement == "nothing"
+    assert "Nothing to check" in verdict.sentence
+
+
+def test_without_an_archive_nobody_can_tell_what_was_lost(moto_stack: MotoStack) -> None:
+    send(moto_stack, Mix(10, malformed=0))
+    moto_stack.consume()
+    moto_stack.target.archive.unlink()
+    verdict = verdict_of(moto_stack)
+    assert verdict.holds
+    assert verdict.counts.lost is None
+    assert "nobody can tell if something was lost" in verdict.sentence
+
+
+Damage = Callable[[Any, list[dict[str, Any]]], None]
+
+
+def _lose_a_row(dynamodb: Any, booked: list[dict[str, Any]]) -> None:
+    key = {"S": booked[0]["appointment_id"]}
+    dynamodb.delete_item(TableName="ledger", Key={"message_id": key})
+
+
+def _book_a_slot_twice(dynamodb: Any, booked: list[dict[str, Any]]) -> None:
+    names = ("practice", "slot_id", "start", "end")
+    second = booked[1] | {name: booked[0][name] for name in names}
+    dynamodb.put_item(TableName="appointments", Item=to_attributes(second))
+
+
+def _give_a_request_two_slots(dynamodb: Any, booked: list[dict[str, Any]]) -> None:
+    extra = {"practice": "Z00001", "slot_id": "extra", "status": "busy", "appointment_id": booked[0]["appointment_id"]}
+    dynamodb.put_item(TableName="slots", Item=to_attributes(extra))
+
+
+@pytest.mark.parametrize(
+    ("damage", "invariant"),
+    [(_lose_a_row, "I2"), (_book_a_slot_twice, "I3"), (_give_a_request_two_slots, "I1")],
+)
+def test_damage_is_seen(moto_stack: MotoStack, damage: Damage, invariant: str) -> None:
+    send(moto_stack, Mix(30, malformed=0, cancellations=0))
+    moto_stack.consume()
+    booked = [row for row in moto_stack.bench.rows("appointments") if row["status"] == "booked"]
+    damage(moto_stack.bench.dynamodb, booked)
+    verdict = verdict_of(moto_stack)
+    assert verdict.judgement == "broken"
+    assert verdict.sentence.startswith("BROKEN: ")
+    assert invariant in {breach.invariant for breach in verdict.breaches}
+    assert verdict.counts.lost == (invariant == "I2")
+    assert verdict.counts.double_booked == (invariant != "I2")
+
+
+def test_a_message_without_an_id_that_vanished_is_lost(moto_stack: MotoStack) -> None:
+    message = Message("not json", Archived(None, None, MALFORMED, "not_json"), 0)
+    with Archive(moto_stack.target.archive) as archive:
+        archive.accepted(message, "an SQS id that was never delivered", BEFORE)
+    verdict = verdict_of(moto_stack)
+    assert verdict.counts.lost == 1
+    assert "without an id, accepted by the queue, and never quarantined" in verdict.sentence
+
+
+def test_a_message_without_an_id_is_found_by_its_sqs_id(moto_stack: MotoStack) -> None:
+    sqs, queue_url = moto_stack.bench.sqs, moto_stack.target.outputs.queue_url
+    sqs_message_id = sqs.send_message(QueueUrl=queue_url, MessageBody="not json")["MessageId"]
+    with Archive(moto_stack.target.archive) as archive:
+        archive.accepted(Message("", Archived(None, None, MALFORMED, "not_json"), 0), sqs_message_id, BEFORE)
+    moto_stack.consume()
+    verdict = verdict_of(moto_stack)
+    assert verdict.holds, verdict.sentence
+    assert verdict.counts.quarantined == {"not_json": 1}
