@@ -67,9 +67,11 @@ class Aftermath:
         for position in range(len(scenario.messages)):
             delivered = self.deliver(world, position, now, name)
             name += 1
-            world = delivered.world
             breaches += delivered.breaches
-            breaches += system.subject.laws.of_duplicate(delivered.calls, delivered.outcome)
+            breaches += system.subject.laws.of_duplicate(
+                system.worlds[world], scenario.messages[position], delivered.calls, delivered.outcome
+            )
+            world = delivered.world
         return [*breaches, *system.in_state(world, acknowledged, now)]
 
     def deliver(self, world: int, message: int, now: int, name: int) -> Delivered:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from prover.aftermath import Aftermath
 from prover.scenario import Scenario, Subject
-from prover.state import State, System
+from prover.state import State, System, law_name
 from prover.world import Services, port_services
 
 
@@ -155,7 +155,7 @@ class Explorer:
         return number
 
     def _note(self, laws: tuple[str, ...], at: int, where: str, then: int = -1) -> None:
-        new = {law.split(" ", 1)[0].rstrip(":") for law in laws} - set(self._laws)
+        new = {law_name(law) for law in laws} - set(self._laws)
         self._laws.update(dict.fromkeys(sorted(new)))
         if new:  # the first breach of each law has a shortest path; the others are only counted
             path = [] if then < 0 else [self.states[then]]

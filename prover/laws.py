@@ -33,8 +33,10 @@ class Laws(Protocol):
     def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: Outcome) -> Iterator[str]:
         """Breaches by one invocation that has ended with this outcome, for the messages of its batch."""
 
-    def of_duplicate(self, calls: Sequence[Request], outcome: Outcome) -> Iterator[str]:
-        """Breaches by a duplicate that is delivered when everything is over."""
+    def of_duplicate(
+        self, before: World, message: SqsMessage, calls: Sequence[Request], outcome: Outcome
+    ) -> Iterator[str]:
+        """Breaches by a duplicate that is delivered when everything is over, in the world `before`."""
 
 
 class OurLaws:
@@ -102,14 +104,17 @@ class OurLaws:
         elif line["claimed_by"] != row["claimed_by"]:
             yield f"I7 {message.message_id}: its delivery names another winner than the row"
 
-    def of_duplicate(self, calls: Sequence[Request], outcome: Outcome) -> Iterator[str]:
+    def of_duplicate(
+        self, before: World, message: SqsMessage, calls: Sequence[Request], outcome: Outcome
+    ) -> Iterator[str]:
         """See `Laws`."""
-        lines = [json.loads(line) for line in outcome.lines]
-        for line in lines:
+        if before.by(LEDGER, "message_id").get(message.message_id, {}).get("status") != COMPLETE:
+            return
+        for line in map(json.loads, outcome.lines):
             if line["outcome"] not in ("duplicate", "quarantined"):
-                yield f"I7 {line['message_id']}: a duplicate of a finished request came to {line['outcome']}"
-        if all(line["outcome"] == "duplicate" for line in lines) and len(calls) != len(lines):
-            yield f"E3: {len(lines)} duplicates of finished requests cost {len(calls)} calls"
+                yield f"I7 {message.message_id}: a duplicate of a finished request came to {line['outcome']}"
+            if line["outcome"] == "duplicate" and len(calls) != 1:
+                yield f"E3 {message.message_id}: a duplicate of a finished request cost {len(calls)} calls"
 
 
 def quarantined(world: World) -> set[str]:

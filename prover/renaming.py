@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from prover.process import OWN_NAME
@@ -27,11 +28,13 @@ def mask_others(text: str) -> str:
     return _NAME.sub(lambda match: match[0] if match[0] == OWN_NAME else "delivery-x", text)
 
 
+@functools.cache
 def swap(number: int) -> Permutation:
     """Exchange 0, an invocation's name for itself, and the number under which the explorer knows it."""
     return (number, *range(1, number), 0) if number else ()
 
 
+@functools.cache
 def view_of(permutation: Permutation, old: int) -> Permutation:
     """What a permutation does in the own view of the delivery `old`, in which that delivery is 0 before and after."""
     new = _new(old, permutation)

@@ -58,6 +58,7 @@ class Scenario:
         faults, expiries: how many of each may happen in one schedule.
         choices: what may become of a call, besides being performed.
         side_by_side: whether the records of a batch run on threads of their own.
+        exempt: laws that do not hold at the start, and so are not asked.
         ends_by_itself: E1 is checked: every delivery acknowledges, without another one.
     """
 
@@ -71,6 +72,7 @@ class Scenario:
     choices: Callable[[Request], tuple[Choice, ...]] = all_faults
     side_by_side: bool = False
     ends_by_itself: bool = False
+    exempt: tuple[str, ...] = ()
     start: int = NOON
 
     @property

@@ -1,21 +1,205 @@
-"""The explorations of `make prove`, and their short forms for `make test`."""
+"""The explorations: `full()` for `make prove`, `short()` for `make test` and for judging mutants."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
 
 from prover.faults import domain_faults, mild_faults
-from prover.messages import booking, cancellation
+from prover.messages import PRACTICE, SqsMessage, booking, cancellation
 from prover.scenario import Scenario, free_slots
+
+BOOKING = booking("m-1")
+# Of two slots, both of these ask for the same one (tests/prove/test_scenarios.py).
+SAME_WISH = ("m-1", "m-3")
+# The same request sent again by its producer: another SQS message, spaced otherwise.
+SENT_AGAIN = SqsMessage(BOOKING.message_id, BOOKING.body.replace(": ", ":"))
+
+# Seconds before its only slot starts, and minutes before its window ends.
+JUST_BEFORE = int(datetime(2026, 11, 23, 7, 59, 50, tzinfo=UTC).timestamp() * 1000)
+HURRIED = booking("m-1", not_after="2026-11-23T08:05:00Z")
+
+
+def _held_slot() -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """A booking that was made long ago: its appointment and slot are there, its ledger row's time to live is over."""
+    slot, other = free_slots(2)
+    held = {**slot, "status": "busy", "appointment_id": "m-1"}
+    del held["free_key"]
+    appointment = {
+        "appointment_id": "m-1",
+        "status": "booked",
+        "practice": PRACTICE,
+        "nhs_number": "9990000018",
+        "not_before": "2026-11-23T08:00:00Z",
+        "not_after": "2026-11-24T08:00:00Z",
+        "created": JUST_BEFORE - 40 * 86_400_000,
+        "updated": JUST_BEFORE - 40 * 86_400_000,
+        **{name: slot[name] for name in ("slot_id", "start", "end", "delivery_channel", "service_type")},
+    }
+    return {"slots": [held, other], "appointments": [appointment]}
+
 
 ONE_REQUEST = Scenario(
     name="one request",
     sentence="one booking, delivered again and again while two slots are free",
-    messages=(booking("m-1"),),
+    messages=(BOOKING,),
     deliveries=((0,), (0,)),
     before={"slots": free_slots(2)},
 )
+LAST_SLOT = Scenario(
+    name="the last slot",
+    sentence="two requests race for one slot: one is booked, the other waits",
+    messages=(BOOKING, booking("m-2", 1)),
+    deliveries=((0,), (0,), (1,)),
+    before={"slots": free_slots(1)},
+)
+SAME_SLOT = Scenario(
+    name="the same wish",
+    sentence="two requests ask for the same one of two slots: both are booked",
+    messages=tuple(booking(message_id, patient) for patient, message_id in enumerate(SAME_WISH)),
+    deliveries=((0,), (1,)),
+    before={"slots": free_slots(2)},
+)
+BOOK_AND_CANCEL = Scenario(
+    name="book and cancel",
+    sentence="a booking and its cancellation in any order, the booking twice: cancelled, and the slot free",
+    messages=(BOOKING, cancellation("c-1", "m-1")),
+    deliveries=((0,), (0,), (1,)),
+    before={"slots": free_slots(1)},
+)
+CANCEL_TWICE = Scenario(
+    name="cancel twice",
+    sentence="a booking and two cancellations of it: both are answered, the slot is freed once",
+    messages=(BOOKING, cancellation("c-1", "m-1"), cancellation("c-2", "m-1")),
+    deliveries=((0,), (1,), (2,)),
+    before={"slots": free_slots(1)},
+)
+CANCEL_WAITING = Scenario(
+    name="cancel a waiting request",
+    sentence="a booking for which there is no slot, and its cancellation",
+    messages=(booking("m-1", delivery_channel="Video"), cancellation("c-1", "m-1")),
+    deliveries=((0,), (1,)),
+    before={"slots": free_slots(1)},
+)
+BATCH = Scenario(
+    name="a batch",
+    sentence="two requests in one invocation, one after the other, and one of them once more by itself",
+    messages=(BOOKING, booking("m-2", 1)),
+    deliveries=((0, 1), (0,)),
+    before={"slots": free_slots(1)},
+)
+BATCH_SIDE_BY_SIDE = replace(
+    BATCH,
+    name="a batch side by side",
+    sentence="two requests in one invocation, on threads of their own, and one of them once more by itself",
+    side_by_side=True,
+    expiries=0,
+)
+SENT_TWICE = Scenario(
+    name="sent twice",
+    sentence="the same request as two SQS messages, both in one batch, and one of them once more",
+    messages=(BOOKING, SENT_AGAIN),
+    deliveries=((0, 1), (0,)),
+    before={"slots": free_slots(2)},
+)
+OTHER_CONTENT = Scenario(
+    name="other content",
+    sentence="two messages with the same id and different content: one takes effect, the other is quarantined",
+    messages=(BOOKING, booking("m-1", 1)),
+    deliveries=((0,), (1,)),
+    before={"slots": free_slots(2)},
+)
+DOMAIN_EXCEPTION = Scenario(
+    name="an exception in the domain",
+    sentence="the decision raises, the claim is released, another delivery takes over at once",
+    messages=(BOOKING,),
+    deliveries=((0,), (0,)),
+    before={"slots": free_slots(2)},
+    choices=domain_faults,
+)
+UNKNOWN_PRACTICE = Scenario(
+    name="an unknown practice",
+    sentence="a booking that can never succeed: quarantined with its reason, and its claim released",
+    messages=(booking("m-1", practice="B81002"),),
+    deliveries=((0,), (0,)),
+    before={"slots": free_slots(1)},
+)
+FORGOTTEN = Scenario(
+    name="a forgotten booking",
+    sentence="its ledger row's time to live is over, its appointment stands: the same booking comes again",
+    messages=(BOOKING,),
+    deliveries=((0,), (0,)),
+    before=_held_slot(),
+    exempt=("I5r",),
+)
+FORGOTTEN_AND_LATE = replace(
+    FORGOTTEN,
+    name="a forgotten booking, too late",
+    sentence="the same, when the window that it asked for has passed",
+    start=JUST_BEFORE + 2 * 86_400_000,
+)
+FORGOTTEN_CANCELLATION = replace(
+    FORGOTTEN,
+    name="a forgotten booking, cancelled",
+    sentence="the forgotten booking comes again, together with its cancellation",
+    messages=(BOOKING, cancellation("c-1", "m-1")),
+    deliveries=((0,), (1,)),
+)
+TOO_LATE = Scenario(
+    name="the window passes",
+    sentence="while it is being delivered, first the slot and then the window that it asked for goes by",
+    messages=(HURRIED,),
+    deliveries=((0,), (0,)),
+    before={"slots": free_slots(1)},
+    expiries=2,
+    start=JUST_BEFORE,
+)
 
-if __name__ == "__main__":
-    import sys, time
-    sys.path.insert(0, "lambda_src")
+
+def _alone(name: str, sentence: str, message: SqsMessage, before: Mapping[str, Any]) -> Scenario:
+    return Scenario(
+        name=name,
+        sentence=sentence,
+        messages=(message,),
+        deliveries=((0,),),
+        before=before,
+        expiries=0,
+        choices=mild_faults,
+        ends_by_itself=True,
+        exempt=("I5r",),
+    )
+
+
+BY_ITSELF = (
+    _alone("alone: book", "E1 for a booking: one mild fault, one delivery", BOOKING, {"slots": free_slots(1)}),
+    _alone("alone: wait", "E1 for one with no slot", booking("m-1", delivery_channel="Video"), {"slots": free_slots(1)}),
+    _alone("alone: cancel", "E1 for a cancellation", cancellation("c-1", "m-1"), _held_slot()),
+    _alone("alone: again", "E1 for a forgotten booking", BOOKING, _held_slot()),
+)
+
+ALL = (
+    ONE_REQUEST,
+    LAST_SLOT,
+    SAME_SLOT,
+    BOOK_AND_CANCEL,
+    CANCEL_TWICE,
+    CANCEL_WAITING,
+    BATCH,
+    BATCH_SIDE_BY_SIDE,
+    SENT_TWICE,
+    OTHER_CONTENT,
+    DOMAIN_EXCEPTION,
+    UNKNOWN_PRACTICE,
+    FORGOTTEN,
+    FORGOTTEN_AND_LATE,
+    FORGOTTEN_CANCELLATION,
+    TOO_LATE,
+    *BY_ITSELF,
+)
+
+
+def short() -> tuple[Scenario, ...]:
+    """All of them on budgets of seconds."""
+    return ALL

@@ -151,7 +151,9 @@ class System:
             messages = self.scenario.messages
             waiting = {message.message_id for bit, message in enumerate(messages) if not acknowledged >> bit & 1}
             requests = {message.message_id for message in messages}
-            self._in_state[key] = tuple(self.subject.laws.in_state(self.worlds[world], waiting, requests, now))
+            broken = self.subject.laws.in_state(self.worlds[world], waiting, requests, now)
+            exempt = self.scenario.exempt
+            self._in_state[key] = tuple(law for law in broken if law_name(law) not in exempt)
         return self._in_state[key]
 
     def at_end(self, world: int, delivery: int, messages: tuple[int, ...], node: int) -> tuple[str, ...]:
@@ -244,7 +246,7 @@ class System:
         codes = _put(state.codes, delivery, GONE)
         bits = state.acknowledged | self.acknowledges(self.scenario.deliveries[delivery], outcome)
         yield Step(delivery, 0, "message deleted", -1, state._replace(acknowledged=bits, codes=codes), (), False)
-        if state.faults and self.scenario.choices is not None:
+        if state.faults and not self.scenario.ends_by_itself:
             lost = state._replace(faults=state.faults - 1, codes=codes)
             yield Step(delivery, 0, "crash before the message is deleted", -1, lost, (), True)
 
@@ -285,6 +287,11 @@ class System:
             parent = self._mask(delivery, history.parent)
             known = memory[node] = self._masks(json.dumps([parent, history.strand, history.clock, seen]))
         return known
+
+
+def law_name(breach: str) -> str:
+    """The law that a sentence of `Laws` speaks of."""
+    return breach.split(" ", 1)[0].rstrip(":")
 
 
 def _put(codes: tuple[int, ...], position: int, code: int) -> tuple[int, ...]:
