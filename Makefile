@@ -12,7 +12,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports format lock synth deploy clean
+.PHONY: help run test check lint types imports format lock synth deploy clean soak
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -30,6 +30,12 @@ run: $(VENV)/.installed ## the whole way on this machine: embedded AWS, deploy, 
 
 test: $(VENV)/.installed ## all tests
 	$(BIN)/python -m pytest
+
+SECONDS ?= 1200
+MESSAGES ?= 100000
+SEED ?= 1
+soak: $(VENV)/.installed ## the handler in real processes under kill -9, freezes and a bad network (SECONDS, MESSAGES, SEED)
+	$(BIN)/python -m chaos --seconds $(SECONDS) --messages $(MESSAGES) --seed $(SEED)
 
 check: lint types imports ## lint, types and import contracts
 

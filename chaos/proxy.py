@@ -141,7 +141,7 @@ async def run(plan: NetworkPlan, upstream_port: int) -> None:
         if line.decode().strip() == CALM:
             proxy.calm = True
             await proxy.settle()
-        _say({"calls": proxy.calls.total(), "injected": proxy.injected})
+        _say({"calls": proxy.calls, "injected": proxy.injected})
     server.close()
 
 

@@ -17,10 +17,20 @@ from chaos.proxy import CALM, HOST
 
 @dataclass(frozen=True)
 class NetworkCounts:
-    """Calls that went through the proxy, and faults injected by kind."""
+    """Calls that went through the proxy, by operation, and faults injected, by kind."""
 
-    calls: int
+    calls: Mapping[str, int]
     injected: Mapping[str, int]
+
+    @property
+    def total_calls(self) -> int:
+        """All calls."""
+        return sum(self.calls.values())
+
+    @property
+    def total_injected(self) -> int:
+        """All faults."""
+        return sum(self.injected.values())
 
 
 class ProxyProcess:

@@ -1,0 +1,67 @@
+"""`python -m chaos`: a soak of the real handler under faults, with a verdict. Exit status 1 if any invariant is broken."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from chaos.load import Size
+from chaos.run import Settings, run
+from oneslot.cli import guarded
+from oneslot.local.cloud_assembly import read_stack
+from oneslot.local.embedded_aws import EmbeddedAws
+from oneslot.local.synthesis import synthesise
+from oneslot.terminal import Terminal
+
+# Measured on two cores: what the load comes to where nobody asks for a number of messages.
+MESSAGES_PER_SECOND = 100
+
+
+@click.command()
+@click.option("--seconds", type=click.FloatRange(1), default=1200, show_default=True, help="Send for at least so long.")
+@click.option("--messages", type=click.IntRange(0), default=0, help="Go on until so many messages are sent.")
+@click.option("--seed", type=int, default=1, show_default=True, help="What every choice follows from.")
+@click.option(
+    "--lease", type=click.IntRange(4, 900), default=6, show_default=True, help="The function's timeout, seconds."
+)
+@click.option("--hosts", type=click.IntRange(2), default=2, show_default=True, help="Pollers.")
+@click.option("--handlers", type=click.IntRange(1), default=2, show_default=True, help="Handler processes of each.")
+@click.option(
+    "--gap", type=click.FloatRange(0.1), default=4.0, show_default=True, help="Mean seconds between process faults."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, and nothing else.")
+@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Keep logs and archive here.")
+def soak(
+    *,
+    seconds: float,
+    messages: int,
+    seed: int,
+    lease: int,
+    hosts: int,
+    handlers: int,
+    gap: float,
+    as_json: bool,
+    folder: Path | None,
+) -> int:
+    """Run the deployed handler under kill -9, freezes and a bad network; then let it drain, and judge what is left."""
+    terminal = Terminal(as_json)
+    expected = max(messages, round(seconds * MESSAGES_PER_SECOND))
+    settings = Settings(Size(seconds, messages), expected, seed, lease, hosts, handlers, gap)
+    with tempfile.TemporaryDirectory(prefix="oneslot-chaos-") as temporary:
+        home = folder or Path(temporary)
+        home.mkdir(parents=True, exist_ok=True)
+        with EmbeddedAws(home) as aws:
+            terminal.say("Synthesising the CDK app...")
+            stack = read_stack(synthesise(home / "cdk.out", context={"stage": "dev"}), "Oneslot-dev")
+            report = run(settings, stack, aws.connection(), home, terminal)
+    report.show(terminal)
+    terminal.result(report.document())
+    return 0 if report.verdict.holds else 1
+
+
+if __name__ == "__main__":
+    arguments = sys.argv[1:]
+    sys.exit(guarded(lambda: soak.main(arguments, "python -m chaos", standalone_mode=False), "--json" in arguments))

@@ -1,0 +1,181 @@
+"""One run: the real stack on the embedded AWS, hosts in processes of their own, load, faults, calm, drain, verdict."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chaos.deployment import reach_aws_through, shortened
+from chaos.disturber import Disturber
+from chaos.hosts import Host, HostSettings
+from chaos.load import Load, Size, schedule_for
+from chaos.plan import NETWORK_SHARES, NetworkPlan, disturbances
+from chaos.proxy_process import ProxyProcess
+from chaos.report import Report, summarise
+from oneslot.archive import ARCHIVE_FILE
+from oneslot.errors import OneslotError
+from oneslot.evidence import Gathered, gather
+from oneslot.local.cloud_assembly import SynthesisedStack
+from oneslot.local.connection import Connection
+from oneslot.local.deployment import Deployment, deploy
+from oneslot.local.processes import start_ticks
+from oneslot.local.state import LocalState
+from oneslot.queues import queue_depth
+from oneslot.requests import utc_now
+from oneslot.seeding import SlotWriter, seed
+from oneslot.target import local_target
+from oneslot.terminal import Terminal
+from oneslot.verdict import judge
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs.client import SQSClient
+
+DRAIN_SECONDS = 180.0
+_LOOK_SECONDS = 0.5
+_SAY_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A run's numbers.
+
+    Attributes:
+        size: how long and how much is sent.
+        expected_messages: how many that may come to; slots are seeded for them.
+        seed: what every choice follows from.
+        lease_seconds: the function's timeout, which is the longest lease.
+        hosts, handlers: pollers, and handler processes of each.
+        gap_seconds: the mean time between two process faults.
+    """
+
+    size: Size
+    expected_messages: int
+    seed: int
+    lease_seconds: int = 6
+    hosts: int = 2
+    handlers: int = 2
+    gap_seconds: float = 4.0
+
+
+def run(
+    settings: Settings, stack: SynthesisedStack, connection: Connection, folder: Path, terminal: Terminal
+) -> Report:
+    """Deploy the stack into the account behind `connection`, and do it all. `folder`: for logs and the archive.
+
+    Raises `OneslotError` if the queue is not empty `DRAIN_SECONDS` after the faults have stopped.
+    """
+    with ExitStack() as things:
+        deployment = deploy(shortened(stack, settings.lease_seconds), connection)
+        sqs = things.enter_context(closing(connection.sqs()))
+        dynamodb = things.enter_context(closing(connection.dynamodb()))
+        schedule = schedule_for(settings.expected_messages, settings.seed, utc_now().date())
+        with terminal.progress("slots seeded", schedule.slots) as advance:
+            seed(schedule.items(), SlotWriter(dynamodb, deployment.outputs["SlotsTableName"]), progress=advance)
+        plan = NetworkPlan(settings.seed, NETWORK_SHARES)
+        proxy = things.enter_context(ProxyProcess(plan, connection.endpoint_url, folder))
+        reach_aws_through(deployment, proxy.endpoint_url)
+        hosts = [things.enter_context(Host(each)) for each in _host_settings(settings, deployment, folder)]
+        archive = folder / ARCHIVE_FILE
+        load = Load(
+            sqs,
+            deployment.outputs["QueueUrl"],
+            schedule=schedule,
+            size=settings.size,
+            seed=settings.seed,
+            archive=archive,
+        )
+        plan_of_faults = disturbances(settings.seed, settings.gap_seconds)
+        disturber = Disturber(hosts, plan_of_faults, settings.lease_seconds)
+        began = time.monotonic()
+        load.start()
+        disturber.start()
+        try:
+            _watch(load, disturber, proxy, terminal, settings.size)
+        finally:
+            disturber.stop()
+        network = proxy.calm()
+        calmed = time.monotonic()
+        terminal.say("The faults have stopped; draining.")
+        _drain(sqs, deployment, terminal)
+        ended = time.monotonic()
+        with terminal.working("reading what is left"):
+            gathered = evidence_of(deployment, folder, hosts)
+        return summarise(
+            gathered,
+            judge(gathered),
+            seed=settings.seed,
+            messages=load.sent,
+            seconds=ended - began,
+            drain_seconds=ended - calmed,
+            network=network,
+            process_faults=dict(disturber.done),
+        )
+
+
+def _host_settings(settings: Settings, deployment: Deployment, folder: Path) -> Iterator[HostSettings]:
+    mapping_id = deployment.outputs["EventSourceMappingId"]
+    for number in range(settings.hosts):
+        yield HostSettings(deployment.connection, mapping_id, folder / f"host-{number}", settings.handlers)
+
+
+def _watch(load: Load, disturber: Disturber, proxy: ProxyProcess, terminal: Terminal, size: Size) -> None:
+    shown, said = 0, time.monotonic()
+    with terminal.progress("messages sent", size.messages or None) as advance:
+        while not load.finished:
+            time.sleep(_LOOK_SECONDS)
+            sent = load.sent
+            advance(sent - shown)
+            shown = sent
+            if time.monotonic() - said >= _SAY_SECONDS:
+                said = time.monotonic()
+                terminal.say(_so_far(load, disturber, proxy))
+    terminal.say(_so_far(load, disturber, proxy))
+
+
+def _so_far(load: Load, disturber: Disturber, proxy: ProxyProcess) -> str:
+    counts = proxy.counts()
+    return (
+        f"{load.sent:,} messages sent; {counts.total_injected:,} faults in {counts.total_calls:,} calls, "
+        f"{disturber.done.total():,} on processes."
+    )
+
+
+def _drain(sqs: SQSClient, deployment: Deployment, terminal: Terminal) -> None:
+    deadline = time.monotonic() + DRAIN_SECONDS
+    with terminal.working("draining"):
+        while not (depth := queue_depth(sqs, deployment.outputs["QueueUrl"])).empty:
+            if time.monotonic() > deadline:
+                raise OneslotError(
+                    f"The queue still holds {depth.total:,} messages {DRAIN_SECONDS:.0f} s after the last fault: "
+                    "redelivery does not converge. The logs are in the run's folder."
+                )
+            time.sleep(_LOOK_SECONDS)
+
+
+def evidence_of(deployment: Deployment, folder: Path, hosts: Iterable[Host]) -> Gathered:
+    """Read everything that the run left behind, exactly as `oneslot check` does."""
+    log = folder / "consumer.jsonl"
+    with log.open("wb") as together:
+        for host in hosts:
+            together.write(host.log_file.read_bytes())
+            together.write(b"\n")  # a killed handler may have left its last line unfinished
+    connection = deployment.connection
+    state = LocalState(
+        endpoint_url=connection.endpoint_url,
+        region=connection.region,
+        access_key_id=connection.access_key_id,
+        secret_access_key=connection.secret_access_key,
+        stack_name=deployment.stack_name,
+        outputs=deployment.outputs,
+        supervisor_pid=os.getpid(),
+        supervisor_start=start_ticks(os.getpid()) or 0,
+        log_file=str(log),
+    )
+    target = local_target(state, folder)
+    with closing(target.sqs), closing(target.dynamodb):
+        return gather(target)
