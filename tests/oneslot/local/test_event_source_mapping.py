@@ -146,12 +146,23 @@ def test_no_message_is_lost_while_handlers_are_killed(workshop: Workshop) -> Non
 
 
 def test_batch_size_and_window_are_the_mappings(workshop: Workshop) -> None:
-    source = workshop.source(OBEDIENT, BatchSize=4, MaximumBatchingWindowInSeconds=2)
+    source = workshop.source(OBEDIENT, BatchSize=4, MaximumBatchingWindowInSeconds=3)
     with source.poller() as poller:
         assert poller.configuration.batch_size == 4
-        source.send(*["{}"] * 5)
+        source.send("{}")
+        time.sleep(1.2)  # more than a long poll: only the window keeps the first message waiting
+        source.send(*["{}"] * 4)
         source.until(poller, lambda now: now.deleted == 5)
     assert [len(note["ids"]) for note in source.notes()] == [4, 1]
+
+
+def test_what_exceeds_lambdas_payload_goes_into_the_next_batch_at_once(workshop: Workshop) -> None:
+    source = workshop.source(OBEDIENT, BatchSize=10)
+    source.send(*[json.dumps({"padding": "x" * 900_000})] * 8)
+    with source.poller() as poller:
+        source.until(poller, lambda now: now.deleted == 8)
+    assert [len(note["ids"]) for note in source.notes()] == [6, 2]
+    assert [count for note in source.notes() for count in note["counts"]] == [1] * 8
 
 
 def test_maximum_concurrency_caps_the_concurrent_batches_and_so_do_processes(workshop: Workshop) -> None:
