@@ -67,5 +67,9 @@ synth: node_modules/.installed ## the CloudFormation template of STAGE (dev, pro
 deploy: node_modules/.installed ## deploy STAGE to the AWS account of your environment
 	$(CDK) deploy -c stage=$(STAGE)
 
+valkey: ## install a Valkey (else Redis) server for the tests of that store; needs root and apt-get
+	@command -v valkey-server || command -v redis-server || { apt-get update -qq && \
+	{ apt-get install -y -qq --no-install-recommends valkey-server || apt-get install -y -qq --no-install-recommends redis-server; }; }
+
 clean: ## remove what the targets above made
 	rm -rf $(VENV) node_modules cdk.out .oneslot build dist

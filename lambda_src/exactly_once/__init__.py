@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from exactly_once.ledger import Ledger
     from exactly_once.memory_ledger import MemoryLedger
     from exactly_once.producer import Outgoing, Producer
+    from exactly_once.valkey_ledger import ValkeyLedger
 
 __all__ = [
     "Consumer",
@@ -32,6 +33,7 @@ __all__ = [
     "Put",
     "Unprocessable",
     "Update",
+    "ValkeyLedger",
     "acquire",
     "exactly_once",
     "make_handler_idempotent",
@@ -50,6 +52,7 @@ _MODULES = {
     "Put": "effects",
     "Unprocessable": "effects",
     "Update": "effects",
+    "ValkeyLedger": "valkey_ledger",
     "acquire": "handlers",
     "exactly_once": "idempotency",
     "make_handler_idempotent": "handlers",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import boto3
+import redis
 from moto import mock_aws
 
 from exactly_once.dynamodb import from_attributes, to_attributes
 from exactly_once.ledger import Ledger
 from exactly_once.memory_ledger import MemoryLedger, item_key
 from exactly_once.store import Store
+from exactly_once.valkey_ledger import ValkeyLedger
 from tests.consumer_kit import REGION, Clock, surroundings
 
 TABLE = "things"
@@ -112,3 +115,34 @@ def in_dynamodb() -> Iterator[InDynamoDB]:
     with mock_aws():
         session = boto3.Session("123456789012", "none", region_name=REGION)
         yield InDynamoDB(session.client("dynamodb"))
+
+
+@dataclass
+class InValkey:
+    client: redis.Redis
+    clock: Clock = field(default_factory=Clock)
+
+    def ledger(self, *, for_ever: bool = False) -> ValkeyLedger:
+        return ValkeyLedger(
+            self.client,
+            retention_seconds=None if for_ever else RETENTION_SECONDS,
+            surroundings=surroundings(self.clock),
+        )
+
+    def row(self, message_id: str) -> dict[str, Any] | None:
+        row: Any = self.client.hgetall(self.ledger().row_key(message_id))
+        numbers = {"consumption_count", "updated", "lease_until"}
+        return {name: int(value) if name in numbers else value for name, value in row.items()} or None
+
+    def expires(self, message_id: str) -> bool:
+        left: Any = self.client.pttl(self.ledger().row_key(message_id))
+        assert left <= RETENTION_SECONDS * 1000
+        return bool(left > 0)
+
+    def thing(self, thing_id: str) -> dict[str, Any] | None:
+        return self.ledger().item(TABLE, {KEY: thing_id})
+
+    def keep(self, thing: Mapping[str, Any]) -> None:
+        key = self.ledger().item_key(TABLE, {KEY: thing[KEY]})
+        for name, value in thing.items():
+            self.client.hset(key, name, json.dumps(value))

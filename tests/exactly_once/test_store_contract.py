@@ -18,12 +18,12 @@ from exactly_once.ledger import (
     InvalidEffects,
     Taken,
 )
-from tests.exactly_once.stores import KEY, TABLE, InMemory, Kept, in_dynamodb
+from tests.exactly_once.stores import KEY, TABLE, InMemory, InValkey, Kept, in_dynamodb
 
 LEASE = 30_000
 
 
-@pytest.fixture(params=["memory", "dynamodb"])
+@pytest.fixture(params=["memory", "dynamodb", pytest.param("valkey", marks=pytest.mark.valkey)])
 def kept(request: pytest.FixtureRequest) -> Iterator[Kept]:
     match request.param:
         case "memory":
@@ -31,6 +31,8 @@ def kept(request: pytest.FixtureRequest) -> Iterator[Kept]:
         case "dynamodb":
             with in_dynamodb() as made:
                 yield made
+        case "valkey":
+            yield InValkey(request.getfixturevalue("valkey"))
 
 
 def claim(kept: Kept, message_id: str = "m", payload_hash: str = "h") -> Claim:

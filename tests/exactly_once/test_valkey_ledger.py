@@ -1,0 +1,206 @@
+"""What a store contract in one thread cannot show: races, lost answers, a killed server, a failover."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from exactly_once.effects import Effects, Once, Put, Update
+from exactly_once.idempotency import Answer, exactly_once
+from exactly_once.ledger import Claim, Committed, Duplicate, Surroundings, Taken
+from exactly_once.valkey_ledger import ValkeyLedger
+from tests.consumer_kit import Clock, surroundings
+from tests.exactly_once.stores import KEY, TABLE, InValkey
+from tests.exactly_once.valkey_server import ValkeyServer
+
+pytestmark = pytest.mark.valkey
+
+LEASE = 30_000
+DONE = Effects({"done": True}, (), Once(Put(TABLE, KEY, {KEY: "a"}), dict))
+
+
+class Lossy:
+    """Instead of one of the ledger's scripts: meets the first call before the server acts, or when it has acted."""
+
+    def __init__(self, ledger: ValkeyLedger, script: str, *, acted: bool, meanwhile: Callable[[], Any] | None = None):
+        self._real = getattr(ledger, script)
+        self._acted = acted
+        self._meanwhile = meanwhile
+        self.calls = 0
+        setattr(ledger, script, self)
+
+    def __call__(self, **request: Any) -> Any:
+        self.calls += 1
+        if self.calls > 1:
+            return self._real(**request)
+        if self._acted:
+            self._real(**request)
+        if self._meanwhile:
+            self._meanwhile()
+        raise redis.TimeoutError("the answer was lost")
+
+
+def claim(ledger: ValkeyLedger, message_id: str = "m") -> Claim:
+    granted = ledger.claim(message_id, "h", ledger.surroundings.now_ms() + LEASE)
+    assert isinstance(granted, Claim)
+    return granted
+
+
+@pytest.mark.parametrize("acted", [False, True])
+def test_i_the_answer_to_a_claim_is_lost_and_it_goes_on(valkey: redis.Redis, acted: bool) -> None:
+    ledger = InValkey(valkey).ledger()
+    Lossy(ledger, "_claim", acted=acted)
+    assert claim(ledger).consumption_count == 1
+
+
+@pytest.mark.parametrize("acted", [False, True])
+def test_j_the_answer_to_a_commit_is_lost_and_it_is_written_once(valkey: redis.Redis, acted: bool) -> None:
+    kept = InValkey(valkey)
+    ledger = kept.ledger()
+    kept.keep({KEY: "counter", "value": 0})
+    add = Update(TABLE, {KEY: "counter"}, expect={"value": 0}, set={"value": 1})
+    script = Lossy(ledger, "_commit", acted=acted)
+    assert ledger.commit(claim(ledger), Effects({"n": 1}, (add,))) == Committed({"n": 1})
+    assert script.calls == 2
+    assert kept.thing("counter") == {KEY: "counter", "value": 1}
+
+
+def test_k_a_claim_that_lands_late_after_its_own_retry_locks_nobody_out(valkey: redis.Redis) -> None:
+    ledger = InValkey(valkey).ledger()
+    script = ledger._claim
+    requests: list[dict[str, Any]] = []
+
+    def remember(**request: Any) -> Any:
+        requests.append(request)
+        return script(**request)
+
+    ledger._claim = remember  # type: ignore[assignment]
+    mine = claim(ledger)
+    script(**requests[0])
+    assert ledger.commit(mine, DONE) == Committed({"done": True})
+
+
+def test_patience_ends_with_the_lease(valkey: redis.Redis) -> None:
+    clock = Clock()
+    dead = redis.Redis(host="127.0.0.1", port=1, decode_responses=True, retry=Retry(NoBackoff(), 0))
+    ledger = ValkeyLedger(dead, retention_seconds=None, surroundings=surroundings(clock))
+    with pytest.raises(redis.ConnectionError):
+        ledger.claim("m", "h", clock() + 5_000)
+    assert 0 < clock() - Clock().now < 5_000
+
+
+def test_an_error_of_the_script_is_not_repeated(valkey: redis.Redis) -> None:
+    ledger = InValkey(valkey).ledger()
+    valkey.set(ledger.row_key("m"), "no hash")
+    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+        claim(ledger)
+
+
+def test_sixteen_consumers_race_for_each_message_and_each_has_one_winner(valkey: redis.Redis) -> None:
+    kept = InValkey(valkey, Clock())
+    messages, racers = 60, 16
+    start = threading.Barrier(racers)
+
+    def race(number: int) -> list[str]:
+        start.wait(10)
+        answers = []
+        for message in range(messages):
+            effects = Effects({"by": number}, (), Once(Put(TABLE, KEY, {KEY: f"t-{message}", "by": number}), dict))
+            granted = ledger.claim(f"m-{message}", "h", kept.clock() + LEASE)
+            if isinstance(granted, Claim):
+                assert ledger.commit(granted, effects) == Committed({"by": number})
+                answers.append(f"t-{message}")
+        return answers
+
+    ledger = ValkeyLedger(valkey, retention_seconds=None, surroundings=Surroundings(now_ms=kept.clock))
+    with ThreadPoolExecutor(racers) as pool:
+        won = [name for answers in pool.map(race, range(racers)) for name in answers]
+    assert sorted(won) == sorted(f"t-{message}" for message in range(messages))
+    assert all(kept.thing(name) for name in won)
+
+
+def test_m_two_messages_and_one_last_thing(valkey: redis.Redis) -> None:
+    kept = InValkey(valkey)
+    kept.keep({KEY: "last", "state": "free"})
+    ledger = kept.ledger()
+    take = Effects({"got": "last"}, (Update(TABLE, {KEY: "last"}, {"state": "free"}, {"state": "busy"}),))
+    first, second = claim(ledger, "m-1"), claim(ledger, "m-2")
+    assert ledger.commit(first, take) == Committed({"got": "last"})
+    assert ledger.commit(second, take) == Taken()
+    assert ledger.commit(second, Effects({"got": "nothing"})) == Committed({"got": "nothing"})
+
+
+def test_the_decorator_works_over_it(valkey: redis.Redis) -> None:
+    ledger = InValkey(valkey).ledger()
+
+    class Message:
+        message_id = "m"
+        payload_hash = "h"
+
+    decide = exactly_once(ledger)(lambda message: DONE)
+    deadline = ledger.surroundings.now_ms() + LEASE
+    answers = [decide(Message(), deadline) for _ in range(2)]
+    assert [answer.duplicate for answer in answers if isinstance(answer, Answer)] == [False, True]
+
+
+def test_a_row_is_forgotten_when_its_window_ends_and_the_effects_own_item_still_protects(valkey: redis.Redis) -> None:
+    kept = InValkey(valkey)
+    ledger = kept.ledger()
+    ledger.commit(claim(ledger), DONE)
+    valkey.pexpire(ledger.row_key("m"), 1)
+    while valkey.exists(ledger.row_key("m")):
+        threading.Event().wait(0.005)
+    answer = ledger.commit(claim(ledger), DONE)
+    assert not isinstance(answer, Committed | Duplicate)
+    assert kept.thing("a") == {KEY: "a"}
+
+
+def test_a_durable_server_that_is_killed_forgets_nothing(tmp_path: Path) -> None:
+    server = ValkeyServer(tmp_path, durable=True)
+    with server:
+        ledger = InValkey(server.client()).ledger()
+        mine = claim(ledger)
+        ledger.commit(mine, DONE)
+        half_done = claim(ledger, "half-done")
+        server.kill()
+        server.start()
+        kept = InValkey(server.client())
+        assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Duplicate({"done": True}, 1, mine.claimed_by)
+        assert kept.thing("a") == {KEY: "a"}
+        assert kept.ledger().commit(half_done, Effects({})) == Committed({})
+
+
+def test_a_failover_loses_the_effects_together_with_the_row(tmp_path: Path) -> None:
+    """The documented loss: the replica was behind, so the request is undone as a whole, never by half."""
+    with ValkeyServer(tmp_path / "primary") as primary, ValkeyServer(tmp_path / "replica") as replica:
+        before, after = primary.client(), replica.client()
+        ledger = InValkey(before).ledger()
+        claim(ledger, "seen by both")
+        after.replicaof("127.0.0.1", primary.port)
+        wait_until_in_step(after)
+        after.replicaof("NO", "ONE")  # cut off from the primary, and promoted
+        ledger.commit(claim(ledger), DONE)
+        primary.kill()
+        kept = InValkey(after)
+        assert kept.row("seen by both") is not None
+        assert (kept.row("m"), kept.thing("a")) == (None, None)
+        assert kept.ledger().commit(replace(claim(kept.ledger())), DONE) == Committed({"done": True})
+
+
+def wait_until_in_step(replica: redis.Redis) -> None:
+    """Wait until the replica has everything that its primary had."""
+    for _ in range(2_000):
+        state: Any = replica.info("replication")
+        if state["master_link_status"] == "up" and not state["master_sync_in_progress"]:
+            return
+        threading.Event().wait(0.01)
+    pytest.fail("the replica did not get in step")

@@ -1,0 +1,92 @@
+"""A Valkey or Redis server of the test's own: a child process on loopback, with its data in a temporary folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pytest
+import redis
+
+SERVERS = ("valkey-server", "redis-server")
+START_SECONDS = 20.0
+ADVICE = "no valkey-server or redis-server on PATH; on Debian and Ubuntu: sudo make valkey"
+
+
+def find_server() -> str:
+    """The server's program. Without one: skip on a person's machine, fail where `CI` is set."""
+    for name in SERVERS:
+        if found := shutil.which(name):
+            return found
+    if os.environ.get("CI"):
+        pytest.fail(ADVICE)
+    pytest.skip(ADVICE)
+
+
+class ValkeyServer:
+    """One server. `durable`: each write is on disk before it is answered."""
+
+    def __init__(self, folder: Path, *, durable: bool = False) -> None:
+        self._program = find_server()
+        self._folder = folder
+        self._durable = durable
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = 0
+
+    def client(self) -> redis.Redis:
+        """A new client."""
+        return redis.Redis(
+            port=self.port, host="127.0.0.1", decode_responses=True, socket_timeout=5, socket_connect_timeout=5
+        )
+
+    def start(self) -> None:
+        """Start it, also again on the data that it left, and wait until it answers."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        options = {
+            "port": self.port,
+            "bind": "127.0.0.1",
+            "dir": self._folder,
+            "save": "",
+            "appendonly": "yes" if self._durable else "no",
+            "appendfsync": "always",
+            "maxmemory-policy": "noeviction",
+        }
+        command = [self._program, *(text for name, value in options.items() for text in (f"--{name}", str(value)))]
+        with (self._folder / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        deadline = time.monotonic() + START_SECONDS
+        client = self.client()
+        while True:
+            try:
+                client.ping()
+            except (redis.ConnectionError, redis.BusyLoadingError):
+                assert time.monotonic() < deadline, (self._folder / "server.log").read_text()
+                time.sleep(0.02)
+            else:
+                client.close()
+                return
+
+    def kill(self) -> None:
+        """End it with SIGKILL: what it had not written to disk is gone."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
