@@ -31,8 +31,8 @@ DAYS = 5
 # One practice for so many requests: few enough that patients compete for its slots.
 REQUESTS_PER_PRACTICE = 100
 FEWEST_PRACTICES = 5
-# Slots for each booking. Patients differ in day, channel and service, so that even at 1.0 some find no slot.
-SLOTS_PER_BOOKING = 1.0
+# Slots for each booking. Patients differ in day, channel and service, so that even so many leave some without one.
+SLOTS_PER_BOOKING = 1.25
 DRAIN_TIMEOUT_SECONDS = 900.0
 
 
@@ -79,7 +79,7 @@ def run(
     stages = Stages(terminal)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended from outside, it still stops what it started
     with (
-        stages.stage("Deploy the template into an embedded AWS"),
+        stages.stage("deploy", "Deploy the template into an embedded AWS"),
         terminal.working("Deploying"),
         ExitStack() as deploying,
     ):
@@ -87,18 +87,18 @@ def run(
         running = deploying.pop_all()
     with running:
         target = local_target(stack.state, home)
-        with stages.stage(f"Seed {schedule.slots:,} slots at {len(schedule.openings):,} practices"):
+        with stages.stage("seed", f"Seed {schedule.slots:,} slots at {len(schedule.openings):,} practices"):
             terminal.say(f"{candidates.note}.")
             start_and_seed(stack, target, schedule, terminal)
-        with stages.stage(f"Send {mix.count:,} requests in {mix.messages:,} messages, consumed as they arrive"):
+        with stages.stage("send", f"Send {mix.count:,} requests in {mix.messages:,} messages, consumed as they arrive"):
             messages = generated(target, mix, seed_number)
             with terminal.progress("Sending messages", mix.messages) as progress:
                 sent = send_messages(target, messages, Pacing(None, mix.messages), progress)
-        with stages.stage("Drain the queue"):
+        with stages.stage("drain", "Drain the queue"):
             follow(target, terminal, interval=LOCAL_INTERVAL, timeout=DRAIN_TIMEOUT_SECONDS, drain=True)
-        with stages.stage("Check every invariant on the evidence"):
+        with stages.stage("check", "Check every invariant on the evidence"):
             verdict = check_target(target, terminal)
-        with stages.stage("Stop everything"):
+        with stages.stage("stop", "Stop everything"):
             running.close()
     document = {
         **verdict.document(),
@@ -106,7 +106,7 @@ def run(
         "source": candidates.note,
         "slots": schedule.slots,
         "messages_accepted": sent.accepted,
-        "seconds": {name: round(seconds, 3) for name, seconds in stages.seconds.items()},
+        "seconds": {name: round(seconds, 3) for name, _, seconds in stages.done},
         "evidence": str(home),
     }
     terminal.result(document)
@@ -116,22 +116,22 @@ def run(
 
 @dataclass
 class Stages:
-    """Says which stage begins, and remembers how long each took."""
+    """Says which stage begins, and remembers how long each took: `(name, what it did, seconds)`."""
 
     terminal: Terminal
-    seconds: dict[str, float] = field(default_factory=dict)
+    done: list[tuple[str, str, float]] = field(default_factory=list)
 
     @contextmanager
-    def stage(self, what: str) -> Iterator[None]:
+    def stage(self, name: str, what: str) -> Iterator[None]:
         """One stage of the run."""
         self.terminal.say(f"== {what}", style="bold")
         started = time.monotonic()
         yield
-        self.seconds[what] = time.monotonic() - started
+        self.done.append((name, what, time.monotonic() - started))
 
 
 def open_week(candidates: Candidates, mix: Mix, seed: int) -> Schedule:
-    """Plan next week's slots: about as many as there are bookings, so that patients compete for them."""
+    """Plan next week's slots: hardly more than there are bookings, so that patients compete for them."""
     slots = max(len(candidates.demands), round(mix.bookings * SLOTS_PER_BOOKING))
     return plan(candidates.demands, next_monday(datetime.now(LOCAL_TIME).date()), DAYS, slots, seed)
 
@@ -147,10 +147,10 @@ def start_and_seed(stack: LocalStack, target: Target, schedule: Schedule, termin
 def report(terminal: Terminal, verdict: Verdict, stages: Stages, home: Path) -> None:
     """The last page of the run. Further reports over the evidence belong here, before the verdict's sentence."""
     took = table("Where the time went", "Stage", "Seconds", numbers=(1,))
-    for what, seconds in stages.seconds.items():
+    for _, what, seconds in stages.done:
         took.add_row(what, f"{seconds:.1f}")
     took.add_section()
-    took.add_row("in all", f"{sum(stages.seconds.values()):.1f}")
+    took.add_row("in all", f"{sum(seconds for _, _, seconds in stages.done):.1f}")
     terminal.show(took)
     terminal.plain(f"Evidence: {home}\n")
     show(terminal, verdict)
