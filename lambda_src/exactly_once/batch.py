@@ -9,9 +9,14 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType
 
+from exactly_once.ordering import HeldBack, group_of
+
 
 class ConcurrentBatchProcessor(BatchProcessor):
     """Records with the same key run one after the other, in their order; different keys run on `executor`'s threads.
+
+    Records of a FIFO queue have their message group as key, and the first failure stops its group: the rest of the group is
+    reported as failed too, untried, so that it comes again behind it.
 
     Without an executor everything runs in the calling thread. A batch that fails as a whole is reported record by record
     and not raised: an exception would make Lambda slow the queue down for everybody.
@@ -26,10 +31,18 @@ class ConcurrentBatchProcessor(BatchProcessor):
         """Process all records; the answers are in the records' order."""
         groups: dict[str, list[int]] = {}
         for position, record in enumerate(self.records):
-            groups.setdefault(self._key(record), []).append(position)
+            group = group_of(record)
+            groups.setdefault(self._key(record) if group is None else group, []).append(position)
 
         def process_group(positions: list[int]) -> list[tuple[int, tuple[Any, ...]]]:
-            return [(position, self._process_record(self.records[position])) for position in positions]
+            answers: list[tuple[int, tuple[Any, ...]]] = []
+            failed = False
+            for position in positions:
+                record = self.records[position]
+                answer = self._hold_back(record) if failed else self._process_record(record)
+                failed = failed or (answer[0] == "fail" and group_of(record) is not None)
+                answers.append((position, answer))
+            return answers
 
         if self._executor is None or len(groups) == 1:
             answered = [process_group(positions) for positions in groups.values()]
@@ -43,3 +56,7 @@ class ConcurrentBatchProcessor(BatchProcessor):
         return [
             answer for _, answer in sorted((pair for group in answered for pair in group), key=lambda pair: pair[0])
         ]
+
+    def _hold_back(self, record: dict[str, Any]) -> tuple[Any, ...]:
+        held = HeldBack("an earlier record of this message group failed")
+        return self.failure_handler(self._to_batch_type(record, self.event_type), (HeldBack, held, None))

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from exactly_once.effects import Unprocessable
+from exactly_once.ordering import GROUP_ATTRIBUTE, group_of
 
 REASON_ATTRIBUTE = "QuarantineReason"
 DETAIL_ATTRIBUTE = "QuarantineDetail"
@@ -64,7 +65,11 @@ class Queues:
             DETAIL_ATTRIBUTE: problem.detail,
             SOURCE_ATTRIBUTE: record.message_id,
         }
+        # On a FIFO queue it stays in its group, and a second quarantine of the same message is dropped.
+        group = group_of(record.raw_event)
+        order = {} if group is None else {GROUP_ATTRIBUTE: group, "MessageDeduplicationId": record.message_id}
         self.client.send_message(
+            **order,
             QueueUrl=self.dead_letter_queue_url,
             MessageBody=record.body,
             MessageAttributes={
