@@ -200,6 +200,74 @@ ALL = (
 )
 
 
-def short() -> tuple[Scenario, ...]:
-    """All of them on budgets of seconds."""
-    return ALL
+def _sized(scenario: Scenario, faults: int, expiries: int, *deliveries: tuple[int, ...]) -> Scenario:
+    return replace(
+        scenario, faults=faults, expiries=expiries, deliveries=deliveries or scenario.deliveries
+    )
+
+
+QUICK = (
+    *BY_ITSELF,
+    ONE_REQUEST,
+    DOMAIN_EXCEPTION,
+    OTHER_CONTENT,
+    _sized(UNKNOWN_PRACTICE, 1, 0),
+    _sized(FORGOTTEN, 1, 0),
+    _sized(FORGOTTEN_AND_LATE, 1, 0),
+    _sized(FORGOTTEN_CANCELLATION, 1, 0),
+    _sized(TOO_LATE, 0, 2),
+    _sized(SAME_SLOT, 1, 0),
+    _sized(LAST_SLOT, 1, 0, (0,), (1,)),
+    _sized(BOOK_AND_CANCEL, 1, 0, (0,), (1,)),
+    _sized(CANCEL_TWICE, 0, 0),
+    _sized(CANCEL_WAITING, 1, 0),
+    _sized(SENT_TWICE, 1, 0),
+    _sized(BATCH, 0, 1),
+    _sized(BATCH_SIDE_BY_SIDE, 0, 0),
+)
+"""A second or two: what every mutant is put through."""
+
+SHORT = (
+    *BY_ITSELF,
+    _sized(ONE_REQUEST, 1, 1, (0,), (0,), (0,)),
+    DOMAIN_EXCEPTION,
+    OTHER_CONTENT,
+    UNKNOWN_PRACTICE,
+    FORGOTTEN,
+    FORGOTTEN_AND_LATE,
+    _sized(FORGOTTEN_CANCELLATION, 1, 0),
+    _sized(TOO_LATE, 1, 1),
+    SAME_SLOT,
+    _sized(LAST_SLOT, 1, 0),
+    _sized(BOOK_AND_CANCEL, 1, 0),
+    _sized(CANCEL_TWICE, 0, 1),
+    CANCEL_WAITING,
+    SENT_TWICE,
+    _sized(BATCH, 1, 0),
+    _sized(BATCH_SIDE_BY_SIDE, 0, 0),
+)
+"""Less than a minute: `make test`."""
+
+FULL = (
+    *BY_ITSELF,
+    _sized(ONE_REQUEST, 2, 2, (0,), (0,), (0,)),
+    _sized(ONE_REQUEST, 1, 1, (0,), (0,), (0,), (0,)),
+    _sized(DOMAIN_EXCEPTION, 2, 2, (0,), (0,), (0,)),
+    _sized(OTHER_CONTENT, 2, 1),
+    _sized(UNKNOWN_PRACTICE, 2, 1),
+    _sized(FORGOTTEN, 2, 1),
+    _sized(FORGOTTEN_AND_LATE, 2, 1),
+    _sized(FORGOTTEN_CANCELLATION, 1, 1),
+    _sized(TOO_LATE, 1, 2),
+    _sized(SAME_SLOT, 1, 1),
+    _sized(LAST_SLOT, 1, 1),
+    _sized(BOOK_AND_CANCEL, 1, 1),
+    _sized(CANCEL_TWICE, 1, 1),
+    _sized(CANCEL_WAITING, 2, 0),
+    _sized(SENT_TWICE, 1, 1),
+    _sized(BATCH, 1, 1),
+    _sized(BATCH_SIDE_BY_SIDE, 1, 0),
+)
+"""Minutes: `make prove`."""
+
+BY_NAME = {scenario.name: scenario for scenario in ALL}

@@ -1,0 +1,179 @@
+"""The prover's teeth: every mutant of the core is judged by the quick explorations, then by the unit tests.
+
+A mutant that both let live must be explained by a named guard in `guards.py`, and an explained one must live.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from types import TracebackType
+
+from prover.guards import guard_of
+from prover.mutations import Mutant, mutants
+
+ROOT = Path(__file__).resolve().parent.parent
+CORE = ROOT / "lambda_src"
+EXPECTED = Path(__file__).with_name("mutants_expected.json")
+
+FILES = (
+    *(
+        f"exactly_once/{name}.py"
+        for name in ("ledger", "idempotency", "consumer", "dynamodb", "delivery", "batch", "identity", "effects")
+    ),
+    "appointments/allocation.py",
+)
+"""What is spoiled: the protocol, and the domain's conditions."""
+
+TESTS = (
+    *(f"tests/exactly_once/test_{name}.py" for name in ("ledger", "idempotency", "delivery", "dynamodb", "identity")),
+    "tests/exactly_once/test_batch.py",
+    "tests/appointments",
+    "tests/handler",
+)
+
+PROVER, UNIT_TESTS, GUARD, NOBODY = "prover", "tests", "guard", "nobody"
+LONGEST_TEST_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Who caught a mutant (`by`), and how; by GUARD: nobody, and the guard named in `how` explains that."""
+
+    mutant: Mutant
+    by: str
+    how: str
+
+
+class Workbench:
+    """A copy of the core to spoil, and a server that judges it. Not for two mutants at a time."""
+
+    def __init__(self) -> None:
+        self._directory = tempfile.TemporaryDirectory()
+        self.core = Path(self._directory.name) / "core"
+        shutil.copytree(CORE, self.core, ignore=shutil.ignore_patterns("__pycache__"))
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+        self._environment = environment
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "prover.judge"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+            cwd=ROOT,
+        )
+
+    def __enter__(self) -> Workbench:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._server.stdin is not None:
+            self._server.stdin.close()
+        self._server.wait()
+        if self._server.stdout is not None:
+            self._server.stdout.close()
+        self._directory.cleanup()
+
+    def judge(self, mutant: Mutant, *, with_tests: bool) -> Verdict:
+        """Spoil, ask the prover, then perhaps the tests, and mend."""
+        path = self.core / mutant.file
+        original = path.read_text()
+        path.write_text(mutant.source)
+        try:
+            how = self.explore()
+            if how:
+                return Verdict(mutant, PROVER, how)
+            how = self._test() if with_tests else ""
+            if how:
+                return Verdict(mutant, UNIT_TESTS, how)
+        finally:
+            path.write_text(original)
+        guard = guard_of(mutant.name)
+        return Verdict(mutant, GUARD, guard) if guard else Verdict(mutant, NOBODY, "")
+
+    def explore(self) -> str:
+        """What the quick explorations say of the copy as it is: empty if no law is broken."""
+        if self._server.stdin is None or self._server.stdout is None:
+            raise RuntimeError("the judge has no pipes")
+        self._server.stdin.write(f"{self.core}\n")
+        self._server.stdin.flush()
+        return str(json.loads(self._server.stdout.readline()))
+
+    def _test(self) -> str:
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider", "--tb=no"]
+        command += ["-o", f"pythonpath={self.core} {ROOT}", "-m", "not embedded_aws and not valkey", *TESTS]
+        try:
+            run = subprocess.run(
+                command,
+                cwd=ROOT,
+                env=self._environment,
+                capture_output=True,
+                text=True,
+                timeout=LONGEST_TEST_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return "the tests do not end"
+        if run.returncode == 0:
+            return ""
+        failed = [line.split(" ", 1)[1] for line in run.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        return failed[0].split(" - ")[0] if failed else "the tests do not run"
+
+
+def all_mutants(files: Iterable[str] = FILES) -> list[Mutant]:
+    """Every mutant of the core as it is."""
+    return [mutant for file in files for mutant in mutants(file, (CORE / file).read_text())]
+
+
+def judge_all(
+    chosen: Sequence[Mutant],
+    *,
+    with_tests: bool = True,
+    workers: int | None = None,
+    told: Callable[[Verdict], None] = lambda verdict: None,
+) -> list[Verdict]:
+    """Judge these mutants, some at a time; `told` hears each verdict."""
+    workers = workers or os.cpu_count() or 1
+    benches: SimpleQueue[Workbench] = SimpleQueue()
+    made = [Workbench() for _ in range(workers)]
+    for bench in made:
+        benches.put(bench)
+
+    def judge(mutant: Mutant) -> Verdict:
+        bench = benches.get()
+        try:
+            verdict = bench.judge(mutant, with_tests=with_tests)
+        finally:
+            benches.put(bench)
+        told(verdict)
+        return verdict
+
+    try:
+        with ThreadPoolExecutor(workers) as threads:
+            return list(threads.map(judge, chosen))
+    finally:
+        for bench in made:
+            bench.__exit__(None, None, None)
+
+
+def expected() -> dict[str, str]:
+    """The checked-in score: mutant name → by whom it is caught."""
+    known: dict[str, str] = json.loads(EXPECTED.read_text())
+    return known
+
+
+def record(verdicts: Iterable[Verdict]) -> None:
+    """Check the score in."""
+    score = {verdict.mutant.name: verdict.by for verdict in verdicts}
+    EXPECTED.write_text(json.dumps(dict(sorted(score.items())), indent=0) + "\n")

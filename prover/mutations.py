@@ -1,0 +1,241 @@
+"""Ways to spoil a module: each condition, fence, retry and classification in it removed or weakened, one at a time.
+
+Works on syntax trees, so that no list of places has to be kept by hand. A mutant is named by file, function, operator and a
+digest of what it changes, not by line, so that its name outlives edits elsewhere.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+Edit = Callable[[ast.AST], ast.AST | None]
+"""Gets a copy of the node; returns what takes its place (None: nothing does)."""
+
+_TRUTHS = (True, False)
+_BOUNDARIES: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A spoiled module: `name` is stable, `change` says what was done, `source` is the whole module."""
+
+    name: str
+    file: str
+    change: str
+    source: str
+
+
+def mutants(file: str, source: str) -> Iterator[Mutant]:
+    """All mutants of one module; `file` is its path below the import root."""
+    tree = ast.parse(source)
+    _annotate(tree)
+    nodes = list(ast.walk(tree))
+    seen: dict[str, int] = {}
+    for position, node in enumerate(nodes):
+        if getattr(node, "passed_over", False):
+            continue
+        for operator, edit in _edits(node):
+            spoiled = copy.deepcopy(tree)
+            target = list(ast.walk(spoiled))[position]
+            before = _text(target)
+            replacement = edit(target)
+            _Replace(target, replacement).visit(spoiled)
+            after = "" if replacement is None else _text(replacement)
+            if after == before:
+                continue
+            change = f"{before}  ->  {after or 'nothing'}"
+            digest = hashlib.sha256(change.encode()).hexdigest()[:6]
+            name = f"{file}:{_function(node)}:{operator}:{digest}"
+            seen[name] = seen.get(name, 0) + 1
+            if seen[name] > 1:
+                name = f"{name}.{seen[name]}"
+            yield Mutant(name, file, change, ast.unparse(ast.fix_missing_locations(spoiled)) + "\n")
+
+
+def _annotate(tree: ast.Module) -> None:
+    """Note each node's parent, field and function; pass over docstrings, annotations and interfaces."""
+
+    def walk(node: ast.AST, function: str, passed_over: bool) -> None:
+        node.function = function  # type: ignore[attr-defined]
+        node.passed_over = passed_over  # type: ignore[attr-defined]
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            function = f"{function}.{node.name}".lstrip(".")
+            if isinstance(node, ast.ClassDef) and any(_text(base).startswith("Protocol") for base in node.bases):
+                passed_over = True
+        first = node.body[0] if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and node.body else None
+        for field, value in ast.iter_fields(node):
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    child.parent, child.field = node, field  # type: ignore[attr-defined]
+                    aside = field in ("annotation", "returns", "decorator_list", "bases", "type_params")
+                    docstring = child is first and isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
+                    walk(child, function, passed_over or aside or docstring)
+
+    walk(tree, "", False)
+
+
+def _function(node: ast.AST) -> str:
+    return getattr(node, "function", "") or "module"
+
+
+def _text(node: ast.AST) -> str:
+    text = ast.unparse(ast.fix_missing_locations(copy.deepcopy(node)))
+    first, *more = text.splitlines() or [""]
+    return f"{first} ..." if more else first
+
+
+class _Replace(ast.NodeTransformer):
+    def __init__(self, target: ast.AST, replacement: ast.AST | None) -> None:
+        self._target, self._replacement = target, replacement
+
+    def visit(self, node: ast.AST) -> ast.AST | None:  # type: ignore[override]  # nothing takes the place of some
+        if node is self._target:
+            return self._replacement
+        self.generic_visit(node)
+        return node
+
+
+def _edits(node: ast.AST) -> Iterator[tuple[str, Edit]]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield from _expression_edits(node)
+    elif isinstance(node, ast.Raise):
+        yield "no raise", lambda copied: ast.Pass()
+    elif isinstance(node, ast.If | ast.While | ast.IfExp | ast.comprehension):
+        yield from _test_edits(node)
+    elif isinstance(node, ast.BoolOp):
+        for position in range(len(node.values)):
+            yield "one operand less", _without("values", position, unwrap=True)
+    elif isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _BOUNDARIES:
+        yield "boundary", _boundary
+    elif isinstance(node, ast.Set) or (isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Load)):
+        if len(node.elts) > 1 and not isinstance(getattr(node, "parent", None), ast.Subscript | ast.FormattedValue):
+            for position in range(len(node.elts)):
+                yield "one element less", _without("elts", position)
+        if getattr(getattr(node, "parent", None), "arg", None) == "remove" and node.elts:
+            yield "removes nothing", lambda copied: ast.Tuple([], ast.Load())
+    elif isinstance(node, ast.Dict):
+        yield from _mapping_edits(node)
+    elif isinstance(node, ast.Match):
+        for position in range(len(node.cases) - 1):
+            yield "cases swapped", _swapped(position)
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        yield "not called", lambda copied: ast.Pass()
+    elif (
+        isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Attribute | ast.Subscript)
+        and not _function(node).endswith("__init__")  # wiring: without it nothing works at all
+    ):
+        yield "not noted", lambda copied: ast.Pass()
+    elif isinstance(node, ast.Call):
+        yield from _call_edits(node)
+
+
+def _expression_edits(node: ast.Constant) -> Iterator[tuple[str, Edit]]:
+    """Conditions in DynamoDB's language: each conjunct made true for every item, its values still used."""
+    text = str(node.value)
+    if text == " AND ":
+        yield "any condition is enough", lambda copied: ast.Constant(" OR ")
+    elif text == "ALL_OLD":
+        yield "refusals bring no row", lambda copied: ast.Constant("NONE")
+    elif " AND " in text or re.fullmatch(r"attribute_(not_)?exists\([#\w]+\)", text):
+        parts = text.split(" AND ")
+        for position, part in enumerate(parts):
+            if part.strip():
+                weak = [*parts[:position], f"({part} OR NOT {part})", *parts[position + 1 :]]
+                yield "condition always true", _constantly(" AND ".join(weak))
+
+
+def _constantly(value: object) -> Edit:
+    return lambda copied: ast.Constant(value)  # type: ignore[arg-type]
+
+
+def _test_edits(node: ast.If | ast.While | ast.IfExp | ast.comprehension) -> Iterator[tuple[str, Edit]]:
+    tests = node.ifs if isinstance(node, ast.comprehension) else [node.test]
+    for position, test in enumerate(tests):
+        if isinstance(test, ast.Constant):
+            continue
+        for truth in _TRUTHS:
+            if isinstance(node, ast.While) and truth:
+                continue  # an endless loop is no mistake that anybody would overlook
+
+            def edit(copied: ast.AST, position: int = position, truth: bool = truth) -> ast.AST:
+                if isinstance(copied, ast.comprehension):
+                    copied.ifs[position] = ast.Constant(truth)
+                elif isinstance(copied, ast.If | ast.While | ast.IfExp):
+                    copied.test = ast.Constant(truth)
+                return copied
+
+            yield f"always {truth}".lower(), edit
+
+
+def _without(field: str, position: int, unwrap: bool = False) -> Edit:
+    def edit(copied: ast.AST) -> ast.AST:
+        values = getattr(copied, field)
+        del values[position]
+        return values[0] if unwrap and len(values) == 1 else copied
+
+    return edit
+
+
+def _boundary(copied: ast.AST) -> ast.AST:
+    if isinstance(copied, ast.Compare):
+        copied.ops = [_BOUNDARIES[type(copied.ops[0])]()]
+    return copied
+
+
+def _mapping_edits(node: ast.Dict) -> Iterator[tuple[str, Edit]]:
+    """What an `Update` expects and sets, entry by entry. One that expects nothing else then expects its own key."""
+    role = getattr(getattr(node, "parent", None), "arg", None)
+    if role not in ("expect", "set"):
+        return
+    call = getattr(getattr(node, "parent", None), "parent", None)
+    for position in range(len(node.keys)):
+
+        def edit(copied: ast.AST, position: int = position) -> ast.AST:
+            if not isinstance(copied, ast.Dict):
+                return copied
+            del copied.keys[position], copied.values[position]
+            if not copied.keys and role == "expect" and isinstance(call, ast.Call):
+                keys = [keyword.value for keyword in call.keywords if keyword.arg == "key"]
+                return copy.deepcopy([*keys, *call.args[1:2]][0])
+            return copied
+
+        yield f"not in {role}", edit
+
+
+def _swapped(position: int) -> Edit:
+    def edit(copied: ast.AST) -> ast.AST:
+        if isinstance(copied, ast.Match):
+            one, other = copied.cases[position], copied.cases[position + 1]
+            one.body, other.body = other.body, one.body
+        return copied
+
+    return edit
+
+
+def _call_edits(node: ast.Call) -> Iterator[tuple[str, Edit]]:
+    name = _text(node.func)
+    if name == "self._with_patience":
+        yield "no patience", lambda copied: ast.Call(node.args[0], [], [])
+    if name == "self.surroundings.new_id":
+        yield "always the same id", _constantly("same-id-for-everybody")
+    for position, keyword in enumerate(node.keywords):
+        if keyword.arg == "ClientRequestToken":
+            fresh = ast.parse("self.surroundings.new_id()", mode="eval").body
+
+            def edit(copied: ast.AST, position: int = position, fresh: ast.expr = fresh) -> ast.AST:
+                if isinstance(copied, ast.Call):
+                    copied.keywords[position].value = fresh
+                return copied
+
+            yield "a new token for each attempt", edit
+        if keyword.arg == "once":
+            yield "no once", _without("keywords", position)
+    if name == "Effects":
+        for position in range(1, len(node.args)):
+            yield "an effect less", _without("args", position)
