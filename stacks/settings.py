@@ -27,6 +27,9 @@ from stacks.limits import (
 DAY = 86_400
 """Seconds."""
 
+QUEUE_KINDS = ("standard", "fifo")
+"""What `queue` can be."""
+
 
 class ContradictorySettings(ValueError):
     """The settings cannot all hold. The message names the two numbers and what to change."""
@@ -50,7 +53,8 @@ class Settings:
     batching_window_seconds: int = 0
     max_concurrency: int = 8  # consumers at once: a laptop's share in `dev`
 
-    # The queue and its dead-letter queue.
+    # The queue and its dead-letter queue. `fifo` keeps the order within each message group (docs/fifo.md).
+    queue: str = "standard"
     visibility_multiplier: int = 1  # times the Lambda timeout; AWS suggests 6 under heavy throttling
     max_receive_count: int = 10
     queue_retention_seconds: int = 4 * DAY
@@ -74,6 +78,11 @@ class Settings:
             raise ContradictorySettings(problem)
 
     @property
+    def fifo(self) -> bool:
+        """Whether the queue keeps order."""
+        return self.queue == "fifo"
+
+    @property
     def visibility_timeout_seconds(self) -> int:
         """How long a received message stays hidden: the Lambda timeout, times the multiplier."""
         return self.lambda_timeout_seconds * self.visibility_multiplier
@@ -82,6 +91,13 @@ class Settings:
 def _contradictions(s: Settings) -> Iterator[str]:
     """One sentence for each relation that does not hold, limits of AWS first."""
     yield from _outside_limits(s)
+    if s.queue not in QUEUE_KINDS:
+        yield f"queue is {s.queue!r}; use one of: {', '.join(QUEUE_KINDS)}"
+    if s.fifo and s.batching_window_seconds:
+        yield (
+            f"batching_window_seconds is {s.batching_window_seconds}, and Lambda takes no batching window with a FIFO "
+            "queue; set it to 0, or use -c queue=standard"
+        )
     visibility = s.visibility_timeout_seconds
     if visibility > MAXIMUM_VISIBILITY_SECONDS:
         yield (
@@ -173,6 +189,7 @@ STAGES: Mapping[str, Settings] = {
 }
 
 OVERRIDABLE = (
+    "queue",
     "lambda_timeout_seconds",
     "lambda_memory_mb",
     "batch_concurrency",
@@ -206,13 +223,16 @@ def settings_from_context(context: Mapping[str, Any]) -> Settings:
     return replace(STAGES[stage], **overrides)
 
 
-def _override(name: str, value: Any) -> int | bool:
+def _override(name: str, value: Any) -> int | bool | str:
     if name not in OVERRIDABLE:
         similar = difflib.get_close_matches(name, OVERRIDABLE, n=1)
         remedy = f"did you mean {similar[0]}?" if similar else f"these can be: {', '.join(OVERRIDABLE)}"
         raise ContradictorySettings(f"{name} is no setting that -c can change; {remedy}")
     text = str(value).strip()
-    if {field.name: field.type for field in fields(Settings)}[name] == "bool":
+    kind = {field.name: field.type for field in fields(Settings)}[name]
+    if kind == "str":
+        return text.lower()
+    if kind == "bool":
         if text.lower() not in {"true", "false"}:
             raise ContradictorySettings(f"{name} is {text!r}; use true or false")
         return text.lower() == "true"

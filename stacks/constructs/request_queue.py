@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from aws_cdk import ArnFormat, Duration, Stack
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
@@ -12,7 +14,10 @@ from stacks.settings import Settings
 
 
 class RequestQueue(Construct):
-    """A standard queue, TLS only, encrypted, whose messages go to `dead_letter_queue` when their receives run out.
+    """A queue, TLS only, encrypted, whose messages go to `dead_letter_queue` when their receives run out.
+
+    Standard, or by its setting FIFO with high throughput: order and SQS's own deduplication within each message group. A
+    producer that gives no deduplication id has the SHA-256 of the body taken for one: equal bodies are one request here.
 
     The dead-letter queue keeps them longer (SQS counts a message's age from its first send), takes larger ones (quarantine
     adds a reason), and belongs to this queue alone.
@@ -21,7 +26,7 @@ class RequestQueue(Construct):
     def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
         super().__init__(scope, construct_id)
         # The two refer to each other, which CloudFormation cannot resolve: so one has a name that is known beforehand.
-        queue_name = name_in_this_stack("requests")
+        queue_name = name_in_this_stack("requests", ending=".fifo" if settings.fifo else "")
         queue_arn = Stack.of(self).format_arn(service="sqs", resource=queue_name, arn_format=ArnFormat.NO_RESOURCE_NAME)
         self.dead_letter_queue = sqs.Queue(
             self,
@@ -35,6 +40,7 @@ class RequestQueue(Construct):
                 source_queues=[sqs.Queue.from_queue_arn(self, "Source", queue_arn)],
             ),
             removal_policy=removal_policy(settings),
+            **_order(settings),
         )
         self.queue = sqs.Queue(
             self,
@@ -49,4 +55,16 @@ class RequestQueue(Construct):
                 queue=self.dead_letter_queue, max_receive_count=settings.max_receive_count
             ),
             removal_policy=removal_policy(settings),
+            **_order(settings),
         )
+
+
+def _order(settings: Settings) -> dict[str, Any]:
+    if not settings.fifo:
+        return {}
+    return {
+        "fifo": True,
+        "content_based_deduplication": True,
+        "deduplication_scope": sqs.DeduplicationScope.MESSAGE_GROUP,
+        "fifo_throughput_limit": sqs.FifoThroughputLimit.PER_MESSAGE_GROUP_ID,
+    }
