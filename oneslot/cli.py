@@ -12,6 +12,7 @@ import click
 from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
 
 from oneslot.commands.check import check
+from oneslot.commands.env import env
 from oneslot.commands.inspect import inspect
 from oneslot.commands.run import run
 from oneslot.commands.seed import seed
@@ -116,5 +117,5 @@ def main() -> None:
     """
 
 
-for verb in (up, seed, send, watch, inspect, status, check, down, run):
+for verb in (up, env, seed, send, watch, inspect, status, check, down, run):
     main.add_command(verb)
