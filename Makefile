@@ -12,7 +12,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports format lock synth deploy valkey clean soak
+.PHONY: help run test check lint types imports format lock synth deploy valkey clean soak spec
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -28,8 +28,11 @@ $(VENV)/.installed: requirements.txt pyproject.toml
 run: $(VENV)/.installed ## the whole way on this machine: embedded AWS, deploy, seed, send, drain, verdict
 	$(BIN)/python -m oneslot run $(if $(REQUESTS),--requests "$(REQUESTS)") $(if $(PRACTICES),--practices "$(PRACTICES)") $(if $(DEMAND),--demand "$(DEMAND)")
 
-test: $(VENV)/.installed ## all tests
+test: $(VENV)/.installed node_modules/.installed ## all tests
 	$(BIN)/python -m pytest
+
+spec: node_modules/.installed ## the protocol's TLA+ specification, in worlds of growing size
+	$(BIN)/python -m specification
 
 SECONDS ?= 1200
 MESSAGES ?= 100000
