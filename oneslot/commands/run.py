@@ -77,15 +77,9 @@ def run(
     schedule = open_week(candidates, mix, seed_number)
     home = home_folder()
     stages = Stages(terminal)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended from outside, it still stops what it started
-    with (
-        stages.stage("deploy", "Deploy the template into an embedded AWS"),
-        terminal.working("Deploying"),
-        ExitStack() as deploying,
-    ):
-        stack = deploying.enter_context(local_stack(home, progress=terminal.say, processes=processes, stage=stage))
-        running = deploying.pop_all()
-    with running:
+    with _ended_like_ctrl_c(), ExitStack() as running:
+        with stages.stage("deploy", "Deploy the template into an embedded AWS"), terminal.working("Deploying"):
+            stack = running.enter_context(local_stack(home, progress=terminal.say, processes=processes, stage=stage))
         target = local_target(stack.state, home)
         with stages.stage("seed", f"Seed {schedule.slots:,} slots at {len(schedule.openings):,} practices"):
             terminal.say(f"{candidates.note}.")
@@ -112,6 +106,16 @@ def run(
     terminal.result(document)
     report(terminal, verdict, stages, home)
     return 0 if verdict.holds else 1
+
+
+@contextmanager
+def _ended_like_ctrl_c() -> Iterator[None]:
+    """Whoever ends this process from outside ends what it started, too."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @dataclass

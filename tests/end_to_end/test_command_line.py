@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -126,3 +127,33 @@ def test_inspect_of_what_was_quarantined(terminal: Terminal) -> None:
     assert "nhs_number must be text of ten digits" in re.sub(r"[\s│]+", " ", told)
     assert "9990000019" not in told
     assert terminal.json("check")["counts"]["quarantined"] == {"invalid_field": 1}
+
+
+def test_the_whole_way_in_one_command_that_leaves_nothing_running(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "oneslot", "run", "--requests", "80", "--malformed", "0.1", "--json"],
+        env={**os.environ, "ONESLOT_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=170,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr == ""
+    document = json.loads(ended.stdout)
+    counts = document["counts"]
+    assert document["holds"]
+    assert (counts["requests"], counts["messages"], counts["lost"], counts["double_booked"]) == (80, 96, 0, 0)
+    assert sum(counts["quarantined"].values()) == 8
+    assert not (tmp_path / "state.json").exists()
+    assert {"accepted.jsonl", "consumer.jsonl", "check.json"} <= {path.name for path in tmp_path.iterdir()}
+    evidence = (tmp_path / "accepted.jsonl").read_text() + (tmp_path / "consumer.jsonl").read_text() + ended.stdout
+    assert not re.search(r"\b999[0-9]{7}\b", evidence), "no patient is in what is left"
+    assert not [command for command in running_commands() if str(tmp_path) in command]
+
+
+def running_commands() -> Iterator[str]:
+    """The command lines of all processes of this machine (where it has a /proc)."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended since
+            yield path.read_text(errors="replace")
