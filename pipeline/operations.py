@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from pipeline import facts
 from pipeline.vocabulary import AppointmentStatus, Channel, SlotStatus, Subject, Verdict
 
 QUARTER_OF_AN_HOUR_MS = 900_000
@@ -46,7 +47,7 @@ def _demand(rows: DataFrame) -> DataFrame:
     return requests.select(
         date_of(sent()).alias("DATE"),
         (F.floor(sent() / QUARTER_OF_AN_HOUR_MS) * QUARTER_OF_AN_HOUR_MS).alias("QUARTER_HOUR"),
-        F.coalesce("practice", F.lit("")).alias("GP_CODE"),
+        F.coalesce("practice", F.lit(0)).alias("GP_CODE"),
         F.lit(1).alias("COUNT_OF_REQUESTS"),
         F.col("deliveries").alias("COUNT_OF_DELIVERIES"),
         F.col("deliveries_duplicate").alias("COUNT_OF_DUPLICATES"),
@@ -77,7 +78,7 @@ def _appointments(rows: DataFrame) -> DataFrame:
     held = F.col("appointment_start") > 0
     return rows.where(made).select(
         F.when(held, date_of(F.col("appointment_start"))).otherwise("").alias("APPOINTMENT_DATE"),
-        F.coalesce("practice", F.lit("")).alias("GP_CODE"),
+        F.coalesce("practice", F.lit(0)).alias("GP_CODE"),
         words(status, {state.name.capitalize(): state for state in list(AppointmentStatus)[:3]}).alias("APPT_STATUS"),
         words(
             F.col("appointment_channel"),
@@ -101,7 +102,7 @@ def _appointments(rows: DataFrame) -> DataFrame:
 def _utilisation(rows: DataFrame) -> DataFrame:
     return rows.where((F.col("subject") == Subject.SLOT) & (F.col("slot_rows") > 0)).select(
         F.col("slot_date").cast("string").alias("SLOT_DATE"),
-        F.split_part(F.col("key"), F.lit("#"), F.lit(2)).alias("GP_CODE"),
+        facts.packed(F.split_part(F.col("key"), F.lit("#"), F.lit(2))).alias("GP_CODE"),
         F.lit(1).alias("COUNT_OF_SLOTS"),
         F.when(F.col("slot_status") == int(SlotStatus.BUSY), 1).otherwise(0).alias("COUNT_OF_BUSY_SLOTS"),
         WEIGHT,
@@ -173,6 +174,8 @@ def tabulate(table: Table, rows: DataFrame, yesterday: DataFrame | None = None) 
     counted = weighted.groupBy(*table.dimensions).agg(
         *(F.sum(F.col(name) * F.col(WEIGHT)).cast("bigint").alias(name) for name in table.figures)
     )
+    if "GP_CODE" in table.dimensions:  # as text only now: there are far fewer rows
+        counted = counted.withColumn("GP_CODE", F.coalesce(facts.unpacked(F.col("GP_CODE")), F.lit("")))
     if yesterday is not None:
         both = counted.unionByName(yesterday.select(*table.dimensions, *table.figures))
         counted = both.groupBy(*table.dimensions).agg(*(F.sum(name).alias(name) for name in table.figures))

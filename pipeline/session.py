@@ -118,7 +118,9 @@ def options(settings: SessionSettings) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(settings.partitions),
         "spark.sql.session.timeZone": "UTC",
         # One sorted stream per partition instead of hash tables: memory stays bounded and the output order is fixed.
+        # Spark would drop the sort before the aggregate as needless, and go back to hash tables.
         "spark.sql.execution.replaceHashWithSortAgg": "true",
+        "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.EliminateSorts",
         # A data file holds one row per line; a partial row of a broken line would look like a row of missing values.
         "spark.sql.json.enablePartialResults": "false",
         "spark.sql.parquet.compression.codec": "zstd",

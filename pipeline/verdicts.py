@@ -195,7 +195,8 @@ def violations(moment: Moment) -> Mapping[str, Column]:
         .otherwise(outcome == int(Outcome.CANCELLED_OTHER))
     )
     slot_is = F.col("slot_status")
-    # With two appointments on one slot (I3) the holders are mixed into one value, which says nothing about either.
+    # With two appointments on one slot (I3), or two slots of one request (I1), the links are mixed into one value, which
+    # says nothing about either: those findings speak for both.
     held_by_its_own = (F.col("holdings") > 1) | ((F.col("holdings") == 1) & (F.col("holder") == F.col("slot_holder")))
     author_forgotten = forgotten(F.col("appointment_created"), moment)
     canceller_forgotten = forgotten(F.col("tombstone_created"), moment)
@@ -206,7 +207,7 @@ def violations(moment: Moment) -> Mapping[str, Column]:
         "I3": F.col("holdings") > 1,
         "I4": ((slot_is == int(SlotStatus.BUSY)) & ~held_by_its_own)
         | (slot_is == int(SlotStatus.BROKEN))
-        | (booked & (F.col("held_slot") != F.col("appointment_slot"))),
+        | (booked & (F.col("held_slots") <= 1) & (F.col("held_slot") != F.col("appointment_slot"))),
         "I5": (complete() & ~expected) | ((F.col("expects_cancelled") > 0) & ~cancelled),
         "I5r": ~complete() & ((made() & ~author_forgotten) | ((F.col("tombstones") > 0) & ~canceller_forgotten)),
         "I6": (F.col("deliveries_done") > 0) & ~complete() & ~forgotten(F.col("last_finished"), moment),

@@ -1,0 +1,1 @@
+"""Measurements. Each prints its figures, ours beside the peers', in one run."""

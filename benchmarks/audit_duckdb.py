@@ -1,0 +1,158 @@
+"""The audit's questions asked a second time, in plain SQL joins for DuckDB, written from the invariants and not from the audit.
+
+The tests hold its answers against the audit's; the benchmark times it on the same files.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import duckdb
+
+ITEMS = {
+    "ledger": "message_id S, status S, result S, consumption_count N, lease_until N",
+    "slots": "practice S, slot_id S, status S, appointment_id S, free_key S",
+    "appointments": "appointment_id S, status S, practice S, slot_id S, cancelled_by S, created N",
+}
+LINES = {
+    "deliveries": "message VARCHAR, message_id VARCHAR, sqs_message_id VARCHAR, outcome VARCHAR, consumption_count BIGINT, "
+    "sent BIGINT, finished BIGINT, claimed_by VARCHAR, answer VARCHAR",
+    "accepted": "message_id VARCHAR, type VARCHAR, sent BIGINT, copies BIGINT",
+    "dead-letters": "message_id VARCHAR, source_message_id VARCHAR",
+    "waiting": "message_id VARCHAR, sqs_message_id VARCHAR",
+}
+DONE = "('booked', 'waitlist', 'cancelled', 'refused', 'duplicate')"
+
+PREPARATION = f"""
+create temp table ledger_read as select * exclude (result), result ->> 'outcome' as outcome, result ->> 'appointment_id' as target,
+  result ->> 'practice' as at_practice, result ->> 'slot_id' as at_slot, status = 'COMPLETE' as complete
+  from (select * replace (try_cast(result as json) as result) from ledger);
+create temp table log as select message_id as id, count(*) as lines, count(*) filter (outcome in {DONE}) as done,
+  count(distinct answer) as answers, greatest(count(distinct claimed_by), max(consumption_count)) as claims,
+  max(finished) as last_finished, count(*) filter (outcome = 'quarantined') as quarantined,
+  min(outcome) filter (outcome in ('booked', 'waitlist', 'cancelled', 'refused')) as delivered
+  from deliveries where message = 'delivery' and message_id is not null group by all;
+create temp table archive as select distinct message_id as id from accepted where message_id is not null
+  union select id from log;
+create temp table dead as select distinct message_id as id from "dead-letters" where message_id is not null;
+create temp table queued as select distinct message_id as id from waiting where message_id is not null;
+create temp table held as select appointment_id as id, count(*) as slots from slots where appointment_id is not null
+  group by all;
+create temp table booked_on as select practice, slot_id, count(*) as bookings, max(appointment_id) as holder
+  from appointments where status = 'booked' group by all;
+"""
+
+# What one row says about a request, gathered by joins on its id.
+REQUESTS = """
+create temp table requests as
+select coalesce(l.message_id, a.id, d.id, q.id) as id, l.status, coalesce(l.complete, false) as complete, l.outcome,
+  l.target, l.at_practice, l.at_slot, l.consumption_count, l.lease_until, l.message_id is not null as has_row,
+  p.appointment_id is not null as has_appointment, p.status as held_status, p.practice as held_practice,
+  p.slot_id as held_slot, p.created, p.practice is not null as made, log.lines, coalesce(log.done, 0) as done, log.answers,
+  log.claims, log.last_finished, log.delivered, d.id is not null as dead, q.id is not null as waits,
+  coalesce(held.slots, 0) as slots,
+  coalesce(l.message_id is null and log.last_finished + $retention < $now, false) as forgotten
+from ledger_read l full join archive a on a.id = l.message_id full join dead d on d.id = coalesce(l.message_id, a.id)
+  full join queued q on q.id = coalesce(l.message_id, a.id, d.id)
+  left join appointments p on p.appointment_id = coalesce(l.message_id, a.id, d.id, q.id)
+  left join log on log.id = coalesce(l.message_id, a.id, d.id, q.id)
+  left join held on held.id = coalesce(l.message_id, a.id, d.id, q.id)
+"""
+
+VERDICTS = """
+select id, case
+  when slots > 1 then 'duplicate_effect'
+  when complete and held_status = 'cancelled' then 'cancelled'
+  when complete and outcome in ('booked', 'waitlist', 'refused') and target = id then outcome
+  when complete and outcome = 'cancelled' then 'cancelled'
+  when complete then 'stuck'
+  when dead then 'quarantined'
+  when not has_row and made then held_status
+  when not has_row and id in (select cancelled_by from appointments where practice is null) then 'cancelled'
+  when forgotten and delivered is not null then delivered
+  when has_row and not waits and lease_until < $now then 'stuck'
+  when not has_row and not waits then 'lost'
+  else 'in_flight' end as verdict
+from requests
+"""
+
+VIOLATIONS = """
+select 'I1' as name, id as subject from held where slots > 1
+union all select 'I2', id from requests
+  where not complete and not dead and not waits and not forgotten and id in (select id from archive)
+union all select 'I3', practice || '/' || slot_id from booked_on where bookings > 1
+union all select 'I4', s.practice || '/' || s.slot_id from slots s left join booked_on b using (practice, slot_id)
+  where (s.status = 'busy' and (b.holder is null or (b.bookings = 1 and b.holder is distinct from s.appointment_id)))
+     or (s.status = 'free' and (s.appointment_id is not null or s.free_key is null))
+union all select 'I4', a.appointment_id from appointments a left join slots s using (practice, slot_id)
+  where a.status = 'booked' and a.appointment_id not in (select id from held where slots > 1)
+    and (s.status is distinct from 'busy' or s.appointment_id is distinct from a.appointment_id)
+union all select distinct 'I5', coalesce(l.target, l.message_id) from ledger_read l
+  left join appointments p on p.appointment_id = l.target
+  where l.complete and not coalesce(case l.outcome
+    when 'booked' then p.status in ('booked', 'cancelled') and p.slot_id = l.at_slot and p.practice = l.at_practice
+    when 'waitlist' then p.status in ('waitlist', 'cancelled')
+    when 'cancelled' then p.status = 'cancelled'
+    when 'refused' then p.status is null or p.status = 'cancelled' else false end, false)
+union all select distinct 'I5r', author from (
+  select case when practice is null then cancelled_by else appointment_id end as author, created from appointments) made
+  left join ledger_read l on l.message_id = author
+  where not coalesce(l.complete, false) and not (l.message_id is null and created + $retention < $now)
+union all select 'I6', id from requests where done > 0 and not complete and not forgotten
+union all select 'I7', id from requests where answers > 1
+union all select 'I9', id from requests where has_row and not complete and lease_until < $now and not waits and not dead
+union all select 'I10', id from requests where has_row and consumption_count < greatest(1, coalesce(claims, 1))
+union all select 'I11', id from requests where dead and made and not complete
+"""
+
+
+def open_history(folder: Path, threads: int | None = None, memory: str | None = None) -> duckdb.DuckDBPyConnection:
+    """A connection in which every source of a history with full exports is a view."""
+    settings = {"threads": threads, "memory_limit": memory}
+    connection = duckdb.connect(config={name: value for name, value in settings.items() if value is not None})
+    for table, attributes in ITEMS.items():
+        pairs = [attribute.split() for attribute in attributes.split(", ")]
+        columns = ", ".join(f"{name} STRUCT({kind} VARCHAR)" for name, kind in pairs)
+        values = ", ".join(
+            f"Item.{name}.{kind}" + ("::BIGINT" if kind == "N" else "") + f" as {name}" for name, kind in pairs
+        )
+        files = f"{folder}/{table}/AWSDynamoDB/*/data/*.json.gz"
+        connection.execute(
+            f"create view {table} as select {values} "  # noqa: S608 - names and paths of our own
+            f"from read_json('{files}', format='newline_delimited', columns={{'Item': 'STRUCT({columns})'}})"
+        )
+    for name, columns in LINES.items():
+        typed = ", ".join(f"'{column.split()[0]}': '{column.split()[1]}'" for column in columns.split(", "))
+        files = f"{folder}/{name}/*"
+        connection.execute(
+            f'create view "{name}" as select * '  # noqa: S608
+            f"from read_json('{files}', format='newline_delimited', columns={{{typed}}})"
+        )
+    return connection
+
+
+def gather(connection: duckdb.DuckDBPyConnection, now: int, retention: int) -> None:
+    """Read everything once and join it by request. Times in epoch ms."""
+    connection.execute(PREPARATION)
+    connection.execute(REQUESTS, {"now": now, "retention": retention})
+
+
+def verdicts(connection: duckdb.DuckDBPyConnection, now: int) -> dict[str, str]:
+    """The verdict on each request that carries an id."""
+    return dict(connection.execute(VERDICTS, {"now": now}).fetchall())
+
+
+def violations(connection: duckdb.DuckDBPyConnection, now: int, retention: int) -> set[tuple[str, str]]:
+    """Which invariant does not hold, for which subject."""
+    return set(connection.execute(VIOLATIONS, {"now": now, "retention": retention}).fetchall())
+
+
+def moment(folder: Path) -> tuple[int, int]:
+    """The time of a history's exports and the ledger's retention, epoch ms and ms."""
+    (summary,) = folder.glob("ledger/AWSDynamoDB/*/manifest-summary.json")
+    exported = json.loads(summary.read_text())["exportTime"]
+    now = duckdb.execute("select epoch_ms(?::timestamp)", [exported]).fetchall()[0][0]
+    context = folder / "context.json"
+    seconds = json.loads(context.read_text())["ledger_retention_seconds"] if context.exists() else 10**10
+    return int(now), int(seconds) * 1000

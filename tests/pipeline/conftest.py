@@ -1,0 +1,78 @@
+"""One Spark session for all tests of the audit: starting one takes longer than most of them."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pipeline.session import SessionSettings, open_session
+from tests.pipeline.histories import World, write_history
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipeline.conclusion import Conclusion
+
+
+# PySpark leaves the sockets to its gateway to the garbage collector. Only those, and only in tests that use Spark.
+PY4J_SOCKETS = "ignore:unclosed <socket:ResourceWarning"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that use Spark may leave its sockets."""
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.filterwarnings(PY4J_SOCKETS))
+
+
+@pytest.fixture(autouse=True)
+def _sockets_are_collected_here(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What PySpark left is collected while it is still excused, and not in the middle of somebody else's test."""
+    yield
+    if request.node.get_closest_marker("spark"):
+        gc.collect()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session with two partitions and no UI."""
+    scratch = tmp_path_factory.mktemp("spark")
+    session = open_session(SessionSettings(master="local[2]", memory="1g", partitions=2, scratch=str(scratch)))
+    yield session
+    with warnings.catch_warnings():
+        # Closing the gateway leaves its sockets and pipes to the garbage collector; nothing of ours is left open.
+        warnings.simplefilter("ignore", ResourceWarning)
+        session.stop()
+
+
+@pytest.fixture
+def audited(spark: SparkSession, tmp_path: Path) -> Callable[..., Conclusion]:
+    """Audit a folder or a world; the output is `tmp_path/<name>`."""
+    from pipeline.job import AuditSettings, audit
+
+    def run(
+        history: Path | World,
+        name: str = "audit",
+        *,
+        previous: str | None = None,
+        tables: bool = False,
+        since: World | None = None,
+    ) -> Conclusion:
+        folder = (
+            write_history(history, tmp_path / f"{name}-history", since=since) if isinstance(history, World) else history
+        )
+        settings = AuditSettings(
+            history=str(folder),
+            output=str(tmp_path / name),
+            previous=str(tmp_path / previous) if previous else None,
+            partitions=2,
+            tables=tables,
+        )
+        return audit(spark, settings)
+
+    return run
