@@ -12,7 +12,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports format lock synth deploy valkey clean soak spec
+.PHONY: help run test check lint types imports format lock synth deploy valkey clean soak spec prove
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -33,6 +33,9 @@ test: $(VENV)/.installed node_modules/.installed ## all tests
 
 spec: node_modules/.installed ## the protocol's TLA+ specification, in worlds of growing size
 	$(BIN)/python -m specification
+
+prove: $(VENV)/.installed ## every schedule and fault within the budgets, the museum and the mutants; figures to docs/proof
+	$(BIN)/python -m prover --save build/prove --write docs/proof
 
 SECONDS ?= 1200
 MESSAGES ?= 100000

@@ -1,4 +1,4 @@
-"""What comes after a schedule: faults stop, messages are delivered again until acknowledged, then once more; laws are checked."""
+"""What comes after a schedule: faults stop, messages are delivered until acknowledged, then once more; laws are checked."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ class Aftermath:
                 break
             now += hidden + TRAVEL_MS
         if acknowledged != everything:
-            breaches.append(f"I9: after {MOST_REDELIVERIES} deliveries without a fault, a message is still in the queue")
+            breaches.append(
+                f"I9: after {MOST_REDELIVERIES} deliveries without a fault, a message is still in the queue"
+            )
         for position in range(len(scenario.messages)):
             delivered = self.deliver(world, position, now, name)
             name += 1

@@ -14,6 +14,7 @@ from typing import Any
 import boto3
 import botocore.endpoint
 from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
 from botocore.config import Config
 from botocore.exceptions import ReadTimeoutError
 
@@ -105,7 +106,7 @@ class _Body:
 
 
 def _response(url: str, status: int, body: Mapping[str, Any]) -> AWSResponse:
-    headers = {"content-type": "application/x-amz-json-1.0"}
+    headers = HTTPHeaders.from_dict({"content-type": "application/x-amz-json-1.0"})
     return AWSResponse(url, status, headers, _Body(json.dumps(body).encode()))
 
 

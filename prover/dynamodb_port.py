@@ -204,9 +204,7 @@ class InMemoryDynamoDB:
                 reasons.append({"Code": "None"})
             results.append((write["TableName"], key, after))
         if len({(table, key) for table, key, _ in results}) != len(results):
-            _refuse(
-                name, "ValidationException", "Transaction request cannot include multiple operations on one item"
-            )
+            _refuse(name, "ValidationException", "Transaction request cannot include multiple operations on one item")
         return results, reasons
 
     def _write(self, name: str, request: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -17,6 +17,8 @@ from prover.scenario import Scenario, Subject
 from prover.state import State, System, law_name
 from prover.world import Services, port_services
 
+ENTERED, COUNTED = 1, 2
+
 
 @dataclass(frozen=True)
 class Breach:
@@ -173,16 +175,16 @@ class Explorer:
         stack = [0]
         while stack:
             one = stack[-1]
-            if done[one] == 2:
+            if done[one] == COUNTED:
                 stack.pop()
                 continue
             span = range(offsets[one], offsets[one + 1])
             if not done[one]:
-                done[one] = 1
+                done[one] = ENTERED
                 stack.extend(targets[edge] for edge in span if not done[targets[edge]])
                 continue
             stack.pop()
-            done[one] = 2
+            done[one] = COUNTED
             if not span:
                 paths[one], broken[one] = 1, int(one in self._broken_states)
                 continue
@@ -190,9 +192,7 @@ class Explorer:
             if one in self._broken_states:
                 broken[one] = paths[one]
             elif self._broken_steps:
-                broken[one] = sum(
-                    (paths if edge in self._broken_steps else broken)[targets[edge]] for edge in span
-                )
+                broken[one] = sum((paths if edge in self._broken_steps else broken)[targets[edge]] for edge in span)
             else:
                 broken[one] = sum(broken[targets[edge]] for edge in span)
         return paths[0], broken[0]

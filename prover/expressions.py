@@ -1,10 +1,10 @@
 """DynamoDB's expression language, as far as this product and its peers use it. Whatever is unknown is refused.
 
-    condition := conjunction ("OR" conjunction)*          conjunction := negation ("AND" negation)*
-    negation  := "NOT" negation | "(" condition ")" | function "(" path ")" | operand comparator operand
-                 | operand "BETWEEN" operand "AND" operand
-    update    := ("SET" path "=" value ("," ...)* | "REMOVE" path ("," ...)* | "ADD" path operand ("," ...)*)+
-    value     := term (("+" | "-") term)?                 term := operand | "if_not_exists" "(" path "," operand ")"
+condition := conjunction ("OR" conjunction)*          conjunction := negation ("AND" negation)*
+negation  := "NOT" negation | "(" condition ")" | function "(" path ")" | operand comparator operand
+             | operand "BETWEEN" operand "AND" operand
+update    := ("SET" path "=" value ("," ...)* | "REMOVE" path ("," ...)* | "ADD" path operand ("," ...)*)+
+value     := term (("+" | "-") term)?                 term := operand | "if_not_exists" "(" path "," operand ")"
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class InvalidExpression(ValueError):
 
 
 class Expression:
-    """The tokens of one expression, its names and values, and which of these have been used; attributes `written` by an update."""
+    """The tokens of one expression; the names and values `used` so far, the attributes `written` by an update."""
 
     def __init__(self, text: str, request: Mapping[str, Any]) -> None:
         self._tokens: list[str] = []
@@ -95,8 +95,7 @@ class Expression:
             ),
         )
         if not any(
-            len(way) == len(shape)
-            and all(want in (None, have) for want, have in zip(way, shape, strict=True))
+            len(way) == len(shape) and all(want in (None, have) for want, have in zip(way, shape, strict=True))
             for way in ways
         ):
             raise InvalidExpression("not a key condition on this table or index")
@@ -130,15 +129,19 @@ class Expression:
             return holds
         token = self._take()
         if self._peek() == "(":
-            self._take()
-            path = self._path(self._take())
-            self._expect(")")
-            if token == "attribute_exists":
-                return path in item
-            if token == "attribute_not_exists":
-                return path not in item
-            raise InvalidExpression(f"unknown function {token!r}")
-        left = self._operand(token, item)
+            return self._function(token, item)
+        return self._comparison(token, item)
+
+    def _function(self, name: str, item: TypedItem) -> bool:
+        self._expect("(")
+        path = self._path(self._take())
+        self._expect(")")
+        if name not in ("attribute_exists", "attribute_not_exists"):
+            raise InvalidExpression(f"unknown function {name!r}")
+        return (path in item) == (name == "attribute_exists")
+
+    def _comparison(self, first: str, item: TypedItem) -> bool:
+        left = self._operand(first, item)
         if self._take_keyword("BETWEEN"):
             low = self._required(item)
             if not self._take_keyword("AND"):

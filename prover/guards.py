@@ -1,4 +1,4 @@
-"""Why a mutant may live: something else guards what its line guards. Each guard has a name; each mutant named here must live."""
+"""Why a mutant may live: something else guards what its line guards. Each guard has a name; each mutant here must live."""
 
 from __future__ import annotations
 

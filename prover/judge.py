@@ -1,4 +1,4 @@
-"""Puts spoiled copies of the core through the quick explorations: `python -m prover.judge`, one path a line, one verdict a line.
+"""Puts spoiled copies of the core through the quick explorations: `python -m prover.judge`, a verdict for each line.
 
 A server, because the libraries are slow to load and never spoiled: it loads them once and forks for each copy, which then
 imports the core afresh. So nothing here may import the core, or a module of the prover that does, before the fork.

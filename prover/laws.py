@@ -66,7 +66,9 @@ class OurLaws:
         rows = after.by(LEDGER, "message_id")
         for message_id, row in before.by(LEDGER, "message_id").items():
             then = rows.get(message_id)
-            if row["status"] == COMPLETE and (then is None or (then["status"], then["result"]) != (COMPLETE, row["result"])):
+            if row["status"] == COMPLETE and (
+                then is None or (then["status"], then["result"]) != (COMPLETE, row["result"])
+            ):
                 yield f"I6 {message_id}: COMPLETE reverted, changed or disappeared"
             live = row["status"] == IN_PROGRESS and row["lease_until"] >= now
             if live and then is not None and then["claimed_by"] != row["claimed_by"]:
@@ -86,9 +88,7 @@ class OurLaws:
             if message.sqs_id not in outcome.failed:
                 yield from self._acknowledged(world, message, line)
 
-    def _acknowledged(
-        self, world: World, message: SqsMessage, line: Mapping[str, Any] | None
-    ) -> Iterator[str]:
+    def _acknowledged(self, world: World, message: SqsMessage, line: Mapping[str, Any] | None) -> Iterator[str]:
         if line is None or line["outcome"] in UNFINISHED:
             yield f"I8 {message.message_id}: acknowledged after {line['outcome'] if line else 'nothing'}"
             return

@@ -177,3 +177,20 @@ def record(verdicts: Iterable[Verdict]) -> None:
     """Check the score in."""
     score = {verdict.mutant.name: verdict.by for verdict in verdicts}
     EXPECTED.write_text(json.dumps(dict(sorted(score.items())), indent=0) + "\n")
+
+
+def differences(verdicts: Iterable[Verdict]) -> list[str]:
+    """Where these verdicts differ from the checked-in score, and mutants that live or are explained without reason."""
+    known, found = expected(), list(verdicts)
+    lines = [
+        f"{verdict.mutant.name}: {verdict.by}, expected {known.get(verdict.mutant.name, 'no such mutant')}"
+        for verdict in found
+        if known.get(verdict.mutant.name) != verdict.by
+    ]
+    lines += [
+        f"{verdict.mutant.name}: caught ({verdict.how}), though a guard explains why it lives"
+        for verdict in found
+        if verdict.by in (PROVER, UNIT_TESTS) and guard_of(verdict.mutant.name)
+    ]
+    names = {verdict.mutant.name for verdict in found}
+    return lines + [f"{name}: expected, and no such mutant" for name in known if name not in names]

@@ -17,7 +17,12 @@ Edit = Callable[[ast.AST], ast.AST | None]
 """Gets a copy of the node; returns what takes its place (None: nothing does)."""
 
 _TRUTHS = (True, False)
-_BOUNDARIES: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
+_BOUNDARIES: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+}
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ class _Replace(ast.NodeTransformer):
     def __init__(self, target: ast.AST, replacement: ast.AST | None) -> None:
         self._target, self._replacement = target, replacement
 
-    def visit(self, node: ast.AST) -> ast.AST | None:  # type: ignore[override]  # nothing takes the place of some
+    def visit(self, node: ast.AST) -> ast.AST | None:
         if node is self._target:
             return self._replacement
         self.generic_visit(node)
@@ -103,23 +108,26 @@ class _Replace(ast.NodeTransformer):
 def _edits(node: ast.AST) -> Iterator[tuple[str, Edit]]:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield from _expression_edits(node)
-    elif isinstance(node, ast.Raise):
-        yield "no raise", lambda copied: ast.Pass()
     elif isinstance(node, ast.If | ast.While | ast.IfExp | ast.comprehension):
         yield from _test_edits(node)
+    elif isinstance(node, ast.Set | ast.Tuple):
+        yield from _collection_edits(node)
+    elif isinstance(node, ast.Dict):
+        yield from _mapping_edits(node)
+    elif isinstance(node, ast.Call):
+        yield from _call_edits(node)
+    elif isinstance(node, ast.stmt):
+        yield from _statement_edits(node)
     elif isinstance(node, ast.BoolOp):
         for position in range(len(node.values)):
             yield "one operand less", _without("values", position, unwrap=True)
     elif isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _BOUNDARIES:
         yield "boundary", _boundary
-    elif isinstance(node, ast.Set) or (isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Load)):
-        if len(node.elts) > 1 and not isinstance(getattr(node, "parent", None), ast.Subscript | ast.FormattedValue):
-            for position in range(len(node.elts)):
-                yield "one element less", _without("elts", position)
-        if getattr(getattr(node, "parent", None), "arg", None) == "remove" and node.elts:
-            yield "removes nothing", lambda copied: ast.Tuple([], ast.Load())
-    elif isinstance(node, ast.Dict):
-        yield from _mapping_edits(node)
+
+
+def _statement_edits(node: ast.stmt) -> Iterator[tuple[str, Edit]]:
+    if isinstance(node, ast.Raise):
+        yield "no raise", lambda copied: ast.Pass()
     elif isinstance(node, ast.Match):
         for position in range(len(node.cases) - 1):
             yield "cases swapped", _swapped(position)
@@ -128,11 +136,19 @@ def _edits(node: ast.AST) -> Iterator[tuple[str, Edit]]:
     elif (
         isinstance(node, ast.Assign)
         and isinstance(node.targets[0], ast.Attribute | ast.Subscript)
-        and not _function(node).endswith("__init__")  # wiring: without it nothing works at all
+        and not _function(node).endswith("__init__")  # that is wiring: without it nothing works at all
     ):
         yield "not noted", lambda copied: ast.Pass()
-    elif isinstance(node, ast.Call):
-        yield from _call_edits(node)
+
+
+def _collection_edits(node: ast.Set | ast.Tuple) -> Iterator[tuple[str, Edit]]:
+    parent = getattr(node, "parent", None)
+    written = isinstance(node, ast.Tuple) and not isinstance(node.ctx, ast.Load)
+    if len(node.elts) > 1 and not written and not isinstance(parent, ast.Subscript | ast.FormattedValue):
+        for position in range(len(node.elts)):
+            yield "one element less", _without("elts", position)
+    if getattr(parent, "arg", None) == "remove" and node.elts:
+        yield "removes nothing", lambda copied: ast.Tuple([], ast.Load())
 
 
 def _expression_edits(node: ast.Constant) -> Iterator[tuple[str, Edit]]:

@@ -61,4 +61,3 @@ def botocore_program(
         surroundings=process.surroundings,
     )
     return consumer({"Records": list(records)}, context)
-

@@ -17,6 +17,8 @@ from prover.scenario import Scenario, Subject
 from prover.state import GONE, State, System, law_name
 from prover.world import Request, Services, World, port_services
 
+LATE, TIME = -1, -2
+
 
 @dataclass(frozen=True)
 class Count:
@@ -65,7 +67,7 @@ class _Schedule:
                 process.kill()
 
     def _steps(self) -> list[tuple[int, int, Choice | None, Request | None]]:
-        """(delivery, strand, choice, request); without a choice: an invocation, a deletion; -1: late, -2: time."""
+        """(delivery, strand, choice, request); without a choice: an invocation, a deletion; LATE, TIME: to none."""
         steps: list[tuple[int, int, Choice | None, Request | None]] = []
         for delivery, process in enumerate(self.processes):
             if self.over[delivery]:
@@ -81,18 +83,16 @@ class _Schedule:
                     request = Request(rename(seen.text, swap(delivery)))
                     steps.append((delivery, strand, PERFORMED, request))
                     if self.faults:
-                        steps += [
-                            (delivery, strand, choice, request) for choice in self.scenario.choices(request)
-                        ]
-        steps += [(-1, 0, None, request) for request in dict.fromkeys(self.network)]
+                        steps += [(delivery, strand, choice, request) for choice in self.scenario.choices(request)]
+        steps += [(LATE, 0, None, request) for request in dict.fromkeys(self.network)]
         if self.expiries < self.scenario.expiries and (self.network or not all(self.over)):
-            steps.append((-2, 0, None, None))
+            steps.append((TIME, 0, None, None))
         return steps
 
     def _take(self, delivery: int, strand: int, choice: Choice | None, request: Request | None) -> None:
-        if delivery == -2:
+        if delivery == TIME:
             self.expiries += 1
-        elif delivery == -1 and request is not None:
+        elif delivery == LATE and request is not None:
             self.network.remove(request)
             self._perform(request)
         elif choice is not None and request is not None:

@@ -279,8 +279,10 @@ class Behaviour:
         if outcome is None and depth > MAXIMUM_CALLS:
             outcome = Outcome(error="endless", lines=tuple(process.lines))
             process.kill()
-        pending = () if outcome else tuple(
-            (number, self._requests(request.text)) for number, request in sorted(process.pending.items())
+        pending = (
+            ()
+            if outcome
+            else tuple((number, self._requests(request.text)) for number, request in sorted(process.pending.items()))
         )
         self.nodes.append(Node(parent, strand, observation, clock, depth, pending, outcome))
         if outcome is None:
@@ -288,4 +290,3 @@ class Behaviour:
             if len(self._alive) > self.KEPT_ALIVE:
                 self._alive.popitem(last=False)[1].kill()
         return len(self.nodes) - 1
-

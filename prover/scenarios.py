@@ -174,7 +174,9 @@ def _alone(name: str, sentence: str, message: SqsMessage, before: Mapping[str, A
 
 BY_ITSELF = (
     _alone("alone: book", "E1 for a booking: one mild fault, one delivery", BOOKING, {"slots": free_slots(1)}),
-    _alone("alone: wait", "E1 for one with no slot", booking("m-1", delivery_channel="Video"), {"slots": free_slots(1)}),
+    _alone(
+        "alone: wait", "E1 for one with no slot", booking("m-1", delivery_channel="Video"), {"slots": free_slots(1)}
+    ),
     _alone("alone: cancel", "E1 for a cancellation", cancellation("c-1", "m-1"), _held_slot()),
     _alone("alone: again", "E1 for a forgotten booking", BOOKING, _held_slot()),
 )
@@ -201,9 +203,7 @@ ALL = (
 
 
 def _sized(scenario: Scenario, faults: int, expiries: int, *deliveries: tuple[int, ...]) -> Scenario:
-    return replace(
-        scenario, faults=faults, expiries=expiries, deliveries=deliveries or scenario.deliveries
-    )
+    return replace(scenario, faults=faults, expiries=expiries, deliveries=deliveries or scenario.deliveries)
 
 
 QUICK = (

@@ -20,7 +20,10 @@ class InMemorySQS:
             raise UnsupportedRequest(f"send_message {sorted(request)}")
         message = {name: value for name, value in request.items() if name != "QueueUrl"}
         self.queues.setdefault(request["QueueUrl"], []).append(message)
-        return {"MessageId": f"sent-{len(self.queues[request['QueueUrl']])}", "ResponseMetadata": {"HTTPStatusCode": 200}}
+        return {
+            "MessageId": f"sent-{len(self.queues[request['QueueUrl']])}",
+            "ResponseMetadata": {"HTTPStatusCode": 200},
+        }
 
     def change_message_visibility(self, **request: Any) -> Mapping[str, Any]:
         """Accepted and forgotten: here a copy of a message may be delivered at any time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import permutations, product
 from typing import NamedTuple
@@ -32,7 +32,8 @@ class State(NamedTuple):
 class Step:
     """A transition: what happened to whom, and which laws it broke.
 
-    `delivery` is -1 for what happens to none; `call` is the number of the request in question, -1 for none.
+    `delivery` is -1 for what happens to none; `call` is the number of the request in question, `node` that of the
+    delivery's history after the step; -1 for none.
     """
 
     delivery: int
@@ -40,8 +41,9 @@ class Step:
     name: str
     call: int
     state: State
-    breaches: tuple[str, ...]
-    fault: bool
+    breaches: tuple[str, ...] = ()
+    fault: bool = False
+    node: int = -1
 
 
 class System:
@@ -97,7 +99,7 @@ class System:
 
     def steps(self, state: State) -> Iterator[Step]:
         """Every step that can be taken, whoever takes it."""
-        world, expiries, faults, acknowledged, network, codes = state
+        world, expiries, faults, _, network, codes = state
         active = False
         for delivery, code in enumerate(codes):
             if code == GONE:
@@ -105,7 +107,7 @@ class System:
             active = True
             if code == NOT_STARTED:
                 node = self._behaviour[delivery].start(self._clocks[expiries])
-                yield Step(delivery, 0, "invoked", -1, state._replace(codes=_put(codes, delivery, node)), (), False)
+                yield Step(delivery, 0, "invoked", -1, state._replace(codes=_put(codes, delivery, node)), node=node)
                 continue
             node_known = self._behaviour[delivery].nodes[code]
             if node_known.outcome is not None:
@@ -122,9 +124,9 @@ class System:
                 continue
             after, _, breaches = self.apply(world, request, self._clocks[expiries])
             left = network[:position] + network[position + 1 :]
-            yield Step(-1, 0, "lands late", request, state._replace(world=after, network=left), breaches, False)
+            yield Step(-1, 0, "lands late", request, state._replace(world=after, network=left), breaches)
         if expiries < self.scenario.expiries and (active or network):
-            yield Step(-1, 0, "time passes", -1, state._replace(expiries=expiries + 1), (), False)
+            yield Step(-1, 0, "time passes", -1, state._replace(expiries=expiries + 1))
 
     def choices(self, request: int) -> tuple[Choice, ...]:
         """The faults of a call."""
@@ -161,9 +163,7 @@ class System:
         outcome = self.behaviour(messages).nodes[node].outcome
         if outcome is None:
             return ()
-        named = Outcome(
-            outcome.failed, outcome.error, tuple(rename(line, swap(delivery)) for line in outcome.lines)
-        )
+        named = Outcome(outcome.failed, outcome.error, tuple(rename(line, swap(delivery)) for line in outcome.lines))
         batch = [self.scenario.messages[position] for position in messages]
         return tuple(self.subject.laws.at_end(self.worlds[world], batch, named))
 
@@ -172,9 +172,7 @@ class System:
         if outcome.error is not None:
             return 0
         return sum(
-            1 << position
-            for position in set(messages)
-            if self.scenario.messages[position].sqs_id not in outcome.failed
+            1 << position for position in set(messages) if self.scenario.messages[position].sqs_id not in outcome.failed
         )
 
     def canonical(self, state: State) -> State:
@@ -213,7 +211,7 @@ class System:
         world, expiries, faults, acknowledged, network, codes = state
         now = self._clocks[expiries]
         breaches: tuple[str, ...] = ()
-        after, observation = world, -1
+        after, observation, history = world, -1, -1
         if choice.performed == NOW or choice.conflict is not None:
             conflict = -1 if choice.conflict is None else choice.conflict
             after, observation, breaches = self.apply(world, request, now, conflict)
@@ -226,7 +224,7 @@ class System:
         elif choice.seen == ANSWERED:
             seen = self.renamed("observation", observation, swap(delivery))
             behaviour = self._behaviour[delivery]
-            node = behaviour.advance(codes[delivery], strand, seen, now)
+            node = history = behaviour.advance(codes[delivery], strand, seen, now)
             outcome = behaviour.nodes[node].outcome
             if outcome is not None:
                 messages = self.scenario.deliveries[delivery]
@@ -240,15 +238,15 @@ class System:
         elif choice.seen != SILENCE:
             raise ValueError(choice.seen)
         state = State(after, expiries, faults - choice.is_fault, acknowledged, network, codes)
-        return Step(delivery, strand, choice.name, request, state, breaches, choice.is_fault)
+        return Step(delivery, strand, choice.name, request, state, breaches, choice.is_fault, history)
 
     def _deletion(self, state: State, delivery: int, outcome: Outcome) -> Iterator[Step]:
         codes = _put(state.codes, delivery, GONE)
         bits = state.acknowledged | self.acknowledges(self.scenario.deliveries[delivery], outcome)
-        yield Step(delivery, 0, "message deleted", -1, state._replace(acknowledged=bits, codes=codes), (), False)
+        yield Step(delivery, 0, "message deleted", -1, state._replace(acknowledged=bits, codes=codes))
         if state.faults and not self.scenario.ends_by_itself:
             lost = state._replace(faults=state.faults - 1, codes=codes)
-            yield Step(delivery, 0, "crash before the message is deleted", -1, lost, (), True)
+            yield Step(delivery, 0, "crash before the message is deleted", -1, lost, fault=True)
 
     def _permuted(self, state: State, permutation: Permutation) -> State:
         if permutation == tuple(range(len(permutation))):
@@ -303,6 +301,3 @@ def _places(order: list[int]) -> Permutation:
     for place, delivery in enumerate(order):
         places[delivery] = place
     return tuple(places)
-
-
-Canonical = Callable[[State], State]

@@ -56,9 +56,7 @@ class World:
     text: str
 
     @classmethod
-    def of(
-        cls, contents: Contents, queues: Mapping[str, list[Mapping[str, Any]]], claims: Mapping[str, int]
-    ) -> World:
+    def of(cls, contents: Contents, queues: Mapping[str, list[Mapping[str, Any]]], claims: Mapping[str, int]) -> World:
         """From what the ports hold."""
         lines: list[list[Any]] = [
             ["item", table, key, item] for table, items in contents.tables.items() for key, item in items.items()

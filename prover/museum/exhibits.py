@@ -83,4 +83,4 @@ EXHIBITS = (
     ),
 )
 
-OURS_IN_MUSEUM = Subject("Oneslot: one transaction with its claim", OURS.run, OURS.laws)
+OURS_IN_MUSEUM = Subject("Oneslot, one transaction", OURS.run, OURS.laws)

@@ -72,14 +72,14 @@ def _consume(
     client = PortClient(process)
     config = IdempotencyConfig(event_key_jmespath="messageId")
     config.register_lambda_context(context)  # type: ignore[arg-type]  # it asks for the remaining time only
-    layer = DynamoDBPersistenceLayer(
-        table_name=LEDGER, key_attr="message_id", boto3_client=cast("Any", client)
-    )
+    layer = DynamoDBPersistenceLayer(table_name=LEDGER, key_attr="message_id", boto3_client=cast("Any", client))
 
     def book(*, record: dict[str, Any]) -> dict[str, Any]:
         return effect(client, message_id_of(record))
 
-    idempotent = idempotent_function(book, data_keyword_argument="record", config=config, persistence_store=layer)
+    idempotent = idempotent_function(
+        book, data_keyword_argument="record", config=config, persistence_store=layer, key_prefix="booking"
+    )
 
     def handle(record: SQSRecord) -> None:
         idempotent(record=record.raw_event)
