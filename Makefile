@@ -12,7 +12,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports format lock synth deploy valkey clean soak spec prove
+.PHONY: help run test check lint types imports format lock synth deploy valkey clean soak spec prove figures
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -32,7 +32,7 @@ test: $(VENV)/.installed node_modules/.installed ## all tests
 	$(BIN)/python -m pytest
 
 spec: node_modules/.installed ## the protocol's TLA+ specification, in worlds of growing size
-	$(BIN)/python -m specification
+	$(BIN)/python -m specification --write docs/proof
 
 prove: $(VENV)/.installed ## every schedule and fault within the budgets, the museum and the mutants; figures to docs/proof
 	$(BIN)/python -m prover --save build/prove --write docs/proof
@@ -41,7 +41,10 @@ SECONDS ?= 1200
 MESSAGES ?= 100000
 SEED ?= 1
 soak: $(VENV)/.installed ## the handler in real processes under kill -9, freezes and a bad network (SECONDS, MESSAGES, SEED)
-	$(BIN)/python -m chaos --seconds $(SECONDS) --messages $(MESSAGES) --seed $(SEED)
+	$(BIN)/python -m chaos --seconds $(SECONDS) --messages $(MESSAGES) --seed $(SEED) --write docs/proof
+
+figures: $(VENV)/.installed ## put the figures of prove, spec and soak into docs/correctness.md
+	$(BIN)/python -m specification.correctness_page
 
 check: lint types imports ## lint, types and import contracts
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 from pathlib import Path
@@ -18,6 +19,7 @@ from oneslot.terminal import Terminal
 
 # Measured on two cores: what the load comes to where nobody asks for a number of messages.
 MESSAGES_PER_SECOND = 100
+FIGURES = "soak.json"
 
 
 @click.command()
@@ -34,6 +36,7 @@ MESSAGES_PER_SECOND = 100
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, and nothing else.")
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Keep logs and archive here.")
+@click.option("--write", type=click.Path(file_okay=False, path_type=Path), help="Write the figures to this directory.")
 def soak(
     *,
     seconds: float,
@@ -45,6 +48,7 @@ def soak(
     gap: float,
     as_json: bool,
     folder: Path | None,
+    write: Path | None,
 ) -> int:
     """Run the deployed handler under kill -9, freezes and a bad network; then let it drain, and judge what is left."""
     terminal = Terminal(as_json)
@@ -59,6 +63,10 @@ def soak(
             report = run(settings, stack, aws.connection(), home, terminal)
     report.show(terminal)
     terminal.result(report.document())
+    if write is not None:
+        write.mkdir(parents=True, exist_ok=True)
+        (write / FIGURES).write_text(json.dumps(report.document(), indent=2) + "\n")
+        terminal.say(f"Wrote {write / FIGURES}.")
     return 0 if report.verdict.holds else 1
 
 

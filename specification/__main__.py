@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -14,11 +16,13 @@ from specification.checker import Model, check, specification
 
 MODELS = (Model(2, 2, 2), Model(2, 1, 3), Model(2, 2, 3), Model(3, 1, 2))
 """What `make spec` visits; the first one is also in `make test`."""
+FIGURES = "specification.json"
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, and nothing else.")
-def main(*, as_json: bool) -> int:
+@click.option("--write", type=click.Path(file_okay=False, path_type=Path), help="Write the figures to this directory.")
+def main(*, as_json: bool, write: Path | None) -> int:
     """Check the TLA+ specification of the protocol in worlds of growing size."""
     terminal = Terminal(as_json)
     results = []
@@ -42,6 +46,9 @@ def main(*, as_json: bool) -> int:
         if not found.holds:
             terminal.plain(found.trace)
     terminal.result({"models": results})
+    if write is not None:
+        write.mkdir(parents=True, exist_ok=True)
+        (write / FIGURES).write_text(json.dumps({"models": results}, indent=2) + "\n")
     return int(any(result["violated"] for result in results))
 
 
