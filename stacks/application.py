@@ -1,4 +1,4 @@
-"""The app: one stack for the stage that the context names, held to the AWS Solutions rules. It asks AWS nothing."""
+"""The app: the stacks of the stage that the context names, held to two packs of rules. It asks AWS nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from aws_cdk import App, Validations
-from cdk_nag import AwsSolutionsChecks
+from cdk_nag import AwsSolutionsChecks, HIPAASecurityChecks
 
 from stacks.appointments_stack import AppointmentsStack
 from stacks.settings import settings_from_context
@@ -16,7 +16,7 @@ CDK_JSON = Path(__file__).resolve().parents[1] / "cdk.json"
 
 
 def build(outdir: str | None = None, context: dict[str, Any] | None = None) -> App:
-    """The app with its stack; `synth()` it.
+    """The app with its stacks; `synth()` it.
 
     Args:
         outdir: the folder that takes the cloud assembly; None for the one that the CDK CLI names.
@@ -30,11 +30,19 @@ def build(outdir: str | None = None, context: dict[str, Any] | None = None) -> A
     flags = json.loads(CDK_JSON.read_text(encoding="utf-8"))["context"]
     app = App(outdir=outdir, context={**flags, **(context or {})})
     settings = settings_from_context(app.node.get_all_context())
-    AppointmentsStack(app, f"Oneslot-{settings.stage}", settings=settings)
+    appointments = AppointmentsStack(app, f"Oneslot-{settings.stage}", settings=settings)
+    if settings.audit:
+        # Its constructs are imported only when asked for: most syntheses, the local run's among them, need none of them.
+        from stacks.audit_stack import AuditStack
+
+        name = f"{appointments.stack_name}-audit"
+        AuditStack(app, name, settings=settings, appointments=appointments.stack_name).add_stack_dependency(
+            appointments
+        )
     add_rules(app)
     return app
 
 
 def add_rules(app: App) -> None:
-    """Hold all that is in `app` to the AWS Solutions rules: a stack that breaks one is not synthesised."""
-    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    """Hold `app` to the AWS Solutions and the HIPAA Security rules: a stack that breaks one is not synthesised."""
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app), HIPAASecurityChecks(app))

@@ -20,7 +20,19 @@ MAXIMUM_RECEIVE_COUNT = range(5, 1_001)
 # CloudWatch Logs: its choices, in days
 LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1_827, 3_653)
 
+# SNS: a standard topic of any partition
+TOPIC_ARN = r"arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}"
+
+# Glue: a Spark job has at least two workers, of which one drives
+GLUE_WORKERS = range(2, 300)
+
 # The product's own
+# Changes are exported out of point-in-time recovery, which keeps 35 days.
+AUDIT_FULL_EVERY_DAYS = range(1, 31)
+# The audit of a night must be over before the next one.
+AUDIT_TIMEOUT_HOURS = range(1, 23)
+# From two nights, so that one can build on the other, to ten years.
+STORAGE_DAYS = range(2, 3_654)
 # More candidates than this are read, paid for and hashed without making conflicts any rarer.
 CANDIDATE_SLOTS = range(1, 51)
 # What quarantine adds to a message: three attributes of names, types, a code, a sentence and an id; under 1 KiB today.

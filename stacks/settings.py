@@ -9,7 +9,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from stacks.limits import (
+    AUDIT_FULL_EVERY_DAYS,
+    AUDIT_TIMEOUT_HOURS,
     CANDIDATE_SLOTS,
+    GLUE_WORKERS,
     LAMBDA_TIMEOUT_SECONDS,
     LOG_RETENTION_DAYS,
     MAXIMUM_BATCH_SIZE,
@@ -22,9 +25,11 @@ from stacks.limits import (
     MEMORY_MB,
     MESSAGE_RETENTION_SECONDS,
     QUARANTINE_BYTES,
+    STORAGE_DAYS,
+    TOPIC_ARN,
 )
 
-DAY = 86_400
+HOUR, DAY = 3_600, 86_400
 """Seconds."""
 
 QUEUE_KINDS = ("standard", "fifo")
@@ -68,6 +73,17 @@ class Settings:
 
     # The delivery log: the audit reads it beside the ledger.
     log_retention_days: int = 30
+
+    # Whom alarms and the audit tell: the ARN of an SNS topic, or none.
+    alarm_topic_arn: str = ""
+
+    # The nightly audit, a stack of its own.
+    audit: bool = False
+    audit_full_every_days: int = 7  # full exports once a week, changes on the other nights; 1 is always full
+    audit_history_days: int = 35  # as far back as DynamoDB itself could restore
+    audit_result_days: int = 400  # a year and a month: this year's figures beside last year's
+    audit_workers: int = 2  # Glue's least; ten, its default, would wait for each other on less than 10 million requests
+    audit_timeout_hours: int = 12
 
     # What outlives a deleted stack, and what cannot be deleted by mistake.
     retain_data: bool = False
@@ -139,11 +155,21 @@ def _outside_limits(s: Settings) -> Iterator[str]:
         ("dead_letter_retention_seconds", MESSAGE_RETENTION_SECONDS, "SQS's"),
         ("max_message_bytes", MAXIMUM_MESSAGE_BYTES, "SQS's"),
         ("dead_letter_max_message_bytes", MAXIMUM_MESSAGE_BYTES, "SQS's"),
+        ("audit_full_every_days", AUDIT_FULL_EVERY_DAYS, "point-in-time recovery's"),
+        ("audit_history_days", STORAGE_DAYS, "the product's"),
+        ("audit_result_days", STORAGE_DAYS, "the product's"),
+        ("audit_workers", GLUE_WORKERS, "Glue's"),
+        ("audit_timeout_hours", AUDIT_TIMEOUT_HOURS, "one night's"),
     )
     for name, limit, whose in limits:
         value = getattr(s, name)
         if value not in limit:
             yield f"{name} is {value}, outside {whose} limits of {limit[0]} to {limit[-1]}; choose a number between them"
+    if s.alarm_topic_arn and not re.fullmatch(TOPIC_ARN, s.alarm_topic_arn):
+        yield (
+            f"alarm_topic_arn is {s.alarm_topic_arn!r}, which is no ARN of an SNS topic; give one such as "
+            "arn:aws:sns:eu-west-2:111122223333:on-call, or leave it out"
+        )
     if s.log_retention_days not in LOG_RETENTION_DAYS:
         choices = ", ".join(map(str, LOG_RETENTION_DAYS))
         yield f"log_retention_days is {s.log_retention_days}, which CloudWatch Logs does not have; use one of {choices}"
@@ -175,6 +201,11 @@ def _unsafe_retention(s: Settings) -> Iterator[str]:
             f"{s.ledger_retention_seconds} ({s.ledger_retention_seconds // DAY} days), so the audit would miss deliveries "
             "of requests that it still sees; raise log_retention_days"
         )
+    if s.audit_result_days < 2 * s.audit_full_every_days:
+        yield (
+            f"audit_result_days {s.audit_result_days} is less than twice audit_full_every_days {s.audit_full_every_days}, "
+            "so an audit of changes could build on verdicts that are deleted already; raise audit_result_days"
+        )
     if s.dead_letter_max_message_bytes < s.max_message_bytes + QUARANTINE_BYTES:
         yield (
             f"dead_letter_max_message_bytes {s.dead_letter_max_message_bytes} is less than max_message_bytes "
@@ -205,6 +236,13 @@ OVERRIDABLE = (
     "ledger_retention_seconds",
     "ledger_margin_seconds",
     "log_retention_days",
+    "alarm_topic_arn",
+    "audit",
+    "audit_full_every_days",
+    "audit_history_days",
+    "audit_result_days",
+    "audit_workers",
+    "audit_timeout_hours",
 )
 """What `cdk -c name=value` may change. The rest belongs to a stage, and is changed here."""
 

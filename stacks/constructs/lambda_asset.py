@@ -32,14 +32,14 @@ def lambda_code(source: Path = SOURCE) -> lambda_.Code:
         bundling=BundlingOptions(
             # CDK wants an image even where it is never used: the local bundling below does not fall back to Docker.
             image=DockerImage.from_registry("not-used"),
-            local=_WriteFiles(files),
+            local=WriteFiles(files),
         ),
     )
 
 
 def asset_files(source: Path = SOURCE) -> dict[PurePosixPath, bytes]:
     """Every file of the asset by its path in it, sorted. The source's own files win over a package's."""
-    files = {**vendored_files(source / "requirements.txt"), **_source_files(source)}
+    files = {**vendored_files(source / "requirements.txt"), **source_files(source)}
     return dict(sorted(files.items()))
 
 
@@ -52,7 +52,8 @@ def asset_hash(files: Mapping[PurePosixPath, bytes]) -> str:
     return digest.hexdigest()
 
 
-def _source_files(source: Path) -> dict[PurePosixPath, bytes]:
+def source_files(source: Path) -> dict[PurePosixPath, bytes]:
+    """The files of a source folder, without what Python and tools leave behind."""
     files = {}
     for path in source.rglob("*"):
         relative = PurePosixPath(path.relative_to(source).as_posix())
@@ -64,13 +65,14 @@ def _source_files(source: Path) -> dict[PurePosixPath, bytes]:
 
 
 @jsii.implements(ILocalBundling)
-class _WriteFiles:
-    """CDK calls this, with an empty folder, only when its output folder does not have the asset yet."""
+class WriteFiles:
+    """Bundling by writing files. CDK calls it, with an empty folder, only when its output folder lacks the asset."""
 
     def __init__(self, files: Mapping[PurePosixPath, bytes]) -> None:
         self._files = files
 
     def try_bundle(self, output_dir: str, *_: Any, **__: Any) -> bool:
+        """Write the files; always True, so that CDK never looks for Docker."""
         for path, content in self._files.items():
             target = Path(output_dir, path)
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from stacks.application import build
 from stacks.settings import STAGES
-from tests.stacks.kit import Stage
+from tests.stacks.kit import Stage, synthesise
 
 
 @pytest.fixture(scope="session")
 def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stage]:
     """Every stage, synthesised."""
-    made = {}
-    for name, settings in STAGES.items():
-        folder = tmp_path_factory.mktemp(f"assembly-{name}")
-        build(outdir=str(folder), context={"stage": name}).synth()
-        made[name] = Stage(settings, folder)
-    return made
+    return {name: synthesise(tmp_path_factory.mktemp(f"assembly-{name}"), stage=name) for name in STAGES}
 
 
 @pytest.fixture(scope="session", params=sorted(STAGES))
 def stage(request: pytest.FixtureRequest, stages: dict[str, Stage]) -> Stage:
     """Each stage in turn."""
     return stages[request.param]
+
+
+@pytest.fixture(scope="session")
+def with_audit(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    """Production with the audit: what is said of it is the appointments stack; `part` leads to the others."""
+    return synthesise(tmp_path_factory.mktemp("assembly-audit"), stage="prod", audit="true")
+
+
+@pytest.fixture(scope="session")
+def audit(with_audit: Stage) -> Stage:
+    """The audit stack of production."""
+    return replace(with_audit, part="-audit")

@@ -7,20 +7,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stacks.settings import Settings
+from stacks.application import build
+from stacks.settings import Settings, settings_from_context
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage's cloud assembly and the settings that made it."""
+    """One stage's cloud assembly and the settings that made it; `part` chooses another of its stacks, e.g. "-audit"."""
 
     settings: Settings
     folder: Path
+    part: str = ""
+
+    @property
+    def stack_name(self) -> str:
+        """The stack's name."""
+        return f"Oneslot-{self.settings.stage}{self.part}"
 
     @property
     def template_text(self) -> str:
         """The CloudFormation template, as written."""
-        return (self.folder / f"Oneslot-{self.settings.stage}.template.json").read_text(encoding="utf-8")
+        return (self.folder / f"{self.stack_name}.template.json").read_text(encoding="utf-8")
 
     @property
     def template(self) -> dict[str, Any]:
@@ -53,3 +60,33 @@ class Stage:
         """The properties of the resource that an output refers to."""
         properties: dict[str, Any] = self.template["Resources"][self.logical_id(output)]["Properties"]
         return properties
+
+
+def synthesise(folder: Path, **context: str) -> Stage:
+    """Synthesise the app with this context, as `-c` gives it."""
+    build(outdir=str(folder), context=dict(context)).synth()
+    return Stage(settings_from_context(context), folder)
+
+
+def resolve(value: Any) -> Any:
+    """A template's value with every reference replaced by a readable name: `<LogicalId.Arn>`, `<AWS::Region>`."""
+    if isinstance(value, list):
+        return [resolve(entry) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    match list(value.items()):
+        case [("Ref", name)]:
+            resolved: Any = f"<{name}>"
+        case [("Fn::GetAtt", [name, attribute])]:
+            resolved = f"<{name}.{attribute}>"
+        case [("Fn::Join", [separator, parts])]:
+            resolved = separator.join(str(resolve(part)) for part in parts)
+        case [("Fn::Sub", str(text))]:
+            resolved = text
+        case [("Fn::GetStackOutput", {"OutputName": output})]:
+            resolved = f"<{output}>"
+        case [("Fn::Select", [index, {"Fn::Split": [_, source]}])]:
+            resolved = f"{resolve(source)}[{index}]"
+        case _:
+            resolved = {name: resolve(entry) for name, entry in value.items()}
+    return resolved

@@ -40,8 +40,8 @@ def rights(stage: Stage) -> dict[str, set[str]]:
 
 def test_the_role_may_do_exactly_this(stage: Stage) -> None:
     assert rights(stage) == {
-        "LedgerTableName": {"dynamodb:GetItem", "dynamodb:UpdateItem"},
-        "SlotsTableName": {"dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"},
+        "LedgerTableName": {"dynamodb:UpdateItem"},
+        "SlotsTableName": {"dynamodb:Query", "dynamodb:UpdateItem"},
         "SlotsTableName/index/free_slots": {"dynamodb:Query"},
         "AppointmentsTableName": {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
         "QueueUrl": {

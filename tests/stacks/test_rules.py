@@ -1,4 +1,4 @@
-"""The AWS Solutions rules are alive, and this stack breaks none of them."""
+"""The AWS Solutions and HIPAA Security rules are alive, and our stacks break none of them."""
 
 from __future__ import annotations
 
@@ -30,19 +30,30 @@ def bad_app(folder: Path) -> App:
 def test_a_bad_stack_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=entry.RULES_BROKEN):
         bad_app(tmp_path).synth()
-    (report,) = json.loads((tmp_path / "validation-report.json").read_text(encoding="utf-8"))["pluginReports"]
-    assert report["conclusion"] == "failure"
-    assert {finding["ruleName"] for finding in report["violations"]} == {
-        "AwsSolutions-SQS3",
-        "AwsSolutions-SQS4",
-        "AwsSolutions-IAM5[Action::dynamodb:*]",
-        "AwsSolutions-IAM5[Resource::*]",
+    reports = json.loads((tmp_path / "validation-report.json").read_text(encoding="utf-8"))["pluginReports"]
+    found = {
+        report["pluginName"]: {finding["ruleName"] for finding in report["violations"]}
+        for report in reports
+        if report["conclusion"] == "failure"
+    }
+    assert found == {
+        "AwsSolutions": {
+            "AwsSolutions-SQS3",
+            "AwsSolutions-SQS4",
+            "AwsSolutions-IAM5[Action::dynamodb:*]",
+            "AwsSolutions-IAM5[Resource::*]",
+        },
+        "HIPAA.Security": {
+            "HIPAA.Security-IAMNoInlinePolicy",
+            "HIPAA.Security-IAMPolicyNoStatementsWithFullAccess",
+        },
     }
 
 
-def test_this_stack_breaks_no_rule(stage: Stage) -> None:
-    report = json.loads((stage.folder / "validation-report.json").read_text(encoding="utf-8"))
-    assert [found for found in report["pluginReports"] if found["conclusion"] != "success"] == []
+def test_our_stacks_break_no_rule(stage: Stage, with_audit: Stage) -> None:
+    for assembly in (stage, with_audit):
+        report = json.loads((assembly.folder / "validation-report.json").read_text(encoding="utf-8"))
+        assert [found for found in report["pluginReports"] if found["conclusion"] != "success"] == []
 
 
 def test_the_app_is_held_to_the_rules(tmp_path: Path) -> None:

@@ -40,7 +40,15 @@ DEV = STAGES["dev"]
         ),
         ({"max_message_bytes": 1_048_577}, ["max_message_bytes is 1048577", "1024 to 1048576"]),
         ({"log_retention_days": 31}, ["log_retention_days is 31", "30, 60"]),
+        ({"alarm_topic_arn": "on-call"}, ["alarm_topic_arn is 'on-call'", "arn:aws:sns:"]),
+        ({"audit_workers": 1}, ["audit_workers is 1", "2 to 299"]),
+        ({"audit_full_every_days": 0}, ["audit_full_every_days is 0", "1 to 30"]),
+        ({"audit_timeout_hours": 24}, ["audit_timeout_hours is 24", "1 to 22"]),
         # Relations: both numbers, and what to do.
+        (
+            {"audit_result_days": 13},
+            ["audit_result_days 13", "audit_full_every_days 7", "raise audit_result_days"],
+        ),
         (
             {"lambda_timeout_seconds": 900, "visibility_multiplier": 49},
             ["44100 s", "lambda_timeout_seconds 900", "visibility_multiplier 49", "43200 s", "lower"],
@@ -175,6 +183,8 @@ def test_cdks_own_context_is_not_ours_to_judge() -> None:
         ({"batch_size": None}, ["batch_size", "'None'", "whole number"]),
         ({"content_based_deduplication": "yes"}, ["content_based_deduplication", "'yes'", "true or false"]),
         ({"max_concurrency": "1"}, ["max_concurrency is 1", "2 to 1000"]),
+        ({"audit": "1"}, ["audit", "'1'", "true or false"]),
+        ({"alarm_topic_arn": "arn:aws:sqs:eu-west-2:111122223333:q"}, ["alarm_topic_arn", "SNS topic"]),
     ],
 )
 def test_a_bad_context_gets_a_sentence(context: dict[str, Any], said: list[str]) -> None:

@@ -1,0 +1,43 @@
+"""The audit stack: the exports, the job and the nightly verdict. Composition only; opt-in, with `-c audit=true`."""
+
+from __future__ import annotations
+
+from aws_cdk import CfnOutput, DefaultStackSynthesizer, Stack
+from constructs import Construct
+
+from stacks.constructs.audit_job import AuditJob
+from stacks.constructs.audit_storage import AuditStorage
+from stacks.constructs.audit_workflow import AuditWorkflow
+from stacks.constructs.delivery_archive import DeliveryArchive
+from stacks.constructs.deployed import Deployed
+from stacks.constructs.notifications import audit_topic
+from stacks.settings import Settings
+
+
+class AuditStack(Stack):
+    """Proves a stage every night. It reads the appointments stack and changes nothing in it."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, settings: Settings, appointments: str) -> None:
+        super().__init__(
+            scope,
+            construct_id,
+            description="Oneslot: the nightly proof that every request took effect exactly once",
+            synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False),
+            termination_protection=settings.retain_data,
+        )
+        deployed = Deployed(self, appointments)
+        storage = AuditStorage(self, "Storage", settings=settings)
+        topic = audit_topic(self, "Topic", settings=settings, key=storage.key)
+        DeliveryArchive(self, "Deliveries", storage=storage, deployed=deployed)
+        job = AuditJob(self, "Job", settings=settings, storage=storage)
+        workflow = AuditWorkflow(
+            self, "Workflow", settings=settings, storage=storage, job=job, deployed=deployed, topic=topic
+        )
+        outputs = {
+            "AuditBucketName": storage.bucket.bucket_name,
+            "AuditStateMachineArn": workflow.machine.state_machine_arn,
+            "AuditJobName": job.job.job_name,
+            "AuditTopicArn": topic.topic_arn,
+        }
+        for name, value in outputs.items():
+            CfnOutput(self, name, value=value)

@@ -1,0 +1,327 @@
+"""The nightly audit as a state machine's definition: export the tables, wait, run the job, read its verdict, tell people.
+
+Everything is derived from one moment, the end of the day before: exports, folders and window all name the same day, so a
+second start for the same day repeats nothing and finds the first one's verdict. JSONata throughout, as plain text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+State = dict[str, Any]
+
+POLL_SECONDS = 60  # an export takes minutes to an hour; each look costs one state transition
+VERDICT_FILE = "audit.json"  # pipeline.outputs.DESCRIPTION; a test compares them
+METRIC_NAMESPACE = "Oneslot"
+VIOLATIONS_METRIC = "AuditViolations"
+
+# A throttled or momentarily failing service is asked again; what is wrong stays wrong and goes on to Catch.
+RETRY = [
+    {
+        "ErrorEquals": ["States.TaskFailed", "States.Timeout"],
+        "IntervalSeconds": 5,
+        "MaxAttempts": 4,
+        "BackoffRate": 3,
+        "JitterStrategy": "FULL",
+    }
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditPlan:
+    """What the definition must know. The ARNs and names may be CDK tokens.
+
+    Attributes:
+        tables: the ARN of each table by the name of its folder in a history.
+        full_every_days: full exports on every so many-th day, changes only on the others; 1 is always full.
+        runbook: where the notification sends its reader.
+    """
+
+    partition: str
+    tables: dict[str, str]
+    bucket: str
+    key_arn: str
+    job_name: str
+    topic_arn: str
+    stage: str
+    runbook: str
+    full_every_days: int
+    ledger_retention_seconds: int
+    patience_seconds: int
+    timeout_seconds: int
+
+
+def definition(plan: AuditPlan) -> State:
+    """The definition in the Amazon States Language."""
+    return {
+        "Comment": "Export the tables as they were at midnight UTC, audit them, and tell people about a bad verdict",
+        "QueryLanguage": "JSONata",
+        "TimeoutSeconds": plan.timeout_seconds,
+        "StartAt": "ChooseDay",
+        "States": {
+            "ChooseDay": _choose_day(plan),
+            "LookForVerdict": _look_for_verdict(plan),
+            "IsFullDue": {
+                "Type": "Choice",
+                "Choices": [{"Condition": "{% $full %}", "Next": "ExportTables"}],
+                "Default": "LookForEarlierAudit",
+            },
+            "LookForEarlierAudit": _look_for_earlier_audit(plan),
+            "ExportTables": _export_tables(plan),
+            "WriteContext": _write_context(plan),
+            "Audit": _audit(plan),
+            "ReadVerdict": _read_verdict(plan),
+            "Measure": _measure(plan),
+            "IsSound": {
+                "Type": "Choice",
+                "Choices": [{"Condition": "{% $verdict.sound %}", "Next": "Sound"}],
+                "Default": "NotifyBadVerdict",
+            },
+            "Sound": {"Type": "Succeed", "Output": "{% {'day': $day, 'sound': true} %}"},
+            "NotifyBadVerdict": _notify(plan, "bad verdict", "$verdict.sentence", "BadVerdict"),
+            # The audit itself worked. What it found is told by the notification, the metric and its alarm.
+            "BadVerdict": {"Type": "Succeed", "Output": "{% {'day': $day, 'sound': false} %}"},
+            "NotifyNotAudited": _notify(plan, "could not run", "$problem", "NotAudited"),
+            "NotAudited": {"Type": "Fail", "Error": "NotAudited", "Cause": "{% $problem %}"},
+        },
+    }
+
+
+def _choose_day(plan: AuditPlan) -> State:
+    day = 86_400_000
+    picture = "'[Y0001]-[M01]-[D01]'"
+    start = "$exists($states.input.scheduled) ? $states.input.scheduled : $states.context.Execution.StartTime"
+    # In an Assign every expression sees the variables as they were before, so each computes the midnight again.
+    midnight = f"$floor($toMillis({start}) / {day}) * {day}"
+    return {
+        "Type": "Pass",
+        "Assign": {
+            "from": f"{{% $fromMillis({midnight} - {day}) %}}",
+            "to": f"{{% $fromMillis({midnight}) %}}",
+            "day": f"{{% $fromMillis({midnight} - {day}, {picture}) %}}",
+            "dayBefore": f"{{% $fromMillis({midnight} - {2 * day}, {picture}) %}}",
+            "full": f"{{% $floor({midnight} / {day}) % {plan.full_every_days} = 0 %}}",
+            "problem": "",
+        },
+        "Next": "LookForVerdict",
+    }
+
+
+def _look_for_verdict(plan: AuditPlan) -> State:
+    """A scheduler may start twice, and a person may start again: what was audited is not audited twice."""
+    return {
+        **_s3(plan, "headObject", {"Bucket": plan.bucket, "Key": f"{{% 'audits/' & $day & '/{VERDICT_FILE}' %}}"}),
+        "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "IsFullDue"}],
+        "Next": "ReadVerdict",
+    }
+
+
+def _look_for_earlier_audit(plan: AuditPlan) -> State:
+    """Changes are added to the audit of the day before. Without one (the first night, a failed night) it is a full one."""
+    return {
+        **_s3(
+            plan, "headObject", {"Bucket": plan.bucket, "Key": f"{{% 'audits/' & $dayBefore & '/{VERDICT_FILE}' %}}"}
+        ),
+        "Catch": [{"ErrorEquals": ["States.ALL"], "Assign": {"full": True}, "Next": "ExportTables"}],
+        "Next": "ExportTables",
+    }
+
+
+def _export_tables(plan: AuditPlan) -> State:
+    return {
+        "Type": "Map",
+        "Items": [{"folder": folder, "arn": arn} for folder, arn in plan.tables.items()],
+        "ItemProcessor": {
+            "ProcessorConfig": {"Mode": "INLINE"},
+            "StartAt": "ChooseTable",
+            "States": {
+                "ChooseTable": {
+                    "Type": "Pass",
+                    "Assign": {"table": "{% $states.input %}"},
+                    "Next": "FullOrChanges",
+                },
+                "FullOrChanges": {
+                    "Type": "Choice",
+                    "Choices": [{"Condition": "{% $full %}", "Next": "ExportAll"}],
+                    "Default": "ExportChanges",
+                },
+                "ExportAll": _export(plan, {"ExportType": "FULL_EXPORT", "ExportTime": "{% $to %}"}),
+                "ExportChanges": _export(
+                    plan,
+                    {
+                        "ExportType": "INCREMENTAL_EXPORT",
+                        "IncrementalExportSpecification": {
+                            "ExportFromTime": "{% $from %}",
+                            "ExportToTime": "{% $to %}",
+                            "ExportViewType": "NEW_AND_OLD_IMAGES",
+                        },
+                    },
+                ),
+                "Wait": {"Type": "Wait", "Seconds": POLL_SECONDS, "Next": "Look"},
+                "Look": {
+                    "Type": "Task",
+                    "Resource": _sdk(plan, "dynamodb:describeExport"),
+                    "Arguments": {"ExportArn": "{% $export %}"},
+                    "Output": "{% $states.result.ExportDescription %}",
+                    "Retry": RETRY,
+                    "Next": "IsExported",
+                },
+                "IsExported": {
+                    "Type": "Choice",
+                    "Choices": [
+                        {"Condition": "{% $states.input.ExportStatus = 'COMPLETED' %}", "Next": "Exported"},
+                        {"Condition": "{% $states.input.ExportStatus = 'FAILED' %}", "Next": "ExportFailed"},
+                    ],
+                    "Default": "Wait",
+                },
+                "Exported": {"Type": "Succeed", "Output": "{% $export %}"},
+                "ExportFailed": {
+                    "Type": "Fail",
+                    "Error": "ExportFailed",
+                    "Cause": "{% $table.folder & ': ' & $states.input.FailureMessage %}",
+                },
+            },
+        },
+        "Catch": _caught("NotifyNotAudited"),
+        "Next": "WriteContext",
+    }
+
+
+def _export(plan: AuditPlan, what: State) -> State:
+    return {
+        "Type": "Task",
+        "Resource": _sdk(plan, "dynamodb:exportTableToPointInTime"),
+        "Arguments": {
+            "TableArn": "{% $table.arn %}",
+            # The same execution asks with the same token, so a repeated call starts no second export.
+            "ClientToken": "{% $substring($states.context.Execution.Name, 0, 40) & '-' & $table.folder %}",
+            "S3Bucket": plan.bucket,
+            "S3Prefix": "{% 'history/' & $day & '/' & $table.folder %}",
+            "S3SseAlgorithm": "KMS",
+            "S3SseKmsKeyId": plan.key_arn,
+            "ExportFormat": "DYNAMODB_JSON",
+            **what,
+        },
+        "Assign": {"export": "{% $states.result.ExportDescription.ExportArn %}"},
+        "Retry": RETRY,
+        "Next": "Wait",
+    }
+
+
+def _write_context(plan: AuditPlan) -> State:
+    arguments = {
+        "Bucket": plan.bucket,
+        "Key": "{% 'history/' & $day & '/context.json' %}",
+        "Body": {"ledger_retention_seconds": plan.ledger_retention_seconds},
+        "ContentType": "application/json",
+    }
+    return {
+        **_s3(plan, "putObject", arguments),
+        "Retry": RETRY,
+        "Catch": _caught("NotifyNotAudited"),
+        "Next": "Audit",
+    }
+
+
+def _audit(plan: AuditPlan) -> State:
+    """A job that ends badly may have written its verdict all the same: what counts is the verdict, so that is read next."""
+    job = (
+        f"{{% $merge([{{'--history': 's3://{plan.bucket}/history/' & $day,"
+        f" '--output': 's3://{plan.bucket}/audits/' & $day, '--patience-seconds': '{plan.patience_seconds}'}},"
+        f" $full ? {{}} : {{'--previous': 's3://{plan.bucket}/audits/' & $dayBefore}}]) %}}"
+    )
+    return {
+        "Type": "Task",
+        "Resource": f"arn:{plan.partition}:states:::glue:startJobRun.sync",
+        "Arguments": {"JobName": plan.job_name, "Arguments": job},
+        "Retry": [
+            {
+                "ErrorEquals": ["Glue.ConcurrentRunsExceededException"],
+                "IntervalSeconds": 300,
+                "MaxAttempts": 6,
+                "BackoffRate": 1,
+            }
+        ],
+        "Catch": _caught("ReadVerdict"),
+        "Next": "ReadVerdict",
+    }
+
+
+def _read_verdict(plan: AuditPlan) -> State:
+    arguments = {"Bucket": plan.bucket, "Key": f"{{% 'audits/' & $day & '/{VERDICT_FILE}' %}}"}
+    # An earlier problem (the job's own) says more than "there is no verdict".
+    earlier = "$problem != '' ? $problem : 'There is no verdict: ' & $states.errorOutput.Error"
+    return {
+        **_s3(plan, "getObject", arguments),
+        "Assign": {"verdict": "{% $parse($states.result.Body) %}"},
+        "Catch": [
+            {
+                "ErrorEquals": ["States.ALL"],
+                "Assign": {"problem": f"{{% {earlier} %}}"},
+                "Next": "NotifyNotAudited",
+            }
+        ],
+        "Next": "Measure",
+    }
+
+
+def _measure(plan: AuditPlan) -> State:
+    """One metric of one dimension. A bad verdict is never 0, whatever made it bad."""
+    counted = "$sum($each($verdict.violations, function($count) { $count }))"
+    return {
+        "Type": "Task",
+        "Resource": _sdk(plan, "cloudwatch:putMetricData"),
+        "Arguments": {
+            "Namespace": METRIC_NAMESPACE,
+            "MetricData": [
+                {
+                    "MetricName": VIOLATIONS_METRIC,
+                    "Dimensions": [{"Name": "stage", "Value": plan.stage}],
+                    "Unit": "Count",
+                    "Value": f"{{% $verdict.sound ? 0 : $max([1, {counted}]) %}}",
+                }
+            ],
+        },
+        "Retry": RETRY,
+        # The metric is the second way to people; the notification is not held up by it.
+        "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "IsSound"}],
+        "Next": "IsSound",
+    }
+
+
+def _notify(plan: AuditPlan, what: str, sentence: str, then: str) -> State:
+    text = (
+        f"{{% 'Audit of ' & $day & ', stage {plan.stage}: ' & {sentence} & '\\n\\nWhat to do: {plan.runbook}"
+        f"\\nResult: s3://{plan.bucket}/audits/' & $day & '/' %}}"
+    )
+    return {
+        "Type": "Task",
+        "Resource": f"arn:{plan.partition}:states:::sns:publish",
+        "Arguments": {
+            "TopicArn": plan.topic_arn,
+            "Subject": f"Oneslot-{plan.stage}: audit {what}",
+            "Message": text,
+        },
+        "Retry": RETRY,
+        "Next": then,
+    }
+
+
+def _s3(plan: AuditPlan, action: str, arguments: State) -> State:
+    return {"Type": "Task", "Resource": _sdk(plan, f"s3:{action}"), "Arguments": arguments, "Retry": _but_missing()}
+
+
+def _but_missing() -> list[State]:
+    """S3 says with an error that an object is not there: that is an answer, so only other errors are asked again."""
+    missing = {"ErrorEquals": ["S3.NoSuchKeyException", "S3.S3Exception"], "MaxAttempts": 0}
+    return [missing, *RETRY]
+
+
+def _caught(then: str) -> list[State]:
+    cause = "$states.errorOutput.Error & ': ' & $substring($string($states.errorOutput.Cause), 0, 2000)"
+    return [{"ErrorEquals": ["States.ALL"], "Assign": {"problem": f"{{% {cause} %}}"}, "Next": then}]
+
+
+def _sdk(plan: AuditPlan, call: str) -> str:
+    return f"arn:{plan.partition}:states:::aws-sdk:{call}"

@@ -1,0 +1,105 @@
+"""The delivery log's way into the audit's bucket: log group → subscription → Firehose → one folder for each day."""
+
+from __future__ import annotations
+
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kinesisfirehose as firehose
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from stacks.constructs.audit_storage import AuditStorage
+from stacks.constructs.deployed import Deployed
+from stacks.constructs.roles import allow, document, service_role, through
+from stacks.constructs.rules import objects_in_report
+
+# The handler's own lines, by the name that it gives them: Lambda's START and REPORT lines are not the audit's.
+DELIVERIES = '{ $.message = "delivery" }'
+FOLDERS = ("history", "undelivered")
+BUFFER_SECONDS = 300
+BUFFER_MB = 64  # fewer, larger files: each one costs a request now and a listing at night
+
+
+class DeliveryArchive(Construct):
+    """Every line of the delivery log, within minutes, in `history/<day of arrival, UTC>/deliveries/`, gzipped."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, storage: AuditStorage, deployed: Deployed) -> None:
+        super().__init__(scope, construct_id)
+        role = service_role(
+            self,
+            "Role",
+            "firehose",
+            {"Write": _may_write(storage)},
+            wildcards={
+                objects_in_report(storage.bucket, f"{folder}/*"): "Firehose names its objects itself, in this folder"
+                for folder in FOLDERS
+            },
+        )
+        stream = firehose.CfnDeliveryStream(
+            self,
+            "Stream",
+            delivery_stream_type="DirectPut",
+            delivery_stream_encryption_configuration_input=firehose.CfnDeliveryStream.DeliveryStreamEncryptionConfigurationInputProperty(
+                key_type="AWS_OWNED_CMK"
+            ),
+            extended_s3_destination_configuration=firehose.CfnDeliveryStream.ExtendedS3DestinationConfigurationProperty(
+                bucket_arn=storage.bucket.bucket_arn,
+                role_arn=role.role_arn,
+                prefix="history/!{timestamp:yyyy-MM-dd}/deliveries/",
+                error_output_prefix="undelivered/!{timestamp:yyyy-MM-dd}/!{firehose:error-output-type}/",
+                buffering_hints=firehose.CfnDeliveryStream.BufferingHintsProperty(
+                    interval_in_seconds=BUFFER_SECONDS, size_in_m_bs=BUFFER_MB
+                ),
+                compression_format="GZIP",
+                file_extension=".json.gz",
+                encryption_configuration=firehose.CfnDeliveryStream.EncryptionConfigurationProperty(
+                    kms_encryption_config=firehose.CfnDeliveryStream.KMSEncryptionConfigProperty(
+                        awskms_key_arn=storage.key.key_arn
+                    )
+                ),
+                processing_configuration=_lines_of_log_events(),
+            ),
+        )
+        stream.node.add_dependency(role)
+        put = allow(["firehose:PutRecord", "firehose:PutRecordBatch"], stream.attr_arn)
+        sender = service_role(self, "SubscriptionRole", "logs", {"Send": document(put)})
+        subscription = logs.CfnSubscriptionFilter(
+            self,
+            "Subscription",
+            log_group_name=deployed.output("ConsumerLogGroupName"),
+            filter_pattern=DELIVERIES,
+            destination_arn=stream.attr_arn,
+            role_arn=sender.role_arn,
+        )
+        subscription.node.add_dependency(sender)
+
+
+def _may_write(storage: AuditStorage) -> iam.PolicyDocument:
+    bucket = storage.bucket
+    return document(
+        allow(
+            ["s3:AbortMultipartUpload", "s3:PutObject"],
+            *(bucket.arn_for_objects(f"{folder}/*") for folder in FOLDERS),
+        ),
+        allow(["s3:GetBucketLocation"], bucket.bucket_arn),
+        allow(["kms:Decrypt", "kms:GenerateDataKey"], storage.key.key_arn, only=through("s3", storage)),
+    )
+
+
+def _lines_of_log_events() -> firehose.CfnDeliveryStream.ProcessingConfigurationProperty:
+    """CloudWatch Logs sends gzipped envelopes of many events; the audit reads one event a line, as the handler wrote it."""
+    kinds = (
+        ("Decompression", "CompressionFormat", "GZIP"),
+        ("CloudWatchLogProcessing", "DataMessageExtraction", "true"),
+    )
+    return firehose.CfnDeliveryStream.ProcessingConfigurationProperty(
+        enabled=True,
+        processors=[
+            firehose.CfnDeliveryStream.ProcessorProperty(
+                type=kind,
+                parameters=[
+                    firehose.CfnDeliveryStream.ProcessorParameterProperty(parameter_name=name, parameter_value=value)
+                ],
+            )
+            for kind, name, value in kinds
+        ],
+    )

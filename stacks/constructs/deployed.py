@@ -1,0 +1,59 @@
+"""What another stack knows of the appointments stack: its outputs, by name, as the command line knows them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from aws_cdk import Fn, Stack
+
+TABLE_OUTPUTS = {"ledger": "LedgerTableName", "slots": "SlotsTableName", "appointments": "AppointmentsTableName"}
+"""The outputs with the tables' names, by what the tables hold."""
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """The appointments stack, seen from `stack` in the same account and region.
+
+    Reading outputs exports nothing: the appointments template is the same whether or not another stack looks at it, and
+    may change without asking the others first.
+    """
+
+    stack: Stack
+    name: str
+
+    def output(self, output: str) -> str:
+        """The value of one output."""
+        return Fn.get_stack_output(self.name, output)
+
+    @property
+    def queue_name(self) -> str:
+        """The request queue's name."""
+        return _last_of_arn(self.output("QueueArn"))
+
+    @property
+    def dead_letter_queue_name(self) -> str:
+        """The dead-letter queue's name."""
+        return _last_of_arn(self.output("DeadLetterQueueArn"))
+
+    def table_names(self) -> dict[str, str]:
+        """The tables' names by what they hold."""
+        return {folder: self.output(output) for folder, output in TABLE_OUTPUTS.items()}
+
+    def table_arns(self) -> dict[str, str]:
+        """The tables' ARNs by what they hold."""
+        return {
+            folder: self.stack.format_arn(service="dynamodb", resource="table", resource_name=name)
+            for folder, name in self.table_names().items()
+        }
+
+    def table_arn_in_report(self, output: str) -> str:
+        """How the rules' report writes the ARN of the table that this output names."""
+        reference = {"Fn::GetStackOutput": {"StackName": self.name, "OutputName": output}}
+        name = json.dumps(reference, separators=(",", ":"))
+        return f"arn:<AWS::Partition>:dynamodb:<AWS::Region>:<AWS::AccountId>:table/{name}"
+
+
+def _last_of_arn(queue_arn: str) -> str:
+    # arn:aws:sqs:region:account:name
+    return Fn.select(5, Fn.split(":", queue_arn))

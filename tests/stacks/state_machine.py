@@ -1,0 +1,134 @@
+"""A small interpreter of the Amazon States Language with JSONata, as far as the audit's definition uses it.
+
+Tasks are answered by the test. Waiting takes no time. What it does not know, it refuses, so that no state passes unseen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from jsonata.jsonata import Jsonata  # type: ignore[import-untyped]
+
+Arguments = Any
+Task = Callable[[Arguments], Any]
+KNOWN_KEYS = {
+    *("Type", "Comment", "Next", "Assign", "Output", "Arguments", "Resource", "Retry", "Catch", "Choices", "Default"),
+    *("Seconds", "Items", "ItemProcessor", "Error", "Cause"),
+}
+
+
+class StateFailure(Exception):
+    """A task's error, by the name that Step Functions gives it."""
+
+    def __init__(self, error: str, cause: str = "") -> None:
+        super().__init__(error, cause)
+        self.error, self.cause = error, cause
+
+
+@dataclass
+class Ended:
+    """How an execution ended: its output, or its error."""
+
+    output: Any = None
+    failure: StateFailure | None = None
+
+
+@dataclass
+class Interpreter:
+    """Runs a definition. `tasks` answers each resource, named by what follows `:states:::`; `visited` keeps the way."""
+
+    definition: Mapping[str, Any]
+    tasks: Mapping[str, Task]
+    context: Mapping[str, Any]
+    visited: list[str] = field(default_factory=list)
+    attempts: dict[str, int] = field(default_factory=dict)
+
+    def run(self, given: Any) -> Ended:
+        """Execute with an input."""
+        try:
+            return Ended(output=self._run(self.definition, given, {}))
+        except StateFailure as failure:
+            return Ended(failure=failure)
+
+    def _run(self, machine: Mapping[str, Any], given: Any, outer: Mapping[str, Any]) -> Any:
+        variables = dict(outer)
+        name = machine["StartAt"]
+        while True:
+            state = machine["States"][name]
+            assert state.keys() <= KNOWN_KEYS, state.keys()
+            self.visited.append(name)
+            then, given = self._step(state, given, variables)
+            if then is None:
+                return given
+            name = then
+
+    def _step(self, state: Mapping[str, Any], given: Any, variables: dict[str, Any]) -> tuple[str | None, Any]:
+        kind = state["Type"]
+        if kind == "Choice":
+            for choice in state["Choices"]:
+                if self._value(choice["Condition"], {"input": given}, variables) is True:
+                    return choice["Next"], given
+            return state["Default"], given
+        if kind == "Fail":
+            cause = self._value(state["Cause"], {"input": given}, variables)
+            raise StateFailure(state["Error"], str(cause))
+        if kind in ("Pass", "Wait", "Succeed"):
+            return self._leave(state, given, {"input": given}, variables)
+        try:
+            result = self._work(state, given, variables)
+        except StateFailure as failure:
+            for catcher in state.get("Catch", ()):
+                if {"States.ALL", failure.error} & set(catcher["ErrorEquals"]):
+                    told = {"Error": failure.error, "Cause": failure.cause}
+                    return self._leave(catcher, told, {"input": given, "errorOutput": told}, variables)
+            raise
+        return self._leave(state, result, {"input": given, "result": result}, variables)
+
+    def _work(self, state: Mapping[str, Any], given: Any, variables: dict[str, Any]) -> Any:
+        if state["Type"] == "Map":
+            items = self._value(state["Items"], {"input": given}, variables)
+            return [self._run(state["ItemProcessor"], item, variables) for item in items]
+        assert state["Type"] == "Task"
+        resource = state["Resource"].partition(":states:::")[2]
+        arguments = self._value(state["Arguments"], {"input": given}, variables)
+        while True:
+            try:
+                return deepcopy(self.tasks[resource](arguments))
+            except StateFailure as failure:
+                tried = self.attempts[resource] = self.attempts.get(resource, 0) + 1
+                if tried > self._allowed(state, failure):
+                    raise
+
+    @staticmethod
+    def _allowed(state: Mapping[str, Any], failure: StateFailure) -> int:
+        for retrier in state.get("Retry", ()):
+            if {failure.error, "States.TaskFailed"} & set(retrier["ErrorEquals"]):
+                return int(retrier["MaxAttempts"])
+        return 0
+
+    def _leave(
+        self, state: Mapping[str, Any], result: Any, states: Mapping[str, Any], variables: dict[str, Any]
+    ) -> tuple[str | None, Any]:
+        assigned = {name: self._value(value, states, variables) for name, value in state.get("Assign", {}).items()}
+        output = self._value(state["Output"], states, variables) if "Output" in state else result
+        variables.update(assigned)
+        return state.get("Next"), output
+
+    def _value(self, template: Any, states: Mapping[str, Any], variables: Mapping[str, Any]) -> Any:
+        if isinstance(template, dict):
+            return {name: self._value(value, states, variables) for name, value in template.items()}
+        if isinstance(template, list):
+            return [self._value(value, states, variables) for value in template]
+        if not (isinstance(template, str) and template.startswith("{%") and template.endswith("%}")):
+            return template
+        expression = Jsonata.jsonata(template[2:-2].strip())
+        for name, value in {**variables, "states": {**states, "context": self.context}}.items():
+            expression.assign(name, value)
+        expression.register_lambda("parse", json.loads)
+        value = expression.evaluate(None)
+        assert value is not None, f"undefined: {template}"
+        return value

