@@ -75,7 +75,9 @@ def images(changes: DataFrame, start: int, end: int) -> DataFrame:
     written = F.col("Metadata.WriteTimestampMicros.N").try_cast("bigint")
     outside = F.coalesce((written < start * 1000) | (written >= end * 1000), F.lit(False))
     empty = F.col("OldImage").isNull() & F.col("NewImage").isNull()
-    old = F.when(F.col("OldImage").isNotNull(), F.struct(F.lit(-1).alias("sign"), F.col("OldImage").alias("Item")))
+    # A line out of its window is rejected as one line, by its new image if it has one.
+    taken_back = F.col("OldImage").isNotNull() & ~(outside & F.col("NewImage").isNotNull())
+    old = F.when(taken_back, F.struct(F.lit(-1).alias("sign"), F.col("OldImage").alias("Item")))
     # A line with neither image is kept once, so that it is rejected and not forgotten.
     new = F.when(
         F.col("NewImage").isNotNull() | empty, F.struct(F.lit(1).alias("sign"), F.col("NewImage").alias("Item"))

@@ -21,7 +21,7 @@ from pipeline import evidence, operations, outputs, verdicts
 from pipeline.conclusion import Conclusion, conclude
 from pipeline.errors import AuditRefused
 from pipeline.evidence import KEY
-from pipeline.history import History, find_history, sample_notes
+from pipeline.history import NOTHING, History, find_history, sample_notes
 from pipeline.operations import WEIGHT
 from pipeline.outputs import Run
 from pipeline.rejects import locate_rejects
@@ -156,7 +156,9 @@ def check_counts(
     totals: list[dict[str, int]],
     rejected: dict[str, int],
 ) -> None:
-    """Refuse an export that holds more or fewer lines than its manifest says."""
+    """Refuse an export that holds more or fewer lines than its manifest says, and a history without any."""
+    if not totals:
+        raise AuditRefused(NOTHING.format(folder=history.folder))
     for table, column in (("ledger", "ledger_rows"), ("appointments", "appointment_rows"), ("slots", "slot_rows")):
         export = history.exports[table]
         if previous is None:

@@ -248,7 +248,7 @@ def claim_not_counted(spoil: Field) -> Breach:
 
 def count_zero(spoil: Field) -> Breach:
     """A row that was never claimed."""
-    row = spoil.complete("waitlist")
+    row = spoil.complete("booked")
     row["consumption_count"] = 0
     return "I10", row["message_id"]
 

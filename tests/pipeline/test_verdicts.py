@@ -46,12 +46,12 @@ def test_a_correct_history_raises_nothing(
     assert set(verdicts.values()) >= {"booked", "cancelled", "refused", "quarantined", "in_flight"}
 
 
-@pytest.mark.parametrize("seed", [21, 22])
+@pytest.mark.parametrize("seed", [21, 23])
 def test_every_corruption_is_found_by_all_three(
     spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path, seed: int
 ) -> None:
     """All kinds sown into one history: each is found where it was sown, and the three implementations agree on the rest."""
-    world = System(seed, practices=8, slots_per_practice=30).run(420)
+    world = System(seed, practices=8, slots_per_practice=26).run(420)
     spoil = Field(world, random.Random(seed))
     sown = {corruption.__name__: corruption(spoil) for corruption in CORRUPTIONS}
     conclusion = audited(world)
@@ -68,7 +68,7 @@ def test_every_corruption_is_found_by_all_three(
 
 def test_every_invariant_is_sown_at_least_once() -> None:
     """The corruptions leave no invariant untried."""
-    world = System(31, practices=8, slots_per_practice=30).run(420)
+    world = System(31, practices=8, slots_per_practice=26).run(420)
     spoil = Field(world, random.Random(31))
     broken = {corruption(spoil)[0] for corruption in CORRUPTIONS}
     assert broken == {invariant.name for invariant in INVARIANTS if invariant.breaches is not None}

@@ -1,0 +1,135 @@
+"""Yesterday's audit and today's changes give exactly what a full audit gives."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pipeline.conclusion import Conclusion
+from pipeline.errors import AuditRefused
+from tests.pipeline.corruptions import CORRUPTIONS, Field
+from tests.pipeline.histories import RETENTION, System, World, write_history
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+DAY = 24 * 3600 * 1000
+
+
+def assert_same(spark: SparkSession, one: Path, other: Path) -> None:
+    """Two audits stand for the same verdicts, evidence and all, and for the same operations tables."""
+    from pipeline.outputs import current_verdicts
+
+    assert rows(current_verdicts(spark, str(one))) == rows(current_verdicts(spark, str(other)))
+    for table in ("totals", "demand", "latency", "appointments", "utilisation"):
+        assert rows(read_table(spark, one, table)) == rows(read_table(spark, other, table))
+
+
+def rows(table: DataFrame) -> list[str]:
+    """All rows, in an order of their own, as text that a failed comparison can show."""
+    return sorted(str(row) for row in table.select(*sorted(table.columns)).collect())
+
+
+def read_table(spark: SparkSession, audit: Path, table: str) -> DataFrame:
+    """An operations table."""
+    return spark.read.parquet(str(audit / "operations" / table))
+
+
+@pytest.mark.parametrize("seed", [41, 42])
+def test_days_of_changes_equal_one_full_audit(
+    spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path, seed: int
+) -> None:
+    """Random days: new requests, late lines, cancellations of old bookings, a drained queue, faults, rows that expire."""
+    luck = random.Random(seed)
+    system = System(seed, practices=8, slots_per_practice=16)
+    world = system.run(230)
+    days = [world.copy()]
+    # Faults appear on one day and are mended on the next; both must be seen.
+    sound = world.copy()
+    spoil = Field(world, luck)
+    for corruption in luck.sample(CORRUPTIONS, 8):
+        corruption(spoil)
+    world.now += DAY
+    days.append(world.copy())
+    system.world = mended = sound
+    mended.now = world.now + DAY
+    mended.accepted, mended.deliveries = world.accepted, world.deliveries  # logs are never unwritten
+    system.run(80)
+    days.append(system.world.copy())
+    system.world.now += RETENTION + DAY
+    system.expire(60)
+    system.run(20)
+    days.append(system.world.copy())
+    for number, day in enumerate(days):
+        earlier = {"previous": f"day-{number - 1}", "since": days[number - 1]} if number else {}
+        audited(day, f"day-{number}", tables=True, **earlier)
+    for number in (1, 3):
+        audited(days[number], f"full-{number}", tables=True)
+        assert_same(spark, tmp_path / f"day-{number}", tmp_path / f"full-{number}")
+
+
+def test_a_quiet_day_judges_again_what_was_open(
+    spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path
+) -> None:
+    """Nothing changed but the clock and the queue: what was in flight is stuck or lost today."""
+    world = System(43, practices=4, slots_per_practice=20).run(120)
+    first = audited(world, "day-0")
+    later = world.copy()
+    later.now += DAY
+    later.waiting = []
+    second = audited(later, "day-1", previous="day-0", since=world)
+    assert first.document["verdicts"]["in_flight"] > 0
+    assert second.document["verdicts"]["in_flight"] == 0
+    assert second.document["verdicts"]["stuck"] + second.document["verdicts"]["lost"] > 0
+    audited(later, "full")
+    from pipeline.outputs import current_verdicts
+
+    by_change, in_full = (current_verdicts(spark, str(tmp_path / name)) for name in ("day-1", "full"))
+    assert rows(by_change) == rows(in_full)
+
+
+def test_changes_that_do_not_follow_are_refused(
+    spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path
+) -> None:
+    """A gap between the earlier audit and the exports, full exports on top of one, and changes on top of none."""
+    world = System(44).run(20)
+    audited(world, "day-0")
+    gap = world.copy()
+    gap.now += DAY
+    later = gap.copy()
+    later.now += DAY
+    with pytest.raises(AuditRefused, match=r"The earlier audit ends at .* and these exports begin at"):
+        audited(later, "day-2", previous="day-0", since=gap)
+    with pytest.raises(AuditRefused, match="These are full exports"):
+        audited(later, "day-2b", previous="day-0")
+    with pytest.raises(AuditRefused, match="there is no earlier audit to add them to"):
+        audited(later, "day-2c", since=gap)
+    with pytest.raises(AuditRefused, match=r"has no audit\.json: it is not a finished audit"):
+        audited(later, "day-2d", previous="day-0-history", since=gap)
+    changed = write_history(later, tmp_path / "changed", since=world)
+    (changed / "context.json").write_text('{"ledger_retention_seconds": 5}')
+    with pytest.raises(AuditRefused, match="retention is not what it was"):
+        audited(changed, "day-2e", previous="day-0")
+
+
+def test_a_change_outside_its_window_is_rejected(
+    spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path
+) -> None:
+    """A line written before the window belongs to another export."""
+    world = System(45).run(20)
+    audited(world, "day-0")
+    later = World(**{**world.copy().__dict__, "now": world.now + DAY})
+    slot = next(iter(later.slots.values()))
+    slot["free_key"] = "moved"
+    folder = write_history(later, tmp_path / "late", since=world, parts=1)
+    from tests.pipeline.test_sources import rewrite
+
+    rewrite(folder, "slots", lambda text: text.replace(f'"N":"{(later.now - 1) * 1000}"', '"N":"1000"'))
+    conclusion = audited(folder, "day-1", previous="day-0")
+    assert conclusion.document["rejects"]["lines"] == 1
+    assert "outside_window" in (tmp_path / "day-1" / "rejects.jsonl").read_text()

@@ -1,0 +1,288 @@
+"""Input that is damaged, foreign or odd: a sentence or a finding, and never half an answer."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pipeline.conclusion import Conclusion
+from pipeline.errors import AuditRefused
+from pipeline.layout import Full, Part, item_line, write_export
+from tests.pipeline.answers import audit_found
+from tests.pipeline.histories import System, World, arn, write_history
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+Audited = Callable[..., Conclusion]
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    """A small correct world; tests that change it copy it."""
+    return System(51, practices=2, slots_per_practice=8).run(25)
+
+
+@pytest.fixture
+def history(world: World, tmp_path: Path) -> Path:
+    """Its history, to be damaged."""
+    return write_history(world, tmp_path / "history", parts=1)
+
+
+def manifest(history: Path, table: str, name: str) -> Path:
+    """A manifest of a table's export."""
+    (path,) = (history / table / "AWSDynamoDB").glob(f"*/{name}")
+    return path
+
+
+def data_file(history: Path, table: str) -> Path:
+    """The one data file of a table's export, full or incremental."""
+    (path,) = (history / table / "AWSDynamoDB").rglob("data/*.json.gz")
+    return path
+
+
+def edit(path: Path, change: Callable[[dict[str, object]], None]) -> None:
+    """Change a manifest and make its checksum right again: only the content is wrong."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        change(line)
+    content = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    path.write_bytes(content)
+    path.with_suffix(".md5").write_bytes(base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()))
+
+
+def rewrite(history: Path, table: str, change: Callable[[str], str]) -> None:
+    """Change a data file, and its checksum in the manifest: the change is part of what was exported."""
+    path = data_file(history, table)
+    path.write_bytes(gzip.compress(change(gzip.decompress(path.read_bytes()).decode()).encode(), mtime=0))
+    checksum = base64.b64encode(hashlib.md5(path.read_bytes(), usedforsecurity=False).digest()).decode()
+    edit(manifest(history, table, "manifest-files.json"), lambda line: line.update(md5Checksum=checksum))
+
+
+def _remove(name: str) -> Callable[[Path], None]:
+    return lambda history: manifest(history, "ledger", name).unlink()
+
+
+def _truncate_manifest(history: Path) -> None:
+    path = manifest(history, "ledger", "manifest-summary.json")
+    path.write_text(path.read_text()[:50])
+
+
+def _not_json(history: Path) -> None:
+    path = manifest(history, "ledger", "manifest-summary.json")
+    path.write_text("{")
+    path.with_suffix(".md5").unlink()
+
+
+def _other_time(history: Path) -> None:
+    edit(
+        manifest(history, "slots", "manifest-summary.json"),
+        lambda summary: summary.update(exportTime="2026-11-01T00:00:00.000Z"),
+    )
+
+
+def _summary(**values: object) -> Callable[[Path], None]:
+    def change(history: Path) -> None:
+        edit(manifest(history, "ledger", "manifest-summary.json"), lambda summary: summary.update(values))
+
+    return change
+
+
+def _same_table(history: Path) -> None:
+    edit(manifest(history, "slots", "manifest-summary.json"), lambda summary: summary.update(tableArn=arn("ledger")))
+
+
+def _escape(history: Path) -> None:
+    key = "AWSDynamoDB/../../../etc/passwd"
+    edit(manifest(history, "ledger", "manifest-files.json"), lambda line: line.update(dataFileS3Key=key))
+
+
+def _missing_data(history: Path) -> None:
+    data_file(history, "ledger").unlink()
+
+
+def _tampered_data(history: Path) -> None:
+    path = data_file(history, "ledger")
+    path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()).replace(b"booked", b"loaned"), mtime=0))
+
+
+def _truncated_data(history: Path) -> None:
+    path = data_file(history, "ledger")
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def _fewer_lines(history: Path) -> None:
+    rewrite(history, "slots", lambda text: text.partition("\n")[2])
+
+
+def _wrong_table(history: Path) -> None:
+    for folder in ("slots", "appointments"):
+        shutil.move(history / folder, history / f"{folder}-moved")
+    shutil.move(history / "slots-moved", history / "appointments")
+    shutil.move(history / "appointments-moved", history / "slots")
+
+
+def _no_history(history: Path) -> None:
+    shutil.rmtree(history)
+
+
+def _no_export(history: Path) -> None:
+    shutil.rmtree(history / "slots" / "AWSDynamoDB")
+
+
+def _bad_context(history: Path) -> None:
+    (history / "context.json").write_text('{"ledger_retention_seconds": "long"}')
+
+
+REFUSED = {
+    "no folder": (_no_history, "There is no folder"),
+    "no export": (_no_export, "slots holds no export"),
+    "no summary": (_remove("manifest-summary.json"), "has no manifest-summary.json: the export is not finished"),
+    "no list of files": (
+        _remove("manifest-files.json"),
+        "has no manifest-files.json: not all of the export was copied",
+    ),
+    "truncated manifest": (_truncate_manifest, "does not match its checksum"),
+    "manifest is no JSON": (_not_json, "is not JSON: it was cut short or changed"),
+    "ION": (_summary(outputFormat="ION"), "export the table as DYNAMODB_JSON"),
+    "count differs": (_summary(itemCount=7), "the summary counts 7 items and the list of files"),
+    "count is no number": (_summary(itemCount="many"), "has no usable itemCount"),
+    "no time": (_summary(exportTime=None), "has no usable exportTime"),
+    "no old images": (
+        _summary(exportType="INCREMENTAL_EXPORT", outputView="NEW_IMAGE"),
+        "export with the view NEW_AND_OLD_IMAGES",
+    ),
+    "mixed times": (_other_time, "The exports are not of the same time"),
+    "one table twice": (_same_table, "are of one table, Oneslot-test-ledger"),
+    "wrong table": (_wrong_table, "is of another table: its items are not what slots holds"),
+    "path outside": (_escape, "which is not inside AWSDynamoDB"),
+    "data file missing": (_missing_data, "which is not there: not all of the export was copied"),
+    "data file tampered with": (_tampered_data, "is not the file that its manifest lists"),
+    "data file truncated": (_truncated_data, "is not the file that its manifest lists"),
+    "fewer lines than counted": (_fewer_lines, r"should hold 16 items by its manifest, and 15 were read"),
+    "bad context": (_bad_context, "must be a whole number of seconds above 0"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_refused_with_a_sentence(
+    spark: SparkSession, audited: Audited, history: Path, tmp_path: Path, kind: str
+) -> None:
+    """What cannot be audited as if it were whole is refused, and nothing is left that could be taken for an answer."""
+    damage, expected = REFUSED[kind]
+    damage(history)
+    with pytest.raises(AuditRefused, match=expected) as refusal:
+        audited(history)
+    assert "\n" not in str(refusal.value)
+    assert "Traceback" not in str(refusal.value)
+    assert not (tmp_path / "audit").exists()
+    assert not list(tmp_path.glob(".*incomplete*"))
+
+
+def test_truncation_is_a_sentence_without_checksums_too(spark: SparkSession, history: Path, tmp_path: Path) -> None:
+    """Reading stops at the end of a gzipped file that is cut short."""
+    from pipeline.job import AuditSettings, audit
+
+    _truncated_data(history)
+    settings = AuditSettings(str(history), str(tmp_path / "audit"), partitions=2, checksums=False, tables=False)
+    with pytest.raises(AuditRefused, match="A gzipped file ends in the middle: it was cut short"):
+        audit(spark, settings)
+
+
+def test_malformed_lines_are_counted_and_located(
+    spark: SparkSession, audited: Audited, history: Path, world: World, tmp_path: Path
+) -> None:
+    """Each with its file, line and problem; the line itself, which may be personal, is kept nowhere."""
+    log = history / "deliveries" / "deliveries.jsonl.gz"
+    lines = gzip.decompress(log.read_bytes()).decode().splitlines()
+    lines.insert(3, "")
+    lines.insert(4, '{"message": "delivery", "message_id": "9990000018')
+    lines.insert(
+        9, json.dumps({"message": "delivery", "message_id": "x", "outcome": "eaten", "sent": 1, "finished": 2})
+    )
+    lines.insert(10, json.dumps({"message": "cold start", "level": "INFO"}))
+    lines.append(json.dumps({"message": "delivery", "message_id": "x", "outcome": "busy", "sent": -1, "finished": 2}))
+    log.write_bytes(gzip.compress("\n".join(lines).encode(), mtime=0))
+    first = next(iter(world.ledger))
+    rewrite(history, "ledger", lambda text: text.replace('"consumption_count":{"N":"1"}', '"x":{"N":"1"}', 1))
+    rewrite(
+        history,
+        "appointments",
+        lambda text: text.replace('"created":{"N":"1795', '"created":{"N":"99999999999999999999', 1),
+    )
+    conclusion = audited(history, tables=True)
+    rejects = [json.loads(line) for line in (tmp_path / "audit" / "rejects.jsonl").read_text().splitlines()]
+    found = {(Path(reject["file"]).parent.name, reject["line"], reject["problem"]) for reject in rejects}
+    assert {item for item in found if item[0] == "deliveries"} == {
+        ("deliveries", 5, "not_json"),
+        ("deliveries", 10, "unknown_value"),
+        ("deliveries", len(lines), "out_of_range"),
+    }
+    assert {item[2] for item in found if item[0] == "data"} == {"missing_attribute", "out_of_range"}
+    assert not conclusion.sound
+    assert conclusion.document["rejects"]["lines"] == 5
+    assert "5 lines could not be read, more than the limit" in conclusion.sentence
+    everything = b"".join(path.read_bytes() for path in (tmp_path / "audit").rglob("*") if path.is_file())
+    assert b"9990000018" not in everything
+    assert first
+
+
+def test_duplicate_items_in_an_export_are_a_finding(
+    spark: SparkSession, audited: Audited, history: Path, world: World, tmp_path: Path
+) -> None:
+    """A table has one item for a key; an export with two is no picture of a table."""
+    items = [item_line(item) for item in world.ledger.values()]
+    shutil.rmtree(history / "ledger")
+    part = Part(b"".join([*items, items[0]]), len(items) + 1)
+    write_export(history / "ledger", arn("ledger"), Full(world.now), [part])
+    conclusion = audited(history)
+    assert ("S1", next(iter(world.ledger))) in audit_found(spark, tmp_path / "audit")
+    assert conclusion.document["verdicts"]["duplicate_effect"] == 1
+
+
+def test_an_unreadable_result_is_a_finding(spark: SparkSession, audited: Audited, world: World, tmp_path: Path) -> None:
+    """COMPLETE with a result that is no JSON: its outcome cannot be shown to exist."""
+    spoilt = world.copy()
+    row = next(row for row in spoilt.ledger.values() if row["status"] == "COMPLETE")
+    row["result"] = '{"outcome": "boo'
+    audited(spoilt)
+    assert ("I5", row["message_id"]) in audit_found(spark, tmp_path / "audit")
+
+
+def test_unknown_attributes_are_named(spark: SparkSession, audited: Audited, world: World) -> None:
+    """A newer version may write more; the audit says what it has not looked at."""
+    newer = world.copy()
+    for slot in newer.slots.values():
+        slot["room"] = "3"
+    conclusion = audited(newer)
+    assert conclusion.sound
+    assert any(
+        "Items of slots carry attributes that the audit does not know (room)" in n for n in conclusion.document["notes"]
+    )
+
+
+def test_what_is_not_known_is_said(spark: SparkSession, audited: Audited, history: Path) -> None:
+    """Without logs and queues the tables alone are judged, and the notes say what that leaves open."""
+    for name in ("deliveries", "accepted", "dead-letters", "waiting"):
+        shutil.rmtree(history / name)
+    conclusion = audited(history)
+    assert conclusion.sound
+    assert len(conclusion.document["notes"]) == 4
+
+
+def test_empty_tables_are_refused_or_noted(spark: SparkSession, audited: Audited, world: World, tmp_path: Path) -> None:
+    """Nothing at all cannot be audited; one empty table can, and is noted."""
+    with pytest.raises(AuditRefused, match="holds no rows at all"):
+        audited(World(), "nothing")
+    conclusion = audited(World(slots={}, now=world.now, accepted=world.accepted[:1]), "lost")
+    assert conclusion.document["verdicts"]["lost"] == 1
+    assert "The export of slots is empty." in conclusion.document["notes"]
