@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,35 @@ def test_a_short_soak_breaks_no_invariant(synthesised: SynthesisedStack, account
         assert not re.search(r"(?<!\d)999\d{7}(?!\d)", log.read_text(errors="replace")), (
             f"an NHS number is in {log.name}"
         )
+
+
+def without_guards(stack: SynthesisedStack, folder: Path) -> SynthesisedStack:
+    """The stack with a handler that claims whatever it likes, and writes over an appointment that is there."""
+    (asset,) = [each for each in stack.assets if (each.source / "exactly_once" / "ledger.py").exists()]
+    spoiled = folder / "spoiled"
+    shutil.copytree(asset.source, spoiled)
+    for name, guard, nothing in (
+        ("ledger.py", 'f"{first} OR ({lease_ended})"', 'f"{first} OR attribute_exists(message_id)"'),
+        ("dynamodb.py", '"attribute_not_exists(#key)"', '"attribute_not_exists(#key) OR attribute_exists(#key)"'),
+    ):
+        path = spoiled / "exactly_once" / name
+        text = path.read_text()
+        assert guard in text, f"{name} has no longer the guard that this takes away"
+        path.write_text(text.replace(guard, nothing))
+    others = tuple(each for each in stack.assets if each is not asset)
+    return replace(stack, assets=(*others, replace(asset, source=spoiled)))
+
+
+@pytest.mark.embedded_aws
+@pytest.mark.timeout(180)
+def test_a_handler_without_its_guards_is_found_out(
+    synthesised: SynthesisedStack, account: Connection, tmp_path: Path
+) -> None:
+    settings = Settings(Size(seconds=2, messages=150), 300, SEED, lease_seconds=4, handlers=1, gap_seconds=1_000)
+    report = run(settings, without_guards(synthesised, tmp_path), account, tmp_path, Terminal(as_json=True))
+    assert not report.verdict.holds
+    assert {"I1", "I4"} <= {breach.invariant for breach in report.verdict.breaches}
+    assert report.verdict.counts.double_booked > 0
 
 
 def test_bad_arguments_are_told_in_a_sentence() -> None:
