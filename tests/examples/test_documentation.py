@@ -13,7 +13,7 @@ import pytest
 from tests.exactly_once.valkey_server import ValkeyServer
 
 DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs"
-PAGES = ("reuse.md", "stores.md", "fifo.md")
+PAGES = ("reuse.md", "stores.md", "fifo.md", "worker.md")
 NEEDS_VALKEY = ("stores.md",)
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

@@ -1,0 +1,102 @@
+"""Short leases that are kept alive: a dead consumer's message is free again in seconds, however long the work may take.
+
+With a plain ledger the lease is the attempt's whole deadline, so a consumer that dies early blocks its message until then.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from exactly_once.effects import Effects
+from exactly_once.ledger import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
+from exactly_once.store import Store
+
+BEATS_PER_LEASE = 3
+"""Two extensions may fail before a lease ends."""
+
+
+class KeptLedger:
+    """A `Store` around another one. Claims are made for `lease_seconds`, and extended while this process lives.
+
+    Never beyond the `lease_until` that the claim asked for: work that hangs loses its message then. Use it as a context
+    manager; a thread of its own extends the leases. A lease that was lost is not extended any more; the commit is fenced.
+    """
+
+    def __init__(self, ledger: Store, *, lease_seconds: float) -> None:
+        self._ledger = ledger
+        self._lease_ms = int(lease_seconds * 1000)
+        self.surroundings = ledger.surroundings
+        self._held: dict[str, tuple[Claim, int, int]] = {}  # claimed_by: the claim, its deadline, its present end
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._beat_until_ended, name="leases", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def claim(self, message_id: str, payload_hash: str, lease_until: int) -> Claim | Duplicate | Busy | Conflict:
+        """Claim for a short lease, which is kept until `lease_until` (epoch ms) at the latest."""
+        first = min(lease_until, self.surroundings.now_ms() + self._lease_ms)
+        outcome = self._ledger.claim(message_id, payload_hash, first)
+        if not isinstance(outcome, Claim):
+            return outcome
+        with self._lock:
+            self._held[outcome.claimed_by] = (outcome, lease_until, outcome.lease_until)
+        return replace(outcome, lease_until=lease_until)
+
+    def commit(self, claim: Claim, effects: Effects) -> Committed | Duplicate | Exists | Fenced | Taken:
+        """Commit; the lease is kept as long as the answer leaves work to do."""
+        outcome = self._ledger.commit(claim, effects)
+        if not isinstance(outcome, Taken | Exists):
+            self._forget(claim)
+        return outcome
+
+    def release(self, claim: Claim) -> bool:
+        """End the lease now."""
+        self._forget(claim)
+        return self._ledger.release(claim)
+
+    def extend(self, claim: Claim, lease_until: int) -> bool:
+        """Hold the claim until `lease_until`; from then on nothing extends it."""
+        self._forget(claim)
+        return self._ledger.extend(claim, lease_until)
+
+    def beat(self) -> None:
+        """Extend every lease that will end soon. The thread calls it; call it yourself to do without."""
+        now = self.surroundings.now_ms()
+        with self._lock:
+            due = [held for held in self._held.values() if held[2] - now <= self._lease_ms * (1 - 1 / BEATS_PER_LEASE)]
+        for claim, deadline, end in due:
+            until = min(deadline, now + self._lease_ms)
+            if now >= deadline or (until > end and not self._extended(claim, until)):
+                self._forget(claim)
+
+    def _extended(self, claim: Claim, until: int) -> bool:
+        """False if the claim is no longer ours. An error is not that: the next beat tries again."""
+        try:
+            # Its own patience must not outlast the lease that it wants to extend.
+            held = self._ledger.extend(replace(claim, lease_until=until), until)
+        except Exception:  # whatever the store's client raises
+            return True
+        with self._lock:
+            if held and claim.claimed_by in self._held:
+                self._held[claim.claimed_by] = (claim, self._held[claim.claimed_by][1], until)
+        return held
+
+    def _forget(self, claim: Claim) -> None:
+        with self._lock:
+            self._held.pop(claim.claimed_by, None)
+
+    def _beat_until_ended(self) -> None:
+        while not self._ended.wait(self._lease_ms / 1000 / BEATS_PER_LEASE):
+            self.beat()

@@ -1,0 +1,186 @@
+"""`oneslot worker`: consume a queue in this process, for a container or a server; no Lambda."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, cast
+
+import boto3
+import click
+from botocore.config import Config
+
+from oneslot.errors import BadInput, OneslotError
+from oneslot.options import stack_option
+from oneslot.target import open_target
+from oneslot.worker import Handler, Worker
+from oneslot.worker_log import WorkerLog
+from oneslot.worker_settings import WorkerSettings
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs.client import SQSClient
+
+DEFAULTS = WorkerSettings()
+OWN_LIMIT_SECONDS = 30.0
+"""Of Oneslot's own consumer, as its Lambda timeout: its ledger's leases last as long, and a busy message waits for them."""
+
+
+@click.command(short_help="Consume the queue in this process: for a container or a server.")
+@stack_option
+@click.option("--queue-url", metavar="URL", help="The queue. Default: the stack's, or QUEUE_URL of the environment.")
+@click.option(
+    "--handler",
+    metavar="MODULE:NAME",
+    help="A Lambda handler for SQS, found from the present directory. Default: Oneslot's own consumer.",
+)
+@click.option("--threads", type=int, default=DEFAULTS.threads, show_default=True, help="Messages in work at once.")
+@click.option(
+    "--visibility",
+    type=int,
+    default=DEFAULTS.visibility_seconds,
+    show_default=True,
+    help="Seconds between two heartbeats of a message.",
+)
+@click.option(
+    "--buffer",
+    "buffer_seconds",
+    type=int,
+    default=DEFAULTS.buffer_seconds,
+    show_default=True,
+    help="Seconds that a heartbeat may be late.",
+)
+@click.option(
+    "--limit",
+    type=float,
+    help=f"Hard limit for a message, in seconds. Default: {DEFAULTS.limit_seconds:g}; Oneslot's own: {OWN_LIMIT_SECONDS:g}.",
+)
+@click.option(
+    "--grace",
+    type=float,
+    default=DEFAULTS.grace_seconds,
+    show_default=True,
+    help="Seconds after SIGTERM to finish what is in hand.",
+)
+@click.option("--wait", type=int, default=DEFAULTS.wait_seconds, show_default=True, help="Seconds of a long poll.")
+def worker(
+    *,
+    stack: str | None,
+    queue_url: str | None,
+    handler: str | None,
+    threads: int,
+    visibility: int,
+    buffer_seconds: int,
+    limit: float | None,
+    grace: float,
+    wait: int,
+) -> int:
+    """Consume until SIGTERM or Ctrl-C, then finish what is in hand, or give it back.
+
+    \b
+    oneslot worker --stack Oneslot-dev          a stack on AWS, configured as its function is
+    oneslot worker                              by QUEUE_URL, LEDGER_TABLE ... in the environment, else the local stack
+    oneslot worker --handler mails:handle --queue-url https://sqs...
+
+    One JSON line for each event on standard output, metrics once a minute in CloudWatch's embedded format.
+    Exit status 0 after an orderly stop; 1 if too many messages were over their limit: start it again.
+    """
+    settings = WorkerSettings(
+        threads=threads,
+        visibility_seconds=visibility,
+        buffer_seconds=buffer_seconds,
+        limit_seconds=limit if limit is not None else DEFAULTS.limit_seconds if handler else OWN_LIMIT_SECONDS,
+        grace_seconds=grace,
+        wait_seconds=wait,
+    )
+    log = WorkerLog()
+    if handler is not None:
+        loaded = load(handler)
+        url = queue_url or os.environ.get("QUEUE_URL")
+        if not url:
+            raise BadInput("--handler needs a queue: give --queue-url, or set QUEUE_URL.")
+        client = boto3.client("sqs", config=_config(threads))
+    else:
+        client, url, loaded = _appointments(stack, queue_url, settings, log)
+    arn = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    running = Worker(client, url, arn, loaded, settings, log=log)
+
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  the signature of a signal handler
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, signal.SIG_IGN)  # a second signal must not cut off the orderly end
+        running.stop()
+
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, stop)
+    ended = running.run()
+    sys.stdout.flush()
+    return 1 if ended.stuck else 0
+
+
+def load(handler: str) -> Handler:
+    """Import `module:name`. Raises `BadInput` if that is not possible."""
+    module, _, name = handler.partition(":")
+    if not module or not name:
+        raise BadInput(f"--handler is {handler!r}; write it as module:name, e.g. mails:handle.")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise BadInput(f"--handler {handler}: {error}. It is looked for from the present directory.") from error
+    if not callable(found):
+        raise BadInput(f"--handler {handler} is not callable.")
+    return cast("Handler", found)
+
+
+def _appointments(
+    stack: str | None, queue_url: str | None, settings: WorkerSettings, log: WorkerLog
+) -> tuple[SQSClient, str, Handler]:
+    """Oneslot's own consumer with the clients and the configuration of a stack, or of the environment."""
+    try:
+        from composition import compose
+        from configuration import Configuration
+    except ImportError as error:
+        raise OneslotError(
+            "Oneslot's own consumer is not part of the installed package; run this in its repository, or give --handler."
+        ) from error
+    if stack is None and "LEDGER_TABLE" in os.environ:
+        environment: Mapping[str, str] = os.environ
+        sqs = boto3.client("sqs", config=_config(settings.threads))
+        dynamodb: Any = boto3.client("dynamodb", config=_config(settings.threads))
+    else:
+        target = open_target(stack)
+        sqs, dynamodb = target.sqs, target.dynamodb
+        functions = (
+            target.local.connection.functions()
+            if target.local
+            else boto3.client("lambda", config=_config(settings.threads))
+        )
+        about = functions.get_function_configuration(FunctionName=target.outputs.consumer_function_name)
+        environment = about.get("Environment", {}).get("Variables", {})
+        functions.close()
+    try:
+        configuration = Configuration.from_environment(environment)
+    except ValueError as error:
+        raise BadInput(f"The consumer's configuration: {error}.") from error
+    consumer = compose(
+        configuration,
+        dynamodb,
+        cast("Any", sqs),
+        lambda delivery: log.line("delivery", **asdict(delivery)),
+    )
+    return sqs, queue_url or configuration.queue_url, consumer
+
+
+def _config(threads: int) -> Config:
+    # A connection for each thread and for poller, heartbeat and deletion; the read may last as long as a long poll.
+    return Config(
+        retries={"mode": "standard", "total_max_attempts": 4},
+        max_pool_connections=threads + 3,
+        connect_timeout=3,
+        read_timeout=30,
+    )

@@ -1,0 +1,77 @@
+"""What a worker says: one JSON line for each event, and its numbers as a CloudWatch metric line now and then."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+NAMESPACE = "Oneslot"
+
+
+def write_line(line: str) -> None:
+    """To standard output, whole."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+class WorkerLog:
+    """Counts events and writes them. Nothing of a message's content, only SQS's own ids, ever gets here."""
+
+    def __init__(self, write: Callable[[str], None] = write_line) -> None:
+        self._write = write
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+        self._told: Counter[str] = Counter()
+
+    def count(self, **numbers: int) -> None:
+        """Add to counters."""
+        with self._lock:
+            self._counts.update(numbers)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """All counters since the start."""
+        with self._lock:
+            return dict(self._counts)
+
+    def event(self, event: str, **details: Any) -> None:
+        """Write one line about the worker, at once."""
+        self.line("worker", event=event, time=time.time_ns() // 1_000_000, **details)
+
+    def line(self, message: str, **details: Any) -> None:
+        """Write one line, at once."""
+        line = json.dumps({"message": message, **details})
+        with self._lock:
+            self._write(line)
+
+    def metrics(self, **gauges: float) -> None:
+        """Write what was counted since the last time, and `gauges` as they are, in CloudWatch's embedded metric format."""
+        with self._lock:
+            since = {name: self._counts[name] - self._told[name] for name in sorted(self._counts)}
+            self._told = Counter(self._counts)
+            values = {_capitals(name): value for name, value in {**since, **gauges}.items()}
+            document = {
+                "_aws": {
+                    "Timestamp": time.time_ns() // 1_000_000,
+                    "CloudWatchMetrics": [
+                        {
+                            "Namespace": NAMESPACE,
+                            "Dimensions": [["service"]],
+                            "Metrics": [{"Name": name} for name in values],
+                        }
+                    ],
+                },
+                "message": "worker metrics",
+                "service": "worker",
+                **values,
+            }
+            self._write(json.dumps(document))
+
+
+def _capitals(name: str) -> str:
+    return "Worker" + "".join(word.capitalize() for word in name.split("_"))

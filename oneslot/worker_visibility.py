@@ -1,0 +1,89 @@
+"""Keeping messages hidden while they are in hand, and giving them back: ChangeMessageVisibilityBatch, every entry read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from oneslot.worker_job import InHand, Job, State
+from oneslot.worker_log import WorkerLog
+from oneslot.worker_settings import WorkerSettings
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs.client import SQSClient
+
+ENTRIES = 10
+"""SQS's limit for one batch."""
+
+
+class Visibility:
+    """The heartbeat over all jobs in hand. One thread calls `beat`."""
+
+    def __init__(
+        self,
+        client: SQSClient,
+        queue_url: str,
+        *,
+        in_hand: InHand,
+        settings: WorkerSettings,
+        log: WorkerLog,
+        now: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._queue_url = queue_url
+        self._in_hand = in_hand
+        self._settings = settings
+        self._log = log
+        self._now = now
+
+    def beat(self) -> None:
+        """Extend what would be delivered again within the buffer; what could not be in time is lost."""
+        now = self._now()
+        due = []
+        for job in self._in_hand.all():
+            if job.lost or job.state not in (State.RUNNING, State.ACKNOWLEDGING):
+                continue
+            if job.visible_at <= now:
+                self._lose(job, "too late")
+            elif job.visible_at - now <= self._settings.buffer_seconds:
+                due.append(job)
+        for start in range(0, len(due), ENTRIES):
+            self._extend(due[start : start + ENTRIES])
+
+    def give_back(self, jobs: Sequence[Job]) -> None:
+        """Make these receivable at once, as well as can be: what fails comes back by itself, later."""
+        for start in range(0, len(jobs), ENTRIES):
+            chunk = [job for job in jobs[start : start + ENTRIES] if not job.lost]
+            if chunk and self._change(chunk, 0) is not None:
+                self._log.count(given_back=len(chunk))
+
+    def _extend(self, jobs: Sequence[Job]) -> None:
+        hidden = self._settings.hidden_seconds
+        asked = self._now()  # before the call: SQS counts from when it gets there, which is later
+        answer = self._change(jobs, hidden)
+        if answer is None:
+            return  # the next beat tries again, as long as there is time
+        for entry in answer.get("Successful", ()):
+            jobs[int(entry["Id"])].visible_at = asked + hidden
+        self._log.count(extended=len(answer.get("Successful", ())))
+        for entry in answer.get("Failed", ()):
+            if entry.get("SenderFault"):
+                self._lose(jobs[int(entry["Id"])], str(entry["Code"]))
+
+    def _change(self, jobs: Sequence[Job], seconds: int) -> Any:
+        entries: list[Any] = [
+            {"Id": str(at), "ReceiptHandle": job.receipt, "VisibilityTimeout": seconds} for at, job in enumerate(jobs)
+        ]
+        try:
+            return self._client.change_message_visibility_batch(QueueUrl=self._queue_url, Entries=entries)
+        except (BotoCoreError, ClientError, OSError) as error:
+            self._log.count(visibility_errors=1)
+            self._log.event("visibility_error", error=type(error).__name__)
+            return None
+
+    def _lose(self, job: Job, reason: str) -> None:
+        job.lost = True
+        self._log.count(leases_lost=1)
+        self._log.event("lease_lost", sqs_message_id=job.sqs_message_id, reason=reason)

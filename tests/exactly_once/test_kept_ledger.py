@@ -1,0 +1,129 @@
+"""Leases that are kept alive: short for whoever comes after a death, long enough for work that lives."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import pytest
+
+from exactly_once.effects import Effects, Once, Put
+from exactly_once.kept_ledger import KeptLedger
+from exactly_once.ledger import Busy, Claim, Committed, Exists, Fenced
+from exactly_once.memory_ledger import MemoryLedger
+from tests.consumer_kit import Clock, surroundings
+
+LEASE = 9_000
+WHOLE = 100_000
+
+
+@dataclass
+class Kept:
+    clock: Clock = field(default_factory=Clock)
+
+    def __post_init__(self) -> None:
+        self.plain = MemoryLedger(surroundings=surroundings(self.clock))
+        self.ledger = KeptLedger(self.plain, lease_seconds=LEASE / 1000)
+
+    def claim(self, whole: int = WHOLE) -> Claim:
+        granted = self.ledger.claim("m", "h", self.clock() + whole)
+        assert isinstance(granted, Claim)
+        return granted
+
+    def pass_by(self, milliseconds: int) -> None:
+        """Time passes, with a beat every three seconds."""
+        for _ in range(milliseconds // 3_000):
+            self.clock.now += 3_000
+            self.ledger.beat()
+
+    def other(self) -> object:
+        return self.plain.claim("m", "h", self.clock() + WHOLE)
+
+
+def test_a_dead_consumers_message_is_free_after_the_short_lease() -> None:
+    kept = Kept()
+    kept.claim()
+    assert kept.other() == Busy(LEASE)
+    kept.clock.now += LEASE + 1
+    assert isinstance(kept.other(), Claim)
+
+
+def test_a_living_consumers_message_stays_its_own() -> None:
+    kept = Kept()
+    mine = kept.claim()
+    kept.pass_by(60_000)
+    assert isinstance(kept.other(), Busy)
+    assert kept.ledger.commit(mine, Effects({})) == Committed({})
+    row = dict(kept.plain.rows["m"])
+    kept.pass_by(60_000)
+    assert kept.plain.rows["m"] == row
+
+
+def test_never_beyond_the_deadline_that_was_asked_for() -> None:
+    kept = Kept()
+    mine = kept.claim(30_000)
+    kept.pass_by(30_000)
+    assert kept.other() == Busy(0)
+    kept.clock.now += 1
+    assert isinstance(kept.other(), Claim)
+    kept.ledger.beat()
+    assert kept.ledger.commit(mine, Effects({})) == Fenced(mine)
+
+
+def test_a_short_deadline_is_not_lengthened() -> None:
+    kept = Kept()
+    kept.claim(2_000)
+    assert kept.other() == Busy(2_000)
+
+
+def test_a_released_message_is_free_and_stays_so() -> None:
+    kept = Kept()
+    assert kept.ledger.release(kept.claim())
+    kept.pass_by(6_000)
+    assert isinstance(kept.other(), Claim)
+
+
+def test_one_that_was_taken_over_is_let_go() -> None:
+    kept = Kept()
+    mine = kept.claim()
+    kept.clock.now += LEASE + 1
+    kept.other()
+    before = dict(kept.plain.rows["m"])
+    kept.pass_by(9_000)
+    assert kept.plain.rows["m"] == before
+    assert kept.ledger.commit(mine, Effects({})) == Fenced(mine)
+
+
+def test_the_lease_is_kept_while_a_commit_leaves_work_to_do() -> None:
+    kept = Kept()
+    kept.plain.tables["things"] = {'{"key":"a"}': {"key": "a"}}
+    mine = kept.claim()
+    once = Effects({}, (), Once(Put("things", "key", {"key": "a"}), dict))
+    assert kept.ledger.commit(mine, once) == Exists({"key": "a"})
+    kept.pass_by(30_000)
+    assert isinstance(kept.other(), Busy)
+
+
+def test_an_error_while_extending_is_repeated_at_the_next_beat(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept()
+    kept.claim()
+    extend, failures = kept.plain.extend, iter([True])
+
+    def failing(claim: Claim, until: int) -> bool:
+        if next(failures, False):
+            raise ConnectionError
+        return extend(claim, until)
+
+    monkeypatch.setattr(kept.plain, "extend", failing)
+    kept.pass_by(30_000)
+    assert isinstance(kept.other(), Busy)
+
+
+def test_its_own_thread_keeps_it_in_real_time() -> None:
+    plain = MemoryLedger()
+    with KeptLedger(plain, lease_seconds=0.3) as ledger:
+        mine = ledger.claim("m", "h", plain.surroundings.now_ms() + 60_000)
+        assert isinstance(mine, Claim)
+        time.sleep(1)
+        assert isinstance(plain.claim("m", "h", plain.surroundings.now_ms()), Busy)
+        assert ledger.commit(mine, Effects({})) == Committed({})

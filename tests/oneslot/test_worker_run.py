@@ -1,0 +1,307 @@
+"""Workers on the embedded AWS: slow messages, SIGKILL and restart, SIGTERM, a pool of 1 and of 64."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from exactly_once.dynamodb import DynamoDB, from_attributes, to_attributes
+from exactly_once.effects import Effects, Put
+from exactly_once.identity import payload_hash
+from exactly_once.kept_ledger import KeptLedger
+from exactly_once.ledger import Claim, Committed, Ledger
+from exactly_once.producer import Outgoing, Producer, SendsBatches
+from oneslot.local.connection import Connection
+from oneslot.local.deployment import Deployment
+from tests.consumer_kit import booking, slot_item
+from tests.oneslot.local.kit import wait_for
+from tests.oneslot.worker_kit import working
+
+pytestmark = pytest.mark.embedded_aws
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Place:
+    """A queue, a ledger and a table of what was done, in an account of the test's own."""
+
+    def __init__(self, account: Connection) -> None:
+        self.account = account
+        self.sqs, self.dynamodb = account.sqs(), account.dynamodb()
+        self.queue_url = self.sqs.create_queue(QueueName="work", Attributes={"VisibilityTimeout": "2"})["QueueUrl"]
+        self.queue_arn = self.sqs.get_queue_attributes(QueueUrl=self.queue_url, AttributeNames=["QueueArn"])[
+            "Attributes"
+        ]["QueueArn"]
+        for name, key in (("ledger", "message_id"), ("done", "done_id")):
+            self.dynamodb.create_table(
+                TableName=name,
+                BillingMode="PAY_PER_REQUEST",
+                KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
+                AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
+            )
+
+    def close(self) -> None:
+        self.sqs.close()
+        self.dynamodb.close()
+
+    def send(self, count: int) -> list[str]:
+        names = [f"job-{number}" for number in range(count)]
+        producer = Producer(cast("SendsBatches", self.sqs), self.queue_url)
+        producer.send([Outgoing(name, json.dumps({"message_id": name})) for name in names])
+        return names
+
+    def ledger(self) -> Ledger:
+        return Ledger(cast("DynamoDB", self.dynamodb), "ledger", retention_seconds=None, tables={"done": "done"})
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        pages = self.dynamodb.get_paginator("scan").paginate(TableName=table)
+        return [from_attributes(item) for page in pages for item in page["Items"]]
+
+    def wait_for_done(self, count: int, process: subprocess.Popen[str]) -> None:
+        """Wait until this many are done, or the process is."""
+        wait_for(lambda: len(self.rows("done")) >= count or process.poll() is not None, seconds=40)
+
+    def left(self) -> int:
+        attributes = self.sqs.get_queue_attributes(QueueUrl=self.queue_url, AttributeNames=["All"])["Attributes"]
+        return sum(int(value) for name, value in attributes.items() if name.startswith("ApproximateNumberOf"))
+
+    def all_done_once(self, names: list[str]) -> None:
+        """Nothing lost, nothing twice: one row for each, and every request complete."""
+        assert sorted(row["done_id"] for row in self.rows("done")) == sorted(names)
+        assert {row["message_id"]: row["status"] for row in self.rows("ledger")} == dict.fromkeys(names, "COMPLETE")
+
+
+@pytest.fixture
+def place(account: Connection) -> Any:
+    made = Place(account)
+    yield made
+    made.close()
+
+
+class SlowWork:
+    """Takes some time for each message, then records it in the ledger's transaction; counts how often it began."""
+
+    def __init__(self, ledger: Ledger | KeptLedger, seconds: float) -> None:
+        self._ledger = ledger
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self.begun: Counter[str] = Counter()
+        self.at_once = 0
+        self.most_at_once = 0
+
+    def __call__(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+        (record,) = event["Records"]
+        body = json.loads(record["body"])
+        name = body["message_id"]
+        until = self._ledger.surroundings.now_ms() + context.get_remaining_time_in_millis()
+        claim = self._ledger.claim(name, payload_hash(body), until)
+        if not isinstance(claim, Claim):
+            return {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}
+        with self._lock:
+            self.begun[name] += 1
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+        time.sleep(self._seconds)
+        with self._lock:
+            self.at_once -= 1
+        outcome = self._ledger.commit(claim, Effects({}, (Put("done", "done_id", {"done_id": name}),)))
+        assert isinstance(outcome, Committed)
+        return {"batchItemFailures": []}
+
+
+@pytest.mark.timeout(180)
+def test_a_hundred_messages_of_three_visibilities_each_are_delivered_once(place: Place) -> None:
+    names = place.send(100)
+    numbers = {"threads": 8, "visibility_seconds": 1, "buffer_seconds": 1, "wait_seconds": 1, "limit_seconds": 60}
+    with KeptLedger(place.ledger(), lease_seconds=6) as ledger:
+        work = SlowWork(ledger, seconds=3.0)
+        with working(place.sqs, work, queue_url=place.queue_url, queue_arn=place.queue_arn, **numbers) as running:
+            wait_for(lambda: place.left() == 0, seconds=120)
+        counts = running.worker.log.counts
+    assert work.begun == Counter(names)
+    assert (counts["received"], counts["redelivered"], counts["finished"], counts["deleted"]) == (100, 0, 100, 100)
+    assert counts.get("leases_lost", 0) == counts.get("failed", 0) == 0
+    assert work.most_at_once == 8
+    place.all_done_once(names)
+
+
+@pytest.mark.parametrize(("threads", "messages"), [(1, 12), (64, 200)])
+def test_a_pool_of_one_and_of_sixty_four(place: Place, threads: int, messages: int) -> None:
+    names = place.send(messages)
+    work = SlowWork(place.ledger(), seconds=0.02 if threads == 1 else 0.2)
+    numbers = {"threads": threads, "visibility_seconds": 30, "wait_seconds": 1}
+    with working(place.sqs, work, queue_url=place.queue_url, queue_arn=place.queue_arn, **numbers) as running:
+        wait_for(lambda: place.left() == 0, seconds=60)
+    assert running.worker.log.counts["received"] == running.worker.log.counts["deleted"] == messages
+    assert work.most_at_once <= threads
+    assert threads == 1 or work.most_at_once > 10
+    place.all_done_once(names)
+
+
+PROGRAM = """
+    import boto3, json, time
+    from botocore.config import Config
+    from exactly_once.effects import Effects, Put
+    from exactly_once.kept_ledger import KeptLedger
+    from exactly_once.ledger import Claim, Duplicate, Ledger
+
+    client = boto3.client("dynamodb", config=Config(max_pool_connections=16))
+    ledger = KeptLedger(Ledger(client, "ledger", retention_seconds=None, tables={"done": "done"}), lease_seconds=1)
+    ledger.__enter__()
+
+    def handle(event, context):
+        (record,) = event["Records"]
+        name = json.loads(record["body"])["message_id"]
+        claim = ledger.claim(name, "", ledger.surroundings.now_ms() + context.get_remaining_time_in_millis())
+        if isinstance(claim, Duplicate):
+            return None
+        if not isinstance(claim, Claim):
+            return {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}
+        time.sleep(0.15)
+        ledger.commit(claim, Effects({}, (Put("done", "done_id", {"done_id": name}),)))
+"""
+
+
+def start(folder: Path, place: Place, *options: str) -> subprocess.Popen[str]:
+    """`oneslot worker` with the program above, in a process of its own."""
+    (folder / "slow_work.py").write_text(textwrap.dedent(PROGRAM))
+    environment = {
+        **os.environ,
+        "AWS_ENDPOINT_URL": place.account.endpoint_url,
+        "AWS_ACCESS_KEY_ID": place.account.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": place.account.secret_access_key,
+        "AWS_DEFAULT_REGION": place.account.region,
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'lambda_src'}",
+    }
+    numbers = {"--visibility": 1, "--buffer": 1, "--wait": 1}
+    common = ["--handler", "slow_work:handle", "--queue-url", place.queue_url]
+    common += [text for name, value in numbers.items() for text in (name, str(value))]
+    return subprocess.Popen(
+        [sys.executable, "-c", "from oneslot.worker_command import worker; worker()", *common, *options],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_kill_9_and_restart_loses_nothing_and_doubles_nothing(place: Place, tmp_path: Path) -> None:
+    names = place.send(60)
+    for share in (10, 25):  # killed in the middle, twice
+        process = start(tmp_path, place, "--threads", "8")
+        place.wait_for_done(share, process)
+        assert process.poll() is None, process.communicate()
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=10)
+        assert place.left() > 0
+    process = start(tmp_path, place, "--threads", "8")
+    wait_for(lambda: place.left() == 0 or process.poll() is not None, seconds=60)
+    process.send_signal(signal.SIGTERM)
+    out, errors = process.communicate(timeout=40)
+    assert process.returncode == 0, errors
+    place.all_done_once(names)
+    redelivered = [line for line in map(json.loads, out.splitlines()) if line.get("receive_count", 1) > 1]
+    assert redelivered  # what the killed ones had in hand
+
+
+def test_sigterm_in_the_middle_ends_in_order_and_another_goes_on(place: Place, tmp_path: Path) -> None:
+    names = place.send(40)
+    process = start(tmp_path, place, "--threads", "4")
+    place.wait_for_done(8, process)
+    process.send_signal(signal.SIGTERM)
+    out, errors = process.communicate(timeout=40)
+    assert process.returncode == 0, errors
+    last = json.loads(out.splitlines()[-1])
+    assert (last["event"], last["given_back"]) == ("stopped", 0)
+    assert 8 <= len(place.rows("done")) < 40
+    process = start(tmp_path, place, "--threads", "16")
+    wait_for(lambda: place.left() == 0 or process.poll() is not None, seconds=40)
+    process.send_signal(signal.SIGTERM)
+    out, errors = process.communicate(timeout=40)
+    assert process.returncode == 0, errors
+    place.all_done_once(names)
+    again = [line for line in map(json.loads, out.splitlines()) if line.get("receive_count", 1) > 1]
+    assert len(again) <= 4  # at most what one poll brought in the moment of the stop, given back untouched
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--handler", "slow_work"], "write it as module:name"),
+        (["--handler", "nowhere:handle", "--queue-url", "https://sqs/x"], "No module named 'nowhere'"),
+        (["--handler", "json:loads"], "--handler needs a queue"),
+        (["--threads", "0"], "--threads is 0"),
+    ],
+)
+def test_bad_input_is_a_sentence(options: list[str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from oneslot.errors import BadInput
+    from oneslot.worker_command import worker
+
+    monkeypatch.delenv("QUEUE_URL", raising=False)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-2")
+    with pytest.raises(BadInput, match=said):
+        worker.main(options, standalone_mode=False)
+
+
+def test_oneslots_own_consumer_by_the_environment_of_its_function(
+    deployed: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Books from the deployed stack's queue, configured as its function is, without any Lambda."""
+    account, outputs = deployed.connection, deployed.outputs
+    functions, sqs, dynamodb = account.functions(), account.sqs(), account.dynamodb()
+    variables = functions.get_function_configuration(FunctionName=outputs["ConsumerFunctionName"])["Environment"]
+    for name, value in variables["Variables"].items():
+        monkeypatch.setenv(name, value)
+    for name, value in {
+        "AWS_ENDPOINT_URL": account.endpoint_url,
+        "AWS_ACCESS_KEY_ID": account.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": account.secret_access_key,
+        "AWS_DEFAULT_REGION": account.region,
+    }.items():
+        monkeypatch.setenv(name, value)
+    practice = "W0RKER"
+    slot = {name: str(value).replace("2026", "2099") for name, value in slot_item(0, practice).items()}
+    dynamodb.put_item(TableName=outputs["SlotsTableName"], Item=to_attributes(slot))
+    body = booking("worker-1", practice=practice, not_before="2099-11-23T08:00:00Z", not_after="2099-11-24T08:00:00Z")
+    for _ in range(2):
+        sqs.send_message(QueueUrl=outputs["QueueUrl"], MessageBody=json.dumps(body))
+
+    def stop_when_empty() -> None:
+        def empty() -> bool:
+            found = sqs.get_queue_attributes(QueueUrl=outputs["QueueUrl"], AttributeNames=["All"])["Attributes"]
+            return all(int(found[name]) == 0 for name in found if name.startswith("ApproximateNumberOf"))
+
+        try:
+            wait_for(empty, seconds=20)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    from oneslot.worker_command import worker
+
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    stopper = threading.Thread(target=stop_when_empty)
+    stopper.start()
+    try:
+        status = worker.main(["--threads", "2", "--wait", "1", "--limit", "3"], standalone_mode=False)
+    finally:
+        stopper.join()
+        signal.signal(signal.SIGTERM, before[0])
+        signal.signal(signal.SIGINT, before[1])
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    outcomes = sorted(line["outcome"] for line in lines if line["message"] == "delivery" and line["outcome"] != "busy")
+    assert (status, outcomes) == (0, ["booked", "duplicate"])
+    for client in (functions, sqs, dynamodb):
+        client.close()
