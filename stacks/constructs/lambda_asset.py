@@ -24,7 +24,11 @@ def lambda_code(source: Path = SOURCE) -> lambda_.Code:
 
     The hash is that of the files that go in, so an unchanged asset is neither bundled nor uploaded again.
     """
-    files = asset_files(source)
+    return code_of(asset_files(source), source)
+
+
+def code_of(files: Mapping[PurePosixPath, bytes], source: Path) -> lambda_.Code:
+    """These files as a Lambda asset; `source` is the folder that CDK names it after."""
     return lambda_.Code.from_asset(
         str(source),
         asset_hash=asset_hash(files),
