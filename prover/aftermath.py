@@ -10,9 +10,6 @@ from prover.renaming import swap
 from prover.state import State, System
 from prover.world import Request
 
-MOST_REDELIVERIES = 3
-"""I9: as many fault-free deliveries bring a request to its end."""
-
 TRAVEL_MS = 1
 """A message that becomes visible is delivered no sooner than this; only a clock that stands still could tell."""
 
@@ -48,7 +45,7 @@ class Aftermath:
         name = len(scenario.deliveries)
         breaches: list[str] = []
         everything = (1 << len(scenario.messages)) - 1
-        for _ in range(MOST_REDELIVERIES):
+        for _ in range(scenario.redeliveries):
             hidden = 0
             for position in range(len(scenario.messages)):
                 if acknowledged >> position & 1:
@@ -64,7 +61,7 @@ class Aftermath:
             now += hidden + TRAVEL_MS
         if acknowledged != everything:
             breaches.append(
-                f"I9: after {MOST_REDELIVERIES} deliveries without a fault, a message is still in the queue"
+                f"I9: after {scenario.redeliveries} deliveries without a fault, a message is still in the queue"
             )
         for position in range(len(scenario.messages)):
             delivered = self.deliver(world, position, now, name)
@@ -74,6 +71,8 @@ class Aftermath:
                 system.worlds[world], scenario.messages[position], delivered.calls, delivered.outcome
             )
             world = delivered.world
+        if scenario.ends_with is not None:
+            breaches += system.subject.laws.at_last(system.worlds[world], scenario.ends_with)
         return [*breaches, *system.in_state(world, acknowledged, now)]
 
     def deliver(self, world: int, message: int, now: int, name: int) -> Delivered:

@@ -61,9 +61,10 @@ class BotocoreClients:
         for client in (self.dynamodb, self.sqs):
             catch_requests(client)
 
-    def serve(self, process: Process) -> None:
-        """From now on, in this context, the clients' calls are the process' calls."""
-        _process.set(process)
+
+def serve(process: Process) -> None:
+    """From now on, in this context, calls of all clients whose requests are caught are the process' calls."""
+    _process.set(process)
 
 
 def catch_requests(client: Any) -> None:

@@ -116,11 +116,17 @@ def mild_faults(request: Request) -> tuple[Choice, ...]:
     return tuple(mild)
 
 
-def domain_faults(request: Request) -> tuple[Choice, ...]:
-    """A crash, a denied call, or a slot in the answer that the domain cannot read: an exception in its code."""
+def raising_faults(request: Request) -> tuple[Choice, ...]:
+    """A denied read, or a slot in the answer that the domain cannot read: an exception in the decision."""
     operation, _ = request.parts
     if operation != "query":
-        return (_CRASHES[0], TIMED_OUT) if operation not in READS else ()
+        return ()
     slot: dict[str, Any] = {"practice": {"S": "A81001"}, "slot_id": {"S": "malformed"}}
     text = json.dumps({"answer": {"Items": [slot], "Count": 1}}, sort_keys=True)
     return (DENIED, Choice("the answer holds a malformed slot", NEVER, ANSWERED, text))
+
+
+def domain_faults(request: Request) -> tuple[Choice, ...]:
+    """The same, and a crash or a timeout of what is written."""
+    operation, _ = request.parts
+    return raising_faults(request) if operation in READS else (_CRASHES[0], TIMED_OUT)

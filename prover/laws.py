@@ -33,6 +33,9 @@ class Laws(Protocol):
     def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: Outcome) -> Iterator[str]:
         """Breaches by one invocation that has ended with this outcome, for the messages of its batch."""
 
+    def at_last(self, world: World, wanted: Sequence[str]) -> Iterator[str]:
+        """Breaches by what is there when everything is over; `wanted` as `appointments_and_slots` tells it."""
+
     def of_duplicate(
         self, before: World, message: SqsMessage, calls: Sequence[Request], outcome: Outcome
     ) -> Iterator[str]:
@@ -65,14 +68,18 @@ class OurLaws:
         """See `Laws`."""
         rows = after.by(LEDGER, "message_id")
         for message_id, row in before.by(LEDGER, "message_id").items():
-            then = rows.get(message_id)
-            if row["status"] == COMPLETE and (
-                then is None or (then["status"], then["result"]) != (COMPLETE, row["result"])
-            ):
+            then = rows.get(message_id, {})
+            if then == row:
+                continue
+            if row["status"] == COMPLETE:
                 yield f"I6 {message_id}: COMPLETE reverted, changed or disappeared"
-            live = row["status"] == IN_PROGRESS and row["lease_until"] >= now
-            if live and then is not None and then["claimed_by"] != row["claimed_by"]:
-                yield f"E2 {message_id}: taken over while its lease was live"
+            if then.get("payload_hash") != row["payload_hash"]:
+                yield f"I7 {message_id}: its row was given to another content"
+            if row["status"] == IN_PROGRESS and row["lease_until"] >= now:
+                if then.get("claimed_by") != row["claimed_by"]:
+                    yield f"E2 {message_id}: taken over while its lease was live"
+                elif then.get("status") == IN_PROGRESS and _fence(request) != row["claimed_by"]:
+                    yield f"E2 {message_id}: its live lease was changed by another than its owner"
 
     def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: Outcome) -> Iterator[str]:
         """See `Laws`."""
@@ -99,10 +106,18 @@ class OurLaws:
         row = world.by(LEDGER, "message_id").get(message.message_id, {})
         if row.get("status") != COMPLETE:
             yield f"I2 {message.message_id}: acknowledged, and its row is not COMPLETE"
+        elif row["payload_hash"] != _content(message.body):
+            yield f"I2 {message.message_id}: acknowledged with the answer to another content"
         elif line["answer"] != _digest(json.loads(row["result"])):
             yield f"I7 {message.message_id}: its delivery was given another answer than the recorded one"
         elif line["claimed_by"] != row["claimed_by"]:
             yield f"I7 {message.message_id}: its delivery names another winner than the row"
+
+    def at_last(self, world: World, wanted: Sequence[str]) -> Iterator[str]:
+        """See `Laws`."""
+        found = appointments_and_slots(world)
+        if found != sorted(wanted):
+            yield f"I2 in the end: {', '.join(found) or 'nothing'} instead of {', '.join(sorted(wanted)) or 'nothing'}"
 
     def of_duplicate(
         self, before: World, message: SqsMessage, calls: Sequence[Request], outcome: Outcome
@@ -115,6 +130,11 @@ class OurLaws:
                 yield f"I7 {message.message_id}: a duplicate of a finished request came to {line['outcome']}"
             if line["outcome"] == "duplicate" and len(calls) != 1:
                 yield f"E3 {message.message_id}: a duplicate of a finished request cost {len(calls)} calls"
+
+
+def appointments_and_slots(world: World) -> list[str]:
+    """How appointments and slots stand, in the alphabet's order: "booked", "busy", "free", ..."""
+    return sorted(str(row["status"]) for table in ("appointments", "slots") for row in world.rows[table].values())
 
 
 def quarantined(world: World) -> set[str]:
@@ -132,6 +152,19 @@ def quarantined(world: World) -> set[str]:
 
 def _digest(result: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(result, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _content(body: str) -> str:
+    """The digest by which the ledger knows a content: SHA-256 of canonical JSON."""
+    canonical = json.dumps(json.loads(body), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _fence(request: Request) -> str:
+    """The claim in whose name a request writes; empty if it names none."""
+    _, parameters = request.parts
+    fence: dict[str, str] = parameters.get("ExpressionAttributeValues", {}).get(":claimed_by", {})
+    return fence.get("S", "")
 
 
 def _personal_data(world: World) -> Iterator[str]:

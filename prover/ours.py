@@ -9,7 +9,7 @@ from typing import Any
 
 from composition import compose
 from configuration import Configuration
-from prover.clients import BotocoreClients, PortClient
+from prover.clients import BotocoreClients, PortClient, serve
 from prover.process import Context, Process, StrandExecutor
 from prover.world import APPOINTMENTS, DEAD_LETTERS, LEDGER, QUEUE, SLOTS
 
@@ -52,7 +52,7 @@ def botocore_program(
 ) -> Mapping[str, Any]:
     """The same on boto3's own clients, to show that the port's clients change nothing."""
     clients = _botocore_clients()
-    clients.serve(process)
+    serve(process)
     consumer = compose(
         CONFIGURATION,
         clients.dynamodb,

@@ -26,6 +26,9 @@ FIRST_SLOT = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)
 EXPIRIES = (LEASE_MS + 1_000, 11 * 60_000, LEASE_MS + 1_000)
 """How far the clock jumps (ms): past every lease, and the second time past DynamoDB's memory of tokens, too."""
 
+MOST_REDELIVERIES = 3
+"""I9: once faults stop, as many deliveries bring every request to its end."""
+
 MakeProgram = Callable[[Process, Context, Sequence[dict[str, Any]], bool], Mapping[str, Any]]
 """Runs one invocation of the code under test with these records, side by side if the last argument says so."""
 
@@ -59,6 +62,8 @@ class Scenario:
         choices: what may become of a call, besides being performed.
         side_by_side: whether the records of a batch run on threads of their own.
         exempt: laws that do not hold at the start, and so are not asked.
+        ends_with: the statuses of all appointments and slots when everything is over; None where the order decides.
+        redeliveries: as many fault-free ones must be enough afterwards (I9).
         ends_by_itself: E1 is checked: every delivery acknowledges, without another one.
     """
 
@@ -73,6 +78,8 @@ class Scenario:
     side_by_side: bool = False
     ends_by_itself: bool = False
     exempt: tuple[str, ...] = ()
+    ends_with: tuple[str, ...] | None = None
+    redeliveries: int = MOST_REDELIVERIES
     start: int = NOON
 
     @property

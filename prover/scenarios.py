@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from prover.faults import domain_faults, mild_faults
+from prover.faults import domain_faults, mild_faults, raising_faults
 from prover.messages import PRACTICE, SqsMessage, booking, cancellation
 from prover.scenario import Scenario, free_slots
 
@@ -47,6 +47,7 @@ ONE_REQUEST = Scenario(
     messages=(BOOKING,),
     deliveries=((0,), (0,)),
     before={"slots": free_slots(2)},
+    ends_with=("booked", "busy", "free"),
 )
 LAST_SLOT = Scenario(
     name="the last slot",
@@ -54,6 +55,7 @@ LAST_SLOT = Scenario(
     messages=(BOOKING, booking("m-2", 1)),
     deliveries=((0,), (0,), (1,)),
     before={"slots": free_slots(1)},
+    ends_with=("booked", "busy", "waitlist"),
 )
 SAME_SLOT = Scenario(
     name="the same wish",
@@ -61,6 +63,7 @@ SAME_SLOT = Scenario(
     messages=tuple(booking(message_id, patient) for patient, message_id in enumerate(SAME_WISH)),
     deliveries=((0,), (1,)),
     before={"slots": free_slots(2)},
+    ends_with=("booked", "booked", "busy", "busy"),
 )
 BOOK_AND_CANCEL = Scenario(
     name="book and cancel",
@@ -68,6 +71,7 @@ BOOK_AND_CANCEL = Scenario(
     messages=(BOOKING, cancellation("c-1", "m-1")),
     deliveries=((0,), (0,), (1,)),
     before={"slots": free_slots(1)},
+    ends_with=("cancelled", "free"),
 )
 CANCEL_TWICE = Scenario(
     name="cancel twice",
@@ -75,6 +79,7 @@ CANCEL_TWICE = Scenario(
     messages=(BOOKING, cancellation("c-1", "m-1"), cancellation("c-2", "m-1")),
     deliveries=((0,), (1,), (2,)),
     before={"slots": free_slots(1)},
+    ends_with=("cancelled", "free"),
 )
 CANCEL_WAITING = Scenario(
     name="cancel a waiting request",
@@ -82,6 +87,7 @@ CANCEL_WAITING = Scenario(
     messages=(booking("m-1", delivery_channel="Video"), cancellation("c-1", "m-1")),
     deliveries=((0,), (1,)),
     before={"slots": free_slots(1)},
+    ends_with=("cancelled", "free"),
 )
 BATCH = Scenario(
     name="a batch",
@@ -89,6 +95,7 @@ BATCH = Scenario(
     messages=(BOOKING, booking("m-2", 1)),
     deliveries=((0, 1), (0,)),
     before={"slots": free_slots(1)},
+    ends_with=("booked", "busy", "waitlist"),
 )
 BATCH_SIDE_BY_SIDE = replace(
     BATCH,
@@ -103,6 +110,7 @@ SENT_TWICE = Scenario(
     messages=(BOOKING, SENT_AGAIN),
     deliveries=((0, 1), (0,)),
     before={"slots": free_slots(2)},
+    ends_with=("booked", "busy", "free"),
 )
 OTHER_CONTENT = Scenario(
     name="other content",
@@ -110,6 +118,7 @@ OTHER_CONTENT = Scenario(
     messages=(BOOKING, booking("m-1", 1)),
     deliveries=((0,), (1,)),
     before={"slots": free_slots(2)},
+    ends_with=("booked", "busy", "free"),
 )
 DOMAIN_EXCEPTION = Scenario(
     name="an exception in the domain",
@@ -118,6 +127,7 @@ DOMAIN_EXCEPTION = Scenario(
     deliveries=((0,), (0,)),
     before={"slots": free_slots(2)},
     choices=domain_faults,
+    ends_with=("booked", "busy", "free"),
 )
 UNKNOWN_PRACTICE = Scenario(
     name="an unknown practice",
@@ -125,6 +135,18 @@ UNKNOWN_PRACTICE = Scenario(
     messages=(booking("m-1", practice="B81002"),),
     deliveries=((0,), (0,)),
     before={"slots": free_slots(1)},
+    ends_with=("free",),
+)
+RELEASED = Scenario(
+    name="a released claim",
+    sentence="the decision raises: the very next delivery takes the request up, without waiting for the lease",
+    messages=(BOOKING,),
+    deliveries=((0,),),
+    before={"slots": free_slots(1)},
+    expiries=0,
+    choices=raising_faults,
+    redeliveries=1,
+    ends_with=("booked", "busy"),
 )
 FORGOTTEN = Scenario(
     name="a forgotten booking",
@@ -133,6 +155,7 @@ FORGOTTEN = Scenario(
     deliveries=((0,), (0,)),
     before=_held_slot(),
     exempt=("I5r",),
+    ends_with=("booked", "busy", "free"),
 )
 FORGOTTEN_AND_LATE = replace(
     FORGOTTEN,
@@ -142,6 +165,7 @@ FORGOTTEN_AND_LATE = replace(
 )
 FORGOTTEN_CANCELLATION = replace(
     FORGOTTEN,
+    ends_with=("cancelled", "free", "free"),
     name="a forgotten booking, cancelled",
     sentence="the forgotten booking comes again, together with its cancellation",
     messages=(BOOKING, cancellation("c-1", "m-1")),
@@ -178,6 +202,7 @@ BY_ITSELF = (
         "alone: wait", "E1 for one with no slot", booking("m-1", delivery_channel="Video"), {"slots": free_slots(1)}
     ),
     _alone("alone: cancel", "E1 for a cancellation", cancellation("c-1", "m-1"), _held_slot()),
+    _alone("alone: cancel nothing", "E1 for a cancellation that came first", cancellation("c-1", "m-1"), {}),
     _alone("alone: again", "E1 for a forgotten booking", BOOKING, _held_slot()),
 )
 
@@ -193,6 +218,7 @@ ALL = (
     SENT_TWICE,
     OTHER_CONTENT,
     DOMAIN_EXCEPTION,
+    RELEASED,
     UNKNOWN_PRACTICE,
     FORGOTTEN,
     FORGOTTEN_AND_LATE,
@@ -210,6 +236,7 @@ QUICK = (
     *BY_ITSELF,
     ONE_REQUEST,
     DOMAIN_EXCEPTION,
+    RELEASED,
     OTHER_CONTENT,
     _sized(UNKNOWN_PRACTICE, 1, 0),
     _sized(FORGOTTEN, 1, 0),
@@ -231,6 +258,7 @@ SHORT = (
     *BY_ITSELF,
     _sized(ONE_REQUEST, 1, 1, (0,), (0,), (0,)),
     DOMAIN_EXCEPTION,
+    RELEASED,
     OTHER_CONTENT,
     UNKNOWN_PRACTICE,
     FORGOTTEN,
@@ -253,6 +281,7 @@ FULL = (
     _sized(ONE_REQUEST, 2, 2, (0,), (0,), (0,)),
     _sized(ONE_REQUEST, 1, 1, (0,), (0,), (0,), (0,)),
     _sized(DOMAIN_EXCEPTION, 2, 2, (0,), (0,), (0,)),
+    RELEASED,
     _sized(OTHER_CONTENT, 2, 1),
     _sized(UNKNOWN_PRACTICE, 2, 1),
     _sized(FORGOTTEN, 2, 1),
