@@ -62,10 +62,13 @@ class Proxy:
     calls: Counter[str] = field(default_factory=Counter)
     injected: Counter[str] = field(default_factory=Counter)
     _late: set[asyncio.Task[None]] = field(default_factory=set)
+    # The event loop refers to tasks weakly: one that waits for an idle connection would be collected, and hang it.
+    _serving: set[asyncio.Task[None] | None] = field(default_factory=set)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection of a handler's until either side ends it."""
         upstream = Upstream(self.upstream_port)
+        self._serving.add(asyncio.current_task())
         try:
             while (request := await read_message(reader)) is not None:
                 if not await self._exchange(request, upstream, reader, writer):
@@ -75,6 +78,7 @@ class Proxy:
         finally:
             upstream.close()
             writer.close()
+            self._serving.discard(asyncio.current_task())
 
     async def _exchange(
         self, request: HttpMessage, upstream: Upstream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

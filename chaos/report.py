@@ -71,6 +71,7 @@ class Report:
             if isinstance(number, int):
                 counts.add_row(name.replace("_", " "), f"{number:,}")
         counts.add_row("requests claimed more than once", f"{self.redelivered:,}")
+        counts.add_row("messages whose receives ran out", f"{self.exhausted:,}")
         counts.add_row("violations", f"{self.violations:,}")
         terminal.show(faults, outcomes, counts)
         terminal.plain(
