@@ -1,0 +1,51 @@
+"""The domain: an order for a gift card → a card and, in the same transaction, a mail in the outbox. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from exactly_once.effects import Effects, Once, Put, Unprocessable
+
+CARDS, OUTBOX = "cards", "outbox"
+"""Logical names of the tables."""
+
+LARGEST_PENCE = 50_000
+# Only what a mail needs: one address, no spaces, no header injection.
+_ADDRESS = re.compile(r"[^\s@<>,;\"]{1,64}@[A-Za-z0-9.-]{1,190}")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Somebody bought a gift card for somebody."""
+
+    message_id: str
+    payload_hash: str
+    to: str = field(repr=False)
+    pence: int
+
+
+def parse(message_id: str, payload_hash: str, body: Mapping[str, Any]) -> Order:
+    """A message's body → the order in it. Raises `Unprocessable`, its detail naming the field and never a value."""
+    to, pence = body.get("to"), body.get("pence")
+    if not isinstance(to, str) or not _ADDRESS.fullmatch(to):
+        raise Unprocessable("invalid_field", "to must be one mail address")
+    if not isinstance(pence, int) or isinstance(pence, bool) or not 1 <= pence <= LARGEST_PENCE:
+        raise Unprocessable("invalid_field", f"pence must be a whole number from 1 to {LARGEST_PENCE}")
+    return Order(message_id, payload_hash, to, pence)
+
+
+def issue(order: Order, new_code: Callable[[], str]) -> Effects:
+    """The card and the mail about it: both, or none.
+
+    The mail is not sent here. A mail cannot be part of a transaction, its row in the outbox can.
+    """
+    card = {"card_id": order.message_id, "code": new_code(), "pence": order.pence}
+    mail = {"mail_id": order.message_id, "to": order.to, "code": card["code"], "pence": order.pence}
+    return Effects(
+        result={"outcome": "issued", "card_id": order.message_id},
+        writes=(Put(OUTBOX, "mail_id", mail),),
+        once=Once(Put(CARDS, "card_id", card), lambda found: {"outcome": "issued", "card_id": found["card_id"]}),
+    )

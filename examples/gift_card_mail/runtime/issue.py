@@ -1,0 +1,53 @@
+"""Lambda: consumes the queue of orders."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import boto3
+
+from exactly_once import Consumer, Ledger
+from exactly_once.consumer import Delivery
+from exactly_once.delivery import Queues
+from exactly_once.ledger import Surroundings
+from examples.gift_card_mail.runtime.gift_cards import CARDS, OUTBOX, Order, issue, parse
+
+
+def compose(
+    environment: Mapping[str, str],
+    dynamodb: Any,
+    sqs: Any,
+    log: Callable[[Delivery], None],
+    surroundings: Surroundings | None = None,
+) -> Consumer[Order]:
+    """The consumer from its environment and two clients."""
+    ledger = Ledger(
+        dynamodb,
+        environment["LEDGER_TABLE"],
+        retention_seconds=int(environment["LEDGER_RETENTION_SECONDS"]),
+        tables={CARDS: environment["CARDS_TABLE"], OUTBOX: environment["OUTBOX_TABLE"]},
+        surroundings=surroundings,
+    )
+    queues = Queues(sqs, environment["QUEUE_URL"], environment["DEAD_LETTER_QUEUE_URL"], random.random)
+    return Consumer(ledger, queues, parse, lambda order: issue(order, lambda: secrets.token_hex(8)), log)
+
+
+def log_line(delivery: Delivery) -> None:
+    """One line for each attempt."""
+    print(json.dumps({"message": "delivery", **asdict(delivery)}))  # noqa: T201  Lambda's log
+
+
+consumer: Consumer[Order] | None = None
+
+
+def handler(event: Mapping[str, Any], context: Any) -> Mapping[str, Any]:
+    """Lambda's entry point; the clients are made with the first event and kept."""
+    global consumer  # noqa: PLW0603  one for the life of the process
+    consumer = consumer or compose(os.environ, boto3.client("dynamodb"), boto3.client("sqs"), log_line)
+    return consumer(event, context)

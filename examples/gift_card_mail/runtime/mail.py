@@ -1,0 +1,28 @@
+"""Lambda: consumes the outbox table's stream."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import boto3
+
+from exactly_once import Ledger
+from examples.gift_card_mail.runtime.mails import SesMailer, deliver_stream
+
+consume: Callable[[Mapping[str, Any]], dict[str, list[dict[str, str]]]] | None = None
+
+
+def handler(event: Mapping[str, Any], _context: Any) -> dict[str, list[dict[str, str]]]:
+    """Lambda's entry point; the clients are made with the first event and kept."""
+    global consume  # noqa: PLW0603  one for the life of the process
+    if consume is None:
+        ledger = Ledger(
+            boto3.client("dynamodb"),  # type: ignore[arg-type]  # its stubs spell the same calls with typed dictionaries
+            os.environ["LEDGER_TABLE"],
+            retention_seconds=int(os.environ["LEDGER_RETENTION_SECONDS"]),
+        )
+        mailer = SesMailer(boto3.client("sesv2"), os.environ["SENDER"])
+        consume = deliver_stream(ledger, mailer, lock_timeout=float(os.environ["LOCK_TIMEOUT_SECONDS"]))
+    return consume(event)

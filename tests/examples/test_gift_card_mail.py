@@ -1,0 +1,287 @@
+"""The example, under the faults that concern it: the card exactly once, the mail at least once and under one key."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from exactly_once.consumer import Consumer, Delivery
+from exactly_once.dynamodb import from_attributes
+from exactly_once.ledger import Ledger
+from examples.gift_card_mail.build import build
+from examples.gift_card_mail.runtime import issue, mail
+from examples.gift_card_mail.runtime.mails import Mail, SesMailer, deliver_stream
+from tests.consumer_kit import REGION, Clock, Context, Intercepted, Killed, raising, record, surroundings
+
+TABLES = {"ledger": "message_id", "cards": "card_id", "outbox": "mail_id"}
+TIMEOUT_MS = 30_000
+
+
+class Provider:
+    """A mail provider. With `takes_keys` it sends the same key once."""
+
+    def __init__(self, *, takes_keys: bool = False) -> None:
+        self.sent: list[tuple[str, str]] = []
+        self._takes_keys = takes_keys
+        self.then: Callable[[], None] = lambda: None
+
+    def send(self, mail: Mail, idempotency_key: str) -> str:
+        if not self._takes_keys or idempotency_key not in [key for key, _ in self.sent]:
+            self.sent.append((idempotency_key, mail["to"]))
+        self.then()
+        return f"provider-{len(self.sent)}"
+
+
+class Shop:
+    """The example on moto."""
+
+    def __init__(self) -> None:
+        session = boto3.Session("123456789012", "none", region_name=REGION)
+        self.dynamodb: Any = session.client("dynamodb")
+        self.sqs: Any = session.client("sqs")
+        for name, key in TABLES.items():
+            self.dynamodb.create_table(
+                TableName=name,
+                BillingMode="PAY_PER_REQUEST",
+                KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
+                AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
+            )
+        self.environment = {
+            "LEDGER_TABLE": "ledger",
+            "CARDS_TABLE": "cards",
+            "OUTBOX_TABLE": "outbox",
+            "LEDGER_RETENTION_SECONDS": "2592000",
+            "QUEUE_URL": self.sqs.create_queue(QueueName="orders")["QueueUrl"],
+            "DEAD_LETTER_QUEUE_URL": self.sqs.create_queue(QueueName="dead")["QueueUrl"],
+        }
+        self.clock = Clock()
+        self.log: list[Delivery] = []
+
+    def consumer(self, dynamodb: Any = None) -> Consumer[Any]:
+        return issue.compose(
+            self.environment, dynamodb or self.dynamodb, self.sqs, self.log.append, surroundings(self.clock)
+        )
+
+    def order(self, *orders: dict[str, Any], dynamodb: Any = None) -> list[Any]:
+        """Deliver these orders in one batch; returns the failures."""
+        answer = self.consumer(dynamodb)(
+            {"Records": [record(order) for order in orders]}, Context(self.clock, TIMEOUT_MS)
+        )
+        failures: list[Any] = answer["batchItemFailures"]
+        return failures
+
+    def mailing(self, provider: Any) -> Callable[[Any], Any]:
+        ledger = Ledger(self.dynamodb, "ledger", retention_seconds=None, surroundings=surroundings(self.clock))
+        return deliver_stream(ledger, provider, lock_timeout=60)
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        return [from_attributes(item) for item in self.dynamodb.scan(TableName=table)["Items"]]
+
+    def stream(self) -> dict[str, Any]:
+        """The outbox's stream so far, as Lambda gets it."""
+        items = self.dynamodb.scan(TableName="outbox")["Items"]
+        items.sort(key=lambda item: item["mail_id"]["S"])
+        return {
+            "Records": [
+                {"eventName": "INSERT", "dynamodb": {"NewImage": item, "SequenceNumber": str(number)}}
+                for number, item in enumerate(items)
+            ]
+        }
+
+    def dead(self) -> list[Any]:
+        answer = self.sqs.receive_message(
+            QueueUrl=self.environment["DEAD_LETTER_QUEUE_URL"], MaxNumberOfMessages=10, MessageAttributeNames=["All"]
+        )
+        return [each["MessageAttributes"]["QuarantineReason"]["StringValue"] for each in answer.get("Messages", [])]
+
+
+@pytest.fixture
+def shop() -> Iterator[Shop]:
+    with mock_aws():
+        yield Shop()
+
+
+def order(number: int = 1, **changes: Any) -> dict[str, Any]:
+    return {"message_id": f"order-{number}", "to": f"to-{number}@example.org", "pence": 2500, **changes}
+
+
+def test_an_order_makes_one_card_and_one_mail_however_often_it_comes(shop: Shop) -> None:
+    for _ in range(3):
+        assert shop.order(order()) == []
+    (card,), (mail,) = shop.rows("cards"), shop.rows("outbox")
+    assert (card["card_id"], card["pence"], mail["code"]) == ("order-1", 2500, card["code"])
+    assert [line.outcome for line in shop.log] == ["issued", "duplicate", "duplicate"]
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("call", ["update_item", "transact_write_items"])
+def test_a_killed_at_any_call_there_is_one_card_with_its_mail(shop: Shop, call: str, moment: str) -> None:
+    with pytest.raises(Killed):
+        shop.order(order(), dynamodb=Intercepted(shop.dynamodb, **{moment: {call: raising(Killed())}}))
+    assert len(shop.rows("cards")) == len(shop.rows("outbox"))
+    shop.clock.now += TIMEOUT_MS + 1
+    assert shop.order(order()) == []
+    assert len(shop.rows("cards")) == len(shop.rows("outbox")) == 1
+
+
+def test_c_ordered_again_after_the_ledgers_row_expired_is_a_duplicate(shop: Shop) -> None:
+    shop.order(order())
+    shop.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "order-1"}})
+    assert shop.order(order()) == []
+    assert (len(shop.rows("cards")), shop.log[-1].outcome) == (1, "duplicate")
+
+
+def test_l_and_p_what_cannot_be_issued_is_quarantined_and_the_rest_goes_on(shop: Shop) -> None:
+    shop.order(order(1))
+    bad = [order(1, pence=9), order(3, to="nobody"), order(4, pence=True), order(5, pence=50_001), order(6, to=None)]
+    assert shop.order(*bad, order(2)) == []
+    assert sorted(shop.dead()) == ["conflict"] + ["invalid_field"] * 4
+    assert sorted(row["card_id"] for row in shop.rows("cards")) == ["order-1", "order-2"]
+
+
+def test_each_mail_is_sent_once_though_the_stream_tells_of_it_again(shop: Shop) -> None:
+    shop.order(order(1), order(2))
+    provider = Provider()
+    for _ in range(3):
+        assert shop.mailing(provider)(shop.stream()) == {"batchItemFailures": []}
+    assert provider.sent == [("mail:order-1", "to-1@example.org"), ("mail:order-2", "to-2@example.org")]
+
+
+@pytest.mark.parametrize(("takes_keys", "times"), [(True, 1), (False, 2)])
+def test_a_killed_between_the_mail_and_its_mark_it_is_sent_again_under_the_same_key(
+    shop: Shop, takes_keys: bool, times: int
+) -> None:
+    """The gap that is left, and what closes it: a provider that takes the key."""
+    shop.order(order())
+    provider = Provider(takes_keys=takes_keys)
+
+    def die() -> None:
+        raise Killed
+
+    provider.then = die
+    with pytest.raises(Killed):
+        shop.mailing(provider)(shop.stream())
+    provider.then = lambda: None
+    assert shop.mailing(provider)(shop.stream())["batchItemFailures"] != []  # the dead one's lock holds
+    shop.clock.now += 60_001
+    assert shop.mailing(provider)(shop.stream()) == {"batchItemFailures": []}
+    assert provider.sent == [("mail:order-1", "to-1@example.org")] * times
+
+
+def test_a_failed_mail_stops_the_stream_there_and_says_nothing_personal(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.order(order(1), order(2), order(3))
+    provider = Provider()
+
+    def refuse() -> None:
+        if len(provider.sent) == 2:
+            raise ConnectionError("to-2@example.org is not to be had")
+
+    provider.then = refuse
+    assert shop.mailing(provider)(shop.stream()) == {"batchItemFailures": [{"itemIdentifier": "1"}]}
+    assert capsys.readouterr().out == '{"message": "mail", "failed": "ConnectionError"}\n'
+    provider.then = lambda: None
+    rest = {"Records": shop.stream()["Records"][1:]}
+    assert shop.mailing(provider)(rest) == {"batchItemFailures": []}
+    assert [to for _, to in provider.sent] == [f"to-{number}@example.org" for number in (1, 2, 2, 3)]
+
+
+def test_only_new_rows_are_mails(shop: Shop) -> None:
+    event = {"Records": [{"eventName": "REMOVE", "dynamodb": {"SequenceNumber": "1"}}]}
+    assert shop.mailing(Provider())(event) == {"batchItemFailures": []}
+
+
+def test_ses_gets_the_key_as_a_tag() -> None:
+    asked: dict[str, Any] = {}
+
+    class Ses:
+        def send_email(self, **request: Any) -> dict[str, str]:
+            asked.update(request)
+            return {"MessageId": "ses-1"}
+
+    mail = {"to": "to@example.org", "pence": 2500, "code": "abc"}
+    assert SesMailer(Ses(), "cards@example.org").send(mail, "mail:order-1") == "ses-1"
+    assert asked["EmailTags"] == [{"Name": "idempotency-key", "Value": "mail_order_1"}]
+    assert "£25.00" in asked["Content"]["Simple"]["Body"]["Text"]["Data"]
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    folder = tmp_path_factory.mktemp("gift-card-mail")
+    build(str(folder)).synth()
+    (asset,) = folder.glob("asset.*")
+    return json.loads((folder / "GiftCardMail.template.json").read_text(encoding="utf-8")), asset
+
+
+def of_type(template: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [found["Properties"] for found in template["Resources"].values() if found["Type"] == kind]
+
+
+def test_the_stack_breaks_no_rule_and_the_outbox_has_a_stream(template: tuple[dict[str, Any], Path]) -> None:
+    tables = of_type(template[0], "AWS::DynamoDB::GlobalTable")
+    assert [table.get("StreamSpecification") for table in tables if table.get("StreamSpecification")] == [
+        {"StreamViewType": "NEW_IMAGE"}
+    ]
+    mappings = of_type(template[0], "AWS::Lambda::EventSourceMapping")
+    assert len(mappings) == 2
+    assert all(mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"] for mapping in mappings)
+
+
+def test_the_stack_names_handlers_that_are_in_its_asset(template: tuple[dict[str, Any], Path]) -> None:
+    found, asset = template
+    for function in of_type(found, "AWS::Lambda::Function"):
+        module, _, name = function["Handler"].rpartition(".")
+        assert (asset / f"{module.replace('.', '/')}.py").exists()
+        assert name == "handler"
+    assert {issue.__name__, mail.__name__} == {
+        function["Handler"].rpartition(".")[0] for function in of_type(found, "AWS::Lambda::Function")
+    }
+    assert not (asset / "appointments").exists()
+
+
+def test_the_asset_holds_all_that_the_functions_import(template: tuple[dict[str, Any], Path]) -> None:
+    packages = Path(boto3.__file__).parents[
+        1
+    ]  # boto3 is Lambda's own; -S: nothing else of this environment comes first
+    program = f"import sys; sys.path[:0] = [{str(template[1])!r}]; sys.path.append({str(packages)!r});"
+    program += f" import {issue.__name__}, {mail.__name__}, exactly_once; print(exactly_once.__file__)"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith(str(template[1])), done.stderr
+
+
+def test_the_lock_outlasts_the_function_that_holds_it(template: tuple[dict[str, Any], Path]) -> None:
+    (function,) = [
+        each for each in of_type(template[0], "AWS::Lambda::Function") if each["Handler"].endswith(".mail.handler")
+    ]
+    assert float(function["Environment"]["Variables"]["LOCK_TIMEOUT_SECONDS"]) > function["Timeout"]
+
+
+def test_the_functions_may_do_what_they_do_and_no_more(template: tuple[dict[str, Any], Path]) -> None:
+    def actions(statement: dict[str, Any]) -> list[str]:
+        found = statement["Action"]
+        return found if isinstance(found, list) else [found]
+
+    allowed = {
+        action
+        for role in of_type(template[0], "AWS::IAM::Role")
+        for policy in role["Policies"]
+        for statement in policy["PolicyDocument"]["Statement"]
+        for action in actions(statement)
+    }
+    assert {action for action in allowed if action.startswith("dynamodb:")} == {
+        "dynamodb:UpdateItem",
+        "dynamodb:PutItem",
+        "dynamodb:DescribeStream",
+        "dynamodb:GetRecords",
+        "dynamodb:GetShardIterator",
+    }
+    assert not any("*" in action for action in allowed)
