@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from appointments.invariants import INVARIANTS
-
 from pipeline.history import History
 from pipeline.operations import SUMMED
 from pipeline.outputs import UNSOUND, VERSION

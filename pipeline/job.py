@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from py4j.protocol import Py4JJavaError
 from pyspark import StorageLevel
@@ -25,6 +25,8 @@ from pipeline.history import NOTHING, History, find_history, sample_notes
 from pipeline.operations import WEIGHT
 from pipeline.outputs import Run
 from pipeline.rejects import locate_rejects
+from pipeline.report import render
+from pipeline.report_data import collect
 from pipeline.session import SessionSettings, open_session
 from pipeline.storage import Storage
 
@@ -41,7 +43,7 @@ class AuditSettings:
         reject_share: above this share of malformed lines the audit does not call the history sound.
         patience_seconds: how long a request may be unseen while the content of the queue is not known.
         checksums: read every data file once more to compare its MD5 with the manifest's.
-        tables: also write the operations tables and findings; off, only verdicts and totals are made.
+        tables: also write the operations tables, findings and report; off, only verdicts and totals are made.
     """
 
     history: str
@@ -145,6 +147,9 @@ def summarise(
     conclusion = conclude(history, totals, notes, settings.reject_share)
     layers = [*(previous.layers if previous else ()), f"{settings.output}/{outputs.VERDICTS}"]
     document = {**conclusion.document, "layers": [outputs.layer_name(settings.output, layer) for layer in layers]}
+    if settings.tables:
+        data = collect(spark, aside, history, document)
+        storage.write_text(f"{aside}/report.html", render(data))
     storage.write_text(f"{aside}/{outputs.DESCRIPTION}", outputs.pretty(document))
     return conclusion
 

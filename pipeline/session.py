@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,6 +144,7 @@ def open_session(settings: SessionSettings | None = None) -> SparkSession:
         java_home = launcher_home(java, launchers / hashlib.sha256(str(java).encode()).hexdigest()[:12])
         os.environ["JAVA_HOME"] = str(java_home)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run what this process runs
     from pyspark.sql import SparkSession
 
     builder: Any = SparkSession.builder.master(wanted.master).appName("oneslot-audit")

@@ -89,14 +89,14 @@ class Storage:
 
     @property
     def _java(self) -> Any:
-        return self.spark._jvm  # noqa: SLF001 - the documented way to Hadoop's own classes
+        return self.spark._jvm
 
     def _path(self, path: str) -> Any:
         return self._java.org.apache.hadoop.fs.Path(path)
 
     def _at(self, path: str) -> tuple[Any, Any]:
         location = self._path(path)
-        configuration = self.spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]  # noqa: SLF001
+        configuration = self.spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
         system = location.getFileSystem(configuration)
         # No .crc files beside ours: they would make equal data look different, and nothing reads them.
         system.setWriteChecksum(False)

@@ -13,7 +13,7 @@ from appointments.invariants import INVARIANTS
 from pipeline.conclusion import SENTENCES, Conclusion
 from tests.pipeline.answers import audit_found, audit_verdicts, duckdb_answers, list_found
 from tests.pipeline.corruptions import CORRUPTIONS, Field
-from tests.pipeline.histories import System, write_history
+from tests.pipeline.histories import System
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

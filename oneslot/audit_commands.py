@@ -1,0 +1,152 @@
+"""`oneslot export`, `audit` and `backfill`: the data pipeline from the command line."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from oneslot.backfill import Access, Feeder, Seeder
+from oneslot.errors import BadInput
+from oneslot.export import export_history
+from oneslot.options import json_option, stack_option
+from oneslot.target import Target, home_folder, open_target
+from oneslot.terminal import Terminal
+from pipeline.errors import AuditRefused
+
+NEW_FOLDER = click.Path(exists=False, path_type=Path)
+EXECUTORS = 2
+
+
+@click.command(short_help="Write what the stack left behind, in the layout that the audit reads.")
+@click.option("--output", type=NEW_FOLDER, help="A new folder. Default: one in the state folder, named by the time.")
+@stack_option
+@json_option
+def export(output: Path | None, stack: str | None, as_json: bool) -> int:
+    """Export the tables, the delivery log, the archive of accepted requests and the dead-letter queue's content."""
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    folder = output or _new_folder("history")
+    with terminal.working("Exporting"):
+        counts = export_history(target, folder)
+    terminal.result({"history": str(folder), "rows": counts})
+    terminal.plain(f"{sum(counts.values()):,} rows in {folder}")
+    return 0
+
+
+@click.command(short_help="Prove it: a verdict on each request, in Spark, and a report.")
+@click.option("--history", type=click.Path(path_type=Path), help="A history. Default: export the stack now.")
+@click.option("--output", type=NEW_FOLDER, help="A new folder. Default: one in the state folder, named by the time.")
+@click.option("--previous", type=click.Path(exists=True, path_type=Path), help="The audit that this one continues.")
+@click.option("--memory", default="3g", show_default=True, help="Memory for Spark, in its notation.")
+@stack_option
+@json_option
+def audit(
+    history: Path | None, output: Path | None, previous: Path | None, memory: str, stack: str | None, as_json: bool
+) -> int:
+    """Audit a history. Exit status 0: sound; 1: something does not hold; 2: the history cannot be audited."""
+    terminal = Terminal(as_json)
+    folder = history
+    if folder is None:
+        folder = _new_folder("history")
+        with terminal.working("Exporting"):
+            export_history(open_target(stack), folder)
+    answer = output or _new_folder("audit")
+    with terminal.working("Auditing in Spark"):
+        conclusion = audit_history(folder, answer, previous, memory)
+    terminal.result({"audit": str(answer), **conclusion.document})
+    terminal.plain(conclusion.sentence, style="bold green" if conclusion.sound else "bold red")
+    terminal.plain(f"Report: {answer / 'report.html'}")
+    return 0 if conclusion.sound else 1
+
+
+@click.command(short_help="Feed a historical file to the queue, or enter it into the ledger as done.")
+@click.argument("file", type=click.Path(exists=True, path_type=Path))
+@click.option("--into", type=click.Choice(["queue", "ledger"]), default="queue", show_default=True)
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), default=200.0, show_default=True, help="A second.")
+@click.option(
+    "--retention-seconds", type=click.IntRange(min=1), default=60 * 86_400, show_default=True, help="For --into ledger."
+)
+@click.option("--memory", default="3g", show_default=True, help="Memory for Spark, in its notation.")
+@stack_option
+@json_option
+def backfill(
+    file: Path, into: str, rate: float, retention_seconds: int, memory: str, stack: str | None, as_json: bool
+) -> int:
+    """FILE is CSV with a header, or Parquet. Requests are deduplicated by message_id, or by content where they have none.
+
+    Run it again after a crash: nothing that is sent or entered twice counts twice.
+    """
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    access = access_of(target)
+    share = rate / EXECUTORS
+    handle: Feeder | Seeder = (
+        Feeder(access, target.outputs.queue_url, share)
+        if into == "queue"
+        else Seeder(access, target.outputs.ledger_table_name, retention_seconds, share)
+    )
+    with terminal.working(f"Backfilling the {into}"):
+        counts = backfill_file(file, handle, memory)
+    terminal.result(counts)
+    terminal.plain(
+        f"{counts['read']:,} read, {counts['duplicates']:,} duplicates dropped, {counts['handed_over']:,} into the {into}."
+    )
+    if counts["conflicts"]:
+        terminal.plain(
+            f"{len(counts['conflicts']):,} ids have several contents and were left out: see --json.", style="red"
+        )
+    return 1 if counts["conflicts"] else 0
+
+
+commands = [export, audit, backfill]
+"""For the command line to register."""
+
+
+def audit_history(history: Path, output: Path, previous: Path | None = None, memory: str = "3g") -> Any:
+    """Run the audit in a Spark session of this process; returns its `Conclusion`."""
+    from pipeline.job import AuditSettings
+    from pipeline.job import audit as run_audit
+    from pipeline.session import SessionSettings, open_session
+
+    try:
+        spark = open_session(SessionSettings(memory=memory))
+        settings = AuditSettings(
+            str(history.absolute()), str(output.absolute()), str(previous.absolute()) if previous else None
+        )
+        return run_audit(spark, settings)
+    except AuditRefused as refusal:
+        raise BadInput(str(refusal)) from refusal
+
+
+def backfill_file(file: Path, handle: Feeder | Seeder, memory: str = "3g") -> dict[str, Any]:
+    """Deduplicate a file and hand its requests over; returns the counts and the ids in conflict."""
+    from pipeline.backfill import deduplicate, feed, read_requests
+    from pipeline.session import SessionSettings, open_session
+
+    try:
+        spark = open_session(SessionSettings(memory=memory))
+        found = deduplicate(read_requests(spark, str(file.absolute())))
+    except AuditRefused as refusal:
+        raise BadInput(str(refusal)) from refusal
+    feed(found.rows, handle, EXECUTORS)
+    return {
+        "read": found.read,
+        "duplicates": found.duplicates,
+        "conflicts": found.conflicts,
+        "handed_over": found.read - found.duplicates - len(found.conflicts),
+    }
+
+
+def access_of(target: Target) -> Access:
+    """What an executor needs to reach the stack."""
+    if target.local is None:
+        return Access(None, None, None, None)
+    state = target.local
+    return Access(state.endpoint_url, state.region, state.access_key_id, state.secret_access_key)
+
+
+def _new_folder(kind: str) -> Path:
+    return home_folder() / kind / datetime.now(UTC).strftime("%Y%m%dT%H%M%S")

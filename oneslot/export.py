@@ -1,0 +1,83 @@
+"""`oneslot export`: writes what a stack left behind as a history that the audit reads.
+
+On this machine the tables are scanned and written in the layout of DynamoDB's export to S3, because the embedded AWS
+answers the export call and writes nothing. It is a picture of one moment only if nothing is written meanwhile: drain first.
+The patient's number is not read, so a local history holds nothing personal.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from oneslot.archive import ARCHIVE_FILE
+from oneslot.dead_letters import peek
+from oneslot.deliveries import read_deliveries
+from oneslot.errors import BadInput
+from oneslot.queues import queue_depth
+from oneslot.scanning import APPOINTMENTS, LEDGER, SLOTS, scan
+from oneslot.target import Target
+from pipeline.layout import Full, Part, item_line, write_export
+
+ITEMS_PER_FILE = 200_000
+ARN = "arn:aws:dynamodb:{region}:000000000000:table/{name}"
+
+
+def export_history(target: Target, folder: Path) -> dict[str, int]:
+    """Write the history into a folder that does not exist yet; returns how many rows each source has."""
+    if folder.exists():
+        raise BadInput(f"{folder} exists already; name a folder that does not.")
+    folder.mkdir(parents=True)
+    now = time.time_ns() // 1_000_000
+    outputs = target.outputs
+    tables = {
+        "ledger": (outputs.ledger_table_name, LEDGER),
+        "slots": (outputs.slots_table_name, SLOTS),
+        "appointments": (outputs.appointments_table_name, APPOINTMENTS),
+    }
+    counts = {}
+    for table, (name, attributes) in tables.items():
+        rows = scan(target.dynamodb, name, attributes)
+        counts[table] = _write_table(folder / table, name, rows, now)
+    counts["deliveries"] = _write_lines(folder / "deliveries" / "deliveries.jsonl", read_deliveries(target))
+    archive = target.home / ARCHIVE_FILE
+    if archive.exists():
+        with archive.open(encoding="utf-8") as lines:
+            counts["accepted"] = _write_lines(folder / "accepted" / ARCHIVE_FILE, map(json.loads, lines))
+    letters = (
+        {"message_id": letter.message_id, "source_message_id": letter.original_sqs_message_id, "reason": letter.reason}
+        for letter in peek(target.sqs, outputs.dead_letter_queue_url)
+    )
+    counts["dead-letters"] = _write_lines(folder / "dead-letters" / "dead-letters.jsonl", letters)
+    # SQS cannot list a queue. An empty one needs no list: everything that is not finished elsewhere is lost.
+    if queue_depth(target.sqs, outputs.queue_url).empty:
+        counts["waiting"] = _write_lines(folder / "waiting" / "waiting.jsonl", ())
+    return counts
+
+
+def _write_table(folder: Path, name: str, rows: Iterator[Mapping[str, Any]], now: int) -> int:
+    count = 0
+
+    def parts() -> Iterator[Part]:
+        nonlocal count
+        while lines := [item_line(row) for row in islice(rows, ITEMS_PER_FILE)]:
+            count += len(lines)
+            yield Part(b"".join(lines), len(lines))
+        if not count:
+            yield Part(b"", 0)  # as DynamoDB does: a file for a partition without items
+
+    write_export(folder, ARN.format(region="eu-west-2", name=name), Full(now), parts())
+    return count
+
+
+def _write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+    path.parent.mkdir(parents=True)
+    count = 0
+    with path.open("w", encoding="utf-8") as file:
+        for count, row in enumerate(rows, 1):  # noqa: B007 - the count is the answer
+            file.write(json.dumps(row) + "\n")
+    return count
