@@ -43,7 +43,8 @@ _HANDLER_FAILED = "the handler reported the message as failed"
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a worker ended. `given_back`: messages that were unfinished at the end; `stuck`: it ended because of them."""
+    """How a worker ended. `given_back`: messages that were unfinished at the end. `stuck`: it ended by itself, because
+    too many threads were given up, or one that the others need had died: it must be started anew."""
 
     given_back: int
     stuck: bool
@@ -81,6 +82,7 @@ class Worker:
         self._idle = 0
         self._idle_changed = threading.Condition()
         self._abandoned = 0
+        self._broken = False
         self._stopping = threading.Event()
         self._finished = threading.Event()
 
@@ -104,6 +106,11 @@ class Worker:
         # Asleep and not waiting on the event: a signal handler that sets it must not find its lock taken by this thread.
         while not self._stopping.is_set():
             time.sleep(0.1)
+            dead = [name for name, thread in started.items() if not thread.is_alive()]
+            if dead and not self._stopping.is_set():
+                self._broken = True
+                self.log.event("broken", threads=dead)
+                self.stop()
         ended = self._end(started)
         self.log.metrics(in_hand=0, idle=0)
         self.log.event("stopped", given_back=ended.given_back, stuck=ended.stuck)
@@ -127,7 +134,7 @@ class Worker:
 
     @property
     def _stuck(self) -> bool:
-        return self._abandoned >= self._settings.threads
+        return self._broken or self._abandoned >= self._settings.threads
 
     # The poller
 
@@ -212,7 +219,7 @@ class Worker:
         try:
             answer = self._handler(record, Context(job, self._now, str(uuid.uuid4())))
             verdict = judge(json.dumps(answer), [job.sqs_message_id], reports_failures=True)
-        except Exception as error:  # whatever the handler raises is its answer
+        except BaseException as error:
             return type(error).__name__
         if isinstance(verdict, Split):
             return _HANDLER_FAILED if verdict.failed else None

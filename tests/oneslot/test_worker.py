@@ -263,6 +263,32 @@ def test_a_worker_with_too_many_stuck_threads_ends_to_be_started_anew() -> None:
     gate.open()
 
 
+def test_a_handler_that_wants_to_end_the_process_only_fails_its_message() -> None:
+    queue = FakeQueue(["bad", "good"])
+
+    def handler(event: Mapping[str, Any], context: Any) -> None:
+        if body_of(event) == "bad":
+            raise SystemExit(3)
+
+    with working(queue, handler, threads=1) as running:
+        wait_for(lambda: bool(running.events("failed")) and bool(running.events("finished")))
+    assert [line["reason"] for line in running.events("failed")] == ["SystemExit"]
+    assert queue.receives() == {"bad": 1}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_worker_whose_poller_died_ends_to_be_started_anew() -> None:
+    queue = FakeQueue(["a"])
+
+    def nonsense(**request: Any) -> Any:
+        raise MemoryError
+
+    queue.receive_message = nonsense  # type: ignore[method-assign]
+    with working(queue, lambda event, context: None) as running:
+        assert running.ended().stuck
+    assert running.events("broken")[0]["threads"] == ["poller"]
+
+
 def test_a_queue_that_cannot_be_reached_for_a_while_is_asked_again() -> None:
     queue = FakeQueue(["a"])
     receive, failures = queue.receive_message, iter([True])

@@ -150,6 +150,28 @@ def test_a_pool_of_one_and_of_sixty_four(place: Place, threads: int, messages: i
     place.all_done_once(names)
 
 
+def test_order_within_each_group_of_a_fifo_queue_is_kept(place: Place) -> None:
+    url = place.sqs.create_queue(QueueName="ordered.fifo", Attributes={"FifoQueue": "true", "VisibilityTimeout": "30"})[
+        "QueueUrl"
+    ]
+    steps = [(group, number) for number in range(8) for group in "abcd"]
+    Producer(cast("SendsBatches", place.sqs), url).send(
+        [Outgoing(f"{group}-{number}", json.dumps([group, number]), group) for group, number in steps]
+    )
+    done: list[tuple[str, int]] = []
+
+    def handler(event: Mapping[str, Any], context: Any) -> None:
+        group, number = json.loads(event["Records"][0]["body"])
+        time.sleep(0.01 * (7 - number))  # later ones are quicker: side by side they would overtake
+        done.append((group, number))
+
+    with working(place.sqs, handler, queue_url=url, queue_arn=f"{place.queue_arn}.fifo", threads=6, wait_seconds=1):
+        wait_for(lambda: len(done) >= len(steps), seconds=40)
+    assert sorted(done) == sorted(steps)
+    for group in "abcd":
+        assert [number for its, number in done if its == group] == list(range(8))
+
+
 PROGRAM = """
     import boto3, json, time
     from botocore.config import Config
