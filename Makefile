@@ -74,7 +74,7 @@ synth: node_modules/.installed ## the CloudFormation template of STAGE (dev, pro
 	$(CDK) synth --quiet -c stage=$(STAGE)
 
 deploy: node_modules/.installed ## deploy STAGE to the AWS account of your environment
-	$(CDK) deploy -c stage=$(STAGE)
+	$(CDK) deploy --all -c stage=$(STAGE)
 
 valkey: ## install a Valkey (else Redis) server for the tests of that store; needs root and apt-get
 	@command -v valkey-server || command -v redis-server || { apt-get update -qq && \

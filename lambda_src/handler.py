@@ -32,13 +32,14 @@ client_configuration = Config(
     retries={"mode": "standard", "total_max_attempts": 4},
     max_pool_connections=configuration.batch_concurrency,
 )
-outcomes: list[str] = []  # of the invocation that runs; an environment runs one at a time
+deliveries: list[Delivery] = []  # of the invocation that runs; an environment runs one at a time
+ANSWERED = frozenset({"booked", "waitlist", "cancelled", "refused"})  # for the first time: duplicates repeat an answer
 
 
 def log(delivery: Delivery) -> None:
     """One line for each attempt, written when it ends: what a crash leaves unsaid is then only its own."""
     logger.info("delivery", **asdict(delivery))
-    outcomes.append(delivery.outcome)
+    deliveries.append(delivery)
 
 
 consumer = compose(
@@ -53,9 +54,12 @@ consumer = compose(
 @metrics.log_metrics
 def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> Mapping[str, Any]:
     """Consume one batch; the answer names the records that failed."""
-    outcomes.clear()
+    deliveries.clear()
     answer = consumer(event, context)
-    metrics.add_metric("Deliveries", MetricUnit.Count, len(outcomes))
-    for outcome, count in Counter(outcomes).items():
+    metrics.add_metric("Deliveries", MetricUnit.Count, len(deliveries))
+    for outcome, count in Counter(delivery.outcome for delivery in deliveries).items():
         metrics.add_metric(f"Deliveries{outcome.capitalize()}", MetricUnit.Count, count)
+    for delivery in deliveries:
+        if delivery.outcome in ANSWERED:
+            metrics.add_metric("SentToDone", MetricUnit.Milliseconds, max(0, delivery.finished - delivery.sent))
     return answer

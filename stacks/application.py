@@ -10,6 +10,7 @@ from aws_cdk import App, Validations
 from cdk_nag import AwsSolutionsChecks, HIPAASecurityChecks
 
 from stacks.appointments_stack import AppointmentsStack
+from stacks.operations_stack import OperationsStack
 from stacks.settings import settings_from_context
 
 CDK_JSON = Path(__file__).resolve().parents[1] / "cdk.json"
@@ -31,6 +32,10 @@ def build(outdir: str | None = None, context: dict[str, Any] | None = None) -> A
     app = App(outdir=outdir, context={**flags, **(context or {})})
     settings = settings_from_context(app.node.get_all_context())
     appointments = AppointmentsStack(app, f"Oneslot-{settings.stage}", settings=settings)
+    operations = OperationsStack(
+        app, f"{appointments.stack_name}-operations", settings=settings, appointments=appointments.stack_name
+    )
+    operations.add_stack_dependency(appointments)
     if settings.audit:
         # Its constructs are imported only when asked for: most syntheses, the local run's among them, need none of them.
         from stacks.audit_stack import AuditStack

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from aws_cdk import CfnOutput, DefaultStackSynthesizer, Stack
+from aws_cdk import CfnOutput, DefaultStackSynthesizer, Duration, Stack
 from constructs import Construct
 
+from stacks.constructs.alarms import Alarms, audit_conditions
 from stacks.constructs.audit_job import AuditJob
 from stacks.constructs.audit_storage import AuditStorage
 from stacks.constructs.audit_workflow import AuditWorkflow
 from stacks.constructs.delivery_archive import DeliveryArchive
 from stacks.constructs.deployed import Deployed
+from stacks.constructs.measures import audit_violations
 from stacks.constructs.notifications import audit_topic
 from stacks.settings import Settings
 
@@ -33,6 +35,8 @@ class AuditStack(Stack):
         workflow = AuditWorkflow(
             self, "Workflow", settings=settings, storage=storage, job=job, deployed=deployed, topic=topic
         )
+        succeeded = workflow.machine.metric_succeeded(period=Duration.hours(1), statistic="Sum")
+        Alarms(self, "Alarms", conditions=audit_conditions(audit_violations(settings.stage), succeeded), topic=topic)
         outputs = {
             "AuditBucketName": storage.bucket.bucket_name,
             "AuditStateMachineArn": workflow.machine.state_machine_arn,

@@ -27,6 +27,8 @@ TOPIC_ARN = r"arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}"
 GLUE_WORKERS = range(2, 300)
 
 # The product's own
+# An alarm on a count of events: 0 tells every single one.
+ALARM_COUNTS = range(1_000_001)
 # Changes are exported out of point-in-time recovery, which keeps 35 days.
 AUDIT_FULL_EVERY_DAYS = range(1, 31)
 # The audit of a night must be over before the next one.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from stacks.limits import (
+    ALARM_COUNTS,
     AUDIT_FULL_EVERY_DAYS,
     AUDIT_TIMEOUT_HOURS,
     CANDIDATE_SLOTS,
@@ -77,6 +78,16 @@ class Settings:
     # Whom alarms and the audit tell: the ARN of an SNS topic, or none.
     alarm_topic_arn: str = ""
 
+    # When to wake someone. Counts are over five minutes. A dead letter and a violated invariant have no threshold: one is
+    # one too many.
+    alarm_oldest_message_seconds: int = 600  # twice the time after which a standstill is told: this one is slowness
+    alarm_stalled_minutes: int = 5  # a crash heals in one visibility timeout; what takes longer does not heal by itself
+    alarm_function_errors: int = 3  # single crashes are what the protocol is for; a fourth in five minutes is a pattern
+    alarm_function_throttles: int = 10  # the mapping's own limit causes none, so ten are somebody else's traffic
+    alarm_failed_deliveries: int = 10  # a passing fault of a service touches a batch, which is ten
+    alarm_table_throttles: int = 20  # a table that splits a partition throttles a few requests, for seconds
+    alarm_transaction_conflicts: int = 100  # 3 in a contended run of thousands, measured; a hundred is a hot spot
+
     # The nightly audit, a stack of its own.
     audit: bool = False
     audit_full_every_days: int = 7  # full exports once a week, changes on the other nights; 1 is always full
@@ -102,6 +113,11 @@ class Settings:
     def visibility_timeout_seconds(self) -> int:
         """How long a received message stays hidden: the Lambda timeout, times the multiplier."""
         return self.lambda_timeout_seconds * self.visibility_multiplier
+
+    @property
+    def stalled_minutes(self) -> int:
+        """After how many minutes nothing finished is a standstill: never before a crashed consumer's messages return."""
+        return max(self.alarm_stalled_minutes, -(-self.visibility_timeout_seconds // 60) + 1)
 
 
 def _contradictions(s: Settings) -> Iterator[str]:
@@ -155,6 +171,9 @@ def _outside_limits(s: Settings) -> Iterator[str]:
         ("dead_letter_retention_seconds", MESSAGE_RETENTION_SECONDS, "SQS's"),
         ("max_message_bytes", MAXIMUM_MESSAGE_BYTES, "SQS's"),
         ("dead_letter_max_message_bytes", MAXIMUM_MESSAGE_BYTES, "SQS's"),
+        ("alarm_oldest_message_seconds", range(60, s.queue_retention_seconds), "the queue's retention's"),
+        ("alarm_stalled_minutes", range(1, 61), "an hour's"),
+        *((name, ALARM_COUNTS, "the product's") for name in COUNTED_ALARMS),
         ("audit_full_every_days", AUDIT_FULL_EVERY_DAYS, "point-in-time recovery's"),
         ("audit_history_days", STORAGE_DAYS, "the product's"),
         ("audit_result_days", STORAGE_DAYS, "the product's"),
@@ -173,6 +192,16 @@ def _outside_limits(s: Settings) -> Iterator[str]:
     if s.log_retention_days not in LOG_RETENTION_DAYS:
         choices = ", ".join(map(str, LOG_RETENTION_DAYS))
         yield f"log_retention_days is {s.log_retention_days}, which CloudWatch Logs does not have; use one of {choices}"
+
+
+COUNTED_ALARMS = (
+    "alarm_function_errors",
+    "alarm_function_throttles",
+    "alarm_failed_deliveries",
+    "alarm_table_throttles",
+    "alarm_transaction_conflicts",
+)
+"""The thresholds that are counts of events in five minutes."""
 
 
 def _unsafe_retention(s: Settings) -> Iterator[str]:
@@ -237,6 +266,9 @@ OVERRIDABLE = (
     "ledger_margin_seconds",
     "log_retention_days",
     "alarm_topic_arn",
+    "alarm_oldest_message_seconds",
+    "alarm_stalled_minutes",
+    *COUNTED_ALARMS,
     "audit",
     "audit_full_every_days",
     "audit_history_days",

@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from stacks.constructs.measures import VIOLATIONS_METRIC, namespace
+from stacks.constructs.runbooks import runbook
+
 State = dict[str, Any]
 
 POLL_SECONDS = 60  # an export takes minutes to an hour; each look costs one state transition
 VERDICT_FILE = "audit.json"  # pipeline.outputs.DESCRIPTION; a test compares them
-METRIC_NAMESPACE = "Oneslot"
-VIOLATIONS_METRIC = "AuditViolations"
 
 # A throttled or momentarily failing service is asked again; what is wrong stays wrong and goes on to Catch.
 RETRY = [
@@ -35,7 +36,6 @@ class AuditPlan:
     Attributes:
         tables: the ARN of each table by the name of its folder in a history.
         full_every_days: full exports on every so many-th day, changes only on the others; 1 is always full.
-        runbook: where the notification sends its reader.
     """
 
     partition: str
@@ -45,7 +45,6 @@ class AuditPlan:
     job_name: str
     topic_arn: str
     stage: str
-    runbook: str
     full_every_days: int
     ledger_retention_seconds: int
     patience_seconds: int
@@ -79,10 +78,10 @@ def definition(plan: AuditPlan) -> State:
                 "Default": "NotifyBadVerdict",
             },
             "Sound": {"Type": "Succeed", "Output": "{% {'day': $day, 'sound': true} %}"},
-            "NotifyBadVerdict": _notify(plan, "bad verdict", "$verdict.sentence", "BadVerdict"),
+            "NotifyBadVerdict": _notify(plan, "bad verdict", "$verdict.sentence", "invariant-violated", "BadVerdict"),
             # The audit itself worked. What it found is told by the notification, the metric and its alarm.
             "BadVerdict": {"Type": "Succeed", "Output": "{% {'day': $day, 'sound': false} %}"},
-            "NotifyNotAudited": _notify(plan, "could not run", "$problem", "NotAudited"),
+            "NotifyNotAudited": _notify(plan, "could not run", "$problem", "audit-missing", "NotAudited"),
             "NotAudited": {"Type": "Fail", "Error": "NotAudited", "Cause": "{% $problem %}"},
         },
     }
@@ -267,17 +266,16 @@ def _read_verdict(plan: AuditPlan) -> State:
 
 
 def _measure(plan: AuditPlan) -> State:
-    """One metric of one dimension. A bad verdict is never 0, whatever made it bad."""
+    """One metric without dimensions. A bad verdict is never 0, whatever made it bad."""
     counted = "$sum($each($verdict.violations, function($count) { $count }))"
     return {
         "Type": "Task",
         "Resource": _sdk(plan, "cloudwatch:putMetricData"),
         "Arguments": {
-            "Namespace": METRIC_NAMESPACE,
+            "Namespace": namespace(plan.stage),
             "MetricData": [
                 {
                     "MetricName": VIOLATIONS_METRIC,
-                    "Dimensions": [{"Name": "stage", "Value": plan.stage}],
                     "Unit": "Count",
                     "Value": f"{{% $verdict.sound ? 0 : $max([1, {counted}]) %}}",
                 }
@@ -290,9 +288,9 @@ def _measure(plan: AuditPlan) -> State:
     }
 
 
-def _notify(plan: AuditPlan, what: str, sentence: str, then: str) -> State:
+def _notify(plan: AuditPlan, what: str, sentence: str, alarm: str, then: str) -> State:
     text = (
-        f"{{% 'Audit of ' & $day & ', stage {plan.stage}: ' & {sentence} & '\\n\\nWhat to do: {plan.runbook}"
+        f"{{% 'Audit of ' & $day & ', stage {plan.stage}: ' & {sentence} & '\\n\\nWhat to do: {runbook(alarm)}"
         f"\\nResult: s3://{plan.bucket}/audits/' & $day & '/' %}}"
     )
     return {

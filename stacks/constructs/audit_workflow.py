@@ -11,14 +11,14 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from stacks.constructs.audit_job import AuditJob
-from stacks.constructs.audit_states import METRIC_NAMESPACE, VERDICT_FILE, AuditPlan, definition
+from stacks.constructs.audit_states import VERDICT_FILE, AuditPlan, definition
 from stacks.constructs.audit_storage import AuditStorage
 from stacks.constructs.deployed import TABLE_OUTPUTS, Deployed
 from stacks.constructs.log_retention import LOG_RETENTION
+from stacks.constructs.measures import namespace
 from stacks.constructs.removal import removal_policy
 from stacks.constructs.roles import allow, document, service_role
 from stacks.constructs.rules import objects_in_report
-from stacks.constructs.runbooks import runbook
 from stacks.settings import HOUR, Settings
 
 MINUTES_AFTER_MIDNIGHT = 30
@@ -63,7 +63,6 @@ class AuditWorkflow(Construct):
             job_name=job.job.job_name,
             topic_arn=topic.topic_arn,
             stage=settings.stage,
-            runbook=runbook("audit"),
             full_every_days=settings.audit_full_every_days,
             ledger_retention_seconds=settings.ledger_retention_seconds,
             # A message that the queue has given up cannot come back.
@@ -137,7 +136,7 @@ def _rights(storage: AuditStorage, job: AuditJob, plan: AuditPlan) -> dict[str, 
             allow(
                 ["cloudwatch:PutMetricData"],
                 "*",
-                only={"StringEquals": {"cloudwatch:namespace": METRIC_NAMESPACE}},
+                only={"StringEquals": {"cloudwatch:namespace": namespace(plan.stage)}},
             ),
         ),
         "Log": document(

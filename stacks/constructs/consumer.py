@@ -10,6 +10,7 @@ from constructs import Construct
 from stacks.constructs.consumer_rights import consumer_rights
 from stacks.constructs.lambda_asset import lambda_code
 from stacks.constructs.log_retention import LOG_RETENTION
+from stacks.constructs.measures import SERVICE, namespace
 from stacks.constructs.removal import removal_policy
 from stacks.constructs.request_queue import RequestQueue
 from stacks.constructs.roles import service_role
@@ -98,7 +99,7 @@ def _environment(settings: Settings, tables: Tables, requests: RequestQueue) -> 
         "BATCH_CONCURRENCY": str(settings.batch_concurrency),
         "CANDIDATE_SLOTS": str(settings.candidate_slots),
         "CONTENT_BASED_DEDUPLICATION": str(settings.content_based_deduplication).lower(),
-        "POWERTOOLS_SERVICE_NAME": "appointments",
-        "POWERTOOLS_METRICS_NAMESPACE": "Oneslot",
+        "POWERTOOLS_SERVICE_NAME": SERVICE,
+        "POWERTOOLS_METRICS_NAMESPACE": namespace(settings.stage),
         "POWERTOOLS_LOG_LEVEL": LOG_LEVEL,
     }

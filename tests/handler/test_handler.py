@@ -7,9 +7,11 @@ import json
 import sys
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
 import pytest
 
+from appointments.invariants import FRESH_OUTCOMES
 from tests.consumer_kit import NHS_NUMBER, REGION, Bench, Context, bench, booking, record
 
 ENVIRONMENT = {
@@ -45,7 +47,7 @@ def handler(made: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType
     sys.modules.pop("handler", None)
 
 
-def lines(text: str) -> list[dict[str, object]]:
+def lines(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -80,6 +82,9 @@ def test_a_batch_goes_all_the_way(made: Bench, handler: ModuleType, capsys: pyte
     assert metrics["Deliveries"] == [4.0]
     assert metrics["DeliveriesDuplicate"] == [1.0]
     assert metrics["service"] == "appointments"
+    assert metrics["SentToDone"] == [
+        line["finished"] - line["sent"] for line in deliveries if line["outcome"] in {"waitlist", "refused"}
+    ]
 
 
 def test_an_empty_batch_is_counted_and_answered(
@@ -87,6 +92,10 @@ def test_an_empty_batch_is_counted_and_answered(
 ) -> None:
     assert handler.lambda_handler({"Records": []}, Context(made.clock)) == {"batchItemFailures": []}
     assert lines(capsys.readouterr().out)[0]["Deliveries"] == [0.0]
+
+
+def test_latency_is_of_first_answers(handler: ModuleType) -> None:
+    assert handler.ANSWERED == FRESH_OUTCOMES
 
 
 def test_each_invocation_counts_its_own(made: Bench, handler: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

@@ -198,3 +198,4 @@ def test_the_script_audits_a_history_from_the_zip_alone(tmp_path: Path) -> None:
     verdict = json.loads((output / DESCRIPTION).read_text(encoding="utf-8"))
     assert verdict["sound"] is True
     assert verdict["sentence"] in done.stdout
+    assert "<script" in (output / "report.html").read_text(encoding="utf-8")

@@ -175,7 +175,7 @@ def test_a_bad_verdict_is_told_and_measured(world: World) -> None:
     assert told["Subject"] == "Oneslot-prod: audit bad verdict"
     assert len(told["Subject"]) <= 100
     assert BAD["sentence"] in told["Message"]
-    assert "docs/runbooks/audit.md" in told["Message"]
+    assert "docs/runbooks/invariant-violated.md" in told["Message"]
     assert "/audits/2026-11-25/" in told["Message"]
     assert world.called("putMetricData")[0]["MetricData"][0]["Value"] == 3
 
@@ -199,6 +199,7 @@ def test_a_job_without_a_verdict_is_told_with_the_jobs_own_words(world: World) -
     (told,) = world.called("publish")
     assert told["Subject"] == "Oneslot-prod: audit could not run"
     assert "The exports are not of the same time." in told["Message"]
+    assert "docs/runbooks/audit-missing.md" in told["Message"]
     assert world.called("putMetricData") == []
 
 

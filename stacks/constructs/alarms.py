@@ -1,0 +1,194 @@
+"""The alarms of a stage. Each is named after its runbook, says what it means, and cannot be blind to what it watches for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from stacks.constructs.measures import Measures
+from stacks.constructs.rules import accept
+from stacks.constructs.runbooks import runbook
+from stacks.settings import Settings
+
+WINDOW_MINUTES = 5
+"""Over which counts are added: long enough to tell a pattern from one event, short enough to act."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Condition:
+    """When to wake someone.
+
+    Attributes:
+        name: of the alarm and its runbook.
+        means: one sentence for the person who reads it at 3 a.m.
+        above: the highest value that is still well.
+        minutes: how many one-minute values in a row must be above it.
+        silence: what no value at all means.
+    """
+
+    name: str
+    means: str
+    metric: cloudwatch.IMetric
+    above: float
+    minutes: int = 1
+    silence: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING
+
+
+class Alarms(Construct):
+    """One CloudWatch alarm for each condition, telling `topic` when it starts and when it ends."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, conditions: list[Condition], topic: sns.ITopic | None
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.alarms = [self._alarm(condition, topic) for condition in conditions]
+
+    def _alarm(self, condition: Condition, topic: sns.ITopic | None) -> cloudwatch.Alarm:
+        alarm = cloudwatch.Alarm(
+            self,
+            "".join(word.capitalize() for word in condition.name.split("-")),
+            alarm_description=f"{condition.means} What to do: {runbook(condition.name)}",
+            metric=condition.metric,
+            threshold=condition.above,
+            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            evaluation_periods=condition.minutes,
+            datapoints_to_alarm=condition.minutes,
+            treat_missing_data=condition.silence,
+        )
+        if topic:
+            alarm.add_alarm_action(actions.SnsAction(topic))
+            alarm.add_ok_action(actions.SnsAction(topic))
+        else:
+            accept(
+                alarm,
+                {
+                    "HIPAA.Security-CloudWatchAlarmAction": (
+                        "whom to tell is the account's choice: -c alarm_topic_arn=...; without one the alarm is seen on "
+                        "the dashboard"
+                    )
+                },
+            )
+        return alarm
+
+
+def conditions(measures: Measures, settings: Settings) -> list[Condition]:
+    """What must not be, on a stage. The thresholds and their reasons are in the settings."""
+    throttles = [*measures.tables("ReadThrottleEvents").values(), *measures.tables("WriteThrottleEvents").values()]
+    return [
+        Condition(
+            name="dead-letters",
+            means="Messages lie in the dead-letter queue: requests that were given up or set aside, and wait for a person.",
+            metric=measures.dead_letters(),
+            above=0,
+        ),
+        Condition(
+            name="oldest-message",
+            means=f"A request has waited for more than {settings.alarm_oldest_message_seconds} s: the consumer is behind.",
+            metric=measures.queue("ApproximateAgeOfOldestMessage"),
+            above=settings.alarm_oldest_message_seconds,
+            minutes=3,
+        ),
+        Condition(
+            name="stalled",
+            means=f"The queue holds messages and not one was finished for {settings.stalled_minutes} minutes.",
+            metric=stalled(measures),
+            above=0,
+            minutes=settings.stalled_minutes,
+        ),
+        Condition(
+            name="function-errors",
+            means="The consumer crashes, times out or cannot start, again and again.",
+            metric=_over_window(measures.function("Errors")),
+            above=settings.alarm_function_errors,
+        ),
+        Condition(
+            name="function-throttles",
+            means="Lambda refuses to run the consumer: the account's concurrency is used up.",
+            metric=_over_window(measures.function("Throttles")),
+            above=settings.alarm_function_throttles,
+        ),
+        Condition(
+            name="failed-deliveries",
+            means="Deliveries fail inside a consumer that runs: a right, a table or the code is broken.",
+            metric=_over_window(measures.deliveries("failed")),
+            above=settings.alarm_failed_deliveries,
+        ),
+        Condition(
+            name="table-throttles",
+            means="DynamoDB throttles a table: a hot partition, or traffic that grew faster than the table did.",
+            metric=_sum("throttles", throttles),
+            above=settings.alarm_table_throttles,
+        ),
+        Condition(
+            name="transaction-conflicts",
+            means="Many transactions meet on the same rows: slots are fought over more than the slot choice allows for.",
+            metric=_sum("conflicts", list(measures.tables("TransactionConflict").values())),
+            above=settings.alarm_transaction_conflicts,
+        ),
+    ]
+
+
+def audit_conditions(violations: cloudwatch.IMetric, succeeded: cloudwatch.IMetric) -> list[Condition]:
+    """What must not be, on a stage with the audit."""
+    return [
+        Condition(
+            name="invariant-violated",
+            means="The nightly audit found requests that did not take effect exactly once, or are lost or stuck.",
+            metric=violations,
+            above=0,
+        ),
+        Condition(
+            name="audit-missing",
+            means=f"No audit has ended with a verdict for {HOURS_WITHOUT_AUDIT} hours: nobody knows whether all is right.",
+            metric=cloudwatch.MathExpression(
+                expression="IF(FILL(audits, 0) > 0, 0, 1)",
+                using_metrics={"audits": succeeded},
+                label="no audit",
+                period=Duration.hours(1),
+            ),
+            above=0,
+            minutes=HOURS_WITHOUT_AUDIT,
+            silence=cloudwatch.TreatMissingData.BREACHING,
+        ),
+    ]
+
+
+HOURS_WITHOUT_AUDIT = 26
+"""One is due every 24 hours, and takes up to two."""
+
+
+def stalled(measures: Measures) -> cloudwatch.MathExpression:
+    """1 in a minute in which the queue held messages, waiting or in flight, and none was deleted; else 0.
+
+    By the queue's own figures, so a consumer that does not even start is seen as well. SQS sends no figures of a queue
+    that nobody used for hours: FILL makes that a queue with nothing in it.
+    """
+    return cloudwatch.MathExpression(
+        expression="IF(FILL(visible, 0) + FILL(inflight, 0) > 0 AND FILL(deleted, 0) == 0, 1, 0)",
+        using_metrics={
+            "visible": measures.queue("ApproximateNumberOfMessagesVisible"),
+            "inflight": measures.queue("ApproximateNumberOfMessagesNotVisible"),
+            "deleted": measures.queue("NumberOfMessagesDeleted", "Sum"),
+        },
+        label="stalled",
+        period=Duration.minutes(1),
+    )
+
+
+def _over_window(metric: cloudwatch.Metric) -> cloudwatch.IMetric:
+    return metric.with_(period=Duration.minutes(WINDOW_MINUTES))
+
+
+def _sum(name: str, metrics: list[cloudwatch.Metric]) -> cloudwatch.MathExpression:
+    terms = {f"m{number}": _over_window(metric) for number, metric in enumerate(metrics)}
+    return cloudwatch.MathExpression(
+        expression=" + ".join(f"FILL({term}, 0)" for term in terms),
+        using_metrics=dict(terms),
+        label=name,
+        period=Duration.minutes(WINDOW_MINUTES),
+    )

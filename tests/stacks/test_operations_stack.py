@@ -1,0 +1,234 @@
+"""Alarms and dashboard: each watches a metric that exists, of the resources that are deployed, and none is blind."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from appointments.invariants import FRESH_OUTCOMES
+from stacks.constructs.alarms import HOURS_WITHOUT_AUDIT
+from stacks.constructs.measures import LATENCY_METRIC, OUTCOMES
+from stacks.settings import OVERRIDABLE, STAGES, Settings
+from tests.stacks.kit import Stage, resolve, synthesise
+
+HANDLER = Path(__file__).resolve().parents[2] / "lambda_src" / "handler.py"
+# The names that the services publish, from their developer guides: an alarm on a misspelt metric never rings.
+PUBLISHED = {
+    "AWS/SQS": {
+        *("ApproximateNumberOfMessagesVisible", "ApproximateNumberOfMessagesNotVisible"),
+        *("ApproximateAgeOfOldestMessage", "NumberOfMessagesSent", "NumberOfMessagesDeleted"),
+    },
+    "AWS/Lambda": {"Errors", "Throttles", "ConcurrentExecutions"},
+    "AWS/DynamoDB": {
+        *("ReadThrottleEvents", "WriteThrottleEvents", "TransactionConflict", "ConditionalCheckFailedRequests"),
+    },
+    "AWS/States": {"ExecutionsSucceeded"},
+}
+
+
+@pytest.fixture(scope="module")
+def operations(stage: Stage) -> Stage:
+    """The operations stack of each stage."""
+    return replace(stage, part="-operations")
+
+
+def alarms(stage: Stage) -> dict[str, dict[str, Any]]:
+    """The alarms by the name of their runbook."""
+    found = {}
+    for alarm in stage.resources("AWS::CloudWatch::Alarm").values():
+        properties = resolve(alarm["Properties"])
+        (name,) = re.findall(r"docs/runbooks/([a-z-]+)\.md", properties["AlarmDescription"])
+        found[name] = properties
+    return found
+
+
+def watched(alarm: dict[str, Any]) -> list[dict[str, Any]]:
+    """The metrics behind an alarm: its own, or those of its expression."""
+    if "MetricName" in alarm:
+        return [alarm]
+    return [
+        {**entry["MetricStat"], **entry["MetricStat"]["Metric"]} for entry in alarm["Metrics"] if "MetricStat" in entry
+    ]
+
+
+def test_everything_that_must_not_be_has_an_alarm(operations: Stage, audit: Stage) -> None:
+    assert set(alarms(operations)) == {
+        *("dead-letters", "oldest-message", "stalled", "function-errors", "function-throttles"),
+        *("failed-deliveries", "table-throttles", "transaction-conflicts"),
+    }
+    assert set(alarms(audit)) == {"invariant-violated", "audit-missing"}
+
+
+def test_every_metric_is_one_that_is_published(operations: Stage, audit: Stage) -> None:
+    own = {f"Deliveries{outcome.capitalize()}" for outcome in OUTCOMES} | {LATENCY_METRIC, "AuditViolations"}
+    for stage in (operations, audit):
+        for alarm in alarms(stage).values():
+            for metric in watched(alarm):
+                published = PUBLISHED.get(metric["Namespace"], own)
+                assert metric["MetricName"] in published, metric
+
+
+def test_the_handler_emits_the_metrics_that_are_watched() -> None:
+    source = HANDLER.read_text(encoding="utf-8")
+    assert 'f"Deliveries{outcome.capitalize()}"' in source
+    assert f'"{LATENCY_METRIC}"' in source
+
+
+def test_the_outcomes_are_those_of_the_delivery_log() -> None:
+    consumer = (HANDLER.parent / "exactly_once" / "consumer.py").read_text(encoding="utf-8")
+    own = set(re.findall(r'outcome(?:: str)? = "([a-z]+)"', consumer)) | {"duplicate"}
+    assert own >= {"busy", "fenced", "quarantined", "failed"}
+    assert set(OUTCOMES) == own | FRESH_OUTCOMES
+
+
+def test_alarms_watch_the_deployed_stack(operations: Stage, stage: Stage) -> None:
+    outputs = set(stage.template["Outputs"])
+    read = set(re.findall(r'"OutputName": "(\w+)"', operations.template_text))
+    assert read <= outputs
+    assert read == {
+        *("QueueArn", "DeadLetterQueueArn", "ConsumerFunctionName"),
+        *("LedgerTableName", "SlotsTableName", "AppointmentsTableName"),
+    }
+    found = alarms(operations)
+    assert watched(found["dead-letters"])[0]["Dimensions"] == [
+        {"Name": "QueueName", "Value": "<DeadLetterQueueArn>[5]"}  # arn:aws:sqs:region:account:name
+    ]
+    assert watched(found["oldest-message"])[0]["Dimensions"] == [{"Name": "QueueName", "Value": "<QueueArn>[5]"}]
+
+
+def test_own_metrics_are_in_the_namespace_that_the_function_writes_to(operations: Stage, stage: Stage) -> None:
+    variables = stage.of_output("ConsumerFunctionName")["Environment"]["Variables"]
+    (metric,) = watched(alarms(operations)["failed-deliveries"])
+    assert metric["Namespace"] == variables["POWERTOOLS_METRICS_NAMESPACE"]
+    assert metric["Dimensions"] == [{"Name": "service", "Value": variables["POWERTOOLS_SERVICE_NAME"]}]
+
+
+def test_dead_letters_are_seen_however_they_came(operations: Stage) -> None:
+    """The count of messages sent misses what the redrive policy moved: only what is visible is seen always."""
+    alarm = alarms(operations)["dead-letters"]
+    (metric,) = watched(alarm)
+    assert metric["MetricName"] == "ApproximateNumberOfMessagesVisible"
+    assert (metric["Stat"], alarm["Threshold"], alarm["EvaluationPeriods"]) == ("Maximum", 0, 1)
+
+
+def test_a_standstill_is_told_after_five_minutes_and_not_before_crashes_heal(operations: Stage) -> None:
+    alarm = alarms(operations)["stalled"]
+    settings = operations.settings
+    assert alarm["EvaluationPeriods"] == alarm["DatapointsToAlarm"] == 5
+    assert alarm["EvaluationPeriods"] * 60 > settings.visibility_timeout_seconds
+    slow = replace(settings, lambda_timeout_seconds=900)
+    assert slow.stalled_minutes * 60 > slow.visibility_timeout_seconds
+
+
+@pytest.mark.parametrize(
+    ("visible", "inflight", "deleted", "stalled"),
+    [
+        (5, 0, 0, 1),
+        (0, 3, 0, 1),
+        (None, 3, None, 1),
+        (5, 5, 1, 0),
+        (0, 0, 0, 0),
+        (None, None, None, 0),
+        (0, 0, 9, 0),
+    ],
+)
+def test_the_standstills_expression(
+    operations: Stage, visible: int | None, inflight: int | None, deleted: int | None, stalled: int
+) -> None:
+    """CloudWatch's expression, read as CloudWatch does: FILL replaces what is missing."""
+    (expression,) = [entry["Expression"] for entry in alarms(operations)["stalled"]["Metrics"] if "Expression" in entry]
+    found = {"visible": visible, "inflight": inflight, "deleted": deleted}
+    filled = re.sub(r"FILL\((\w+), 0\)", lambda match: str(found[match[1]] or 0), expression)
+    condition = re.fullmatch(r"IF\((\d+) \+ (\d+) > 0 AND (\d+) == 0, 1, 0\)", filled)
+    assert condition is not None, filled
+    waiting, flying, done = map(int, condition.groups())
+    assert (1 if waiting + flying > 0 and done == 0 else 0) == stalled
+
+
+def test_silence_is_well_except_where_silence_is_the_fault(operations: Stage, audit: Stage) -> None:
+    assert {alarm["TreatMissingData"] for alarm in alarms(operations).values()} == {"notBreaching"}
+    silence = {name: alarm["TreatMissingData"] for name, alarm in alarms(audit).items()}
+    assert silence == {"invariant-violated": "notBreaching", "audit-missing": "breaching"}
+    missing = alarms(audit)["audit-missing"]
+    assert missing["EvaluationPeriods"] == HOURS_WITHOUT_AUDIT > 24
+    assert HOURS_WITHOUT_AUDIT <= 7 * 24  # CloudWatch looks back a week at most for periods of an hour
+
+
+def test_thresholds_are_the_settings(operations: Stage) -> None:
+    thresholds = {name: alarm["Threshold"] for name, alarm in alarms(operations).items()}
+    settings = operations.settings
+    assert thresholds == {
+        "dead-letters": 0,
+        "stalled": 0,
+        "oldest-message": settings.alarm_oldest_message_seconds,
+        "function-errors": settings.alarm_function_errors,
+        "function-throttles": settings.alarm_function_throttles,
+        "failed-deliveries": settings.alarm_failed_deliveries,
+        "table-throttles": settings.alarm_table_throttles,
+        "transaction-conflicts": settings.alarm_transaction_conflicts,
+    }
+    assert {field.name for field in fields(Settings) if field.name.startswith("alarm_")} <= set(OVERRIDABLE)
+
+
+def test_refused_conditions_are_graphed_and_never_an_alarm(operations: Stage, audit: Stage) -> None:
+    text = json.dumps([alarms(operations), alarms(audit)])
+    assert "ConditionalCheckFailedRequests" not in text
+    assert "ConditionalCheckFailedRequests" in dashboard_text(operations)
+
+
+def dashboard_text(stage: Stage) -> str:
+    """The dashboard's body."""
+    return cast("str", resolve(stage.properties("AWS::CloudWatch::Dashboard")["DashboardBody"]))
+
+
+def test_the_dashboard_answers_three_questions_at_a_glance(operations: Stage) -> None:
+    widgets = json.loads(dashboard_text(operations))["widgets"]
+    assert widgets[0]["type"] == "alarm"
+    assert len(widgets[0]["properties"]["alarms"]) == len(alarms(operations))
+    questions = [widget["properties"]["markdown"] for widget in widgets if widget["type"] == "text"]
+    assert questions == ["## Is it keeping up?", "## Is it right?", "## What is failing?"]
+    for widget in widgets:
+        if widget["type"] == "metric":
+            assert widget["properties"]["metrics"]
+            assert widget["x"] + widget["width"] <= 24
+    for outcome in OUTCOMES:
+        assert f"Deliveries{outcome.capitalize()}" in dashboard_text(operations)
+
+
+def test_the_dashboard_shows_the_audit_where_there_is_one(stage: Stage, with_audit: Stage) -> None:
+    assert "AuditViolations" not in dashboard_text(replace(stage, part="-operations"))
+    assert "AuditViolations" in dashboard_text(replace(with_audit, part="-operations"))
+
+
+def test_own_metrics_cost_a_fixed_number(operations: Stage) -> None:
+    """CloudWatch charges for each metric: a dimension with many values would cost by traffic."""
+    text = dashboard_text(operations) + json.dumps(alarms(operations))
+    for dimensions in re.findall(r'"Oneslot/\w+","\w+",((?:"[^"]*",)*)', text):
+        assert dimensions in ("", '"service","appointments",')
+
+
+def test_the_topic_of_the_context_is_told_when_it_starts_and_when_it_ends(tmp_path: Path) -> None:
+    arn = "arn:aws:sns:eu-west-2:111122223333:on-call"
+    made = replace(synthesise(tmp_path, alarm_topic_arn=arn), part="-operations")
+    for alarm in alarms(made).values():
+        assert alarm["AlarmActions"] == alarm["OKActions"] == [arn]
+
+
+def test_without_a_topic_alarms_tell_nobody(operations: Stage) -> None:
+    assert [alarm for alarm in alarms(operations).values() if "AlarmActions" in alarm] == []
+
+
+def test_the_audits_alarms_tell_the_audits_topic(audit: Stage) -> None:
+    for alarm in alarms(audit).values():
+        assert alarm["AlarmActions"] == [f"<{audit.logical_id('AuditTopicArn')}>"]
+
+
+def test_every_stage_is_watched(stages: dict[str, Stage]) -> None:
+    assert {
+        name for name in STAGES if (stages[name].folder / f"Oneslot-{name}-operations.template.json").is_file()
+    } == set(STAGES)

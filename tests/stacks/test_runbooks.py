@@ -1,0 +1,161 @@
+"""Every alarm has its runbook, and every command in the operators' pages is one that exists, with options that exist."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from awscli.clidriver import create_clidriver  # type: ignore[import-untyped]
+
+from oneslot.cli import main as oneslot
+from stacks.settings import OVERRIDABLE, settings_from_context
+from tests.stacks.kit import Stage
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "docs" / "runbooks"
+PAGES = sorted([*FOLDER.glob("*.md"), ROOT / "docs" / "deploying.md"])
+SECTIONS = ("What it means", "What to look at", "What to do", "What not to do")
+# Of the AWS CLI itself, beside each operation's own.
+GLOBAL_OPTIONS = {"query", "output", "region", "profile", "endpoint-url", "no-cli-pager", "max-items", "starting-token"}
+SHELL = {"export", "eval", "make", "git", "source", "npx", "cdk", "aws", "oneslot", "date"}
+
+
+def runbooks() -> list[str]:
+    """The names of the runbooks."""
+    return sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "README")
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The commands in the page's `bash` blocks, those inside $(...) included, as words."""
+    blocks = re.findall(r"^ *```bash\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    lines = [line.strip() for block in blocks for line in block.replace("\\\n", " ").splitlines() if line.strip()]
+    inner = [match for line in lines for match in re.findall(r"\$\(([^()]*(?:\([^()]*\)[^()]*)*)\)", line)]
+    return [shlex.split(line, comments=True) for line in [*lines, *inner] if not line.startswith("#")]
+
+
+ALL = [(page.name, words) for page in PAGES for words in commands(page) if words]
+
+
+def test_every_alarm_has_a_runbook_and_every_runbook_an_alarm(with_audit: Stage) -> None:
+    named: set[str] = set()
+    for part in ("-operations", "-audit"):
+        text = Stage(with_audit.settings, with_audit.folder, part).template_text
+        named.update(re.findall(r"docs/runbooks/([a-z-]+)\.md", text))
+    assert named == set(runbooks())
+
+
+def test_the_index_lists_them_all() -> None:
+    index = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"\]\(([a-z-]+)\.md\)", index)) == runbooks()
+
+
+@pytest.mark.parametrize("name", runbooks())
+def test_a_runbook_says_all_four_things(name: str) -> None:
+    text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    assert tuple(re.findall(r"^## (.+)$", text, re.MULTILINE)) == SECTIONS
+    for section in text.split("\n## ")[1:]:
+        assert len(section.split()) > 15, section
+    looks = text.partition("## What to look at")[2].partition("\n## ")[0]
+    assert "```bash" in looks
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]*)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if target and not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize(
+    ("page", "words"), ALL, ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else value
+)
+def test_commands_parse(page: str, words: list[str]) -> None:
+    assert words[0] in SHELL, f"{page}: what is {words[0]}?"
+    if words[0] == "aws":
+        check_aws(words[1:])
+    elif words[0] == "oneslot":
+        check_oneslot(words[1:])
+    elif words[0] in ("cdk", "npx"):
+        check_cdk(words[1:])
+    elif words[0] == "make":
+        check_make(words[1:])
+
+
+def test_there_is_something_to_check() -> None:
+    kinds = {words[0] for _, words in ALL}
+    assert {"aws", "oneslot", "cdk"} <= kinds
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sqs purge-everything",
+        "sqs get-queue-attributes --queue-uri x",
+        "sqs get-queue-attributes --attribute-names All",
+        "nonsense list",
+    ],
+)
+def test_a_wrong_aws_command_is_seen(command: str) -> None:
+    with pytest.raises(AssertionError):
+        check_aws(shlex.split(command))
+
+
+@pytest.mark.parametrize("command", ["dlq lst", "dlq redrive --al", "inspect", "status --stack"])
+def test_a_wrong_oneslot_command_is_seen(command: str) -> None:
+    with pytest.raises((click.ClickException, AssertionError)):
+        check_oneslot(shlex.split(command))
+
+
+def check_aws(words: list[str]) -> None:
+    """Service, operation and options against the AWS CLI's own tables, without running anything."""
+    driver = create_clidriver()
+    services = driver._get_command_table()
+    assert words[0] in services, words[0]
+    operations: Any = services[words[0]]
+    table = (
+        operations._get_command_table() if hasattr(operations, "_get_command_table") else operations.subcommand_table
+    )
+    assert words[1] in table, words[:2]
+    arguments: dict[str, Any] = table[words[1]].arg_table
+    options = {word[2:].partition("=")[0] for word in words[2:] if word.startswith("--")}
+    known = {name for name in arguments if not getattr(arguments[name], "positional_arg", False)} | GLOBAL_OPTIONS
+    assert options <= known, options - known
+    required = {name for name, found in arguments.items() if found.required and name in known}
+    assert required <= options, required - options
+
+
+def check_oneslot(words: list[str]) -> None:
+    """Verb, options and arguments with click's own parser; no verb is run."""
+    command: click.Command = oneslot
+    context = click.Context(command, info_name="oneslot")
+    while isinstance(command, click.Group):
+        found = command.get_command(context, words[0])
+        assert found is not None, words[0]
+        command, words = found, words[1:]
+    files = [word for word in words if word.endswith(".jsonl")]
+    for parameter in command.params:
+        if files and isinstance(parameter.type, click.Path):
+            parameter.type.exists = False  # the file is the reader's
+    context = click.Context(command, info_name=command.name, parent=context)
+    command.parse_args(context, list(words))
+
+
+def check_cdk(words: list[str]) -> None:
+    """The verb and our own context."""
+    words = words[1:] if words[0] == "cdk" else words
+    assert words[0] in {"deploy", "destroy", "bootstrap", "diff", "synth"}, words[0]
+    pairs = [word.partition("=") for before, word in itertools.pairwise(words) if before == "-c"]
+    context = {name: value for name, _, value in pairs}
+    assert set(context) <= {"stage", *OVERRIDABLE}
+    settings_from_context(context)
+
+
+def check_make(words: list[str]) -> None:
+    """The target."""
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert words[0] in targets, words[0]
