@@ -12,8 +12,10 @@ import click
 from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
 
 from oneslot.commands.check import check
+from oneslot.commands.dlq import dlq
 from oneslot.commands.env import env
 from oneslot.commands.inspect import inspect
+from oneslot.commands.ledger import ledger
 from oneslot.commands.run import run
 from oneslot.commands.seed import seed
 from oneslot.commands.send import send
@@ -112,10 +114,11 @@ def main() -> None:
     oneslot run                the whole way on this machine, with a verdict
     oneslot up, seed, send     the same, step by step
     oneslot check              count what is there, and judge it
+    oneslot dlq, ledger        look at what went wrong, and repair it
 
     Every verb but up, down and run works on a stack on AWS, too: --stack NAME.
     """
 
 
-for verb in (up, env, seed, send, watch, inspect, status, check, down, run):
+for verb in (up, env, seed, send, watch, inspect, status, check, dlq, ledger, down, run):
     main.add_command(verb)

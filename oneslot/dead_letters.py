@@ -1,16 +1,17 @@
-"""Looks into the dead-letter queue without taking anything out of it."""
+"""Looks into the dead-letter queue without taking anything out of it, unless told to delete."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from appointments import nhs_number
 from exactly_once.delivery import DETAIL_ATTRIBUTE, REASON_ATTRIBUTE, SOURCE_ATTRIBUTE
 from exactly_once.effects import Unprocessable
 from exactly_once.identity import identify, parse_body
+from exactly_once.ordering import GROUP_ATTRIBUTE
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -21,6 +22,7 @@ HIDDEN_SECONDS = 300
 WAIT_SECONDS = 1
 # SQS asks some of its servers at a time: one empty answer proves nothing.
 EMPTY_ANSWERS = 2
+BATCH = 10
 # What the queue's redrive policy moved carries no reason of the consumer's.
 RECEIVES_EXHAUSTED = "receives_exhausted"
 
@@ -45,67 +47,118 @@ class DeadLetter:
         """The SQS id under which the producer sent it."""
         return self.source_sqs_message_id or self.sqs_message_id
 
+    def answers_to(self, name: str) -> bool:
+        """Whether a person may mean this message by `name`: its identity, or an SQS id that it has or had."""
+        return name in (self.message_id, self.sqs_message_id, self.source_sqs_message_id)
 
-def peek(client: SQSClient, queue_url: str) -> list[DeadLetter]:
-    """Read the whole queue and put every message back in sight at once. Each look adds 1 to their receive count."""
-    seen: dict[str, DeadLetter] = {}
-    with _put_back(client, queue_url) as receipts:
+
+@dataclass(frozen=True, slots=True)
+class HeldLetter:
+    """A dead letter in our hands, for as long as its `receipt` hides it from others. Its body is for programs only."""
+
+    letter: DeadLetter
+    receipt: str
+    body: str = field(repr=False)
+    attributes: Mapping[str, Any] = field(repr=False)
+    group: str | None = None
+
+
+class Reading:
+    """One pass over the queue, in batches as they are received; everything that is not deleted is put back at the end."""
+
+    def __init__(self, client: SQSClient, queue_url: str) -> None:
+        self._client = client
+        self._queue_url = queue_url
+        self._receipts: dict[str, str] = {}
+
+    def __iter__(self) -> Iterator[list[HeldLetter]]:
         empty = 0
         while empty < EMPTY_ANSWERS:
             # The first wait for an empty queue is a long poll, which asks all servers.
-            answer = client.receive_message(
-                QueueUrl=queue_url,
-                MaxNumberOfMessages=10,
+            answer = self._client.receive_message(
+                QueueUrl=self._queue_url,
+                MaxNumberOfMessages=BATCH,
                 WaitTimeSeconds=0 if empty else WAIT_SECONDS,
                 VisibilityTimeout=HIDDEN_SECONDS,
                 MessageAttributeNames=["All"],
-                MessageSystemAttributeNames=["SentTimestamp"],
+                MessageSystemAttributeNames=["All"],
             )
-            fresh = [message for message in answer.get("Messages", []) if message["MessageId"] not in seen]
+            fresh = [message for message in answer.get("Messages", []) if message["MessageId"] not in self._receipts]
             empty = 0 if fresh else empty + 1
             for message in answer.get("Messages", []):
-                receipts.append(message["ReceiptHandle"])
-                seen[message["MessageId"]] = _dead_letter(message)
-    return list(seen.values())
+                self._receipts[message["MessageId"]] = message["ReceiptHandle"]
+            if fresh:
+                yield [_held(message) for message in fresh]
 
+    def delete(self, letters: Iterable[HeldLetter]) -> list[HeldLetter]:
+        """Delete these, ten at most, from the queue; returns those that are gone."""
+        entries = list(letters)
+        answer = self._client.delete_message_batch(
+            QueueUrl=self._queue_url,
+            Entries=[{"Id": str(at), "ReceiptHandle": entry.receipt} for at, entry in enumerate(entries)],
+        )
+        gone = [entries[int(success["Id"])] for success in answer.get("Successful", [])]
+        for entry in gone:
+            self._receipts[entry.letter.sqs_message_id] = ""
+        return gone
 
-@contextmanager
-def _put_back(client: SQSClient, queue_url: str) -> Iterator[list[str]]:
-    receipts: list[str] = []
-    try:
-        yield receipts
-    finally:
-        # One that cannot be put back comes back by itself when its visibility timeout ends.
-        for at in range(0, len(receipts), 10):
-            client.change_message_visibility_batch(
-                QueueUrl=queue_url,
+    def put_back(self) -> None:
+        """Put what is left in sight at once. What cannot be put back comes back by itself when its hiding ends."""
+        receipts = [receipt for receipt in self._receipts.values() if receipt]
+        for at in range(0, len(receipts), BATCH):
+            self._client.change_message_visibility_batch(
+                QueueUrl=self._queue_url,
                 Entries=[
                     {"Id": str(number), "ReceiptHandle": receipt, "VisibilityTimeout": 0}
-                    for number, receipt in enumerate(receipts[at : at + 10])
+                    for number, receipt in enumerate(receipts[at : at + BATCH])
                 ],
             )
 
 
-def _dead_letter(message: MessageTypeDef) -> DeadLetter:
-    attributes = {name: value.get("StringValue", "") for name, value in message.get("MessageAttributes", {}).items()}
-    return DeadLetter(
-        sqs_message_id=message["MessageId"],
-        message_id=_identity(message),
-        reason=attributes.get(REASON_ATTRIBUTE, RECEIVES_EXHAUSTED),
-        detail=attributes.get(
-            DETAIL_ATTRIBUTE, "received as often as the queue's redrive policy allows, without success"
-        ),
-        source_sqs_message_id=attributes.get(SOURCE_ATTRIBUTE),
-        sent=int(message.get("Attributes", {}).get("SentTimestamp", "0")),
-    )
-
-
-def _identity(message: MessageTypeDef) -> str | None:
-    spelt_as_lambda_does = {
-        name: {"stringValue": value.get("StringValue")} for name, value in message.get("MessageAttributes", {}).items()
-    }
+@contextmanager
+def reading(client: SQSClient, queue_url: str) -> Iterator[Reading]:
+    """Read the queue; each look adds 1 to the receive count of what is in it, and nothing else."""
+    look = Reading(client, queue_url)
     try:
-        identity = identify(spelt_as_lambda_does, parse_body(message["Body"]), message["Body"])
+        yield look
+    finally:
+        look.put_back()
+
+
+def peek(client: SQSClient, queue_url: str) -> list[DeadLetter]:
+    """Read the whole queue and put every message back in sight at once."""
+    with reading(client, queue_url) as look:
+        return [held.letter for batch in look for held in batch]
+
+
+def identity_of(held: HeldLetter, *, content_based: bool) -> str:
+    """The identity that the consumer would find. Raises `Unprocessable` if it would find none."""
+    return _identify(held.body, held.attributes, content_based=content_based)
+
+
+def _held(message: MessageTypeDef) -> HeldLetter:
+    attributes: Mapping[str, Any] = message.get("MessageAttributes", {})
+    said = {name: value.get("StringValue", "") for name, value in attributes.items()}
+    system: Mapping[Any, str] = message.get("Attributes", {})
+    letter = DeadLetter(
+        sqs_message_id=message["MessageId"],
+        message_id=_shown_identity(message["Body"], attributes),
+        reason=said.get(REASON_ATTRIBUTE, RECEIVES_EXHAUSTED),
+        detail=said.get(DETAIL_ATTRIBUTE, "received as often as the queue's redrive policy allows, without success"),
+        source_sqs_message_id=said.get(SOURCE_ATTRIBUTE),
+        sent=int(system.get("SentTimestamp", "0")),
+    )
+    return HeldLetter(letter, message["ReceiptHandle"], message["Body"], attributes, system.get(GROUP_ATTRIBUTE))
+
+
+def _identify(body: str, attributes: Mapping[str, Any], *, content_based: bool) -> str:
+    spelt_as_lambda_does = {name: {"stringValue": value.get("StringValue")} for name, value in attributes.items()}
+    return identify(spelt_as_lambda_does, parse_body(body), body, content_based=content_based)
+
+
+def _shown_identity(body: str, attributes: Mapping[str, Any]) -> str | None:
+    try:
+        identity = _identify(body, attributes, content_based=False)
     except Unprocessable:
         return None
     return None if nhs_number.contains_one(identity) else identity

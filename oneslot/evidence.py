@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from appointments.invariants import Evidence
 from oneslot.archive import AcceptedRequest, read_archive
+from oneslot.audit_trail import dropped
 from oneslot.dead_letters import DeadLetter, peek
 from oneslot.deliveries import read_deliveries
 from oneslot.queues import QueueDepth, queue_depth
@@ -55,7 +56,8 @@ def gather(target: Target) -> Gathered:
         ledger={row["message_id"]: row for row in ledger.result()},
         slots={(row["practice"], row["slot_id"]): row for row in slots.result()},
         appointments={row["appointment_id"]: row for row in appointments.result()},
-        quarantined={letter.message_id for letter in dead_letters.result() if letter.message_id},
+        # What a person dropped from there, by the audit trail, is not lost: somebody answers for it.
+        quarantined={letter.message_id for letter in dead_letters.result() if letter.message_id} | set(dropped(target)),
         deliveries=deliveries,
         # Which messages a queue holds cannot be asked; that it holds none can.
         waiting=frozenset() if queue.empty else None,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from appointments import nhs_number
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,6 +34,22 @@ class Day(click.ParamType[date]):
             self.fail(f"{value!r} is no date; write it as YYYY-MM-DD, e.g. 2026-11-23.", param, ctx)
 
 
+class MessageId(click.ParamType[str]):
+    """A request's message id, or SQS's own id of a message; never an NHS number."""
+
+    name = "message_id"
+    _form = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return it as it is. Anything else is a usage error, which does not repeat it."""
+        text = str(value)
+        if not self._form.fullmatch(text):
+            self.fail("MESSAGE_ID must be 1 to 128 letters, digits or any of . _ : -", param, ctx)
+        if nhs_number.contains_one(text):
+            self.fail("That is an NHS number. Requests are looked up by their message_id only.", param, ctx)
+        return text
+
+
 def json_option(function: F) -> F:
     """`--json`: passed on as `as_json`."""
     return click.option(
@@ -44,6 +63,17 @@ def stack_option(function: F) -> F:
         "--stack",
         metavar="NAME",
         help="A stack on AWS, e.g. Oneslot-dev, by the default credentials. Default: the local one.",
+    )(function)
+
+
+def yes_option(function: F) -> F:
+    """`--yes`: passed on as `yes`; without it nothing is changed."""
+    return click.option(
+        "--yes",
+        "--apply",
+        "yes",
+        is_flag=True,
+        help="Do it. Without this nothing is changed: you see what would be done.",
     )(function)
 
 

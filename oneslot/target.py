@@ -19,6 +19,7 @@ from oneslot.local.state import LocalState, read_state
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
+    from mypy_boto3_lambda.client import LambdaClient
     from mypy_boto3_logs.client import CloudWatchLogsClient
     from mypy_boto3_sqs.client import SQSClient
 
@@ -92,6 +93,11 @@ class Target:
     def sqs(self) -> SQSClient:
         """The SQS client."""
         return self.local.connection.sqs() if self.local else boto3.client("sqs", config=_config())
+
+    @cached_property
+    def functions(self) -> LambdaClient:
+        """The Lambda client."""
+        return self.local.connection.functions() if self.local else boto3.client("lambda", config=_config())
 
     @cached_property
     def logs(self) -> CloudWatchLogsClient:

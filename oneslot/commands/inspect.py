@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
-from appointments import nhs_number
 from appointments.invariants import result_of
 from oneslot.errors import OneslotError
 from oneslot.inspection import Inspection
 from oneslot.inspection import inspect as look_up
-from oneslot.options import json_option, stack_option
+from oneslot.options import MessageId, json_option, stack_option
 from oneslot.target import open_target
 from oneslot.terminal import Terminal, table
 
-MESSAGE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-
 
 @click.command(short_help="What became of one request.")
-@click.argument("message_id", metavar="MESSAGE_ID")
+@click.argument("message_id", metavar="MESSAGE_ID", type=MessageId())
 @stack_option
 @json_option
 def inspect(message_id: str, stack: str | None, as_json: bool) -> None:
@@ -29,10 +25,6 @@ def inspect(message_id: str, stack: str | None, as_json: bool) -> None:
 
     The patient's number is never shown.
     """
-    if not MESSAGE_ID.fullmatch(message_id):
-        raise click.UsageError("MESSAGE_ID must be 1 to 128 letters, digits or any of . _ : -")
-    if nhs_number.contains_one(message_id):
-        raise click.UsageError("That is an NHS number. Requests are looked up by their message_id only.")
     terminal = Terminal(as_json)
     target = open_target(stack)
     with terminal.working("Looking it up"):

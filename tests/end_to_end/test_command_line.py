@@ -10,63 +10,15 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from oneslot.cli import main
-from oneslot.local.cloud_assembly import SynthesisedStack
-from oneslot.local.connection import Connection
-from oneslot.local.deployment import deploy
-from oneslot.local.event_source_mapping import EventSourceMapping
-from oneslot.local.processes import start_ticks
 from oneslot.local.state import LocalState
 from oneslot.target import local_target
+from tests.end_to_end.conftest import Terminal
 
 pytestmark = pytest.mark.embedded_aws
-
-
-@dataclass
-class Terminal:
-    """A person's terminal with a stack of their own."""
-
-    home: Path
-
-    def run(self, *arguments: str) -> Result:
-        """Run one command line."""
-        return CliRunner().invoke(main, list(arguments), env={"ONESLOT_HOME": str(self.home), "COLUMNS": ""})
-
-    def json(self, *arguments: str, exit_code: int = 0) -> dict[str, Any]:
-        """Run one with `--json`, and return its document."""
-        result = self.run(*arguments, "--json")
-        assert result.exit_code == exit_code, result.output
-        document = json.loads(result.stdout)
-        assert isinstance(document, dict)
-        return document
-
-
-@pytest.fixture
-def terminal(account: Connection, synthesised: SynthesisedStack, tmp_path: Path) -> Iterator[Terminal]:
-    """A stack, consumed from, whose state is where `oneslot up` would have written it."""
-    deployment = deploy(synthesised, account)
-    with EventSourceMapping(
-        account, deployment.outputs["EventSourceMappingId"], folder=tmp_path, processes=2
-    ) as poller:
-        LocalState(
-            endpoint_url=account.endpoint_url,
-            region=account.region,
-            access_key_id=account.access_key_id,
-            secret_access_key=account.secret_access_key,
-            stack_name=deployment.stack_name,
-            outputs=deployment.outputs,
-            supervisor_pid=os.getpid(),
-            supervisor_start=start_ticks(os.getpid()) or 0,
-            log_file=str(poller.log_file),
-        ).write(tmp_path)
-        yield Terminal(tmp_path)
 
 
 def test_a_message_from_the_aws_cli_is_booked_as_the_printed_lines_say(terminal: Terminal) -> None:

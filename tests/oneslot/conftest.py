@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,17 @@ class MotoStack:
         Path(self.target.local.log_file).write_text("\n".join(lines) + "\n")
 
 
+@dataclass(frozen=True)
+class Functions:
+    """Lambda, as far as the command line asks: what the stack put into the consumer's environment."""
+
+    environment: Mapping[str, str]
+
+    def get_function_configuration(self, *, FunctionName: str) -> dict[str, Any]:  # noqa: N803 - boto3's own
+        """The configuration of the consumer."""
+        return {"FunctionName": FunctionName, "Environment": {"Variables": dict(self.environment)}}
+
+
 @pytest.fixture
 def moto_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoStack]:
     """A running stack with three free slots at one practice."""
@@ -94,6 +105,7 @@ def moto_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moto
         monkeypatch.setenv("ONESLOT_HOME", str(tmp_path))
         monkeypatch.setattr(Connection, "dynamodb", lambda _: made.dynamodb)
         monkeypatch.setattr(Connection, "sqs", lambda _: made.sqs)
+        monkeypatch.setattr(Connection, "functions", lambda _: Functions({"CONTENT_BASED_DEDUPLICATION": "false"}))
         monkeypatch.setattr("oneslot.dead_letters.WAIT_SECONDS", 0)
         yield MotoStack(made, local_target(state, tmp_path))
 

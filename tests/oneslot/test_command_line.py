@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
 from click.testing import Result
@@ -25,6 +26,8 @@ from tests.oneslot.conftest import MotoStack, invoke
 from tests.oneslot.test_practices import line as practice_line
 
 NEXT_YEARS_MONDAY = datetime(2035, 1, 1).date()
+
+WITHOUT_STACK = {"up", "down", "run", "prove", "worker"}
 
 Invoke = Callable[..., Result]
 
@@ -149,12 +152,26 @@ def test_help_names_every_verb_in_the_order_of_use() -> None:
     result = invoke("--help")
     assert result.exit_code == 0
     verbs = re.findall(r"^  ([a-z]+)  +\S", result.stdout.partition("Commands:")[2], re.MULTILINE)
-    assert verbs == ["up", "seed", "send", "watch", "inspect", "status", "check", "down", "run"]
-    for verb in verbs:
-        described = invoke(verb, "--help")
+    of_use = ["up", "env", "seed", "send", "watch", "inspect", "status", "check", "dlq", "ledger", "down", "run"]
+    assert [verb for verb in verbs if verb in of_use] == of_use
+
+
+def test_every_verb_speaks_json_and_those_for_a_stack_take_one() -> None:
+    for path, verb in every_verb(main):
+        described = invoke(*path, "--help")
         assert described.exit_code == 0
-        assert "--json" in described.stdout
-        assert ("--stack" in described.stdout) == (verb not in ("up", "down", "run"))
+        options = {option for parameter in verb.params for option in parameter.opts}
+        assert "--json" in options, path
+        assert "--stack" in options or path[0] in WITHOUT_STACK, path
+
+
+def every_verb(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """All verbs, also those of groups, each with the words that call it."""
+    for name, verb in group.commands.items():
+        if isinstance(verb, click.Group):
+            yield from every_verb(verb, (*path, name))
+        else:
+            yield (*path, name), verb
 
 
 # Verbs on a stack

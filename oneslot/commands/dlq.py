@@ -1,0 +1,366 @@
+"""`dlq`: the dead-letter queue: look, send through again, drop."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from appointments.invariants import result_of
+from oneslot.audit_trail import BEGUN, DONE, NOT_DONE, open_trail
+from oneslot.commands.confirmation import confirmed
+from oneslot.dropping import drop as drop_letters
+from oneslot.errors import BadInput, OneslotError
+from oneslot.forecast import Forecast, forecast_all, grouped
+from oneslot.move_task import FASTEST, follow_move, start_move
+from oneslot.options import FILE, MessageId, json_option, stack_option, yes_option
+from oneslot.redrive import redrive as move_in_batches
+from oneslot.redrive_journal import Journal, begin_journal, open_journal
+from oneslot.selection import Selection, select
+from oneslot.target import Target, open_target
+from oneslot.terminal import Terminal, table
+
+SHOWN = 20
+SECONDS_A_DAY, SECONDS_AN_HOUR, SECONDS_A_MINUTE = 86_400, 3_600, 60
+REDRIVE = "dlq redrive"
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group(short_help="The dead-letter queue: list, show, redrive, drop.")
+def dlq() -> None:
+    """Look into the dead-letter queue, and repair. Looking takes nothing away; changes need --yes."""
+
+
+def selection_options(function: F) -> F:
+    """Ids as arguments, `--file`, `--reason`: which messages are meant."""
+    for option in (
+        click.option("--reason", metavar="CODE", help="Those with this reason, e.g. receives_exhausted."),
+        click.option("--file", type=FILE, metavar="FILE", help="A repair list: the audit's repair/redrive.jsonl."),
+        click.argument("ids", nargs=-1, metavar="[MESSAGE_ID]...", type=MessageId()),
+    ):
+        function = option(function)
+    return function
+
+
+@dlq.command("list", short_help="What is in it, and what a redrive would do.")
+@click.option("--reason", metavar="CODE", help="Only those with this reason.")
+@stack_option
+@json_option
+def list_letters(reason: str | None, stack: str | None, as_json: bool) -> None:
+    """Group the messages by reason, and say for each what a redrive would do, by asking the ledger.
+
+    Nothing is taken out. Each look adds 1 to the messages' receive counts in the dead-letter queue, which mean nothing
+    there.
+    """
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    forecasts = Selection(reason=reason).chosen(_look(terminal, target))
+    terminal.result(_document(target, forecasts))
+    if not forecasts:
+        terminal.plain("The dead-letter queue is empty." if reason is None else f"No message has the reason {reason}.")
+        return
+    shown = table(
+        f"Dead letters of {target.stack_name}", "Reason", "A redrive would", "Messages", "Oldest", numbers=(2, 3)
+    )
+    for why, outlook, members in grouped(forecasts):
+        shown.add_row(why, WOULD[outlook.value], f"{len(members):,}", _age(min(each.letter.sent for each in members)))
+    terminal.show(shown)
+    _show_some(terminal, forecasts)
+
+
+@dlq.command(short_help="One of its messages, without its body.")
+@click.argument("message_id", metavar="MESSAGE_ID", type=MessageId())
+@stack_option
+@json_option
+def show(message_id: str, stack: str | None, as_json: bool) -> None:
+    """Show what is known of a dead letter. MESSAGE_ID may be SQS's own id. Its body names a patient and is not shown."""
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    found = Selection(ids=(message_id,)).chosen(_look(terminal, target))
+    if not found:
+        raise OneslotError(f"The dead-letter queue of {target.stack_name} has no message {message_id}.")
+    terminal.result(_document(target, found))
+    for each in found:
+        shown = table(_name(each), "What", "Value")
+        for name, value in each.document().items():
+            if name == "sent":
+                shown.add_row("age", _age(value))
+            elif name == "ledger":
+                shown.add_row("ledger", _row(value))
+            elif value is not None:
+                shown.add_row(name.replace("_", " "), str(value))
+        terminal.show(shown)
+
+
+@dlq.command(short_help="Send its messages through again.")
+@selection_options
+@click.option("--all", "everything", is_flag=True, help="Every message; on AWS by SQS's own move task.")
+@click.option("--even-failing", is_flag=True, help="Also those that would fail again, and come back.")
+@click.option("--batches", is_flag=True, help="On AWS, too: receive, send, delete, from here.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0.1, max=FASTEST),
+    metavar="N",
+    default=100.0,
+    show_default=True,
+    help="Messages a second, at most.",
+)
+@click.option("--resume", is_flag=True, help="Go on with the redrive that was interrupted.")
+@click.option("--abandon", is_flag=True, help="Give it up instead: what it has not moved stays where it is.")
+@yes_option
+@stack_option
+@json_option
+def redrive(  # noqa: PLR0917 - click passes them by name
+    ids: Sequence[str],
+    file: Path | None,
+    reason: str | None,
+    everything: bool,
+    even_failing: bool,
+    batches: bool,
+    rate: float,
+    resume: bool,
+    abandon: bool,
+    yes: bool,
+    stack: str | None,
+    as_json: bool,
+) -> int:
+    """Send dead letters to the queue again. Without --yes: say what would be done, and do nothing.
+
+    Taken are, of those named (or of all), the messages that a redrive would help. A message is deleted only when the queue
+    has accepted it, and what was sent is noted in a journal: after a crash, --resume goes on. Whatever is sent twice all the
+    same is answered once: that is what the ledger is for.
+    """
+    selection = select(ids, file, reason, everything=everything)
+    if (resume or abandon) and selection.given:
+        raise BadInput("--resume goes on with what was chosen before; leave out the ids, --file, --reason and --all.")
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    if resume or abandon:
+        return _resume(terminal, target, abandon=abandon, yes=yes)
+    forecasts = _look(terminal, target)
+    missing = selection.missing(forecasts)
+    chosen = selection.chosen(forecasts)
+    taken = [each for each in chosen if each.helps or even_failing or everything]
+    by_task = everything and target.local is None and not batches
+    document = _document(target, taken) | {
+        "selection": selection.document(),
+        "left_alone": [each.document() for each in chosen if each not in taken],
+        "not_found": missing,
+        "method": "move_task" if by_task else "batches",
+    }
+    _show_plan(terminal, taken, len(chosen) - len(taken), missing)
+    if not taken or not confirmed(terminal, f"Send {len(taken):,} message(s) through again?", yes=yes):
+        terminal.result(document | {"moved": 0, "dry_run": not yes})
+        return 1 if missing else 0
+    if by_task:
+        outcome = _by_task(terminal, target, rate, len(taken))
+    else:
+        trail = open_trail(target)
+        planned = frozenset(each.letter.sqs_message_id for each in taken)
+        journal = begin_journal(target, planned, rate, trail.who)
+        outcome = _in_batches(terminal, target, journal)
+    terminal.result(document | outcome | {"dry_run": False})
+    return 0 if outcome["complete"] and not missing else 1
+
+
+@dlq.command(short_help="Delete messages from it, for good.")
+@selection_options
+@click.option("--all", "everything", is_flag=True, help="Every message.")
+@click.option("--accept-loss", is_flag=True, help="Also requests that have no answer yet: they never get one.")
+@yes_option
+@stack_option
+@json_option
+def drop(  # noqa: PLR0917 - click passes them by name
+    ids: Sequence[str],
+    file: Path | None,
+    reason: str | None,
+    everything: bool,
+    accept_loss: bool,
+    yes: bool,
+    stack: str | None,
+    as_json: bool,
+) -> int:
+    """Delete dead letters. Without --yes: say what would be done, and do nothing.
+
+    Dropped are those whose request has its answer already. A request without an answer would be lost: that takes
+    --accept-loss, too. Each drop leaves a line in the audit trail, by which `oneslot check` knows of it.
+    """
+    selection = select(ids, file, reason, everything=everything)
+    if not selection.given:
+        raise BadInput("Say which: message ids, --file, --reason or --all.")
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    forecasts = _look(terminal, target)
+    missing = selection.missing(forecasts)
+    chosen = selection.chosen(forecasts)
+    taken = {each.letter.sqs_message_id: each for each in chosen if each.finished or accept_loss}
+    spared = [each for each in chosen if each.letter.sqs_message_id not in taken]
+    document = _document(target, list(taken.values())) | {
+        "selection": selection.document(),
+        "spared": [each.document() for each in spared],
+        "not_found": missing,
+    }
+    terminal.plain(f"To be dropped: {len(taken):,} message(s), of which {_unanswered(taken.values())} have no answer.")
+    if spared:
+        terminal.plain(f"Left alone: {len(spared):,} whose request has no answer; --accept-loss drops them, too.")
+    _say_missing(terminal, missing)
+    _show_some(terminal, list(taken.values()))
+    if not taken or not confirmed(terminal, f"Delete {len(taken):,} message(s) for good?", yes=yes):
+        terminal.result(document | {"dropped": 0, "dry_run": not yes})
+        return 1 if missing else 0
+    trail = open_trail(target)
+    with terminal.progress("Dropping", len(taken)) as progress:
+        gone = drop_letters(target, taken, trail, progress)
+    terminal.result(document | {"dropped": len(gone), "dry_run": False, "audit_trail": str(trail.path)})
+    terminal.plain(f"{len(gone):,} of {len(taken):,} message(s) dropped; each has its line in {trail.path}.")
+    return 0 if len(gone) == len(taken) and not missing else 1
+
+
+WOULD = {
+    "duplicate": "find it complete: a duplicate",
+    "done_before": "find its appointment: the same answer",
+    "stuck": "finish it: it was begun and is stuck",
+    "busy": "wait: a consumer has it",
+    "retried": "process it afresh",
+    "refused": "record a refusal: its window has passed",
+    "fails_again": "FAIL AGAIN",
+}
+
+
+def _look(terminal: Terminal, target: Target) -> list[Forecast]:
+    with terminal.working("Reading the dead-letter queue"):
+        return forecast_all(target)
+
+
+def _resume(terminal: Terminal, target: Target, *, abandon: bool, yes: bool) -> int:
+    journal = open_journal(target)
+    if journal is None:
+        raise OneslotError(f"No redrive of {target.stack_name} is unfinished.")
+    terminal.plain(
+        f"Interrupted: {len(journal.deleted):,} of {len(journal.planned):,} moved; {len(journal.sent - journal.deleted):,} "
+        f"sent and still to be deleted; {len(journal.planned - journal.sent - set(journal.refused)):,} still to be sent."
+    )
+    if not confirmed(terminal, "Give it up?" if abandon else "Go on?", yes=yes):
+        terminal.result({"stack_name": target.stack_name, "left": len(journal.left), "moved": 0, "dry_run": True})
+        return 0
+    if abandon:
+        kept = _finish(journal)
+        terminal.result({"stack_name": target.stack_name, "left": len(journal.left), "moved": 0, "journal": str(kept)})
+        terminal.plain(f"Given up. What it did is noted in {kept}; see what is left: oneslot dlq list.")
+        return 0
+    outcome = _in_batches(terminal, target, journal)
+    terminal.result({"stack_name": target.stack_name, **outcome, "dry_run": False})
+    return 0 if outcome["complete"] else 1
+
+
+def _in_batches(terminal: Terminal, target: Target, journal: Journal) -> dict[str, Any]:
+    trail = open_trail(target)
+    subject = {"run": journal.run}
+    trail.write(REDRIVE, subject, BEGUN, planned=sorted(journal.left))
+    with terminal.progress("Redriving", len(journal.left)) as progress:
+        redriven = move_in_batches(target, journal, progress)
+    kept = journal.path if redriven.unseen else _finish(journal)
+    complete = not redriven.refused and not redriven.unseen
+    trail.write(REDRIVE, subject, DONE if complete else NOT_DONE, moved=redriven.moved, refused=redriven.refused)
+    terminal.plain(f"{redriven.moved:,} message(s) moved to the queue. The journal is {kept}.")
+    if redriven.refused:
+        codes = ", ".join(f"{count} {code}" for code, count in Counter(redriven.refused.values()).items())
+        terminal.plain(f"The queue refuses for good, so they stay: {codes}.", style="red")
+    if redriven.unseen:
+        terminal.plain(
+            f"{redriven.unseen:,} were not seen again: another reader hides them (a killed one for five minutes), or took "
+            "them away. Go on in a while: oneslot dlq redrive --resume --yes; or give them up: --abandon.",
+            style="red",
+        )
+    return {
+        "moved": redriven.moved,
+        "refused": redriven.refused,
+        "unseen": redriven.unseen,
+        "complete": complete,
+        "journal": str(kept),
+    }
+
+
+def _finish(journal: Journal) -> Path:
+    return journal.finish(time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
+
+
+def _by_task(terminal: Terminal, target: Target, rate: float, count: int) -> dict[str, Any]:
+    trail = open_trail(target)
+    trail.write(REDRIVE, {"method": "move_task", "messages": count}, BEGUN)
+    start_move(target, rate)
+    terminal.say("SQS moves them now, also if you press Ctrl-C here.")
+    with terminal.progress("Redriving", count) as progress:
+        moved = follow_move(target, progress)
+    trail.write(REDRIVE, {"method": "move_task"}, DONE if moved.completed else NOT_DONE, moved=moved.moved)
+    terminal.plain(f"SQS's move task: {moved.status}, about {moved.moved:,} of {moved.to_move:,} message(s) moved.")
+    if moved.failure:
+        terminal.plain(
+            f"It failed: {moved.failure}. Move in batches: oneslot dlq redrive --all --batches.", style="red"
+        )
+    return {"moved": moved.moved, "status": moved.status, "failure": moved.failure, "complete": moved.completed}
+
+
+def _show_plan(terminal: Terminal, taken: Sequence[Forecast], left_alone: int, missing: Sequence[str]) -> None:
+    terminal.plain(f"To be sent through again: {len(taken):,} message(s).")
+    if left_alone:
+        terminal.plain(f"Left alone: {left_alone:,} that would fail again; see `oneslot dlq list` for why.")
+    _say_missing(terminal, missing)
+    _show_some(terminal, taken)
+
+
+def _say_missing(terminal: Terminal, missing: Sequence[str]) -> None:
+    if missing:
+        more = f" and {len(missing) - SHOWN:,} more" if len(missing) > SHOWN else ""
+        terminal.plain(f"Not in the dead-letter queue: {', '.join(missing[:SHOWN])}{more}.", style="red")
+
+
+def _show_some(terminal: Terminal, forecasts: Sequence[Forecast]) -> None:
+    if not forecasts:
+        return
+    shown = table("Messages", "Message", "Age", "Reason", "What a redrive would do", numbers=(1,))
+    for each in forecasts[:SHOWN]:
+        shown.add_row(_name(each), _age(each.letter.sent), each.letter.reason, each.because)
+    terminal.show(shown)
+    if len(forecasts) > SHOWN:
+        terminal.plain(f"... and {len(forecasts) - SHOWN:,} more: see --json.")
+
+
+def _document(target: Target, forecasts: Sequence[Forecast]) -> dict[str, Any]:
+    return {
+        "stack_name": target.stack_name,
+        "count": len(forecasts),
+        "reasons": dict(sorted(Counter(each.letter.reason for each in forecasts).items())),
+        "outlooks": dict(sorted(Counter(each.outlook.value for each in forecasts).items())),
+        "messages": [each.document() for each in forecasts],
+    }
+
+
+def _unanswered(forecasts: Any) -> str:
+    return f"{sum(not each.finished for each in forecasts):,}"
+
+
+def _name(forecast: Forecast) -> str:
+    return forecast.letter.message_id or f"({forecast.letter.original_sqs_message_id})"
+
+
+def _row(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "no row"
+    outcome = (
+        result_of(row).get("outcome") if isinstance(row.get("result"), str) else (row["result"] or {}).get("outcome")
+    )
+    return f"{row['status']}" + (f", {outcome}" if outcome else "") + f", claimed {row['consumption_count']} times"
+
+
+def _age(sent_ms: int) -> str:
+    seconds = max(0, int(time.time() - sent_ms / 1000))
+    for unit, length in (("d", SECONDS_A_DAY), ("h", SECONDS_AN_HOUR), ("min", SECONDS_A_MINUTE)):
+        if seconds >= 2 * length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"

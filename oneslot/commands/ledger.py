@@ -1,0 +1,130 @@
+"""`ledger`: one row of it: look, end its lease, forget it."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from appointments.invariants import result_of
+from oneslot.audit_trail import open_trail
+from oneslot.commands.confirmation import confirmed
+from oneslot.errors import OneslotError
+from oneslot.ledger_repair import Standing, advice, consequences, read_row, standing
+from oneslot.ledger_repair import forget as forget_row
+from oneslot.ledger_repair import unlock as unlock_row
+from oneslot.options import MessageId, json_option, stack_option, yes_option
+from oneslot.target import Target, open_target
+from oneslot.terminal import Terminal, table
+
+message_id_argument = click.argument("message_id", metavar="MESSAGE_ID", type=MessageId())
+
+
+@click.group(short_help="One row of the ledger: show, unlock, forget.")
+def ledger() -> None:
+    """Look at one row of the ledger, and repair it. Changes need --yes, and leave a line in the audit trail."""
+
+
+@ledger.command(short_help="The row, and what it means.")
+@message_id_argument
+@stack_option
+@json_option
+def show(message_id: str, stack: str | None, as_json: bool) -> None:
+    """Show a request's row, how it stands, and what there is to do about it."""
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    row = read_row(target, message_id)
+    now = _now()
+    terminal.result(_document(target, row, now))
+    _show(terminal, row, now)
+
+
+@ledger.command(short_help="End the lease of a claim whose consumer is dead.")
+@message_id_argument
+@yes_option
+@stack_option
+@json_option
+def unlock(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None:
+    """End the lease of the claim that is there now, so that the next delivery takes the message over at once.
+
+    Seldom needed: a lease ends by itself at the deadline of the invocation that claimed it. Correct also if the consumer
+    still lives: if it commits first, nothing is changed; if another takes over first, it is fenced and writes nothing.
+    A copy that the queue hides until the old end of the lease stays hidden until then; any other copy is taken at once.
+    """
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    row = read_row(target, message_id)
+    now = _now()
+    _show(terminal, row, now)
+    if standing(row, now) is not Standing.LEASED:
+        what = "is complete" if standing(row, now) is Standing.COMPLETE else "has no lease any more"
+        raise OneslotError(f"There is nothing to unlock: {message_id} {what}.")
+    document = _document(target, row, now)
+    if not confirmed(terminal, f"End the lease of {message_id} now?", yes=yes):
+        terminal.result(document | {"changed": False})
+        return
+    trail = open_trail(target)
+    unlock_row(target, row, trail)
+    terminal.result(document | {"changed": True, "audit_trail": str(trail.path)})
+    terminal.plain(f"Unlocked. The next delivery of {message_id} claims it. Noted in {trail.path}.")
+
+
+@ledger.command(short_help="Delete the row: the ledger no longer knows the message.")
+@message_id_argument
+@yes_option
+@stack_option
+@json_option
+def forget(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None:
+    """Delete a request's row. A last resort: what it brings about is told first.
+
+    What the request has done stays done: its appointment is not touched. To cancel an appointment, send a cancellation.
+    """
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    row = read_row(target, message_id)
+    now = _now()
+    _show(terminal, row, now)
+    if standing(row, now) is Standing.LEASED:
+        raise OneslotError(
+            f"A consumer has {message_id} now. Wait until its lease has ended, or end it: oneslot ledger unlock {message_id}."
+        )
+    told = consequences(row)
+    terminal.plain(told)
+    document = _document(target, row, now) | {"consequences": told}
+    if not confirmed(terminal, f"Delete the row of {message_id}?", yes=yes):
+        terminal.result(document | {"changed": False})
+        return
+    trail = open_trail(target)
+    forget_row(target, row, trail)
+    terminal.result(document | {"changed": True, "audit_trail": str(trail.path)})
+    terminal.plain(f"Forgotten. What the row said is kept in {trail.path}.")
+
+
+def _document(target: Target, row: dict[str, Any], now: int) -> dict[str, Any]:
+    return {
+        "stack_name": target.stack_name,
+        "standing": standing(row, now).value,
+        "advice": advice(row, now),
+        "row": {**row, "result": result_of(row) or None},
+    }
+
+
+def _show(terminal: Terminal, row: dict[str, Any], now: int) -> None:
+    shown = table(row["message_id"], "Attribute", "Value")
+    for name, value in row.items():
+        if name in ("updated", "lease_until"):
+            shown.add_row(name, f"{value} ({_time(value)})")
+        else:
+            shown.add_row(name, str(value))
+    terminal.show(shown)
+    terminal.plain(advice(row, now))
+
+
+def _time(epoch_ms: int) -> str:
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(sep=" ", timespec="seconds")
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,138 @@
+"""Repairs of one ledger row by hand. Each is conditional on the row that was looked at: what changed since is left alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, cast
+
+from botocore.exceptions import ClientError
+
+from appointments.invariants import result_of
+from appointments.statuses import COMPLETE
+from exactly_once.dynamodb import DynamoDB, error_code, from_attributes, to_attributes
+from exactly_once.ledger import Claim, Ledger
+from oneslot.audit_trail import BEGUN, DONE, NOT_DONE, AuditTrail
+from oneslot.errors import OneslotError
+from oneslot.scanning import LEDGER, projection
+from oneslot.target import Target
+
+PATIENCE_MS = 10_000
+
+
+class Standing(StrEnum):
+    """How a row stands."""
+
+    COMPLETE = "complete"
+    LEASED = "leased"
+    STUCK = "stuck"
+
+
+def read_row(target: Target, message_id: str) -> dict[str, Any]:
+    """Return the row. Raises `OneslotError` if there is none."""
+    answer = target.dynamodb.get_item(
+        TableName=target.outputs.ledger_table_name,
+        Key={"message_id": {"S": message_id}},
+        ConsistentRead=True,
+        **projection(LEDGER),
+    )
+    if "Item" not in answer:
+        raise OneslotError(
+            f"The ledger of {target.stack_name} has no row {message_id}: it never came, it was quarantined, or its row has "
+            f"expired. See: oneslot inspect {message_id}."
+        )
+    return from_attributes(answer["Item"])
+
+
+def standing(row: Mapping[str, Any], now_ms: int) -> Standing:
+    """Say how it stands at this time (epoch ms)."""
+    if row["status"] == COMPLETE:
+        return Standing.COMPLETE
+    return Standing.LEASED if row.get("lease_until", 0) >= now_ms else Standing.STUCK
+
+
+def advice(row: Mapping[str, Any], now_ms: int) -> str:
+    """Say what that means, and what there is to do."""
+    match standing(row, now_ms):
+        case Standing.COMPLETE:
+            return f"Complete: {result_of(row).get('outcome')}. Every copy gets this answer again; there is nothing to repair."
+        case Standing.LEASED:
+            return (
+                f"A consumer has it for {(row['lease_until'] - now_ms) / 1000:.0f} s more. Wait for that; `oneslot ledger "
+                "unlock` ends the lease now, if you know that the consumer is dead."
+            )
+        case _:
+            return (
+                "Begun and not finished; its lease is over, so the next delivery takes it over. If no queue holds a copy, "
+                "redrive it (`oneslot dlq redrive`) or have its producer send it again with the same message_id."
+            )
+
+
+def unlock(target: Target, row: Mapping[str, Any], trail: AuditTrail) -> None:
+    """End the lease of the claim that was looked at, and of no other. Raises `OneslotError` if it is gone meanwhile.
+
+    Safe also while its consumer lives: that is fenced, if another takes over before it commits.
+    """
+    trail.write("ledger unlock", {"message_id": row["message_id"], "before": dict(row)}, BEGUN)
+    deadline = time.time_ns() // 1_000_000 + PATIENCE_MS
+    claim = Claim(row["message_id"], row["claimed_by"], row["consumption_count"], deadline)
+    ended = _protocol(target).release(claim)
+    trail.write("ledger unlock", {"message_id": row["message_id"]}, DONE if ended else NOT_DONE)
+    if not ended:
+        raise OneslotError(
+            f"Nothing was changed: {row['message_id']} was finished, or claimed by another, since you looked. Look again: "
+            f"oneslot ledger show {row['message_id']}."
+        )
+
+
+def _protocol(target: Target) -> Ledger:
+    return Ledger(cast("DynamoDB", target.dynamodb), target.outputs.ledger_table_name, retention_seconds=None)
+
+
+def forget(target: Target, row: Mapping[str, Any], trail: AuditTrail) -> None:
+    """Delete the very row that was looked at. Raises `OneslotError` if it changed meanwhile."""
+    trail.write("ledger forget", {"message_id": row["message_id"], "before": dict(row)}, BEGUN)
+    try:
+        target.dynamodb.delete_item(
+            TableName=target.outputs.ledger_table_name,
+            Key={"message_id": {"S": row["message_id"]}},
+            ConditionExpression="#status = :status AND claimed_by = :claimed_by AND updated = :updated",
+            ExpressionAttributeNames={"#status": "status"},
+            ExpressionAttributeValues=to_attributes(
+                {":status": row["status"], ":claimed_by": row["claimed_by"], ":updated": row["updated"]}
+            ),
+        )
+    except ClientError as error:
+        trail.write("ledger forget", {"message_id": row["message_id"]}, NOT_DONE, reason=error_code(error))
+        if error_code(error) != "ConditionalCheckFailedException":
+            raise
+        raise OneslotError(
+            f"Nothing was changed: {row['message_id']} has changed since you looked. Look again: oneslot ledger show "
+            f"{row['message_id']}."
+        ) from error
+    trail.write("ledger forget", {"message_id": row["message_id"]}, DONE)
+
+
+def consequences(row: Mapping[str, Any]) -> str:
+    """Say what forgetting this row brings about."""
+    if row["status"] != COMPLETE:
+        return (
+            "The next copy of the message is processed as if it were the first; its consumption_count starts again at 1. "
+            "Nothing was written for it, so nothing is left behind."
+        )
+    match result_of(row).get("outcome"):
+        case "booked" | "waitlist":
+            what = (
+                "Its appointment stays, and keeps its slot. A copy that comes later still finds that appointment and gets "
+                "the same answer, so nobody is booked twice; but another request under the same id is no longer noticed as "
+                "a conflict: it would be given this one's answer."
+            )
+        case "cancelled":
+            what = "The appointment stays cancelled. A copy that comes later finds it so, and cancels nothing more."
+        case _:
+            what = "A copy that comes later is decided again, and may then get another answer than the first did."
+    return (
+        f"{what} `oneslot check` and the audit report the missing row (I5r, I6) until such a copy comes, and then a "
+        "consumption_count that starts again at 1 (I10): they see that something was deleted."
+    )

@@ -1,0 +1,144 @@
+"""Redrives in batches: receive, send, and delete only what the queue has accepted. A crash anywhere loses nothing.
+
+At worst a message is sent twice, when the process dies between the queue's answer and the journal's line. Its second copy
+is a duplicate, which the ledger answers.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from exactly_once.delivery import QUARANTINE_ATTRIBUTES
+from exactly_once.ordering import GROUP_ATTRIBUTE, is_fifo
+from oneslot.dead_letters import HeldLetter, Reading, reading
+from oneslot.errors import OneslotError
+from oneslot.redrive_journal import Journal
+from oneslot.sender import ATTEMPTS, BATCH, BATCH_BYTES, FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS
+from oneslot.target import Target
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs.client import SQSClient
+
+
+@dataclass(frozen=True)
+class Redriven:
+    """What came of it: messages `moved`, `refused` by the queue for good (SQS id → code), and `unseen` ones.
+
+    `unseen` were planned and are no longer in the dead-letter queue, or hidden by another reader: look again later.
+    """
+
+    moved: int
+    refused: dict[str, str]
+    unseen: int
+
+
+@dataclass
+class Pacer:
+    """Holds a rate in messages a second, from when it is made."""
+
+    rate: float
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    done: int = 0
+    started: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.started = self.clock()
+
+    def wait(self, steps: int) -> None:
+        """Wait until so many more steps are due."""
+        early = self.started + self.done / self.rate - self.clock()
+        if early > 0:
+            self.sleep(early)
+        self.done += steps
+
+
+def redrive(target: Target, journal: Journal, progress: Callable[[int], None], pacer: Pacer | None = None) -> Redriven:
+    """Move what the journal still has to do, from the dead-letter queue to the queue."""
+    pacer = pacer or Pacer(journal.rate)
+    before = len(journal.deleted)
+    with reading(target.sqs, target.outputs.dead_letter_queue_url) as look:
+        for batch in look:
+            meant = [held for held in batch if held.letter.sqs_message_id in journal.left]
+            for part in parts(meant):
+                _move(target, look, part, journal, pacer)
+                progress(len(part))
+            if not journal.left:
+                break
+    return Redriven(len(journal.deleted) - before, dict(journal.refused), len(journal.left))
+
+
+def parts(letters: Sequence[HeldLetter]) -> Iterator[list[HeldLetter]]:
+    """Divide into what fits into one call: ten messages and 1 MiB."""
+    part: list[HeldLetter] = []
+    size = 0
+    for held in letters:
+        length = len(held.body.encode()) + sum(len(name) + len(repr(value)) for name, value in held.attributes.items())
+        if part and (len(part) == BATCH or size + length > BATCH_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(held)
+        size += length
+    if part:
+        yield part
+
+
+def entry(held: HeldLetter, at: int, *, run: str, fifo: bool) -> Any:
+    """The message as it came first: body, attributes and group; without the reason that the consumer gave it."""
+    made: dict[str, Any] = {"Id": str(at), "MessageBody": held.body}
+    kept = {name: value for name, value in held.attributes.items() if name not in QUARANTINE_ATTRIBUTES}
+    if kept:
+        made["MessageAttributes"] = {name: _sent(value) for name, value in kept.items()}
+    if held.group is not None:
+        made[GROUP_ATTRIBUTE] = held.group
+    if fifo:
+        # SQS drops a copy of a body that it saw in the last five minutes, but says that it took it: with the old id, or
+        # the body's digest, the message would then be nowhere. The run's own id still drops this run's own repetitions.
+        made["MessageDeduplicationId"] = f"{run}-{held.letter.sqs_message_id}"
+    return made
+
+
+def _sent(value: Any) -> dict[str, Any]:
+    names = ("DataType", "StringValue", "BinaryValue")
+    return {name: value[name] for name in names if name in value}
+
+
+def _move(target: Target, look: Reading, part: list[HeldLetter], journal: Journal, pacer: Pacer) -> None:
+    """One part. What an earlier, killed run has sent is only deleted."""
+    waiting = [held for held in part if held.letter.sqs_message_id not in journal.sent]
+    if waiting:
+        pacer.wait(len(waiting))
+        _send(target.sqs, target.outputs.queue_url, waiting, journal)
+    accepted = [held for held in part if held.letter.sqs_message_id in journal.sent]
+    gone = look.delete(accepted) if accepted else []
+    if gone:
+        journal.note_deleted({held.letter.sqs_message_id for held in gone})
+
+
+def _send(client: SQSClient, queue_url: str, waiting: list[HeldLetter], journal: Journal) -> None:
+    ceiling = FIRST_BACKOFF_SECONDS
+    for _ in range(ATTEMPTS):
+        entries = [entry(held, at, run=journal.run, fifo=is_fifo(queue_url)) for at, held in enumerate(waiting)]
+        answer = client.send_message_batch(QueueUrl=queue_url, Entries=entries)
+        new = {
+            waiting[int(each["Id"])].letter.sqs_message_id: each["MessageId"] for each in answer.get("Successful", [])
+        }
+        if new:
+            journal.note_sent(new)
+        for failure in answer.get("Failed", []):
+            if failure["SenderFault"]:
+                journal.note_refused(waiting[int(failure["Id"])].letter.sqs_message_id, failure["Code"])
+        settled = journal.sent | set(journal.refused)
+        waiting = [held for held in waiting if held.letter.sqs_message_id not in settled]
+        if not waiting:
+            return
+        time.sleep(random.random() * ceiling)
+        ceiling = min(LONGEST_BACKOFF_SECONDS, ceiling * 2)
+    raise OneslotError(
+        f"The queue did not accept {len(waiting)} message(s) in {ATTEMPTS} attempts; they are still in the dead-letter "
+        "queue. Go on later: oneslot dlq redrive --resume --yes."
+    )
