@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from typing import Any, Self
 from oneslot.errors import OneslotError
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+ANSWER_SECONDS = 120.0  # a host imports its handlers first, on a busy machine
 STOP_SECONDS = 30.0  # a host finishes the batches in its hands first
 
 
@@ -47,8 +49,11 @@ class Child:
         return self._process.pid
 
     def read(self) -> dict[str, Any]:
-        """Return its next line. Raises `ChildFailed` if it has ended."""
+        """Return its next line. Raises `ChildFailed` if it has ended, or says nothing for `ANSWER_SECONDS`."""
         assert self._process.stdout is not None  # noqa: S101  PIPE was asked for
+        # It says one line at a time, when it is asked, so nothing waits in the buffer where `select` cannot see it.
+        if not select.select([self._process.stdout], [], [], ANSWER_SECONDS)[0]:
+            raise ChildFailed(f"A child of the run has not answered for {ANSWER_SECONDS:.0f} s; see {self._log_file}.")
         line = self._process.stdout.readline()
         if not line:
             raise ChildFailed(f"A child of the run ended by itself; the end of its log is in {self._log_file}.")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from oneslot.archive import Archive
 from oneslot.demand import synthetic_demand
+from oneslot.errors import OneslotError
 from oneslot.messages import Message
 from oneslot.practices import synthetic_practices
 from oneslot.queues import queue_depth
@@ -31,6 +32,7 @@ SLOTS_PER_MESSAGE = 0.6
 # More than the hosts hold at once, so that no fault finds them idle; few enough to drain within a lease or two.
 BACKLOG = 600
 _PAUSE_WHEN_FULL = 0.2
+_LONGEST_PAUSE = 300.0
 _BATCH = 10
 _BATCHES_BETWEEN_LOOKS = 10
 
@@ -90,16 +92,23 @@ class Load:
         for number, batch in enumerate(batches):
             if clock() >= ends and self.sent >= self._size.messages:
                 return
-            while number % _BATCHES_BETWEEN_LOOKS == 0 and self._is_full():
-                time.sleep(_PAUSE_WHEN_FULL)
+            if number % _BATCHES_BETWEEN_LOOKS == 0:
+                self._wait_for_room(clock)
             accepted, _ = self._sender.send(batch)
             now = time.time_ns() // 1_000_000
             for entry in accepted:
                 archive.accepted(entry.message, entry.sqs_message_id, now)
             self.sent += len(accepted)
 
-    def _is_full(self) -> bool:
-        return queue_depth(self._client, self._queue_url).total >= BACKLOG
+    def _wait_for_room(self, clock: Callable[[], float]) -> None:
+        deadline = clock() + _LONGEST_PAUSE
+        while queue_depth(self._client, self._queue_url).total >= BACKLOG:
+            if clock() >= deadline:
+                raise OneslotError(
+                    f"The queue has held {BACKLOG} messages or more for {_LONGEST_PAUSE:.0f} s: nobody consumes them. "
+                    "Keep the run's logs with --folder, and look at the hosts' there."
+                )
+            time.sleep(_PAUSE_WHEN_FULL)
 
     def _batches(self) -> Iterator[list[Message]]:
         while batch := list(islice(self._messages, _BATCH)):

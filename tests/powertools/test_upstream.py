@@ -16,7 +16,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.powertools.deviations import DEVIATIONS
+from tests.powertools.deviations import DEVIATIONS, NOT_OURS
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
@@ -71,3 +71,8 @@ def test_all_of_their_tests_pass_but_for_the_deviations(results: Mapping[str, bo
 def test_every_deviation_is_real(results: Mapping[str, bool]) -> None:
     assert {case for case, passed in results.items() if passed and name(case) in DEVIATIONS} == set()
     assert set(DEVIATIONS) <= {name(case) for case in results}
+
+
+def test_every_folder_that_is_not_run_has_its_reason() -> None:
+    folders = {path.name for path in (Path(SOURCE).resolve() / TESTS).parent.iterdir() if path.name.startswith("_")}
+    assert {each for each in folders if not each.startswith("__")} == {TESTS.name, *NOT_OURS}
