@@ -1,0 +1,1 @@
+"""An example: the worker as a Fargate service beside, or instead of, the Lambda function."""

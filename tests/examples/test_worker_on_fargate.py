@@ -1,0 +1,106 @@
+"""The Fargate example's template: what it runs, what that may do, and by what it scales."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples.worker_on_fargate.build import build
+from examples.worker_on_fargate.stack import DOCKERFILE, ROOT, Scale
+from oneslot.worker_command import worker
+
+SCALE = Scale(threads=8, seconds_per_message=0.5, acceptable_wait_seconds=60, grace_seconds=30)
+
+
+@pytest.fixture(scope="module")
+def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("worker-on-fargate")
+    build(str(folder), SCALE).synth()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def resources(assembly: Path) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = json.loads((assembly / "OneslotWorker.template.json").read_text())["Resources"]
+    return found
+
+
+def only(resources: dict[str, dict[str, Any]], kind: str) -> dict[str, Any]:
+    (found,) = [each["Properties"] for each in resources.values() if each["Type"] == kind]
+    properties: dict[str, Any] = found
+    return properties
+
+
+def container(resources: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    (found,) = only(resources, "AWS::ECS::TaskDefinition")["ContainerDefinitions"]
+    definition: dict[str, Any] = found
+    return definition
+
+
+def test_it_scales_on_messages_that_wait_for_each_running_task(resources: dict[str, dict[str, Any]]) -> None:
+    policy = only(resources, "AWS::ApplicationAutoScaling::ScalingPolicy")
+    tracking = policy["TargetTrackingScalingPolicyConfiguration"]
+    assert tracking["TargetValue"] == SCALE.backlog_per_task == 960
+    metrics = {each["Id"]: each for each in tracking["CustomizedMetricSpecification"]["Metrics"]}
+    assert [name for name, each in metrics.items() if each["ReturnData"]] == ["backlog"]
+    assert metrics["backlog"]["Expression"] == "waiting / tasks"
+    names = {name: metrics[name]["MetricStat"]["Metric"]["MetricName"] for name in ("waiting", "tasks")}
+    assert names == {"waiting": "ApproximateNumberOfMessagesVisible", "tasks": "RunningTaskCount"}
+    # Without these insights nobody counts the running tasks.
+    assert only(resources, "AWS::ECS::Cluster")["ClusterSettings"] == [
+        {"Name": "containerInsights", "Value": "enabled"}
+    ]
+
+
+def test_it_never_scales_to_nothing_because_nothing_cannot_be_divided_by(resources: dict[str, dict[str, Any]]) -> None:
+    target = only(resources, "AWS::ApplicationAutoScaling::ScalableTarget")
+    assert (target["MinCapacity"], target["MaxCapacity"]) == (1, 20)
+
+
+def test_the_workers_command_line_is_one_that_it_takes(resources: dict[str, dict[str, Any]]) -> None:
+    command = [text if isinstance(text, str) else "Oneslot-dev" for text in container(resources)["Command"]]
+    taken = worker.make_context("worker", command).params
+    assert (taken["stack"], taken["threads"], taken["grace"]) == ("Oneslot-dev", 8, 30)
+
+
+def test_ecs_waits_longer_than_the_worker_needs_to_stop(resources: dict[str, dict[str, Any]]) -> None:
+    assert container(resources)["StopTimeout"] > SCALE.grace_seconds
+
+
+def test_nothing_can_reach_it(resources: dict[str, dict[str, Any]]) -> None:
+    assert "SecurityGroupIngress" not in only(resources, "AWS::EC2::SecurityGroup")
+    assert not [each for each in resources.values() if each["Type"] == "AWS::EC2::SecurityGroupIngress"]
+    assert not [each for each in resources.values() if each["Type"] == "AWS::EC2::NatGateway"]
+
+
+def test_it_may_only_touch_what_the_named_stack_owns(resources: dict[str, dict[str, Any]]) -> None:
+    (policy,) = [
+        policy
+        for each in resources.values()
+        if each["Type"] == "AWS::IAM::Role"
+        for policy in each["Properties"].get("Policies", [])
+        if policy["PolicyName"] == "Worker"
+    ]
+    for statement in policy["PolicyDocument"]["Statement"]:
+        assert {"Ref": "OneslotStack"} in statement["Resource"]["Fn::Join"][1]
+        assert "*" not in statement["Action"]
+
+
+def test_the_image_is_made_of_what_the_worker_imports_and_nothing_else(assembly: Path) -> None:
+    (context,) = assembly.glob("asset.*")
+    assert {path.name for path in context.iterdir()} == {"examples", "lambda_src", "oneslot", "pyproject.toml"}
+    assert not list(context.rglob("__pycache__"))
+    dockerfile = (ROOT / DOCKERFILE).read_text()
+    for source in re.findall(r"^COPY (\S+)", dockerfile, re.MULTILINE):
+        assert (context / source).exists()
+
+
+def test_the_image_installs_the_versions_that_the_package_asks_for() -> None:
+    dockerfile = (ROOT / DOCKERFILE).read_text()
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert {f'"{each}"' for each in asked} <= set(re.findall(r'"[a-z0-9-]+[=>][^"]+"', dockerfile))
