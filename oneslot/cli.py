@@ -19,6 +19,7 @@ from oneslot.commands.ledger import ledger
 from oneslot.commands.run import run
 from oneslot.commands.seed import seed
 from oneslot.commands.send import send
+from oneslot.commands.smoke import smoke
 from oneslot.commands.stack import down, up
 from oneslot.commands.status import status, watch
 from oneslot.errors import OneslotError
@@ -120,5 +121,5 @@ def main() -> None:
     """
 
 
-for verb in (up, env, seed, send, watch, inspect, status, check, dlq, ledger, down, run):
+for verb in (up, env, seed, send, watch, inspect, status, check, smoke, dlq, ledger, down, run):
     main.add_command(verb)

@@ -136,3 +136,10 @@ def test_a_dead_consumers_lease_is_ended_and_its_message_redriven(terminal: Term
     checked = terminal.json("check", exit_code=1)
     assert {breach["invariant"] for breach in checked["breaches"]} == {"I10"}, "it is seen that a row was deleted"
     assert (checked["counts"]["appointments"], checked["counts"]["double_booked"]) == (1, 0)
+
+
+def test_smoke_of_a_stack_that_works(terminal: Terminal) -> None:
+    passed = terminal.json("smoke", "--timeout", "30")
+    assert passed["passed"]
+    assert len(passed["steps"]) == 4
+    assert terminal.json("check")["counts"]["duplicates_suppressed"] == 1

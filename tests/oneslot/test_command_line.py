@@ -152,7 +152,21 @@ def test_help_names_every_verb_in_the_order_of_use() -> None:
     result = invoke("--help")
     assert result.exit_code == 0
     verbs = re.findall(r"^  ([a-z]+)  +\S", result.stdout.partition("Commands:")[2], re.MULTILINE)
-    of_use = ["up", "env", "seed", "send", "watch", "inspect", "status", "check", "dlq", "ledger", "down", "run"]
+    of_use = [
+        "up",
+        "env",
+        "seed",
+        "send",
+        "watch",
+        "inspect",
+        "status",
+        "check",
+        "smoke",
+        "dlq",
+        "ledger",
+        "down",
+        "run",
+    ]
     assert [verb for verb in verbs if verb in of_use] == of_use
 
 

@@ -1,0 +1,67 @@
+"""`oneslot smoke`: passes on a stack that books once, fails on one that does not, and cleans up either way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from oneslot.smoke import Failed, Smoke
+from tests.consumer_kit import PRACTICE
+from tests.oneslot.conftest import MotoStack, invoke
+
+
+def smoke(stack: MotoStack, consume: Callable[[], None]) -> tuple[Smoke, list[str]]:
+    """A smoke test of this stack; while it waits, messages are consumed."""
+    steps: list[str] = []
+    test = Smoke(stack.target, 2.0, 0.0, steps.append, sleep=lambda _: consume())
+    return test, steps
+
+
+def slots(stack: MotoStack) -> list[dict[str, Any]]:
+    return [row for row in stack.bench.rows("slots") if row["practice"] != PRACTICE]
+
+
+def test_a_good_stack_passes_and_only_what_was_said_remains(moto_stack: MotoStack) -> None:
+    test, steps = smoke(moto_stack, moto_stack.consume)
+    test.check()
+    test.clean_up()
+    assert steps[-1] == "cancelled, and the slot is free again"
+    assert slots(moto_stack) == []
+    (appointment,) = moto_stack.bench.rows("appointments")
+    assert (appointment["appointment_id"], appointment["status"]) == (test.message_id, "cancelled")
+    assert appointment["nhs_number"].startswith("999"), "of the range that is kept for tests"
+    assert {row["message_id"] for row in moto_stack.bench.rows("ledger")} == {test.message_id, test.cancel_id}
+    assert invoke("check").exit_code == 0, "and the invariants hold"
+
+
+def test_a_stack_that_consumes_nothing_fails_and_a_late_booking_is_stopped(moto_stack: MotoStack) -> None:
+    test, _ = smoke(moto_stack, lambda: None)
+    test.timeout = 0.01
+    with pytest.raises(Failed, match=r"Not within 0 s: smoke-[0-9a-f]+ is complete"):
+        test.check()
+    with pytest.raises(Failed, match="cancel is complete"):
+        test.clean_up()
+    moto_stack.consume()  # now it wakes up, too late
+    assert slots(moto_stack)[0]["status"] == "free"
+    test.clean_up()
+    assert slots(moto_stack) == []
+
+
+def test_a_stack_that_answers_a_copy_twice_fails(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    test, _ = smoke(moto_stack, moto_stack.consume)
+    monkeypatch.setattr(Smoke, "_outcomes", lambda *_: ["booked", "booked"])
+    with pytest.raises(Failed, match="Two copies came to booked, booked"):
+        test.check()
+    moto_stack.consume()
+    test.clean_up()
+    assert slots(moto_stack) == []
+
+
+def test_the_verb_says_what_failed_and_what_remains(moto_stack: MotoStack) -> None:
+    result = invoke("smoke", "--timeout", "0.01")
+    assert result.exit_code == 1
+    assert "ok  one free slot at the made-up practice ZZ" in result.stdout
+    assert "FAILED  Not within 0 s" in result.stdout
+    assert "What remains: appointment smoke-" in result.stdout
