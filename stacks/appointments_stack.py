@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from aws_cdk import CfnOutput, DefaultStackSynthesizer, Stack
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from stacks.constructs.consumer import Consumer
 from stacks.constructs.event_source import EventSource
+from stacks.constructs.keys import customer_managed_key
 from stacks.constructs.request_queue import RequestQueue
 from stacks.constructs.tables import Tables
 from stacks.settings import Settings
@@ -24,9 +26,10 @@ class AppointmentsStack(Stack):
             synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False),
             termination_protection=settings.retain_data,
         )
-        tables = Tables(self, "Tables", settings=settings)
-        requests = RequestQueue(self, "Requests", settings=settings)
-        consumer = Consumer(self, "Consumer", settings=settings, tables=tables, requests=requests)
+        key = self._key(settings)
+        tables = Tables(self, "Tables", settings=settings, key=key)
+        requests = RequestQueue(self, "Requests", settings=settings, key=key)
+        consumer = Consumer(self, "Consumer", settings=settings, tables=tables, requests=requests, key=key)
         source = EventSource(self, "EventSource", settings=settings, queue=requests.queue, function=consumer.function)
         outputs = {
             "QueueUrl": requests.queue.queue_url,
@@ -42,3 +45,8 @@ class AppointmentsStack(Stack):
         }
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
+
+    def _key(self, settings: Settings) -> kms.Key | None:
+        if not settings.customer_managed_keys:
+            return None
+        return customer_managed_key(self, "Key", settings=settings, description="Oneslot: requests and appointments")

@@ -75,6 +75,9 @@ class Settings:
     # The delivery log: the audit reads it beside the ledger.
     log_retention_days: int = 30
 
+    # Keys: AWS's own, or one of this stage's that the account may audit, rotate and withdraw.
+    customer_managed_keys: bool = False
+
     # Whom alarms and the audit tell: the ARN of an SNS topic, or none.
     alarm_topic_arn: str = ""
 
@@ -265,6 +268,7 @@ OVERRIDABLE = (
     "ledger_retention_seconds",
     "ledger_margin_seconds",
     "log_retention_days",
+    "customer_managed_keys",
     "alarm_topic_arn",
     "alarm_oldest_message_seconds",
     "alarm_stalled_minutes",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aws_cdk import Duration
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
@@ -29,20 +30,28 @@ class Consumer(Construct):
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, settings: Settings, tables: Tables, requests: RequestQueue
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: Settings,
+        tables: Tables,
+        requests: RequestQueue,
+        key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self.log_group = logs.LogGroup(
             self,
             "LogGroup",
             retention=LOG_RETENTION[settings.log_retention_days],
+            encryption_key=key,
             removal_policy=removal_policy(settings),
         )
         role = service_role(
             self,
             "Role",
             "lambda",
-            consumer_rights(tables, requests, self.log_group),
+            consumer_rights(tables, requests, self.log_group, key),
             only_this_account=False,
         )
         self.function = lambda_.Function(
@@ -62,15 +71,16 @@ class Consumer(Construct):
             system_log_level_v2=lambda_.SystemLogLevel.INFO,
             environment=_environment(settings, tables, requests),
         )
-        accept(
-            self.log_group,
-            {
-                "HIPAA.Security-CloudWatchLogGroupEncrypted": (
-                    "CloudWatch encrypts every log group; a key of one's own comes with customer_managed_keys, and no "
-                    "line names a person"
-                )
-            },
-        )
+        if not key:
+            accept(
+                self.log_group,
+                {
+                    "HIPAA.Security-CloudWatchLogGroupEncrypted": (
+                        "CloudWatch encrypts every log group; a key of one's own comes with customer_managed_keys, and no "
+                        "line names a person"
+                    )
+                },
+            )
         accept(
             self.function,
             {

@@ -6,6 +6,7 @@ The `grant_*` methods of CDK are wider (`grant_write_data` allows deletes and ba
 from __future__ import annotations
 
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 
 from stacks.constructs.request_queue import RequestQueue
@@ -13,9 +14,11 @@ from stacks.constructs.roles import allow, document
 from stacks.constructs.tables import FREE_SLOTS_INDEX, Tables
 
 
-def consumer_rights(tables: Tables, requests: RequestQueue, log_group: logs.ILogGroup) -> dict[str, iam.PolicyDocument]:
+def consumer_rights(
+    tables: Tables, requests: RequestQueue, log_group: logs.ILogGroup, key: kms.IKey | None = None
+) -> dict[str, iam.PolicyDocument]:
     """Named inline policies. A transaction needs the rights of its single writes, and no right of its own."""
-    return {
+    policies = {
         "Ledger": document(allow(["dynamodb:UpdateItem"], tables.ledger.table_arn)),
         "Slots": document(
             allow(["dynamodb:Query", "dynamodb:UpdateItem"], tables.slots.table_arn),
@@ -39,3 +42,18 @@ def consumer_rights(tables: Tables, requests: RequestQueue, log_group: logs.ILog
         # A log group's ARN ends with ":*", its streams: Lambda names those itself.
         "Logs": document(allow(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn)),
     }
+    if key:
+        policies["Key"] = document(_use(key))
+    return policies
+
+
+def _use(key: kms.IKey) -> iam.PolicyStatement:
+    """What DynamoDB and SQS do with the key in the consumer's name, and nothing by the consumer itself."""
+    region = key.env.region
+    return iam.PolicyStatement(
+        actions=["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"],
+        resources=[key.key_arn],
+        conditions={
+            "StringEquals": {"kms:ViaService": [f"{name}.{region}.amazonaws.com" for name in ("dynamodb", "sqs")]}
+        },
+    )

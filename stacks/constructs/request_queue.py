@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from aws_cdk import ArnFormat, Duration, Stack
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -23,7 +24,7 @@ class RequestQueue(Construct):
     adds a reason), and belongs to this queue alone.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, settings: Settings, key: kms.IKey | None = None) -> None:
         super().__init__(scope, construct_id)
         # The two refer to each other, which CloudFormation cannot resolve: so one has a name that is known beforehand.
         queue_name = name_in_this_stack("requests", ending=".fifo" if settings.fifo else "")
@@ -31,7 +32,8 @@ class RequestQueue(Construct):
         self.dead_letter_queue = sqs.Queue(
             self,
             "DeadLetterQueue",
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            encryption=sqs.QueueEncryption.KMS if key else sqs.QueueEncryption.SQS_MANAGED,
+            encryption_master_key=key,
             enforce_ssl=True,
             retention_period=Duration.seconds(settings.dead_letter_retention_seconds),
             max_message_size_bytes=settings.dead_letter_max_message_bytes,
@@ -46,7 +48,8 @@ class RequestQueue(Construct):
             self,
             "Queue",
             queue_name=queue_name,
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            encryption=sqs.QueueEncryption.KMS if key else sqs.QueueEncryption.SQS_MANAGED,
+            encryption_master_key=key,
             enforce_ssl=True,
             retention_period=Duration.seconds(settings.queue_retention_seconds),
             visibility_timeout=Duration.seconds(settings.visibility_timeout_seconds),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from stacks.constructs.removal import removal_policy
@@ -21,9 +22,10 @@ class Tables(Construct):
         appointments: one row for each answer to a booking.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, settings: Settings, key: kms.IKey | None = None) -> None:
         super().__init__(scope, construct_id)
         self._settings = settings
+        self._key = key
         self.ledger = self._table("Ledger", "message_id", time_to_live_attribute="expires_at")
         self.slots = self._table(
             "Slots",
@@ -48,7 +50,7 @@ class Tables(Construct):
         local_secondary_indexes: list[dynamodb.LocalSecondaryIndexProps] | None = None,
         time_to_live_attribute: str | None = None,
     ) -> dynamodb.TableV2:
-        return dynamodb.TableV2(
+        table = dynamodb.TableV2(
             self,
             construct_id,
             partition_key=_text(partition_key),
@@ -63,6 +65,18 @@ class Tables(Construct):
             deletion_protection=self._settings.retain_data,
             removal_policy=removal_policy(self._settings),
         )
+        if self._key:
+            self._encrypt(table, self._key)
+        return table
+
+    @staticmethod
+    def _encrypt(table: dynamodb.TableV2, key: kms.IKey) -> None:
+        """Written into the template directly: CDK's own way wants to know the region, and this stack fits any."""
+        resource = table.node.default_child
+        if not isinstance(resource, dynamodb.CfnGlobalTable):
+            raise TypeError("a table's default child is its CloudFormation resource")
+        resource.add_property_override("SSESpecification", {"SSEEnabled": True, "SSEType": "KMS"})
+        resource.add_property_override("Replicas.0.SSESpecification", {"KMSMasterKeyId": key.key_arn})
 
 
 def _text(name: str) -> dynamodb.Attribute:

@@ -126,7 +126,8 @@ def check_aws(words: list[str]) -> None:
     known = {name for name in arguments if not getattr(arguments[name], "positional_arg", False)} | GLOBAL_OPTIONS
     assert options <= known, options - known
     required = {name for name, found in arguments.items() if found.required and name in known}
-    assert required <= options, required - options
+    given = options | {option.removeprefix("no-") for option in options}
+    assert required <= given, required - given
 
 
 def check_oneslot(words: list[str]) -> None:
