@@ -33,15 +33,18 @@ test: $(VENV)/.installed node_modules/.installed ## all tests
 
 spec: node_modules/.installed ## the protocol's TLA+ specification, in worlds of growing size
 	$(BIN)/python -m specification --write docs/proof
+	$(BIN)/python -m specification.correctness_page
 
 prove: $(VENV)/.installed ## every schedule and fault within the budgets, the museum and the mutants; figures to docs/proof
 	$(BIN)/python -m prover --save build/prove --write docs/proof
+	$(BIN)/python -m specification.correctness_page
 
 SECONDS ?= 1200
 MESSAGES ?= 100000
 SEED ?= 1
 soak: $(VENV)/.installed ## the handler in real processes under kill -9, freezes and a bad network (SECONDS, MESSAGES, SEED)
 	$(BIN)/python -m chaos --seconds $(SECONDS) --messages $(MESSAGES) --seed $(SEED) --write docs/proof
+	$(BIN)/python -m specification.correctness_page
 
 figures: $(VENV)/.installed ## put the figures of prove, spec and soak into docs/correctness.md
 	$(BIN)/python -m specification.correctness_page
