@@ -15,6 +15,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from botocore.config import Config
 
+from appointments.outcomes import ANSWERED
 from composition import compose
 from configuration import Configuration
 from exactly_once.consumer import Delivery
@@ -33,7 +34,6 @@ client_configuration = Config(
     max_pool_connections=configuration.batch_concurrency,
 )
 deliveries: list[Delivery] = []  # of the invocation that runs; an environment runs one at a time
-ANSWERED = frozenset({"booked", "waitlist", "cancelled", "refused"})  # for the first time: duplicates repeat an answer
 
 
 def log(delivery: Delivery) -> None:
@@ -60,6 +60,6 @@ def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> Mapping[
     for outcome, count in Counter(delivery.outcome for delivery in deliveries).items():
         metrics.add_metric(f"Deliveries{outcome.capitalize()}", MetricUnit.Count, count)
     for delivery in deliveries:
-        if delivery.outcome in ANSWERED:
+        if delivery.outcome in ANSWERED:  # for the first time: a duplicate repeats an answer
             metrics.add_metric("SentToDone", MetricUnit.Milliseconds, max(0, delivery.finished - delivery.sent))
     return answer

@@ -12,10 +12,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from appointments.outcomes import ANSWERED
 from appointments.statuses import BOOKED, BUSY, CANCELLED, COMPLETE, FREE, IN_PROGRESS, WAITLIST
-
-FRESH_OUTCOMES = frozenset({"booked", "waitlist", "cancelled", "refused"})
-"""Outcomes of a delivery that completed its request, as the delivery log has them."""
 
 
 @dataclass(frozen=True)
@@ -145,9 +143,7 @@ def _done_means_complete(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def _complete_stays(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    completed = {
-        line["message_id"] for line in evidence.deliveries if line["outcome"] in FRESH_OUTCOMES | {"duplicate"}
-    }
+    completed = {line["message_id"] for line in evidence.deliveries if line["outcome"] in ANSWERED | {"duplicate"}}
     for message_id in completed:
         if evidence.ledger.get(message_id, {}).get("status") != COMPLETE:
             yield message_id, "a delivery completed it, and its row no longer says so"

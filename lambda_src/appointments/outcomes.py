@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 
 @dataclass(frozen=True)
@@ -45,3 +45,6 @@ class Refused:
 
 
 Outcome = Booked | Waitlisted | Cancelled | Refused
+
+ANSWERED = frozenset(outcome.name for outcome in get_args(Outcome))
+"""The names of all outcomes: what the delivery log says of a delivery that completed its request."""

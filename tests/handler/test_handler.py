@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from appointments.invariants import FRESH_OUTCOMES
 from tests.consumer_kit import NHS_NUMBER, REGION, Bench, Context, bench, booking, record
 
 ENVIRONMENT = {
@@ -92,10 +91,6 @@ def test_an_empty_batch_is_counted_and_answered(
 ) -> None:
     assert handler.lambda_handler({"Records": []}, Context(made.clock)) == {"batchItemFailures": []}
     assert lines(capsys.readouterr().out)[0]["Deliveries"] == [0.0]
-
-
-def test_latency_is_of_first_answers(handler: ModuleType) -> None:
-    assert handler.ANSWERED == FRESH_OUTCOMES
 
 
 def test_each_invocation_counts_its_own(made: Bench, handler: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from appointments.invariants import FRESH_OUTCOMES
+from appointments.outcomes import ANSWERED
 from stacks.constructs.alarms import HOURS_WITHOUT_AUDIT
 from stacks.constructs.measures import LATENCY_METRIC, OUTCOMES
 from stacks.settings import OVERRIDABLE, STAGES, Settings
@@ -83,7 +83,7 @@ def test_the_outcomes_are_those_of_the_delivery_log() -> None:
     consumer = (HANDLER.parent / "exactly_once" / "consumer.py").read_text(encoding="utf-8")
     own = set(re.findall(r'outcome(?:: str)? = "([a-z]+)"', consumer)) | {"duplicate"}
     assert own >= {"busy", "fenced", "quarantined", "failed"}
-    assert set(OUTCOMES) == own | FRESH_OUTCOMES
+    assert set(OUTCOMES) == own | ANSWERED
 
 
 def test_alarms_watch_the_deployed_stack(operations: Stage, stage: Stage) -> None:
