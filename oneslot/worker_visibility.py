@@ -84,6 +84,8 @@ class Visibility:
             return None
 
     def _lose(self, job: Job, reason: str) -> None:
+        if job.state is State.ACKNOWLEDGING:
+            return  # its deletion may just have succeeded, and tells its own result
         job.lost = True
         self._log.count(leases_lost=1)
         self._log.event("lease_lost", sqs_message_id=job.sqs_message_id, reason=reason)

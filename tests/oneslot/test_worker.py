@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from oneslot.errors import BadInput
+from oneslot.worker_job import InHand, Job, State
+from oneslot.worker_log import WorkerLog
 from oneslot.worker_settings import WorkerSettings
+from oneslot.worker_visibility import Visibility
 from tests.oneslot.local.kit import wait_for
 from tests.oneslot.worker_kit import FakeQueue, body_of, no_answer, working
 
@@ -152,6 +155,18 @@ def test_a_lease_that_nobody_could_extend_in_time_is_lost() -> None:
     with working(queue, Gate(), threads=1, visibility_seconds=1, buffer_seconds=1, grace_seconds=0.5) as running:
         wait_for(lambda: bool(running.events("lease_lost")))
     assert running.events("lease_lost")[0]["reason"] == "too late"
+
+
+@pytest.mark.parametrize(("state", "lost"), [(State.RUNNING, True), (State.ACKNOWLEDGING, False)])
+def test_an_extension_that_crosses_the_messages_own_deletion_is_no_loss(state: State, lost: bool) -> None:
+    queue, in_hand, log = FakeQueue([]), InHand(), WorkerLog(lambda line: None)
+    job = Job({"ReceiptHandle": "deleted", "MessageId": "m"}, visible_at=1.0, deadline=60.0, started=0.0, state=state)
+    in_hand.add(job)
+    settings = WorkerSettings()
+    Visibility(cast("Any", queue), "url", in_hand=in_hand, settings=settings, log=log, now=lambda: 0.5).beat()
+    assert [call for call, _ in queue.calls] == ["change"]
+    assert job.lost is lost
+    assert log.counts.get("leases_lost", 0) == int(lost)
 
 
 def test_deletions_are_batched() -> None:
