@@ -73,7 +73,7 @@ class OurLaws:
                 continue
             if row["status"] == COMPLETE:
                 yield f"I6 {message_id}: COMPLETE reverted, changed or disappeared"
-            if then.get("payload_hash") != row["payload_hash"]:
+            if then and then["payload_hash"] != row["payload_hash"]:
                 yield f"I7 {message_id}: its row was given to another content"
             if row["status"] == IN_PROGRESS and row["lease_until"] >= now:
                 if then.get("claimed_by") != row["claimed_by"]:

@@ -12,8 +12,8 @@ from prover.messages import PRACTICE, SqsMessage, booking, cancellation
 from prover.scenario import Scenario, free_slots
 
 BOOKING = booking("m-1")
-# Of two slots, both of these ask for the same one (tests/prove/test_scenarios.py).
-SAME_WISH = ("m-1", "m-3")
+# Of two slots, both of these ask for the same one (tests/prove/test_laws.py).
+SAME_WISH = ("m-1", "m-8")
 # The same request sent again by its producer: another SQS message, spaced otherwise.
 SENT_AGAIN = SqsMessage(BOOKING.message_id, BOOKING.body.replace(": ", ":"))
 

@@ -78,6 +78,8 @@ def _shape(response: Any) -> dict[str, Any]:
                 reason.pop("Item", None)
     else:
         shaped["ResponseMetadata"] = {"HTTPStatusCode": 200}
+        # moto adds the key of an item that an update has made.
+        shaped.get("Attributes", {}).pop("message_id", None)
     return dict(shaped)
 
 

@@ -62,10 +62,10 @@ def test_pruning_symmetry_and_memory_change_nothing(scenario: Scenario, subject:
     explorer = Explorer(scenario, subject)
     exploration = explorer.run(False, lambda *_: None)
     worlds = explorer.system.worlds
-    ends = {
+    ends = frozenset(
         (anonymous(worlds[one.world].text, scenario), one.expiries, one.faults, one.acknowledged)
         for one in (explorer.states[number] for number in explorer.ends)
-    }
+    )
     plain = enumerate_schedules(scenario, subject)
     assert (exploration.schedules, exploration.violating, ends) == (plain.schedules, plain.violating, plain.ends)
 

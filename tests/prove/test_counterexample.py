@@ -1,0 +1,87 @@
+"""Counterexamples: kept, read again, told; and refused with a sentence where they do not fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from oneslot.errors import OneslotError
+from oneslot.prove_command import prove
+from prover.counterexample import Counterexample, Move, NotReplayable, counterexample, replay
+from prover.explorer import Explorer
+from prover.museum.exhibits import EXHIBITS
+from prover.scenario import OURS
+from prover.scenarios import ONE_REQUEST
+
+LIBRARY = EXHIBITS[2].subject
+
+
+@pytest.fixture(scope="module")
+def kept() -> Counterexample:
+    """The lock library's lost request."""
+    explorer = Explorer(ONE_REQUEST, LIBRARY)
+    return counterexample(explorer.system, explorer.run(True, lambda *_: None).breaches[0])
+
+
+def test_it_survives_its_file(kept: Counterexample) -> None:
+    """As JSON, and back."""
+    assert Counterexample.from_json(kept.to_json()) == kept
+
+
+def test_it_is_told_step_by_step(kept: Counterexample) -> None:
+    """Calls by what they are for, what was seen, the rows that changed, and the law at the end."""
+    text = "\n".join(replay(kept, ONE_REQUEST, LIBRARY).lines)
+    assert "A  put ledger m-1 IN_PROGRESS -> done" in text
+    assert "ConditionalCheckFailedException; ends, acknowledges" in text
+    assert "A  find free slots: crash before it is sent" in text
+    assert "ledger m-1: IN_PROGRESS" in text
+    assert "=> I2 m-1: acknowledged, and no slot was ever taken for it" in text
+    assert "delivery-" not in text
+
+
+def test_a_path_that_the_code_does_not_take_is_refused(kept: Counterexample) -> None:
+    """The library's path on our handler: its second call is another."""
+    with pytest.raises(NotReplayable, match=r"step 3 .* cannot be taken"):
+        replay(kept, ONE_REQUEST, OURS)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"subject": 1}', json.dumps({"moves": [{}]})])
+def test_other_files_are_refused(text: str) -> None:
+    """Whatever they hold."""
+    with pytest.raises(NotReplayable, match="this is no counterexample"):
+        Counterexample.from_json(text)
+
+
+def test_the_command_replays(kept: Counterexample, tmp_path: Path) -> None:
+    """Exit status 1, because the law is still broken."""
+    path = tmp_path / "kept.json"
+    path.write_text(kept.to_json())
+    ran = CliRunner().invoke(prove, ["--replay", str(path)], standalone_mode=False)
+    assert ran.return_value == 1
+    assert "=> I2 m-1" in ran.output
+    document = CliRunner().invoke(prove, ["--replay", str(path), "--json"], standalone_mode=False)
+    assert json.loads(document.output)["broken"] == ["I2 m-1: acknowledged, and no slot was ever taken for it"]
+
+
+def test_the_command_says_what_is_wrong_with_a_file(kept: Counterexample, tmp_path: Path) -> None:
+    """In a sentence that names the file."""
+    path = tmp_path / "kept.json"
+    for text, sentence in (
+        ("{}", "this is no counterexample"),
+        (kept.to_json().replace(LIBRARY.name, "nobody"), "no handler 'nobody'"),
+    ):
+        path.write_text(text)
+        ran = CliRunner().invoke(prove, ["--replay", str(path)], standalone_mode=False)
+        assert isinstance(ran.exception, OneslotError)
+        assert sentence in str(ran.exception)
+        assert "kept.json" in str(ran.exception)
+
+
+def test_moves_are_plain_values(kept: Counterexample) -> None:
+    """A file can be read by anybody: who, what, and the call as boto3 has it."""
+    assert kept.moves[0] == Move(0, 0, "invoked", "")
+    operation, parameters = json.loads(kept.moves[2].call)
+    assert (operation, parameters["TableName"]) == ("put_item", "ledger")

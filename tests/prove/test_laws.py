@@ -1,0 +1,148 @@
+"""The laws can break: each of those that only the prover checks is shown a world, a write or an end that breaks it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from appointments.schedule import FreeSlot, choose
+from exactly_once.dynamodb import to_attributes
+from exactly_once.identity import payload_hash
+from prover.dynamodb_port import Contents
+from prover.laws import OurLaws
+from prover.process import Outcome
+from prover.scenario import free_slots
+from prover.scenarios import BOOKING, SAME_WISH
+from prover.world import DEAD_LETTERS, LEDGER, TABLES, Request, World
+
+LAWS = OurLaws()
+CONTENT = payload_hash(json.loads(BOOKING.body))
+ROW: dict[str, Any] = {
+    "message_id": "m-1",
+    "status": "IN_PROGRESS",
+    "consumption_count": 1,
+    "updated": 1_000,
+    "lease_until": 31_000,
+    "claimed_by": "A",
+    "payload_hash": CONTENT,
+}
+RESULT = json.dumps({"outcome": "refused", "appointment_id": "m-1", "reason": "window_passed"})
+COMPLETE = {
+    **{name: value for name, value in ROW.items() if name != "lease_until"},
+    "status": "COMPLETE",
+    "result": RESULT,
+}
+
+
+def world(*rows: dict[str, Any], claims: int = 1, letters: tuple[dict[str, Any], ...] = ()) -> World:
+    contents = Contents({name: {} for name in TABLES})
+    for row in rows:
+        item = to_attributes(row)
+        contents.tables[LEDGER][TABLES[LEDGER].key_text(item)] = item
+    return World.of(contents, {DEAD_LETTERS: list(letters)}, {"m-1": claims} if rows else {})
+
+
+def write(fence: str) -> Request:
+    return Request.of("update_item", {"ExpressionAttributeValues": {":claimed_by": {"S": fence}}})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "law"),
+    [
+        (COMPLETE, None, "I6"),
+        (COMPLETE, ROW, "I6"),
+        (COMPLETE, {**COMPLETE, "updated": 2_000}, "I6"),
+        (ROW, {**ROW, "claimed_by": "B"}, "E2"),
+        (ROW, {**ROW, "lease_until": 0}, "E2"),
+        ({**ROW, "lease_until": 0}, {**ROW, "payload_hash": "another"}, "I7"),
+    ],
+)
+def test_writes_that_break_a_law(before: dict[str, Any], after: dict[str, Any] | None, law: str) -> None:
+    """By another consumer, B, while A's lease is live."""
+    then = world(*([after] if after else []))
+    broken = list(LAWS.at_write(world(before), then, write("B"), now=5_000))
+    assert [sentence.split()[0] for sentence in broken] == [law]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (ROW, {**ROW, "lease_until": 0}),
+        (ROW, COMPLETE),
+        ({**ROW, "lease_until": 4_000}, {**ROW, "claimed_by": "B"}),
+    ],
+)
+def test_writes_that_break_none(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """A releases, A completes, B takes over when A's lease has ended."""
+    fence = "A" if after["claimed_by"] == "A" else "B"
+    assert list(LAWS.at_write(world(before), world(after), write(fence), now=5_000)) == []
+
+
+def ended(outcome: str, answer: str | None = None, claimed_by: str = "A") -> Outcome:
+    line = {
+        "sqs_message_id": BOOKING.sqs_id,
+        "message_id": "m-1",
+        "outcome": outcome,
+        "answer": answer,
+        "claimed_by": claimed_by,
+    }
+    return Outcome(lines=(json.dumps(line),))
+
+
+@pytest.mark.parametrize(
+    ("rows", "outcome", "law"),
+    [
+        ([ROW], ended("failed"), "I8"),
+        ([ROW], Outcome(), "I8"),
+        ([ROW], ended("booked"), "I2"),
+        ([], ended("quarantined"), "I2"),
+        ([{**COMPLETE, "payload_hash": "another"}], ended("duplicate"), "I2"),
+        ([COMPLETE], ended("duplicate", "another answer"), "I7"),
+        ([ROW], Outcome(error="endless"), "I9:"),
+        ([ROW], Outcome((BOOKING.sqs_id,), None, ('{"sqs_message_id": "9990000018"}',)), "L1:"),
+    ],
+)
+def test_ends_that_break_a_law(rows: list[dict[str, Any]], outcome: Outcome, law: str) -> None:
+    """Acknowledged without reason, with another's answer, never; or logged with a patient's number."""
+    broken = list(LAWS.at_end(world(*rows), [BOOKING], outcome))
+    assert [sentence.split()[0] for sentence in broken] == [law]
+
+
+def test_states_that_break_a_law() -> None:
+    """I10 exactly, in both directions; L1 in the dead-letter queue's attributes and in the ledger."""
+    for claims in (0, 2):
+        broken = list(LAWS.in_state(world(ROW, claims=claims), ["m-1"], ["m-1"], 0))
+        assert [sentence.split()[0] for sentence in broken] == ["I10"]
+    letter = {
+        "MessageBody": BOOKING.body,
+        "MessageAttributes": {"QuarantineDetail": {"StringValue": "9990000018 is no number"}},
+    }
+    assert any(one.startswith("L1") for one in LAWS.in_state(world(letters=(letter,)), ["m-1"], ["m-1"], 0))
+    named = {**ROW, "claimed_by": "9990000018"}
+    assert any(one.startswith("L1") for one in LAWS.in_state(world(named), ["m-1"], ["m-1"], 0))
+
+
+def test_duplicates_that_break_a_law() -> None:
+    """E3: more than one call; I7: worked on again."""
+    call = Request.of("update_item", {})
+    assert [one.split()[0] for one in LAWS.of_duplicate(world(COMPLETE), BOOKING, [call] * 2, ended("duplicate"))] == [
+        "E3"
+    ]
+    assert [one.split()[0] for one in LAWS.of_duplicate(world(COMPLETE), BOOKING, [call], ended("booked"))] == ["I7"]
+    assert list(LAWS.of_duplicate(world(COMPLETE), BOOKING, [call], ended("duplicate"))) == []
+    assert list(LAWS.of_duplicate(world(ROW), BOOKING, [call] * 2, ended("booked"))) == []
+
+
+def test_an_end_other_than_the_wanted_one() -> None:
+    """What must be there in the end is stated by the scenario."""
+    assert list(LAWS.at_last(world(), ())) == []
+    assert len(list(LAWS.at_last(world(), ("booked",)))) == 1
+
+
+def test_two_requests_with_the_same_wish() -> None:
+    """The scenario of that name is one: of two free slots both prefer the same."""
+    slots = [FreeSlot.from_item(slot) for slot in free_slots(2)]
+    first, second = (choose(message_id, slots) for message_id in SAME_WISH)
+    assert first == second
