@@ -15,7 +15,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports format lock synth deploy audit audit-offline valkey clean soak spec prove figures
+.PHONY: bench-audit browser help run test check lint types imports format lock synth deploy audit audit-offline valkey clean soak spec prove figures
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -101,6 +101,14 @@ deploy: node_modules/.installed ## deploy STAGE to the AWS account of your envir
 valkey: ## install a Valkey (else Redis) server for the tests of that store; needs root and apt-get
 	@command -v valkey-server || command -v redis-server || { apt-get update -qq && \
 	{ apt-get install -y -qq --no-install-recommends valkey-server || apt-get install -y -qq --no-install-recommends redis-server; }; }
+
+bench-audit: $(VENV)/.installed ## the Spark audit of 1, 5 and 10 million requests, beside DuckDB and the floor (10 GB of disk)
+	$(BIN)/python -m benchmarks.audit
+
+browser: ## Chromium, for the tests that open the audit's report
+	@command -v chromium chromium-browser google-chrome >/dev/null && echo "There is one already." || \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq chromium; \
+	  else echo "Install Chromium with your system's packages (Debian, Ubuntu: sudo apt-get install chromium)."; exit 1; fi
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) node_modules cdk.out .oneslot build dist

@@ -85,7 +85,8 @@ when 'cancellation' then 'cancelled' else fate end when 1 then 'duplicate' else 
 || case copy when 2 then md5('d' || i) else claimed_by end || '","answer":' || case copy when 2 then 'null'
 else '"' || substr(md5('a' || i), 1, 16) || '"' end || ',"function_request_id":"' || md5('f' || i)
 || '","service":"appointments"}'"""
-DELIVERIES = "(select *, unnest(case when i % 20 = 0 then [0, 1] when i % 50 = 1 then [2, 0] else [0] end) as copy from requests)"
+DELIVERIES = """(select *, unnest(case when i % 20 = 0 then [0, 1] when i % 50 = 1 then [2, 0] else [0] end) as copy
+from requests)"""
 ACCEPTED = """'{"message_id":"' || id || '","type":"' || case fate when 'cancellation' then 'cancel' else 'book' end
 || '","sent":' || sent || ',"copies":1,"kind":"request","payload_hash":"' || md5('p' || i) || claimed_by || '"}'"""
 

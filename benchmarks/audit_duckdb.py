@@ -16,8 +16,8 @@ ITEMS = {
     "appointments": "appointment_id S, status S, practice S, slot_id S, cancelled_by S, created N",
 }
 LINES = {
-    "deliveries": "message VARCHAR, message_id VARCHAR, sqs_message_id VARCHAR, outcome VARCHAR, consumption_count BIGINT, "
-    "sent BIGINT, finished BIGINT, claimed_by VARCHAR, answer VARCHAR",
+    "deliveries": "message VARCHAR, message_id VARCHAR, sqs_message_id VARCHAR, outcome VARCHAR, "
+    "consumption_count BIGINT, sent BIGINT, finished BIGINT, claimed_by VARCHAR, answer VARCHAR",
     "accepted": "message_id VARCHAR, type VARCHAR, sent BIGINT, copies BIGINT",
     "dead-letters": "message_id VARCHAR, source_message_id VARCHAR",
     "waiting": "message_id VARCHAR, sqs_message_id VARCHAR",
@@ -25,23 +25,26 @@ LINES = {
 DONE = "('booked', 'waitlist', 'cancelled', 'refused', 'duplicate')"
 
 PREPARATION = f"""
-create temp table ledger_read as select * exclude (result), result ->> 'outcome' as outcome, result ->> 'appointment_id' as target,
-  result ->> 'practice' as at_practice, result ->> 'slot_id' as at_slot, status = 'COMPLETE' as complete
-  from (select * replace (try_cast(result as json) as result) from ledger);
+create temp table slots as from slots_file;
+create temp table appointments as from appointments_file;
+create temp table ledger_read as select * exclude (result), result ->> 'outcome' as outcome,
+  result ->> 'appointment_id' as target, result ->> 'practice' as at_practice, result ->> 'slot_id' as at_slot,
+  status = 'COMPLETE' as complete
+  from (select * replace (try_cast(result as json) as result) from ledger_file);
 create temp table log as select message_id as id, count(*) as lines, count(*) filter (outcome in {DONE}) as done,
   count(distinct answer) as answers, greatest(count(distinct claimed_by), max(consumption_count)) as claims,
   max(finished) as last_finished, count(*) filter (outcome = 'quarantined') as quarantined,
   min(outcome) filter (outcome in ('booked', 'waitlist', 'cancelled', 'refused')) as delivered
-  from deliveries where message = 'delivery' and message_id is not null group by all;
-create temp table archive as select distinct message_id as id from accepted where message_id is not null
+  from deliveries_file where message = 'delivery' and message_id is not null group by all;
+create temp table archive as select distinct message_id as id from accepted_file where message_id is not null
   union select id from log;
-create temp table dead as select distinct message_id as id from "dead-letters" where message_id is not null;
-create temp table queued as select distinct message_id as id from waiting where message_id is not null;
+create temp table dead as select distinct message_id as id from "dead-letters_file" where message_id is not null;
+create temp table queued as select distinct message_id as id from waiting_file where message_id is not null;
 create temp table held as select appointment_id as id, count(*) as slots from slots where appointment_id is not null
   group by all;
 create temp table booked_on as select practice, slot_id, count(*) as bookings, max(appointment_id) as holder
   from appointments where status = 'booked' group by all;
-"""
+"""  # noqa: S608 - names of our own
 
 # What one row says about a request, gathered by joins on its id.
 REQUESTS = """
@@ -108,7 +111,7 @@ union all select 'I11', id from requests where dead and made and not complete
 
 
 def open_history(folder: Path, threads: int | None = None, memory: str | None = None) -> duckdb.DuckDBPyConnection:
-    """A connection in which every source of a history with full exports is a view."""
+    """A connection in which every source of a history with full exports is a view, `<source>_file`."""
     settings = {"threads": threads, "memory_limit": memory}
     connection = duckdb.connect(config={name: value for name, value in settings.items() if value is not None})
     for table, attributes in ITEMS.items():
@@ -119,7 +122,7 @@ def open_history(folder: Path, threads: int | None = None, memory: str | None = 
         )
         files = f"{folder}/{table}/AWSDynamoDB/*/data/*.json.gz"
         connection.execute(
-            f"create view {table} as select {values} "  # noqa: S608 - names and paths of our own
+            f"create view {table}_file as select {values} "  # noqa: S608 - names and paths of our own
             f"from read_json('{files}', format='newline_delimited', columns={{'Item': 'STRUCT({columns})'}})"
         )
     for name, columns in LINES.items():

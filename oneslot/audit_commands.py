@@ -44,7 +44,7 @@ def export(output: Path | None, stack: str | None, as_json: bool) -> int:
 @stack_option
 @json_option
 def audit(
-    history: Path | None, output: Path | None, previous: Path | None, memory: str, stack: str | None, as_json: bool
+    *, history: Path | None, output: Path | None, previous: Path | None, memory: str, stack: str | None, as_json: bool
 ) -> int:
     """Audit a history. Exit status 0: sound; 1: something does not hold; 2: the history cannot be audited."""
     terminal = Terminal(as_json)
@@ -73,7 +73,7 @@ def audit(
 @stack_option
 @json_option
 def backfill(
-    file: Path, into: str, rate: float, retention_seconds: int, memory: str, stack: str | None, as_json: bool
+    *, file: Path, into: str, rate: float, retention_seconds: int, memory: str, stack: str | None, as_json: bool
 ) -> int:
     """FILE is CSV with a header, or Parquet. Requests are deduplicated by message_id, or by content where they have none.
 

@@ -116,7 +116,7 @@ def measures() -> tuple[Measure, ...]:
         _count("dead_letters", Kind.DEAD_LETTER, snapshot=True),
         _count("waiting", Kind.WAITING, snapshot=True),
         _count("rejected", Kind.REJECT),
-        Measure("practice", Kind.APPOINTMENT, F.col("practice"), "max"),
+        Measure("practice", Kind.APPOINTMENT, F.col("practice"), "xor"),
     )
 
 

@@ -44,7 +44,8 @@ FACT_COLUMNS = {
     "practice": "bigint",
 }
 """A fact. `sign`: +1 as it is now, -1 as it was (an old image takes back what it once said). `code`: a value of one of the
-vocabularies. `number`: a count. `at`, `until`: epoch ms. `link`, `digest`: hashes of another key and of a content. `practice`: its code, `packed`."""
+vocabularies. `number`: a count. `at`, `until`: epoch ms. `link`, `digest`: hashes of another key and of a content.
+`practice`: its code, `packed`."""
 
 
 def zero() -> Column:
@@ -392,8 +393,8 @@ def packed(code: Column) -> Column:
 
 
 def unpacked(number: Column) -> Column:
-    """The code that `packed` made the number of."""
-    return F.decode(F.unhex(F.conv(number.cast("string"), 10, 16)), "utf-8")
+    """The code that `packed` made the number of; empty for 0 and null."""
+    return F.when(number > 0, F.decode(F.unhex(F.conv(number.cast("string"), 10, 16)), "utf-8")).otherwise("")
 
 
 def coded(value: Column, codes: Mapping[str, IntEnum | Column]) -> Column:

@@ -72,8 +72,8 @@ def audit(spark: SparkSession, settings: AuditSettings) -> Conclusion:
     storage.delete(aside)
     try:
         notes = [*history.notes, *sample_notes(spark, history)]
-        weighed = write_verdicts(spark, storage, settings, history, previous, aside)
-        conclusion = summarise(spark, storage, settings, history, previous, weighed, notes, aside)
+        work = Work(spark, storage, settings, history, previous, aside)
+        conclusion = summarise(work, write_verdicts(work), notes)
         if checks is not None:
             checks.result()
         storage.rename(aside, settings.output)
@@ -87,10 +87,21 @@ def audit(spark: SparkSession, settings: AuditSettings) -> Conclusion:
     return conclusion
 
 
-def write_verdicts(
-    spark: SparkSession, storage: Storage, settings: AuditSettings, history: History, previous: Run | None, aside: str
-) -> DataFrame:
+@dataclass(frozen=True)
+class Work:
+    """One audit under way. `aside` is where it is written until it is whole."""
+
+    spark: SparkSession
+    storage: Storage
+    settings: AuditSettings
+    history: History
+    previous: Run | None
+    aside: str
+
+
+def write_verdicts(work: Work) -> DataFrame:
     """Judge and write the verdicts; returns the written rows with weight 1 and those that they replace with weight -1."""
+    spark, storage, settings, history, previous = work.spark, work.storage, work.settings, work.history, work.previous
     moment = verdicts.Moment(
         now=history.end,
         queue_known=history.queue_known,
@@ -98,7 +109,7 @@ def write_verdicts(
         retention=history.retention_ms,
     )
     gathered = evidence.gather(history.facts(spark), settings.partitions)
-    folder = f"{aside}/{outputs.VERDICTS}"
+    folder = f"{work.aside}/{outputs.VERDICTS}"
     if previous is None:
         verdicts.judge(gathered, moment).write.parquet(folder)
         outputs.rename_parts(storage, folder)
@@ -119,17 +130,10 @@ def replaced_rows(layered: DataFrame, today: DataFrame) -> DataFrame:
     return outputs.newest_rows(layered.join(again, on=list(KEY), how="left_semi"))
 
 
-def summarise(
-    spark: SparkSession,
-    storage: Storage,
-    settings: AuditSettings,
-    history: History,
-    previous: Run | None,
-    weighed: DataFrame,
-    notes: list[str],
-    aside: str,
-) -> Conclusion:
+def summarise(work: Work, weighed: DataFrame, notes: list[str]) -> Conclusion:
     """Write everything that follows from the verdicts: totals, tables, findings, repair lists, rejects, description."""
+    spark, storage, settings, history, previous = work.spark, work.storage, work.settings, work.history, work.previous
+    aside = work.aside
     wanted = operations.TABLES if settings.tables else (operations.TOTALS,)
     for table in wanted:
         folder = f"{aside}/{outputs.OPERATIONS}/{table.name}"

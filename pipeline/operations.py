@@ -17,6 +17,8 @@ from pipeline.vocabulary import AppointmentStatus, Channel, SlotStatus, Subject,
 
 QUARTER_OF_AN_HOUR_MS = 900_000
 DAY_MS = 86_400_000
+BOOKED_AHEAD = {"2 to 7 Days": 7, "8 to 14 Days": 14, "15 to 21 Days": 21, "22 to 28 Days": 28}
+"""The publication's words for the days between booking and appointment, and the last day of each; shorter ones apart."""
 WEIGHT = "weight"
 
 
@@ -47,7 +49,7 @@ def _demand(rows: DataFrame) -> DataFrame:
     return requests.select(
         date_of(sent()).alias("DATE"),
         (F.floor(sent() / QUARTER_OF_AN_HOUR_MS) * QUARTER_OF_AN_HOUR_MS).alias("QUARTER_HOUR"),
-        F.coalesce("practice", F.lit(0)).alias("GP_CODE"),
+        F.col("practice").alias("GP_CODE"),
         F.lit(1).alias("COUNT_OF_REQUESTS"),
         F.col("deliveries").alias("COUNT_OF_DELIVERIES"),
         F.col("deliveries_duplicate").alias("COUNT_OF_DUPLICATES"),
@@ -61,7 +63,8 @@ def _latency(rows: DataFrame) -> DataFrame:
     waited = F.greatest(F.col("first_done") - sent(), F.lit(0))
     # Three significant digits: at most 1 % from the truth, and a few thousand rows however long the history.
     step = F.greatest(F.pow(F.lit(10.0), F.floor(F.log10(F.greatest(waited, F.lit(1)))) - 2), F.lit(1.0))
-    return rows.where((F.col("subject") == Subject.REQUEST) & waited.isNotNull()).select(
+    answered = (F.col("subject") == Subject.REQUEST) & F.col("first_done").isNotNull() & sent().isNotNull()
+    return rows.where(answered).select(
         date_of(sent()).alias("DATE"),
         (F.floor(waited / step) * step).cast("bigint").alias("LATENCY_MS"),
         F.lit(1).alias("COUNT_OF_REQUESTS"),
@@ -78,25 +81,25 @@ def _appointments(rows: DataFrame) -> DataFrame:
     held = F.col("appointment_start") > 0
     return rows.where(made).select(
         F.when(held, date_of(F.col("appointment_start"))).otherwise("").alias("APPOINTMENT_DATE"),
-        F.coalesce("practice", F.lit(0)).alias("GP_CODE"),
+        F.col("practice").alias("GP_CODE"),
         words(status, {state.name.capitalize(): state for state in list(AppointmentStatus)[:3]}).alias("APPT_STATUS"),
         words(
             F.col("appointment_channel"),
             {"Face-to-Face": Channel.IN_PERSON, "Telephone": Channel.TELEPHONE, "Video": Channel.VIDEO},
             "Unknown",
         ).alias("APPT_MODE"),
-        F.when(~held, "")
-        .when(days <= 0, "Same Day")
-        .when(days == 1, "1 Day")
-        .when(days <= 7, "2 to 7 Days")
-        .when(days <= 14, "8 to 14 Days")
-        .when(days <= 21, "15 to 21 Days")
-        .when(days <= 28, "22 to 28 Days")
-        .otherwise("More than 28 Days")
-        .alias("TIME_BETWEEN_BOOK_AND_APPT"),
+        booked_ahead(days, held).alias("TIME_BETWEEN_BOOK_AND_APPT"),
         F.lit(1).alias("COUNT_OF_APPOINTMENTS"),
         WEIGHT,
     )
+
+
+def booked_ahead(days: Column, held: Column) -> Column:
+    """Whole days → the publication's words; empty where no slot was ever held."""
+    chosen = F.when(~held, "").when(days <= 0, "Same Day").when(days == 1, "1 Day")
+    for word, last in BOOKED_AHEAD.items():
+        chosen = chosen.when(days <= last, word)
+    return chosen.otherwise("More than 28 Days")
 
 
 def _utilisation(rows: DataFrame) -> DataFrame:
@@ -175,7 +178,7 @@ def tabulate(table: Table, rows: DataFrame, yesterday: DataFrame | None = None) 
         *(F.sum(F.col(name) * F.col(WEIGHT)).cast("bigint").alias(name) for name in table.figures)
     )
     if "GP_CODE" in table.dimensions:  # as text only now: there are far fewer rows
-        counted = counted.withColumn("GP_CODE", F.coalesce(facts.unpacked(F.col("GP_CODE")), F.lit("")))
+        counted = counted.withColumn("GP_CODE", facts.unpacked(F.col("GP_CODE")))
     if yesterday is not None:
         both = counted.unionByName(yesterday.select(*table.dimensions, *table.figures))
         counted = both.groupBy(*table.dimensions).agg(*(F.sum(name).alias(name) for name in table.figures))

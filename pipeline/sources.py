@@ -34,13 +34,48 @@ KEY_ATTRIBUTES = {
 }
 KNOWN_ATTRIBUTES = {
     "ledger": frozenset(
-        ["message_id", "status", "consumption_count", "updated", "lease_until", "claimed_by", "payload_hash", "result", "expires_at"]
+        [
+            "message_id",
+            "status",
+            "consumption_count",
+            "updated",
+            "lease_until",
+            "claimed_by",
+            "payload_hash",
+            "result",
+            "expires_at",
+        ]
     ),
     "slots": frozenset(
-        ["practice", "slot_id", "start", "end", "status", "delivery_channel", "service_type", "appointment_id", "free_key"]
+        [
+            "practice",
+            "slot_id",
+            "start",
+            "end",
+            "status",
+            "delivery_channel",
+            "service_type",
+            "appointment_id",
+            "free_key",
+        ]
     ),
     "appointments": frozenset(
-        ["appointment_id", "status", "practice", "nhs_number", "delivery_channel", "service_type", "not_before", "not_after", "slot_id", "start", "end", "created", "updated", "cancelled_by"]
+        [
+            "appointment_id",
+            "status",
+            "practice",
+            "nhs_number",
+            "delivery_channel",
+            "service_type",
+            "not_before",
+            "not_after",
+            "slot_id",
+            "start",
+            "end",
+            "created",
+            "updated",
+            "cancelled_by",
+        ]
     ),
 }
 

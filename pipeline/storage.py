@@ -96,7 +96,7 @@ class Storage:
 
     def _at(self, path: str) -> tuple[Any, Any]:
         location = self._path(path)
-        configuration = self.spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
+        configuration = self.spark._jsc.hadoopConfiguration()
         system = location.getFileSystem(configuration)
         # No .crc files beside ours: they would make equal data look different, and nothing reads them.
         system.setWriteChecksum(False)

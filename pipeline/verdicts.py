@@ -59,9 +59,7 @@ def judge(evidence: DataFrame, moment: Moment) -> DataFrame:
         "subject",
         F.when(F.col("subject").isin(Subject.REQUEST, Subject.UNIDENTIFIED), verdict(moment)).alias("verdict"),
         F.concat_ws(" ", *broken).alias("violations"),
-        *(name for name in evidence_columns()[len(KEY) :] if name != "practice"),
-        # A maximum cannot be taken back: once the appointment is gone, so is what it said.
-        F.when(F.col("appointment_rows") > 0, F.col("practice")).alias("practice"),
+        *evidence_columns()[len(KEY) :],
     )
 
 

@@ -162,7 +162,11 @@ def waitlist_vanished(spoil: Field) -> Breach:
 def cancellation_without_effect(spoil: Field) -> Breach:
     """COMPLETE says cancelled, and the appointment is booked."""
     appointment = spoil.booked()
-    row = {"message_id": f"cancel-{appointment['appointment_id']}", "status": "COMPLETE", "consumption_count": 1}
+    row: Item = {
+        "message_id": f"cancel-{appointment['appointment_id']}",
+        "status": "COMPLETE",
+        "consumption_count": 1,
+    }
     result = {"outcome": "cancelled", "appointment_id": appointment["appointment_id"]}
     spoil.world.ledger[row["message_id"]] = {**row, "updated": spoil.world.now, "result": json.dumps(result)}
     return "I5", appointment["appointment_id"]

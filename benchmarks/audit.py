@@ -1,0 +1,178 @@
+"""The audit against DuckDB on the same files, and against the floor: reading and decompressing them.
+
+    python -m benchmarks.audit [--requests 1000000 5000000 10000000] [--folder FOLDER] [--memory 3g]
+
+Each measurement is a process of its own, so that peak memory is its own. Both write a verdict on every request as Parquet in
+the order of a key, and every breach of the invariants. Sown corruptions, one of each of two kinds, must be found by both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from benchmarks.audit_data import DAY_MS, Requests, write_day, write_full
+
+DAY_SHARE = 100  # a day's change is a hundredth of the history
+CORES = os.cpu_count() or 1
+
+
+def floor(folder: Path) -> dict[str, Any]:
+    """Decompress every file, on all cores, and throw the bytes away."""
+
+    def one(path: Path) -> int:
+        total = 0
+        with gzip.open(path) as file:
+            while block := file.read(1 << 20):
+                total += len(block)
+        return total
+
+    started = time.monotonic()
+    with ThreadPoolExecutor(CORES) as readers:
+        size = sum(readers.map(one, sorted(folder.rglob("*.gz"))))
+    return {"seconds": time.monotonic() - started, "uncompressed_gb": size / 1e9}
+
+
+def spark(folder: Path, output: Path, memory: str, previous: Path | None, tables: bool) -> dict[str, Any]:
+    """The audit as `oneslot audit` runs it."""
+    from pipeline.job import AuditSettings, audit
+    from pipeline.session import SessionSettings, open_session
+
+    started = time.monotonic()
+    session = open_session(SessionSettings(memory=memory, scratch=str(output.parent / "scratch")))
+    opened = time.monotonic() - started
+    settings = AuditSettings(str(folder), str(output), str(previous) if previous else None, tables=tables)
+    conclusion = audit(session, settings)
+    seconds = time.monotonic() - started
+    java = int(session._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
+    status = Path(f"/proc/{java}/status").read_text()
+    ticks = Path(f"/proc/{java}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return {
+        "seconds": seconds,
+        "of_which_start": opened,
+        "cpu_seconds": sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"),
+        "peak_gb": int(status.partition("VmHWM:")[2].split()[0]) / 1e6,
+        "requests": conclusion.document["requests"],
+        "broken": {name: count for name, count in conclusion.document["violations"].items() if count},
+    }
+
+
+def duckdb(folder: Path, output: Path, memory: str) -> dict[str, Any]:
+    """The same questions in DuckDB."""
+    from benchmarks import audit_duckdb
+
+    started = time.monotonic()
+    now, retention = audit_duckdb.moment(folder)
+    gigabytes = f"{memory.removesuffix('g')}GB"
+    with audit_duckdb.open_history(folder, threads=CORES, memory=gigabytes) as connection:
+        connection.execute("set temp_directory = ?", [str(output.parent / "duckdb-scratch")])
+        audit_duckdb.gather(connection, now, retention)
+        verdicts = audit_duckdb.VERDICTS.replace("$now", str(now))
+        connection.execute(f"copy ({verdicts} order by id) to '{output}' (format parquet, compression zstd)")
+        broken = sorted(audit_duckdb.violations(connection, now, retention))
+        requests = connection.execute("select count(*) from requests").fetchall()[0][0]
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "seconds": time.monotonic() - started,
+        "cpu_seconds": usage.ru_utime + usage.ru_stime,
+        "peak_gb": usage.ru_maxrss / 1e6,
+        "requests": requests,
+        "broken": {name: sum(1 for other, _ in broken if other == name) for name, _ in broken},
+    }
+
+
+def sow(folder: Path) -> None:
+    """Two corruptions in the whole history: an answer that differs, and a request that left no trace."""
+    accepted = folder / "accepted" / "sown.jsonl"
+    accepted.write_text(
+        json.dumps({"message_id": "sown-lost", "type": "book", "sent": 1_795_000_000_000, "copies": 1}) + "\n"
+    )
+    with gzip.open(folder / "deliveries" / "part-0000.jsonl.gz") as file:
+        line = json.loads(next(file))
+    spoilt = {**line, "outcome": "duplicate", "answer": "another"}
+    (folder / "deliveries" / "sown.jsonl").write_text(json.dumps(spoilt) + "\n")
+
+
+def measure(name: str, *arguments: str) -> dict[str, Any]:
+    """One measurement in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.audit", "--measure", name, *arguments]
+    answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    result: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
+    return result
+
+
+def compare(requests: int, folder: Path, memory: str) -> None:
+    """All measurements at one size."""
+    history, day = folder / "history", folder / "day"
+    whole = Requests(0, requests)
+    started = time.monotonic()
+    write_full(history, whole)
+    change = Requests(requests, requests + requests // DAY_SHARE, whole.end, DAY_MS)
+    write_day(day, change, whole.end)
+    sow(history)
+    print(
+        f"\n{requests:,} requests; history written in {time.monotonic() - started:.0f} s, load {os.getloadavg()[0]:.1f}"
+    )
+    rows = {
+        "floor: decompress": measure("floor", str(history)),
+        "Spark: verdicts": measure("spark", str(history), str(folder / "full"), memory),
+        "DuckDB: verdicts": measure("duckdb", str(history), str(folder / "verdicts.parquet"), memory),
+        "Spark: with tables and report": measure("spark", str(history), str(folder / "tables"), memory, "--tables"),
+        f"Spark: a day of 1/{DAY_SHARE} on top": measure(
+            "spark", str(day), str(folder / "next"), memory, "--previous", str(folder / "full")
+        ),
+    }
+    print(f"{'':34}{'wall s':>8}{'CPU s':>8}{'peak GB':>9}{'us/request':>12}  broken")
+    for name, row in rows.items():
+        cpu, peak = (f"{row[key]:.1f}" if key in row else "-" for key in ("cpu_seconds", "peak_gb"))
+        each = f"{row['seconds'] * 1e6 / requests:.1f}"
+        print(f"{name:34}{row['seconds']:8.1f}{cpu:>8}{peak:>9}{each:>12}  {row.get('broken', '')}")
+    full, other = rows["Spark: verdicts"], rows["DuckDB: verdicts"]
+    print(f"Spark / DuckDB: {full['seconds'] / other['seconds']:.2f} of the wall time; same findings: ", end="")
+    print(full["broken"] == other["broken"] == {"I2": 1, "I7": 1})
+    daily = rows[f"Spark: a day of 1/{DAY_SHARE} on top"]
+    print(f"a day / full: {daily['seconds'] / full['seconds']:.2f}")
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--requests", type=int, nargs="+", default=[1_000_000, 5_000_000, 10_000_000])
+    parser.add_argument(
+        "--folder", type=Path, help="where to write; about 0.9 GB for each million. Default: a temporary one"
+    )
+    parser.add_argument("--memory", default="3g")
+    parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--previous", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--tables", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.measure:
+        name, *rest = given.measure
+        if name == "floor":
+            print(json.dumps(floor(Path(rest[0]))))
+        elif name == "spark":
+            print(json.dumps(spark(Path(rest[0]), Path(rest[1]), rest[2], given.previous, given.tables)))
+        else:
+            print(json.dumps(duckdb(Path(rest[0]), Path(rest[1]), rest[2])))
+        return
+    for requests in given.requests:
+        folder = Path(tempfile.mkdtemp(prefix="audit-", dir=given.folder))
+        try:
+            compare(requests, folder, given.memory)
+        finally:
+            shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
