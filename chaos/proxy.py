@@ -73,8 +73,8 @@ class Proxy:
             while (request := await read_message(reader)) is not None:
                 if not await self._exchange(request, upstream, reader, writer):
                     break
-        except (OSError, asyncio.IncompleteReadError):
-            pass  # a handler was killed, or the AWS closed an idle connection: both are part of the exercise
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # a handler was killed, the AWS closed an idle connection, or the proxy ends
         finally:
             upstream.close()
             writer.close()
