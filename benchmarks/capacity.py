@@ -1,0 +1,304 @@
+"""England's Monday at 8: an executable model of the queue, Lambda's scaling, the tables' limits and the bill.
+
+    python -m benchmarks.capacity [--log consumer.jsonl] [--batch-ms 150] [--json]
+
+Second by second: requests arrive, the event source mapping takes what its concurrency and the tables allow, the rest waits in
+the queue. It is arithmetic, not a load test: what AWS does under such a load was not measured. Limits and prices are those of
+AWS's public pages (`SOURCES`); the time of a batch comes from a delivery log, or is assumed and said so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+SOURCES = {
+    "scaling": "https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html",
+    "account concurrency": "https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html",
+    "in flight": "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html",
+    "partition": "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html",
+    "new table": "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/warm-throughput-scenarios.html",
+    "prices": "https://aws.amazon.com/dynamodb/pricing/on-demand/, /lambda/pricing/, /sqs/pricing/",
+}
+
+# Demand. NHS telephone demand, Mondays 8 to 10: 480 requests a second at 08:00, decaying with a 20-minute constant.
+PEAK_PER_SECOND = 480.0
+DECAY_SECONDS = 1_200.0
+HORIZON_SECONDS = 4 * 3_600
+# Appointments in General Practice 2025-26: 376,117,728 in England, 648,456 at the largest practice.
+LARGEST_PRACTICE_SHARE = 648_456 / 376_117_728
+
+# Lambda's event source mapping
+FIRST_BATCHES, MORE_BATCHES_A_MINUTE, MOST_BATCHES = 5, 300, 1_250
+ACCOUNT_CONCURRENCY = 1_000  # a new account's default quota, for all its functions together
+# SQS
+MOST_IN_FLIGHT = 120_000
+# DynamoDB on demand: a table that never had more; then twice its highest peak, half an hour later
+NEW_TABLE_WRITES, NEW_TABLE_READS = 4_000, 12_000
+PARTITION_WRITES, PARTITION_READS = 1_000, 3_000
+DOUBLING_SECONDS = 1_800
+
+# Units of one fresh booking, by DynamoDB's rules: 1 for each KB written, twice that in a transaction; 1 for each 4 KB read
+# consistently. Every item is under 1 KB. Taking a slot removes it from the index too: one more write, counted as transactional.
+LEDGER_WRITES, SLOT_WRITES, APPOINTMENT_WRITES = 1 + 2, 2 + 2, 2
+CANDIDATE_BYTES = 300
+# A duplicate is one refused conditional write.
+DUPLICATE_WRITES = 1
+
+# US dollars, list prices of us-east-1 since November 2024, without the free tier; other regions differ
+DOLLARS_PER_WRITE, DOLLARS_PER_READ = 0.625e-6, 0.125e-6
+DOLLARS_PER_SQS_REQUEST = 0.40e-6
+DOLLARS_PER_INVOCATION, DOLLARS_PER_GB_SECOND = 0.20e-6, 0.0000166667
+
+
+@dataclass(frozen=True)
+class Morning:
+    """What arrives: `peak` messages a second at 08:00, of which `duplicates` (a share) are copies of answered requests.
+
+    `largest_practice` is the share of the busiest practice: its slots are one partition.
+    """
+
+    name: str
+    peak: float = PEAK_PER_SECOND
+    duplicates: float = 0.0
+    largest_practice: float = LARGEST_PRACTICE_SHARE
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is deployed. `batch_ms` is the time of a full batch; `warm_writes` what a table was warmed to (writes a second)."""
+
+    batch_ms: float
+    max_concurrency: int | None = None
+    account_concurrency: int = ACCOUNT_CONCURRENCY
+    batch_size: int = 10
+    memory_mb: int = 512
+    candidates: int = 16
+    warm_writes: int = NEW_TABLE_WRITES
+
+
+@dataclass
+class Outcome:
+    """What came of a morning. Times in seconds.
+
+    `limits` says for how many seconds each limit held the queue back, `worst` which did so longest. `longest_wait` is the
+    queue's length divided by the rate at that moment. `over_after` is None if the queue is not empty after four hours.
+    """
+
+    messages: float = 0.0
+    peak_backlog: float = 0.0
+    longest_wait: float = 0.0
+    over_after: float | None = None
+    peak_concurrency: float = 0.0
+    peak_in_flight: float = 0.0
+    peak_writes: float = 0.0
+    peak_partition_writes: float = 0.0
+    limits: dict[str, int] = field(default_factory=dict)
+    dollars: float = 0.0
+
+    @property
+    def worst(self) -> str | None:
+        """The limit that held the queue back longest; None if none did."""
+        return max(self.limits, key=lambda name: self.limits[name]) if self.limits else None
+
+
+def arrivals(morning: Morning, second: int) -> float:
+    """Return how many messages arrive in this second."""
+    return morning.peak * math.exp(-second / DECAY_SECONDS)
+
+
+def concurrency(setup: Setup, busy_seconds: int) -> tuple[int, str]:
+    """Return how many batches may run after so many busy seconds, and which limit says so."""
+    allowed = {
+        "account concurrency": setup.account_concurrency,
+        "the mapping's maximum": MOST_BATCHES,
+        "Lambda's scaling": FIRST_BATCHES + MORE_BATCHES_A_MINUTE * busy_seconds // 60,
+    }
+    if setup.max_concurrency is not None:
+        allowed["max_concurrency"] = setup.max_concurrency
+    name = min(allowed, key=lambda limit: allowed[limit])
+    return allowed[name], name
+
+
+def simulate(morning: Morning, setup: Setup) -> Outcome:
+    """Let a morning pass, second by second, until the queue is empty again."""
+    out, backlog, busy, held = Outcome(), 0.0, 0, defaultdict[str, int](int)
+    table_limit, highest, done, invocations = float(setup.warm_writes), 0.0, 0.0, 0.0
+    fresh = 1 - morning.duplicates
+    slot_writes = fresh * SLOT_WRITES
+    ledger_writes = fresh * LEDGER_WRITES + morning.duplicates * DUPLICATE_WRITES
+    for second in range(HORIZON_SECONDS):
+        came = arrivals(morning, second)
+        backlog += came
+        batches, by = concurrency(setup, busy)
+        ceilings = {
+            by: batches * setup.batch_size * 1000 / setup.batch_ms,
+            "in flight": MOST_IN_FLIGHT * 1000 / setup.batch_ms,
+            "a table's writes": table_limit / max(slot_writes, ledger_writes),
+            "one practice's partition": PARTITION_WRITES / max(1e-9, slot_writes * morning.largest_practice),
+        }
+        limit = min(ceilings, key=lambda name: ceilings[name])
+        taken = min(backlog, ceilings[limit])
+        if taken < backlog:
+            held[limit] += 1
+        backlog -= taken
+        done += taken
+        running = taken * setup.batch_ms / 1000 / setup.batch_size
+        # Lambda adds pollers as long as messages are left.
+        busy = busy + 1 if backlog > 0 or running > 0.8 * batches else max(0, busy - 1)
+        invocations += taken / setup.batch_size
+        highest = max(highest, taken * max(slot_writes, ledger_writes))
+        if second and second % DOUBLING_SECONDS == 0:
+            table_limit = max(table_limit, 2 * highest)
+        out.peak_backlog = max(out.peak_backlog, backlog)
+        out.longest_wait = max(out.longest_wait, backlog / max(taken, 1e-9) if backlog >= 1 else 0.0)
+        out.peak_concurrency = max(out.peak_concurrency, running)
+        out.peak_in_flight = max(out.peak_in_flight, running * setup.batch_size)
+        out.peak_writes = highest
+        out.peak_partition_writes = max(out.peak_partition_writes, taken * slot_writes * morning.largest_practice)
+        if backlog >= 1:
+            out.over_after = float(second + 1)
+    out.messages, out.limits = done + backlog, dict(held)
+    if backlog >= 1:
+        out.over_after = None
+    elif out.over_after is None:
+        out.over_after = 0.0
+    out.dollars = bill(done, invocations, fresh, setup)
+    return out
+
+
+def bill(messages: float, invocations: float, fresh: float, setup: Setup) -> float:
+    """Return what the morning costs, in US dollars: tables, queue, function; no log, no alarm, no transfer."""
+    writes = fresh * (LEDGER_WRITES + SLOT_WRITES + APPOINTMENT_WRITES) + (1 - fresh) * DUPLICATE_WRITES
+    reads = fresh * max(1, math.ceil(setup.candidates * CANDIDATE_BYTES / 4_096))
+    seconds = invocations * setup.batch_ms / 1000
+    return (
+        messages * (writes * DOLLARS_PER_WRITE + reads * DOLLARS_PER_READ + DOLLARS_PER_SQS_REQUEST)
+        + invocations * (2 * DOLLARS_PER_SQS_REQUEST + DOLLARS_PER_INVOCATION)
+        + seconds * setup.memory_mb / 1024 * DOLLARS_PER_GB_SECOND
+    )
+
+
+ADVICE = {
+    "max_concurrency": "raise max_concurrency (-c max_concurrency=...), to 1,000 at most",
+    "account concurrency": "ask for a higher quota of concurrent executions, before Monday",
+    "the mapping's maximum": "a shorter batch; or provisioned mode for the mapping; or a second queue by region",
+    "Lambda's scaling": "nothing to set: 300 more batches a minute; the queue holds what comes meanwhile",
+    "in flight": "a smaller batch_size, or a second queue",
+    "a table's writes": "warm the tables up before Monday (warm throughput), and ask for a higher table quota",
+    "one practice's partition": "spread that practice's slots over several keys: a change of the schema",
+}
+
+
+def batch_ms(lines: Iterable[str]) -> tuple[float, int]:
+    """Return the median time of a full batch in a delivery log (from its first attempt's start to its last one's end), and of
+    how many batches. Raises `ValueError` if it has none of ten records."""
+    spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for text in lines:
+        if '"delivery"' not in text:
+            continue
+        line = json.loads(text)
+        if line.get("message") == "delivery":
+            spans[line["function_request_id"]].append((line["finished"] - line["attempt_ms"], line["finished"]))
+    full = sorted(
+        max(end for _, end in each) - min(start for start, _ in each) for each in spans.values() if len(each) >= 10
+    )
+    if not full:
+        raise ValueError("the log has no batch of ten records")
+    return float(full[len(full) // 2]), len(full)
+
+
+def cases(time_ms: float) -> list[tuple[Morning, str, Setup]]:
+    """The mornings and the setups that are compared."""
+    monday = Morning("Monday 8 a.m.")
+    storm = Morning("redial storm, all different", peak=10 * PEAK_PER_SECOND)
+    again = Morning("redial storm, nine of ten copies", peak=10 * PEAK_PER_SECOND, duplicates=0.9)
+    hot = replace(storm, name="storm, one practice with 10 %", largest_practice=0.1)
+    dev, prod, free = (Setup(time_ms, max_concurrency=number) for number in (8, 50, None))
+    warm = replace(free, account_concurrency=MOST_BATCHES, warm_writes=40_000)
+    return [
+        (monday, "dev: max_concurrency 8", dev),
+        (monday, "prod: max_concurrency 50", prod),
+        (storm, "dev: max_concurrency 8", dev),
+        (storm, "prod: max_concurrency 50", prod),
+        (storm, "no maximum", free),
+        (storm, "no maximum, tables warmed", warm),
+        (again, "prod: max_concurrency 50", prod),
+        (again, "no maximum", free),
+        (hot, "no maximum, tables warmed", warm),
+    ]
+
+
+def main() -> None:
+    """Print what becomes of each morning with each setup."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--log", type=Path, help="a delivery log, by which a batch's time is measured")
+    parser.add_argument(
+        "--batch-ms", type=float, default=150.0, help="without a log: a full batch's time (default 150)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    arguments = parser.parse_args()
+    if arguments.batch_ms <= 0:
+        parser.error("--batch-ms must be more than 0")
+    time_ms, origin = arguments.batch_ms, "assumed"
+    if arguments.log:
+        try:
+            time_ms, count = batch_ms(arguments.log.read_text(encoding="utf-8").splitlines())
+        except (OSError, ValueError, KeyError) as error:
+            parser.error(f"--log: {arguments.log} cannot be used: {error}")
+        origin = f"the median of {count:,} full batches in {arguments.log.name}"
+    results: list[tuple[Morning, str, Setup, Outcome]] = [
+        (morning, name, setup, simulate(morning, setup)) for morning, name, setup in cases(time_ms)
+    ]
+    if arguments.json:
+        print(
+            json.dumps(
+                {"batch_ms": time_ms, "origin": origin, "sources": SOURCES, "cases": [_row(*r) for r in results]},
+                indent=2,
+            )
+        )
+        return
+    print(f"A batch of ten takes {time_ms:.0f} ms: {origin}.\n")
+    columns: tuple[str, ...] = (
+        "morning",
+        "setup",
+        "messages",
+        "waiting, at most",
+        "wait, about",
+        "empty after",
+        "batches at once",
+    )
+    columns += ("writes/s of a table", "cost", "held back longest by")
+    print("| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|")
+    for morning, name, _, out in results:
+        over = "not in 4 h" if out.over_after is None else f"{out.over_after / 60:.0f} min"
+        worst = f"{out.worst}, {out.limits[out.worst]:,} s" if out.worst else "nothing"
+        cells: tuple[str, ...] = (
+            morning.name,
+            name,
+            f"{out.messages:,.0f}",
+            f"{out.peak_backlog:,.0f}",
+            f"{out.longest_wait:,.0f} s",
+            over,
+        )
+        cells += (f"{out.peak_concurrency:,.0f}", f"{out.peak_writes:,.0f}", f"${out.dollars:,.2f}", worst)
+        print("| " + " | ".join(cells) + " |")
+    print()
+    for limit in dict.fromkeys(name for *_, out in results for name in out.limits):
+        print(f"{limit}: {ADVICE[limit]}.")
+
+
+def _row(morning: Morning, name: str, setup: Setup, out: Outcome) -> dict[str, Any]:
+    advice = {limit: ADVICE[limit] for limit in out.limits}
+    said = {"worst": out.worst, "advice": advice}
+    return {"morning": asdict(morning), "setup": {"name": name, **asdict(setup)}, **asdict(out), **said}
+
+
+if __name__ == "__main__":
+    main()

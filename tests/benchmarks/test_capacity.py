@@ -1,0 +1,102 @@
+"""The capacity model: each limit can be the one that binds, nothing is lost in the sum, and its numbers are the stack's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.capacity import (
+    ADVICE,
+    DECAY_SECONDS,
+    PEAK_PER_SECOND,
+    Morning,
+    Setup,
+    batch_ms,
+    cases,
+    concurrency,
+    simulate,
+)
+from stacks.settings import STAGES, Settings
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+MONDAY = Morning("Monday")
+ROOMY = Setup(100, account_concurrency=10_000, warm_writes=1_000_000)
+
+
+def test_a_morning_is_englands_telephone_demand() -> None:
+    out = simulate(MONDAY, ROOMY)
+    assert out.messages == pytest.approx(PEAK_PER_SECOND * DECAY_SECONDS, rel=0.001)
+    assert out.messages == pytest.approx(571_000, rel=0.01), "571,000 calls, by which the peak was reckoned"
+    assert out.longest_wait < 5
+
+
+def test_lambda_starts_with_five_batches_and_adds_five_a_second() -> None:
+    assert concurrency(ROOMY, 0) == (5, "Lambda's scaling")
+    assert concurrency(ROOMY, 60) == (305, "Lambda's scaling")
+    assert concurrency(ROOMY, 3_600) == (1_250, "the mapping's maximum")
+    assert concurrency(replace(ROOMY, max_concurrency=50), 3_600) == (50, "max_concurrency")
+
+
+@pytest.mark.parametrize(
+    ("limit", "morning", "setup"),
+    [
+        ("Lambda's scaling", Morning("m", peak=2_000), ROOMY),
+        ("max_concurrency", Morning("m", peak=2_000), replace(ROOMY, max_concurrency=8)),
+        ("account concurrency", Morning("m", peak=20_000), replace(ROOMY, account_concurrency=100)),
+        ("the mapping's maximum", Morning("m", peak=500_000, largest_practice=1e-6), replace(ROOMY, warm_writes=10**9)),
+        ("a table's writes", Morning("m", peak=2_000), replace(ROOMY, warm_writes=4_000)),
+        ("one practice's partition", Morning("m", peak=2_000, largest_practice=0.5), ROOMY),
+        (
+            "in flight",
+            Morning("m", peak=4_000_000, largest_practice=1e-9),
+            replace(ROOMY, batch_size=1_000, warm_writes=10**9),
+        ),
+    ],
+)
+def test_each_limit_can_be_the_one_that_binds(limit: str, morning: Morning, setup: Setup) -> None:
+    out = simulate(morning, setup)
+    assert out.worst == limit, out.limits
+    assert limit in ADVICE
+
+
+def test_copies_are_cheaper_than_requests() -> None:
+    storm = Morning("storm", peak=4_800)
+    assert simulate(replace(storm, duplicates=0.9), ROOMY).dollars < simulate(storm, ROOMY).dollars / 3
+
+
+def test_the_setups_are_the_stages() -> None:
+    maxima = {setup.max_concurrency for _, name, setup in cases(100) if name.startswith(("dev", "prod"))}
+    assert maxima == {STAGES["dev"].max_concurrency, STAGES["prod"].max_concurrency}
+    settings, setup = Settings(stage="dev"), Setup(100)
+    assert (setup.batch_size, setup.memory_mb) == (settings.batch_size, settings.lambda_memory_mb)
+    assert setup.candidates == settings.candidate_slots
+
+
+def test_a_batchs_time_is_read_from_a_delivery_log() -> None:
+    lines = ["{}", "not json"]
+    for request, slowest in (("a", 50), ("b", 90), ("c", 70)):
+        lines += [
+            json.dumps(
+                {"message": "delivery", "function_request_id": request, "finished": 1_000 + ms, "attempt_ms": ms}
+            )
+            for ms in [20] * 9 + [slowest]
+        ]
+    assert batch_ms(lines) == (70.0, 3)
+    with pytest.raises(ValueError, match="no batch of ten records"):
+        batch_ms(lines[:5])
+
+
+def test_the_command_prints_a_table_or_json_and_a_sentence_for_a_bad_log(tmp_path: Path) -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "benchmarks.capacity", *arguments]
+        return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+
+    assert "| Monday 8 a.m. | prod: max_concurrency 50 |" in run("--batch-ms", "80").stdout
+    assert len(json.loads(run("--json").stdout)["cases"]) == len(cases(1))
+    bad = run("--log", str(tmp_path / "nowhere"))
+    assert (bad.returncode, "cannot be used" in bad.stderr, "Traceback" in bad.stderr) == (2, True, False)
