@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import click
 from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
 
+from oneslot.audit_commands import audit, backfill, export
 from oneslot.commands.check import check
 from oneslot.commands.dlq import dlq
 from oneslot.commands.env import env
@@ -24,6 +25,8 @@ from oneslot.commands.stack import down, up
 from oneslot.commands.status import status, watch
 from oneslot.errors import OneslotError
 from oneslot.local.errors import LocalRunError
+from oneslot.prove_command import prove
+from oneslot.worker_command import worker
 
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130
 DEBUG_VARIABLE = "ONESLOT_DEBUG"
@@ -121,5 +124,8 @@ def main() -> None:
     """
 
 
-for verb in (up, env, seed, send, watch, inspect, status, check, smoke, dlq, ledger, down, run):
+for verb in (
+    *(up, env, seed, send, watch, inspect, status, check, smoke, dlq, ledger),
+    *(export, audit, backfill, worker, prove, down, run),
+):
     main.add_command(verb)

@@ -8,15 +8,17 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
+from oneslot.audit_commands import audit_history
 from oneslot.commands.check import check_target, show
 from oneslot.commands.seed import seed_schedule
 from oneslot.commands.send import generated, send_messages
 from oneslot.commands.status import LOCAL_INTERVAL, follow
+from oneslot.export import export_history
 from oneslot.local.stack import LocalStack, local_stack
 from oneslot.options import COUNT, json_option, mix_options, practice_options
 from oneslot.pacing import Pacing
@@ -49,6 +51,7 @@ DRAIN_TIMEOUT_SECONDS = 900.0
 @click.option(
     "--processes", type=COUNT, metavar="N", default=4, show_default=True, help="Handler processes at once, at most."
 )
+@click.option("--audit/--no-audit", default=True, show_default=True, help="End with the Spark audit and its report.")
 @json_option
 def run(
     *,
@@ -62,11 +65,13 @@ def run(
     seed_number: int,
     stage: str,
     processes: int,
+    audit: bool,
     as_json: bool,
 ) -> int:
-    """Start an embedded AWS, deploy the real template, seed, send, drain, check; stop everything; give a verdict.
+    """Start an embedded AWS, deploy the real template, seed, send, drain, check; stop everything; audit; give a verdict.
 
-    The evidence stays in the state folder (.oneslot): delivery log, archive of accepted requests, report of the check.
+    The evidence stays in the state folder (.oneslot): delivery log, archive of accepted requests, report of the check,
+    the exported history, and the audit's report as a page to open in a browser.
     Exit status 0 only if every invariant holds.
     """
     terminal = Terminal(as_json)
@@ -92,8 +97,16 @@ def run(
             follow(target, terminal, interval=LOCAL_INTERVAL, timeout=DRAIN_TIMEOUT_SECONDS, drain=True)
         with stages.stage("check", "Check every invariant on the evidence"):
             verdict = check_target(target, terminal)
+        history, answer = (home / kind / f"{datetime.now(UTC):%Y%m%dT%H%M%S}" for kind in ("history", "audit"))
+        if audit:
+            with stages.stage("export", "Export tables, delivery log, archive and dead letters"):
+                export_history(target, history)
         with stages.stage("stop", "Stop everything"):
             running.close()
+    conclusion = None
+    if audit:
+        with stages.stage("audit", "Audit the history in Spark, request by request"), terminal.working("Auditing"):
+            conclusion = audit_history(history, answer)
     document = {
         **verdict.document(),
         "practices": len(schedule.openings),
@@ -102,10 +115,14 @@ def run(
         "messages_accepted": sent.accepted,
         "seconds": {name: round(seconds, 3) for name, _, seconds in stages.done},
         "evidence": str(home),
+        "audit": None if conclusion is None else {"folder": str(answer), **conclusion.document},
     }
     terminal.result(document)
     report(terminal, verdict, stages, home)
-    return 0 if verdict.holds else 1
+    if conclusion is not None:
+        terminal.plain(f"\nThe audit: {conclusion.sentence}", style="bold green" if conclusion.sound else "bold red")
+        terminal.plain(f"Its report, for a browser: {answer / 'report.html'}")
+    return 0 if verdict.holds and (conclusion is None or conclusion.sound) else 1
 
 
 @contextmanager
@@ -149,7 +166,7 @@ def start_and_seed(stack: LocalStack, target: Target, schedule: Schedule, termin
 
 
 def report(terminal: Terminal, verdict: Verdict, stages: Stages, home: Path) -> None:
-    """The last page of the run. Further reports over the evidence belong here, before the verdict's sentence."""
+    """Say where the time went, and what the evidence says."""
     took = table("Where the time went", "Stage", "Seconds", numbers=(1,))
     for _, what, seconds in stages.done:
         took.add_row(what, f"{seconds:.1f}")
