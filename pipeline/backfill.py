@@ -36,7 +36,8 @@ def read_requests(spark: SparkSession, path: str) -> DataFrame:
     """A CSV file with a header, or Parquet; every column as text. Raises AuditRefused with a sentence."""
     suffix = PurePosixPath(path.removesuffix(".gz")).suffix.lower()
     if suffix == ".csv":
-        read = spark.read.option("header", "true").option("mode", "FAILFAST").csv(path)
+        # A quote inside quotes is doubled (RFC 4180), as every spreadsheet writes it; Spark's default is a backslash.
+        read = spark.read.option("header", "true").option("escape", '"').option("mode", "FAILFAST").csv(path)
     elif suffix in (".parquet", ""):
         read = spark.read.parquet(path)
     else:

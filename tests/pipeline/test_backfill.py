@@ -1,0 +1,180 @@
+"""A historical file becomes each request once; feeding or seeding it twice counts once."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from exactly_once.identity import parse_body, payload_hash
+from oneslot.backfill import Access, Feeder, Seeder
+from pipeline.errors import AuditRefused
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BOOKING = {
+    "type": "book",
+    "practice": "A81001",
+    "nhs_number": "9990000018",
+    "not_before": "2026-11-23T08:00:00+00:00",
+    "not_after": "2026-11-24T08:00:00+00:00",
+    "delivery_channel": "Telephone",
+    "service_type": "Planned Clinics",
+}
+
+
+def write_csv(path: Path, rows: list[dict[str, str]]) -> Path:
+    """A file as a hospital would export it."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["message_id", *BOOKING, "appointment_id"])
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+@pytest.mark.spark
+def test_each_request_once(spark: SparkSession, tmp_path: Path) -> None:
+    """By id, by content where there is no id; an id with two contents is nobody's to choose."""
+    from pipeline.backfill import deduplicate, read_requests
+
+    rows = [
+        {"message_id": "a", **BOOKING},
+        {"message_id": "a", **BOOKING},
+        {"message_id": "b", **BOOKING, "practice": 'A8"1002'},
+        dict(BOOKING),
+        dict(BOOKING),
+        {"message_id": "c", **BOOKING},
+        {"message_id": "c", **BOOKING, "practice": "A81009"},
+        {"message_id": "d", "type": "cancel", "appointment_id": "a"},
+    ]
+    found = deduplicate(read_requests(spark, str(write_csv(tmp_path / "old.csv", rows))))
+    bodies = {row.message_id: json.loads(row.body) for row in found.rows.collect()}
+    assert (found.read, found.duplicates, found.conflicts) == (8, 3, ["c"])
+    content = next(name for name in bodies if name.startswith("content-"))
+    assert bodies == {
+        "a": {"message_id": "a", **BOOKING},
+        "b": {"message_id": "b", **BOOKING, "practice": 'A8"1002'},
+        content: {"message_id": content, **BOOKING},
+        "d": {"message_id": "d", "type": "cancel", "appointment_id": "a"},
+    }
+    spark.createDataFrame([{"message_id": "a", **BOOKING}]).write.parquet(str(tmp_path / "old.parquet"))
+    again = deduplicate(read_requests(spark, str(tmp_path / "old.parquet")))
+    assert [row.body for row in again.rows.collect()] == [
+        row.body for row in found.rows.where("message_id = 'a'").collect()
+    ]
+
+
+@pytest.mark.spark
+def test_a_file_that_is_none_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Named by what is missing."""
+    from pipeline.backfill import read_requests
+
+    (tmp_path / "old.csv").write_text("name\nx\n")
+    with pytest.raises(AuditRefused, match="has the columns name; a request needs `type`"):
+        read_requests(spark, str(tmp_path / "old.csv"))
+    with pytest.raises(AuditRefused, match=r"is neither \.csv"):
+        read_requests(spark, str(tmp_path / "old.xlsx"))
+
+
+@pytest.mark.spark
+def test_rows_reach_the_executors(spark: SparkSession, tmp_path: Path) -> None:
+    """In Spark's own worker processes, each with its part, all rows once."""
+    from pipeline.backfill import feed
+
+    rows = spark.createDataFrame([{"message_id": f"m-{number}", "body": "{}"} for number in range(25)])
+    feed(rows, Recorder(str(tmp_path)), 2)
+    seen = [line for path in tmp_path.glob("*.txt") for line in path.read_text().splitlines()]
+    assert sorted(seen) == sorted(f"m-{number}" for number in range(25))
+
+
+class Recorder:
+    """Writes what it is given; stands for a service."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def __call__(self, rows: Any) -> None:
+        """Write the ids of one partition."""
+        names = [row.message_id for row in rows]
+        if names:
+            (Path(self.folder) / f"{names[0]}.txt").write_text("\n".join(names))
+
+
+class Row:
+    """A row as an executor gets it."""
+
+    def __init__(self, message_id: str) -> None:
+        self.message_id = message_id
+        self.body = json.dumps({"message_id": message_id, **BOOKING})
+
+
+class FakeQueue:
+    """Takes all but the first entry of each first attempt."""
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+        self.calls = 0
+
+    def send_message_batch(self, **request: Any) -> dict[str, Any]:
+        """Answer for each entry."""
+        self.calls += 1
+        entries = request["Entries"] if self.calls % 2 == 0 else request["Entries"][1:]
+        self.taken += [json.loads(entry["MessageBody"])["message_id"] for entry in entries]
+        return {"Successful": [{"Id": entry["Id"]} for entry in entries]}
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class FakeTable:
+    """Keeps items by message_id, and refuses a second one as DynamoDB does."""
+
+    def __init__(self) -> None:
+        self.items: dict[str, dict[str, Any]] = {}
+
+    def put_item(self, **request: Any) -> None:
+        """Put, on the one condition that is used."""
+        from botocore.exceptions import ClientError
+
+        assert request["ConditionExpression"] == "attribute_not_exists(message_id)"
+        key = request["Item"]["message_id"]["S"]
+        if key in self.items:
+            raise ClientError({"Error": {"Code": "ConditionalCheckFailedException"}}, "PutItem")
+        self.items[key] = request["Item"]
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def test_the_feeder_sends_every_row_and_keeps_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a batch's answer does not confirm is sent again."""
+    queue, slept = FakeQueue(), list[float]()
+    monkeypatch.setattr(Access, "client", lambda *_: queue)
+    monkeypatch.setattr("oneslot.backfill.time.sleep", slept.append)
+    monkeypatch.setattr("oneslot.backfill.time.monotonic", lambda: 0.0)
+    Feeder(Access(None, None, None, None), "url", rate=10.0)([Row(f"m-{number}") for number in range(25)])
+    assert sorted(queue.taken) == sorted(f"m-{number}" for number in range(25))
+    assert [pause for pause in slept if pause >= 1] == [1.0, 2.0]
+
+
+def test_the_seeder_enters_what_the_consumer_would_recognise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """COMPLETE, with the digest of the very content, and never over a row that is there."""
+    table = FakeTable()
+    monkeypatch.setattr(Access, "client", lambda *_: table)
+    seeder = Seeder(Access(None, None, None, None), "ledger", retention_seconds=100, rate=1e6)
+    seeder([Row("m-1")])
+    first = dict(table.items["m-1"])
+    seeder([Row("m-1"), Row("m-2")])
+    assert table.items["m-1"] == first
+    assert set(table.items) == {"m-1", "m-2"}
+    assert first["status"] == {"S": "COMPLETE"}
+    assert first["payload_hash"] == {"S": payload_hash(parse_body(Row("m-1").body))}
+    assert json.loads(first["result"]["S"]) == {
+        "outcome": "refused",
+        "appointment_id": "m-1",
+        "reason": "handled_before_migration",
+    }
