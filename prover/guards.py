@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-GUARDS: Mapping[str, str] = {}
-"""The guards: name → what guards instead."""
 
-_GUARDED: Mapping[str, str] = {}
+@dataclass(frozen=True)
+class Guard:
+    """What guards instead, in a sentence, and the mutants that live because of it."""
+
+    sentence: str
+    mutants: tuple[str, ...]
+
+
+GUARDS: Mapping[str, Guard] = {}
+"""The guards by their names."""
+
+GUARDED: Mapping[str, str] = {mutant: name for name, guard in GUARDS.items() for mutant in guard.mutants}
 
 
 def guard_of(mutant: str) -> str:
     """The guard that explains why this mutant lives; empty if there is none."""
-    return _GUARDED.get(mutant, "")
+    return GUARDED.get(mutant, "")

@@ -78,8 +78,11 @@ def _shape(response: Any) -> dict[str, Any]:
                 reason.pop("Item", None)
     else:
         shaped["ResponseMetadata"] = {"HTTPStatusCode": 200}
-        # moto adds the key of an item that an update has made.
-        shaped.get("Attributes", {}).pop("message_id", None)
+        # Of UPDATED_NEW moto tells what has another value now, and the key of a new item; the code reads the count.
+        if "Attributes" in shaped:
+            shaped["Attributes"] = {"consumption_count": shaped["Attributes"]["consumption_count"]}
+        shaped.pop("ConsumedCapacity", None)
+        shaped.pop("ItemCollectionMetrics", None)
     return dict(shaped)
 
 
