@@ -38,8 +38,8 @@ spec: node_modules/.installed ## the protocol's TLA+ specification, in worlds of
 	$(BIN)/python -m specification --write docs/proof
 	$(BIN)/python -m specification.correctness_page
 
-prove: $(VENV)/.installed ## every schedule and fault within the budgets, the museum and the mutants; figures to docs/proof
-	$(BIN)/python -m prover --save build/prove --write docs/proof
+prove: $(VENV)/.installed ## every schedule and fault within the budgets, museum, mutants; figures to docs/proof (RECORD=1: the score, too)
+	$(BIN)/python -m prover --save build/prove --write docs/proof $(if $(RECORD),--record)
 	$(BIN)/python -m specification.correctness_page
 
 SECONDS ?= 1200

@@ -70,11 +70,11 @@ def test_what_is_not() -> None:
 
 
 def test_the_score_is_checked_in_for_the_core_as_it_is() -> None:
-    """A change of the core changes its mutants: judge them and check the score in, `make prove RECORD=--record`."""
+    """A change of the core changes its mutants: judge them and check the score in, `make prove RECORD=1`."""
     names = {mutant.name for mutant in all_mutants()}
     known = expected()
-    assert sorted(names - set(known)) == [], "new mutants; run: make prove RECORD=--record"
-    assert sorted(set(known) - names) == [], "mutants that are gone; run: make prove RECORD=--record"
+    assert sorted(names - set(known)) == [], "new mutants; run: make prove RECORD=1"
+    assert sorted(set(known) - names) == [], "mutants that are gone; run: make prove RECORD=1"
     assert set(known.values()) <= {PROVER, UNIT_TESTS, GUARD}, f"{NOBODY} may catch none"
 
 
