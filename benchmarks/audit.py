@@ -124,25 +124,25 @@ def compare(requests: int, folder: Path, memory: str) -> None:
     print(
         f"\n{requests:,} requests; history written in {time.monotonic() - started:.0f} s, load {os.getloadavg()[0]:.1f}"
     )
-    rows = {
-        "floor: decompress": measure("floor", str(history)),
-        "Spark: verdicts": measure("spark", str(history), str(folder / "full"), memory),
-        "DuckDB: verdicts": measure("duckdb", str(history), str(folder / "verdicts.parquet"), memory),
-        "Spark: with tables and report": measure("spark", str(history), str(folder / "tables"), memory, "--tables"),
-        f"Spark: a day of 1/{DAY_SHARE} on top": measure(
-            "spark", str(day), str(folder / "next"), memory, "--previous", str(folder / "full")
-        ),
+    daily = f"Spark: a day of 1/{DAY_SHARE} on top"
+    wanted = {
+        "floor: decompress": ("floor", str(history)),
+        "Spark: verdicts": ("spark", str(history), str(folder / "full"), memory),
+        "DuckDB: verdicts": ("duckdb", str(history), str(folder / "verdicts.parquet"), memory),
+        daily: ("spark", str(day), str(folder / "next"), memory, "--previous", str(folder / "full")),
+        "Spark: with tables and report": ("spark", str(history), str(folder / "tables"), memory, "--tables"),
     }
-    print(f"{'':34}{'wall s':>8}{'CPU s':>8}{'peak GB':>9}{'us/request':>12}  broken")
-    for name, row in rows.items():
+    print(f"{'':34}{'wall s':>8}{'CPU s':>8}{'peak GB':>9}{'us/request':>12}  broken", flush=True)
+    rows = {}
+    for name, arguments in wanted.items():
+        rows[name] = row = measure(*arguments)
         cpu, peak = (f"{row[key]:.1f}" if key in row else "-" for key in ("cpu_seconds", "peak_gb"))
         each = f"{row['seconds'] * 1e6 / requests:.1f}"
-        print(f"{name:34}{row['seconds']:8.1f}{cpu:>8}{peak:>9}{each:>12}  {row.get('broken', '')}")
+        print(f"{name:34}{row['seconds']:8.1f}{cpu:>8}{peak:>9}{each:>12}  {row.get('broken', '')}", flush=True)
     full, other = rows["Spark: verdicts"], rows["DuckDB: verdicts"]
     print(f"Spark / DuckDB: {full['seconds'] / other['seconds']:.2f} of the wall time; same findings: ", end="")
     print(full["broken"] == other["broken"] == {"I2": 1, "I7": 1})
-    daily = rows[f"Spark: a day of 1/{DAY_SHARE} on top"]
-    print(f"a day / full: {daily['seconds'] / full['seconds']:.2f}")
+    print(f"a day / full: {rows[daily]['seconds'] / full['seconds']:.2f} of the wall time")
 
 
 def main() -> None:

@@ -129,7 +129,7 @@ def open_history(folder: Path, threads: int | None = None, memory: str | None = 
         typed = ", ".join(f"'{column.split()[0]}': '{column.split()[1]}'" for column in columns.split(", "))
         files = f"{folder}/{name}/*"
         connection.execute(
-            f'create view "{name}" as select * '  # noqa: S608
+            f'create view "{name}_file" as select * '  # noqa: S608
             f"from read_json('{files}', format='newline_delimited', columns={{{typed}}})"
         )
     return connection
