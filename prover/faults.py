@@ -117,10 +117,10 @@ def mild_faults(request: Request) -> tuple[Choice, ...]:
 
 
 def raising_faults(request: Request) -> tuple[Choice, ...]:
-    """A denied read, or a slot in the answer that the domain cannot read: an exception in the decision."""
+    """A denied read, or a slot that the domain cannot read: an exception in the decision; and throttling of writes."""
     operation, _ = request.parts
     if operation != "query":
-        return ()
+        return (THROTTLED,)
     slot: dict[str, Any] = {"practice": {"S": "A81001"}, "slot_id": {"S": "malformed"}}
     text = json.dumps({"answer": {"Items": [slot], "Count": 1}}, sort_keys=True)
     return (DENIED, Choice("the answer holds a malformed slot", NEVER, ANSWERED, text))

@@ -35,7 +35,7 @@ FILES = (
 """What is spoiled: the protocol, and the domain's conditions."""
 
 TESTS = {
-    "exactly_once/ledger.py": ("test_ledger", "test_idempotency"),
+    "exactly_once/ledger.py": ("test_ledger_edges", "test_ledger", "test_idempotency", "test_kept_ledger"),
     "exactly_once/idempotency.py": ("test_idempotency", "test_ledger"),
     "exactly_once/consumer.py": (),
     "exactly_once/dynamodb.py": ("test_dynamodb", "test_ledger"),

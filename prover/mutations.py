@@ -142,9 +142,11 @@ def _statement_edits(node: ast.stmt) -> Iterator[tuple[str, Edit]]:
 
 
 def _collection_edits(node: ast.Set | ast.Tuple) -> Iterator[tuple[str, Edit]]:
+    """Members of a classification (what is caught, compared with, transient), and writes that go together."""
     parent = getattr(node, "parent", None)
-    written = isinstance(node, ast.Tuple) and not isinstance(node.ctx, ast.Load)
-    if len(node.elts) > 1 and not written and not isinstance(parent, ast.Subscript | ast.FormattedValue):
+    classifies = isinstance(node, ast.Set) or isinstance(parent, ast.ExceptHandler | ast.Compare | ast.comprehension)
+    together = isinstance(parent, ast.Call) and _text(parent.func) == "Effects"
+    if len(node.elts) > 1 and (classifies or together):
         for position in range(len(node.elts)):
             yield "one element less", _without("elts", position)
     if getattr(parent, "arg", None) == "remove" and node.elts:

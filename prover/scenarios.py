@@ -143,6 +143,7 @@ RELEASED = Scenario(
     messages=(BOOKING,),
     deliveries=((0,),),
     before={"slots": free_slots(1)},
+    faults=2,
     expiries=0,
     choices=raising_faults,
     redeliveries=1,
