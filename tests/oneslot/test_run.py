@@ -21,7 +21,7 @@ from tests.oneslot.conftest import MotoStack, invoke
 
 @pytest.fixture
 def stages(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """`run` with the stack on moto in place of the embedded AWS; returns what happened to the stack."""
+    """`run` with the stack on moto in place of the embedded AWS, and no Spark; returns what happened."""
     happened: list[str] = []
 
     @contextmanager
@@ -37,7 +37,13 @@ def stages(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> list[str]:
             moto_stack.bench.dynamodb.put_item(TableName="slots", Item=to_attributes(item))
         save(schedule, target.schedule, target.identity)
 
+    def audit_history(history: Path, _answer: Path) -> Any:
+        happened.append("audited")
+        assert any(history.iterdir())
+        return SimpleNamespace(sound=True, sentence="None is lost.", document={"sound": True})
+
     monkeypatch.setattr(run_module, "local_stack", local_stack)
+    monkeypatch.setattr(run_module, "audit_history", audit_history)
     monkeypatch.setattr(run_module, "start_and_seed", start_and_seed)
     monkeypatch.setattr(run_module, "follow", lambda *_, **__: moto_stack.consume())
     return happened
@@ -54,9 +60,10 @@ def test_a_sound_run_succeeds_and_leaves_its_report(moto_stack: MotoStack, stage
     assert document["holds"] is True
     assert (document["messages_accepted"], document["counts"]["messages"]) == (72, 72)
     assert sum(document["counts"]["quarantined"].values()) == 6
-    assert list(document["seconds"]) == ["deploy", "seed", "send", "drain", "check", "stop"]
+    assert list(document["seconds"]) == ["deploy", "seed", "send", "drain", "check", "export", "stop", "audit"]
     assert result.stderr == ""
-    assert stages == ["started", "stopped"]
+    assert document["audit"]["sound"] is True
+    assert stages == ["started", "stopped", "audited"]
     assert json.loads(moto_stack.target.report.read_text())["holds"] is True
     assert signal.getsignal(signal.SIGTERM) == before
 
@@ -74,6 +81,19 @@ def test_a_run_that_loses_a_request_fails(
     assert result.exit_code == 1
     assert "BROKEN: " in result.stdout
     assert "I2" in result.stdout
+    assert stages == ["started", "stopped", "audited"]
+
+
+def test_a_run_fails_if_only_the_audit_finds_something(stages: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    unsound = SimpleNamespace(sound=False, sentence="One request is lost.", document={"sound": False})
+    monkeypatch.setattr(run_module, "audit_history", lambda *_: unsound)
+    result = invoke(*ARGUMENTS)
+    assert result.exit_code == 1
+    assert "The audit: One request is lost." in result.stdout
+
+
+def test_a_run_can_do_without_spark(stages: list[str]) -> None:
+    assert invoke(*ARGUMENTS, "--no-audit").exit_code == 0
     assert stages == ["started", "stopped"]
 
 
