@@ -66,6 +66,10 @@ def _link(name: str, kind: Kind, condition: Column | None = None) -> Measure:
     return Measure(name, kind, F.col("link") if condition is None else F.when(condition, F.col("link")), "xor")
 
 
+def _bit(hashed: Column) -> Column:
+    return F.call_function("shiftleft", F.lit(1).cast("bigint"), F.pmod(hashed, F.lit(64)).cast("int"))
+
+
 def _delivered(*outcomes: Delivered) -> Column:
     return F.col("code").isin(*(int(outcome) for outcome in outcomes))
 
@@ -75,6 +79,7 @@ _FRESH = (Delivered.BOOKED, Delivered.WAITLIST, Delivered.CANCELLED, Delivered.R
 
 def measures() -> tuple[Measure, ...]:
     """All columns of evidence, in order. A function, because Spark's expressions need a running session."""
+    claimed = F.col("link") != 0
     return (
         _count("ledger_rows", Kind.LEDGER),
         _count("ledger_complete", Kind.LEDGER, F.col("code") > 0),
@@ -110,7 +115,11 @@ def measures() -> tuple[Measure, ...]:
         Measure("first_done", Kind.DELIVERY, F.when(_delivered(*_FRESH), F.col("at")), "min"),
         Measure("last_finished", Kind.DELIVERY, F.col("at"), "max"),
         Measure("consumptions_seen", Kind.DELIVERY, F.col("number"), "max"),
-        Measure("claims_seen", Kind.DELIVERY, F.col("link"), "or"),
+        # How many different claims there were, without keeping them: one bit of 64 for each never counts too many, and
+        # the least and the greatest tell two from one for certain.
+        Measure("claims_seen", Kind.DELIVERY, F.when(claimed, _bit(F.col("link"))), "or"),
+        Measure("claim_low", Kind.DELIVERY, F.when(claimed, F.col("link")), "min"),
+        Measure("claim_high", Kind.DELIVERY, F.when(claimed, F.col("link")), "max"),
         Measure("answer_low", Kind.DELIVERY, F.col("digest"), "min"),
         Measure("answer_high", Kind.DELIVERY, F.col("digest"), "max"),
         _count("dead_letters", Kind.DEAD_LETTER, snapshot=True),

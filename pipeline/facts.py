@@ -236,13 +236,7 @@ def delivery_facts(lines: DataFrame) -> DataFrame:
         number=F.coalesce(F.col("consumption_count"), F.lit(0)),
         at=F.col("finished"),
         until=F.col("sent"),
-        # One bit of 64 for each claim: how many bits are set is never more than there were claims.
-        link=F.when(
-            F.col("claimed_by").isNotNull(),
-            F.call_function(
-                "shiftleft", F.lit(1).cast("bigint"), F.pmod(F.xxhash64("claimed_by"), F.lit(64)).cast("int")
-            ),
-        ).otherwise(zero()),
+        link=F.when(F.col("claimed_by").isNotNull(), F.xxhash64("claimed_by")).otherwise(zero()),
         digest=F.when(F.col("answer").isNotNull(), F.xxhash64("answer")),
     )
     problem = first_problem(

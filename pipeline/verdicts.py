@@ -198,7 +198,8 @@ def violations(moment: Moment) -> Mapping[str, Column]:
     held_by_its_own = (F.col("holdings") > 1) | ((F.col("holdings") == 1) & (F.col("holder") == F.col("slot_holder")))
     author_forgotten = forgotten(F.col("appointment_created"), moment)
     canceller_forgotten = forgotten(F.col("tombstone_created"), moment)
-    claims = F.greatest(F.lit(1), F.col("consumptions_seen"), F.bit_count("claims_seen"))
+    two = F.when(F.col("claim_low") != F.col("claim_high"), F.lit(2))
+    claims = F.greatest(F.lit(1), F.col("consumptions_seen"), F.bit_count("claims_seen"), two)
     return {
         "I1": F.col("held_slots") > 1,
         "I2": (unfinished_is_over(moment) | begun_is_nowhere(moment)) & ~forgotten(F.col("last_finished"), moment),
