@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from exactly_once.dynamodb import TRANSIENT_ERRORS
 from exactly_once.effects import Effects, Once, Put, Update
 from exactly_once.ledger import (
     Busy,
@@ -275,3 +276,43 @@ def test_an_unknown_error_is_raised_as_it_is(made: Bench) -> None:
     refusing = Intercepted(made.dynamodb, before={"update_item": raising(service_error("AccessDeniedException"))})
     with pytest.raises(ClientError, match="AccessDenied"):
         ledger(made, refusing).release(mine)
+
+
+def test_a_commit_says_when_and_lets_the_row_live_on_from_then(made: Bench) -> None:
+    mine = claim(made)
+    made.clock.now += 5_000
+    ledger(made).commit(mine, Effects({}))
+    row = made.row("m")
+    assert (row["updated"], row["expires_at"]) == (made.clock(), made.clock() // 1000 + 100)
+
+
+def test_rows_that_are_kept_for_ever_have_no_expiry_and_lose_the_one_they_had(made: Bench) -> None:
+    for_ever = Ledger(made.dynamodb, "ledger", retention_seconds=None, surroundings=surroundings(made.clock))
+    claim(made)
+    made.clock.now += LEASE + 1
+    taken_over = for_ever.claim("m", "h", made.clock() + LEASE)
+    assert isinstance(taken_over, Claim)
+    assert "expires_at" not in made.row("m")
+
+    claim(made, "n")
+    made.clock.now += 1
+    kept = claim(made, "o")
+    for_ever.commit(kept, Effects({}))
+    assert "expires_at" not in made.row("o")
+    assert "lease_until" not in made.row("o")
+
+
+def test_a_lease_is_extended_by_its_owner_and_not_after_its_release(made: Bench) -> None:
+    mine = claim(made)
+    assert ledger(made).extend(mine, made.clock() + 2 * LEASE) is True
+    assert made.row("m")["lease_until"] == made.clock() + 2 * LEASE
+    ledger(made).release(mine)
+    assert ledger(made).extend(mine, made.clock() + LEASE) is False
+    assert made.row("m")["lease_until"] == 0
+
+
+def test_all_transient_reasons_at_once_are_transient(made: Bench) -> None:
+    codes = sorted(TRANSIENT_ERRORS)
+    writes = tuple(Put("appointments", "appointment_id", {"appointment_id": str(n)}) for n in range(len(codes) - 1))
+    client = Intercepted(made.dynamodb, before={"transact_write_items": raising(cancelled(*codes))})
+    assert ledger(made, client).commit(claim(made), Effects({}, writes)) == Committed({})
