@@ -12,6 +12,7 @@ from enum import IntEnum
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program gives it
 
+from pipeline.packing import packed
 from pipeline.sources import CORRUPT, PATH
 from pipeline.vocabulary import (
     FILE_PREFIX,
@@ -28,7 +29,6 @@ from pipeline.vocabulary import (
 
 LATEST_EPOCH_MS = 4_102_444_800_000  # the year 2100
 LARGEST_COUNT = 1_000_000_000
-PACKED_CHARACTERS = 8
 RESULT_SCHEMA = "outcome string, appointment_id string, practice string, slot_id string"
 
 FACT_COLUMNS = {
@@ -376,19 +376,6 @@ def slot_link(practice: Column, slot_id: Column) -> Column:
     """The hash of a slot's key, 0 where there is no slot."""
     key = slot_key_of(practice, slot_id)
     return F.when(key.isNotNull(), F.xxhash64(key)).otherwise(zero())
-
-
-def packed(code: Column) -> Column:
-    """A code of up to eight ASCII characters as a number, which sorts, sums and shuffles without touching text.
-
-    Null for a longer one: an ODS code of a practice has six.
-    """
-    return F.when(F.length(code) <= PACKED_CHARACTERS, F.conv(F.hex(code), 16, 10).try_cast("bigint"))
-
-
-def unpacked(number: Column) -> Column:
-    """The code that `packed` made the number of; empty for 0 and null."""
-    return F.when(number > 0, F.decode(F.unhex(F.conv(number.cast("string"), 10, 16)), "utf-8")).otherwise("")
 
 
 def coded(value: Column, codes: Mapping[str, IntEnum | Column]) -> Column:

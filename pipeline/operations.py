@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from pipeline import facts
+from pipeline.packing import packed, unpacked
 from pipeline.vocabulary import AppointmentStatus, Channel, SlotStatus, Subject, Verdict
 
 QUARTER_OF_AN_HOUR_MS = 900_000
@@ -105,7 +105,7 @@ def booked_ahead(days: Column, held: Column) -> Column:
 def _utilisation(rows: DataFrame) -> DataFrame:
     return rows.where((F.col("subject") == Subject.SLOT) & (F.col("slot_rows") > 0)).select(
         F.col("slot_date").cast("string").alias("SLOT_DATE"),
-        facts.packed(F.split_part(F.col("key"), F.lit("#"), F.lit(2))).alias("GP_CODE"),
+        packed(F.split_part(F.col("key"), F.lit("#"), F.lit(2))).alias("GP_CODE"),
         F.lit(1).alias("COUNT_OF_SLOTS"),
         F.when(F.col("slot_status") == int(SlotStatus.BUSY), 1).otherwise(0).alias("COUNT_OF_BUSY_SLOTS"),
         WEIGHT,
@@ -178,7 +178,7 @@ def tabulate(table: Table, rows: DataFrame, yesterday: DataFrame | None = None) 
         *(F.sum(F.col(name) * F.col(WEIGHT)).cast("bigint").alias(name) for name in table.figures)
     )
     if "GP_CODE" in table.dimensions:  # as text only now: there are far fewer rows
-        counted = counted.withColumn("GP_CODE", facts.unpacked(F.col("GP_CODE")))
+        counted = counted.withColumn("GP_CODE", unpacked(F.col("GP_CODE")))
     if yesterday is not None:
         both = counted.unionByName(yesterday.select(*table.dimensions, *table.figures))
         counted = both.groupBy(*table.dimensions).agg(*(F.sum(name).alias(name) for name in table.figures))
