@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import cast
+from typing import Any, cast
 
 import pytest
+from botocore.exceptions import ClientError
 
-from exactly_once.dynamodb import DynamoDB
+from exactly_once.dynamodb import DynamoDB, from_attributes
 from exactly_once.effects import Effects, Put
 from exactly_once.ledger import (
     MAXIMUM_RESULT_BYTES,
@@ -37,6 +38,37 @@ def ledger(port: InMemoryDynamoDB, surroundings: Surroundings | None = None) -> 
         tables={"appointments": "appointments"},
         surroundings=surroundings,
     )
+
+
+def rows(port: InMemoryDynamoDB) -> list[dict[str, Any]]:
+    return [from_attributes(row) for row in port.contents.tables["ledger"].values()]
+
+
+class Clock:
+    """A clock (epoch ms) that moves only by sleeping."""
+
+    def __init__(self) -> None:
+        self.now = 5_000
+        self.sleeps: list[float] = []
+
+    def surroundings(self, jitter: float = 0.0) -> Surroundings:
+        ids = iter("abcdef")
+        return Surroundings(lambda: self.now, lambda: next(ids), self.sleep, lambda: jitter)
+
+    def sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+        self.now += int(seconds * 1000)
+
+
+class Throttled:
+    """A client whose every call is throttled."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def update_item(self, **request: Any) -> Any:
+        self.calls += 1
+        raise ClientError({"Error": {"Code": "ThrottlingException", "Message": ""}}, "UpdateItem")
 
 
 def commit(port: InMemoryDynamoDB, effects: Effects) -> object:
@@ -83,3 +115,68 @@ def test_without_surroundings_it_lives_in_the_real_world(port: InMemoryDynamoDB)
     fences = {claim.claimed_by for claim in claims if isinstance(claim, Claim)}
     assert len(fences) == 2
     assert all(now <= int(row["updated"]["N"]) < now + LEASE for row in port.contents.tables["ledger"].values())
+
+
+@pytest.mark.parametrize("retention", [100, None])
+def test_a_complete_row_holds_this_and_nothing_else(port: InMemoryDynamoDB, retention: int | None) -> None:
+    """`expires_at` counts from the last change; rows that are kept for ever have none, whatever they had before."""
+    clock = Clock()
+    forgetful = Ledger(cast("DynamoDB", port), "ledger", retention_seconds=7, surroundings=clock.surroundings())
+    first = forgetful.claim("m", "h", clock.now + 1)
+    assert isinstance(first, Claim)
+    clock.now += 2_000
+    made = Ledger(cast("DynamoDB", port), "ledger", retention_seconds=retention, surroundings=clock.surroundings())
+    claim = made.claim("m", "h", clock.now + LEASE)
+    assert isinstance(claim, Claim)
+    assert ("expires_at" in rows(port)[0]) == (retention is not None)
+    clock.now += 3_000
+    made.commit(claim, Effects({"outcome": "refused"}))
+    expiry = {} if retention is None else {"expires_at": 10 + retention}
+    assert rows(port) == [
+        {
+            "message_id": "m",
+            "status": "COMPLETE",
+            "consumption_count": 2,
+            "updated": 10_000,
+            "claimed_by": claim.claimed_by,
+            "payload_hash": "h",
+            "result": '{"outcome":"refused"}',
+            **expiry,
+        }
+    ]
+
+
+def test_a_row_that_had_an_expiry_loses_it_at_the_commit(port: InMemoryDynamoDB) -> None:
+    """Claimed by a consumer that forgets, completed by one that does not, under the same claim."""
+    clock = Clock()
+    tables = (cast("DynamoDB", port), "ledger")
+    claim = Ledger(*tables, retention_seconds=7, surroundings=clock.surroundings()).claim("m", "h", clock.now + LEASE)
+    assert isinstance(claim, Claim)
+    Ledger(*tables, retention_seconds=None, surroundings=clock.surroundings()).commit(claim, Effects({}))
+    assert "expires_at" not in rows(port)[0]
+    assert "lease_until" not in rows(port)[0]
+
+
+def test_a_released_claim_cannot_be_extended(port: InMemoryDynamoDB) -> None:
+    """Neither by its owner, nor by an extension that was sent before and arrives late."""
+    clock = Clock()
+    made = ledger(port, clock.surroundings())
+    claim = made.claim("m", "h", clock.now + LEASE)
+    assert isinstance(claim, Claim)
+    assert made.extend(claim, clock.now + 2 * LEASE)
+    assert rows(port)[0]["lease_until"] == clock.now + 2 * LEASE
+    assert made.release(claim)
+    assert not made.extend(claim, clock.now + 2 * LEASE)
+    assert rows(port)[0]["lease_until"] == 0
+
+
+def test_patience_does_not_sleep_up_to_the_deadline() -> None:
+    """A pause that would end at the deadline is not begun: nothing could be written after it."""
+    clock, client = Clock(), Throttled()
+    made = Ledger(cast("DynamoDB", client), "ledger", retention_seconds=1, surroundings=clock.surroundings(jitter=1.0))
+    with pytest.raises(ClientError):
+        made.claim("m", "h", clock.now + 25)
+    assert (client.calls, clock.sleeps) == (1, [])
+    with pytest.raises(ClientError):
+        made.claim("m", "h", clock.now + 26)
+    assert (client.calls, clock.sleeps) == (3, [0.025])
