@@ -48,6 +48,8 @@ TESTS = {
 """The unit tests of each file, which are quick; the handler's tests come after them for all."""
 
 PROVER, UNIT_TESTS, GUARD, NOBODY = "prover", "tests", "guard", "nobody"
+UNJUDGED = "unjudged"
+"""In the checked-in score only: not judged yet with the tests as they are. `make prove RECORD=1` judges all."""
 
 
 @dataclass(frozen=True)
