@@ -51,7 +51,8 @@ def page(proof: Proof) -> str:
     mutants = ", ".join(f"{number} by {who}" for who, number in sorted(proof.document["mutants"].items()))
     return (
         "# Explored\n\n"
-        "Written by `make prove`; the budgets are deliveries (K), faults (F) and lease expiries (T) in one schedule.\n\n"
+        "Written by `make prove`, or with small budgets by `oneslot prove --short --no-mutants --write docs/proof`.\n"
+        "Budgets: deliveries (K), faults (F) and lease expiries (T) in one schedule.\n\n"
         f"{totals['schedules']:,} schedules, {totals['violating']:,} of them violating, through {totals['states']:,} states,"
         f" with {totals['executions']:,} executions of the handler, in {proof.seconds:,.0f} seconds.\n\n"
         f"{explorations_table([one.exploration for one in proof.ours])}\n"
