@@ -1,4 +1,4 @@
-"""The audit as a job: the only place with input and output. It runs under any `spark-submit`; nothing here knows a service.
+"""The audit as a job: it reads, judges and writes, through `storage.py`. It runs under any `spark-submit`.
 
     spark-submit pipeline/job.py --history s3://.../history --output s3://.../audit/2026-11-23 [--previous ...]
 
