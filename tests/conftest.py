@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from oneslot.local.cloud_assembly import SynthesisedStack, read_stack
 from oneslot.local.connection import Connection
@@ -16,6 +17,10 @@ from oneslot.local.synthesis import synthesise
 
 NEEDS_LOOPBACK = ("embedded_aws", "valkey", "spark", "browser")
 _ACCOUNTS = itertools.count(100_000_000_001)
+
+# A slow machine fails no test: nothing here is asserted on time.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

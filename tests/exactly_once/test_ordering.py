@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from exactly_once.batch import ConcurrentBatchProcessor
@@ -82,7 +82,6 @@ def test_groups_run_side_by_side() -> None:
     assert processor.response() == {"batchItemFailures": []}
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from("abc"), max_size=10), st.sets(st.integers(0, 9)), st.booleans())
 def test_for_each_group_what_was_done_is_what_came_before_its_first_failure(
     groups: list[str], failing: set[int], together: bool

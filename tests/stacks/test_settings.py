@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stacks.settings import DAY, OVERRIDABLE, STAGES, ContradictorySettings, Settings, settings_from_context
@@ -121,7 +121,6 @@ numbers = st.integers(-2, 60) | st.integers(-1, 2_000_000)
         },
     )
 )
-@settings(deadline=None)
 @example({"lambda_timeout_seconds": 900, "visibility_multiplier": 48})
 @example({"batch_size": 50, "batching_window_seconds": 20, "visibility_multiplier": 2, "batch_concurrency": 50})
 def test_whatever_is_accepted_is_safe(changes: dict[str, Any]) -> None:
