@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
+from typing import Any, cast
 
 from appointments.allocation import APPOINTMENTS, SLOTS
 from appointments.messages import Request, parse_message
@@ -11,6 +12,7 @@ from configuration import Configuration
 from exactly_once.consumer import Consumer, Delivery
 from exactly_once.delivery import SQS, Queues
 from exactly_once.dynamodb import DynamoDB
+from exactly_once.group_commit import BatchReader, GroupConsumer, GroupLedger
 from exactly_once.ledger import Ledger, Surroundings
 from schedule_reader import Schedule
 
@@ -26,27 +28,30 @@ def compose(
 ) -> Consumer[Request]:
     """The appointments consumer. `executor` runs a batch's records side by side; None runs them in turn."""
     surroundings = surroundings or Surroundings()
-    ledger = Ledger(
-        dynamodb,
-        configuration.ledger_table,
-        retention_seconds=configuration.ledger_retention_seconds,
-        tables={SLOTS: configuration.slots_table, APPOINTMENTS: configuration.appointments_table},
-        surroundings=surroundings,
-    )
+    together = configuration.group_commit
     schedule = Schedule(
         dynamodb,
         configuration.slots_table,
         configuration.appointments_table,
         configuration.candidate_slots,
         surroundings.now_ms,
+        executor if together else None,
     )
-    queues = Queues(sqs, configuration.queue_url, configuration.dead_letter_queue_url, surroundings.jitter)
-    return Consumer(
-        ledger,
-        queues,
-        parse=parse_message,
-        decide=schedule.decide,
-        log=log,
-        content_based=configuration.content_based_deduplication,
-        executor=executor,
+    ledger = (GroupLedger if together else Ledger)(
+        cast("BatchReader", dynamodb),
+        configuration.ledger_table,
+        retention_seconds=configuration.ledger_retention_seconds,
+        tables={SLOTS: configuration.slots_table, APPOINTMENTS: configuration.appointments_table},
+        surroundings=surroundings,
     )
+    parts: dict[str, Any] = {
+        "queues": Queues(sqs, configuration.queue_url, configuration.dead_letter_queue_url, surroundings.jitter),
+        "parse": parse_message,
+        "decide": schedule.decide,
+        "log": log,
+        "content_based": configuration.content_based_deduplication,
+        "executor": executor,
+    }
+    if together:
+        return GroupConsumer(ledger, **parts, decide_together=schedule.decide_together)
+    return Consumer(ledger, **parts)

@@ -19,6 +19,7 @@ class Configuration:
     batch_concurrency: int
     candidate_slots: int
     content_based_deduplication: bool
+    group_commit: bool = False
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Configuration:
@@ -44,4 +45,5 @@ class Configuration:
             batch_concurrency=number("BATCH_CONCURRENCY"),
             candidate_slots=number("CANDIDATE_SLOTS"),
             content_based_deduplication=text("CONTENT_BASED_DEDUPLICATION") == "true",
+            group_commit=environment.get("GROUP_COMMIT") == "true",  # absent in functions deployed before there was one
         )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from appointments import allocation
 from appointments.messages import BookRequest, Request
-from appointments.schedule import FREE_SLOTS_INDEX, FreeSlot, free_key_range
+from appointments.schedule import FREE_SLOTS_INDEX, FreeSlot, choose, free_key_range
 from exactly_once.dynamodb import DynamoDB, from_attributes
 from exactly_once.effects import Effects, Unprocessable
 
@@ -18,7 +19,8 @@ from exactly_once.effects import Effects, Unprocessable
 class Schedule:
     """The slots and appointments tables, read consistently: a slot that this shows free was free a moment ago.
 
-    `candidate_slots` is how many of the earliest suitable slots a request chooses among.
+    `candidate_slots` is how many of the earliest suitable slots a request chooses among. `executor` is where the reads of
+    `decide_together` run side by side; None for one after the other.
     """
 
     client: DynamoDB
@@ -26,6 +28,7 @@ class Schedule:
     appointments_table: str
     candidate_slots: int
     now_ms: Callable[[], int]
+    executor: Executor | None = None
 
     def decide(self, request: Request) -> Effects:
         """Read what the request needs, and decide. Raises `Unprocessable` for a practice that has no slots at all."""
@@ -39,8 +42,62 @@ class Schedule:
             raise Unprocessable("unknown_practice", "practice has no slots here; check its ODS code, or seed its slots")
         return allocation.book(request, candidates, now)
 
+    def decide_together(self, requests: Sequence[Request]) -> list[Effects | None]:
+        """Decide several requests; those of one practice for one kind of slot share a read, and no slot is taken twice.
+
+        None: decide that one by itself, after the others. So it is where `decide` would raise or quarantine, and where the
+        last suitable slots go to others of these requests, who may not get them in the end.
+        """
+        now = datetime.fromtimestamp(self.now_ms() / 1000, UTC)
+        alike: dict[tuple[str, ...], list[int]] = {}
+        for position, request in enumerate(requests):
+            if isinstance(request, BookRequest) and request.not_after > now:
+                kind: tuple[str, ...] = (request.practice, request.delivery_channel, request.service_type)
+            else:
+                kind = (request.message_id,)
+            alike.setdefault(kind, []).append(position)
+        effects: list[Effects | None] = [None] * len(requests)
+
+        def decide_alike(positions: list[int]) -> None:
+            chosen = self._decide_alike([requests[position] for position in positions], now)
+            for position, effect in zip(positions, chosen, strict=True):
+                effects[position] = effect
+
+        list((self.executor.map if self.executor else map)(decide_alike, alike.values()))
+        return effects
+
+    def _decide_alike(self, requests: Sequence[Request], now: datetime) -> Iterable[Effects | None]:
+        bookings = [one for one in requests if isinstance(one, BookRequest) and one.not_after > now]
+        if not bookings:
+            try:
+                return [self.decide(one) for one in requests]
+            except Unprocessable:
+                return [None for _ in requests]
+        ranges = [free_key_range(booking, now) for booking in bookings]
+        wanted = self.candidate_slots + len(bookings) - 1
+        first, last = min(low for low, _ in ranges), max(high for _, high in ranges)
+        slots = self._read_free_slots(bookings[0].practice, first, last, wanted)
+        known = bool(slots) or self._is_known(bookings[0].practice)
+        taken: set[str] = set()
+        effects: list[Effects | None] = []
+        for booking, (low, high) in zip(bookings, ranges, strict=True):
+            suitable = [slot for slot in slots if low <= slot.free_key < high]
+            candidates = [slot for slot in suitable if slot.slot_id not in taken][: self.candidate_slots]
+            if candidates:
+                slot = choose(booking.message_id, candidates)
+                taken.add(slot.slot_id)
+                effects.append(allocation.book(booking, [slot], now))
+            elif known and not suitable and len(slots) < wanted:
+                effects.append(allocation.book(booking, [], now))
+            else:  # the suitable ones go to others, or were not read
+                effects.append(None)
+        return effects
+
     def _free_slots(self, request: BookRequest, now: datetime) -> list[FreeSlot]:
         first, last = free_key_range(request, now)
+        return self._read_free_slots(request.practice, first, last, self.candidate_slots)
+
+    def _read_free_slots(self, practice: str, first: str, last: str, most: int) -> list[FreeSlot]:
         if first >= last:
             return []
         answer = self.client.query(
@@ -49,11 +106,11 @@ class Schedule:
             ConsistentRead=True,
             KeyConditionExpression="practice = :practice AND free_key BETWEEN :first AND :last",
             ExpressionAttributeValues={
-                ":practice": {"S": request.practice},
+                ":practice": {"S": practice},
                 ":first": {"S": first},
                 ":last": {"S": last},
             },
-            Limit=self.candidate_slots,
+            Limit=most,
         )
         return [FreeSlot.from_item(from_attributes(item)) for item in answer["Items"]]
 

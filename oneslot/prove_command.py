@@ -77,12 +77,13 @@ def _mutants(terminal: Terminal, record: bool) -> tuple[tuple[Verdict, ...], tup
 
 def _replay(path: Path, terminal: Terminal) -> int:
     from prover.counterexample import Counterexample, NotReplayable, replay
+    from prover.group_scenarios import GROUPS_BY_NAME
     from prover.proof import subject_named
     from prover.scenarios import BY_NAME
 
     try:
         kept = Counterexample.from_json(path.read_text(errors="replace"))
-        subject, scenario = subject_named(kept.subject), BY_NAME.get(kept.scenario)
+        subject, scenario = subject_named(kept.subject), {**BY_NAME, **GROUPS_BY_NAME}.get(kept.scenario)
         if subject is None or scenario is None:
             raise OneslotError(f"{path}: no handler '{kept.subject}' or no scenario '{kept.scenario}' here.")
         told = replay(kept, scenario, subject)

@@ -22,6 +22,9 @@ TOKEN_WINDOW_MS = 10 * 60 * 1000
 MAXIMUM_TRANSACTION_ITEMS = 100
 """TransactWriteItems' limit (API reference)."""
 
+MAXIMUM_BATCH_KEYS = 100
+"""BatchGetItem's limit (API reference)."""
+
 
 class UnsupportedRequest(AssertionError):
     """The port does not know this request: teach it, or change the request."""
@@ -107,6 +110,24 @@ class InMemoryDynamoDB:
         self._check_key("GetItem", table, request["Key"], exactly=True)
         item = self._items(request).get(table.key_text(request["Key"]))
         return _answer({} if item is None else {"Item": dict(item)})
+
+    def batch_get_item(self, **request: Any) -> Mapping[str, Any]:
+        """Read items by their keys, in the order of the tables' keys; missing ones are left out."""
+        _only(request, "RequestItems")
+        name, found = "BatchGetItem", {}
+        if not 1 <= sum(len(wanted["Keys"]) for wanted in request["RequestItems"].values()) <= MAXIMUM_BATCH_KEYS:
+            _refuse(name, "ValidationException", "a batch takes 1 to 100 keys")
+        for table_name, wanted in request["RequestItems"].items():
+            _only(wanted, "Keys ConsistentRead")
+            table = self._table(name, {"TableName": table_name})
+            for key in wanted["Keys"]:
+                self._check_key(name, table, key, exactly=True)
+            texts = [table.key_text(key) for key in wanted["Keys"]]
+            if len(set(texts)) != len(texts):
+                _refuse(name, "ValidationException", "Provided list of item keys contains duplicates")
+            items = self.contents.tables[table_name]
+            found[table_name] = [dict(items[text]) for text in sorted(texts) if text in items]
+        return _answer({"Responses": found, "UnprocessedKeys": {}})
 
     def query(self, **request: Any) -> Mapping[str, Any]:
         """Read one partition, of the table or of a local secondary index, in the order of its sort key."""

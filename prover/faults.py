@@ -48,7 +48,7 @@ _LOST = (
     Choice("response lost; the SDK sends it again", NOW, SILENCE),
     Choice("no answer; the SDK sends it again, and the first one lands late", LATER, SILENCE),
 )
-READS = ("get_item", "query", "scan")
+READS = ("get_item", "batch_get_item", "query", "scan")
 QUEUE_CALLS = ("send_message", "change_message_visibility")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from composition import compose
@@ -27,12 +27,16 @@ CONFIGURATION = Configuration(
 
 
 def our_program(
-    process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
+    process: Process,
+    context: Context,
+    records: Sequence[dict[str, Any]],
+    side_by_side: bool,
+    configuration: Configuration = CONFIGURATION,
 ) -> Mapping[str, Any]:
     """One invocation of our consumer on the port's clients."""
     client = PortClient(process)
     consumer = compose(
-        CONFIGURATION,
+        configuration,
         client,
         client,
         lambda delivery: process.log(asdict(delivery)),
@@ -40,6 +44,13 @@ def our_program(
         surroundings=process.surroundings,
     )
     return consumer({"Records": list(records)}, context)
+
+
+def group_program(
+    process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
+) -> Mapping[str, Any]:
+    """The same with the setting `group_commit`."""
+    return our_program(process, context, records, side_by_side, replace(CONFIGURATION, group_commit=True))
 
 
 @functools.cache

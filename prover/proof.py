@@ -12,12 +12,16 @@ from typing import Any
 
 from prover.counterexample import Counterexample, counterexample
 from prover.explorer import Exploration, Explorer
+from prover.group_scenarios import GROUPS_FULL, GROUPS_SHORT
 from prover.museum.exhibits import EXHIBITS, OURS_IN_MUSEUM
 from prover.mutants import NOBODY, Verdict
-from prover.scenario import OURS, Scenario, Subject
+from prover.scenario import OURS, OURS_IN_GROUPS, Scenario, Subject
 from prover.scenarios import FULL, ONE_REQUEST, SHORT
 
-SUBJECTS = {subject.name: subject for subject in (OURS, *(exhibit.subject for exhibit in EXHIBITS), OURS_IN_MUSEUM)}
+SUBJECTS = {
+    subject.name: subject
+    for subject in (OURS, OURS_IN_GROUPS, *(exhibit.subject for exhibit in EXHIBITS), OURS_IN_MUSEUM)
+}
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,7 @@ def explore_all(
 ) -> tuple[tuple[Explored, ...], tuple[Explored, ...]]:
     """Ours and the museum, some at a time; `told` hears each as it ends. The answers are in their lists' order."""
     ours = [(scenario, OURS.name) for scenario in (SHORT if short else FULL)]
+    ours += [(scenario, OURS_IN_GROUPS.name) for scenario in (GROUPS_SHORT if short else GROUPS_FULL)]
     names = [*(exhibit.subject.name for exhibit in EXHIBITS), OURS_IN_MUSEUM.name]
     museum = [(ONE_REQUEST, name) for name in names]
     tasks: Sequence[tuple[Scenario, str]] = [*ours, *museum]

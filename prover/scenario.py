@@ -14,7 +14,7 @@ from prover.dynamodb_port import Contents
 from prover.faults import Choice, all_faults
 from prover.laws import Laws, OurLaws
 from prover.messages import CHANNEL, PRACTICE, SERVICE, SqsMessage
-from prover.ours import our_program
+from prover.ours import group_program, our_program
 from prover.process import LEASE_MS, Context, Process, Program
 from prover.world import TABLES, Request, World
 
@@ -48,6 +48,7 @@ class Subject:
 
 
 OURS = Subject("Oneslot", our_program, OurLaws())
+OURS_IN_GROUPS = Subject("Oneslot, group commit", group_program, OurLaws())
 
 
 @dataclass(frozen=True)

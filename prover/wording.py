@@ -26,6 +26,9 @@ def told_call(request: Request) -> str:
             return f"commit: {', '.join(writes)}"
         case "query":
             return "find free slots" if "IndexName" in parameters else "ask whether the practice has slots"
+        case "batch_get_item":
+            ((table, wanted),) = parameters["RequestItems"].items()
+            return f"look up {len(wanted['Keys'])} in {table}"
         case "change_message_visibility":
             return f"hide the message for {parameters['VisibilityTimeout']} s"
         case "send_message":
@@ -49,6 +52,8 @@ def told_observation(text: str) -> str:
         reasons = [reason["Code"] for reason in seen["error"].get("CancellationReasons", ())]
         return f"{seen['error']['Error']['Code']}{f' ({chr(44).join(reasons)})' if reasons else ''}"
     answer = seen["answer"]
+    if "Responses" in answer:
+        return f"{sum(map(len, answer['Responses'].values()))} found"
     if "Count" in answer:
         return f"{answer['Count']} found"
     if "Item" in answer:

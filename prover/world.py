@@ -141,6 +141,7 @@ def port_services(world: World, request: Request, now: int, conflict: int | None
     operation, parameters = request.parts
     contents, queues, claims = world.contents, world.queues, dict(world.claims)
     dynamodb = InMemoryDynamoDB(lambda: now, TABLES, contents)
+    answered_before = parameters.get("ClientRequestToken") in contents.tokens
     try:
         if conflict is not None:
             dynamodb.refuse_for_conflict(conflict, **parameters)
@@ -148,12 +149,22 @@ def port_services(world: World, request: Request, now: int, conflict: int | None
         answer = getattr(port, operation)(**parameters)
     except ClientError as error:
         return world, error_text(error.response)
-    count_claim(claims, operation, parameters)
+    if not answered_before:
+        count_claim(claims, operation, parameters)
     return World.of(contents, queues, claims), answer_text(answer)
 
 
 def count_claim(claims: dict[str, int], operation: str, parameters: Mapping[str, Any]) -> None:
-    """Count a successful write that sets the ledger's fence: that, and nothing else, is a granted claim."""
+    """Count a successful write that sets the ledger's fence: that, and nothing else, is a granted claim.
+
+    Either an update sets it, or a transaction puts a row that has one: a first delivery's commit, its own claim.
+    """
+    claimed = []
     if operation == "update_item" and "claimed_by = " in parameters["UpdateExpression"]:
-        message_id = parameters["Key"].get("message_id", {}).get("S", "")
+        claimed = [parameters["Key"]]
+    elif operation == "transact_write_items":
+        puts = (action["Put"]["Item"] for action in parameters["TransactItems"] if "Put" in action)
+        claimed = [item for item in puts if "claimed_by" in item]
+    for key in claimed:
+        message_id = key.get("message_id", {}).get("S", "")
         claims[message_id] = claims.get(message_id, 0) + 1

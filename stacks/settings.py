@@ -52,6 +52,9 @@ class Settings:
     lambda_memory_mb: int = 512
     batch_concurrency: int = 10  # records of a batch that run at once: they wait for DynamoDB, they do not compute
     candidate_slots: int = 16  # the earliest free slots among which a request chooses
+    group_commit: bool = (
+        False  # a batch's first deliveries in one transaction and without a claim (docs/performance.md)
+    )
     content_based_deduplication: bool = False  # a message without an id is identified by the SHA-256 of its body
 
     # The event source mapping.
@@ -258,6 +261,7 @@ OVERRIDABLE = (
     "batch_concurrency",
     "candidate_slots",
     "content_based_deduplication",
+    "group_commit",
     "batch_size",
     "batching_window_seconds",
     "max_concurrency",

@@ -30,6 +30,11 @@ class FreeSlot:
         """A row of the slots table → the slot."""
         return cls(*(item[name] for name in cls.__slots__))
 
+    @property
+    def free_key(self) -> str:
+        """Its sort key in the index."""
+        return free_key(self.delivery_channel, self.service_type, self.start, self.slot_id)
+
 
 def utc_text(time: datetime) -> str:
     """A UTC time as the tables spell it; such texts sort by time."""

@@ -51,7 +51,7 @@ class Consumer(Construct):
             self,
             "Role",
             "lambda",
-            consumer_rights(tables, requests, self.log_group, key),
+            consumer_rights(tables, requests, self.log_group, key, group_commit=settings.group_commit),
             only_this_account=False,
         )
         self.function = lambda_.Function(
@@ -109,6 +109,7 @@ def _environment(settings: Settings, tables: Tables, requests: RequestQueue) -> 
         "BATCH_CONCURRENCY": str(settings.batch_concurrency),
         "CANDIDATE_SLOTS": str(settings.candidate_slots),
         "CONTENT_BASED_DEDUPLICATION": str(settings.content_based_deduplication).lower(),
+        "GROUP_COMMIT": str(settings.group_commit).lower(),
         "POWERTOOLS_SERVICE_NAME": SERVICE,
         "POWERTOOLS_METRICS_NAMESPACE": namespace(settings.stage),
         "POWERTOOLS_LOG_LEVEL": LOG_LEVEL,

@@ -15,11 +15,19 @@ from stacks.constructs.tables import FREE_SLOTS_INDEX, Tables
 
 
 def consumer_rights(
-    tables: Tables, requests: RequestQueue, log_group: logs.ILogGroup, key: kms.IKey | None = None
+    tables: Tables,
+    requests: RequestQueue,
+    log_group: logs.ILogGroup,
+    key: kms.IKey | None = None,
+    *,
+    group_commit: bool = False,
 ) -> dict[str, iam.PolicyDocument]:
     """Named inline policies. A transaction needs the rights of its single writes, and no right of its own."""
+    of_ledger = ["dynamodb:UpdateItem"]
+    if group_commit:  # looks up a batch's rows, and makes new ones without a claim
+        of_ledger += ["dynamodb:BatchGetItem", "dynamodb:PutItem"]
     policies = {
-        "Ledger": document(allow(["dynamodb:UpdateItem"], tables.ledger.table_arn)),
+        "Ledger": document(allow(of_ledger, tables.ledger.table_arn)),
         "Slots": document(
             allow(["dynamodb:Query", "dynamodb:UpdateItem"], tables.slots.table_arn),
             allow(["dynamodb:Query"], f"{tables.slots.table_arn}/index/{FREE_SLOTS_INDEX}"),

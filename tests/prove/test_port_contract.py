@@ -382,3 +382,30 @@ def test_parameters_that_the_port_does_not_know_it_refuses(more: dict[str, Any])
     create_tables(port)
     with pytest.raises(UnsupportedRequest):
         update(port, "m-1", "REMOVE a", **more)
+
+
+@everywhere
+def test_a_batch_of_reads_answers_what_is_there(client: Any) -> None:
+    put(client, "m", a={"S": "1"})
+    put(client, "n")
+    keys = [{"message_id": {"S": message_id}} for message_id in ("n", "absent", "m")]
+    answer = client.batch_get_item(RequestItems={"ledger": {"Keys": keys}})
+    assert answer["UnprocessedKeys"] == {}
+    found = sorted(answer["Responses"]["ledger"], key=lambda item: str(item["message_id"]))
+    assert found == [{"message_id": {"S": "m"}, "a": {"S": "1"}}, {"message_id": {"S": "n"}}]
+
+
+@everywhere
+def test_a_batch_of_reads_takes_100_keys(client: Any) -> None:
+    keys = [{"message_id": {"S": str(position)}} for position in range(101)]
+    client.batch_get_item(RequestItems={"ledger": {"Keys": keys[:100]}})
+    with pytest.raises(ClientError):
+        client.batch_get_item(RequestItems={"ledger": {"Keys": keys}})
+
+
+@everywhere
+def test_a_batch_of_reads_takes_no_key_twice(client: Any) -> None:
+    keys = [{"message_id": {"S": "m"}}, {"message_id": {"S": "m"}}]
+    with pytest.raises(ClientError) as refusal:
+        client.batch_get_item(RequestItems={"ledger": {"Keys": keys}})
+    assert refusal.value.response["Error"]["Code"] == "ValidationException"

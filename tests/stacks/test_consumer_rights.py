@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 from exactly_once.delivery import SQS
 from exactly_once.dynamodb import DynamoDB
-from tests.stacks.kit import Stage
+from tests.stacks.kit import Stage, synthesise
 
 
 def rights(stage: Stage) -> dict[str, set[str]]:
@@ -78,3 +79,13 @@ def test_every_call_that_the_runtime_declares_is_granted(stage: Stage) -> None:
         assert "".join(word.capitalize() for word in call.split("_")) in granted
     if "transact_write_items" in declared:
         assert {"PutItem", "UpdateItem"} <= granted
+
+
+def test_group_commit_looks_up_and_puts_ledger_rows_and_nothing_more(tmp_path: Path, stages: dict[str, Stage]) -> None:
+    grouped = rights(synthesise(tmp_path, stage="dev", group_commit="true"))
+    plain = rights(stages["dev"])
+    assert grouped.pop("LedgerTableName") == plain.pop("LedgerTableName") | {
+        "dynamodb:BatchGetItem",
+        "dynamodb:PutItem",
+    }
+    assert grouped == plain

@@ -1,0 +1,322 @@
+"""Group commit on moto: what goes together, who leaves the group and how, and what each costs in calls."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from exactly_once.consumer import Consumer
+from exactly_once.effects import Effects, Put
+from exactly_once.group_commit import Decided, GroupLedger
+from tests.consumer_kit import (
+    Bench,
+    Context,
+    bench,
+    booking,
+    cancellation,
+    cancelled,
+    record,
+    service_error,
+    surroundings,
+)
+
+
+class Counting:
+    """A DynamoDB client that counts its calls, and lets a test have its say before each."""
+
+    def __init__(self, client: Any, before: Callable[[str, dict[str, Any]], None] = lambda name, request: None) -> None:
+        self.client = client
+        self.before = before
+        self.calls: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(**request: Any) -> Any:
+            self.calls[name] += 1
+            self.before(name, request)
+            return getattr(self.client, name)(**request)
+
+        return call
+
+
+@pytest.fixture
+def made() -> Iterator[Bench]:
+    with bench(slots=12) as made:
+        yield made
+
+
+def grouped(made: Bench, client: Any = None, **changes: Any) -> Consumer[Any]:
+    configuration = replace(made.configuration, group_commit=True)
+    return made.another_consumer(configuration=configuration, dynamodb=client or made.dynamodb, **changes)
+
+
+def bookings(number: int, **changes: Any) -> list[dict[str, Any]]:
+    return [record(booking(f"m-{position}", **changes)) for position in range(number)]
+
+
+def booked(made: Bench) -> list[str]:
+    return sorted(row["appointment_id"] for row in made.rows("slots") if row["status"] == "busy")
+
+
+def test_ten_for_one_practice_cost_three_calls(made: Bench) -> None:
+    client = Counting(made.dynamodb)
+    assert made.deliver(*bookings(10), consumer=grouped(made, client)) == []
+    assert client.calls == {"batch_get_item": 1, "query": 1, "transact_write_items": 1}
+    assert booked(made) == [f"m-{position}" for position in range(10)]
+    assert made.outcomes == ["booked"] * 10
+    assert {(row["status"], row["consumption_count"]) for row in made.rows("ledger")} == {("COMPLETE", 1)}
+    assert len({row["claimed_by"] for row in made.rows("ledger")}) == 10
+
+
+def test_ten_for_ten_practices_cost_twelve_calls(made: Bench) -> None:
+    practices = [f"A8100{number}" for number in range(10)]
+    for practice in practices:
+        made.seed(1, practice)
+    records = [record(booking(f"m-{practice}", practice=practice)) for practice in practices]
+    client = Counting(made.dynamodb)
+    assert made.deliver(*records, consumer=grouped(made, client)) == []
+    assert client.calls == {"batch_get_item": 1, "query": 10, "transact_write_items": 1}
+    assert len(booked(made)) == 10
+
+
+def test_ten_duplicates_cost_one_call(made: Bench) -> None:
+    made.deliver(*bookings(10), consumer=grouped(made))
+    client = Counting(made.dynamodb)
+    assert made.deliver(*bookings(10), consumer=grouped(made, client)) == []
+    assert client.calls == {"batch_get_item": 1}
+    assert made.outcomes[10:] == ["duplicate"] * 10
+    assert [one.answer for one in made.deliveries[10:]] == [one.answer for one in made.deliveries[:10]]
+    assert [one.claimed_by for one in made.deliveries[10:]] == [one.claimed_by for one in made.deliveries[:10]]
+
+
+def test_the_row_is_as_the_ordinary_way_leaves_it(made: Bench) -> None:
+    made.deliver(record(booking("alone")))
+    made.deliver(*bookings(2), consumer=grouped(made))
+    alone, together = made.row("alone"), made.row("m-0")
+    assert together.keys() == alone.keys()
+    same = {"status", "consumption_count", "updated", "expires_at"}
+    assert {name: together[name] for name in same} == {name: alone[name] for name in same}
+    assert json.loads(together["result"]).keys() == json.loads(alone["result"]).keys()
+
+
+def test_a_duplicate_that_the_look_missed_leaves_the_group_with_its_answer(made: Bench) -> None:
+    """It is finished by another consumer between the look and the commit."""
+    fifth = booking("m-5")
+
+    def meanwhile(name: str, request: dict[str, Any]) -> None:
+        if name == "query" and not made.deliveries:
+            made.deliver(record(fifth))
+
+    client = Counting(made.dynamodb, meanwhile)
+    assert made.deliver(*bookings(10), consumer=grouped(made, client)) == []
+    assert client.calls["transact_write_items"] >= 2
+    assert Counter(made.outcomes) == {"booked": 10, "duplicate": 1}
+    assert booked(made) == sorted(f"m-{position}" for position in range(10))
+
+
+def test_who_loses_its_slot_goes_the_ordinary_way_and_the_rest_is_committed(made: Bench) -> None:
+    taken: list[str] = []
+
+    def meanwhile(name: str, request: dict[str, Any]) -> None:
+        if name == "transact_write_items" and not taken:
+            slot = next(item["Update"] for item in request["TransactItems"] if "Update" in item)
+            taken.append(slot["Key"]["slot_id"]["S"])
+            made.dynamodb.update_item(
+                TableName="slots",
+                Key=slot["Key"],
+                UpdateExpression="SET #status = :busy, appointment_id = :other REMOVE free_key",
+                ExpressionAttributeNames={"#status": "status"},
+                ExpressionAttributeValues={":busy": {"S": "busy"}, ":other": {"S": "another"}},
+            )
+
+    client = Counting(made.dynamodb, meanwhile)
+    assert made.deliver(*bookings(5), consumer=grouped(made, client)) == []
+    assert client.calls == {"batch_get_item": 1, "query": 2, "transact_write_items": 3, "update_item": 1}
+    assert booked(made) == ["another", "m-0", "m-1", "m-2", "m-3", "m-4"]
+    assert Counter(row["consumption_count"] for row in made.rows("ledger")) == {1: 5}
+
+
+def test_in_conflict_with_another_transaction_one_goes_the_ordinary_way(made: Bench) -> None:
+    conflicts: list[int] = []
+
+    def meanwhile(name: str, request: dict[str, Any]) -> None:
+        if name == "transact_write_items" and not conflicts:
+            conflicts.append(len(request["TransactItems"]))
+            codes = ["None"] * len(request["TransactItems"])
+            codes[4] = "TransactionConflict"
+            raise cancelled(*codes)
+
+    client = Counting(made.dynamodb, meanwhile)
+    assert made.deliver(*bookings(3), consumer=grouped(made, client)) == []
+    assert conflicts == [9]
+    assert client.calls == {"batch_get_item": 1, "query": 2, "transact_write_items": 3, "update_item": 1}
+    assert booked(made) == ["m-0", "m-1", "m-2"]
+
+
+@pytest.mark.parametrize("call", ["batch_get_item", "query", "transact_write_items"])
+def test_whatever_fails_each_record_takes_its_turn(made: Bench, call: str, caplog: pytest.LogCaptureFixture) -> None:
+    failures: list[str] = []
+
+    def meanwhile(name: str, request: dict[str, Any]) -> None:
+        if name == call and not failures:
+            failures.append(name)
+            raise service_error("AccessDeniedException")
+
+    client = Counting(made.dynamodb, meanwhile)
+    with caplog.at_level(logging.WARNING):
+        assert made.deliver(*bookings(3), consumer=grouped(made, client)) == []
+    assert failures == [call]
+    assert caplog.messages == ["these records are committed one by one: AccessDeniedException"]
+    assert booked(made) == ["m-0", "m-1", "m-2"]
+
+
+def test_our_own_commit_whose_answer_was_lost_is_no_duplicate(made: Bench) -> None:
+    """moto forgets tokens, as DynamoDB does after ten minutes: the second attempt finds the first one's rows."""
+
+    def meanwhile(name: str, request: dict[str, Any]) -> None:
+        if name == "transact_write_items":
+            made.dynamodb.transact_write_items(**request)
+
+    assert made.deliver(*bookings(2), consumer=grouped(made, Counting(made.dynamodb, meanwhile))) == []
+    assert made.outcomes == ["booked", "booked"]
+    assert booked(made) == ["m-0", "m-1"]
+
+
+def test_in_one_batch_an_id_twice_is_one_and_with_other_content_a_conflict(made: Bench) -> None:
+    other = booking("m-0", not_after="2026-11-23T12:00:00Z")
+    records = [*bookings(2), record(booking("m-1")), record(other)]
+    assert made.deliver(*records, consumer=grouped(made)) == []
+    assert sorted(made.outcomes) == ["booked", "booked", "duplicate", "quarantined"]
+    assert booked(made) == ["m-0", "m-1"]
+
+
+def test_a_cancellation_goes_after_the_booking_that_it_is_for(made: Bench) -> None:
+    records = [*bookings(2), record(cancellation("m-0"))]
+    assert made.deliver(*records, consumer=grouped(made)) == []
+    assert made.outcomes == ["booked", "booked", "cancelled"]
+    assert booked(made) == ["m-1"]
+
+
+def test_who_finds_the_slots_given_to_others_decides_again_by_itself() -> None:
+    with bench(slots=2) as made:
+        assert made.deliver(*bookings(3), consumer=grouped(made)) == []
+        assert Counter(made.outcomes) == {"booked": 2, "waitlist": 1}
+
+
+def test_where_no_slot_is_free_all_wait_together(made: Bench) -> None:
+    client = Counting(made.dynamodb)
+    assert made.deliver(*bookings(4, delivery_channel="Video"), consumer=grouped(made, client)) == []
+    assert client.calls == {"batch_get_item": 1, "query": 2, "transact_write_items": 1}
+    assert made.outcomes == ["waitlist"] * 4
+
+
+def test_each_keeps_to_its_own_window(made: Bench) -> None:
+    windows = [("08:00", "08:10"), ("08:50", "09:00"), ("08:20", "08:30")]
+    records = [
+        record(booking(f"m-{start}", not_before=f"2026-11-23T{start}:00Z", not_after=f"2026-11-23T{end}:00Z"))
+        for start, end in windows
+    ]
+    client = Counting(made.dynamodb)
+    assert made.deliver(*records, consumer=grouped(made, client)) == []
+    assert client.calls == {"batch_get_item": 1, "query": 1, "transact_write_items": 1}
+    starts = {row["appointment_id"]: row["start"] for row in made.rows("slots") if row["status"] == "busy"}
+    assert starts == {f"m-{start}": f"2026-11-23T{start}:00Z" for start, _ in windows}
+
+
+def test_unprocessable_records_are_quarantined_and_the_rest_is_together(made: Bench) -> None:
+    records = [*bookings(2), record("not json"), record(booking("m-9", practice="B81002"))]
+    assert made.deliver(*records, consumer=grouped(made)) == []
+    assert made.outcomes == ["booked", "booked", "quarantined", "quarantined"]
+    assert len(made.dead_letters()) == 2
+
+
+@pytest.mark.parametrize("how", ["redelivered", "alone", "fifo"])
+def test_what_does_not_go_together_is_claimed(made: Bench, how: str) -> None:
+    records = bookings(1 if how == "alone" else 2)
+    for one in records:
+        if how == "redelivered":
+            one["attributes"]["ApproximateReceiveCount"] = "2"
+        if how == "fifo":
+            one["eventSourceARN"] += ".fifo"
+            one["attributes"]["MessageGroupId"] = "group"
+    client = Counting(made.dynamodb)
+    assert made.deliver(*records, consumer=grouped(made, client)) == []
+    assert client.calls["batch_get_item"] == 0
+    assert client.calls["update_item"] == len(records)
+    assert made.outcomes == ["booked"] * len(records)
+
+
+def test_on_threads_it_is_the_same(made: Bench) -> None:
+    for number in range(4):
+        made.seed(3, f"A8200{number}")
+    records = [record(booking(f"m-{number}", practice=f"A8200{number % 4}")) for number in range(10)]
+    with ThreadPoolExecutor(4) as executor:
+        assert made.deliver(*records, consumer=grouped(made, executor=executor)) == []
+    assert len(booked(made)) == 10
+
+
+def test_a_claimed_message_is_left_to_who_has_it(made: Bench) -> None:
+    """Its row is there and not complete: the ordinary way finds it busy and hides it."""
+    first = bookings(2)
+    ordinary = made.consumer.ledger
+    message_hash = grouped(made).parse("m-0", "h", booking("m-0")).payload_hash
+    ordinary.claim("m-0", message_hash, made.clock() + 30_000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("exactly_once.group_commit.payload_hash", lambda body: "h")
+        patch.setattr("exactly_once.consumer.payload_hash", lambda body: "h")
+        failed = made.deliver(*first, consumer=grouped(made))
+    assert failed == [first[0]["messageId"]]
+    assert made.outcomes == ["busy", "booked"]
+
+
+def ledger(made: Bench, client: Any) -> GroupLedger:
+    tables = {"appointments": "appointments"}
+    return GroupLedger(client, "ledger", retention_seconds=None, tables=tables, surroundings=surroundings(made.clock))
+
+
+def decided(number: int, writes: int) -> list[Decided]:
+    return [
+        Decided(
+            f"m-{position}",
+            "h",
+            Effects(
+                {},
+                tuple(
+                    Put("appointments", "appointment_id", {"appointment_id": f"{position}-{write}"})
+                    for write in range(writes)
+                ),
+            ),
+        )
+        for position in range(number)
+    ]
+
+
+@pytest.mark.parametrize(("number", "writes", "transactions"), [(33, 2, 1), (34, 2, 2), (50, 1, 1), (51, 1, 2)])
+def test_a_transaction_holds_a_hundred_items(made: Bench, number: int, writes: int, transactions: int) -> None:
+    client = Counting(made.dynamodb)
+    answers = ledger(made, client).commit_first(decided(number, writes))
+    assert list(answers) == [f"m-{position}" for position in range(number)]
+    assert client.calls == {"transact_write_items": transactions}
+    assert "expires_at" not in made.row("m-0")
+
+
+def test_what_cannot_be_committed_by_anybody_is_left_out(made: Bench) -> None:
+    unfit = Decided("unfit", "h", Effects({"result": object()}))
+    assert list(ledger(made, made.dynamodb).commit_first([unfit, *decided(2, 1)])) == ["m-0", "m-1"]
+
+
+def test_more_than_a_read_can_hold_is_looked_up_in_part(made: Bench) -> None:
+    assert ledger(made, made.dynamodb).known([f"m-{position}" for position in range(101)]) == {}
+
+
+def test_a_wrong_event_is_refused_as_ever(made: Bench) -> None:
+    wrong: Sequence[Any] = ({}, {"Records": None}, [])
+    for event in wrong:
+        with pytest.raises(TypeError, match="Records"):
+            grouped(made)(event, Context(made.clock))
