@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+FOREVER = "forever"
+
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One field for each environment variable, named like it in lower case."""
+    """One field for each environment variable, named like it in lower case. A retention of None (`forever`) has no end."""
 
     ledger_table: str
     slots_table: str
     appointments_table: str
     queue_url: str
     dead_letter_queue_url: str
-    ledger_retention_seconds: int
+    ledger_retention_seconds: int | None
     batch_concurrency: int
     candidate_slots: int
     content_based_deduplication: bool
@@ -41,7 +43,9 @@ class Configuration:
             appointments_table=text("APPOINTMENTS_TABLE"),
             queue_url=text("QUEUE_URL"),
             dead_letter_queue_url=text("DEAD_LETTER_QUEUE_URL"),
-            ledger_retention_seconds=number("LEDGER_RETENTION_SECONDS"),
+            ledger_retention_seconds=None
+            if text("LEDGER_RETENTION_SECONDS") == FOREVER
+            else number("LEDGER_RETENTION_SECONDS"),
             batch_concurrency=number("BATCH_CONCURRENCY"),
             candidate_slots=number("CANDIDATE_SLOTS"),
             content_based_deduplication=text("CONTENT_BASED_DEDUPLICATION") == "true",

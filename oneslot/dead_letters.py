@@ -11,7 +11,8 @@ from appointments import nhs_number
 from exactly_once.delivery import DETAIL_ATTRIBUTE, REASON_ATTRIBUTE, SOURCE_ATTRIBUTE
 from exactly_once.effects import Unprocessable
 from exactly_once.identity import identify, parse_body
-from exactly_once.ordering import GROUP_ATTRIBUTE
+from exactly_once.ordering import GROUP_ATTRIBUTE, is_fifo
+from oneslot.queues import queue_depth
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -129,6 +130,14 @@ def peek(client: SQSClient, queue_url: str) -> list[DeadLetter]:
     """Read the whole queue and put every message back in sight at once."""
     with reading(client, queue_url) as look:
         return [held.letter for batch in look for held in batch]
+
+
+def waiting_behind(client: SQSClient, queue_url: str, seen: int) -> int:
+    """How many messages a look at a FIFO queue that saw `seen` could not see, about; 0 on a standard queue.
+
+    SQS hands out ten of a group at most as long as these are not deleted.
+    """
+    return max(0, queue_depth(client, queue_url).total - seen) if is_fifo(queue_url) else 0
 
 
 def identity_of(held: HeldLetter, *, content_based: bool) -> str:

@@ -57,6 +57,35 @@ def json_option(function: F) -> F:
     )(function)
 
 
+class Setting(click.ParamType[tuple[str, str]]):
+    """A setting as the CDK command line takes it: `name=value`."""
+
+    name = "name=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Return the two. Anything else is a usage error; whether there is such a setting is for the CDK app to say."""
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = str(value).partition("=")
+        if not (name and equals):
+            self.fail(f"{value!r} is no setting; write it as name=value, e.g. queue=fifo.", param, ctx)
+        if name == "stage":
+            self.fail("the stage has an option of its own: --stage.", param, ctx)
+        return name, text
+
+
+def context_option(function: F) -> F:
+    """`-c`: passed on as `context`, pairs of name and value."""
+    return click.option(
+        "-c",
+        "--context",
+        "context",
+        type=Setting(),
+        multiple=True,
+        help="A setting of the stack, as for `cdk deploy`, e.g. -c queue=fifo. May be repeated.",
+    )(function)
+
+
 def stack_option(function: F) -> F:
     """`--stack`: passed on as `stack`, None for the local one."""
     return click.option(

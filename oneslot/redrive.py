@@ -17,7 +17,14 @@ from exactly_once.ordering import GROUP_ATTRIBUTE, is_fifo
 from oneslot.dead_letters import HeldLetter, Reading, reading
 from oneslot.errors import OneslotError
 from oneslot.redrive_journal import Journal
-from oneslot.sender import ATTEMPTS, BATCH, BATCH_BYTES, FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS
+from oneslot.sender import (
+    ATTEMPTS,
+    BATCH,
+    BATCH_BYTES,
+    FIRST_BACKOFF_SECONDS,
+    LONGEST_BACKOFF_SECONDS,
+    first_of_each_group,
+)
 from oneslot.target import Target
 
 if TYPE_CHECKING:
@@ -121,21 +128,26 @@ def _move(target: Target, look: Reading, part: list[HeldLetter], journal: Journa
 
 def _send(client: SQSClient, queue_url: str, waiting: list[HeldLetter], journal: Journal) -> None:
     ceiling = FIRST_BACKOFF_SECONDS
-    for _ in range(ATTEMPTS):
-        entries = [entry(held, at, run=journal.run, fifo=is_fifo(queue_url)) for at, held in enumerate(waiting)]
+    fifo = is_fifo(queue_url)
+    attempts = 0
+    while attempts < ATTEMPTS:
+        now, later = first_of_each_group(waiting, lambda held: held.group if fifo else None)
+        entries = [entry(held, at, run=journal.run, fifo=fifo) for at, held in enumerate(now)]
         answer = client.send_message_batch(QueueUrl=queue_url, Entries=entries)
-        new = {
-            waiting[int(each["Id"])].letter.sqs_message_id: each["MessageId"] for each in answer.get("Successful", [])
-        }
+        new = {now[int(each["Id"])].letter.sqs_message_id: each["MessageId"] for each in answer.get("Successful", [])}
         if new:
             journal.note_sent(new)
         for failure in answer.get("Failed", []):
             if failure["SenderFault"]:
-                journal.note_refused(waiting[int(failure["Id"])].letter.sqs_message_id, failure["Code"])
+                journal.note_refused(now[int(failure["Id"])].letter.sqs_message_id, failure["Code"])
         settled = journal.sent | set(journal.refused)
-        waiting = [held for held in waiting if held.letter.sqs_message_id not in settled]
+        again = [held for held in now if held.letter.sqs_message_id not in settled]
+        waiting = [*again, *later]
         if not waiting:
             return
+        if not again:
+            continue
+        attempts += 1
         time.sleep(random.random() * ceiling)
         ceiling = min(LONGEST_BACKOFF_SECONDS, ceiling * 2)
     raise OneslotError(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
 
+from exactly_once.ordering import GROUP_ATTRIBUTE, is_fifo
 from oneslot.archive import Archive
 from oneslot.errors import OneslotError
 from oneslot.messages import Message
@@ -16,6 +19,8 @@ from oneslot.pacing import Pacing
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
+
+T = TypeVar("T")
 
 # SendMessageBatch takes 10 entries and 1 MiB, attributes included.
 BATCH = 10
@@ -35,6 +40,12 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
+class _Waiting:
+    message: Message
+    order: Mapping[str, str]  # what a FIFO queue asks for; empty for a standard queue
+
+
+@dataclass(frozen=True, slots=True)
 class Sent:
     """What came of sending: messages that the queue accepted, and entries that had to be sent again."""
 
@@ -43,7 +54,13 @@ class Sent:
 
 
 class BatchSender:
-    """Sends up to ten messages at once."""
+    """Sends up to ten messages at once.
+
+    On a FIFO queue a call holds one message of each group at most: SQS may take the second of a call and not the first,
+    and sending that again would turn their order round. Each copy has a deduplication id of its own, the same in every
+    attempt: a copy is to reach the consumer, as one that comes after SQS's five minutes does. A message without a group
+    is a group by itself.
+    """
 
     def __init__(
         self,
@@ -57,6 +74,14 @@ class BatchSender:
         self._queue_url = queue_url
         self._sleep = sleep
         self._jitter = jitter
+        self._fifo = is_fifo(queue_url)
+        self._run = uuid4().hex
+        self._numbers = itertools.count()
+
+    @property
+    def fifo(self) -> bool:
+        """Whether the queue keeps order."""
+        return self._fifo
 
     def send(self, messages: Sequence[Message]) -> tuple[list[Accepted], int]:
         """Send until every entry is accepted; returns them, and how many entries were sent again.
@@ -66,28 +91,52 @@ class BatchSender:
         eight attempts.
         """
         accepted: list[Accepted] = []
-        waiting = list(messages)
+        waiting = [self._waiting(message) for message in messages]
         sent_again = 0
         ceiling = FIRST_BACKOFF_SECONDS
-        for _ in range(ATTEMPTS):
+        attempts = 0
+        while attempts < ATTEMPTS:
+            now, later = first_of_each_group(waiting, lambda entry: entry.order.get(GROUP_ATTRIBUTE))
             answer = self._client.send_message_batch(
-                QueueUrl=self._queue_url, Entries=[_entry(at, message) for at, message in enumerate(waiting)]
+                QueueUrl=self._queue_url, Entries=[_entry(at, entry) for at, entry in enumerate(now)]
             )
             hopeless = {failure["Code"] for failure in answer.get("Failed", []) if failure["SenderFault"]}
             if hopeless:
                 raise OneslotError(f"The queue refuses a message for good: {', '.join(sorted(hopeless))}.")
             ids = {entry["Id"]: entry["MessageId"] for entry in answer.get("Successful", [])}
-            accepted += [Accepted(message, ids[str(at)]) for at, message in enumerate(waiting) if str(at) in ids]
-            waiting = [message for at, message in enumerate(waiting) if str(at) not in ids]
+            accepted += [Accepted(entry.message, ids[str(at)]) for at, entry in enumerate(now) if str(at) in ids]
+            again = [entry for at, entry in enumerate(now) if str(at) not in ids]
+            waiting = [*again, *later]
             if not waiting:
                 return accepted, sent_again
-            sent_again += len(waiting)
+            if not again:
+                continue
+            attempts += 1
+            sent_again += len(again)
             self._sleep(self._jitter() * ceiling)
             ceiling = min(LONGEST_BACKOFF_SECONDS, ceiling * 2)
         raise OneslotError(
             f"The queue did not accept {len(waiting)} message(s) in {ATTEMPTS} attempts. "
             "Send again: what was accepted before is answered once all the same."
         )
+
+    def _waiting(self, message: Message) -> _Waiting:
+        if not self._fifo:
+            return _Waiting(message, {})
+        copy = f"{self._run}-{next(self._numbers)}"
+        return _Waiting(message, {GROUP_ATTRIBUTE: message.group or copy, "MessageDeduplicationId": copy})
+
+
+def first_of_each_group(waiting: Sequence[T], group: Callable[[T], str | None]) -> tuple[list[T], list[T]]:
+    """Divide into the first of each group, and the rest in its order. What has no group (None) waits for nothing."""
+    groups: set[str] = set()
+    first, rest = list[T](), list[T]()
+    for each in waiting:
+        name = group(each)
+        (rest if name in groups else first).append(each)
+        if name is not None:
+            groups.add(name)
+    return first, rest
 
 
 def send_all(
@@ -101,7 +150,11 @@ def send_all(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Sent:
-    """Send a stream of messages, each at its time, and archive what was accepted. Bounded memory."""
+    """Send a stream of messages, each at its time, and archive what was accepted. Bounded memory.
+
+    `workers` batches at once; on a FIFO queue one, which keeps the stream's order.
+    """
+    workers = 1 if sender.fifo else workers
     sent = Sent()
     started = clock()
     running: set[Future[tuple[list[Accepted], int]]] = set()
@@ -161,7 +214,8 @@ def _raise_failure(done: Iterable[Future[Any]]) -> None:
         future.result()
 
 
-def _entry(at: int, message: Message) -> Any:
+def _entry(at: int, waiting: _Waiting) -> Any:
+    message = waiting.message
     entry: dict[str, Any] = {"Id": str(at), "MessageBody": message.body}
     if message.attributes:
         entry["MessageAttributes"] = {
@@ -169,8 +223,8 @@ def _entry(at: int, message: Message) -> Any:
         }
     if message.group is not None:
         # On a standard queue: fair queues. A practice that sends very much does not delay the others.
-        entry["MessageGroupId"] = message.group
-    return entry
+        entry[GROUP_ATTRIBUTE] = message.group
+    return {**entry, **waiting.order}
 
 
 def _bytes(message: Message) -> int:

@@ -36,6 +36,9 @@ HOUR, DAY = 3_600, 86_400
 QUEUE_KINDS = ("standard", "fifo")
 """What `queue` can be."""
 
+FOREVER = "forever"
+"""How a retention without an end is written, here and in the consumer's environment."""
+
 
 class ContradictorySettings(ValueError):
     """The settings cannot all hold. The message names the two numbers and what to change."""
@@ -71,8 +74,9 @@ class Settings:
     max_message_bytes: int = 262_144  # a booking has under 1 KB; the rest of SQS's 1 MiB is kept for the reason
     dead_letter_max_message_bytes: int = 1_048_576
 
-    # The ledger. The margin is one more stay in the queue, after a redrive, and DynamoDB's own delay.
-    ledger_retention_seconds: int = 30 * DAY
+    # The ledger. The margin is one more stay in the queue, after a redrive, and DynamoDB's own delay. None, written
+    # `forever`, deletes no row: a copy is then known however late it comes.
+    ledger_retention_seconds: int | None = 30 * DAY
     ledger_margin_seconds: int = 7 * DAY
 
     # The delivery log: the audit reads it beside the ledger.
@@ -223,18 +227,24 @@ def _unsafe_retention(s: Settings) -> Iterator[str]:
             f"{s.queue_retention_seconds}, the time that a redriven message may wait again; raise ledger_margin_seconds"
         )
     needed = s.queue_retention_seconds + s.dead_letter_retention_seconds + s.ledger_margin_seconds
-    if s.ledger_retention_seconds < needed:
+    kept = s.ledger_retention_seconds
+    if kept is not None and kept < needed:
         yield (
-            f"ledger_retention_seconds {s.ledger_retention_seconds} is shorter than {needed} (queue_retention_seconds "
+            f"ledger_retention_seconds {kept} is shorter than {needed} (queue_retention_seconds "
             f"{s.queue_retention_seconds} + dead_letter_retention_seconds {s.dead_letter_retention_seconds} + "
             f"ledger_margin_seconds {s.ledger_margin_seconds}), so a duplicate could outlive the row that stops it; "
-            f"raise ledger_retention_seconds to {needed}"
+            f"raise ledger_retention_seconds to {needed}, or use {FOREVER}"
         )
-    if s.log_retention_days * DAY < s.ledger_retention_seconds:
+    if kept is not None and s.log_retention_days * DAY < kept:
         yield (
-            f"log_retention_days {s.log_retention_days} is shorter than ledger_retention_seconds "
-            f"{s.ledger_retention_seconds} ({s.ledger_retention_seconds // DAY} days), so the audit would miss deliveries "
-            "of requests that it still sees; raise log_retention_days"
+            f"log_retention_days {s.log_retention_days} is shorter than ledger_retention_seconds {kept} ({kept // DAY} "
+            "days), so the audit would miss deliveries of requests that it still sees; raise log_retention_days"
+        )
+    if kept is None and s.log_retention_days * DAY < needed:
+        yield (
+            f"log_retention_days {s.log_retention_days} is shorter than {needed} s (queue_retention_seconds + "
+            "dead_letter_retention_seconds + ledger_margin_seconds), so the audit would miss deliveries of requests that "
+            "can still come again; raise log_retention_days"
         )
     if s.audit_result_days < 2 * s.audit_full_every_days:
         yield (
@@ -301,7 +311,7 @@ def settings_from_context(context: Mapping[str, Any]) -> Settings:
     return replace(STAGES[stage], **overrides)
 
 
-def _override(name: str, value: Any) -> int | bool | str:
+def _override(name: str, value: Any) -> int | bool | str | None:
     if name not in OVERRIDABLE:
         similar = difflib.get_close_matches(name, OVERRIDABLE, n=1)
         remedy = f"did you mean {similar[0]}?" if similar else f"these can be: {', '.join(OVERRIDABLE)}"
@@ -309,11 +319,14 @@ def _override(name: str, value: Any) -> int | bool | str:
     text = str(value).strip()
     kind = {field.name: field.type for field in fields(Settings)}[name]
     if kind == "str":
-        return text.lower()
+        return text.lower() if name == "queue" else text
     if kind == "bool":
         if text.lower() not in {"true", "false"}:
             raise ContradictorySettings(f"{name} is {text!r}; use true or false")
         return text.lower() == "true"
+    if kind == "int | None" and text.lower() == FOREVER:
+        return None
     if not re.fullmatch(r"-?[0-9]{1,12}", text):
-        raise ContradictorySettings(f"{name} is {text!r}; use a whole number")
+        other = f", or {FOREVER}" if kind == "int | None" else ""
+        raise ContradictorySettings(f"{name} is {text!r}; use a whole number{other}")
     return int(text)

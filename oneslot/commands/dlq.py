@@ -13,6 +13,7 @@ import click
 from appointments.invariants import result_of
 from oneslot.audit_trail import BEGUN, DONE, NOT_DONE, open_trail
 from oneslot.commands.confirmation import confirmed
+from oneslot.dead_letters import waiting_behind
 from oneslot.dropping import drop as drop_letters
 from oneslot.errors import BadInput, OneslotError
 from oneslot.forecast import Forecast, forecast_all, grouped
@@ -59,8 +60,15 @@ def list_letters(reason: str | None, stack: str | None, as_json: bool) -> None:
     """
     terminal = Terminal(as_json)
     target = open_target(stack)
-    forecasts = Selection(reason=reason).chosen(_look(terminal, target))
-    terminal.result(_document(target, forecasts))
+    everything = _look(terminal, target)
+    forecasts = Selection(reason=reason).chosen(everything)
+    behind = waiting_behind(target.sqs, target.outputs.dead_letter_queue_url, len(everything))
+    terminal.result(_document(target, forecasts) | {"waiting_behind": behind})
+    if behind:
+        terminal.plain(
+            f"About {behind:,} more wait behind these: a FIFO queue shows the next of a group when those before it are "
+            "gone. Redrive or drop these, then look again.",
+        )
     if not forecasts:
         terminal.plain("The dead-letter queue is empty." if reason is None else f"No message has the reason {reason}.")
         return

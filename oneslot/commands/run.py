@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from oneslot.commands.send import generated, send_messages
 from oneslot.commands.status import LOCAL_INTERVAL, follow
 from oneslot.export import export_history
 from oneslot.local.stack import LocalStack, local_stack
-from oneslot.options import COUNT, json_option, mix_options, practice_options
+from oneslot.options import COUNT, context_option, json_option, mix_options, practice_options
 from oneslot.pacing import Pacing
 from oneslot.requests import Mix
 from oneslot.schedule import Candidates, Schedule, plan, read_candidates
@@ -51,6 +51,7 @@ DRAIN_TIMEOUT_SECONDS = 900.0
 @click.option(
     "--processes", type=COUNT, metavar="N", default=4, show_default=True, help="Handler processes at once, at most."
 )
+@context_option
 @click.option("--audit/--no-audit", default=True, show_default=True, help="End with the Spark audit and its report.")
 @json_option
 def run(
@@ -65,6 +66,7 @@ def run(
     seed_number: int,
     stage: str,
     processes: int,
+    context: Sequence[tuple[str, str]],
     audit: bool,
     as_json: bool,
 ) -> int:
@@ -84,7 +86,9 @@ def run(
     stages = Stages(terminal)
     with _ended_like_ctrl_c(), ExitStack() as running:
         with stages.stage("deploy", "Deploy the template into an embedded AWS"), terminal.working("Deploying"):
-            stack = running.enter_context(local_stack(home, progress=terminal.say, processes=processes, stage=stage))
+            stack = running.enter_context(
+                local_stack(home, progress=terminal.say, processes=processes, stage=stage, context=dict(context))
+            )
         target = local_target(stack.state, home)
         with stages.stage("seed", f"Seed {schedule.slots:,} slots at {len(schedule.openings):,} practices"):
             terminal.say(f"{candidates.note}.")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import random
 import shlex
+from collections.abc import Sequence
 from datetime import date
 from typing import Any
 from uuid import uuid4
 
 import click
 
+from exactly_once.ordering import is_fifo
 from oneslot.local.state import LocalState, read_state
 from oneslot.local.supervisor import down as stop_stack
 from oneslot.local.supervisor import up as start_stack
-from oneslot.options import COUNT, json_option
+from oneslot.options import COUNT, context_option, json_option
 from oneslot.patients import synthetic_nhs_number
 from oneslot.practices import synthetic_practices
 from oneslot.request_file import sample_request
@@ -28,8 +30,9 @@ from oneslot.terminal import Terminal
 @click.option(
     "--processes", type=COUNT, metavar="N", default=4, show_default=True, help="Handler processes at once, at most."
 )
+@context_option
 @json_option
-def up(stage: str, processes: int, as_json: bool) -> None:
+def up(stage: str, processes: int, context: Sequence[tuple[str, str]], as_json: bool) -> None:
     """Start the local stack, and leave it running.
 
     An embedded AWS starts on loopback, the CDK app is synthesised, and its template is deployed there. No account, no
@@ -42,7 +45,7 @@ def up(stage: str, processes: int, as_json: bool) -> None:
         terminal.say("The local stack is running already.")
     else:
         with terminal.working("Starting the local stack"):
-            state = start_stack(home, progress=terminal.say, stage=stage, processes=processes)
+            state = start_stack(home, progress=terminal.say, stage=stage, processes=processes, context=dict(context))
     target = local_target(state, home)
     lines = command_lines(target, state)
     terminal.result(
@@ -84,6 +87,7 @@ def command_lines(target: Target, state: LocalState) -> list[tuple[str, str, str
     endpoint = f"--endpoint-url {state.endpoint_url}"
     key = '{"message_id": {"S": "%s"}}' % message_id  # noqa: UP031 - braces are part of the text
     outputs = target.outputs
+    order = f" --message-group-id {practice}" if is_fifo(outputs.queue_url) else ""
     lines: list[tuple[str, str, Any]] = [
         (
             "credentials",
@@ -95,7 +99,7 @@ def command_lines(target: Target, state: LocalState) -> list[tuple[str, str, str
         (
             "send",
             "send one request: a made-up patient, a number of the range that is kept for tests",
-            f"aws sqs send-message {endpoint} --queue-url {outputs.queue_url} --message-body {shlex.quote(body)}",
+            f"aws sqs send-message {endpoint} --queue-url {outputs.queue_url} --message-body {shlex.quote(body)}{order}",
         ),
         ("inspect", "what became of it", f"oneslot inspect {message_id}"),
         (

@@ -66,6 +66,15 @@ def cut(messages: Sequence[MessageTypeDef], *, batch_size: int) -> Batch:
     return Batch(tuple(messages), ())
 
 
+def not_behind(failed: Sequence[MessageTypeDef], carried: Sequence[MessageTypeDef]) -> tuple[MessageTypeDef, ...]:
+    """Return those of the carried messages of a FIFO queue that may go next: those of no group in which one failed.
+
+    The others were received together with the failed one, so they come again together with it.
+    """
+    stopped = {message["Attributes"]["MessageGroupId"] for message in failed}
+    return tuple(message for message in carried if message["Attributes"]["MessageGroupId"] not in stopped)
+
+
 def _payload(messages: Sequence[MessageTypeDef]) -> int:
     # Close to the size of the records made of them: bodies and attributes dominate, keys are counted roughly.
     return sum(

@@ -5,7 +5,10 @@ window and races other consumers. So it is switched off, and this one does its w
 deployed mapping, function and queue, read when it starts.
 
 One thread per concurrent batch: long poll, collect, invoke, judge the answer, delete what succeeded. What failed is
-left to its visibility timeout. How many batches run at once is the smallest of: AWS's own scaling (`scaling.py`), the
+left to its visibility timeout. A FIFO queue keeps its order by itself: SQS hands out nothing of a group of which
+something is in flight. Only what was received and did not fit into its batch must not overtake.
+
+How many batches run at once is the smallest of: AWS's own scaling (`scaling.py`), the
 mapping's MaximumConcurrency, and `processes`. The last is this machine's limit and not AWS's: each concurrent batch is
 a Python process here, and on two cores more of them only wait for each other.
 """
@@ -26,8 +29,9 @@ from typing import TYPE_CHECKING, Self
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from exactly_once.ordering import is_fifo
 from oneslot.local.batch_response import Invalid, Split, judge
-from oneslot.local.batching import Batch, collect
+from oneslot.local.batching import Batch, collect, not_behind
 from oneslot.local.connection import Connection
 from oneslot.local.deletion import delete_messages
 from oneslot.local.installation import install
@@ -170,6 +174,7 @@ class _Run:
         reserved = configuration.function.reserved_concurrency
         self.pool = HandlerPool(installation, size=processes if reserved is None else min(processes, reserved))
         self._sqs = sqs
+        self._fifo = is_fifo(configuration.queue.arn)
         self._log_file = installation.log_file
         self._counter = counter
         self._stopping = stopping
@@ -204,9 +209,10 @@ class _Run:
                 continue
             try:
                 batch = self._collect(carried)
-                carried = batch.carried
+                carried = ()  # whatever goes wrong from here on, they come again with the others of their batch
                 if batch.messages:
-                    self._handle(batch.messages)
+                    failed = self._handle(batch.messages)
+                    carried = not_behind(failed, batch.carried) if self._fifo else batch.carried
                 else:
                     self._scaling.nothing_received()
             except Exception as error:
@@ -236,7 +242,8 @@ class _Run:
         )
         return answer.get("Messages", [])
 
-    def _handle(self, messages: tuple[MessageTypeDef, ...]) -> None:
+    def _handle(self, messages: tuple[MessageTypeDef, ...]) -> tuple[MessageTypeDef, ...]:
+        """Invoke with these, delete what succeeded, and return the others."""
         self._counter.add(records=len(messages), in_flight=len(messages))
         try:
             request_id = str(uuid.uuid4())
@@ -247,8 +254,9 @@ class _Run:
                 self._report(outcome, request_id, time.monotonic() - started)
             if split is None:
                 self._counter.add(failed=len(messages))
-            else:
-                self._settle(split, messages)
+                return messages
+            self._settle(split, messages)
+            return tuple(message for message in messages if message["MessageId"] in split.failed)
         finally:
             self._counter.add(in_flight=-len(messages))
 

@@ -41,7 +41,7 @@ class QueueConfiguration:
 
 @dataclass(frozen=True)
 class MappingConfiguration:
-    """A deployed event source mapping from a standard SQS queue to a function."""
+    """A deployed event source mapping from an SQS queue to a function."""
 
     uuid: str
     batch_size: int
@@ -57,8 +57,8 @@ def read_mapping(uuid: str, *, functions: LambdaClient, sqs: SQSClient) -> Mappi
     mapping = functions.get_event_source_mapping(UUID=uuid)
     queue_arn = mapping["EventSourceArn"]
     _, _, service, region, account, name = queue_arn.split(":", 5)
-    if service != "sqs" or name.endswith(".fifo"):
-        raise UnsupportedMapping(f"The local poller reads standard SQS queues; mapping {uuid} reads {queue_arn}.")
+    if service != "sqs":
+        raise UnsupportedMapping(f"The local poller reads SQS queues; mapping {uuid} reads {queue_arn}.")
     if mapping.get("FilterCriteria", {}).get("Filters"):
         raise UnsupportedMapping(f"The local poller applies no FilterCriteria; mapping {uuid} has some.")
     queue_url = sqs.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account)["QueueUrl"]

@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,13 +40,15 @@ def local_stack(
     progress: Callable[[str], None],
     processes: int = DEFAULT_PROCESSES,
     stage: str = "dev",
+    context: Mapping[str, str] | None = None,
     assembly: Path | None = None,
 ) -> Iterator[LocalStack]:
     """Start, synthesise and deploy; yield the stack; on leaving, stop poller and AWS, and remove `state.json`.
 
     home: the state folder; it belongs to this stack until the end. progress: called with one sentence at each step.
     processes: how many handler processes may run at once on this machine. stage: as in `cdk deploy -c stage=...`.
-    assembly: the folder of a cloud assembly that was synthesised before; None: synthesise now.
+    context: further settings, as with `-c name=value`. assembly: the folder of a cloud assembly that was synthesised
+    before; None: synthesise now.
     Raises `LocalRunError` (a sentence) if anything of it fails, `AlreadyRunning` if a local stack lives in that folder.
     """
     home = home.resolve()
@@ -57,7 +59,7 @@ def local_stack(
             progress(f"The embedded AWS answers at {aws.endpoint_url}.")
             if assembly is None:
                 progress("Synthesising the CDK app (about 10 s)...")
-                assembly = synthesise(home / "cdk.out", context={"stage": stage})
+                assembly = synthesise(home / "cdk.out", context={**(context or {}), "stage": stage})
             connection = aws.connection()
             deployment = deploy(read_stack(assembly, f"Oneslot-{stage}"), connection, progress=progress)
             progress(f"Deployed the stack {deployment.stack_name}.")

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
@@ -35,12 +35,13 @@ def up(
     progress: Callable[[str], None],
     stage: str = "dev",
     processes: int = DEFAULT_PROCESSES,
+    context: Mapping[str, str] | None = None,
     assembly: Path | None = None,
 ) -> LocalState:
     """Start a detached supervisor with a local stack and its poller; return when it is ready.
 
-    home: the state folder. progress: called with one sentence at each step. stage, processes, assembly: as for
-    `local_stack`. Raises `AlreadyRunning` if a stack lives in that folder, else `LocalRunError` with a sentence if the
+    home: the state folder. progress: called with one sentence at each step. stage, processes, context, assembly:
+    as for `local_stack`. Raises `AlreadyRunning` if a stack lives in that folder, else `LocalRunError` with a sentence if the
     start fails; then nothing is left running.
     """
     home = home.resolve()
@@ -48,6 +49,7 @@ def up(
     _refuse_a_second(home, progress)
     news, their_news = os.pipe()
     command = [sys.executable, "-m", __name__, str(home), "--stage", stage, "--processes", str(processes)]
+    command += ["--context", json.dumps(dict(context or {}))]
     if assembly is not None:
         command += ["--assembly", str(assembly.resolve())]
     try:
@@ -198,6 +200,7 @@ def _supervise(arguments: argparse.Namespace, news: _News) -> None:
             progress=lambda sentence: news.say(progress=sentence),
             processes=arguments.processes,
             stage=arguments.stage,
+            context=arguments.context,
             assembly=arguments.assembly,
         ) as stack:
             stack.poller.start()
@@ -219,6 +222,7 @@ def _main() -> None:
     parser.add_argument("home", type=Path)
     parser.add_argument("--stage", required=True)
     parser.add_argument("--processes", type=int, required=True)
+    parser.add_argument("--context", type=json.loads, required=True)
     parser.add_argument("--news", type=int, required=True)
     parser.add_argument("--assembly", type=Path)
     arguments = parser.parse_args()

@@ -46,7 +46,7 @@ class AuditPlan:
     topic_arn: str
     stage: str
     full_every_days: int
-    ledger_retention_seconds: int
+    ledger_retention_seconds: int | None
     patience_seconds: int
     timeout_seconds: int
 
@@ -209,10 +209,12 @@ def _export(plan: AuditPlan, what: State) -> State:
 
 
 def _write_context(plan: AuditPlan) -> State:
+    # Without a number the audit expects every row to be there. A null would not do: CDK leaves it out of the template.
+    kept = plan.ledger_retention_seconds
     arguments = {
         "Bucket": plan.bucket,
         "Key": "{% 'history/' & $day & '/context.json' %}",
-        "Body": {"ledger_retention_seconds": plan.ledger_retention_seconds},
+        "Body": {"ledger_retention": "forever"} if kept is None else {"ledger_retention_seconds": kept},
         "ContentType": "application/json",
     }
     return {

@@ -17,7 +17,7 @@ from stacks.constructs.request_queue import RequestQueue
 from stacks.constructs.roles import service_role
 from stacks.constructs.rules import accept
 from stacks.constructs.tables import Tables
-from stacks.settings import Settings
+from stacks.settings import FOREVER, Settings
 
 LOG_LEVEL = "INFO"
 
@@ -105,7 +105,7 @@ def _environment(settings: Settings, tables: Tables, requests: RequestQueue) -> 
         "APPOINTMENTS_TABLE": tables.appointments.table_name,
         "QUEUE_URL": requests.queue.queue_url,
         "DEAD_LETTER_QUEUE_URL": requests.dead_letter_queue.queue_url,
-        "LEDGER_RETENTION_SECONDS": str(settings.ledger_retention_seconds),
+        "LEDGER_RETENTION_SECONDS": str(settings.ledger_retention_seconds or FOREVER),
         "BATCH_CONCURRENCY": str(settings.batch_concurrency),
         "CANDIDATE_SLOTS": str(settings.candidate_slots),
         "CONTENT_BASED_DEDUPLICATION": str(settings.content_based_deduplication).lower(),

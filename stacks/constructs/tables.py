@@ -16,7 +16,7 @@ class Tables(Construct):
     """Ledger, slots and appointments: on demand, restorable to any second of 35 days, encrypted with an audited key.
 
     Attributes:
-        ledger: one row for each request. The only table whose rows expire.
+        ledger: one row for each request. The only table whose rows expire, unless they are kept for ever.
         slots: one row for each slot of a practice. Only free slots have `free_key`, so only they are in the index; the
             index is a local one because a local one can be read consistently.
         appointments: one row for each answer to a booking.
@@ -26,7 +26,9 @@ class Tables(Construct):
         super().__init__(scope, construct_id)
         self._settings = settings
         self._key = key
-        self.ledger = self._table("Ledger", "message_id", time_to_live_attribute="expires_at")
+        # Rows of before are kept, too, once rows are kept for ever: what is switched off deletes none of them.
+        expiry = None if settings.ledger_retention_seconds is None else "expires_at"
+        self.ledger = self._table("Ledger", "message_id", time_to_live_attribute=expiry)
         self.slots = self._table(
             "Slots",
             "practice",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,13 +49,13 @@ class Terminal:
         return local_target(state, self.home)
 
 
-@pytest.fixture
-def terminal(account: Connection, synthesised: SynthesisedStack, tmp_path: Path) -> Iterator[Terminal]:
-    """A stack, consumed from, whose state is where `oneslot up` would have written it."""
-    deployment = deploy(synthesised, account)
-    with EventSourceMapping(
-        account, deployment.outputs["EventSourceMappingId"], folder=tmp_path, processes=2
-    ) as poller:
+@contextmanager
+def running_stack(
+    account: Connection, stack: SynthesisedStack, folder: Path
+) -> Iterator[tuple[EventSourceMapping, Terminal]]:
+    """A deployed stack, consumed from, whose state is where `oneslot up` would have written it."""
+    deployment = deploy(stack, account)
+    with EventSourceMapping(account, deployment.outputs["EventSourceMappingId"], folder=folder, processes=2) as poller:
         LocalState(
             endpoint_url=account.endpoint_url,
             region=account.region,
@@ -65,5 +66,12 @@ def terminal(account: Connection, synthesised: SynthesisedStack, tmp_path: Path)
             supervisor_pid=os.getpid(),
             supervisor_start=start_ticks(os.getpid()) or 0,
             log_file=str(poller.log_file),
-        ).write(tmp_path)
-        yield Terminal(tmp_path)
+        ).write(folder)
+        yield poller, Terminal(folder)
+
+
+@pytest.fixture
+def terminal(account: Connection, synthesised: SynthesisedStack, tmp_path: Path) -> Iterator[Terminal]:
+    """A stack of stage `dev`, and the terminal."""
+    with running_stack(account, synthesised, tmp_path) as (_, terminal):
+        yield terminal

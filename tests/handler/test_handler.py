@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from configuration import Configuration
 from tests.consumer_kit import NHS_NUMBER, REGION, Bench, Context, bench, booking, record
 
 ENVIRONMENT = {
@@ -98,6 +99,16 @@ def test_each_invocation_counts_its_own(made: Bench, handler: ModuleType, capsys
         handler.lambda_handler({"Records": [record("not JSON")]}, Context(made.clock))
     counts = [line["Deliveries"] for line in lines(capsys.readouterr().out) if "_aws" in line]
     assert counts == [[1.0], [1.0]]
+
+
+@pytest.mark.parametrize(("retention", "expires"), [("forever", False), ("100", True)])
+def test_a_row_expires_unless_rows_are_kept_for_ever(made: Bench, *, retention: str, expires: bool) -> None:
+    urls = {"QUEUE_URL": "requests", "DEAD_LETTER_QUEUE_URL": made.configuration.dead_letter_queue_url}
+    read = Configuration.from_environment({**ENVIRONMENT, **urls, "LEDGER_RETENTION_SECONDS": retention})
+    assert made.deliver(record(booking()), consumer=made.another_consumer(configuration=read)) == []
+    (row,) = made.rows("ledger")
+    assert row["status"] == "COMPLETE"
+    assert ("expires_at" in row) is expires
 
 
 @pytest.mark.parametrize("name", ["LEDGER_TABLE", "QUEUE_URL", "LEDGER_RETENTION_SECONDS"])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from appointments.schedule import FREE_SLOTS_INDEX
-from tests.stacks.kit import Stage
+from tests.stacks.kit import Stage, synthesise
 
 TABLES = ("LedgerTableName", "SlotsTableName", "AppointmentsTableName")
 
@@ -88,6 +89,18 @@ def test_rows_expire_in_the_ledger_and_nowhere_else(stage: Stage) -> None:
         "SlotsTableName": None,
         "AppointmentsTableName": None,
     }
+
+
+def test_a_ledger_that_forgets_nothing(tmp_path: Path) -> None:
+    from configuration import Configuration
+
+    kept = synthesise(tmp_path / "appointments", ledger_retention_seconds="forever", audit="true")
+    variables = kept.of_output("ConsumerFunctionName")["Environment"]["Variables"]
+    read = Configuration.from_environment({name: str(value) for name, value in variables.items()})
+    assert read.ledger_retention_seconds is None
+    assert "TimeToLiveSpecification" not in kept.of_output("LedgerTableName")
+    audit = Stage(kept.settings, kept.folder, "-audit")
+    assert r"\"Body\":{\"ledger_retention\":\"forever\"}" in audit.template_text, "so it expects every row to be there"
 
 
 def test_a_row_of_the_ledger_outlives_every_copy_of_its_message(stage: Stage) -> None:

@@ -76,6 +76,10 @@ DEV = STAGES["dev"]
             ["log_retention_days 14", "ledger_retention_seconds 2592000", "raise log_retention_days"],
         ),
         (
+            {"log_retention_days": 14, "ledger_retention_seconds": None},
+            ["log_retention_days 14", "2160000", "raise log_retention_days"],
+        ),
+        (
             {"max_message_bytes": 1_040_385},
             ["dead_letter_max_message_bytes 1048576", "max_message_bytes 1040385", "8192", "lower max_message_bytes"],
         ),
@@ -100,6 +104,7 @@ def test_a_contradiction_is_refused(changes: dict[str, Any], said: list[str]) ->
         {"max_concurrency": 1_000},
         {"max_receive_count": 5},
         {"ledger_retention_seconds": 25 * DAY},
+        {"ledger_retention_seconds": None},
         {"max_message_bytes": 1_040_384},
     ],
 )
@@ -117,7 +122,7 @@ numbers = st.integers(-2, 60) | st.integers(-1, 2_000_000)
         optional={
             field.name: numbers
             for field in fields(Settings)
-            if field.type == "int" and field.name != "log_retention_days"
+            if field.type in ("int", "int | None") and field.name != "log_retention_days"
         },
     )
 )
@@ -138,6 +143,7 @@ def test_whatever_is_accepted_is_safe(changes: dict[str, Any]) -> None:
     assert 2 <= s.max_concurrency <= 1_000
     assert s.max_receive_count >= 5
     assert 60 <= s.queue_retention_seconds < s.dead_letter_retention_seconds <= 14 * DAY
+    assert s.ledger_retention_seconds is not None
     assert s.ledger_retention_seconds >= 2 * s.queue_retention_seconds + s.dead_letter_retention_seconds
     assert s.max_message_bytes < s.dead_letter_max_message_bytes <= 1_024 * 1_024
 
@@ -162,6 +168,15 @@ def test_context_overrides_a_setting_whatever_its_type() -> None:
     )
 
 
+def test_a_ledger_may_keep_its_rows_for_ever() -> None:
+    assert settings_from_context({"ledger_retention_seconds": "Forever"}).ledger_retention_seconds is None
+
+
+def test_the_name_of_a_topic_keeps_its_capitals() -> None:
+    topic = "arn:aws:sns:eu-west-2:111122223333:OnCall"
+    assert settings_from_context({"alarm_topic_arn": topic}).alarm_topic_arn == topic
+
+
 def test_cdks_own_context_is_not_ours_to_judge() -> None:
     context = {"@aws-cdk/core:checkSecretUsage": True, "aws:cdk:bundling-stacks": ["**"], "cli-telemetry": False}
     assert settings_from_context(context) == DEV
@@ -180,6 +195,8 @@ def test_cdks_own_context_is_not_ours_to_judge() -> None:
         ({"batch_size": "5.5"}, ["batch_size", "'5.5'", "whole number"]),
         ({"batch_size": True}, ["batch_size", "'True'", "whole number"]),
         ({"batch_size": None}, ["batch_size", "'None'", "whole number"]),
+        ({"ledger_retention_seconds": "ever"}, ["ledger_retention_seconds", "'ever'", "whole number, or forever"]),
+        ({"batch_size": "forever"}, ["batch_size", "'forever'", "whole number"]),
         ({"content_based_deduplication": "yes"}, ["content_based_deduplication", "'yes'", "true or false"]),
         ({"max_concurrency": "1"}, ["max_concurrency is 1", "2 to 1000"]),
         ({"audit": "1"}, ["audit", "'1'", "true or false"]),

@@ -47,10 +47,11 @@ class Source:
     def poller(self, processes: int = 1) -> EventSourceMapping:
         return EventSourceMapping(self.connection, self.mapping_id, folder=self.folder, processes=processes)
 
-    def send(self, *bodies: str) -> list[str]:
-        """Send messages; return their MessageIds."""
+    def send(self, *bodies: str, group: str | None = None) -> list[str]:
+        """Send messages, on a FIFO queue in a group; return their MessageIds."""
         sqs = self.connection.sqs()
-        sent = [sqs.send_message(QueueUrl=self.queue_url, MessageBody=body)["MessageId"] for body in bodies]
+        order: Any = {"MessageGroupId": group} if group else {}
+        sent = [sqs.send_message(QueueUrl=self.queue_url, MessageBody=body, **order)["MessageId"] for body in bodies]
         sqs.close()
         return sent
 
@@ -91,11 +92,16 @@ class Workshop:
         visibility: int = 30,
         reserved: int | None = None,
         environment: dict[str, str] | None = None,
+        fifo: bool = False,
         **mapping: Any,
     ) -> Source:
         """Make a queue and a function of this source text (it defines `handle(event, context)`), and map them."""
         sqs, functions = self.connection.sqs(), self.connection.functions()
-        url = sqs.create_queue(QueueName="source", Attributes={"VisibilityTimeout": str(visibility)})["QueueUrl"]
+        order = {"FifoQueue": "true", "ContentBasedDeduplication": "true"} if fifo else {}
+        url = sqs.create_queue(
+            QueueName="source.fifo" if fifo else "source",
+            Attributes={"VisibilityTimeout": str(visibility), **order},  # type: ignore[dict-item]
+        )["QueueUrl"]
         arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
         functions.create_function(
             FunctionName="fake",

@@ -13,9 +13,8 @@ import pytest
 from oneslot.local.connection import Connection
 from oneslot.local.embedded_aws import EmbeddedAws
 from oneslot.local.errors import UnsupportedMapping
-from oneslot.local.event_source_mapping import EventSourceMapping
 from oneslot.local.processes import start_ticks
-from tests.oneslot.local.kit import ROLE, Workshop, wait_for, zipped
+from tests.oneslot.local.kit import Workshop, wait_for, zipped
 
 pytestmark = [pytest.mark.embedded_aws, pytest.mark.timeout(60)]
 
@@ -308,17 +307,32 @@ def test_what_the_poller_does_not_do_is_refused_in_a_sentence(workshop: Workshop
     source = workshop.source(OBEDIENT, FilterCriteria={"Filters": [{"Pattern": '{"body": {"a": [1]}}'}]})
     with pytest.raises(UnsupportedMapping, match="FilterCriteria"):
         source.poller().start()
-    sqs, functions = workshop.connection.sqs(), workshop.connection.functions()
-    url = sqs.create_queue(QueueName="ordered.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
-    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    functions.create_function(
-        FunctionName="other", Runtime="python3.13", Role=ROLE, Handler="fake.handle", Code={"ZipFile": zipped("")}
-    )
-    uuid = functions.create_event_source_mapping(FunctionName="other", EventSourceArn=arn, Enabled=False)["UUID"]
-    sqs.close()
-    functions.close()
-    with pytest.raises(UnsupportedMapping, match=r"ordered\.fifo"):
-        EventSourceMapping(workshop.connection, uuid, folder=workshop.folder).start()
+
+
+# Does each record once, in its batch's order; the first of all fails once, and what is behind it is then left undone.
+ORDERED = """
+    import json
+    def handle(event, context):
+        failed = []
+        for record in event["Records"]:
+            order = json.loads(record["body"])
+            first = record["attributes"]["ApproximateReceiveCount"] == "1"
+            if failed or (order["number"] == 0 and first):
+                failed.append({"itemIdentifier": record["messageId"]})
+            else:
+                print(json.dumps({"done": order["number"]}))
+        return {"batchItemFailures": failed}
+    """
+
+
+def test_what_did_not_fit_into_a_batch_does_not_overtake_its_group(workshop: Workshop) -> None:
+    source = workshop.source(ORDERED, visibility=2, fifo=True)
+    large = "x" * 900_000  # seven fill an invocation's payload
+    source.send(*(json.dumps({"number": number, "filling": large}) for number in range(9)), group="g")
+    with source.poller(processes=2) as poller:
+        source.until(poller, lambda now: now.deleted == 9)
+    assert [note["done"] for note in source.notes()] == list(range(9))
+    assert (source.left(), poller.statistics.failed > 1) == (0, True)
 
 
 def test_a_queue_that_cannot_be_reached_is_reported_and_the_poller_still_stops(tmp_path: Path) -> None:

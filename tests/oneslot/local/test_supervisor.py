@@ -72,8 +72,8 @@ def test_a_killed_supervisor_takes_everything_along_and_is_reported(tmp_path: Pa
 
 
 def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(LocalRunError, match="no-such-stage"):
-        up(tmp_path, progress=lambda _: None, stage="no-such-stage")
+    with pytest.raises(LocalRunError, match="'lifo'"):
+        up(tmp_path, progress=lambda _: None, context={"queue": "lifo"})
     assert read_state(tmp_path) is None
     assert not in_use(tmp_path)
 
