@@ -7,6 +7,7 @@ small budgets, without any of this, and comes to the same counts.
 
 from __future__ import annotations
 
+import gc
 import time
 from array import array
 from collections.abc import Callable
@@ -89,6 +90,9 @@ class Explorer:
         """Breadth first, so that the first breach has a shortest path."""
         started = time.perf_counter()
         system = self.system
+        # Millions of small tuples, and no cycles among them: looking for some would cost more than all the rest.
+        collecting = gc.isenabled()
+        gc.disable()
         self._number(system.canonical(system.start), -1)
         current = 0
         while current < len(self.states) and not (stop_at_first and self.breaches):
@@ -98,6 +102,8 @@ class Explorer:
                 progress(current, len(self.states) - current)
         complete = current == len(self.states)
         schedules, violating = self._count() if complete else (0, 0)
+        if collecting:
+            gc.enable()
         return Exploration(
             subject=system.subject.name,
             scenario=system.scenario.name,

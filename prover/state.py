@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import permutations, product
 from typing import NamedTuple
 
@@ -14,11 +13,13 @@ from prover.renaming import Permutation, mask_others, rename, rename_lines, swap
 from prover.scenario import Scenario, Subject
 from prover.world import Request, Services, World, port_services
 
-NOT_STARTED, GONE = -1, -2
+NOT_STARTED, GONE, ENDED = -1, -2, -3
+"""What a delivery's code is besides the number of its history: an invocation that has acknowledged, and whose messages are
+yet to be deleted, is ENDED less their bits, whatever it saw before: nothing but those can make a difference any more."""
 
 
 class State(NamedTuple):
-    """A state. `codes` holds for each delivery NOT_STARTED, GONE (crashed, or over) or the number of its history."""
+    """A state. `codes` holds for each delivery NOT_STARTED, GONE (crashed, or over), ENDED or the number of its history."""
 
     world: int
     expiries: int
@@ -28,8 +29,7 @@ class State(NamedTuple):
     codes: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A transition: what happened to whom, and which laws it broke.
 
     `delivery` is -1 for what happens to none; `call` is the number of the request in question, `node` that of the
@@ -44,6 +44,23 @@ class Step:
     breaches: tuple[str, ...] = ()
     fault: bool = False
     node: int = -1
+
+
+class _Move(NamedTuple):
+    """What a delivery can do in a world at a time, whatever the others are at; `code` and `world` are those after it.
+
+    `sent` is a request that it leaves in the network; -1 for none. The others as in `Step`.
+    """
+
+    strand: int
+    name: str
+    call: int
+    world: int
+    code: int
+    sent: int
+    breaches: tuple[str, ...]
+    fault: bool
+    node: int
 
 
 class System:
@@ -63,8 +80,9 @@ class System:
         self._masked: list[dict[int, int]] = []
         self._masks = Interner()
         self._choices: dict[int, tuple[Choice, ...]] = {}
-        self._ends: dict[tuple[int, int, int], tuple[str, ...]] = {}
         self._in_state: dict[tuple[int, int, int], tuple[str, ...]] = {}
+        self._moves: dict[tuple[int, int, int, int, bool], list[_Move]] = {}
+        self._orders: dict[tuple[int, ...], tuple[Permutation, ...]] = {}
         self._behaviour = [self.behaviour(messages) for messages in scenario.deliveries]
         self._class = [scenario.deliveries.index(messages) for messages in scenario.deliveries]
         self._masked = [{} for _ in scenario.deliveries]
@@ -99,7 +117,7 @@ class System:
 
     def steps(self, state: State) -> Iterator[Step]:
         """Every step that can be taken, whoever takes it."""
-        world, expiries, faults, _, network, codes = state
+        world, expiries, faults, acknowledged, network, codes = state
         active = False
         for delivery, code in enumerate(codes):
             if code == GONE:
@@ -109,22 +127,24 @@ class System:
                 node = self._behaviour[delivery].start(self._clocks[expiries])
                 yield Step(delivery, 0, "invoked", -1, state._replace(codes=_put(codes, delivery, node)), node=node)
                 continue
-            node_known = self._behaviour[delivery].nodes[code]
-            if node_known.outcome is not None:
-                yield from self._deletion(state, delivery, node_known.outcome)
+            if code <= ENDED:
+                yield from self._deletion(state, delivery, ENDED - code)
                 continue
-            for strand, seen_request in node_known.pending:
-                request = self.renamed("request", seen_request, swap(delivery))
-                yield self._step(state, delivery, strand, request, PERFORMED)
-                if faults:
-                    for choice in self.choices(request):
-                        yield self._step(state, delivery, strand, request, choice)
+            key = (world, expiries, delivery, code, faults > 0)
+            moves = self._moves.get(key)
+            if moves is None:
+                moves = self._moves[key] = list(self._moves_of(*key))
+            before, after = codes[:delivery], codes[delivery + 1 :]
+            for strand, name, call, then, new, sent, breaches, fault, node in moves:
+                left = network if sent < 0 else tuple(sorted((*network, sent)))
+                reached = State(then, expiries, faults - fault, acknowledged, left, (*before, new, *after))
+                yield Step(delivery, strand, name, call, reached, breaches, fault, node)
         for position, request in enumerate(network):
             if position and network[position - 1] == request:
                 continue
-            after, _, breaches = self.apply(world, request, self._clocks[expiries])
+            landed, _, breaches = self.apply(world, request, self._clocks[expiries])
             left = network[:position] + network[position + 1 :]
-            yield Step(-1, 0, "lands late", request, state._replace(world=after, network=left), breaches)
+            yield Step(-1, 0, "lands late", request, state._replace(world=landed, network=left), breaches)
         if expiries < self.scenario.expiries and (active or network):
             yield Step(-1, 0, "time passes", -1, state._replace(expiries=expiries + 1))
 
@@ -177,7 +197,15 @@ class System:
 
     def canonical(self, state: State) -> State:
         """The same state for all that differ only by the names of identical deliveries."""
-        codes = state.codes
+        orders = self._orders.get(state.codes)
+        if orders is None:
+            orders = self._orders[state.codes] = tuple(self._orders_of(state.codes))
+        if len(orders) == 1:
+            return self._permuted(state, orders[0]) if orders[0] else state
+        return min(self._permuted(state, order) for order in orders)
+
+    def _orders_of(self, codes: tuple[int, ...]) -> Iterator[Permutation]:
+        """The exchanges to be tried: one, if what the deliveries saw tells them apart; () changes nothing."""
         count = len(codes)
         keys = [(self._class[delivery], self._mask(delivery, codes[delivery])) for delivery in range(count)]
         order = sorted(range(count), key=keys.__getitem__)
@@ -187,10 +215,9 @@ class System:
                 ties[-1].append(delivery)
             else:
                 ties.append([delivery])
-        if all(len(tie) == 1 for tie in ties):
-            return self._permuted(state, _places(order))
-        orders = product(*(permutations(tie) for tie in ties))
-        return min(self._permuted(state, _places([one for tie in choice for one in tie])) for choice in orders)
+        for choice in product(*(permutations(tie) for tie in ties)):
+            places = _places([one for tie in choice for one in tie])
+            yield () if places == tuple(range(count)) else places
 
     def renamed(self, kind: str, number: int, permutation: Permutation) -> int:
         """A request, observation or world under other names."""
@@ -207,57 +234,58 @@ class System:
             self._renamed_text[key] = known
         return known
 
-    def _step(self, state: State, delivery: int, strand: int, request: int, choice: Choice) -> Step:
-        world, expiries, faults, acknowledged, network, codes = state
-        now = self._clocks[expiries]
+    def _moves_of(self, world: int, expiries: int, delivery: int, code: int, faulty: bool) -> Iterator[_Move]:
+        for strand, seen_request in self._behaviour[delivery].nodes[code].pending:
+            request = self.renamed("request", seen_request, swap(delivery))
+            for choice in (PERFORMED, *(self.choices(request) if faulty else ())):
+                yield self._move((world, self._clocks[expiries], delivery, code), strand, request, choice)
+
+    def _move(self, at: tuple[int, int, int, int], strand: int, request: int, choice: Choice) -> _Move:
+        """`at`: the world, the time (epoch ms), the delivery's number and its code."""
+        world, now, delivery, code = at
         breaches: tuple[str, ...] = ()
         after, observation, history = world, -1, -1
         if choice.performed == NOW or choice.conflict is not None:
             conflict = -1 if choice.conflict is None else choice.conflict
             after, observation, breaches = self.apply(world, request, now, conflict)
-        elif choice.performed == LATER:
-            network = tuple(sorted((*network, request)))
         if choice.observation is not None:
             observation = self.observations(choice.observation)
         if choice.seen == DEATH:
-            codes = _put(codes, delivery, GONE)
+            code = GONE
         elif choice.seen == ANSWERED:
             seen = self.renamed("observation", observation, swap(delivery))
             behaviour = self._behaviour[delivery]
-            node = history = behaviour.advance(codes[delivery], strand, seen, now)
-            outcome = behaviour.nodes[node].outcome
+            code = history = behaviour.advance(code, strand, seen, now)
+            outcome = behaviour.nodes[code].outcome
             if outcome is not None:
                 messages = self.scenario.deliveries[delivery]
-                key = (after, delivery, node)
-                if key not in self._ends:
-                    self._ends[key] = self.at_end(after, delivery, messages, node)
-                breaches += self._ends[key]
-                if not self.acknowledges(messages, outcome):
-                    node = GONE
-            codes = _put(codes, delivery, node)
+                breaches += self.at_end(after, delivery, messages, code)
+                acknowledged = self.acknowledges(messages, outcome)
+                code = ENDED - acknowledged if acknowledged else GONE
         elif choice.seen != SILENCE:
             raise ValueError(choice.seen)
-        state = State(after, expiries, faults - choice.is_fault, acknowledged, network, codes)
-        return Step(delivery, strand, choice.name, request, state, breaches, choice.is_fault, history)
+        sent = request if choice.performed == LATER else -1
+        return _Move(strand, choice.name, request, after, code, sent, breaches, choice.is_fault, history)
 
-    def _deletion(self, state: State, delivery: int, outcome: Outcome) -> Iterator[Step]:
+    def _deletion(self, state: State, delivery: int, messages: int) -> Iterator[Step]:
         codes = _put(state.codes, delivery, GONE)
-        bits = state.acknowledged | self.acknowledges(self.scenario.deliveries[delivery], outcome)
-        yield Step(delivery, 0, "message deleted", -1, state._replace(acknowledged=bits, codes=codes))
+        deleted = state._replace(acknowledged=state.acknowledged | messages, codes=codes)
+        yield Step(delivery, 0, "message deleted", -1, deleted)
         if state.faults and not self.scenario.ends_by_itself:
             lost = state._replace(faults=state.faults - 1, codes=codes)
             yield Step(delivery, 0, "crash before the message is deleted", -1, lost, fault=True)
 
     def _permuted(self, state: State, permutation: Permutation) -> State:
-        if permutation == tuple(range(len(permutation))):
+        if not permutation:
             return state
-        codes = list(state.codes)
-        for delivery, code in enumerate(state.codes):
-            codes[permutation[delivery]] = code if code < 0 else self._permuted_node(delivery, code, permutation)
-        network = tuple(sorted(self.renamed("request", request, permutation) for request in state.network))
-        return state._replace(
-            world=self.renamed("world", state.world, permutation), network=network, codes=tuple(codes)
-        )
+        world, expiries, faults, acknowledged, network, codes = state
+        exchanged = list(codes)
+        for delivery, code in enumerate(codes):
+            exchanged[permutation[delivery]] = code if code < 0 else self._permuted_node(delivery, code, permutation)
+        if network:
+            network = tuple(sorted([self.renamed("request", request, permutation) for request in network]))
+        world = self.renamed("world", world, permutation)
+        return State(world, expiries, faults, acknowledged, network, tuple(exchanged))
 
     def _permuted_node(self, delivery: int, node: int, permutation: Permutation) -> int:
         view = view_of(permutation, delivery)

@@ -8,9 +8,14 @@ from typing import Any
 
 import pytest
 from aws_lambda_powertools.utilities.idempotency import idempotent_function
-from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyKeyError, IdempotencyPersistenceLayerError
+from aws_lambda_powertools.utilities.idempotency.exceptions import (
+    IdempotencyItemNotFoundError,
+    IdempotencyKeyError,
+    IdempotencyPersistenceLayerError,
+)
 from botocore.exceptions import ClientError
 
+from exactly_once import idempotency
 from exactly_once.effects import Effects, Unprocessable, Update
 from exactly_once.idempotency import Answer, LedgerPersistence, NoClaim, _Attempt, _attempt, exactly_once
 from exactly_once.ledger import Busy, Conflict, Ledger
@@ -157,3 +162,29 @@ def test_the_shorter_of_two_deadlines_is_the_lease(made: Bench) -> None:
     finally:
         _attempt.reset(token)
     assert made.row("m")["lease_until"] == made.clock() + 5_000
+
+
+def test_each_verb_of_the_layer_refuses_to_work_outside_of_a_delivery(made: Bench) -> None:
+    layer = LedgerPersistence(ledger(made))
+    for verb in (
+        lambda: layer.delete_record({}, ValueError()),
+        lambda: layer.save_inprogress({"message_id": "m", "payload_hash": "h", "lease_until": made.clock() + LEASE}),
+    ):
+        with pytest.raises(NoClaim, match="only functions decorated with @exactly_once"):
+            verb()
+
+
+def test_the_layer_reads_no_record(made: Bench) -> None:
+    """A refused claim brings its row with it; Powertools learns that there is nothing else to read."""
+    layer = LedgerPersistence(ledger(made))
+    for read in (lambda: layer.get_record({"message_id": "m"}), lambda: layer._get_record("m")):
+        with pytest.raises(IdempotencyItemNotFoundError):
+            read()
+
+
+def test_a_powertools_that_asks_for_no_claim_gets_no_answer(made: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the decision nor a claim: that must not look like a request that was answered."""
+    monkeypatch.setattr(idempotency, "idempotent_function", lambda perform, **options: lambda **arguments: {})
+    decide = exactly_once(ledger(made))(lambda _message: Effects({}))
+    with pytest.raises(NoClaim, match="no answer and no claim"):
+        decide(Message(), made.clock() + LEASE)
