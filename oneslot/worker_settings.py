@@ -19,7 +19,7 @@ class WorkerSettings:
 
     Attributes:
         threads: messages in work at once; one for each thread.
-        visibility_seconds: how long a message stays hidden between two heartbeats.
+        visibility_seconds: how long a message is left alone between two extensions; 0 extends it with every heartbeat.
         buffer_seconds: on top of it, so that a late heartbeat, or one that has to be repeated, is still in time.
         limit_seconds: hard limit for one message. After it the message is given back, and its thread given up.
         grace_seconds: after a stop, for what is in hand; then it is given back. The service manager must wait longer.
@@ -46,8 +46,10 @@ class WorkerSettings:
     def _problems(self) -> Iterator[str]:
         if not 1 <= self.threads <= MAXIMUM_THREADS:
             yield f"--threads is {self.threads}; choose 1 to {MAXIMUM_THREADS}."
-        if self.visibility_seconds < 1 or self.buffer_seconds < 1:
-            yield "--visibility and --buffer must be 1 second or more: a heartbeat needs time to arrive."
+        if self.visibility_seconds < 0:
+            yield f"--visibility is {self.visibility_seconds}; choose 0 seconds (extend with every heartbeat) or more."
+        if self.buffer_seconds < 1:
+            yield f"--buffer is {self.buffer_seconds}; choose 1 second or more: a heartbeat needs time to arrive."
         if self.hidden_seconds + self.limit_seconds > LONGEST_IN_FLIGHT_SECONDS:
             yield (
                 f"--limit {self.limit_seconds:g} + --visibility + --buffer is more than SQS's {LONGEST_IN_FLIGHT_SECONDS} s "

@@ -14,6 +14,7 @@ from tests.exactly_once.valkey_server import ValkeyServer
 
 DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs"
 PAGES = ("reuse.md", "stores.md", "fifo.md", "worker.md")
+ILLUSTRATED = (*PAGES, "faults.md")
 NEEDS_VALKEY = ("stores.md",)
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -38,9 +39,24 @@ def test_an_example_of_the_documentation_runs(
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", ILLUSTRATED)
 def test_a_page_has_a_picture_and_its_links_lead_somewhere(page: str) -> None:
     text = (DOCUMENTATION / page).read_text(encoding="utf-8")
     links = re.findall(r"\]\((?!https?:)([^)#]+)", text)
     assert any(link.endswith(".svg") for link in links)
     assert [link for link in links if not (DOCUMENTATION / link).exists()] == []
+
+
+def test_the_page_of_faults_names_tests_that_exist_and_all_cases() -> None:
+    text = (DOCUMENTATION / "faults.md").read_text(encoding="utf-8")
+    files = re.findall(r"`(tests/[a-z_/]+\.py)`", text)
+    there = {
+        name
+        for file in files
+        for name in re.findall(
+            r"^def (test_\w+)", (DOCUMENTATION.parent / file).read_text(encoding="utf-8"), re.MULTILINE
+        )
+    }
+    assert sorted(set(re.findall(r"`(test_\w+)`", text)) - there) == []
+    cases = re.findall(r"^\| ([a-z]2?): ", text, re.MULTILINE)
+    assert cases == ["a", "b", "b2", "c", "d", "e", "e2", "f", "f2", *"ghijklmnop"]

@@ -329,7 +329,8 @@ def test_the_last_line_but_one_is_a_metric_line_for_cloudwatch() -> None:
     ("numbers", "said"),
     [
         ({"threads": 0}, "--threads is 0"),
-        ({"visibility_seconds": 0}, "--visibility and --buffer"),
+        ({"visibility_seconds": -1}, "--visibility is -1"),
+        ({"buffer_seconds": 0}, "--buffer is 0"),
         ({"limit_seconds": 43_200}, "43200 s in flight"),
         ({"limit_seconds": 0}, "--limit is 0"),
         ({"wait_seconds": 21}, "--wait is 21"),
