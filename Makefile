@@ -15,7 +15,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: bench-audit browser help run test check lint types imports format lock synth deploy audit audit-offline valkey clean soak spec prove figures
+.PHONY: bench bench-audit browser help run test check lint types imports format lock synth deploy audit audit-offline valkey clean soak spec prove figures
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -101,6 +101,9 @@ deploy: node_modules/.installed ## deploy STAGE to the AWS account of your envir
 valkey: ## install a Valkey (else Redis) server for the tests of that store; needs root and apt-get
 	@command -v valkey-server || command -v redis-server || { apt-get update -qq && \
 	{ apt-get install -y -qq --no-install-recommends valkey-server || apt-get install -y -qq --no-install-recommends redis-server; }; }
+
+bench: $(VENV)/.installed ## speed: billed time, cold start, contention, growth, the 8 a.m. rush; beside the peers (SHORT=1, DEMAND=file)
+	$(BIN)/python -m benchmarks $(if $(SHORT),--short) $(if $(DEMAND),--demand "$(DEMAND)")
 
 bench-audit: $(VENV)/.installed ## the Spark audit of 1, 5 and 10 million requests, beside DuckDB and the floor (10 GB of disk)
 	$(BIN)/python -m benchmarks.audit

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from threading import Lock
 from typing import Any, cast
 
 import boto3
@@ -36,6 +37,19 @@ client_configuration = Config(
 deliveries: list[Delivery] = []  # of the invocation that runs; an environment runs one at a time
 
 
+class SQSOnFirstUse:
+    """SQS's client, made for the first message that is busy or unprocessable. Most starts need none, and it takes 50 ms."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()  # boto3 makes no two clients at a time
+        self._client: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        with self._lock:
+            self._client = self._client or boto3.client("sqs", config=client_configuration)
+        return getattr(self._client, name)
+
+
 def log(delivery: Delivery) -> None:
     """One line for each attempt, written when it ends: what a crash leaves unsaid is then only its own."""
     logger.info("delivery", **asdict(delivery))
@@ -45,7 +59,7 @@ def log(delivery: Delivery) -> None:
 consumer = compose(
     configuration,
     cast("DynamoDB", boto3.client("dynamodb", config=client_configuration)),
-    cast("SQS", boto3.client("sqs", config=client_configuration)),
+    cast("SQS", SQSOnFirstUse()),
     log,
     executor=ThreadPoolExecutor(configuration.batch_concurrency) if configuration.batch_concurrency > 1 else None,
 )

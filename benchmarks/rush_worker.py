@@ -1,0 +1,106 @@
+"""One consumer process of the rush: receives batches of ten, calls a handler, deletes what it did not report as failed.
+
+    python -m benchmarks.rush_worker HANDLER LOG        (its environment is the Lambda function's, see `rush.py`)
+
+HANDLER is one of `HANDLERS`. Writes a line to LOG for each message that it deletes: its id, when it was sent, when it was done.
+Ends with the first empty receive after the file LOG + ".end" is there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from benchmarks.bench_kit import Handler
+from benchmarks.peers import ledger_by_hand, powertools
+
+TIMEOUT_MS = 10_000
+BATCH = 10
+
+
+class Context:
+    """Lambda's context, for a function that may run `TIMEOUT_MS`."""
+
+    function_name = function_version = invoked_function_arn = "rush"
+    memory_limit_in_mb = "512"
+    aws_request_id = "rush"
+
+    def __init__(self) -> None:
+        self._deadline = time.monotonic() + TIMEOUT_MS / 1000
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Milliseconds left."""
+        return max(0, int((self._deadline - time.monotonic()) * 1000))
+
+
+def _client(service: str) -> Any:
+    session: Any = boto3.Session()
+    return session.client(service, config=Config(retries={"mode": "standard"}, max_pool_connections=BATCH))
+
+
+def _ours() -> Handler:
+    import handler
+
+    return handler.lambda_handler
+
+
+HANDLERS: dict[str, Callable[[], Handler]] = {
+    "ours": _ours,
+    "powertools": lambda: powertools(_client("dynamodb")),
+    "by-hand": lambda: ledger_by_hand(_client("dynamodb")),
+}
+
+
+def _record(message: dict[str, Any], queue_arn: str) -> dict[str, Any]:
+    return {
+        "messageId": message["MessageId"],
+        "receiptHandle": message["ReceiptHandle"],
+        "body": message["Body"],
+        "attributes": message["Attributes"],
+        "messageAttributes": {},
+        "eventSource": "aws:sqs",
+        "eventSourceARN": queue_arn,
+        "awsRegion": "eu-west-2",
+    }
+
+
+def consume(handle: Handler, log_file: Path) -> None:
+    """Until the queue is empty and the end is near."""
+    sqs, queue_url, queue_arn = _client("sqs"), os.environ["QUEUE_URL"], "arn:aws:sqs:eu-west-2:000000000000:requests"
+    with log_file.open("a", buffering=1) as log:
+        while True:
+            received = sqs.receive_message(
+                QueueUrl=queue_url,
+                MaxNumberOfMessages=BATCH,
+                WaitTimeSeconds=1,
+                MessageSystemAttributeNames=["ApproximateReceiveCount", "SentTimestamp"],
+            ).get("Messages", [])
+            if not received:
+                if log_file.with_suffix(".end").exists():
+                    return
+                continue
+            records = [_record(message, queue_arn) for message in received]
+            answer = handle({"Records": records}, Context())
+            failed = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+            done = [record for record in records if record["messageId"] not in failed]
+            now = time.time_ns() // 1_000_000
+            for record in done:
+                message_id = json.loads(record["body"])["message_id"]
+                log.write(f"{message_id} {record['attributes']['SentTimestamp']} {now}\n")
+            if done:
+                entries = [
+                    {"Id": str(number), "ReceiptHandle": record["receiptHandle"]} for number, record in enumerate(done)
+                ]
+                sqs.delete_message_batch(QueueUrl=queue_url, Entries=entries)
+
+
+if __name__ == "__main__":
+    consume(HANDLERS[sys.argv[1]](), Path(sys.argv[2]))

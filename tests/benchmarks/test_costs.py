@@ -1,0 +1,169 @@
+"""What a message costs, counted: calls, and capacity units by DynamoDB's rules. No time is asserted, no socket opened."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from benchmarks.bench_kit import CONFIGURATION, LambdaContext, booking, event, week
+from benchmarks.standin import READS, WRITES, MeteredDynamoDB, item_bytes
+from composition import compose
+from exactly_once.dynamodb import to_attributes
+
+PRACTICES = [f"A8{number:04}" for number in range(10)]
+SLOTS_A_WEEK = 500
+
+
+@dataclass
+class Meter:
+    """The metered port as DynamoDB's and SQS's client: counts calls, lets a test act before one."""
+
+    port: MeteredDynamoDB = field(default_factory=MeteredDynamoDB)
+    calls: Counter[str] = field(default_factory=Counter)
+    before: Callable[[str, Mapping[str, Any]], None] = lambda name, request: None
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(**request: Any) -> Any:
+            self.calls[name] += 1
+            self.before(name, request)
+            return getattr(self.port, name)(**request) if hasattr(self.port, name) else {}
+
+        return call
+
+    def deliver(self, bodies: Sequence[Mapping[str, Any]], *, group_commit: bool = False) -> None:
+        consumer = compose(replace(CONFIGURATION, group_commit=group_commit), self, self, lambda delivery: None)
+        consumer(event(bodies), LambdaContext())
+
+    def bill(self) -> tuple[int, float, float]:
+        """Calls, write units and read units since the last bill."""
+        bill = sum(self.calls.values()), float(self.port.units[WRITES]), self.port.units[READS] / 2
+        self.calls.clear()
+        self.port.units.clear()
+        return bill
+
+
+@pytest.fixture
+def meter() -> Meter:
+    meter = Meter()
+    for practice in PRACTICES:
+        for slot in week(practice, SLOTS_A_WEEK if practice == PRACTICES[0] else 20):
+            item = to_attributes(slot)
+            meter.port._store("slots", meter.port.tables["slots"].key_text(item), item)
+    return meter
+
+
+def new(prefix: str = "m", practices: Sequence[str] = PRACTICES) -> list[dict[str, Any]]:
+    return [booking(f"{prefix}-{position}", practice) for position, practice in enumerate(practices)]
+
+
+def test_alone_a_new_message_costs_three_calls_and_its_slot_search_one_unit(meter: Meter) -> None:
+    meter.deliver(new()[:1])
+    # Claim 1; in the transaction, twice each: the row, the slot, its place in the index, the appointment.
+    assert meter.bill() == (3, 1 + 2 * 4, 1.0)
+
+
+@pytest.mark.parametrize("group_commit", [False, True])
+def test_alone_a_duplicate_of_a_finished_request_costs_one_call(meter: Meter, group_commit: bool) -> None:
+    meter.deliver(new()[:1])
+    meter.bill()
+    meter.deliver(new()[:1], group_commit=group_commit)
+    assert meter.bill() == (1, 1, 0.0)
+
+
+def test_in_a_group_a_new_message_costs_at_most_1_3_calls(meter: Meter) -> None:
+    meter.deliver(new(), group_commit=True)
+    calls, writes, reads = meter.bill()
+    assert calls / 10 == 1.2
+    assert writes / 10 == 8
+    assert reads / 10 == 1.5  # of these 0.5 for the look
+
+
+def test_in_a_group_for_one_practice_slots_are_read_once(meter: Meter) -> None:
+    meter.deliver(new(practices=PRACTICES[:1] * 10), group_commit=True)
+    calls, writes, reads = meter.bill()
+    assert calls == 3
+    assert writes / 10 == 8
+    assert reads / 10 <= 1
+
+
+def test_in_a_group_ten_duplicates_cost_one_call(meter: Meter) -> None:
+    meter.deliver(new(), group_commit=True)
+    meter.bill()
+    meter.deliver(new(), group_commit=True)
+    assert meter.bill() == (1, 0, 5.0)
+
+
+def test_two_of_ten_duplicates_are_found_by_the_look(meter: Meter) -> None:
+    meter.deliver(new()[:2])
+    meter.bill()
+    meter.deliver(new(), group_commit=True)
+    calls, writes, _ = meter.bill()
+    assert calls == 1 + 8 + 1
+    assert writes == 8 * 8
+
+
+def test_a_busy_message_costs_its_refused_claim_and_its_deferral(meter: Meter) -> None:
+    def die(name: str, request: Mapping[str, Any]) -> None:
+        if name == "query":
+            raise SystemExit
+
+    meter.before = die
+    with pytest.raises(SystemExit):
+        meter.deliver(new()[:1])
+    meter.before = lambda name, request: None
+    meter.bill()
+    meter.deliver(new()[:1])
+    assert meter.bill() == (2, 1, 0.0)
+
+
+@pytest.mark.parametrize(("group_commit", "calls"), [(False, 3 + 2), (True, 1 + 2 + 2 + 3)])
+def test_a_slot_that_was_taken_costs_another_read_and_commit(meter: Meter, group_commit: bool, calls: int) -> None:
+    """In a group of two: a look, two reads, the refused and the smaller commit; then the loser goes by itself."""
+    lost: list[str] = []
+
+    def take(name: str, request: Mapping[str, Any]) -> None:
+        if name == "transact_write_items" and not lost:
+            slot = next(action["Update"] for action in request["TransactItems"] if "slots" in str(action))
+            key = meter.port.tables["slots"].key_text(slot["Key"])
+            item = meter.port.contents.tables["slots"][key]
+            lost.append(key)
+            taken = {name: value for name, value in item.items() if name != "free_key"}
+            meter.port._store("slots", key, {**taken, "status": {"S": "busy"}})
+
+    meter.before = take
+    meter.deliver(new()[: 2 if group_commit else 1], group_commit=group_commit)
+    assert len(lost) == 1
+    assert meter.bill()[0] == calls
+
+
+def test_units_are_counted_by_size() -> None:
+    assert item_bytes({"a": {"S": "é"}, "n": {"N": "-1234"}, "b": {"BOOL": True}}) == (1 + 2) + (1 + 3) + (1 + 1)
+    port = MeteredDynamoDB()
+    port.put_item(TableName="ledger", Item={"message_id": {"S": "m"}, "text": {"S": "x" * 1_500}})
+    assert port.units[WRITES] == 2
+    port.get_item(TableName="ledger", Key={"message_id": {"S": "m"}}, ConsistentRead=True)
+    port.get_item(TableName="ledger", Key={"message_id": {"S": "m"}})
+    assert port.units[READS] / 2 == 1.5
+
+
+def test_the_narrowed_query_is_the_ports_own(meter: Meter) -> None:
+    """What the stand-in looks up by itself is what the port finds by looking at everything."""
+    request: dict[str, Any] = {
+        "TableName": "slots",
+        "IndexName": "free_slots",
+        "KeyConditionExpression": "practice = :practice AND free_key BETWEEN :first AND :last",
+        "ExpressionAttributeValues": {
+            ":practice": {"S": PRACTICES[0]},
+            ":first": {"S": "Telephone#General Consultation Routine#2"},
+            ":last": {"S": "Telephone#General Consultation Routine#3"},
+        },
+        "Limit": 16,
+    }
+    found = meter.port.query(**request)["Items"]
+    spelt = {**request, "KeyConditionExpression": "practice=:practice AND free_key BETWEEN :first AND :last"}
+    assert found == meter.port.query(**spelt)["Items"]
+    assert len(found) == 16
