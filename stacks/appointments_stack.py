@@ -30,7 +30,7 @@ class AppointmentsStack(Stack):
         tables = Tables(self, "Tables", settings=settings, key=key)
         requests = RequestQueue(self, "Requests", settings=settings, key=key)
         consumer = Consumer(self, "Consumer", settings=settings, tables=tables, requests=requests, key=key)
-        source = EventSource(self, "EventSource", settings=settings, queue=requests.queue, function=consumer.function)
+        source = EventSource(self, "EventSource", settings=settings, queue=requests.queue, function=consumer.target)
         outputs = {
             "QueueUrl": requests.queue.queue_url,
             "QueueArn": requests.queue.queue_arn,

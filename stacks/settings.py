@@ -53,6 +53,9 @@ class Settings:
     # The consumer. A booking takes about 50 ms of DynamoDB calls; 30 s leaves a batch room for throttling.
     lambda_timeout_seconds: int = 30
     lambda_memory_mb: int = 512
+    snap_start: bool = (
+        False  # Lambda starts from a picture of the imported function; kept pictures and restores are billed
+    )
     batch_concurrency: int = 10  # records of a batch that run at once: they wait for DynamoDB, they do not compute
     candidate_slots: int = 16  # the earliest free slots among which a request chooses
     group_commit: bool = (
@@ -268,6 +271,7 @@ OVERRIDABLE = (
     "queue",
     "lambda_timeout_seconds",
     "lambda_memory_mb",
+    "snap_start",
     "batch_concurrency",
     "candidate_slots",
     "content_based_deduplication",

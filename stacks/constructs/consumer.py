@@ -23,7 +23,7 @@ LOG_LEVEL = "INFO"
 
 
 class Consumer(Construct):
-    """The function, its `log_group` and its role.
+    """The function, its `log_group` and its role. `target` is what a queue is to invoke: the function, or its alias.
 
     Concurrency is bounded by the event source mapping; none is reserved, because that would throttle the mapping's
     pollers and burn receives. No X-Ray: its SDK costs 160 ms of cold start, and the delivery log says more.
@@ -70,7 +70,11 @@ class Consumer(Construct):
             application_log_level_v2=lambda_.ApplicationLogLevel.INFO,
             system_log_level_v2=lambda_.SystemLogLevel.INFO,
             environment=_environment(settings, tables, requests),
+            snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if settings.snap_start else None,
         )
+        self.target: lambda_.IFunction = self.function
+        if settings.snap_start:  # pictures are of published versions only; the alias goes with each deployment
+            self.target = lambda_.Alias(self, "Alias", alias_name="live", version=self.function.current_version)
         if not key:
             accept(
                 self.log_group,

@@ -233,3 +233,18 @@ def test_the_template_fits_any_account_region_and_second_copy(stage: Stage) -> N
     # The one name that is given holds the stack's own id.
     assert '"Ref": "AWS::StackId"' in stage.template_text
     assert stage.template.keys() <= {"Description", "Resources", "Outputs"}
+
+
+def test_snap_start_is_of_a_version_that_the_queue_invokes(tmp_path: Path, stages: dict[str, Stage]) -> None:
+    snapped = synthesise(tmp_path, stage="dev", snap_start="true")
+    assert snapped.of_output("ConsumerFunctionName")["SnapStart"] == {"ApplyOn": "PublishedVersions"}
+    ((alias, properties),) = snapped.resources("AWS::Lambda::Alias").items()
+    ((version, _),) = snapped.resources("AWS::Lambda::Version").items()
+    assert properties["Properties"]["FunctionVersion"] == {"Fn::GetAtt": [version, "Version"]}
+    invoked = json.dumps(snapped.properties("AWS::Lambda::EventSourceMapping")["FunctionName"])
+    assert json.dumps({"Ref": alias}) in invoked
+    assert ":live" in invoked
+    plain = stages["dev"]
+    assert "SnapStart" not in plain.of_output("ConsumerFunctionName")
+    assert not plain.resources("AWS::Lambda::Alias")
+    assert not plain.resources("AWS::Lambda::Version")
