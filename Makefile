@@ -31,8 +31,9 @@ $(VENV)/.installed: requirements.txt pyproject.toml
 run: $(VENV)/.installed ## the whole way on this machine: embedded AWS, deploy, seed, send, drain, verdict
 	$(BIN)/python -m oneslot run $(if $(REQUESTS),--requests "$(REQUESTS)") $(if $(PRACTICES),--practices "$(PRACTICES)") $(if $(DEMAND),--demand "$(DEMAND)")
 
-test: $(VENV)/.installed node_modules/.installed ## all tests
-	$(BIN)/python -m pytest
+WORKERS ?= 3
+test: $(VENV)/.installed node_modules/.installed ## all tests, in WORKERS processes: much of their time is waiting
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations 25
 
 spec: node_modules/.installed ## the protocol's TLA+ specification, in worlds of growing size
 	$(BIN)/python -m specification --write docs/proof
