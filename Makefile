@@ -32,8 +32,8 @@ run: $(VENV)/.installed ## the whole way on this machine: embedded AWS, deploy, 
 	$(BIN)/python -m oneslot run $(if $(REQUESTS),--requests "$(REQUESTS)") $(if $(PRACTICES),--practices "$(PRACTICES)") $(if $(DEMAND),--demand "$(DEMAND)")
 
 WORKERS ?= 3
-test: $(VENV)/.installed node_modules/.installed ## all tests, in WORKERS processes: much of their time is waiting
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations 25
+test: $(VENV)/.installed node_modules/.installed ## all tests, in WORKERS processes: each takes whole files, whose tests share what is dear to make
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations 25
 
 spec: node_modules/.installed ## the protocol's TLA+ specification, in worlds of growing size
 	$(BIN)/python -m specification --write docs/proof

@@ -23,16 +23,9 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let a test reach 127.0.0.1 if its mark says why, and nothing otherwise; keep together what shares fixtures.
-
-    Workers (`pytest -n`) take whole files, because a file's tests share what is dear to make. All of Spark's go to one
-    worker: a session takes 3 GB.
-    """
+    """Let a test reach 127.0.0.1 if its mark says why, and nothing otherwise."""
     for item in items:
-        group = "spark" if item.get_closest_marker("spark") else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
         if any(item.get_closest_marker(name) for name in NEEDS_LOOPBACK):
             item.add_marker(pytest.mark.allow_hosts(["127.0.0.1", "::1"]))
         else:
