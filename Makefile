@@ -15,7 +15,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: bench bench-audit browser help run test check lint types imports format lock synth deploy audit audit-offline valkey clean soak spec prove figures
+.PHONY: audit-sown bench bench-audit browser help run test check lint types imports format lock synth deploy audit audit-offline valkey clean soak spec prove figures
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -108,6 +108,9 @@ bench: $(VENV)/.installed ## speed: billed time, cold start, contention, growth,
 
 bench-audit: $(VENV)/.installed ## the Spark audit of 1, 5 and 10 million requests, beside DuckDB and the floor (10 GB of disk)
 	$(BIN)/python -m benchmarks.audit
+
+audit-sown: $(VENV)/.installed ## every kind of corruption at one in a million rows, all found, and nothing else
+	SOWN_REQUESTS=220000 $(BIN)/python -m pytest tests/pipeline/test_sown.py
 
 browser: ## Chromium, for the tests that open the audit's report
 	@command -v chromium chromium-browser google-chrome >/dev/null && echo "There is one already." || \

@@ -7,9 +7,10 @@ and core, most of it compression. Nothing here is shared with the audit but the 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -106,15 +107,20 @@ class Requests:
         return self.start + self.span_ms + 10_000
 
 
-def write_full(folder: Path, requests: Requests) -> None:
-    """A history with full exports of all tables."""
+def write_full(folder: Path, requests: Requests, more: Mapping[str, Part] | None = None) -> None:
+    """A history with full exports of all tables, and `more` lines of any source, by its folder's name."""
+    besides = more or {}
 
     def table(name: str) -> None:
         condition, item = ITEMS[name]
-        parts = _parts(requests, "requests", condition, f"""'{{"Item":' || {item} || '}}'""")
+        parts: Iterable[Part] = _parts(requests, "requests", condition, f"""'{{"Item":' || {item} || '}}'""")
+        parts = chain(parts, [besides[name]] if name in besides else [])
         write_export(folder / name, _arn(name), Full(requests.end), parts, level=GZIP_LEVEL)
 
     _write_all(folder, requests, table)
+    for name, part in besides.items():
+        if name not in ITEMS:
+            (folder / name / "more.jsonl").write_bytes(part.lines)
 
 
 def write_day(folder: Path, requests: Requests, previous_end: int) -> None:
@@ -131,10 +137,9 @@ def write_day(folder: Path, requests: Requests, previous_end: int) -> None:
 
 
 def _write_all(folder: Path, requests: Requests, table: Any) -> None:
-    (folder / "waiting").mkdir(parents=True)
-    (folder / "waiting" / "waiting.jsonl").touch()
-    (folder / "dead-letters").mkdir()
-    (folder / "dead-letters" / "dead-letters.jsonl").touch()
+    for empty in ("waiting", "dead-letters", "dropped"):
+        (folder / empty).mkdir(parents=True)
+        (folder / empty / f"{empty}.jsonl").touch()
     with ThreadPoolExecutor(len(ITEMS) + 2) as writers:
         tasks = [writers.submit(table, name) for name in ITEMS]
         tasks.append(writers.submit(_write_lines, folder / "deliveries", requests, DELIVERIES, DELIVERY))

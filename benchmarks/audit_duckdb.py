@@ -20,6 +20,7 @@ LINES = {
     "consumption_count BIGINT, sent BIGINT, finished BIGINT, claimed_by VARCHAR, answer VARCHAR",
     "accepted": "message_id VARCHAR, type VARCHAR, sent BIGINT, copies BIGINT",
     "dead-letters": "message_id VARCHAR, source_message_id VARCHAR",
+    "dropped": "message_id VARCHAR, source_message_id VARCHAR, at BIGINT",
     "waiting": "message_id VARCHAR, sqs_message_id VARCHAR",
 }
 DONE = "('booked', 'waitlist', 'cancelled', 'refused', 'duplicate')"
@@ -39,6 +40,7 @@ create temp table log as select message_id as id, count(*) as lines, count(*) fi
 create temp table archive as select distinct message_id as id from accepted_file where message_id is not null
   union select id from log;
 create temp table dead as select distinct message_id as id from "dead-letters_file" where message_id is not null;
+create temp table given_up as select distinct message_id as id from dropped_file where message_id is not null;
 create temp table queued as select distinct message_id as id from waiting_file where message_id is not null;
 create temp table held as select appointment_id as id, count(*) as slots from slots where appointment_id is not null
   group by all;
@@ -49,18 +51,19 @@ create temp table booked_on as select practice, slot_id, count(*) as bookings, m
 # What one row says about a request, gathered by joins on its id.
 REQUESTS = """
 create temp table requests as
-select coalesce(l.message_id, a.id, d.id, q.id) as id, l.status, coalesce(l.complete, false) as complete, l.outcome,
+select coalesce(l.message_id, a.id, d.id, q.id, x.id) as id, l.status, coalesce(l.complete, false) as complete, l.outcome,
   l.target, l.at_practice, l.at_slot, l.consumption_count, l.lease_until, l.message_id is not null as has_row,
   p.appointment_id is not null as has_appointment, p.status as held_status, p.practice as held_practice,
   p.slot_id as held_slot, p.created, p.practice is not null as made, log.lines, coalesce(log.done, 0) as done, log.answers,
-  log.claims, log.last_finished, log.delivered, d.id is not null as dead, q.id is not null as waits,
-  coalesce(held.slots, 0) as slots,
+  log.claims, log.last_finished, log.delivered, d.id is not null as dead, x.id is not null as given_up,
+  q.id is not null as waits, coalesce(held.slots, 0) as slots,
   coalesce(l.message_id is null and log.last_finished + $retention < $now, false) as forgotten
 from ledger_read l full join archive a on a.id = l.message_id full join dead d on d.id = coalesce(l.message_id, a.id)
   full join queued q on q.id = coalesce(l.message_id, a.id, d.id)
-  left join appointments p on p.appointment_id = coalesce(l.message_id, a.id, d.id, q.id)
-  left join log on log.id = coalesce(l.message_id, a.id, d.id, q.id)
-  left join held on held.id = coalesce(l.message_id, a.id, d.id, q.id)
+  full join given_up x on x.id = coalesce(l.message_id, a.id, d.id, q.id)
+  left join appointments p on p.appointment_id = coalesce(l.message_id, a.id, d.id, q.id, x.id)
+  left join log on log.id = coalesce(l.message_id, a.id, d.id, q.id, x.id)
+  left join held on held.id = coalesce(l.message_id, a.id, d.id, q.id, x.id)
 """
 
 VERDICTS = """
@@ -74,6 +77,7 @@ select id, case
   when not has_row and made then held_status
   when not has_row and id in (select cancelled_by from appointments where practice is null) then 'cancelled'
   when forgotten and delivered is not null then delivered
+  when given_up and not waits then 'dropped'
   when has_row and not waits and lease_until < $now then 'stuck'
   when not has_row and not waits then 'lost'
   else 'in_flight' end as verdict
@@ -83,7 +87,7 @@ from requests
 VIOLATIONS = """
 select 'I1' as name, id as subject from held where slots > 1
 union all select 'I2', id from requests
-  where not complete and not dead and not waits and not forgotten and id in (select id from archive)
+  where not complete and not dead and not given_up and not waits and not forgotten and id in (select id from archive)
 union all select 'I3', practice || '/' || slot_id from booked_on where bookings > 1
 union all select 'I4', s.practice || '/' || s.slot_id from slots s left join booked_on b using (practice, slot_id)
   where (s.status = 'busy' and (b.holder is null or (b.bookings = 1 and b.holder is distinct from s.appointment_id)))
@@ -104,9 +108,10 @@ union all select distinct 'I5r', author from (
   where not coalesce(l.complete, false) and not (l.message_id is null and created + $retention < $now)
 union all select 'I6', id from requests where done > 0 and not complete and not forgotten
 union all select 'I7', id from requests where answers > 1
-union all select 'I9', id from requests where has_row and not complete and lease_until < $now and not waits and not dead
+union all select 'I9', id from requests where has_row and not complete and lease_until < $now
+  and not waits and not dead and not given_up
 union all select 'I10', id from requests where has_row and consumption_count < greatest(1, coalesce(claims, 1))
-union all select 'I11', id from requests where dead and made and not complete
+union all select 'I11', id from requests where (dead or given_up) and made and not complete
 """
 
 

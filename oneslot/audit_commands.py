@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from oneslot.backfill import Access, Feeder, Seeder
-from oneslot.errors import BadInput
-from oneslot.export import export_history
+from oneslot.backfill import HANDED_OVER, KNOWN, UNFIT, Access, Feeder, Seeder
+from oneslot.errors import BadInput, OneslotError
+from oneslot.export import export_history, ledger_retention_seconds
 from oneslot.options import json_option, stack_option
 from oneslot.target import Target, home_folder, open_target
 from oneslot.terminal import Terminal
 from pipeline.errors import AuditRefused
 
 NEW_FOLDER = click.Path(exists=False, path_type=Path)
-EXECUTORS = 2
 
 
 @click.command(short_help="Write what the stack left behind, in the layout that the audit reads.")
@@ -67,13 +67,15 @@ def audit(
 @click.option("--into", type=click.Choice(["queue", "ledger"]), default="queue", show_default=True)
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), default=200.0, show_default=True, help="A second.")
 @click.option(
-    "--retention-seconds", type=click.IntRange(min=1), default=60 * 86_400, show_default=True, help="For --into ledger."
+    "--retention-seconds",
+    type=click.IntRange(min=1),
+    help="How long the ledger keeps what --into ledger enters. Default: as long as what the consumer enters.",
 )
 @click.option("--memory", default="3g", show_default=True, help="Memory for Spark, in its notation.")
 @stack_option
 @json_option
 def backfill(
-    *, file: Path, into: str, rate: float, retention_seconds: int, memory: str, stack: str | None, as_json: bool
+    *, file: Path, into: str, rate: float, retention_seconds: int | None, memory: str, stack: str | None, as_json: bool
 ) -> int:
     """FILE is CSV with a header, or Parquet. Requests are deduplicated by message_id, or by content where they have none.
 
@@ -82,23 +84,33 @@ def backfill(
     terminal = Terminal(as_json)
     target = open_target(stack)
     access = access_of(target)
-    share = rate / EXECUTORS
-    handle: Feeder | Seeder = (
-        Feeder(access, target.outputs.queue_url, share)
-        if into == "queue"
-        else Seeder(access, target.outputs.ledger_table_name, retention_seconds, share)
-    )
+
+    def handler(share: float) -> Feeder | Seeder:
+        if into == "queue":
+            return Feeder(access, target.outputs.queue_url, share)
+        kept = retention_seconds or ledger_retention_seconds(target)
+        return Seeder(access, target.outputs.ledger_table_name, kept, share)
+
     with terminal.working(f"Backfilling the {into}"):
-        counts = backfill_file(file, handle, memory)
+        counts = backfill_file(file, handler, rate, memory, terminal.say)
     terminal.result(counts)
     terminal.plain(
-        f"{counts['read']:,} read, {counts['duplicates']:,} duplicates dropped, {counts['handed_over']:,} into the {into}."
+        f"{counts['read']:,} read, {counts['duplicates']:,} duplicates dropped, {counts[HANDED_OVER]:,} into the {into}."
     )
+    if counts[KNOWN]:
+        terminal.plain(f"{counts[KNOWN]:,} were in the ledger before, and were left as they are.")
+    if counts["ignored_columns"]:
+        terminal.plain(f"Columns that no request has were not looked at: {', '.join(counts['ignored_columns'])}.")
+    if counts[UNFIT]:
+        terminal.plain(
+            f"{counts[UNFIT]:,} would not be accepted by the consumer (a field is missing or wrong) and were left out.",
+            style="red",
+        )
     if counts["conflicts"]:
         terminal.plain(
             f"{len(counts['conflicts']):,} ids have several contents and were left out: see --json.", style="red"
         )
-    return 1 if counts["conflicts"] else 0
+    return 1 if counts["conflicts"] or counts[UNFIT] else 0
 
 
 commands = [export, audit, backfill]
@@ -121,22 +133,42 @@ def audit_history(history: Path, output: Path, previous: Path | None = None, mem
         raise BadInput(str(refusal)) from refusal
 
 
-def backfill_file(file: Path, handle: Feeder | Seeder, memory: str = "3g") -> dict[str, Any]:
-    """Deduplicate a file and hand its requests over; returns the counts and the ids in conflict."""
-    from pipeline.backfill import deduplicate, feed, read_requests
+def backfill_file(
+    file: Path,
+    handler: Callable[[float], Callable[[Iterable[Any]], Mapping[str, int]]],
+    rate: float,
+    memory: str = "3g",
+    tell: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Deduplicate a file and hand its requests over, `rate` a second; returns the counts and the ids in conflict.
+
+    `handler` makes what an executor runs, from its share of the rate. Raises BadInput for a file that cannot be used,
+    OneslotError if handing over stopped on the way.
+    """
+    from pipeline.backfill import FIELDS, deduplicate, feed, open_file
     from pipeline.session import SessionSettings, open_session
 
     try:
         spark = open_session(SessionSettings(memory=memory))
-        found = deduplicate(read_requests(spark, str(file.absolute())))
+        opened = open_file(spark, str(file.absolute()))
+        found = deduplicate(opened.select(*FIELDS))
     except AuditRefused as refusal:
         raise BadInput(str(refusal)) from refusal
-    feed(found.rows, handle, EXECUTORS)
+    requests = found.read - found.duplicates - len(found.conflicts)
+    if not found.read:
+        raise BadInput(f"{file} holds no requests: there is nothing to hand over.")
+    tell(f"{requests:,} requests at {rate:g} a second: about {requests / rate:,.0f} seconds.")
+    executors = spark.sparkContext.defaultParallelism
+    try:
+        tally = feed(found.rows, handler(rate / executors), executors)
+    except AuditRefused as refusal:
+        raise OneslotError(str(refusal)) from refusal
     return {
         "read": found.read,
         "duplicates": found.duplicates,
         "conflicts": found.conflicts,
-        "handed_over": found.read - found.duplicates - len(found.conflicts),
+        "ignored_columns": [name for name in opened.columns if name not in FIELDS],
+        **{name: tally[name] for name in (HANDED_OVER, KNOWN, UNFIT)},
     }
 
 

@@ -94,10 +94,17 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 def dropped(target: Target) -> Iterator[str]:
     """Yield the message ids of dead letters that a person dropped: accounted for, although no queue holds them."""
+    for line in drops(target):
+        if line.get("message_id"):
+            yield line["message_id"]
+
+
+def drops(target: Target) -> Iterator[dict[str, Any]]:
+    """Yield the lines of dead letters of this stack that a person dropped, with an id or without."""
     for line in read_lines(target.home / AUDIT_FILE):
         of_this_stack = line.get("stack") == target.identity and line.get("action") == DROP
-        if of_this_stack and line.get("outcome") == DONE and line.get("message_id"):
-            yield line["message_id"]
+        if of_this_stack and line.get("outcome") == DONE:
+            yield line
 
 
 def _user() -> str:

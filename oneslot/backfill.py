@@ -8,19 +8,28 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import boto3
+from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from exactly_once.identity import payload_hash
-from oneslot.sender import BATCH
+from appointments.messages import parse_message
+from exactly_once.effects import Unprocessable
+from exactly_once.identity import identify, parse_body, payload_hash
+from exactly_once.ordering import is_fifo
+from oneslot.sender import ATTEMPTS, BATCH, FIRST_BACKOFF_SECONDS
 
-ATTEMPTS = 8
+WRITERS = 8
 RESULT_REASON = "handled_before_migration"
+HANDED_OVER, KNOWN, UNFIT = "handed_over", "already_known", "unfit"
+# A cancellation names no practice. Order between it and its booking does not matter, so any group will do.
+CANCELLATIONS = "cancellations"
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,7 @@ class Access:
             region_name=self.region,
             aws_access_key_id=self.access_key_id,
             aws_secret_access_key=self.secret_access_key,
+            config=Config(retries={"mode": "standard", "total_max_attempts": ATTEMPTS}),
         )
 
 
@@ -52,52 +62,69 @@ class Feeder:
     queue_url: str
     rate: float
 
-    def __call__(self, rows: Iterable[Any]) -> None:
-        """Send all rows of one partition."""
+    def __call__(self, rows: Iterable[Any]) -> Counter[str]:
+        """Send all rows of one partition. Raises RuntimeError for what the queue does not take."""
         client = self.access.client("sqs")
-        started, sent = time.monotonic(), 0
-        for batch in _batches(rows):
-            early = started + sent / self.rate - time.monotonic()
-            if early > 0:
-                time.sleep(early)
+        sent = 0
+        for batch in _paced(rows, BATCH, self.rate):
             self._send(client, batch)
             sent += len(batch)
         client.close()
+        return Counter({HANDED_OVER: sent})
 
     def _send(self, client: Any, batch: list[Any]) -> None:
-        left = {str(number): row.body for number, row in enumerate(batch)}
+        left = {str(number): self._entry(str(number), row.body) for number, row in enumerate(batch)}
         for attempt in range(ATTEMPTS):
-            entries = [{"Id": key, "MessageBody": body} for key, body in left.items()]
-            answer = client.send_message_batch(QueueUrl=self.queue_url, Entries=entries)
+            answer = client.send_message_batch(QueueUrl=self.queue_url, Entries=list(left.values()))
+            hopeless = {failure["Code"] for failure in answer.get("Failed", []) if failure["SenderFault"]}
+            if hopeless:
+                raise RuntimeError(f"the queue refuses a message for good ({', '.join(sorted(hopeless))})")
             for success in answer.get("Successful", []):
                 left.pop(success["Id"], None)
             if not left:
                 return
-            time.sleep(0.05 * 2**attempt)
-        raise RuntimeError(f"the queue did not take {len(left)} messages in {ATTEMPTS} attempts; run the command again")
+            time.sleep(FIRST_BACKOFF_SECONDS * 2**attempt)
+        raise RuntimeError(f"the queue did not take {len(left)} messages in {ATTEMPTS} attempts")
+
+    def _entry(self, number: str, body: str) -> dict[str, str]:
+        entry = {"Id": number, "MessageBody": body}
+        practice = json.loads(body).get("practice")
+        if isinstance(practice, str) and practice.isalnum():
+            entry["MessageGroupId"] = practice  # on a standard queue: fair queues
+        elif is_fifo(self.queue_url):
+            entry["MessageGroupId"] = CANCELLATIONS
+        return entry
 
 
 @dataclass(frozen=True)
 class Seeder:
-    """Enters rows into the ledger as COMPLETE, so that their redelivery is answered and not processed."""
+    """Enters rows into the ledger as COMPLETE, so that their redelivery is answered and not processed.
+
+    A row that the consumer would quarantine is left out: it would be no duplicate of anything. `rate` is in rows a second.
+    """
 
     access: Access
     table_name: str
     retention_seconds: int
     rate: float
 
-    def __call__(self, rows: Iterable[Any]) -> None:
+    def __call__(self, rows: Iterable[Any]) -> Counter[str]:
         """Enter all rows of one partition; a row that the ledger knows already is left as it is."""
         client = self.access.client("dynamodb")
-        started = time.monotonic()
-        for number, row in enumerate(rows):
-            early = started + number / self.rate - time.monotonic()
-            if early > 0:
-                time.sleep(early)
-            self._enter(client, row.message_id, json.loads(row.body))
+        tally: Counter[str] = Counter({HANDED_OVER: 0})
+        with ThreadPoolExecutor(WRITERS, "seed") as writers:
+            for batch in _paced(rows, WRITERS, self.rate):
+                tally.update(writers.map(lambda row: self._enter(client, row.body), batch))
         client.close()
+        return tally
 
-    def _enter(self, client: Any, message_id: str, body: dict[str, Any]) -> None:
+    def _enter(self, client: Any, text: str) -> str:
+        try:
+            body = parse_body(text)
+            message_id = identify({}, body, text)
+            parse_message(message_id, payload_hash(body), body)
+        except Unprocessable:
+            return UNFIT
         now = time.time_ns() // 1_000_000
         result = {"outcome": "refused", "appointment_id": message_id, "reason": RESULT_REASON}
         item = {
@@ -117,9 +144,17 @@ class Seeder:
         except ClientError as error:
             if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
                 raise
+            return KNOWN
+        return HANDED_OVER
 
 
-def _batches(rows: Iterable[Any]) -> Iterator[list[Any]]:
+def _paced(rows: Iterable[Any], size: int, rate: float) -> Iterator[list[Any]]:
+    """The rows in batches, each at its time."""
     iterator = iter(rows)
-    while batch := list(islice(iterator, BATCH)):
+    started, given = time.monotonic(), 0
+    while batch := list(islice(iterator, size)):
+        early = started + given / rate - time.monotonic()
+        if early > 0:
+            time.sleep(early)
         yield batch
+        given += len(batch)

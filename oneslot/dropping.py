@@ -37,6 +37,7 @@ def _subject(forecast: Forecast) -> dict[str, Any]:
     return {
         "message_id": forecast.letter.message_id,
         "sqs_message_id": forecast.letter.sqs_message_id,
+        "source_message_id": forecast.letter.original_sqs_message_id,
         "before": {
             "reason": forecast.letter.reason,
             "outlook": forecast.outlook.value,

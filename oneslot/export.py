@@ -10,20 +10,23 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from oneslot.archive import ARCHIVE_FILE
+from oneslot.audit_trail import drops, read_lines
 from oneslot.dead_letters import peek
 from oneslot.deliveries import read_deliveries
-from oneslot.errors import BadInput
+from oneslot.errors import BadInput, OneslotError
 from oneslot.queues import queue_depth
 from oneslot.scanning import APPOINTMENTS, LEDGER, SLOTS, scan
 from oneslot.target import Target
-from pipeline.layout import Full, Part, item_line, write_export
+from pipeline.layout import CONTEXT, Full, Part, item_line, write_export
 
 ITEMS_PER_FILE = 200_000
+RETENTION_VARIABLE = "LEDGER_RETENTION_SECONDS"
 ARN = "arn:aws:dynamodb:{region}:000000000000:table/{name}"
 
 
@@ -46,17 +49,39 @@ def export_history(target: Target, folder: Path) -> dict[str, int]:
     counts["deliveries"] = _write_lines(folder / "deliveries" / "deliveries.jsonl", read_deliveries(target))
     archive = target.home / ARCHIVE_FILE
     if archive.exists():
-        with archive.open(encoding="utf-8") as lines:
-            counts["accepted"] = _write_lines(folder / "accepted" / ARCHIVE_FILE, map(json.loads, lines))
+        # A last line that a crash cut off is left out: its request is in the delivery log, or was not accepted.
+        counts["accepted"] = _write_lines(folder / "accepted" / ARCHIVE_FILE, read_lines(archive))
     letters = (
         {"message_id": letter.message_id, "source_message_id": letter.original_sqs_message_id, "reason": letter.reason}
         for letter in peek(target.sqs, outputs.dead_letter_queue_url)
     )
     counts["dead-letters"] = _write_lines(folder / "dead-letters" / "dead-letters.jsonl", letters)
+    counts["dropped"] = _write_lines(folder / "dropped" / "dropped.jsonl", map(_dropped, drops(target)))
     # SQS cannot list a queue. An empty one needs no list: everything that is not finished elsewhere is lost.
     if queue_depth(target.sqs, outputs.queue_url).empty:
         counts["waiting"] = _write_lines(folder / "waiting" / "waiting.jsonl", ())
+    retention = {"ledger_retention_seconds": ledger_retention_seconds(target)}
+    (folder / CONTEXT).write_text(json.dumps(retention) + "\n", encoding="utf-8")
     return counts
+
+
+def ledger_retention_seconds(target: Target) -> int:
+    """How long the consumer keeps a ledger's row, as it is configured. Raises `OneslotError` if it is not."""
+    about = target.functions.get_function_configuration(FunctionName=target.outputs.consumer_function_name)
+    given = about.get("Environment", {}).get("Variables", {}).get(RETENTION_VARIABLE, "")
+    if not given.isdecimal():
+        raise OneslotError(
+            f"The function {target.outputs.consumer_function_name} has no {RETENTION_VARIABLE}: is it Oneslot's consumer?"
+        )
+    return int(given)
+
+
+def _dropped(line: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "message_id": line.get("message_id"),
+        "source_message_id": line.get("source_message_id") or line.get("sqs_message_id"),
+        "at": round(datetime.fromisoformat(line["at"]).timestamp() * 1000),
+    }
 
 
 def _write_table(folder: Path, name: str, rows: Iterator[Mapping[str, Any]], now: int) -> int:

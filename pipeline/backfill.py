@@ -6,14 +6,20 @@ known here. Whatever it does with a row must count once however often it is done
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from py4j.protocol import Py4JJavaError
+from pyspark import StorageLevel
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline.errors import AuditRefused
+from pipeline.outputs import sentence_of
 
 BOOKING = ("practice", "nhs_number", "not_before", "not_after", "delivery_channel", "service_type")
 CANCELLATION = ("appointment_id",)
@@ -32,44 +38,82 @@ class Deduplicated:
     conflicts: list[str]
 
 
+Handler = Callable[[Iterable[Row]], Mapping[str, int]]
+"""What an executor does with its rows; answers how many of them came to what."""
+
+
 def read_requests(spark: SparkSession, path: str) -> DataFrame:
-    """A CSV file with a header, or Parquet; every column as text. Raises AuditRefused with a sentence."""
+    """A CSV file with a header, or Parquet; the fields of a request, as text. Raises AuditRefused with a sentence."""
+    return open_file(spark, path).select(*FIELDS)
+
+
+def open_file(spark: SparkSession, path: str) -> DataFrame:
+    """The file with all its columns, and with those of `FIELDS` that it lacks, empty. Raises AuditRefused with a sentence."""
     suffix = PurePosixPath(path.removesuffix(".gz")).suffix.lower()
-    if suffix == ".csv":
-        # A quote inside quotes is doubled (RFC 4180), as every spreadsheet writes it; Spark's default is a backslash.
-        read = spark.read.option("header", "true").option("escape", '"').option("mode", "FAILFAST").csv(path)
-    elif suffix in (".parquet", ""):
-        read = spark.read.parquet(path)
-    else:
-        raise AuditRefused(f"{path} is neither .csv (or .csv.gz) nor .parquet; convert it to one of them.")
+    try:
+        if suffix == ".csv":
+            # A quote inside quotes is doubled (RFC 4180), as every spreadsheet writes it; Spark's default is a backslash.
+            options = {"header": "true", "escape": '"', "mode": "FAILFAST", "enforceSchema": "false"}
+            read = spark.read.options(**options).csv(path)
+        elif suffix in (".parquet", ""):
+            read = spark.read.parquet(path)
+        else:
+            raise AuditRefused(f"{path} is neither .csv (or .csv.gz) nor .parquet; convert it to one of them.")
+    except CapturedException as error:
+        raise AuditRefused(
+            f"{path} cannot be read as {suffix.removeprefix('.') or 'parquet'}: {_first(error)}"
+        ) from error
     if "type" not in read.columns or not {"practice", "appointment_id"} & set(read.columns):
         raise AuditRefused(
-            f"{path} has the columns {', '.join(read.columns)}; a request needs `type` and, for bookings, "
+            f"{path} has the columns {', '.join(read.columns) or '(none)'}; a request needs `type` and, for bookings, "
             f"{', '.join(BOOKING)}; for cancellations, appointment_id."
         )
-    return read.select(*(_column(read, name) for name in FIELDS))
+    others = [F.col(f"`{name}`") for name in read.columns if name not in FIELDS]
+    return read.select(*(_column(read, name) for name in FIELDS), *others)
 
 
 def deduplicate(requests: DataFrame) -> Deduplicated:
-    """Each request once: by its message_id, or where it has none by the SHA-256 of its content."""
+    """Each request once: by its message_id, or where it has none by the SHA-256 of its content.
+
+    Reads the file. Raises AuditRefused if it cannot be read to its end.
+    """
     content = F.to_json(F.struct(*(F.col(name) for name in sorted(FIELDS) if name != "message_id")))
     identity = F.coalesce(F.col("message_id"), F.concat(F.lit(CONTENT_PREFIX), F.sha2(content, 256)))
     identified = requests.select(identity.alias("message_id"), content.alias("content"))
     grouped = identified.groupBy("message_id").agg(
         F.count("*").alias("copies"), F.min("content").alias("content"), F.max("content").alias("other")
     )
-    cached = grouped.persist()
+    cached = grouped.persist(StorageLevel.MEMORY_AND_DISK)
     conflicts = cached.where(F.col("content") != F.col("other")).select("message_id").orderBy("message_id")
-    totals = cached.agg(F.sum("copies"), F.count("*")).collect()[0]
+    try:
+        totals = cached.agg(F.sum("copies"), F.count("*")).collect()[0]
+    except (CapturedException, Py4JJavaError) as error:
+        raise AuditRefused(_unreadable(error)) from error
     read, distinct = int(totals[0] or 0), int(totals[1])
-    body = F.concat(F.lit('{"message_id":"'), F.col("message_id"), F.lit('",'), F.substring("content", 2, 2_000_000))
+    opened = F.expr("left(to_json(struct(message_id)), length(to_json(struct(message_id))) - 1)")
+    body = F.concat(opened, F.lit(","), F.substring("content", 2, 2_000_000))
     rows = cached.where(F.col("content") == F.col("other")).select("message_id", body.alias("body"))
     return Deduplicated(rows, read, read - distinct, [row.message_id for row in conflicts.collect()])
 
 
-def feed(rows: DataFrame, handle: Callable[[Iterable[Row]], None], executors: int) -> None:
-    """Hand every row to `handle`, on as many executors at once. A rate is bounded by giving each its part of it."""
-    rows.repartition(executors, "message_id").foreachPartition(handle)
+def feed(rows: DataFrame, handle: Handler, executors: int) -> Counter[str]:
+    """Hand every row to `handle`, on as many executors at once; returns the sum of what they answered.
+
+    A rate is bounded by giving each executor its part of it. Raises AuditRefused with the first executor's reason to stop.
+    """
+
+    def part(of_one: Iterable[Row]) -> Iterable[dict[str, int]]:
+        yield dict(handle(of_one))
+
+    total: Counter[str] = Counter()
+    try:
+        for answered in rows.repartition(executors, "message_id").rdd.mapPartitions(part).collect():
+            total.update(answered)
+    except (CapturedException, Py4JJavaError) as error:
+        raise AuditRefused(
+            f"It stopped on the way: {_reason(error)} Run the same command again: what was handed over before counts once."
+        ) from error
+    return total
 
 
 def _column(read: DataFrame, name: str) -> Column:
@@ -77,3 +121,22 @@ def _column(read: DataFrame, name: str) -> Column:
         return F.lit(None).cast("string").alias(name)
     text = F.trim(F.col(name).cast("string"))
     return F.when(text != "", text).alias(name)
+
+
+def _unreadable(error: Exception) -> str:
+    # Spark quotes the line, which may name a patient.
+    if "MALFORMED_RECORD" in str(error) or "MALFORMED_CSV" in str(error):
+        return "A line of the file has more or fewer fields than its header. Mend the file; nothing was handed over."
+    return f"The file cannot be read to its end: {sentence_of(error)}"
+
+
+def _first(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:300]
+
+
+def _reason(error: Exception) -> str:
+    """The sentence of the exception that a worker raised, out of the text that Spark makes of it."""
+    raised = re.findall(
+        r"^(?:\w+\.)*\w*(?:Error|Exception|Exceeded\w*|NotFound\w*|DoesNotExist): (.+)$", str(error), re.MULTILINE
+    )
+    return f"{raised[0].strip().rstrip('.')}." if raised else sentence_of(error)

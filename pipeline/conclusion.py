@@ -72,8 +72,12 @@ def sentence(document: Mapping[str, Any]) -> str:
     verdicts, requests = document["verdicts"], document["requests"]
     if document["sound"]:
         open_requests = verdicts[Verdict.IN_FLIGHT]
-        first = f"Every one of {requests:,} requests took effect at most once, and none is lost."
+        given_up = verdicts[Verdict.DROPPED]
+        first = (
+            f"Every one of {requests:,} requests, told apart by their ids, took effect at most once, and none is lost."
+        )
         rest = f" {open_requests:,} are still on their way." if open_requests else ""
+        rest += f" {given_up:,} were dropped from the dead-letter queue by hand." if given_up else ""
         return first + rest + _rejects(document)
     faults = [
         f"{verdicts[verdict]:,} {word}"

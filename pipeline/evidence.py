@@ -124,6 +124,8 @@ def measures() -> tuple[Measure, ...]:
         Measure("answer_high", Kind.DELIVERY, F.col("digest"), "max"),
         _count("dead_letters", Kind.DEAD_LETTER, snapshot=True),
         _count("waiting", Kind.WAITING, snapshot=True),
+        # The latest and no count: the list may be handed in again every day.
+        Measure("dropped_at", Kind.DROPPED, F.col("at"), "max"),
         _count("rejected", Kind.REJECT),
         Measure("practice", Kind.APPOINTMENT, F.col("practice"), "xor"),
     )

@@ -280,6 +280,19 @@ def dead_letter_facts(lines: DataFrame) -> DataFrame:
     return facts_or_reject(whole_lines(lines), problem, dead)
 
 
+def dropped_facts(lines: DataFrame) -> DataFrame:
+    """Messages that a person deleted from the dead-letter queue, from the audit trail."""
+    problem = first_problem(
+        {
+            Problem.MISSING_ATTRIBUTE: absent("at") | no_identity("source_message_id"),
+            Problem.OUT_OF_RANGE: ~F.col("at").between(0, LATEST_EPOCH_MS),
+            Problem.UNKNOWN_VALUE: reserved(F.col("message_id")),
+        }
+    )
+    dropped = fact(identity_or(F.col("source_message_id")), Kind.DROPPED, at=F.col("at"))
+    return facts_or_reject(whole_lines(lines), problem, dropped)
+
+
 def waiting_facts(lines: DataFrame) -> DataFrame:
     """Messages that the queue still holds."""
     problem = first_problem({Problem.MISSING_ATTRIBUTE: no_identity("sqs_message_id")})
@@ -297,6 +310,7 @@ LINE_FACTS = {
     "deliveries": delivery_facts,
     "accepted": accepted_facts,
     "dead-letters": dead_letter_facts,
+    "dropped": dropped_facts,
     "waiting": waiting_facts,
 }
 

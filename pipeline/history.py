@@ -6,6 +6,7 @@
 <history>/deliveries/*                   the delivery log, JSON lines, plain or gzipped (as all below)
 <history>/accepted/*                     the producer's archive, where it keeps one
 <history>/dead-letters/*                 which messages are in the dead-letter queue
+<history>/dropped/*                      what a person deleted from the dead-letter queue, by the audit trail
 <history>/waiting/*                      which messages the queue holds; without this folder that is not known
 <history>/context.json                   {"ledger_retention_seconds": ...}, optional
 """
@@ -21,12 +22,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipeline import facts, manifests, sources
 from pipeline.errors import AuditRefused
-from pipeline.layout import EXPORT_FOLDER
+from pipeline.layout import CONTEXT, EXPORT_FOLDER
 from pipeline.manifests import Export
 from pipeline.storage import Storage
 
 TABLES = ("ledger", "slots", "appointments")
-CONTEXT = "context.json"
 SAMPLED_LINES = 200
 CHECKSUM_READERS = 2
 
@@ -120,6 +120,7 @@ MISSING_SOURCES = {
     "deliveries": "There is no delivery log: latency, duplicates and the invariants I6, I7 and I10 cannot be judged.",
     "accepted": "There is no archive of accepted requests: a request that left no trace at all cannot be missed.",
     "dead-letters": "The dead-letter queue was not listed: quarantined messages are known from the delivery log only.",
+    "dropped": "There is no list of what was dropped by hand: such a request looks quarantined, stuck or lost.",
     "waiting": "The queue's content is not known: an unseen request is called lost only after the patience that is set.",
 }
 

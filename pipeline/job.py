@@ -140,6 +140,11 @@ def summarise(work: Work, weighed: DataFrame, notes: list[str]) -> Conclusion:
         earlier = f"{previous.folder}/{outputs.OPERATIONS}/{table.name}" if previous else None
         yesterday = spark.read.parquet(earlier) if earlier and storage.exists(earlier) else None
         outputs.write_table(storage, operations.tabulate(table, weighed, yesterday), folder, table.partition)
+    for summary in operations.SUMMARIES if settings.tables else ():
+        made = summary.make(
+            {name: spark.read.parquet(f"{aside}/{outputs.OPERATIONS}/{name}") for name in summary.sources}
+        )
+        outputs.write_table(storage, made, f"{aside}/{outputs.OPERATIONS}/{summary.name}", None)
     totals = [row.asDict() for row in spark.read.parquet(f"{aside}/{outputs.OPERATIONS}/totals").collect()]
     written = weighed.where(F.col(WEIGHT) == 1)
     files = written.where(F.col("subject") == "file").select("key", "rejected").collect() if _rejected(totals) else []

@@ -24,6 +24,8 @@ from typing import Any
 
 MANIFEST_VERSION = "2020-06-30"
 EXPORT_FOLDER = "AWSDynamoDB"
+CONTEXT = "context.json"
+"""Beside the exports: what the tables do not say of themselves."""
 
 
 @dataclass(frozen=True)

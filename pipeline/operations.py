@@ -1,7 +1,8 @@
 """Tables for the people who run the service: demand, latency, appointments, utilisation. Column names of the NHS
 "Appointments in General Practice" publication where it has them (GP_CODE, APPT_MODE, COUNT_OF_APPOINTMENTS ...).
 
-Every figure is a weighted sum, so that a day's change is added (weight 1) and what it replaces taken back (weight -1).
+Every figure of a `Table` is a weighted sum, so that a day's change is added (weight 1) and what it replaces taken back
+(weight -1). Rates and percentiles are made of them afterwards, as a `Summary`.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline.packing import packed, unpacked
-from pipeline.vocabulary import AppointmentStatus, Channel, SlotStatus, Subject, Verdict
+from pipeline.vocabulary import AppointmentStatus, Channel, Outcome, SlotStatus, Subject, Verdict
 
 QUARTER_OF_AN_HOUR_MS = 900_000
 DAY_MS = 86_400_000
@@ -54,6 +55,8 @@ def _demand(rows: DataFrame) -> DataFrame:
         F.col("deliveries").alias("COUNT_OF_DELIVERIES"),
         F.col("deliveries_duplicate").alias("COUNT_OF_DUPLICATES"),
         F.greatest(F.col("ledger_consumptions") - 1, F.lit(0)).alias("COUNT_OF_TAKEOVERS"),
+        # Whatever became of it since: WAITLIST counts those that wait today.
+        F.when(F.col("ledger_outcome") == int(Outcome.WAITLIST), 1).otherwise(0).alias("COUNT_OF_DID_NOT_FIT"),
         *(column.alias(name.upper()) for name, column in by_verdict.items()),
         WEIGHT,
     )
@@ -145,6 +148,7 @@ DEMAND = Table(
         "COUNT_OF_DELIVERIES",
         "COUNT_OF_DUPLICATES",
         "COUNT_OF_TAKEOVERS",
+        "COUNT_OF_DID_NOT_FIT",
         *(verdict.value.upper() for verdict in Verdict),
     ),
     "DATE",
@@ -187,6 +191,70 @@ def tabulate(table: Table, rows: DataFrame, yesterday: DataFrame | None = None) 
     for name in table.figures:
         left = left | (F.col(name) != 0)
     return counted.where(left).select(*table.dimensions, *table.figures).orderBy(*table.dimensions)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A small table with rates and percentiles, which cannot be added up, made from operations tables that can."""
+
+    name: str
+    sources: tuple[str, ...]
+    make: Callable[[Mapping[str, DataFrame]], DataFrame]
+
+
+PERCENTILES = {"P50": 0.5, "P90": 0.9, "P95": 0.95, "P99": 0.99, "P999": 0.999}
+COUNTED = (
+    "COUNT_OF_REQUESTS",
+    "COUNT_OF_DELIVERIES",
+    "COUNT_OF_DUPLICATES",
+    "COUNT_OF_TAKEOVERS",
+    "COUNT_OF_DID_NOT_FIT",
+    "BOOKED",
+    "WAITLIST",
+)
+
+
+def percentiles(latency: DataFrame) -> DataFrame:
+    """The table `latency` → for each DATE the least time within which so many requests were answered, milliseconds."""
+    ordered = Window.partitionBy("DATE").orderBy("LATENCY_MS")
+    seen = F.sum("COUNT_OF_REQUESTS").over(ordered) / F.sum("COUNT_OF_REQUESTS").over(Window.partitionBy("DATE"))
+    within = latency.withColumn("seen", seen)
+    # A share is a quotient of whole numbers, and 0.999 is not: the least difference must not cost a step.
+    reached = {
+        name: F.min(F.when(F.col("seen") >= share - 1e-12, F.col("LATENCY_MS"))) for name, share in PERCENTILES.items()
+    }
+    return within.groupBy("DATE").agg(*(time.alias(f"LATENCY_{name}_MS") for name, time in reached.items()))
+
+
+def days(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Each day on which requests were sent: how many, how often they were delivered, how soon they were answered."""
+    demand = tables["demand"].withColumn("DATE", F.col("DATE").cast("string"))  # a partition is read as a date
+    totals = demand.groupBy("DATE").agg(*(F.sum(name).alias(name) for name in COUNTED))
+    rated = totals.withColumn("DUPLICATE_RATE", share("COUNT_OF_DUPLICATES", "COUNT_OF_DELIVERIES"))
+    joined = rated.join(percentiles(tables["latency"]), on="DATE", how="left")
+    latencies = [f"LATENCY_{name}_MS" for name in PERCENTILES]
+    return joined.select("DATE", *COUNTED, "DUPLICATE_RATE", *latencies).orderBy("DATE")
+
+
+def practices(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Each practice: what was asked of it beside the slots that it offers."""
+    asked = tables["demand"].groupBy("GP_CODE").agg(*(F.sum(name).alias(name) for name in COUNTED))
+    slots = ("COUNT_OF_SLOTS", "COUNT_OF_BUSY_SLOTS")
+    offered = tables["utilisation"].groupBy("GP_CODE").agg(*(F.sum(name).alias(name) for name in slots))
+    joined = asked.where(F.col("GP_CODE") != "").join(offered, on="GP_CODE", how="full").fillna(0)
+    rates = {
+        "DUPLICATE_RATE": share("COUNT_OF_DUPLICATES", "COUNT_OF_DELIVERIES"),
+        "UTILISATION": share("COUNT_OF_BUSY_SLOTS", "COUNT_OF_SLOTS"),
+    }
+    return joined.withColumns(rates).select("GP_CODE", *COUNTED, *slots, *rates).orderBy("GP_CODE")
+
+
+def share(part: str, whole: str) -> Column:
+    """A quotient of two counts; null where there is nothing to divide by."""
+    return F.when(F.col(whole) > 0, F.col(part) / F.col(whole))
+
+
+SUMMARIES = (Summary("days", ("demand", "latency"), days), Summary("practices", ("demand", "utilisation"), practices))
 
 
 def words(code: Column, names: Mapping[str, int], otherwise: str = "") -> Column:

@@ -11,9 +11,12 @@ PACKED_CHARACTERS = 8
 def packed(code: Column) -> Column:
     """A code of up to eight ASCII characters as a number, which sorts, sums and shuffles without touching text.
 
-    Null for a longer one: an ODS code of a practice has six.
+    An ODS code of a practice has six. Of a longer one the first seven are kept, and a tilde for the rest.
     """
-    return F.when(F.length(code) <= PACKED_CHARACTERS, F.conv(F.hex(code), 16, 10).try_cast("bigint"))
+    short = F.when(
+        F.length(code) > PACKED_CHARACTERS, F.concat(F.substring(code, 1, PACKED_CHARACTERS - 1), F.lit("~"))
+    )
+    return F.conv(F.hex(F.coalesce(short, code)), 16, 10).try_cast("bigint")
 
 
 def unpacked(number: Column) -> Column:

@@ -6,12 +6,16 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
 from pipeline.report_data import ReportData
+from pipeline.report_lives import CRASHED, Attempt
 from pipeline.vocabulary import VERDICT_SENTENCES, Verdict
 
 # Roles, not colours: the page gives each role a colour in light and one in dark, and draws again when the mode changes.
@@ -24,18 +28,39 @@ REQUESTS, DELIVERIES, DUPLICATES, BOOKED, WARNING, BAD, QUIET = (
     "bad",
     "quiet",
 )
-OUTCOME_ROLES = {
-    "booked": BOOKED,
-    "waitlist": REQUESTS,
-    "cancelled": QUIET,
-    "refused": QUIET,
-    "duplicate": DUPLICATES,
-    "busy": WARNING,
-    "fenced": WARNING,
-    "quarantined": WARNING,
-    "failed": BAD,
+ATTEMPTS = {
+    "booked": (BOOKED, "square"),
+    "waitlist": (REQUESTS, "square"),
+    "cancelled": (QUIET, "square"),
+    "refused": (QUIET, "triangle-up"),
+    "duplicate": (DUPLICATES, "circle"),
+    "busy": (WARNING, "diamond-open"),
+    "fenced": (WARNING, "diamond"),
+    "quarantined": (WARNING, "triangle-down"),
+    "failed": (BAD, "triangle-up"),
+    CRASHED: (BAD, "x"),
 }
+"""How each outcome of an attempt is drawn: its colour's role and its mark."""
+
 PERCENTILES = (50, 90, 99, 99.9)
+BARS_PER_DECADE = 10
+# Where a logarithmic axis of milliseconds is marked.
+TICKS = {
+    1: "1 ms",
+    10: "10 ms",
+    100: "100 ms",
+    1_000: "1 s",
+    10_000: "10 s",
+    60_000: "1 min",
+    600_000: "10 min",
+    3_600_000: "1 h",
+    36_000_000: "10 h",
+    86_400_000: "1 day",
+    864_000_000: "10 days",
+}
+# Attempts that end within this share of the axis are drawn beside each other and not on top of each other.
+SAME_PLACE = 0.03
+LANE = 0.22
 
 
 def render(data: ReportData) -> str:
@@ -51,10 +76,63 @@ def render(data: ReportData) -> str:
     return environment.get_template("report.html.j2").render(
         data=data,
         verdict_sentences={verdict.value: VERDICT_SENTENCES[verdict] for verdict in Verdict},
+        story=story(data),
         percentiles=percentiles(data.latency),
+        duration=duration,
         figures=_safe({name: figure for name, figure in figures.items() if figure}),
         plotly=get_plotlyjs(),
     )
+
+
+def story(data: ReportData) -> list[str]:
+    """What the audit found, in sentences; every figure is one of the tables'."""
+    document = data.document
+    verdicts, sums = document["verdicts"], document["sums"]
+    said = [
+        f"{verdicts[verdict]:,} {words}"
+        for verdict, words in (
+            ("booked", "have one slot each"),
+            ("waitlist", "wait, because no slot fitted"),
+            ("cancelled", "are cancelled or were cancellations"),
+            ("refused", "got a recorded refusal"),
+            ("quarantined", "could not be processed and are in the dead-letter queue with their reason"),
+            ("dropped", "were given up by a person"),
+            ("in_flight", "are on their way"),
+        )
+        if verdicts[verdict]
+    ]
+    broken = [name for name, count in document["violations"].items() if count]
+    sentences = [f"Of {document['requests']:,} requests {_listed(said)}."] if said else []
+    if sums["deliveries"]:
+        takeovers = data.total("COUNT_OF_TAKEOVERS")
+        sentences.append(
+            f"They took {sums['deliveries']:,} deliveries; {sums['deliveries_duplicate']:,} of these were repetitions, and got "
+            f"the first answer again. {f'{takeovers:,} times' if takeovers else 'Never'} was a request taken over from an "
+            "attempt that did not finish."
+        )
+    if broken:
+        sentences.append(f"Of {len(document['violations'])} invariants {len(broken)} do not hold: {', '.join(broken)}.")
+    else:
+        sentences.append(f"All {len(document['violations'])} invariants that a history can show hold.")
+    within = dict(percentiles(data.latency))
+    if within:
+        sentences.append(
+            f"Half were answered within {duration(within['50 %'])}, 99 % within {duration(within['99 %'])}."
+        )
+    return sentences
+
+
+def _listed(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def duration(milliseconds: int) -> str:
+    """A time for people: two or three digits and a unit."""
+    for unit, length, least in (("h", 3_600_000, 2), ("min", 60_000, 2), ("s", 1_000, 1)):
+        if milliseconds >= least * length:
+            value = milliseconds / length
+            return f"{value:.0f} {unit}" if value >= 10 else f"{value:.1f} {unit}"  # noqa: PLR2004
+    return f"{milliseconds} ms"
 
 
 def percentiles(latency: list[tuple[int, int]]) -> list[tuple[str, int]]:
@@ -81,78 +159,111 @@ def rush_figure(data: ReportData) -> dict[str, Any] | None:
         ("Requests", REQUESTS, [row.requests for row in data.rush]),
         ("Duplicates", DUPLICATES, [row.duplicates for row in data.rush]),
     )
-    traces = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "line": {"shape": "hv", "width": 2},
-            "name": name,
-            "role": role,
-            "x": times,
-            "y": y,
-        }
-        for name, role, y in series
-    ]
+    traces = [{**_STEPS, "name": name, "role": role, "x": times, "y": y} for name, role, y in series]
     traces[1]["fill"] = "tozeroy"
     return _figure(traces, "sent, UTC", f"in {data.rush_step}")
 
 
+_STEPS: dict[str, Any] = {"type": "scatter", "mode": "lines", "line": {"shape": "hv", "width": 2}}
+
+
 def latency_figure(data: ReportData) -> dict[str, Any] | None:
-    """The share of requests that were answered within a time."""
+    """How many requests were answered within which time, on a logarithmic axis, and the percentiles."""
     if not data.latency:
         return None
-    total = sum(count for _, count in data.latency)
-    shares, seen = [], 0
-    for _, count in data.latency:
-        seen += count
-        shares.append(round(100 * seen / total, 4))
-    within = [max(milliseconds, 1) for milliseconds, _ in data.latency]
-    trace = {
-        "type": "scatter",
-        "mode": "lines",
-        "line": {"shape": "hv", "width": 2},
-        "name": "Answered",
-        "role": BOOKED,
+    bars: Counter[int] = Counter()
+    for milliseconds, count in data.latency:
+        bars[math.floor(math.log10(max(milliseconds, 1)) * BARS_PER_DECADE)] += count
+    places = range(min(bars) - 1, max(bars) + 2)
+    edges = [round(10 ** (place / BARS_PER_DECADE), 3) for place in places]
+    trace = {**_STEPS, "name": "Requests", "role": BOOKED, "fill": "tozeroy", "x": edges}
+    figure = _figure([{**trace, "y": [bars[place] for place in places]}], "from sent to answered", "requests")
+    marked = percentiles(data.latency)[:-1]  # the last is hardly told from the one before
+    ends = [math.log10(edges[0]), math.log10(edges[-1])]
+    figure["layout"]["xaxis"] |= {
+        "type": "log",
+        "range": ends,
+        "tickvals": list(TICKS),
+        "ticktext": list(TICKS.values()),
     }
-    figure = _figure([{**trace, "x": within, "y": shares}], "from sent to answered, ms", "% of requests")
-    figure["layout"]["xaxis"]["type"] = "log"
-    figure["layout"]["yaxis"]["range"] = [0, 101]
+    figure["layout"]["shapes"] = [
+        {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper", "role": QUIET, "line": {"dash": "dot"}}
+        for _, at in marked
+    ]
+    # The marks' names stand one below the other: the high percentiles are close together.
+    figure["layout"]["annotations"] = [
+        {
+            "x": math.log10(max(at, 1)),
+            "y": 1 - 0.09 * number,
+            "yref": "paper",
+            "text": name,
+            "showarrow": False,
+            "xanchor": "right",
+            "yanchor": "top",
+        }
+        for number, (name, at) in enumerate(marked)
+    ]
+    figure["layout"]["showlegend"] = False
     return figure
 
 
 def timeline_figure(data: ReportData) -> dict[str, Any] | None:
-    """The attempts on the most eventful messages: one line each, from the start of an attempt to its end."""
-    attempts = [(life.label, attempt) for life in data.lives for attempt in life.attempts]
-    if not attempts:
+    """The attempts on the most eventful messages: a line from the begin of an attempt to its end, and a mark there."""
+    end = max((attempt.end_ms for life in data.lives for attempt in life.attempts), default=None)
+    if end is None:
         return None
-    traces = []
-    for outcome, role in OUTCOME_ROLES.items():
-        mine = [(label, attempt) for label, attempt in attempts if attempt.outcome == outcome]
-        if mine:
-            traces.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "marker": {"size": 12, "symbol": "square" if outcome in ("booked", "waitlist") else "circle"},
-                    "name": outcome,
-                    "role": role,
-                    "x": [attempt.after_ms / 1000 for _, attempt in mine],
-                    "y": [label for label, _ in mine],
-                    "text": [attempt.words for _, attempt in mine],
-                    "hoverinfo": "text",
-                }
-            )
+    found: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+    for row, life in enumerate(data.lives):
+        for attempt, lane in zip(life.attempts, lanes(life.attempts, SAME_PLACE * end), strict=True):
+            bars, marks = found.setdefault(attempt.outcome, _attempt_traces(attempt.outcome))
+            # When a process died is not known, only between which times; its mark is in the middle of them.
+            known = attempt.outcome != CRASHED
+            at = attempt.end_ms if known else (attempt.begin_ms + attempt.end_ms) / 2
+            bars["x"] += [attempt.begin_ms / 1000, attempt.end_ms / 1000, None]
+            bars["y"] += [row + lane, row + lane, None]
+            marks["x"].append(at / 1000)
+            marks["y"].append(row + lane)
+            marks["text"].append(attempt.words)
+    traces = [trace for name in ATTEMPTS if name in found for trace in found[name]]
     figure = _figure(traces, "seconds since it was sent", "")
-    figure["layout"]["yaxis"] |= {"type": "category", "autorange": "reversed", "automargin": True}
+    figure["layout"]["yaxis"] |= {
+        "tickvals": list(range(len(data.lives))),
+        "ticktext": [life.label for life in data.lives],
+        "range": [len(data.lives) - 0.5, -0.5],
+        "zeroline": False,
+    }
+    figure["layout"]["xaxis"] |= {"zeroline": False}
     return figure
+
+
+def _attempt_traces(outcome: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    role, symbol = ATTEMPTS[outcome]
+    both = {"type": "scatter", "name": outcome, "legendgroup": outcome, "role": role}
+    line = {"width": 3, "dash": "dot" if outcome == CRASHED else "solid"}
+    bars = {**both, "mode": "lines", "line": line, "showlegend": False, "hoverinfo": "skip", "x": [], "y": []}
+    marks = {"mode": "markers", "marker": {"symbol": symbol, "size": 12}, "hoverinfo": "text"}
+    return bars, {**both, **marks, "x": [], "y": [], "text": []}
+
+
+def lanes(attempts: Sequence[Attempt], near: float) -> list[float]:
+    """Attempts of one message, in order of their end → how far from its line each is drawn, so that none hides another."""
+    found: list[float] = []
+    for number, attempt in enumerate(attempts):
+        taken = {
+            found[other]
+            for other in range(number)
+            if abs(attempts[other].end_ms - attempt.end_ms) < near and attempts[other].outcome != CRASHED
+        }
+        found.append(next((lane for lane in (0.0, LANE, -LANE) if lane not in taken), 0.0))
+    return found
 
 
 def _figure(traces: list[dict[str, Any]], x_title: str, y_title: str) -> dict[str, Any]:
     layout = {
         "xaxis": {"title": {"text": x_title}, "automargin": True},
         "yaxis": {"title": {"text": y_title}, "rangemode": "tozero", "automargin": True},
-        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
-        "legend": {"orientation": "h", "y": 1.12, "x": 0},
+        "margin": {"l": 8, "r": 12, "t": 8, "b": 8},
+        "legend": {"orientation": "h", "y": 1.01, "x": 0, "yanchor": "bottom"},
         "hovermode": "closest",
     }
     return {"data": traces, "layout": layout}

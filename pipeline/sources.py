@@ -105,8 +105,17 @@ ACCEPTED = StructType(
 DEAD_LETTERS = StructType(
     [StructField("message_id", TEXT), StructField("source_message_id", TEXT), StructField("reason", TEXT)]
 )
+DROPPED = StructType(
+    [StructField("message_id", TEXT), StructField("source_message_id", TEXT), StructField("at", EPOCH_MS)]
+)
 WAITING = StructType([StructField("message_id", TEXT), StructField("sqs_message_id", TEXT)])
-LINES = {"deliveries": DELIVERIES, "accepted": ACCEPTED, "dead-letters": DEAD_LETTERS, "waiting": WAITING}
+LINES = {
+    "deliveries": DELIVERIES,
+    "accepted": ACCEPTED,
+    "dead-letters": DEAD_LETTERS,
+    "dropped": DROPPED,
+    "waiting": WAITING,
+}
 
 
 def full_export_schema(table: str) -> StructType:

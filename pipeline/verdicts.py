@@ -76,7 +76,7 @@ def is_open() -> Column:
 def subject() -> Column:
     """What a row speaks of."""
     prefix = F.substring("key", 1, 1)
-    seen = (F.col("ledger_rows") != 0) | (F.col("deliveries") > 0) | F.col("accepted_sent").isNotNull()
+    seen = (F.col("ledger_rows") != 0) | (F.col("deliveries") > 0) | F.col("accepted_sent").isNotNull() | dropped()
     rows = ("ledger_rows", "expects_cancelled", "appointment_rows", "tombstones", "held_slots", "slot_rows", "holdings")
     gone = (F.col("deliveries") == 0) & F.col("accepted_sent").isNull() & nowhere() & (F.col("rejected") == 0)
     for name in rows:
@@ -109,9 +109,14 @@ def forgotten(at: Column, moment: Moment) -> Column:
     return F.coalesce(gone, F.lit(False))
 
 
+def dropped() -> Column:
+    """A person deleted a copy from the dead-letter queue."""
+    return F.col("dropped_at").isNotNull()
+
+
 def nowhere() -> Column:
-    """No queue holds the message."""
-    return (F.col("waiting") == 0) & (F.col("dead_letters") == 0)
+    """No queue holds the message, and nobody answers for that."""
+    return (F.col("waiting") == 0) & (F.col("dead_letters") == 0) & ~dropped()
 
 
 def unfinished_is_over(moment: Moment) -> Column:
@@ -155,6 +160,7 @@ def verdict(moment: Moment) -> Column:
         .when((F.col("ledger_rows") == 0) & made(), by_appointment)
         .when((F.col("ledger_rows") == 0) & (F.col("tombstones") > 0), F.lit(Verdict.CANCELLED))
         .when(old & F.col("delivered_outcome").isNotNull(), by_delivery)
+        .when(dropped() & (F.col("waiting") == 0), F.lit(Verdict.DROPPED))
         .when(begun_is_over(moment), F.lit(Verdict.STUCK))
         .when(unfinished_is_over(moment), F.lit(Verdict.LOST))
         .when((F.col("ledger_rows") == 0) & nowhere() & (F.col("deliveries_quarantined") > 0), Verdict.QUARANTINED)
@@ -213,6 +219,6 @@ def violations(moment: Moment) -> Mapping[str, Column]:
         "I7": F.coalesce(F.col("answer_low") != F.col("answer_high"), F.lit(False)),
         "I9": begun_is_over(moment),
         "I10": (F.col("ledger_rows") > 0) & (F.col("ledger_consumptions") < claims),
-        "I11": (F.col("dead_letters") > 0) & made() & ~complete(),
+        "I11": ((F.col("dead_letters") > 0) | dropped()) & made() & ~complete(),
         "S1": ~F.col("ledger_rows").isin(0, 1) | ~F.col("appointment_rows").isin(0, 1) | ~F.col("slot_rows").isin(0, 1),
     }

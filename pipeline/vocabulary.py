@@ -28,6 +28,7 @@ class Kind(IntEnum):
     DEAD_LETTER = 10  # a copy is in the dead-letter queue
     WAITING = 11  # a copy is in the queue
     REJECT = 12  # a line of this file could not be read
+    DROPPED = 13  # a person deleted a copy from the dead-letter queue, and answers for it
 
 
 class Outcome(IntEnum):
@@ -120,6 +121,7 @@ class Verdict(StrEnum):
     CANCELLED = "cancelled"
     REFUSED = "refused"
     QUARANTINED = "quarantined"
+    DROPPED = "dropped"
     IN_FLIGHT = "in_flight"
     STUCK = "stuck"
     LOST = "lost"
@@ -132,6 +134,7 @@ VERDICT_SENTENCES = {
     Verdict.CANCELLED: "was cancelled, or is a cancellation that took effect",
     Verdict.REFUSED: "was answered with a recorded refusal",
     Verdict.QUARANTINED: "could not be processed; the message and its reason are in the dead-letter queue",
+    Verdict.DROPPED: "was given up: a person deleted it from the dead-letter queue; the audit trail says who and when",
     Verdict.IN_FLIGHT: "is still on its way",
     Verdict.STUCK: "was begun; its lease is long over and nothing in the queue will wake it",
     Verdict.LOST: "was accepted, and is nowhere to be found",

@@ -19,6 +19,8 @@ from oneslot.local.state import LocalState
 from oneslot.target import Target, local_target
 from tests.consumer_kit import Bench, bench, record
 
+ENVIRONMENT = {"CONTENT_BASED_DEDUPLICATION": "false", "LEDGER_RETENTION_SECONDS": "2592000"}
+
 
 def invoke(*arguments: str, **environment: str) -> Result:
     """Run one command line, as a person would."""
@@ -105,7 +107,7 @@ def moto_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moto
         monkeypatch.setenv("ONESLOT_HOME", str(tmp_path))
         monkeypatch.setattr(Connection, "dynamodb", lambda _: made.dynamodb)
         monkeypatch.setattr(Connection, "sqs", lambda _: made.sqs)
-        monkeypatch.setattr(Connection, "functions", lambda _: Functions({"CONTENT_BASED_DEDUPLICATION": "false"}))
+        monkeypatch.setattr(Connection, "functions", lambda _: Functions(ENVIRONMENT))
         monkeypatch.setattr("oneslot.dead_letters.WAIT_SECONDS", 0)
         yield MotoStack(made, local_target(state, tmp_path))
 

@@ -43,7 +43,7 @@ def list_found(world: World) -> Found:
         ledger=world.ledger,
         slots=world.slots,
         appointments=world.appointments,
-        quarantined={letter["message_id"] for letter in world.dead_letters if letter["message_id"]},
+        quarantined={row["message_id"] for row in [*world.dead_letters, *world.dropped] if row["message_id"]},
         deliveries=[line for line in world.deliveries if line["message_id"]],
         waiting=None if world.waiting is None else {row["message_id"] for row in world.waiting},
         now=world.now,

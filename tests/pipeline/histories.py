@@ -35,6 +35,7 @@ class World:
     accepted: list[Item] = field(default_factory=list)
     deliveries: list[Item] = field(default_factory=list)
     dead_letters: list[Item] = field(default_factory=list)
+    dropped: list[Item] = field(default_factory=list)
     waiting: list[Item] | None = field(default_factory=list)
     now: int = START
 
@@ -270,10 +271,18 @@ class System:
     def redrive(self) -> None:
         """A message leaves the dead-letter queue, mended, and is done."""
         redriven = [letter for letter in self.world.dead_letters if letter["message_id"]]
-        if redriven:
+        if self.world.dead_letters and self.random.random() < 0.3:
+            self.drop()
+        elif redriven:
             letter = self.random.choice(redriven)
             self.world.dead_letters.remove(letter)
             self.finish_booking(letter["message_id"], 1)
+
+    def drop(self) -> None:
+        """A person gives a dead letter up."""
+        letter = self.world.dead_letters.pop(self.random.randrange(len(self.world.dead_letters)))
+        given_up = {name: letter[name] for name in ("message_id", "source_message_id")}
+        self.world.dropped.append({**given_up, "at": self.world.now})
 
     def duplicate(self) -> None:
         """A late copy of a finished request."""
@@ -305,6 +314,7 @@ def write_history(world: World, folder: Path, *, since: World | None = None, par
     write_lines(folder / "accepted" / "accepted.jsonl", world.accepted[known[0] :])
     write_lines(folder / "deliveries" / "deliveries.jsonl.gz", world.deliveries[known[1] :])
     write_lines(folder / "dead-letters" / "dead-letters.jsonl", world.dead_letters)
+    write_lines(folder / "dropped" / "dropped.jsonl", world.dropped)
     if world.waiting is not None:
         write_lines(folder / "waiting" / "waiting.jsonl", world.waiting)
     (folder / "context.json").write_text(json.dumps({"ledger_retention_seconds": RETENTION // 1000}))

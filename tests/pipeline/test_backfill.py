@@ -50,16 +50,18 @@ def test_each_request_once(spark: SparkSession, tmp_path: Path) -> None:
         {"message_id": "c", **BOOKING},
         {"message_id": "c", **BOOKING, "practice": "A81009"},
         {"message_id": "d", "type": "cancel", "appointment_id": "a"},
+        {"message_id": 'e"1', **BOOKING},
     ]
     found = deduplicate(read_requests(spark, str(write_csv(tmp_path / "old.csv", rows))))
     bodies = {row.message_id: json.loads(row.body) for row in found.rows.collect()}
-    assert (found.read, found.duplicates, found.conflicts) == (8, 3, ["c"])
+    assert (found.read, found.duplicates, found.conflicts) == (9, 3, ["c"])
     content = next(name for name in bodies if name.startswith("content-"))
     assert bodies == {
         "a": {"message_id": "a", **BOOKING},
         "b": {"message_id": "b", **BOOKING, "practice": 'A8"1002'},
         content: {"message_id": content, **BOOKING},
         "d": {"message_id": "d", "type": "cancel", "appointment_id": "a"},
+        'e"1': {"message_id": 'e"1', **BOOKING},
     }
     spark.createDataFrame([{"message_id": "a", **BOOKING}]).write.parquet(str(tmp_path / "old.parquet"))
     again = deduplicate(read_requests(spark, str(tmp_path / "old.parquet")))
@@ -78,6 +80,25 @@ def test_a_file_that_is_none_is_refused(spark: SparkSession, tmp_path: Path) -> 
         read_requests(spark, str(tmp_path / "old.csv"))
     with pytest.raises(AuditRefused, match=r"is neither \.csv"):
         read_requests(spark, str(tmp_path / "old.xlsx"))
+    (tmp_path / "old.parquet").write_text("no Parquet")
+    with pytest.raises(AuditRefused, match="cannot be read as parquet"):
+        read_requests(spark, str(tmp_path / "old.parquet"))
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(AuditRefused, match=r"has the columns \(none\)"):
+        read_requests(spark, str(tmp_path / "empty.csv"))
+
+
+@pytest.mark.spark
+def test_a_line_that_does_not_fit_is_refused_and_not_quoted(spark: SparkSession, tmp_path: Path) -> None:
+    """A number that stands in the wrong place is a person's all the same."""
+    from pipeline.backfill import deduplicate, read_requests
+
+    path = write_csv(tmp_path / "old.csv", [{"message_id": "a", **BOOKING}])
+    with path.open("a") as file:
+        file.write("b,book,A81001,9990000018\n")
+    with pytest.raises(AuditRefused, match="has more or fewer fields than its header") as refusal:
+        deduplicate(read_requests(spark, str(path)))
+    assert "9990000018" not in str(refusal.value)
 
 
 @pytest.mark.spark
@@ -86,7 +107,7 @@ def test_rows_reach_the_executors(spark: SparkSession, tmp_path: Path) -> None:
     from pipeline.backfill import feed
 
     rows = spark.createDataFrame([{"message_id": f"m-{number}", "body": "{}"} for number in range(25)])
-    feed(rows, Recorder(str(tmp_path)), 2)
+    assert feed(rows, Recorder(str(tmp_path)), 2) == {"seen": 25}
     seen = [line for path in tmp_path.glob("*.txt") for line in path.read_text().splitlines()]
     assert sorted(seen) == sorted(f"m-{number}" for number in range(25))
 
@@ -97,11 +118,12 @@ class Recorder:
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
-    def __call__(self, rows: Any) -> None:
+    def __call__(self, rows: Any) -> dict[str, int]:
         """Write the ids of one partition."""
         names = [row.message_id for row in rows]
         if names:
             (Path(self.folder) / f"{names[0]}.txt").write_text("\n".join(names))
+        return {"seen": len(names)}
 
 
 class Row:
@@ -166,9 +188,14 @@ def test_the_seeder_enters_what_the_consumer_would_recognise(monkeypatch: pytest
     table = FakeTable()
     monkeypatch.setattr(Access, "client", lambda *_: table)
     seeder = Seeder(Access(None, None, None, None), "ledger", retention_seconds=100, rate=1e6)
-    seeder([Row("m-1")])
+    assert seeder([Row("m-1")]) == {"handed_over": 1}
     first = dict(table.items["m-1"])
-    seeder([Row("m-1"), Row("m-2")])
+    # An id with a patient's number, or one that is no id, would never be a duplicate of anything.
+    assert seeder([Row("m-1"), Row("m-2"), Row("9990000018"), Row("m 3")]) == {
+        "handed_over": 1,
+        "already_known": 1,
+        "unfit": 2,
+    }
     assert table.items["m-1"] == first
     assert set(table.items) == {"m-1", "m-2"}
     assert first["status"] == {"S": "COMPLETE"}

@@ -74,7 +74,10 @@ def test_an_exported_stack_is_audited(
     assert counts["deliveries"] == len(world.deliveries)
     assert counts["dead-letters"] == len(world.dead_letters)
     assert not any(b"9990000018" in path.read_bytes() for path in (tmp_path / "history").rglob("*") if path.is_file())
+    context = json.loads((tmp_path / "history" / "context.json").read_text())
+    assert context == {"ledger_retention_seconds": 30 * 86_400}
     conclusion = audited(tmp_path / "history")
+    assert conclusion.document["retention_ms"] == 30 * 86_400_000
     assert conclusion.document["verdicts"]["booked"] > 0
     assert conclusion.document["rejects"]["lines"] == 0
     in_flight = {row["message_id"] for row in world.waiting or ()}

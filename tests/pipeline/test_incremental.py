@@ -26,7 +26,7 @@ def assert_same(spark: SparkSession, one: Path, other: Path) -> None:
     from pipeline.outputs import current_verdicts
 
     assert rows(current_verdicts(spark, str(one))) == rows(current_verdicts(spark, str(other)))
-    for table in ("totals", "demand", "latency", "appointments", "utilisation"):
+    for table in ("totals", "demand", "latency", "appointments", "utilisation", "days", "practices"):
         assert rows(read_table(spark, one, table)) == rows(read_table(spark, other, table))
 
 

@@ -272,11 +272,11 @@ def test_unknown_attributes_are_named(spark: SparkSession, audited: Audited, wor
 
 def test_what_is_not_known_is_said(spark: SparkSession, audited: Audited, history: Path) -> None:
     """Without logs and queues the tables alone are judged, and the notes say what that leaves open."""
-    for name in ("deliveries", "accepted", "dead-letters", "waiting"):
+    for name in ("deliveries", "accepted", "dead-letters", "dropped", "waiting"):
         shutil.rmtree(history / name)
     conclusion = audited(history)
     assert conclusion.sound
-    assert len(conclusion.document["notes"]) == 4
+    assert len(conclusion.document["notes"]) == 5
 
 
 def test_empty_tables_are_refused_or_noted(spark: SparkSession, audited: Audited, world: World, tmp_path: Path) -> None:

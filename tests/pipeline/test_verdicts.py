@@ -30,7 +30,7 @@ def test_the_audit_knows_the_projects_own_list(spark: SparkSession) -> None:
     assert list(SENTENCES) == list(violations(Moment(0)))
 
 
-@pytest.mark.parametrize("seed", [11, 12])
+@pytest.mark.parametrize("seed", [16, 23])
 def test_a_correct_history_raises_nothing(
     spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path, seed: int
 ) -> None:
@@ -43,7 +43,7 @@ def test_a_correct_history_raises_nothing(
     verdicts, findings = duckdb_answers(tmp_path / "audit-history", world.now)
     assert findings == set()
     assert audit_verdicts(spark, tmp_path / "audit") == verdicts
-    assert set(verdicts.values()) >= {"booked", "cancelled", "refused", "quarantined", "in_flight"}
+    assert set(verdicts.values()) >= {"booked", "cancelled", "refused", "quarantined", "dropped", "in_flight"}
 
 
 @pytest.mark.parametrize("seed", [21, 23])
@@ -68,8 +68,8 @@ def test_every_corruption_is_found_by_all_three(
 
 def test_every_invariant_is_sown_at_least_once() -> None:
     """The corruptions leave no invariant untried."""
-    world = System(31, practices=8, slots_per_practice=26).run(420)
-    spoil = Field(world, random.Random(31))
+    world = System(33, practices=8, slots_per_practice=26).run(420)
+    spoil = Field(world, random.Random(33))
     broken = {corruption(spoil)[0] for corruption in CORRUPTIONS}
     assert broken == {invariant.name for invariant in INVARIANTS if invariant.breaches is not None}
     assert len(CORRUPTIONS) >= 15
