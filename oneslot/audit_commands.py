@@ -14,7 +14,7 @@ from oneslot.errors import BadInput, OneslotError
 from oneslot.export import export_history, ledger_retention_seconds
 from oneslot.options import json_option, stack_option
 from oneslot.target import Target, home_folder, open_target
-from oneslot.terminal import Terminal
+from oneslot.terminal import Terminal, table
 from pipeline.errors import AuditRefused
 
 NEW_FOLDER = click.Path(exists=False, path_type=Path)
@@ -50,16 +50,55 @@ def audit(
     terminal = Terminal(as_json)
     folder = history
     if folder is None:
+        target = _target_to_audit(stack)
         folder = _new_folder("history")
+        terminal.say(f"Exporting {target.stack_name} to {folder}")
         with terminal.working("Exporting"):
-            export_history(open_target(stack), folder)
+            export_history(target, folder)
     answer = output or _new_folder("audit")
+    terminal.say(f"Auditing {folder} in Spark; its start takes a moment")
     with terminal.working("Auditing in Spark"):
         conclusion = audit_history(folder, answer, previous, memory)
-    terminal.result({"audit": str(answer), **conclusion.document})
+    report = answer / "report.html"
+    terminal.result({"audit": str(answer), "report": str(report), **conclusion.document})
+    _show(terminal, conclusion.document, answer)
     terminal.plain(conclusion.sentence, style="bold green" if conclusion.sound else "bold red")
-    terminal.plain(f"Report: {answer / 'report.html'}")
+    terminal.plain(f"Report, for a browser: {report}")
     return 0 if conclusion.sound else 1
+
+
+def _target_to_audit(stack: str | None) -> Target:
+    try:
+        return open_target(stack)
+    except OneslotError as error:
+        histories = sorted((home_folder() / "history").glob("*"))
+        if stack is not None or not histories:
+            raise
+        raise OneslotError(
+            f"No local stack is running. Start one with `oneslot up`, name one on AWS with `--stack Oneslot-dev`, or audit "
+            f"what was exported last: oneslot audit --history {histories[-1]}"
+        ) from error
+
+
+def _show(terminal: Terminal, document: Mapping[str, Any], answer: Path) -> None:
+    """What became of the requests, what does not hold, and what to do about it."""
+    from pipeline.conclusion import SENTENCES
+
+    shown = table("What became of the requests", "Verdict", "Requests", numbers=(1,))
+    for verdict, count in document["verdicts"].items():
+        if count:
+            shown.add_row(verdict.replace("_", " "), f"{count:,}")
+    terminal.show(shown)
+    for name, count in document["violations"].items():
+        if count:
+            terminal.plain(f"{name} does not hold for {count:,}: {SENTENCES[name]}", style="red")
+    redrive, look = (answer / "repair" / name for name in ("redrive.jsonl", "look-at.jsonl"))
+    if look.stat().st_size:
+        terminal.plain(f"What a person must see: {look}")
+    if redrive.stat().st_size:
+        terminal.plain(f"What may be sent through again: oneslot dlq redrive --file {redrive}")
+    for note in document["notes"]:
+        terminal.plain(f"Note: {note}", style="yellow")
 
 
 @click.command(short_help="Feed a historical file to the queue, or enter it into the ledger as done.")

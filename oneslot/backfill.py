@@ -22,14 +22,12 @@ from botocore.exceptions import ClientError
 from appointments.messages import parse_message
 from exactly_once.effects import Unprocessable
 from exactly_once.identity import identify, parse_body, payload_hash
-from exactly_once.ordering import is_fifo
-from oneslot.sender import ATTEMPTS, BATCH, FIRST_BACKOFF_SECONDS
+from oneslot.messages import Archived, Message
+from oneslot.sender import ATTEMPTS, BATCH, BatchSender
 
 WRITERS = 8
 RESULT_REASON = "handled_before_migration"
 HANDED_OVER, KNOWN, UNFIT = "handed_over", "already_known", "unfit"
-# A cancellation names no practice. Order between it and its booking does not matter, so any group will do.
-CANCELLATIONS = "cancellations"
 
 
 @dataclass(frozen=True)
@@ -63,37 +61,14 @@ class Feeder:
     rate: float
 
     def __call__(self, rows: Iterable[Any]) -> Counter[str]:
-        """Send all rows of one partition. Raises RuntimeError for what the queue does not take."""
+        """Send all rows of one partition. Raises OneslotError for what the queue does not take."""
         client = self.access.client("sqs")
-        sent = 0
+        sender, sent = BatchSender(client, self.queue_url), 0
         for batch in _paced(rows, BATCH, self.rate):
-            self._send(client, batch)
-            sent += len(batch)
+            accepted, _ = sender.send([_message(row, sent + at) for at, row in enumerate(batch)])
+            sent += len(accepted)
         client.close()
         return Counter({HANDED_OVER: sent})
-
-    def _send(self, client: Any, batch: list[Any]) -> None:
-        left = {str(number): self._entry(str(number), row.body) for number, row in enumerate(batch)}
-        for attempt in range(ATTEMPTS):
-            answer = client.send_message_batch(QueueUrl=self.queue_url, Entries=list(left.values()))
-            hopeless = {failure["Code"] for failure in answer.get("Failed", []) if failure["SenderFault"]}
-            if hopeless:
-                raise RuntimeError(f"the queue refuses a message for good ({', '.join(sorted(hopeless))})")
-            for success in answer.get("Successful", []):
-                left.pop(success["Id"], None)
-            if not left:
-                return
-            time.sleep(FIRST_BACKOFF_SECONDS * 2**attempt)
-        raise RuntimeError(f"the queue did not take {len(left)} messages in {ATTEMPTS} attempts")
-
-    def _entry(self, number: str, body: str) -> dict[str, str]:
-        entry = {"Id": number, "MessageBody": body}
-        practice = json.loads(body).get("practice")
-        if isinstance(practice, str) and practice.isalnum():
-            entry["MessageGroupId"] = practice  # on a standard queue: fair queues
-        elif is_fifo(self.queue_url):
-            entry["MessageGroupId"] = CANCELLATIONS
-        return entry
 
 
 @dataclass(frozen=True)
@@ -105,7 +80,7 @@ class Seeder:
 
     access: Access
     table_name: str
-    retention_seconds: int
+    retention_seconds: int | None
     rate: float
 
     def __call__(self, rows: Iterable[Any]) -> Counter[str]:
@@ -135,8 +110,9 @@ class Seeder:
             "claimed_by": {"S": "backfill"},
             "payload_hash": {"S": payload_hash(body)},
             "result": {"S": json.dumps(result)},
-            "expires_at": {"N": str(now // 1000 + self.retention_seconds)},
         }
+        if self.retention_seconds is not None:
+            item["expires_at"] = {"N": str(now // 1000 + self.retention_seconds)}
         try:
             client.put_item(
                 TableName=self.table_name, Item=item, ConditionExpression="attribute_not_exists(message_id)"
@@ -146,6 +122,13 @@ class Seeder:
                 raise
             return KNOWN
         return HANDED_OVER
+
+
+def _message(row: Any, number: int) -> Message:
+    body = json.loads(row.body)
+    practice = body.get("practice")
+    group = practice if isinstance(practice, str) and practice.isalnum() else None  # a group is a short plain name
+    return Message(row.body, Archived(row.message_id, body.get("type")), number, group)
 
 
 def _paced(rows: Iterable[Any], size: int, rate: float) -> Iterator[list[Any]]:

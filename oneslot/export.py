@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from configuration import FOREVER
 from oneslot.archive import ARCHIVE_FILE
 from oneslot.audit_trail import drops, read_lines
 from oneslot.dead_letters import peek
@@ -60,15 +61,18 @@ def export_history(target: Target, folder: Path) -> dict[str, int]:
     # SQS cannot list a queue. An empty one needs no list: everything that is not finished elsewhere is lost.
     if queue_depth(target.sqs, outputs.queue_url).empty:
         counts["waiting"] = _write_lines(folder / "waiting" / "waiting.jsonl", ())
-    retention = {"ledger_retention_seconds": ledger_retention_seconds(target)}
-    (folder / CONTEXT).write_text(json.dumps(retention) + "\n", encoding="utf-8")
+    seconds = ledger_retention_seconds(target)
+    kept = {"ledger_retention": FOREVER} if seconds is None else {"ledger_retention_seconds": seconds}
+    (folder / CONTEXT).write_text(json.dumps(kept) + "\n", encoding="utf-8")
     return counts
 
 
-def ledger_retention_seconds(target: Target) -> int:
-    """How long the consumer keeps a ledger's row, as it is configured. Raises `OneslotError` if it is not."""
+def ledger_retention_seconds(target: Target) -> int | None:
+    """How long the consumer keeps a ledger's row, as it is configured; None for ever. Raises `OneslotError` if it is not."""
     about = target.functions.get_function_configuration(FunctionName=target.outputs.consumer_function_name)
     given = about.get("Environment", {}).get("Variables", {}).get(RETENTION_VARIABLE, "")
+    if given == FOREVER:
+        return None
     if not given.isdecimal():
         raise OneslotError(
             f"The function {target.outputs.consumer_function_name} has no {RETENTION_VARIABLE}: is it Oneslot's consumer?"

@@ -59,9 +59,10 @@ def open_file(spark: SparkSession, path: str) -> DataFrame:
             read = spark.read.parquet(path)
         else:
             raise AuditRefused(f"{path} is neither .csv (or .csv.gz) nor .parquet; convert it to one of them.")
-    except CapturedException as error:
+    except (CapturedException, Py4JJavaError) as error:
+        kind = "CSV" if suffix == ".csv" else "Parquet"
         raise AuditRefused(
-            f"{path} cannot be read as {suffix.removeprefix('.') or 'parquet'}: {_first(error)}"
+            f"{path} cannot be read as {kind}: it is none, is damaged, or its name ends wrongly."
         ) from error
     if "type" not in read.columns or not {"practice", "appointment_id"} & set(read.columns):
         raise AuditRefused(
@@ -128,10 +129,6 @@ def _unreadable(error: Exception) -> str:
     if "MALFORMED_RECORD" in str(error) or "MALFORMED_CSV" in str(error):
         return "A line of the file has more or fewer fields than its header. Mend the file; nothing was handed over."
     return f"The file cannot be read to its end: {sentence_of(error)}"
-
-
-def _first(error: Exception) -> str:
-    return str(error).strip().splitlines()[0][:300]
 
 
 def _reason(error: Exception) -> str:

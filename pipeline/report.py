@@ -58,8 +58,8 @@ TICKS = {
     86_400_000: "1 day",
     864_000_000: "10 days",
 }
-# Attempts that end within this share of the axis are drawn beside each other and not on top of each other.
-SAME_PLACE = 0.03
+# Marks within this part of a decade are drawn beside each other and not on top of each other.
+SAME_PLACE = 0.12
 LANE = 0.22
 
 
@@ -164,6 +164,7 @@ def rush_figure(data: ReportData) -> dict[str, Any] | None:
     return _figure(traces, "sent, UTC", f"in {data.rush_step}")
 
 
+_DURATIONS: dict[str, Any] = {"type": "log", "tickvals": list(TICKS), "ticktext": list(TICKS.values())}
 _STEPS: dict[str, Any] = {"type": "scatter", "mode": "lines", "line": {"shape": "hv", "width": 2}}
 
 
@@ -180,12 +181,7 @@ def latency_figure(data: ReportData) -> dict[str, Any] | None:
     figure = _figure([{**trace, "y": [bars[place] for place in places]}], "from sent to answered", "requests")
     marked = percentiles(data.latency)[:-1]  # the last is hardly told from the one before
     ends = [math.log10(edges[0]), math.log10(edges[-1])]
-    figure["layout"]["xaxis"] |= {
-        "type": "log",
-        "range": ends,
-        "tickvals": list(TICKS),
-        "ticktext": list(TICKS.values()),
-    }
+    figure["layout"]["xaxis"] |= {**_DURATIONS, "range": ends}
     figure["layout"]["shapes"] = [
         {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper", "role": QUIET, "line": {"dash": "dot"}}
         for _, at in marked
@@ -209,30 +205,27 @@ def latency_figure(data: ReportData) -> dict[str, Any] | None:
 
 def timeline_figure(data: ReportData) -> dict[str, Any] | None:
     """The attempts on the most eventful messages: a line from the begin of an attempt to its end, and a mark there."""
-    end = max((attempt.end_ms for life in data.lives for attempt in life.attempts), default=None)
-    if end is None:
+    places = [place(attempt) for life in data.lives for attempt in life.attempts]
+    if not places:
         return None
     found: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
     for row, life in enumerate(data.lives):
-        for attempt, lane in zip(life.attempts, lanes(life.attempts, SAME_PLACE * end), strict=True):
+        for attempt, lane in zip(life.attempts, lanes(life.attempts), strict=True):
             bars, marks = found.setdefault(attempt.outcome, _attempt_traces(attempt.outcome))
-            # When a process died is not known, only between which times; its mark is in the middle of them.
-            known = attempt.outcome != CRASHED
-            at = attempt.end_ms if known else (attempt.begin_ms + attempt.end_ms) / 2
-            bars["x"] += [attempt.begin_ms / 1000, attempt.end_ms / 1000, None]
+            bars["x"] += [max(attempt.begin_ms, 1), max(attempt.end_ms, 1), None]
             bars["y"] += [row + lane, row + lane, None]
-            marks["x"].append(at / 1000)
+            marks["x"].append(round(10 ** place(attempt), 1))
             marks["y"].append(row + lane)
             marks["text"].append(attempt.words)
     traces = [trace for name in ATTEMPTS if name in found for trace in found[name]]
-    figure = _figure(traces, "seconds since it was sent", "")
+    figure = _figure(traces, "since it was sent", "")
     figure["layout"]["yaxis"] |= {
         "tickvals": list(range(len(data.lives))),
         "ticktext": [life.label for life in data.lives],
         "range": [len(data.lives) - 0.5, -0.5],
         "zeroline": False,
     }
-    figure["layout"]["xaxis"] |= {"zeroline": False}
+    figure["layout"]["xaxis"] |= {**_DURATIONS, "range": [min(places) - 0.2, max(places) + 0.1]}
     return figure
 
 
@@ -245,16 +238,21 @@ def _attempt_traces(outcome: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return bars, {**both, **marks, "x": [], "y": [], "text": []}
 
 
-def lanes(attempts: Sequence[Attempt], near: float) -> list[float]:
-    """Attempts of one message, in order of their end → how far from its line each is drawn, so that none hides another."""
+def place(attempt: Attempt) -> float:
+    """Where an attempt's mark is on the logarithmic axis: at its end.
+
+    When a process died is not known, only between which times; its mark is in the middle of them.
+    """
+    at = (attempt.begin_ms + attempt.end_ms) / 2 if attempt.outcome == CRASHED else attempt.end_ms
+    return math.log10(max(at, 1))
+
+
+def lanes(attempts: Sequence[Attempt]) -> list[float]:
+    """Attempts of one message → how far from its line each is drawn, so that none hides another."""
     found: list[float] = []
     for number, attempt in enumerate(attempts):
-        taken = {
-            found[other]
-            for other in range(number)
-            if abs(attempts[other].end_ms - attempt.end_ms) < near and attempts[other].outcome != CRASHED
-        }
-        found.append(next((lane for lane in (0.0, LANE, -LANE) if lane not in taken), 0.0))
+        near = {found[other] for other in range(number) if abs(place(attempts[other]) - place(attempt)) < SAME_PLACE}
+        found.append(next((lane for lane in (0.0, LANE, -LANE) if lane not in near), 0.0))
     return found
 
 

@@ -151,5 +151,6 @@ def open_session(settings: SessionSettings | None = None) -> SparkSession:
     for name, value in options(wanted).items():
         builder = builder.config(name, value)
     session: SparkSession = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    # Every failure reaches the caller as an exception and is told in a sentence; Java's stack trace would stand before it.
+    session.sparkContext.setLogLevel("FATAL")
     return session

@@ -81,7 +81,7 @@ def test_a_file_that_is_none_is_refused(spark: SparkSession, tmp_path: Path) -> 
     with pytest.raises(AuditRefused, match=r"is neither \.csv"):
         read_requests(spark, str(tmp_path / "old.xlsx"))
     (tmp_path / "old.parquet").write_text("no Parquet")
-    with pytest.raises(AuditRefused, match="cannot be read as parquet"):
+    with pytest.raises(AuditRefused, match="cannot be read as Parquet"):
         read_requests(spark, str(tmp_path / "old.parquet"))
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(AuditRefused, match=r"has the columns \(none\)"):
@@ -146,7 +146,7 @@ class FakeQueue:
         self.calls += 1
         entries = request["Entries"] if self.calls % 2 == 0 else request["Entries"][1:]
         self.taken += [json.loads(entry["MessageBody"])["message_id"] for entry in entries]
-        return {"Successful": [{"Id": entry["Id"]} for entry in entries]}
+        return {"Successful": [{"Id": entry["Id"], "MessageId": "sqs"} for entry in entries]}
 
     def close(self) -> None:
         """Nothing to close."""

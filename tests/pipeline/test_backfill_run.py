@@ -169,7 +169,7 @@ def test_seeded_twice_with_a_crash_between_processes_nothing(
     )
     access, table = access_of(target), target.outputs.ledger_table_name
     with pytest.raises(OneslotError, match="the executor was lost"):
-        backfill_file(tmp_path / "old.parquet", lambda rate: Crashing(Seeder(access, table, 100, rate), 5), 1e6)
+        backfill_file(tmp_path / "old.parquet", lambda rate: Crashing(Seeder(access, table, 86_400, rate), 5), 1e6)
     before = {row["message_id"]: row for row in rows(target)[0]}
     assert 0 < len(before) < REQUESTS
     done = invoke("backfill", str(tmp_path / "old.parquet"), "--into", "ledger", "--rate", "100000", "--json")

@@ -223,7 +223,7 @@ def test_marks_in_one_place_are_drawn_beside_each_other() -> None:
         Attempt("busy", 0, 101, "", ""),
         Attempt("duplicate", 0, 900, "", ""),
     ]
-    assert lanes(attempts, 30) == [0.0, LANE, 0.0]
+    assert lanes(attempts) == [0.0, LANE, 0.0]
 
 
 def test_percentiles_are_those_of_the_latencies(spark: SparkSession, audit_folder: Path) -> None:

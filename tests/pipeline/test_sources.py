@@ -143,6 +143,21 @@ def _bad_context(history: Path) -> None:
     (history / "context.json").write_text('{"ledger_retention_seconds": "long"}')
 
 
+def _truncated_log(history: Path) -> None:
+    path = history / "deliveries" / "deliveries.jsonl.gz"
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def _log_is_no_gzip(history: Path) -> None:
+    path = history / "deliveries" / "deliveries.jsonl.gz"
+    path.write_bytes(gzip.decompress(path.read_bytes()))
+
+
+def _a_file(history: Path) -> None:
+    shutil.rmtree(history)
+    history.write_text("history")
+
+
 REFUSED = {
     "no folder": (_no_history, "There is no folder"),
     "no export": (_no_export, "slots holds no export"),
@@ -169,6 +184,9 @@ REFUSED = {
     "data file tampered with": (_tampered_data, "is not the file that its manifest lists"),
     "data file truncated": (_truncated_data, "is not the file that its manifest lists"),
     "fewer lines than counted": (_fewer_lines, r"should hold 16 items by its manifest, and 15 were read"),
+    "log truncated": (_truncated_log, "A gzipped file ends in the middle: it was cut short"),
+    "log is no gzip": (_log_is_no_gzip, "is not gzip, or is damaged"),
+    "a file for a folder": (_a_file, "slots holds no export|ledger holds no export"),
     "bad context": (_bad_context, "must be a whole number of seconds above 0"),
 }
 
