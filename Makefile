@@ -15,7 +15,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: audit-sown bench bench-audit browser help run test check lint types imports format lock synth deploy audit audit-offline valkey clean soak spec prove figures
+.PHONY: audit-sown bench bench-audit browser fuzz help run test check lint types imports format lock synth deploy audit audit-offline valkey clean soak spec prove figures
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -32,7 +32,7 @@ run: $(VENV)/.installed ## the whole way on this machine: embedded AWS, deploy, 
 	$(BIN)/python -m oneslot run $(if $(REQUESTS),--requests "$(REQUESTS)") $(if $(PRACTICES),--practices "$(PRACTICES)") $(if $(DEMAND),--demand "$(DEMAND)")
 
 WORKERS ?= 3
-test: $(VENV)/.installed node_modules/.installed ## all tests, in WORKERS processes: each takes whole files, whose tests share what is dear to make
+test: $(VENV)/.installed $(VENV)/fuzz/.installed node_modules/.installed ## all tests, in WORKERS processes: each takes whole files, whose tests share what is dear to make
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations 25
 
 spec: node_modules/.installed ## the protocol's TLA+ specification, in worlds of growing size
@@ -73,6 +73,17 @@ lock: $(VENV)/.installed ## resolve and hash requirements.txt from requirements.
 	$(BIN)/uv pip compile -q --generate-hashes --no-header --python-version 3.11 requirements.in -o requirements.txt
 	$(BIN)/uv pip compile -q --generate-hashes --no-header --python-version 3.11 lambda_src/requirements.in -o lambda_src/requirements.txt
 	$(BIN)/uv pip compile -q --generate-hashes --no-header --python-version 3.11 requirements-audit.in -o requirements-audit.txt
+	$(BIN)/uv pip compile -q --generate-hashes --no-header --python-version 3.11 requirements-fuzz.in -o requirements-fuzz.txt
+
+# Where there is no package of the fuzzer for this system, its tests say so, and the seeds run all the same.
+$(VENV)/fuzz/.installed: requirements-fuzz.txt | $(VENV)/.installed
+	@mkdir -p $(VENV)/fuzz
+	@$(BIN)/uv pip install -q --python $(BIN)/python --target $(VENV)/fuzz --only-binary :all: --require-hashes -r requirements-fuzz.txt \
+	  || echo "No coverage-guided fuzzing here: atheris has no package for this system."
+	@touch $@
+
+fuzz: $(VENV)/fuzz/.installed ## coverage-guided fuzzing of parser and consumer for SECONDS (60); findings in build/fuzz
+	PYTHONPATH=$(VENV)/fuzz $(BIN)/python -m fuzzing --seconds $(if $(filter command% environment%,$(origin SECONDS)),$(SECONDS),60)
 
 $(VENV)/audit/.installed: requirements-audit.txt | $(VENV)/.installed
 	@$(BIN)/python -m venv $(VENV)/audit
