@@ -98,8 +98,8 @@ class StandIn:
 @contextlib.contextmanager
 def stand_in() -> Iterator[StandIn]:
     """The stand-in in a process of its own, ended with the block."""
-    command = [sys.executable, "-m", "benchmarks.standin"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-m", "benchmarks.standin", "--child"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             line = process.stdout.readline() if process.stdout else ""
             yield StandIn(int(line))

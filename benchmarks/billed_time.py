@@ -197,7 +197,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="figures as JSON")
     options = parser.parse_args()
     with stand_in() as standin:
-        figures = run(standin, (5.0,) if options.short else SERVICE_MS, 5 if options.short else 20)
+        figures = run(standin, (5.0,) if options.short else SERVICE_MS, 5 if options.short else 6)
     print(json.dumps([asdict(one) for one in figures]) if options.json else tables(figures))
 
 

@@ -20,6 +20,9 @@ import asyncio
 import bisect
 import json
 import math
+import os
+import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -273,9 +276,17 @@ async def serve(port: int, service_ms: float) -> None:
     await server.serve_forever()
 
 
+def _end_with_parent() -> None:
+    sys.stdin.read()
+    os._exit(0)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--service-ms", type=float, default=5.0)
+    parser.add_argument("--child", action="store_true", help="end when standard input does: with the parent")
     options = parser.parse_args()
+    if options.child:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
     asyncio.run(serve(options.port, options.service_ms))
