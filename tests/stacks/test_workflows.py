@@ -46,6 +46,13 @@ def test_no_input_is_pasted_into_a_command_and_no_key_is_stored(path: Path) -> N
     )
 
 
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_actions_are_pinned_to_a_commit_and_say_which_version_that_is(path: Path) -> None:
+    used = re.findall(r"uses: (.+)", path.read_text(encoding="utf-8"))
+    assert used
+    assert [line for line in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v[0-9.]+", line)] == []
+
+
 def test_only_the_deployment_may_ask_for_a_token_and_only_a_person_starts_it() -> None:
     rights = {path.stem: parsed(path)["permissions"] for path in WORKFLOWS}
     assert rights == {"tests": {"contents": "read"}, "deploy": {"contents": "read", "id-token": "write"}}
