@@ -107,14 +107,20 @@ class Requests:
         return self.start + self.span_ms + 10_000
 
 
-def write_full(folder: Path, requests: Requests, more: Mapping[str, Part] | None = None) -> None:
-    """A history with full exports of all tables, and `more` lines of any source, by its folder's name."""
+def write_full(folder: Path, requests: Requests, more: Mapping[str, Part] | None = None, ahead: int = 0) -> None:
+    """A history with full exports of all tables, and `more` lines of any source, by its folder's name.
+
+    The slots that the next `ahead` requests will take are there, and free.
+    """
     besides = more or {}
 
     def table(name: str) -> None:
         condition, item = ITEMS[name]
         parts: Iterable[Part] = _parts(requests, "requests", condition, f"""'{{"Item":' || {item} || '}}'""")
         parts = chain(parts, [besides[name]] if name in besides else [])
+        if name == "slots" and ahead:
+            coming = Requests(requests.last, requests.last + ahead)
+            parts = chain(parts, _parts(coming, "requests", condition, f"""'{{"Item":' || {_before(item)} || '}}'"""))
         write_export(folder / name, _arn(name), Full(requests.end), parts, level=GZIP_LEVEL)
 
     _write_all(folder, requests, table)
@@ -123,17 +129,33 @@ def write_full(folder: Path, requests: Requests, more: Mapping[str, Part] | None
             (folder / name / "more.jsonl").write_bytes(part.lines)
 
 
-def write_day(folder: Path, requests: Requests, previous_end: int) -> None:
-    """A history with incremental exports: the requests came new, and their slots, free before, were taken."""
+def write_day(folder: Path, requests: Requests, earlier: Requests) -> None:
+    """A history with incremental exports: the requests came new, their slots were free and are taken.
+
+    One in a thousand `earlier` requests was delivered once more.
+    """
 
     def table(name: str) -> None:
         condition, item = ITEMS[name]
-        stamp = f"""'{{"Metadata":{{"WriteTimestampMicros":{{"N":"' || ({previous_end} * 1000 + i) || '"}}}},"Keys":{{}},'"""
-        line = f"""{stamp} || '"NewImage":' || {item} || '}}'"""
+        stamp = (
+            f"""'{{"Metadata":{{"WriteTimestampMicros":{{"N":"' || ({earlier.end} * 1000 + i) || '"}}}},"Keys":{{}},'"""
+        )
+        old = ""
+        if name == "slots":  # one that nobody took has not changed
+            condition = "fate = 'booked'"
+            old = f""" || '"OldImage":' || {_before(item)} || ','"""
+        line = f"""{stamp}{old} || '"NewImage":' || {item} || '}}'"""
         parts = _parts(requests, "requests", condition, line)
-        write_export(folder / name, _arn(name), Incremental(previous_end, requests.end), parts, level=GZIP_LEVEL)
+        write_export(folder / name, _arn(name), Incremental(earlier.end, requests.end), parts, level=GZIP_LEVEL)
 
     _write_all(folder, requests, table)
+    late = "(select *, 1 as copy from requests where i % 1000 = 7)"
+    _write_lines(folder / "deliveries", earlier, late, DELIVERY, "late")
+
+
+def _before(item: str) -> str:
+    """A slot's item before anybody took it."""
+    return item.replace("fate = 'booked'", "false")
 
 
 def _write_all(folder: Path, requests: Requests, table: Any) -> None:
@@ -148,10 +170,10 @@ def _write_all(folder: Path, requests: Requests, table: Any) -> None:
             task.result()
 
 
-def _write_lines(folder: Path, requests: Requests, source: str, line: str) -> None:
-    folder.mkdir()
+def _write_lines(folder: Path, requests: Requests, source: str, line: str, name: str = "part") -> None:
+    folder.mkdir(exist_ok=True)
     for number, part in enumerate(_parts(requests, source, "true", line)):
-        (folder / f"part-{number:04d}.jsonl.gz").write_bytes(gzip.compress(part.lines, GZIP_LEVEL, mtime=0))
+        (folder / f"{name}-{number:04d}.jsonl.gz").write_bytes(gzip.compress(part.lines, GZIP_LEVEL, mtime=0))
 
 
 def _parts(requests: Requests, source: str, condition: str, line: str) -> Iterator[Part]:

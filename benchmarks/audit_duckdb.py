@@ -66,8 +66,8 @@ from ledger_read l full join archive a on a.id = l.message_id full join dead d o
   left join held on held.id = coalesce(l.message_id, a.id, d.id, q.id, x.id)
 """
 
-VERDICTS = """
-select id, case
+VERDICT = """
+case
   when slots > 1 then 'duplicate_effect'
   when complete and held_status = 'cancelled' then 'cancelled'
   when complete and outcome in ('booked', 'waitlist', 'refused') and target = id then outcome
@@ -80,9 +80,18 @@ select id, case
   when given_up and not waits then 'dropped'
   when has_row and not waits and lease_until < $now then 'stuck'
   when not has_row and not waits then 'lost'
-  else 'in_flight' end as verdict
-from requests
+  else 'in_flight' end
 """
+VERDICTS = f"select id, {VERDICT} as verdict from requests"  # noqa: S608 - text of our own
+
+# What the audit writes for its next run: a row for each request and each slot, with the evidence it was judged by.
+JUDGED = f"""
+select 'request' as subject, {VERDICT} as verdict, * from requests
+union all by name
+select 'slot' as subject, s.practice || '/' || s.slot_id as id, s.status as slot_status, s.appointment_id as slot_holder,
+  s.free_key is not null as findable, b.bookings, b.holder
+from slots s left join booked_on b using (practice, slot_id)
+"""  # noqa: S608
 
 VIOLATIONS = """
 select 'I1' as name, id as subject from held where slots > 1

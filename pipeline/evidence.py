@@ -37,12 +37,19 @@ class Measure:
     merge: str
     snapshot: bool = False
 
+    @property
+    def starts_at_zero(self) -> bool:
+        """Sums and bits of nothing are 0; a minimum or maximum of nothing stays unknown."""
+        return self.merge not in ("min", "max")
+
+    def of_fact(self) -> Column:
+        """What one fact adds."""
+        mine = F.when(F.col("kind") == int(self.kind), self.value)
+        return F.coalesce(mine, F.lit(0).cast("bigint")) if self.starts_at_zero else mine
+
     def over_facts(self) -> Column:
         """The aggregate over facts."""
-        mine = F.when(F.col("kind") == int(self.kind), self.value)
-        # Sums and bits start at zero; a minimum or maximum of nothing stays unknown.
-        whole = mine if self.merge in ("min", "max") else F.coalesce(mine, F.lit(0).cast("bigint"))
-        return self._aggregate(whole)
+        return self._aggregate(self.of_fact())
 
     def over_evidence(self) -> Column:
         """The aggregate over rows of evidence, of which at most one may hold what was taken as a snapshot."""
@@ -120,23 +127,85 @@ def measures() -> tuple[Measure, ...]:
         Measure("claims_seen", Kind.DELIVERY, F.when(claimed, _bit(F.col("link"))), "or"),
         Measure("claim_low", Kind.DELIVERY, F.when(claimed, F.col("link")), "min"),
         Measure("claim_high", Kind.DELIVERY, F.when(claimed, F.col("link")), "max"),
-        Measure("answer_low", Kind.DELIVERY, F.col("digest"), "min"),
-        Measure("answer_high", Kind.DELIVERY, F.col("digest"), "max"),
+        Measure("answer_low", Kind.DELIVERY, F.col("extra"), "min"),
+        Measure("answer_high", Kind.DELIVERY, F.col("extra"), "max"),
         _count("dead_letters", Kind.DEAD_LETTER, snapshot=True),
         _count("waiting", Kind.WAITING, snapshot=True),
         # The latest and no count: the list may be handed in again every day.
         Measure("dropped_at", Kind.DROPPED, F.col("at"), "max"),
         _count("rejected", Kind.REJECT),
-        Measure("practice", Kind.APPOINTMENT, F.col("practice"), "xor"),
+        Measure("practice", Kind.APPOINTMENT, F.col("extra"), "xor"),
     )
+
+
+PACKED = (
+    {"ledger_outcome": 20, "ledger_complete": 20, "ledger_rows": 24},
+    {"appointment_channel": 20, "appointment_status": 20, "appointment_rows": 24},
+    {"slot_status": 20, "slot_rows": 20, "holdings": 24},
+    {"expects_cancelled": 20, "tombstones": 20, "held_slots": 24},
+    {"deliveries_done": 32, "deliveries": 32},
+    {"deliveries_duplicate": 32, "deliveries_quarantined": 32},
+    {"dead_letters": 32, "waiting": 32},
+)
+"""Small sums that are added as one number, and each one's bits, lowest first: a third fewer aggregates for every fact.
+Exact while no sum outgrows its bits, which takes more than 50,000 rows of one key in one table."""
 
 
 def gather(facts: DataFrame, partitions: int) -> DataFrame:
     """Facts → evidence. One shuffle by key, one sort, one pass; each partition's rows come out sorted by key."""
-    keyed = facts.withColumn("hash", F.xxhash64("key"))
-    together = keyed.repartition(partitions, "hash").sortWithinPartitions(*KEY)
-    gathered = together.groupBy(*KEY).agg(*(measure.over_facts() for measure in measures()))
+    together = narrow(facts).repartition(partitions, "key").withColumn("hash", F.xxhash64("key"))
+    ordered = widen(together.sortWithinPartitions(*KEY))
+    every = {measure.name: measure for measure in measures()}
+    packed = {name for widths in PACKED for name in widths}
+    alone = [measure.over_facts() for name, measure in every.items() if name not in packed]
+    sums = [_packed_sum([every[name] for name in widths], widths, f"packed_{n}") for n, widths in enumerate(PACKED)]
+    gathered = ordered.groupBy(*KEY).agg(*alone, *sums)
+    for number, widths in enumerate(PACKED):
+        gathered = gathered.withColumns(_unpacked(F.col(f"packed_{number}"), widths))
     return gathered.select(*evidence_columns())
+
+
+def narrow(facts: DataFrame) -> DataFrame:
+    """Facts as they are shuffled: every column costs eight bytes a row, so three small ones travel as one."""
+    small = (F.col("kind") * 16 + F.coalesce("code", F.lit(0))) * F.col("sign")
+    return facts.select("key", small.alias("small"), "number", "at", "until", "link", "extra")
+
+
+def widen(narrowed: DataFrame) -> DataFrame:
+    """The inverse of `narrow`; the hash stays. None of what is added up can be null, which spares a question each time."""
+    zero = F.lit(0).cast("bigint")
+    small = F.coalesce("small", F.lit(0))
+    return narrowed.select(
+        *KEY,
+        F.call_function("shiftright", F.abs(small), F.lit(4)).alias("kind"),
+        F.when(small < 0, F.lit(-1)).otherwise(F.lit(1)).alias("sign"),
+        F.abs(small).bitwiseAND(F.lit(15)).alias("code"),
+        *(F.coalesce(name, zero).alias(name) for name in ("number", "link")),
+        *("at", "until", "extra"),
+    )
+
+
+def _packed_sum(parts: list[Measure], widths: dict[str, int], name: str) -> Column:
+    total, lowest = None, 0
+    for part in parts:
+        shifted = F.call_function("shiftleft", part.of_fact(), F.lit(lowest))
+        total = shifted if total is None else total + shifted
+        lowest += widths[part.name]
+    if total is None:
+        raise ValueError("nothing to pack")
+    return F.sum(total).alias(name)
+
+
+def _unpacked(packed: Column, widths: dict[str, int]) -> dict[str, Column]:
+    """Each part of a packed sum, with its sign."""
+    found, lowest = {}, 0
+    for name, width in widths.items():
+        # A negative part below has borrowed one from this part: half of all that is below gives it back.
+        whole = packed + F.lit(1 << (lowest - 1)) if lowest else packed
+        top = F.call_function("shiftleft", whole, F.lit(64 - lowest - width))
+        found[name] = F.call_function("shiftright", top, F.lit(64 - width))
+        lowest += width
+    return found
 
 
 def merge(yesterday: DataFrame, today: DataFrame, partitions: int) -> DataFrame:
@@ -147,7 +216,7 @@ def merge(yesterday: DataFrame, today: DataFrame, partitions: int) -> DataFrame:
     snapshots = [measure.name for measure in measures() if measure.snapshot]
     before = yesterday.withColumns({name: F.lit(0).cast("bigint") for name in snapshots}).select(*evidence_columns())
     both = before.unionByName(today.select(*evidence_columns()))
-    together = both.repartition(partitions, "hash").sortWithinPartitions(*KEY)
+    together = both.repartition(partitions, "key").sortWithinPartitions(*KEY)
     merged = together.groupBy(*KEY).agg(*(measure.over_evidence() for measure in measures()))
     return merged.select(*evidence_columns())
 

@@ -40,12 +40,11 @@ FACT_COLUMNS = {
     "at": "bigint",
     "until": "bigint",
     "link": "bigint",
-    "digest": "bigint",
-    "practice": "bigint",
+    "extra": "bigint",
 }
 """A fact. `sign`: +1 as it is now, -1 as it was (an old image takes back what it once said). `code`: a value of one of the
-vocabularies. `number`: a count. `at`, `until`: epoch ms. `link`, `digest`: hashes of another key and of a content.
-`practice`: its code, `packed`."""
+vocabularies. `number`: a count. `at`, `until`: epoch ms. `link`: a hash of another key. `extra`: of a delivery the hash of
+its answer, of an appointment its practice's code, `packed`."""
 
 
 def zero() -> Column:
@@ -54,7 +53,7 @@ def zero() -> Column:
 
 
 def fact(key: Column, kind: Kind, **values: Column) -> Column:
-    """One fact as a struct; what is not given is 0, or null for times, digest and practice."""
+    """One fact as a struct; what is not given is 0, or null for times and what is extra."""
     defaults = {
         "key": key,
         "kind": F.lit(int(kind)),
@@ -166,7 +165,7 @@ def appointment_facts(items: DataFrame) -> DataFrame:
         at=F.col("created"),
         until=F.col("start"),
         link=slot_link(F.col("practice"), F.col("slot_id")),
-        practice=packed(F.col("practice")),
+        extra=packed(F.col("practice")),
     )
     holding = F.when(booked, fact(slot_key, Kind.HOLDING, sign=F.col("sign"), link=F.xxhash64(F.col("key"))))
     tombstone = F.when(~made, fact(F.col("cancelled_by"), Kind.TOMBSTONE, sign=F.col("sign"), at=F.col("created")))
@@ -237,7 +236,7 @@ def delivery_facts(lines: DataFrame) -> DataFrame:
         at=F.col("finished"),
         until=F.col("sent"),
         link=F.when(F.col("claimed_by").isNotNull(), F.xxhash64("claimed_by")).otherwise(zero()),
-        digest=F.when(F.col("answer").isNotNull(), F.xxhash64("answer")),
+        extra=F.when(F.col("answer").isNotNull(), F.xxhash64("answer")),
     )
     problem = first_problem(
         {

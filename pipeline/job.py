@@ -8,6 +8,7 @@ Exit code: 0 sound, 1 something does not hold, 2 the input cannot be audited (th
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from dataclasses import dataclass
 
@@ -20,7 +21,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from pipeline import evidence, operations, outputs, verdicts
 from pipeline.conclusion import Conclusion, conclude
 from pipeline.errors import AuditRefused
-from pipeline.evidence import KEY
 from pipeline.history import NOTHING, History, find_history, sample_notes
 from pipeline.operations import WEIGHT
 from pipeline.outputs import Run
@@ -39,7 +39,8 @@ class AuditSettings:
         history: the folder with the sources; `pipeline.history` has its layout.
         output: a folder that does not exist yet. It appears when it is whole.
         previous: the output of the audit that this one continues, or None for a full audit.
-        partitions: of the shuffle, and so the number of files of verdicts; the same number gives the same bytes.
+        partitions: of the shuffle, and so the number of files of verdicts; the same number gives the same bytes. None: one
+            for each PARTITION_ITEMS items of the exports, so that a partition's size does not grow with the history.
         reject_share: above this share of malformed lines the audit does not call the history sound.
         patience_seconds: how long a request may be unseen while the content of the queue is not known.
         checksums: read every data file once more to compare its MD5 with the manifest's.
@@ -49,11 +50,16 @@ class AuditSettings:
     history: str
     output: str
     previous: str | None = None
-    partitions: int = 8
+    partitions: int | None = None
     reject_share: float = 0.00001
     patience_seconds: int = 4 * 24 * 3600
     checksums: bool = True
     tables: bool = True
+
+
+PARTITION_ITEMS = 750_000
+FEWEST_PARTITIONS = 8
+BROADCAST_KEYS = 4_000_000  # at 16 bytes each; more are brought together by a shuffle
 
 
 def audit(spark: SparkSession, settings: AuditSettings) -> Conclusion:
@@ -77,6 +83,8 @@ def audit(spark: SparkSession, settings: AuditSettings) -> Conclusion:
         if checks is not None:
             checks.result()
         storage.rename(aside, settings.output)
+        # Where renaming is copying, a crash leaves part of the folder: what says that it is whole comes last.
+        storage.write_text(f"{settings.output}/{outputs.DESCRIPTION}", outputs.pretty(conclusion.document))
     except (CapturedException, Py4JJavaError) as error:
         if checks is not None:
             checks.result()  # a damaged file has the better sentence
@@ -98,36 +106,45 @@ class Work:
     previous: Run | None
     aside: str
 
+    @property
+    def partitions(self) -> int:
+        """How many partitions the shuffle has."""
+        items = sum(export.items for export in self.history.exports.values())
+        return self.settings.partitions or max(FEWEST_PARTITIONS, -(-items // PARTITION_ITEMS))
+
 
 def write_verdicts(work: Work) -> DataFrame:
     """Judge and write the verdicts; returns the written rows with weight 1 and those that they replace with weight -1."""
-    spark, storage, settings, history, previous = work.spark, work.storage, work.settings, work.history, work.previous
+    spark, storage, history, previous = work.spark, work.storage, work.history, work.previous
     moment = verdicts.Moment(
         now=history.end,
         queue_known=history.queue_known,
-        patience=settings.patience_seconds * 1000,
+        patience=work.settings.patience_seconds * 1000,
         retention=history.retention_ms,
     )
-    gathered = evidence.gather(history.facts(spark), settings.partitions)
+    gathered = evidence.gather(history.facts(spark), work.partitions)
     folder = f"{work.aside}/{outputs.VERDICTS}"
     if previous is None:
-        verdicts.judge(gathered, moment).write.parquet(folder)
-        outputs.rename_parts(storage, folder)
-        return spark.read.parquet(folder).withColumn(WEIGHT, F.lit(1))
+        outputs.write_verdicts(storage, verdicts.judge(gathered, moment), folder)
+        return outputs.read_verdicts(spark, folder).withColumn(WEIGHT, F.lit(1))
     today = gathered.persist(StorageLevel.MEMORY_AND_DISK)
     before = replaced_rows(previous.verdicts(spark), today).persist(StorageLevel.MEMORY_AND_DISK)
-    after = evidence.merge(before, today, settings.partitions)
-    verdicts.judge(after, moment).write.parquet(folder)
-    outputs.rename_parts(storage, folder)
-    written = spark.read.parquet(folder).withColumn(WEIGHT, F.lit(1))
+    after = evidence.merge(before, today, work.partitions)
+    outputs.write_verdicts(storage, verdicts.judge(after, moment), folder)
+    written = outputs.read_verdicts(spark, folder).withColumn(WEIGHT, F.lit(1))
     return written.unionByName(before.withColumn(WEIGHT, F.lit(-1)))
 
 
 def replaced_rows(layered: DataFrame, today: DataFrame) -> DataFrame:
-    """The newest earlier row of each key that must be judged again: it changed today, or time may have changed it."""
-    still_open = layered.where(verdicts.is_open()).select(*KEY)
-    again = today.select(*KEY).union(still_open).distinct()
-    return outputs.newest_rows(layered.join(again, on=list(KEY), how="left_semi"))
+    """The newest earlier row of each key that must be judged again: it changed today, or time may have changed it.
+
+    Rows are picked by the key's hash, which is small enough to be sent to where the earlier rows are, so that these are
+    read and not moved. A key that shares its hash with another is judged again without need, and to the same verdict.
+    """
+    still_open = layered.where(verdicts.is_open()).select("hash")
+    again = today.select("hash").union(still_open).distinct().persist(StorageLevel.MEMORY_AND_DISK)
+    wanted = F.broadcast(again) if again.count() <= BROADCAST_KEYS else again
+    return outputs.newest_rows(layered.join(wanted, on="hash", how="left_semi"))
 
 
 def summarise(work: Work, weighed: DataFrame, notes: list[str]) -> Conclusion:
@@ -159,8 +176,7 @@ def summarise(work: Work, weighed: DataFrame, notes: list[str]) -> Conclusion:
     if settings.tables:
         data = collect(spark, aside, history, document)
         storage.write_text(f"{aside}/report.html", render(data))
-    storage.write_text(f"{aside}/{outputs.DESCRIPTION}", outputs.pretty(document))
-    return conclusion
+    return dataclasses.replace(conclusion, document=document)
 
 
 def check_counts(
@@ -201,7 +217,7 @@ def parse_arguments(arguments: list[str]) -> tuple[AuditSettings, SessionSetting
     parser.add_argument("--history", required=True, help="folder with the sources")
     parser.add_argument("--output", required=True, help="folder to make; it must not exist")
     parser.add_argument("--previous", help="output of the audit that this one continues")
-    parser.add_argument("--partitions", type=int, default=AuditSettings.partitions)
+    parser.add_argument("--partitions", type=int, help="of the shuffle; by default as many as the exports need")
     parser.add_argument("--reject-share", type=float, default=AuditSettings.reject_share)
     parser.add_argument("--patience-seconds", type=int, default=AuditSettings.patience_seconds)
     parser.add_argument("--no-checksums", action="store_true")
@@ -218,14 +234,14 @@ def parse_arguments(arguments: list[str]) -> tuple[AuditSettings, SessionSetting
         patience_seconds=given.patience_seconds,
         checksums=not given.no_checksums,
     )
-    return wanted, SessionSettings(memory=given.memory, scratch=given.scratch, partitions=given.partitions)
+    partitions = given.partitions or SessionSettings.partitions
+    return wanted, SessionSettings(memory=given.memory, scratch=given.scratch, partitions=partitions)
 
 
 def main(arguments: list[str]) -> int:
     """Run the job; returns the exit code."""
     settings, session_settings = parse_arguments(arguments)
     try:
-        # Under spark-submit this is the session that it prepared: it has set master and memory already.
         spark = open_session(session_settings)
         conclusion = audit(spark, settings)
     except AuditRefused as refusal:

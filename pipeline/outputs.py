@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline.errors import AuditRefused
-from pipeline.evidence import KEY
+from pipeline.evidence import KEY, measures
 from pipeline.storage import Storage
 from pipeline.vocabulary import Subject, Verdict
 
@@ -44,11 +44,45 @@ class Run:
         """The verdict rows of all layers, with the number of their layer."""
         whole: DataFrame | None = None
         for number, layer in enumerate(self.layers):
-            rows = spark.read.parquet(layer).withColumn("layer", F.lit(number))
+            rows = read_verdicts(spark, layer).withColumn("layer", F.lit(number))
             whole = rows if whole is None else whole.unionByName(rows)
         if whole is None:
             raise AuditRefused(f"{self.folder}/{DESCRIPTION} names no verdicts; audit full exports again.")
         return whole
+
+
+def write_verdicts(storage: Storage, judged: DataFrame, folder: str) -> None:
+    """Judged evidence as Parquet. What is 0 is written as null: most of a row, and it costs nothing then.
+
+    No dictionary for columns of hashes and times: nearly all their values differ, and looking each up is wasted.
+    """
+    zeros = {measure.name for measure in measures() if measure.starts_at_zero}
+    columns = [F.nullif(F.col(name), F.lit(0)).alias(name) if name in zeros else F.col(name) for name in judged.columns]
+    writer = judged.select(*columns).write
+    for name in DISTINCT_COLUMNS:
+        writer = writer.option(f"parquet.enable.dictionary#{name}", "false")
+    writer.parquet(folder)
+    rename_parts(storage, folder)
+
+
+def read_verdicts(spark: SparkSession, folder: str) -> DataFrame:
+    """One folder of verdicts as it was judged, with the zeros that it was written without."""
+    rows = spark.read.parquet(folder)
+    zeros = {measure.name for measure in measures() if measure.starts_at_zero}
+    return rows.select(
+        *(
+            F.coalesce(name, F.lit(0).cast("bigint")).alias(name) if name in zeros else F.col(name)
+            for name in rows.columns
+        )
+    )
+
+
+DISTINCT_COLUMNS = (
+    *("hash", "key", "ledger_slot", "appointment_slot", "held_slot", "slot_holder", "holder"),
+    *("ledger_lease_until", "appointment_created", "tombstone_created", "accepted_sent", "delivery_sent"),
+    *("first_done", "last_finished", "claim_low", "claim_high", "answer_low", "answer_high"),
+)
+"""Columns of verdicts in which hardly a value comes twice."""
 
 
 def newest_rows(layered: DataFrame) -> DataFrame:
@@ -110,8 +144,11 @@ def aside(folder: str) -> str:
 
 def refuse_existing(storage: Storage, folder: str) -> None:
     """An audit never overwrites another."""
-    if storage.exists(folder):
+    if not storage.exists(folder):
+        return
+    if storage.exists(f"{folder}/{DESCRIPTION}"):
         raise AuditRefused(f"{folder} exists already. Name another output, or remove it.")
+    raise AuditRefused(f"{folder} exists already and is no finished audit: remove it, or name another output.")
 
 
 def rename_parts(storage: Storage, folder: str) -> None:

@@ -56,7 +56,7 @@ class ReportData:
 
 def collect(spark: SparkSession, folder: str, history: History, document: Mapping[str, Any]) -> ReportData:
     """Read an audit's tables. `folder` is where they are now."""
-    judged = spark.read.parquet(f"{folder}/{outputs.VERDICTS}")
+    judged = outputs.read_verdicts(spark, f"{folder}/{outputs.VERDICTS}")
     rush, step, scope = rush_curve(spark, folder, judged, document)
     latency = _table(spark, folder, "latency").groupBy("LATENCY_MS").agg(F.sum("COUNT_OF_REQUESTS"))
     most = [F.desc("COUNT_OF_DID_NOT_FIT"), F.desc("COUNT_OF_REQUESTS"), F.asc("GP_CODE")]

@@ -122,9 +122,12 @@ def options(settings: SessionSettings) -> dict[str, str]:
         # Spark would drop the sort before the aggregate as needless, and go back to hash tables.
         "spark.sql.execution.replaceHashWithSortAgg": "true",
         "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.EliminateSorts",
+        # Java compiles no method beyond 8,000 bytes of code. One that is longer must be split, not run uncompiled.
+        "spark.sql.codegen.hugeMethodLimit": "8000",
         # A data file holds one row per line; a partial row of a broken line would look like a row of missing values.
         "spark.sql.json.enablePartialResults": "false",
         "spark.sql.parquet.compression.codec": "zstd",
+        "spark.hadoop.parquet.compression.codec.zstd.level": "1",
         "spark.sql.files.ignoreCorruptFiles": "false",
         "spark.sql.files.ignoreMissingFiles": "false",
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
@@ -134,9 +137,51 @@ def options(settings: SessionSettings) -> dict[str, str]:
     return chosen
 
 
+def submitted(environment: Mapping[str, str]) -> bool:
+    """Whether `spark-submit` (or a service that works as it does) started this process, and its Java before it."""
+    return "PYSPARK_GATEWAY_PORT" in environment
+
+
 def open_session(settings: SessionSettings | None = None) -> SparkSession:
-    """A session on this machine. On a cluster `spark-submit` has made one, and the job takes that one instead."""
+    """A session on this machine; or, under `spark-submit`, on whatever it was told: master, memory and folders are its own.
+
+    What verdicts depend on is set in both cases. Raises AuditRefused where a session on this machine finds no Java.
+    """
     wanted = settings or SessionSettings()
+    on_its_own = not submitted(os.environ)
+    if on_its_own:
+        prepare_java()
+    from pyspark.sql import SparkSession
+
+    builder: Any = SparkSession.builder.appName("oneslot-audit")
+    if on_its_own:
+        for name, value in {**options(wanted), "spark.master": wanted.master}.items():
+            builder = builder.config(name, value)
+    session: SparkSession = builder.getOrCreate()
+    if not on_its_own:
+        given = session.sparkContext.getConf()
+        for name, value in options(wanted).items():
+            if name.startswith(FOR_EVERY_SESSION) and (name in DECIDING or not given.contains(name)):
+                session.conf.set(name.removeprefix("spark.hadoop."), value)
+    # Every failure reaches the caller as an exception and is told in a sentence; Java's stack trace would stand before it.
+    session.sparkContext.setLogLevel("FATAL")
+    return session
+
+
+FOR_EVERY_SESSION = ("spark.sql.", "spark.hadoop.")
+DECIDING = frozenset(
+    [
+        "spark.sql.session.timeZone",
+        "spark.sql.json.enablePartialResults",
+        "spark.sql.files.ignoreCorruptFiles",
+        "spark.sql.files.ignoreMissingFiles",
+    ]
+)
+"""Settings without which the same input could give another verdict: no `spark-submit` changes them."""
+
+
+def prepare_java() -> None:
+    """Point this process at a Java that Spark runs on, and its workers at this Python."""
     java = find_java(os.environ)
     # A folder for each Java: two sessions with different ones must not rewrite each other's launcher.
     launchers = cache_folder()
@@ -145,12 +190,3 @@ def open_session(settings: SessionSettings | None = None) -> SparkSession:
         os.environ["JAVA_HOME"] = str(java_home)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run what this process runs
-    from pyspark.sql import SparkSession
-
-    builder: Any = SparkSession.builder.master(wanted.master).appName("oneslot-audit")
-    for name, value in options(wanted).items():
-        builder = builder.config(name, value)
-    session: SparkSession = builder.getOrCreate()
-    # Every failure reaches the caller as an exception and is told in a sentence; Java's stack trace would stand before it.
-    session.sparkContext.setLogLevel("FATAL")
-    return session

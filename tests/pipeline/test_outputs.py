@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ import pytest
 from pipeline import job
 from pipeline.conclusion import Conclusion
 from pipeline.errors import AuditRefused
+from pipeline.outputs import current_verdicts
+from pipeline.storage import Storage
 from tests.pipeline.corruptions import Field, request_lost, request_stuck, row_deleted
 from tests.pipeline.histories import System, write_history
 
@@ -60,9 +63,37 @@ def test_a_crash_leaves_nothing_that_could_be_taken_for_whole(
     assert audited(tmp_path / "audit-history").sound
 
 
+def test_a_folder_copied_in_part_is_no_audit(
+    spark: SparkSession, audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where renaming is copying, a crash in the middle leaves a folder with this name: without its last file, refused."""
+    world = System(62, practices=1).run(10)
+    moved = Storage.rename
+
+    def copy_half(storage: Storage, source: str, target: str) -> None:
+        if not target.endswith("/audit"):
+            moved(storage, source, target)
+            return
+        # Everything that was written is copied, the last file of the folder among them; then it dies.
+        shutil.copytree(source, target)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Storage, "rename", copy_half)
+        with pytest.raises(KeyboardInterrupt):
+            audited(world)
+    left = tmp_path / "audit"
+    assert list(left.glob("verdicts/*.parquet"))
+    with pytest.raises(AuditRefused, match=r"has no audit\.json: it is not a finished audit"):
+        current_verdicts(spark, str(left))
+    with pytest.raises(AuditRefused, match="is no finished audit: remove it"):
+        audited(tmp_path / "audit-history")
+
+
 def test_an_audit_never_overwrites_another(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
     """Its name would then stand for two answers."""
     (tmp_path / "audit").mkdir()
+    (tmp_path / "audit" / "audit.json").write_text("{}")
     with pytest.raises(AuditRefused, match="exists already"):
         audited(System(63, practices=1).run(3))
 

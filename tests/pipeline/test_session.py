@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from pipeline import session
 from pipeline.errors import AuditRefused
+from tests.pipeline.histories import System, write_history
 
 
 def fake_java(folder: Path, version: str) -> Path:
@@ -36,6 +41,46 @@ def test_java_home_comes_first_then_path_then_the_wheel(tmp_path: Path, monkeypa
     monkeypatch.setattr(session, "packaged_java", lambda: None)
     with pytest.raises(AuditRefused, match="needs Java 17 or 21 for Spark and found none"):
         session.find_java({"PATH": str(old.parent)})
+
+
+@pytest.mark.spark
+def test_spark_submit_decides_where_the_job_runs(tmp_path: Path) -> None:
+    """The documented command, for real: the master is the one that it was told, the verdict the job's own."""
+    write_history(System(67, practices=1).run(10), tmp_path / "history")
+    java = session.find_java({"PATH": os.environ["PATH"]})
+    environment = {
+        **os.environ,
+        "JAVA_HOME": str(session.launcher_home(java, tmp_path / "java")),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    submit = Path(find_spec("pyspark").origin).parent / "bin" / "spark-submit"  # type: ignore[union-attr, arg-type]
+    events = tmp_path / "events"
+    events.mkdir()
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.dir": events.as_uri(),
+        "spark.sql.shuffle.partitions": "3",
+    }
+    told = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    job = str(Path(session.__file__).with_name("job.py"))
+    command = [str(submit), "--master", "local[1]", "--driver-memory", "700m", *told, job]
+    arguments = ["--history", str(tmp_path / "history"), "--output", str(tmp_path / "audit"), "--partitions", "2"]
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "Every one of" in done.stdout
+    (log,) = events.iterdir()
+    started = [json.loads(line) for line in log.read_text().splitlines()]
+    (given,) = [event["Spark Properties"] for event in started if event["Event"] == "SparkListenerEnvironmentUpdate"]
+    assert given["spark.master"] == "local[1]"
+    assert given["spark.driver.memory"] == "700m"
+    last = [event["Properties"] for event in started if event["Event"] == "SparkListenerJobStart"][-1]
+    assert last["spark.sql.shuffle.partitions"] == "3"
+    assert last["spark.sql.session.timeZone"] == "UTC"
 
 
 def test_the_launcher_drops_one_argument_and_keeps_the_rest(tmp_path: Path) -> None:
