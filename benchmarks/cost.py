@@ -1,0 +1,170 @@
+"""What a million messages cost: write and read units, requests and Lambda time, beside Powertools' idempotency and SQS FIFO.
+
+    python -m benchmarks.cost [--measure] [--json]
+
+Units are measured: each handler works on the same batches, against a stand-in that counts consumed capacity by DynamoDB's
+rules (`benchmarks/standin.py`). Lambda's time is measured there, too: calls take 5 ms, transactions 10 ms. `--measure`
+writes the figures to `docs/proof/cost.json` and the tables into `docs/cost.md`; else they are printed from that file.
+
+The sums: units and billed time per message times a million; one invocation, one receive and one delete for each batch of ten;
+one send for each message.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks.bench_kit import Handler, StandIn, stand_in, table
+from benchmarks.billed_time import BATCH, FINISHED, NEW, handlers, measure
+from benchmarks.peers import book
+
+ROOT = Path(__file__).resolve().parents[1]
+FIGURES, PAGE = ROOT / "docs" / "proof" / "cost.json", ROOT / "docs" / "cost.md"
+BEGIN, END = "<!-- tables of benchmarks.cost -->", "<!-- end of the tables -->"
+MILLION = 1_000_000
+SERVICE_MS = 5.0
+FIFO = "SQS FIFO, the effect without a ledger"
+OURS, GROUPED, POWERTOOLS = "ours (default)", "ours, group commit", "(a) Powertools"
+COMPARED = (OURS, GROUPED, POWERTOOLS, FIFO)
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """US dollars, list prices of us-east-1 without the free tier. Change them to your region's and agreement's.
+
+    Sources, as of November 2025: https://aws.amazon.com/dynamodb/pricing/on-demand/, https://aws.amazon.com/sqs/pricing/ and
+    https://aws.amazon.com/lambda/pricing/ (Arm, which the stack uses).
+    """
+
+    million_write_units: float = 0.625
+    million_read_units: float = 0.125
+    million_standard_requests: float = 0.40
+    million_fifo_requests: float = 0.50
+    million_invocations: float = 0.20
+    gigabyte_second: float = 0.0000133334
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A handler on one kind of batch, per message: units, and milliseconds of Lambda's time."""
+
+    handler: str
+    batch: str
+    write_units: float
+    read_units: float
+    lambda_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """A million messages: millions of units and requests, gigabyte-seconds, and dollars."""
+
+    write_units: float
+    read_units: float
+    sqs_requests: float
+    invocations: float
+    gigabyte_seconds: float
+    dollars: float
+
+
+def bill(one: Measured, prices: Prices, memory_mb: int = 512) -> Bill:
+    """The bill of a million such messages. memory_mb: the stack's `lambda_memory_mb`."""
+    requests = 1 + 2 / BATCH
+    invocations = 1 / BATCH
+    gigabyte_seconds = one.lambda_ms / 1_000 * memory_mb / 1_024 * MILLION
+    a_request = prices.million_fifo_requests if one.handler == FIFO else prices.million_standard_requests
+    dollars = (
+        one.write_units * prices.million_write_units
+        + one.read_units * prices.million_read_units
+        + requests * a_request
+        + invocations * prices.million_invocations
+        + gigabyte_seconds * prices.gigabyte_second
+    )
+    return Bill(one.write_units, one.read_units, requests, invocations, gigabyte_seconds, dollars)
+
+
+def effect_alone(client: Any) -> Handler:
+    """The same business without any ledger: what a consumer of a FIFO queue does that trusts SQS's five minutes."""
+
+    def handler(event: Mapping[str, Any], _: Any) -> Mapping[str, Any]:
+        for record in event["Records"]:
+            book(client, json.loads(record["body"]))
+        return {"batchItemFailures": []}
+
+    return handler
+
+
+def measured(standin: StandIn, *, service_ms: float = SERVICE_MS, runs: int = 20) -> list[Measured]:
+    """Measure all that are compared. A FIFO queue has no finished duplicates within its window: SQS drops them unseen."""
+    known = handlers(standin)
+    figures = []
+    for name in COMPARED:
+        for kind in (NEW,) if name == FIFO else (NEW, FINISHED):
+            make = (lambda: effect_alone(standin.client())) if name == FIFO else known[name]
+            figure = measure(standin, name, make, kind, service_ms=service_ms, runs=runs)
+            ms = figure.billed_ms / BATCH
+            figures.append(Measured(name, kind, figure.write_units, figure.read_units, round(ms, 3)))
+    return figures
+
+
+def tables(figures: Sequence[Measured], prices: Prices) -> str:
+    """The bills as Markdown, new requests and finished duplicates."""
+    header = ["per million messages", "WRU", "RRU", "SQS requests", "invocations", "GB-seconds", "dollars"]
+    parts = []
+    for kind, title in ((NEW, "New requests"), (FINISHED, "Duplicates of finished requests")):
+        rows = []
+        for one in figures:
+            if one.batch == kind:
+                sums = bill(one, prices)
+                numbers = (sums.write_units, sums.read_units, sums.sqs_requests, sums.invocations)
+                million = [f"{number:.2f} M" for number in numbers]
+                rows.append([one.handler, *million, f"{sums.gigabyte_seconds:,.0f}", f"{sums.dollars:.2f}"])
+        parts.append(f"{title}:\n\n{table(header, rows)}")
+    return "\n\n".join(parts)
+
+
+def read() -> tuple[list[Measured], dict[str, Any]]:
+    """The figures as they are checked in, and where and when they were measured."""
+    document = json.loads(FIGURES.read_text(encoding="utf-8"))
+    return [Measured(**one) for one in document["figures"]], document
+
+
+def write(figures: Sequence[Measured]) -> None:
+    """Write the file of figures, and the page's tables."""
+    document = {
+        "command": "python -m benchmarks.cost --measure",
+        "when": datetime.now(UTC).date().isoformat(),
+        "machine": f"{platform.machine()}, Python {platform.python_version()}",
+        "figures": [asdict(one) for one in figures],
+    }
+    FIGURES.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{tables(figures, Prices())}\n\n{END}{after}", encoding="utf-8")
+
+
+def main() -> None:
+    """Print the tables, or measure first."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--measure", action="store_true", help="measure anew, and write docs/cost.md")
+    parser.add_argument("--json", action="store_true", help="figures and bills as JSON")
+    options = parser.parse_args()
+    if options.measure:
+        with stand_in() as standin:
+            write(measured(standin))
+    figures, _ = read()
+    if options.json:
+        print(json.dumps([{**asdict(one), "bill": asdict(bill(one, Prices()))} for one in figures]))
+    else:
+        print(tables(figures, Prices()))
+
+
+if __name__ == "__main__":
+    main()
