@@ -15,7 +15,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: audit-sown bench bench-audit browser fuzz help run test check lint types imports format lock synth deploy audit audit-offline valkey clean soak spec prove figures
+.PHONY: audit-sown bench bench-audit browser fuzz help run test check lint types imports format lock synth deploy audit audit-offline valkey clean soak spec prove mutants figures
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -39,8 +39,12 @@ spec: node_modules/.installed ## the protocol's TLA+ specification, in worlds of
 	$(BIN)/python -m specification --write docs/proof
 	$(BIN)/python -m specification.correctness_page
 
-prove: $(VENV)/.installed ## every schedule and fault within the budgets, museum, mutants; figures to docs/proof (RECORD=1: the score, too)
-	$(BIN)/python -m prover --save build/prove --write docs/proof $(if $(RECORD),--record)
+prove: $(VENV)/.installed ## every schedule and fault within the budgets, museum, mutants; figures to docs/proof
+	$(BIN)/python -m prover --save build/prove --write docs/proof
+	$(BIN)/python -m specification.correctness_page
+
+mutants: $(VENV)/.installed ## the core spoiled in every way, judged by prover and tests (RECORD=1: check the score in)
+	$(BIN)/python -m prover --only-mutants $(if $(RECORD),--record)
 	$(BIN)/python -m specification.correctness_page
 
 SECONDS ?= 1200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,13 +26,21 @@ DIRECTORY = click.Path(file_okay=False, path_type=Path)
 @click.option(
     "--mutants/--no-mutants", default=True, help="Also spoil the core in every way, and see that it is noticed."
 )
+@click.option("--only-mutants", is_flag=True, help="Do nothing but that.")
 @click.option("--record", is_flag=True, help="Check the mutants' score in as the expected one.")
 @click.option("--save", type=DIRECTORY, help="Write each counterexample to this directory, for --replay.")
 @click.option("--write", type=DIRECTORY, help="Write the figures, the table and the picture to this directory.")
 @click.option("--replay", type=FILE, help="Walk the path in this file on the code as it is now, and tell each step.")
 @json_option
 def prove(  # noqa: PLR0917 - click passes them by name
-    short: bool, mutants: bool, record: bool, save: Path | None, write: Path | None, replay: Path | None, as_json: bool
+    short: bool,
+    mutants: bool,
+    only_mutants: bool,
+    record: bool,
+    save: Path | None,
+    write: Path | None,
+    replay: Path | None,
+    as_json: bool,
 ) -> int:
     """Explore our handler and the museum's, then the mutants of ours; print what was covered and what broke.
 
@@ -41,6 +50,8 @@ def prove(  # noqa: PLR0917 - click passes them by name
     terminal = Terminal(as_json)
     if replay is not None:
         return _replay(replay, terminal)
+    if only_mutants:
+        return _show_mutants(terminal, *_mutants(terminal, record))
     started = time.perf_counter()
     from prover.proof import Proof, explore_all
 
@@ -75,6 +86,22 @@ def _mutants(terminal: Terminal, record: bool) -> tuple[tuple[Verdict, ...], tup
     return tuple(verdicts), tuple(mutants.differences(verdicts))
 
 
+def _show_mutants(terminal: Terminal, verdicts: tuple[Verdict, ...], unexpected: tuple[str, ...]) -> int:
+    from prover.mutants import NOBODY
+    from prover.picture import mutants_score
+
+    counts = Counter(verdict.by for verdict in verdicts)
+    holds = not unexpected and not counts[NOBODY]
+    terminal.result({"holds": holds, "mutants": dict(counts), "unexpected": list(unexpected)})
+    terminal.plain(mutants_score(counts), style="bold green" if holds else "bold red")
+    for verdict in verdicts:
+        if verdict.by == NOBODY:
+            terminal.plain(f"  lives: {verdict.mutant.name}: {verdict.mutant.change}", style="bold red")
+    for line in unexpected:
+        terminal.plain(f"  {line}", style="bold red")
+    return 0 if holds else 1
+
+
 def _replay(path: Path, terminal: Terminal) -> int:
     from prover.counterexample import Counterexample, NotReplayable, replay
     from prover.group_scenarios import GROUPS_BY_NAME
@@ -101,13 +128,7 @@ def _show(terminal: Terminal, proof: Proof) -> None:
         for found in one.counterexamples:
             terminal.plain(f"{one.exploration.scenario}: {'; '.join(found.laws)}", style="bold red")
     if proof.mutants:
-        score = ", ".join(f"{number} by {who}" for who, number in sorted(proof.document["mutants"].items()))
-        terminal.plain(f"{len(proof.mutants)} mutants of the core: {score}.")
-        for verdict in proof.mutants:
-            if verdict.by == "nobody":
-                terminal.plain(f"  lives: {verdict.mutant.name}: {verdict.mutant.change}", style="bold red")
-    for line in proof.unexpected:
-        terminal.plain(f"  {line}", style="bold red")
+        _show_mutants(terminal, proof.mutants, proof.unexpected)
     totals = proof.document["totals"]
     terminal.plain(
         f"{totals['schedules']:,} schedules of ours, {totals['violating']:,} violating;"

@@ -3,8 +3,11 @@
 A server, because the libraries are slow to load and never spoiled: it loads them once and forks for each copy, which then
 imports the core afresh. So nothing here may import the core, or a module of the prover that does, before the fork.
 
-Each line on standard input is {"core": path, "tests": [paths]} in JSON, tests empty for the explorations; each line on
-standard output a verdict: how the copy was found out, empty if it was not.
+Each line on standard input is {"core": path, "do": what, "with": [...]} in JSON, each line on standard output the answer:
+
+- "explore": how the copy was found out, empty if it was not; the scenarios named in "with" come first.
+- "test": the first of the tests in "with" that fails; empty if none does.
+- "survey": which functions of the core each of the tests in "with" reaches; see `Survey`.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +27,27 @@ import aws_lambda_powertools.utilities.data_classes.sqs_event
 import aws_lambda_powertools.utilities.idempotency
 import boto3
 import greenlet
+import hypothesis
+import hypothesis.strategies
+import moto
+import moto.dynamodb.responses
+import moto.sqs.responses
 import pytest
+import redis
+
+from prover.survey import Surveyor
 
 ROOT = Path(__file__).resolve().parent.parent
-LONGEST_SECONDS = 600
-"""A copy that takes longer never ends; the unspoiled core takes two seconds to explore, and twenty to test."""
+EXPLORING_SECONDS = 12
+"""Processor time after which a copy is said never to end; the unspoiled core is explored in two seconds."""
 
-_PRELOADED = (aws_lambda_powertools, boto3, greenlet)
+TEST_SECONDS = 10
+"""The same for one test, of which the slowest takes three."""
+
+WAITING_SECONDS = 120
+"""Time on the clock, for a test that only waits. More than ever passes for another, however busy the machine is."""
+
+_PRELOADED = (aws_lambda_powertools, boto3, greenlet, hypothesis, moto, redis)
 
 
 class _FirstFailure:
@@ -37,6 +55,14 @@ class _FirstFailure:
 
     def __init__(self) -> None:
         self.name = ""
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_protocol(self) -> Iterator[None]:
+        """Fail a test that never ends."""
+        signal.signal(signal.SIGPROF, lambda number, frame: pytest.fail("does not end"))
+        signal.setitimer(signal.ITIMER_PROF, TEST_SECONDS, TEST_SECONDS)
+        yield
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note a failed test."""
@@ -49,18 +75,19 @@ class _FirstFailure:
             self.name = report.nodeid
 
 
-def explored() -> str:
+def explored(first: list[str]) -> str:
     """The law that the core on the path breaks first, or how it fails to run at all."""
+    signal.setitimer(signal.ITIMER_PROF, EXPLORING_SECONDS)
     try:
         from prover.explorer import explore
         from prover.scenario import OURS
         from prover.scenarios import QUICK
 
-        for scenario in QUICK:
+        for scenario in sorted(QUICK, key=lambda scenario: scenario.name not in first):
             exploration = explore(scenario, OURS, stop_at_first=True)
             if exploration.breaches:
-                first = exploration.breaches[0]
-                return f"{first.laws[0]} ({scenario.name}, {len(first.path) - 1} steps)"
+                found = exploration.breaches[0]
+                return f"{found.laws[0]} ({scenario.name}, {len(found.path) - 1} steps)"
     except Exception as error:
         at = traceback.extract_tb(error.__traceback__)[-1]
         return f"does not run: {type(error).__name__} in {at.name}"
@@ -69,35 +96,64 @@ def explored() -> str:
 
 def tested(core: str, tests: list[str]) -> str:
     """The first of these tests that fails with the core on the path."""
+    first = _FirstFailure()
+    status = _pytest(core, ["-x", *tests], first)
+    return first.name or ("" if status == pytest.ExitCode.OK else "the tests do not run")
+
+
+def surveyed(core: str, tests: list[str]) -> str:
+    """What the tests reach, in JSON; or the first test that fails."""
+    surveyor, first = Surveyor(core), _FirstFailure()
+    with surveyor:
+        _pytest(core, tests, surveyor, first)
+    return first.name or surveyor.survey.to_json()
+
+
+def _pytest(core: str, arguments: list[str], *plugins: object) -> int:
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
-    options = ["-q", "-x", "-p", "no:cacheprovider", "--tb=no", "-o", f"pythonpath={core} {ROOT}"]
-    first = _FirstFailure()
-    status = pytest.main([*options, "-m", "not embedded_aws and not valkey", *tests], plugins=[first])
-    return first.name or ("" if status == pytest.ExitCode.OK else "the tests do not run")
+    # Always the same examples, however long they take: what catches a mutant today catches it tomorrow.
+    hypothesis.settings.register_profile(
+        "judge", derandomize=True, database=None, deadline=None, suppress_health_check=list(hypothesis.HealthCheck)
+    )
+    options = ["-q", "-p", "no:cacheprovider", "--tb=no", "--hypothesis-profile=judge", f"--timeout={WAITING_SECONDS}"]
+    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of libraries that are loaded already
+    options += ["-o", f"pythonpath={core} {ROOT}", "-m", "not embedded_aws and not valkey"]
+    return int(pytest.main([*options, *arguments], plugins=list(plugins)))
+
+
+DEEDS = {
+    "explore": lambda wanted: explored(wanted["with"]),
+    "test": lambda wanted: tested(wanted["core"], wanted["with"]),
+    "survey": lambda wanted: surveyed(wanted["core"], wanted["with"]),
+}
+
+
+def in_a_fork(wanted: dict[str, Any]) -> str:
+    """Do what is wanted in a child, which imports the core of the copy."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        sys.path.insert(0, wanted["core"])
+        answer = DEEDS[wanted["do"]](wanted)
+        with os.fdopen(writer, "wb") as telling:
+            telling.write(answer.encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as said:
+        answer = said.read().decode()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGPROF:
+        return "does not end"
+    return answer if status == 0 else "does not run"
 
 
 def main() -> None:
     """Answer each line on standard input."""
     for line in sys.stdin:
-        wanted: dict[str, Any] = json.loads(line)
-        reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(reader)
-            signal.alarm(LONGEST_SECONDS)
-            sys.path.insert(0, wanted["core"])
-            verdict = tested(wanted["core"], wanted["tests"]) if wanted["tests"] else explored()
-            os.write(writer, verdict.encode()[:4_000])
-            os._exit(0)
-        os.close(writer)
-        with os.fdopen(reader, "rb") as said:
-            verdict = said.read().decode(errors="replace")
-        _, status = os.waitpid(child, 0)
-        if status != 0:
-            verdict = "does not end" if os.WIFSIGNALED(status) else "does not run"
-        sys.stdout.write(json.dumps(verdict) + "\n")
+        sys.stdout.write(json.dumps(in_a_fork(json.loads(line))) + "\n")
         sys.stdout.flush()
 
 

@@ -11,15 +11,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Lock
 from types import TracebackType
 
 from prover.guards import guard_of
-from prover.mutations import Mutant, mutants
+from prover.mutations import Mutant, digest, mutants
+from prover.survey import Survey
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "lambda_src"
@@ -34,22 +37,17 @@ FILES = (
 )
 """What is spoiled: the protocol, and the domain's conditions."""
 
-TESTS = {
-    "exactly_once/ledger.py": ("test_ledger_edges", "test_ledger", "test_idempotency", "test_kept_ledger"),
-    "exactly_once/idempotency.py": ("test_idempotency", "test_ledger"),
-    "exactly_once/consumer.py": (),
-    "exactly_once/dynamodb.py": ("test_dynamodb", "test_ledger"),
-    "exactly_once/delivery.py": ("test_delivery",),
-    "exactly_once/batch.py": ("test_batch", "test_ordering"),
-    "exactly_once/identity.py": ("test_identity",),
-    "exactly_once/effects.py": ("test_dynamodb", "test_ledger"),
-    "appointments/allocation.py": ("test_allocation",),
-}
-"""The unit tests of each file, which are quick; the handler's tests come after them for all."""
+TESTS = ("tests/exactly_once", "tests/handler", "tests/appointments")
+"""The unit tests of the core and of what is built on it; of each mutant those that reach what it spoils."""
 
 PROVER, UNIT_TESTS, GUARD, NOBODY = "prover", "tests", "guard", "nobody"
-UNJUDGED = "unjudged"
-"""In the checked-in score only: not judged yet with the tests as they are. `make prove RECORD=1` judges all."""
+BY_WHOM: Mapping[str, str] = {
+    PROVER: "caught by the prover",
+    UNIT_TESTS: "by the unit tests",
+    GUARD: "explained by a named guard",
+    NOBODY: "alive",
+}
+"""Each in words, for a sentence that counts them."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +59,26 @@ class Verdict:
     how: str
 
 
+@dataclass(frozen=True)
+class Score:
+    """What is checked in: who catches each mutant by what, and the digests of the core's files that this was found for.
+
+    By what may be empty where nobody noted it: then it takes longer to judge again, no more.
+    """
+
+    core: Mapping[str, str]
+    mutants: Mapping[str, tuple[str, str]]
+
+    def by(self, who: str) -> list[str]:
+        """The names of the mutants that this one catches, or explains."""
+        return [name for name, (by, _) in self.mutants.items() if by == who]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many each catches, or explains."""
+        return dict(Counter(by for by, _ in self.mutants.values()))
+
+
 class Workbench:
     """A copy of the core to spoil, and a server that judges it. Not for two mutants at a time."""
 
@@ -68,7 +86,11 @@ class Workbench:
         self._directory = tempfile.TemporaryDirectory()
         self.core = Path(self._directory.name) / "core"
         shutil.copytree(CORE, self.core, ignore=shutil.ignore_patterns("__pycache__"))
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
         self._server = subprocess.Popen(
             [sys.executable, "-m", "prover.judge"],
             stdin=subprocess.PIPE,
@@ -91,37 +113,53 @@ class Workbench:
             self._server.stdout.close()
         self._directory.cleanup()
 
-    def judge(self, mutant: Mutant, *, with_tests: bool) -> Verdict:
-        """Spoil, ask the prover, then perhaps the tests, and mend."""
+    def judge(
+        self, mutant: Mutant, tests: Callable[[Mutant], Sequence[str]], hint: tuple[str, str] = ("", "")
+    ) -> Verdict:
+        """Spoil, ask the prover, then the tests, and mend.
+
+        `hint` is who caught it before, and how: that is tried first. `tests` are asked for only if it is not enough.
+        """
         path = self.core / mutant.file
         original = path.read_text()
         path.write_text(mutant.source)
         try:
-            how = self.explore()
-            if how:
-                return Verdict(mutant, PROVER, how)
-            how = self.test(mutant.file) if with_tests else ""
-            if how:
+            by, how = hint
+            if by == UNIT_TESTS and how and self.test([how]):
                 return Verdict(mutant, UNIT_TESTS, how)
+            found = self.explore(how if by == PROVER else "")
+            if found:
+                return Verdict(mutant, PROVER, found)
+            found = self.test(tests(mutant))
+            if found:
+                return Verdict(mutant, UNIT_TESTS, found)
         finally:
             path.write_text(original)
         guard = guard_of(mutant.name)
         return Verdict(mutant, GUARD, guard) if guard else Verdict(mutant, NOBODY, "")
 
-    def explore(self) -> str:
-        """What the quick explorations say of the copy as it is: empty if no law is broken."""
-        return self._ask([])
+    def explore(self, before: str = "") -> str:
+        """What the quick explorations say of the copy as it is: empty if no law is broken.
 
-    def test(self, file: str) -> str:
-        """The first unit test that fails with the copy as it is; empty if there is none. `file` was spoiled."""
-        room = Path("tests") / Path(file).parent
-        own = [str(room / f"{name}.py") for name in TESTS[file]]
-        return (self._ask(own) if own else "") or self._ask(["tests/handler"])
+        `before` is what they said before; the scenario that it names is explored first.
+        """
+        return self._ask("explore", [before.rpartition("(")[2].partition(",")[0]])
 
-    def _ask(self, tests: list[str]) -> str:
+    def test(self, tests: Sequence[str]) -> str:
+        """The first of these unit tests that fails with the copy as it is; empty if there is none."""
+        return self._ask("test", tests) if tests else ""
+
+    def survey(self) -> Survey:
+        """What each of the unit tests reaches in the copy as it is."""
+        found = self._ask("survey", TESTS)
+        if not found.startswith("{"):
+            raise RuntimeError(f"a unit test fails with the core as it is: {found}")
+        return Survey.from_json(found)
+
+    def _ask(self, deed: str, names: Sequence[str]) -> str:
         if self._server.stdin is None or self._server.stdout is None:
             raise RuntimeError("the judge has no pipes")
-        self._server.stdin.write(json.dumps({"core": str(self.core), "tests": tests}) + "\n")
+        self._server.stdin.write(json.dumps({"core": str(self.core), "do": deed, "with": list(names)}) + "\n")
         self._server.stdin.flush()
         answer = self._server.stdout.readline()
         if not answer:
@@ -137,21 +175,30 @@ def all_mutants(files: Iterable[str] = FILES) -> list[Mutant]:
 def judge_all(
     chosen: Sequence[Mutant],
     *,
-    with_tests: bool = True,
     workers: int | None = None,
     told: Callable[[Verdict], None] = lambda verdict: None,
 ) -> list[Verdict]:
-    """Judge these mutants, some at a time; `told` hears each verdict."""
+    """Judge these mutants, some at a time; `told` hears each verdict. What caught them before is tried first."""
     workers = workers or os.cpu_count() or 1
     benches: SimpleQueue[Workbench] = SimpleQueue()
     made = [Workbench() for _ in range(workers)]
     for bench in made:
         benches.put(bench)
+    hints = expected().mutants
+    survey: list[Survey] = []
+    surveying = Lock()
+
+    def tests(mutant: Mutant) -> Sequence[str]:
+        with surveying:  # made once, on a bench whose copy nobody spoils, when the first mutant needs it
+            if not survey:
+                with Workbench() as clean:
+                    survey.append(clean.survey())
+        return survey[0].tests_of(mutant.file, mutant.function)
 
     def judge(mutant: Mutant) -> Verdict:
         bench = benches.get()
         try:
-            verdict = bench.judge(mutant, with_tests=with_tests)
+            verdict = bench.judge(mutant, tests, hints.get(mutant.name, ("", "")))
         finally:
             benches.put(bench)
         told(verdict)
@@ -165,30 +212,39 @@ def judge_all(
             bench.__exit__(None, None, None)
 
 
-def expected() -> dict[str, str]:
-    """The checked-in score: mutant name → by whom it is caught."""
-    known: dict[str, str] = json.loads(EXPECTED.read_text())
-    return known
+def core_digests() -> dict[str, str]:
+    """A digest of each file that is spoiled; comments, docstrings and layout make no difference."""
+    return {file: digest((CORE / file).read_text()) for file in FILES}
+
+
+def expected() -> Score:
+    """The checked-in score."""
+    known = json.loads(EXPECTED.read_text())
+    return Score(known["core"], {name: (by, how) for name, (by, how) in known["mutants"].items()})
 
 
 def record(verdicts: Iterable[Verdict]) -> None:
-    """Check the score in."""
-    score = {verdict.mutant.name: verdict.by for verdict in verdicts}
-    EXPECTED.write_text(json.dumps(dict(sorted(score.items())), indent=0) + "\n")
+    """Check the score in, one mutant a line."""
+    score = {verdict.mutant.name: [verdict.by, verdict.how] for verdict in verdicts}
+    lines = [f"  {json.dumps(name)}: {json.dumps(score[name])}" for name in sorted(score)]
+    core = json.dumps(core_digests(), indent=1)
+    EXPECTED.write_text(f'{{"core": {core},\n"mutants": {{\n' + ",\n".join(lines) + "\n}}\n")
 
 
 def differences(verdicts: Iterable[Verdict]) -> list[str]:
     """Where these verdicts differ from the checked-in score, and mutants that live or are explained without reason."""
     known, found = expected(), list(verdicts)
-    lines = [
-        f"{verdict.mutant.name}: {verdict.by}, expected {known.get(verdict.mutant.name, 'no such mutant')}"
-        for verdict in found
-        if known.get(verdict.mutant.name) != verdict.by
-    ]
-    lines += [
-        f"{verdict.mutant.name}: caught ({verdict.how}), though a guard explains why it lives"
-        for verdict in found
-        if verdict.by in (PROVER, UNIT_TESTS) and guard_of(verdict.mutant.name)
-    ]
+    lines = []
+    for verdict in found:
+        name, (by, _) = verdict.mutant.name, known.mutants.get(verdict.mutant.name, ("no such mutant", ""))
+        if verdict.by != by:
+            lines.append(f"{name}: {verdict.by}, expected {by}")
+        if verdict.by in (PROVER, UNIT_TESTS) and guard_of(name):
+            lines.append(f"{name}: caught ({verdict.how}), though a guard explains why it lives")
     names = {verdict.mutant.name for verdict in found}
-    return lines + [f"{name}: expected, and no such mutant" for name in known if name not in names]
+    lines += [f"{name}: expected, and no such mutant" for name in known.mutants if name not in names]
+    return lines + [
+        f"{file}: not the file that the score was found for"
+        for file, known_digest in core_digests().items()
+        if known.core.get(file) != known_digest
+    ]

@@ -7,14 +7,16 @@ digest of what it changes, not by line, so that its name outlives edits elsewher
 from __future__ import annotations
 
 import ast
-import copy
 import hashlib
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
+from typing import Any, cast
 
-Edit = Callable[[ast.AST], ast.AST | None]
-"""Gets a copy of the node; returns what takes its place (None: nothing does)."""
+Edit = Callable[[ast.AST], ast.AST]
+"""Gets a copy of the node; returns what takes its place."""
 
 _TRUTHS = (True, False)
 _BOUNDARIES: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -27,43 +29,57 @@ _BOUNDARIES: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """A spoiled module: `name` is stable, `change` says what was done, `source` is the whole module."""
+    """A spoiled module: `name` is stable, `change` says what was done.
+
+    `function` is where: "Class.method", a class's name or "module".
+    """
 
     name: str
     file: str
+    function: str
     change: str
-    source: str
+    _spoiled: Callable[[], ast.AST] = field(repr=False, compare=False)
+
+    @property
+    def source(self) -> str:
+        """The whole module."""
+        return ast.unparse(ast.fix_missing_locations(self._spoiled())) + "\n"
 
 
 def mutants(file: str, source: str) -> Iterator[Mutant]:
     """All mutants of one module; `file` is its path below the import root."""
     tree = ast.parse(source)
     _annotate(tree)
-    nodes = list(ast.walk(tree))
     seen: dict[str, int] = {}
-    for position, node in enumerate(nodes):
+    for node in ast.walk(tree):
         if getattr(node, "passed_over", False):
             continue
         for operator, edit in _edits(node):
-            spoiled = copy.deepcopy(tree)
-            target = list(ast.walk(spoiled))[position]
-            before = _text(target)
-            replacement = edit(target)
-            _Replace(target, replacement).visit(spoiled)
-            after = "" if replacement is None else _text(replacement)
+            before = _text(node)
+            replacement = edit(_copied(node))
+            after = _text(replacement)
             if after == before:
                 continue
-            change = f"{before}  ->  {after or 'nothing'}"
-            digest = hashlib.sha256(change.encode()).hexdigest()[:6]
-            name = f"{file}:{_function(node)}:{operator}:{digest}"
+            change = f"{before}  ->  {after}"
+            short = hashlib.sha256(change.encode()).hexdigest()[:6]
+            name = f"{file}:{_function(node)}:{operator}:{short}"
             seen[name] = seen.get(name, 0) + 1
             if seen[name] > 1:
                 name = f"{name}.{seen[name]}"
-            yield Mutant(name, file, change, ast.unparse(ast.fix_missing_locations(spoiled)) + "\n")
+            yield Mutant(name, file, _function(node), change, partial(_copied, tree, {node: replacement}))
+
+
+def digest(source: str) -> str:
+    """A module's digest; comments, docstrings and layout make no difference."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):
+            node.body[0] = ast.Pass()
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
 
 
 def _annotate(tree: ast.Module) -> None:
-    """Note each node's parent, field and function; pass over docstrings, annotations and interfaces."""
+    """Note each node's parent and function; pass over docstrings, annotations and interfaces."""
 
     def walk(node: ast.AST, function: str, passed_over: bool) -> None:
         node.function = function  # type: ignore[attr-defined]
@@ -73,11 +89,11 @@ def _annotate(tree: ast.Module) -> None:
             if isinstance(node, ast.ClassDef) and any(_text(base).startswith("Protocol") for base in node.bases):
                 passed_over = True
         first = node.body[0] if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and node.body else None
-        for field, value in ast.iter_fields(node):
+        for name, value in ast.iter_fields(node):
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.AST):
-                    child.parent, child.field = node, field  # type: ignore[attr-defined]
-                    aside = field in ("annotation", "returns", "decorator_list", "bases", "type_params")
+                    child.parent = node  # type: ignore[attr-defined]
+                    aside = name in ("annotation", "returns", "decorator_list", "bases", "type_params")
                     docstring = child is first and isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
                     walk(child, function, passed_over or aside or docstring)
 
@@ -89,20 +105,19 @@ def _function(node: ast.AST) -> str:
 
 
 def _text(node: ast.AST) -> str:
-    text = ast.unparse(ast.fix_missing_locations(copy.deepcopy(node)))
-    first, *more = text.splitlines() or [""]
+    first, *more = ast.unparse(ast.fix_missing_locations(_copied(node))).splitlines() or [""]
     return f"{first} ..." if more else first
 
 
-class _Replace(ast.NodeTransformer):
-    def __init__(self, target: ast.AST, replacement: ast.AST | None) -> None:
-        self._target, self._replacement = target, replacement
-
-    def visit(self, node: ast.AST) -> ast.AST | None:
-        if node is self._target:
-            return self._replacement
-        self.generic_visit(node)
+def _copied(node: Any, replaced: Mapping[ast.AST, ast.AST] = MappingProxyType({})) -> Any:
+    """A copy of a tree without our notes, in which other nodes take the place of some."""
+    if isinstance(node, list):
+        return [_copied(one, replaced) for one in node]
+    if not isinstance(node, ast.AST):
         return node
+    if node in replaced:
+        return replaced[node]
+    return type(node)(**{name: _copied(value, replaced) for name, value in ast.iter_fields(node)})
 
 
 def _edits(node: ast.AST) -> Iterator[tuple[str, Edit]]:
@@ -220,7 +235,7 @@ def _mapping_edits(node: ast.Dict) -> Iterator[tuple[str, Edit]]:
             del copied.keys[position], copied.values[position]
             if not copied.keys and role == "expect" and isinstance(call, ast.Call):
                 keys = [keyword.value for keyword in call.keywords if keyword.arg == "key"]
-                return copy.deepcopy([*keys, *call.args[1:2]][0])
+                return cast("ast.AST", _copied([*keys, *call.args[1:2]][0]))
             return copied
 
         yield f"not in {role}", edit

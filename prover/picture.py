@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from prover.explorer import Exploration
+from prover.guards import GUARDS
+from prover.mutants import BY_WHOM
 from prover.proof import Proof
 
 WIDTH, ROW, LEFT, RIGHT, TOP = 860, 46, 300, 190, 64
@@ -48,7 +50,7 @@ def page(proof: Proof) -> str:
     """The whole page of figures, for the docs to quote."""
     totals = proof.document["totals"]
     size = proof.museum[0].exploration.size if proof.museum else ""
-    mutants = ", ".join(f"{number} by {who}" for who, number in sorted(proof.document["mutants"].items()))
+    mutants = proof.document.get("mutants")
     return (
         "# Explored\n\n"
         "Written by `make prove`, or with small budgets by `oneslot prove --short --no-mutants --write docs/proof`.\n"
@@ -57,9 +59,22 @@ def page(proof: Proof) -> str:
         f" with {totals['executions']:,} executions of the handler, in {proof.seconds:,.0f} seconds.\n\n"
         f"{explorations_table([one.exploration for one in proof.ours])}\n"
         f"## The museum ({size})\n\n"
-        f"{museum_table([one.exploration for one in proof.museum])}\n"
-        f"## Mutants\n\n{len(proof.mutants)} mutants: {mutants or 'not run'}.\n"
+        f"{museum_table([one.exploration for one in proof.museum])}"
+        + (f"\n## Mutants\n\n{mutants_score(mutants)}\n\n{guards_table()}" if mutants else "")
     )
+
+
+def mutants_score(counts: Mapping[str, int]) -> str:
+    """A sentence: how many there are, and who notices them."""
+    told = ", ".join(f"{counts[who]} {how}" for who, how in BY_WHOM.items() if counts.get(who))
+    return f"{sum(counts.values())} mutants of the core: {told}."
+
+
+def guards_table() -> str:
+    """Markdown: a row for each guard that explains why mutants live."""
+    lines = ["| guard | mutants | why they change nothing |", "|---|---:|---|"]
+    lines += [f"| {name} | {len(guard.mutants)} | {guard.sentence} |" for name, guard in GUARDS.items()]
+    return "\n".join(lines) + "\n"
 
 
 def museum_picture(explorations: Sequence[Exploration]) -> str:

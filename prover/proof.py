@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -57,7 +58,7 @@ class Proof:
 
     @property
     def document(self) -> dict[str, Any]:
-        """As JSON values."""
+        """As JSON values. The mutants are there only if this run judged them."""
         return {
             "holds": self.holds,
             "seconds": round(self.seconds, 1),
@@ -69,7 +70,7 @@ class Proof:
                 "violating": sum(one.exploration.violating for one in self.ours),
             },
             "museum": [figures(one.exploration) for one in self.museum],
-            "mutants": dict(Counter(verdict.by for verdict in self.mutants)),
+            **({"mutants": dict(Counter(verdict.by for verdict in self.mutants))} if self.mutants else {}),
             "unexpected": list(self.unexpected),
         }
 
@@ -83,6 +84,7 @@ def figures(exploration: Exploration) -> dict[str, Any]:
 
 def explore_one(scenario: Scenario, subject: str) -> Explored:
     """One exploration to its end."""
+    logging.getLogger("exactly_once").setLevel(logging.CRITICAL)  # thousands of faults would each have their line
     explorer = Explorer(scenario, SUBJECTS[subject])
     exploration = explorer.run(False, lambda states, waiting: None)
     told = tuple(counterexample(explorer.system, breach) for breach in exploration.breaches)

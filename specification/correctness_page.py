@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from appointments.invariants import INVARIANTS
+from prover.mutants import expected
+from prover.picture import guards_table, mutants_score
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAGE = REPOSITORY / "docs" / "correctness.md"
@@ -31,6 +33,8 @@ def fill(page: str, figures: Path = FIGURES) -> str:
         "failures": failures,
         "laws": laws,
         "make prove": lambda: _figures(figures / "explored.json", "make prove", _explored),
+        "museum": lambda: _figures(figures / "explored.json", "make prove", _museum),
+        "mutants": lambda: f"{mutants_score(expected().counts)}\n\n{guards_table()}",
         "make spec": lambda: _figures(figures / "specification.json", "make spec", _specified),
         "make soak": lambda: _figures(figures / "soak.json", "make soak", _soaked),
     }
@@ -92,8 +96,22 @@ def _explored(proof: Any) -> str:
         "executions",
         "seconds",
     ]
-    caught = ", ".join(f"{number} {by}" for by, number in sorted(proof["mutants"].items()))
-    return _table(header, rows) + (f"\nMutants of the core, by what notices them: {caught}.\n" if caught else "")
+    return _table(header, rows)
+
+
+def _museum(proof: Any) -> str:
+    rows = [
+        [
+            each["subject"],
+            f"{each['schedules']:,}",
+            f"{each['violating']:,}",
+            f"{100 * each['violating'] / each['schedules']:,.1f} %",
+            ", ".join(each["laws_broken"]) or "none",
+        ]
+        for each in proof["museum"]
+    ]
+    size = proof["museum"][0]["size"]
+    return _table([f"handler ({size})", "schedules", "violating", "share", "laws broken"], rows)
 
 
 def _specified(found: Any) -> str:

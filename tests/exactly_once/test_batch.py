@@ -71,3 +71,24 @@ def test_a_thread_keeps_nothing_from_one_record_to_the_next() -> None:
 
     run([record(body) for body in "abc"], handler, workers=1)
     assert found == ["nothing"] * 3
+
+
+def test_one_key_needs_no_thread() -> None:
+    """A batch of one record, most often: it runs where it is."""
+    ran_in: list[threading.Thread] = []
+    run([record("a1"), record("a2")], lambda record: ran_in.append(threading.current_thread()), workers=2)
+    assert ran_in == [threading.current_thread()] * 2
+
+
+def test_without_a_message_group_a_failure_holds_nothing_back() -> None:
+    """Records of a standard queue with the same key: the second is tried, whatever became of the first."""
+    tried: list[str] = []
+
+    def handler(record: SQSRecord) -> None:
+        tried.append(record.body)
+        if record.body == "a1":
+            raise ValueError("the first one")
+
+    records = [record("a1"), record("a2")]
+    _, failed = run(records, handler, None)
+    assert (tried, failed) == (["a1", "a2"], [records[0]["messageId"]])

@@ -60,3 +60,25 @@ def test_a_message_with_all_ten_attributes_still_fits() -> None:
     sent = sqs.requests[0]["MessageAttributes"]
     assert len(sent) == 10
     assert {"MessageDeduplicationId", "QuarantineReason", "QuarantineDetail", "SourceMessageId"} <= set(sent)
+
+
+def test_a_message_that_is_quarantined_again_keeps_all_of_its_own_attributes() -> None:
+    """The reasons of the last time take no room: they are written anew."""
+    sqs = Recording()
+    own = {f"Name{number}": "x" for number in range(7)}
+    last_time = {"QuarantineReason": "old", "QuarantineDetail": "old", "SourceMessageId": "old"}
+    source = SQSRecord(record("body", attributes={**last_time, **own}))
+    Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(source, Unprocessable("why", "what"))
+    sent = sqs.requests[0]["MessageAttributes"]
+    assert set(sent) == {*own, *last_time}
+    assert "old" not in {value["StringValue"] for value in sent.values()}
+
+
+def test_a_binary_attribute_is_left_out_when_a_message_is_quarantined() -> None:
+    """Lambda hands it over without a text; SQS would refuse one that is empty, and with it the whole message."""
+    sqs = Recording()
+    source = record("body", attributes={"Kept": "x"})
+    source["messageAttributes"]["Picture"] = {"binaryValue": "AAEC", "dataType": "Binary", "stringListValues": []}
+    Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(SQSRecord(source), Unprocessable("why", "what"))
+    sent = sqs.requests[0]["MessageAttributes"]
+    assert set(sent) == {"Kept", "QuarantineReason", "QuarantineDetail", "SourceMessageId"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -21,6 +22,15 @@ values = st.recursive(
 @given(st.dictionaries(st.text(min_size=1), values))
 def test_values_survive_the_way_there_and_back(item: dict[str, Any]) -> None:
     assert from_attributes(to_attributes(item)) == item
+
+
+def test_numbers_come_back_as_plain_ones_however_deep() -> None:
+    """Never as the client's decimals, which JSON cannot write: whole ones as int, others as float."""
+    item = {"whole": 3, "parts": [1, {"deep": -2}], "empty": []}
+    assert json.dumps(from_attributes(to_attributes(item))) == json.dumps(item)
+    assert json.dumps(from_attributes({"half": {"N": "0.5"}, "inside": {"L": [{"N": "2.25"}]}})) == (
+        '{"half": 0.5, "inside": [2.25]}'
+    )
 
 
 def test_a_put_is_conditional_on_its_keys_absence() -> None:
@@ -60,3 +70,16 @@ def test_an_update_sets_removes_and_expects() -> None:
 def test_an_update_without_a_condition_cannot_be_written() -> None:
     with pytest.raises(ValueError, match="expects nothing"):
         Update("things", {"id": "a"}, expect={}, set={"n": 1})
+
+
+def test_an_update_that_sets_nothing_has_no_set_clause() -> None:
+    """DynamoDB refuses an empty one."""
+    update = Update("things", {"id": "a"}, expect={"status": "old"}, set={}, remove=("free_key",))
+    expression = transact_item(update, {"things": "RealThings"})["Update"]["UpdateExpression"]
+    assert expression.startswith("REMOVE #")
+    assert "SET" not in expression
+
+
+def test_an_update_that_expects_nothing_is_refused_and_says_what_to_do() -> None:
+    with pytest.raises(ValueError, match="'things' expects nothing; name the attributes that it relies on"):
+        Update("things", {"id": "a"}, expect={}, set={"status": "new"})

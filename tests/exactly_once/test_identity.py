@@ -73,3 +73,24 @@ def test_nesting_is_either_digested_or_refused(depth: int) -> None:
 def test_a_number_of_a_million_digits_is_refused_quickly() -> None:
     with pytest.raises(Unprocessable, match="not_json"):
         parse_body('{"a": ' + "9" * 1_000_000 + "}")
+
+
+@pytest.mark.parametrize("text", ["[]", "[1]", "1", "null", '"text"', "true"])
+def test_json_that_is_no_object_is_no_body(text: str) -> None:
+    with pytest.raises(Unprocessable, match="one JSON object"):
+        parse_body(text)
+
+
+def test_a_body_that_is_nested_too_deeply_has_no_digest() -> None:
+    body: dict[str, Any] = {}
+    for _ in range(100_000):
+        body = {"in": body}
+    with pytest.raises(Unprocessable, match="moderate nesting"):
+        payload_hash(body)
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"in": {"a": 1, "a": 1}}', '{"a": NaN}', '{"a": -Infinity}'])
+def test_json_that_readers_take_differently_is_no_body(text: str) -> None:
+    """A name twice, or a constant that is no JSON: two readers would see two different requests."""
+    with pytest.raises(Unprocessable, match="each name once"):
+        parse_body(text)

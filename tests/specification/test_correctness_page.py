@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -24,6 +25,12 @@ def rows(heading: str) -> list[list[str]]:
 
 def test_the_generated_parts_are_up_to_date() -> None:
     assert fill(TEXT) == TEXT, "run: make figures"
+
+
+def test_the_readme_gives_the_number_of_schedules_that_were_explored() -> None:
+    explored = json.loads((REPOSITORY / "docs" / "proof" / "explored.json").read_text())
+    assert explored["holds"]
+    assert f"{explored['totals']['schedules']:,} schedules" in (REPOSITORY / "README.md").read_text()
 
 
 def test_the_failure_table_is_the_consumers_own() -> None:

@@ -1,0 +1,178 @@
+"""The consumer by itself, on a ledger in memory: what it logs, what it tells SQS, what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyPersistenceLayerError
+
+from exactly_once import idempotency
+from exactly_once.consumer import Consumer, Delivery
+from exactly_once.delivery import Queues
+from exactly_once.effects import INVALID_MESSAGE_ID, Effects, Unprocessable, Update
+from exactly_once.idempotency import exactly_once
+from exactly_once.ledger import Claim, Committed, Duplicate, Exists, Fenced, Taken
+from exactly_once.memory_ledger import MemoryLedger
+from exactly_once.store import Store
+from tests.consumer_kit import Clock, Context, record, service_error, surroundings
+
+
+@dataclass(frozen=True)
+class Request:
+    message_id: str
+    payload_hash: str
+
+
+@dataclass
+class SqsCalls:
+    """In place of SQS's client: keeps what it is asked."""
+
+    calls: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+
+    def change_message_visibility(self, **request: Any) -> None:
+        self.calls.append(("change_message_visibility", request))
+
+    def send_message(self, **request: Any) -> None:
+        self.calls.append(("send_message", request))
+
+
+class FencedLedger(MemoryLedger):
+    """Another consumer always takes over just before the commit."""
+
+    def commit(self, claim: Claim, effects: Effects) -> Committed | Duplicate | Exists | Fenced | Taken:
+        return Fenced(claim)
+
+
+@dataclass
+class Desk:
+    """A consumer and everything around it."""
+
+    decide: Callable[[Request], Effects] = lambda request: Effects({"outcome": "done"})
+    parse: Callable[[str, str, Mapping[str, Any]], Request] = lambda message_id, digest, body: Request(
+        message_id, digest
+    )
+    clock: Clock = field(default_factory=Clock)
+    sqs: SqsCalls = field(default_factory=SqsCalls)
+    log: list[Delivery] = field(default_factory=list)
+    ledger: Store | None = None
+
+    def deliver(self, *records: dict[str, Any]) -> list[str]:
+        """Invoke; returns the ids of the records that were reported as failed."""
+        ledger = self.ledger or MemoryLedger(surroundings=surroundings(self.clock))
+        queues = Queues(self.sqs, "queue", "dead-letters", lambda: 0.0)
+        consumer = Consumer(ledger, queues, parse=self.parse, decide=self.decide, log=self.log.append)
+        answer = consumer({"Records": list(records)}, Context(self.clock))
+        return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+
+
+def raiser(error: BaseException) -> Callable[..., Any]:
+    def raise_it(*arguments: Any) -> Any:
+        raise error
+
+    return raise_it
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(ZeroDivisionError("of patient 9990000018"), "ZeroDivisionError"), (service_error("Throttling"), "Throttling")],
+)
+def test_the_log_names_an_exceptions_class_or_the_services_code(error: Exception, reason: str) -> None:
+    """And nothing of its message, which may quote a value."""
+    desk = Desk(decide=raiser(error))
+    one = record({"message_id": "m"})
+    assert desk.deliver(one) == [one["messageId"]]
+    assert [(line.outcome, line.reason) for line in desk.log] == [("failed", reason)]
+
+
+def test_the_log_has_the_time_that_an_attempt_took() -> None:
+    desk = Desk()
+
+    def decide(request: Request) -> Effects:
+        desk.clock.now += 7
+        return Effects({})
+
+    desk.decide = decide
+    assert desk.deliver(record({"message_id": "m"})) == []
+    assert (desk.log[0].attempt_ms, desk.log[0].finished) == (7, desk.clock.now)
+
+
+@pytest.mark.parametrize(("reason", "kept"), [(INVALID_MESSAGE_ID, None), ("unknown_practice", "m")])
+def test_an_id_that_is_none_is_not_logged(reason: str, kept: str | None) -> None:
+    """One that the parser refuses may be anything, an NHS number, too."""
+    desk = Desk(parse=raiser(Unprocessable(reason, "no")))
+    assert desk.deliver(record({"message_id": "m"})) == []
+    assert [(line.outcome, line.reason, line.message_id) for line in desk.log] == [("quarantined", reason, kept)]
+    assert [name for name, _ in desk.sqs.calls] == ["send_message"]
+
+
+def test_a_fenced_delivery_is_reported_as_failed_and_logged_as_fenced() -> None:
+    desk = Desk()
+    desk.ledger = FencedLedger(surroundings=surroundings(desk.clock))
+    one = record({"message_id": "m"})
+    assert desk.deliver(one) == [one["messageId"]]
+    (line,) = desk.log
+    assert (line.outcome, line.reason, line.consumption_count) == ("fenced", None, 1)
+    assert line.claimed_by is not None
+    assert desk.sqs.calls == []
+
+
+def test_a_busy_message_is_hidden_until_the_lease_ends() -> None:
+    desk = Desk()
+    desk.ledger = MemoryLedger(surroundings=surroundings(desk.clock))
+    one = record({"message_id": "m"})
+    desk.decide = raiser(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        desk.deliver(one)
+    desk.clock.now += 10_000
+    assert desk.deliver(one) == [one["messageId"]]
+    hidden = {"QueueUrl": "queue", "ReceiptHandle": one["receiptHandle"], "VisibilityTimeout": 20}
+    assert desk.sqs.calls == [("change_message_visibility", hidden)]
+    assert desk.log[-1].outcome == "busy"
+
+
+@pytest.mark.parametrize("event", [None, [], "Records", {}, {"Records": None}, {"Records": {}}])
+def test_an_event_that_is_not_sqs_is_refused_with_a_remedy(event: Any) -> None:
+    clock = Clock()
+    queues = Queues(SqsCalls(), "queue", "dead-letters", lambda: 0.0)
+    ledger = MemoryLedger(surroundings=surroundings(clock))
+    desk = Desk()
+    consumer = Consumer(ledger, queues, parse=desk.parse, decide=desk.decide, log=desk.log.append)
+    with pytest.raises(TypeError, match="no list 'Records'; invoke this function from an SQS event source mapping"):
+        consumer(event, Context(clock))
+    assert desk.log == []
+
+
+def test_what_is_unprocessable_says_so() -> None:
+    assert str(Unprocessable("not_json", "the body must be one JSON object")) == (
+        "not_json: the body must be one JSON object"
+    )
+
+
+def test_deciding_again_stops_at_the_very_end_of_the_lease() -> None:
+    """Not one millisecond later: from then on another may claim."""
+    clock = Clock()
+    decided: list[int] = []
+
+    def decide(request: Request) -> Effects:
+        decided.append(clock.now)
+        clock.now += 15_000
+        return Effects({}, (Update("slots", {"id": 1}, {"status": "free"}, {"status": "busy"}),))
+
+    deliver = exactly_once(MemoryLedger(surroundings=surroundings(clock)))(decide)
+    start = clock.now
+    with pytest.raises(TimeoutError, match="lease ended"):
+        deliver(Request("m", "h"), start + 30_000)
+    assert decided == [start, start + 15_000]
+
+
+def test_an_error_of_powertools_without_a_cause_is_raised_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = IdempotencyPersistenceLayerError("no cause")
+    monkeypatch.setattr(
+        idempotency, "idempotent_function", lambda perform, **options: lambda **arguments: raiser(error)()
+    )
+    deliver = exactly_once(MemoryLedger())(lambda request: Effects({}))
+    with pytest.raises(IdempotencyPersistenceLayerError, match="no cause"):
+        deliver(Request("m", "h"), 1)
