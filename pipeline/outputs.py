@@ -244,6 +244,7 @@ def sentence_of(error: Exception) -> str:
 SIGNS = {
     "EOFException": "A gzipped file ends in the middle: it was cut short. Copy or export it again.",
     "ZipException": "A file that ends in .gz is not gzip, or is damaged. Copy or export it again.",
+    "not a gzip file": "A file that ends in .gz is not gzip, or is damaged. Copy or export it again.",
     "incorrect data check": "A gzipped file is damaged. Copy or export it again.",
     "No space left on device": "The disk is full: give Spark another folder with --scratch.",
     "OutOfMemoryError": "Spark ran out of memory: give it more with --memory.",
