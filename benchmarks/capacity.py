@@ -53,7 +53,7 @@ DUPLICATE_WRITES = 1
 
 # US dollars, list prices of us-east-1 since November 2024, without the free tier; other regions differ
 DOLLARS_PER_WRITE, DOLLARS_PER_READ = 0.625e-6, 0.125e-6
-DOLLARS_PER_SQS_REQUEST = 0.40e-6
+DOLLARS_PER_SQS_REQUEST = 0.50e-6  # a standard queue's 0.40, and 0.10 for fair queues: every message has a group
 DOLLARS_PER_INVOCATION, DOLLARS_PER_GB_SECOND = 0.20e-6, 0.0000166667
 
 

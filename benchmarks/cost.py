@@ -39,13 +39,15 @@ COMPARED = (OURS, GROUPED, POWERTOOLS, FIFO)
 class Prices:
     """US dollars, list prices of us-east-1 without the free tier. Change them to your region's and agreement's.
 
-    Sources, as of November 2025: https://aws.amazon.com/dynamodb/pricing/on-demand/, https://aws.amazon.com/sqs/pricing/ and
-    https://aws.amazon.com/lambda/pricing/ (Arm, which the stack uses).
+    Sources: https://aws.amazon.com/dynamodb/pricing/on-demand/, https://aws.amazon.com/sqs/pricing/ and
+    https://aws.amazon.com/lambda/pricing/ (Arm, which the stack uses), as others quoted them in 2026. `million_fair_requests`
+    comes on top of a standard queue's price where messages have a MessageGroupId, as Oneslot's have.
     """
 
     million_write_units: float = 0.625
     million_read_units: float = 0.125
     million_standard_requests: float = 0.40
+    million_fair_requests: float = 0.10
     million_fifo_requests: float = 0.50
     million_invocations: float = 0.20
     gigabyte_second: float = 0.0000133334
@@ -79,7 +81,8 @@ def bill(one: Measured, prices: Prices, memory_mb: int = 512) -> Bill:
     requests = 1 + 2 / BATCH
     invocations = 1 / BATCH
     gigabyte_seconds = one.lambda_ms / 1_000 * memory_mb / 1_024 * MILLION
-    a_request = prices.million_fifo_requests if one.handler == FIFO else prices.million_standard_requests
+    fair = prices.million_standard_requests + prices.million_fair_requests
+    a_request = prices.million_fifo_requests if one.handler == FIFO else fair
     dollars = (
         one.write_units * prices.million_write_units
         + one.read_units * prices.million_read_units

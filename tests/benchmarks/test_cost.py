@@ -49,7 +49,8 @@ def test_a_bill_is_the_sum_of_its_parts() -> None:
     prices = Prices(
         million_write_units=1,
         million_read_units=10,
-        million_standard_requests=100,
+        million_standard_requests=70,
+        million_fair_requests=30,
         million_fifo_requests=200,
         million_invocations=1_000,
         gigabyte_second=0.5,
