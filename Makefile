@@ -33,7 +33,7 @@ run: $(VENV)/.installed ## the whole way on this machine: embedded AWS, deploy, 
 
 WORKERS ?= 3
 test: $(VENV)/.installed $(VENV)/fuzz/.installed node_modules/.installed ## all tests, in WORKERS processes: each takes whole files, whose tests share what is dear to make
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 25
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations 25
 
 spec: node_modules/.installed ## the protocol's TLA+ specification, in worlds of growing size
 	$(BIN)/python -m specification --write docs/proof
