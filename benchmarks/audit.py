@@ -57,7 +57,7 @@ def spark(folder: Path, output: Path, memory: str, previous: Path | None, tables
     settings = AuditSettings(str(folder), str(output), str(previous) if previous else None, tables=tables)
     conclusion = audit(session, settings)
     seconds = time.monotonic() - started
-    java = int(session._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
+    java = int(session._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]  # set while open
     status = Path(f"/proc/{java}/status").read_text()
     ticks = Path(f"/proc/{java}/stat").read_text().rpartition(")")[2].split()[11:13]
     return {

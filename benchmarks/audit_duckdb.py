@@ -91,7 +91,7 @@ union all by name
 select 'slot' as subject, s.practice || '/' || s.slot_id as id, s.status as slot_status, s.appointment_id as slot_holder,
   s.free_key is not null as findable, b.bookings, b.holder
 from slots s left join booked_on b using (practice, slot_id)
-"""  # noqa: S608
+"""  # noqa: S608 - text of our own
 
 VIOLATIONS = """
 select 'I1' as name, id as subject from held where slots > 1
@@ -143,7 +143,7 @@ def open_history(folder: Path, threads: int | None = None, memory: str | None = 
         typed = ", ".join(f"'{column.split()[0]}': '{column.split()[1]}'" for column in columns.split(", "))
         files = f"{folder}/{name}/*"
         connection.execute(
-            f'create view "{name}_file" as select * '  # noqa: S608
+            f'create view "{name}_file" as select * '  # noqa: S608 - names and paths of our own
             f"from read_json('{files}', format='newline_delimited', columns={{{typed}}})"
         )
     return connection
