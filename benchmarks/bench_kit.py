@@ -113,16 +113,21 @@ def week(practice: str, number: int) -> Iterator[dict[str, Any]]:
         day, place = divmod(position, 120)
         start = FIRST_SLOT + timedelta(days=day, minutes=10 * (place // 2))
         slot_id = f"{start:%Y%m%dT%H%MZ}-{place % 2 + 1:02}"
-        yield {
-            "practice": practice,
-            "slot_id": slot_id,
-            "start": utc_text(start),
-            "end": utc_text(start + timedelta(minutes=10)),
-            "status": "free",
-            "delivery_channel": CHANNEL,
-            "service_type": SERVICE,
-            "free_key": free_key(CHANNEL, SERVICE, utc_text(start), slot_id),
-        }
+        yield free_slot(practice, slot_id, start, CHANNEL)
+
+
+def free_slot(practice: str, slot_id: str, start: datetime, channel: str) -> dict[str, Any]:
+    """A free slot of ten minutes, as the slots table holds it."""
+    return {
+        "practice": practice,
+        "slot_id": slot_id,
+        "start": utc_text(start),
+        "end": utc_text(start + timedelta(minutes=10)),
+        "status": "free",
+        "delivery_channel": channel,
+        "service_type": SERVICE,
+        "free_key": free_key(channel, SERVICE, utc_text(start), slot_id),
+    }
 
 
 def booking(message_id: str, practice: str) -> dict[str, Any]:

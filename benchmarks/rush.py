@@ -31,8 +31,8 @@ from pathlib import Path
 from typing import Any
 
 from appointments.messages import DELIVERY_CHANNELS
-from appointments.schedule import free_key, utc_text
-from benchmarks.bench_kit import NHS_NUMBER, SERVICE, table
+from appointments.schedule import utc_text
+from benchmarks.bench_kit import NHS_NUMBER, SERVICE, free_slot, table
 from benchmarks.cold_start import ENVIRONMENT
 from benchmarks.rush_worker import TIMEOUT_MS
 from benchmarks.standin import ALL_TABLES
@@ -115,16 +115,7 @@ def slots(bodies: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
         for position in range(number):
             start = first + timedelta(minutes=10 * (position % 50), days=position // 50 % 5)
             slot_id = f"{start:%Y%m%dT%H%MZ}-{channel[0]}{position // 250:02}"
-            yield {
-                "practice": practice,
-                "slot_id": slot_id,
-                "start": utc_text(start),
-                "end": utc_text(start + timedelta(minutes=10)),
-                "status": "free",
-                "delivery_channel": channel,
-                "service_type": SERVICE,
-                "free_key": free_key(channel, SERVICE, utc_text(start), slot_id),
-            }
+            yield free_slot(practice, slot_id, start, channel)
 
 
 @dataclass(frozen=True)
