@@ -175,7 +175,9 @@ def test_seeded_twice_with_a_crash_between_processes_nothing(
     done = invoke("backfill", str(tmp_path / "old.parquet"), "--into", "ledger", "--rate", "100000", "--json")
     assert done.exit_code == 1, "one row is not fit to be a request"
     counts = json.loads(done.stdout)
-    assert (counts["already_known"], counts["handed_over"], counts["unfit"]) == (len(before), REQUESTS - len(before), 1)
+    # The partition beside the one that died may have gone on writing after `before` was read.
+    assert len(before) <= counts["already_known"] < REQUESTS
+    assert (counts["already_known"] + counts["handed_over"], counts["unfit"]) == (REQUESTS, 1)
     ledger, appointments = rows(target)
     assert {row["message_id"] for row in ledger} == {body["message_id"] for body in bodies}
     assert all(row["status"] == "COMPLETE" for row in ledger)
