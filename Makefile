@@ -124,8 +124,8 @@ valkey: ## install a Valkey (else Redis) server for the tests of that store; nee
 	@command -v valkey-server || command -v redis-server || { apt-get update -qq && \
 	{ apt-get install -y -qq --no-install-recommends valkey-server || apt-get install -y -qq --no-install-recommends redis-server; }; }
 
-bench: $(VENV)/.installed ## speed: billed time, cold start, contention, growth, the 8 a.m. rush; beside the peers (SHORT=1, DEMAND=file)
-	$(BIN)/python -m benchmarks $(if $(SHORT),--short) $(if $(DEMAND),--demand "$(DEMAND)")
+bench: $(VENV)/.installed ## speed: billed time, cold start, contention, growth, the 8 a.m. rush; beside the peers (SHORT=1, DEMAND=file, WRITE=1: into docs/performance.md)
+	$(BIN)/python -m benchmarks $(if $(SHORT),--short) $(if $(DEMAND),--demand "$(DEMAND)") $(if $(WRITE),--write)
 
 bench-audit: $(VENV)/.installed ## the Spark audit of 1, 5 and 10 million requests, beside DuckDB and the floor (10 GB of disk)
 	$(BIN)/python -m benchmarks.audit

@@ -9,11 +9,11 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import boto3
 from botocore.config import Config
@@ -22,6 +22,11 @@ from appointments.schedule import free_key, utc_text
 from composition import compose
 from configuration import Configuration
 from exactly_once.dynamodb import to_attributes
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+F = TypeVar("F", bound="DataclassInstance")
 
 CHANNEL, SERVICE, NHS_NUMBER = "Telephone", "General Consultation Routine", "9990000018"
 # Next year's first Monday but one: all slots are in the future for as long as anybody runs this.
@@ -174,6 +179,21 @@ def ours(standin: StandIn, *, group_commit: bool, threads: int = CONCURRENCY) ->
         lambda delivery: None,
         executor=ThreadPoolExecutor(threads) if threads > 1 else None,
     )
+
+
+def print_figures(figures: Iterable[F], tables: Callable[[Sequence[F]], str], *, as_lines: bool) -> None:
+    """Print figures (dataclasses) as they are measured, a line of JSON each; or all of them as tables at the end.
+
+    An interrupt ends the measuring and not the report: what is there by then is printed.
+    """
+    measured: list[F] = []
+    with contextlib.suppress(KeyboardInterrupt):
+        for figure in figures:
+            measured.append(figure)
+            if as_lines:
+                print(json.dumps(asdict(figure)), flush=True)
+    if not as_lines:
+        print(tables(measured) if measured else "Nothing was measured.")
 
 
 def median_ms(runs: Sequence[float]) -> float:

@@ -238,7 +238,11 @@ def cases(time_ms: float) -> list[tuple[Morning, str, Setup]]:
 def main() -> None:
     """Print what becomes of each morning with each setup."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--log", type=Path, help="a delivery log, by which a batch's time is measured")
+    parser.add_argument(
+        "--log",
+        type=Path,
+        help="a delivery log, by which a batch's time is measured; with group commit use --batch-ms instead",
+    )
     parser.add_argument(
         "--batch-ms", type=float, default=150.0, help="without a log: a full batch's time (default 150)"
     )

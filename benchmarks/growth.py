@@ -14,16 +14,25 @@ from __future__ import annotations
 import argparse
 import cProfile
 import io
-import json
 import pstats
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from benchmarks.bench_kit import CONFIGURATION, LambdaContext, booking, event, ours, stand_in, table, week
+from benchmarks.bench_kit import (
+    CONFIGURATION,
+    LambdaContext,
+    booking,
+    event,
+    ours,
+    print_figures,
+    stand_in,
+    table,
+    week,
+)
 from benchmarks.standin import READS, WRITES, MeteredDynamoDB
 from composition import compose
 from exactly_once.dynamodb import to_attributes
@@ -119,14 +128,14 @@ def measure(messages: int, practices: int, batches: int = MEASURED) -> Figure:
     )
 
 
-def run(short: bool) -> list[Figure]:
+def run(short: bool) -> Iterator[Figure]:
     """Every size: messages at a hundred practices, then practices at ten thousand messages."""
     messages = MESSAGES[:2] if short else MESSAGES
-    return [measure(number, 100) for number in messages] + [
-        measure(10_000 if not short else 1_000, number)
-        for number in (PRACTICES[:2] if short else PRACTICES)
-        if number != 100
-    ]
+    for number in messages:
+        yield measure(number, 100)
+    for number in PRACTICES[:2] if short else PRACTICES:
+        if number != 100:
+            yield measure(1_000 if short else 10_000, number)
 
 
 def profile(batches: int = 50) -> str:
@@ -154,14 +163,13 @@ def main() -> None:
     """Print the table, or the profile."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="smaller sizes")
-    parser.add_argument("--json", action="store_true", help="figures as JSON")
+    parser.add_argument("--json", action="store_true", help="figures as lines of JSON, each as soon as it is there")
     parser.add_argument("--profile", action="store_true", help="where the CPU goes")
     options = parser.parse_args()
     if options.profile:
         print(profile())
         return
-    figures = run(options.short)
-    print(json.dumps([asdict(one) for one in figures]) if options.json else tables(figures))
+    print_figures(run(options.short), tables, as_lines=options.json)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,18 @@
 """The 8 a.m. rush on the embedded AWS: the real handler and the peers under one load, with and without dying consumers.
 
-    python -m benchmarks.rush [--requests 20000] [--demand FILE] [--kill-every 3] [--handlers ours,powertools] [--json]
+    python -m benchmarks.rush [--requests 20000] [--demand FILE] [--kill-every 3] [--handlers ours,Powertools] [--json]
 
 Requests for the practices' demand (a file of the shape that `oneslot seed --demand` reads, or made up), 30 % of them sent
 twice, all at once, to consumer processes that receive batches of ten. With `--kill-every` one consumer after the other is
 killed (SIGKILL) and replaced; its messages come back after the visibility timeout. Then the tables are read: who holds more
 than one slot, who holds nothing and was told nothing. Latency is from SQS's SentTimestamp to the moment before deletion, of
-each request's first copy; all are sent at once, so most of it is the queue. Memory is the largest consumer's and the server's,
-at the quarters.
+each request's first copy; all are sent at once, so most of it is the queue.
+
+Where the time goes: the CPU of all consumers, of the embedded AWS and of this process, which sends and watches; and before the
+load a profile (cProfile, CPU time) of the handler in a consumer of its own, in one thread, on some requests more.
+
+`--seconds` bounds all handlers together; each may use its share of what is left, and then says what it reached. Of a run that
+was stopped, only what a consumer has acknowledged can count as lost.
 """
 
 from __future__ import annotations
@@ -15,7 +20,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -24,41 +28,62 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from appointments.messages import DELIVERY_CHANNELS
-from appointments.schedule import utc_text
-from benchmarks.bench_kit import NHS_NUMBER, SERVICE, free_slot, table
+from benchmarks.bench_kit import print_figures, table
 from benchmarks.cold_start import ENVIRONMENT
+from benchmarks.rush_load import demands, requests, slots
 from benchmarks.rush_worker import TIMEOUT_MS
 from benchmarks.standin import ALL_TABLES
+from benchmarks.watching import LineCount, Progress, cpu_seconds, megabytes, shares
 from exactly_once.dynamodb import to_attributes
-from oneslot.demand import Demand, read_demand, synthetic_demand
 from oneslot.local.embedded_aws import EmbeddedAws
-from oneslot.practices import synthetic_practices
 
+# Ours first: each handler gets its share of the time that is left, and what the quick ones do not need the slow ones have.
 HANDLERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "(a) Powertools": ("powertools", {}),
-    "(b) ledger by hand": ("by-hand", {}),
     "ours (default)": ("ours", {"GROUP_COMMIT": "false"}),
     "ours, group commit": ("ours", {"GROUP_COMMIT": "true"}),
+    "(a) Powertools": ("powertools", {}),
+    "(b) ledger by hand": ("by-hand", {}),
 }
-DUPLICATES = 0.3
+REACHED: Mapping[str, str] = {
+    "handler": "handler",
+    "messages": "messages",
+    "done": "done",
+    "seconds": "seconds",
+    "per_second": "messages/s",
+    "p50_ms": "p50 ms",
+    "p95_ms": "p95 ms",
+    "p99_ms": "p99 ms",
+    "killed": "killed",
+    "double_booked": "double-booked",
+    "lost": "lost",
+    "dead_letters": "dead letters",
+}
+"""Figures of the first table, with their headings."""
 CONSUMERS = 4
+MEMORY_SAMPLES = 20
+PROFILED_REQUESTS = 100
+PROFILE_SECONDS = 60
 REGION = "eu-west-2"
 SOURCE = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True)
 class Figures:
-    """One handler's rush. Times in seconds and milliseconds; memory in MB at the quarters of the load."""
+    """One handler's rush. `done` counts deleted messages; `drained` says whether all were, in time.
+
+    `cpu_ms` is for each message, by process; `memory` has seconds, MB of the largest consumer and MB of the server, at each
+    twentieth of the load; `packages` and `functions` are shares of the profiled handler's CPU.
+    """
 
     handler: str
     messages: int
+    done: int
+    drained: bool
     seconds: float
     per_second: float
     p50_ms: float
@@ -68,76 +93,43 @@ class Figures:
     double_booked: int
     lost: int
     dead_letters: int
-    consumer_mb: tuple[float, ...]
-    server_mb: tuple[float, ...]
+    cpu_ms: Mapping[str, float]
+    memory: Sequence[tuple[float, float, float]]
+    packages: Mapping[str, float]
+    functions: Sequence[tuple[str, float]]
 
 
-def demands(path: Path | None, practices: int, seed: int = 1) -> list[Demand]:
-    """So many practices with their demand, chosen at random from the file, or made up."""
-    if path is None:
-        return list(synthetic_demand(synthetic_practices(practices), seed))
-    known = list(read_demand(path))
-    return random.Random(seed).sample(known, min(practices, len(known)))
+@dataclass(frozen=True)
+class Load:
+    """What is sent, to be profiled and then to be measured; seconds between two killed consumers (0: none)."""
 
-
-def requests(chosen: Sequence[Demand], number: int, seed: int = 1) -> list[dict[str, Any]]:
-    """Bodies in the order of sending: each practice as often as its demand says, 30 % of them twice."""
-    rng = random.Random(seed)
-    first = datetime.now(UTC).replace(hour=8, minute=0, second=0, microsecond=0) + timedelta(days=7)
-    picked = rng.choices(chosen, [one.appointments for one in chosen], k=number)
-    bodies = [
-        {
-            "message_id": f"r-{position}",
-            "type": "book",
-            "practice": demand.practice,
-            "nhs_number": NHS_NUMBER,
-            "not_before": utc_text(first),
-            "not_after": utc_text(first + timedelta(days=5)),
-            "delivery_channel": rng.choices(DELIVERY_CHANNELS, demand.channels)[0],
-            "service_type": SERVICE,
-        }
-        for position, demand in enumerate(picked)
-    ]
-    copies = rng.sample(range(number), round(number * DUPLICATES))
-    order = [(position, position) for position in range(number)] + [
-        (position + rng.randrange(1, 100), position) for position in copies
-    ]
-    return [bodies[position] for _, position in sorted(order)]
-
-
-def slots(bodies: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """As many free slots for each practice and channel as will be asked for, so that nobody has to wait."""
-    wanted = Counter(
-        (one["practice"], one["delivery_channel"]) for one in {b["message_id"]: b for b in bodies}.values()
-    )
-    first = datetime.fromisoformat(str(bodies[0]["not_before"]))
-    for (practice, channel), number in wanted.items():
-        for position in range(number):
-            start = first + timedelta(minutes=10 * (position % 50), days=position // 50 % 5)
-            slot_id = f"{start:%Y%m%dT%H%MZ}-{channel[0]}{position // 250:02}"
-            yield free_slot(practice, slot_id, start, channel)
+    bodies: Sequence[Mapping[str, Any]]
+    profiled: Sequence[Mapping[str, Any]]
+    kill_every: float
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Of one run: seconds, consumers killed, and the memory of the largest consumer and of the server at the quarters (MB)."""
+    """Of one run: what its `Figures` are made of. CPU in seconds."""
 
     seconds: float
+    drained: bool
     killed: int
-    memory: tuple[tuple[float, ...], ...]
+    cpu: Mapping[str, float]
+    memory: Sequence[tuple[float, float, float]]
 
 
 class Rush:
     """One handler's run against an account of its own."""
 
-    def __init__(self, aws: EmbeddedAws, account: str, folder: Path) -> None:
+    def __init__(self, aws: EmbeddedAws, account: str, folder: Path, load: Load) -> None:
         connection = aws.connection(account)
         self._dynamodb: Any = connection.dynamodb()
         self._sqs: Any = connection.sqs()
-        self._aws, self._account, self._folder = aws, account, folder
+        self._aws, self._account, self._folder, self._load = aws, account, folder, load
 
-    def prepare(self, bodies: Sequence[Mapping[str, Any]]) -> None:
-        """Tables, queues and slots."""
+    def prepare(self) -> None:
+        """Tables, queues, and a slot for each request."""
         for name, keys in ALL_TABLES.items():
             attributes = [*keys.keys, *keys.indexes.values()]
             indexes = [
@@ -155,7 +147,7 @@ class Rush:
                 AttributeDefinitions=[{"AttributeName": one, "AttributeType": "S"} for one in attributes],
                 **({"LocalSecondaryIndexes": indexes} if indexes else {}),
             )
-        items = slots(bodies)
+        items = slots([*self._load.bodies, *self._load.profiled])
         while chunk := list(islice(items, 25)):
             writes = [{"PutRequest": {"Item": to_attributes(slot)}} for slot in chunk]
             self._dynamodb.batch_write_item(RequestItems={"slots": writes})
@@ -169,38 +161,96 @@ class Rush:
             },
         )["QueueUrl"]
 
-    def run(self, name: str, bodies: Sequence[Mapping[str, Any]], kill_every: float) -> Figures:
-        """Send everything while consumers work, until the queue is empty."""
+    def run(self, name: str, end: float) -> Figures:
+        """Send everything while consumers work, until the queue is empty, or until `end` (of the monotonic clock)."""
         kind, settings = HANDLERS[name]
+        profile = self._profile(kind, settings)
         logs = [self._folder / f"{self._account}-{number}" for number in range(CONSUMERS)]
         consumers = [self._consumer(kind, settings, log) for log in logs]
-        sender = threading.Thread(target=self._send, args=(bodies,))
+        try:
+            measured = self._watch(name, consumers, logs, end)
+            for log in logs:
+                log.with_suffix(".end").touch()
+            for consumer in consumers:
+                consumer.wait(timeout=60)
+        finally:
+            for consumer in consumers:
+                consumer.kill()
+                consumer.wait()
+        return self._figures(name, logs, measured, profile)
+
+    def _watch(
+        self,
+        name: str,
+        consumers: list[subprocess.Popen[bytes]],
+        logs: Sequence[Path],
+        end: float,
+    ) -> Measured:
+        kind, settings = HANDLERS[name]
+        bodies, kill_every = self._load.bodies, self._load.kill_every
+        counts = [LineCount(log) for log in logs]
+        progress, stop = Progress(name, len(bodies)), threading.Event()
+        sender = threading.Thread(target=self._send, args=(bodies, stop))
+        killed, killed_cpu, victim, drained = 0, 0.0, 0, False
+        memory: list[tuple[float, float, float]] = []
+        server_cpu, own_cpu = cpu_seconds(self._aws.pid or 0), time.process_time()
         started = time.monotonic()
+        next_kill = started + kill_every
         sender.start()
-        killed, next_kill, victim = 0, started + kill_every, 0
-        memory: list[tuple[float, float]] = []
-        while True:
+        while not drained and time.monotonic() < end:
             time.sleep(0.25)
-            done = sum(_lines(log) for log in logs)
-            if len(memory) < 4 and done >= len(bodies) * (len(memory) + 1) / 4:
-                memory.append((max(_megabytes(one.pid) for one in consumers), _megabytes(self._aws.pid or 0)))
-            if not sender.is_alive() and self._left() == 0:
-                break
-            if kill_every and done and time.monotonic() >= next_kill:
+            done = sum(count.read() for count in counts)
+            progress.show(done)
+            if done >= len(bodies) * (len(memory) + 1) / MEMORY_SAMPLES:
+                largest = max(megabytes(one.pid) for one in consumers)
+                memory.append((time.monotonic() - started, largest, megabytes(self._aws.pid or 0)))
+            for consumer, log in zip(consumers, logs, strict=True):
+                if consumer.poll() is not None:
+                    output = log.with_suffix(".out").read_text()[-2000:]
+                    raise RuntimeError(f"{name}: a consumer ended with status {consumer.returncode}: {output}")
+            drained = not sender.is_alive() and self._left() == 0
+            if kill_every and done and time.monotonic() >= next_kill and not drained:
+                killed_cpu += cpu_seconds(consumers[victim].pid)
                 consumers[victim].send_signal(signal.SIGKILL)
                 consumers[victim].wait()
                 consumers[victim] = self._consumer(kind, settings, logs[victim])
                 killed, victim = killed + 1, (victim + 1) % CONSUMERS
                 next_kill = time.monotonic() + kill_every
-        seconds = time.monotonic() - started
-        for log in logs:
-            log.with_suffix(".end").touch()
-        for consumer in consumers:
-            consumer.wait(timeout=60)
-        measured = Measured(seconds, killed, tuple(zip(*memory, strict=True)) or ((), ()))
-        return self._figures(name, bodies, logs, measured)
+        took = time.monotonic() - started
+        cpu = {
+            "consumers": killed_cpu + sum(cpu_seconds(one.pid) for one in consumers),
+            "embedded AWS": cpu_seconds(self._aws.pid or 0) - server_cpu,
+            "sending and watching": time.process_time() - own_cpu,
+        }
+        progress.end()
+        stop.set()
+        sender.join()
+        if not drained:
+            for log in logs:
+                log.with_suffix(".stop").touch()
+        return Measured(took, drained, killed, cpu, memory)
 
-    def _consumer(self, kind: str, settings: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    def _profile(self, kind: str, settings: Mapping[str, str]) -> Path:
+        """Profile one consumer in one thread, before the load; where the statistics are, if it was done in time."""
+        log = self._folder / f"{self._account}-profiled"
+        log.with_suffix(".end").touch()
+        self._send(self._load.profiled, threading.Event())
+        profile = log.with_suffix(".profile")
+        consumer = self._consumer(kind, {**settings, "BATCH_CONCURRENCY": "1"}, log, str(profile))
+        try:
+            status = consumer.wait(timeout=PROFILE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._sqs.purge_queue(QueueUrl=self._queue)
+            return profile
+        finally:
+            consumer.kill()
+            consumer.wait()
+        if status:
+            output = log.with_suffix(".out").read_text()[-2000:]
+            raise RuntimeError(f"the profiled consumer ended with status {status}: {output}")
+        return profile
+
+    def _consumer(self, kind: str, settings: Mapping[str, str], log: Path, *more: str) -> subprocess.Popen[bytes]:
         environment = {
             **ENVIRONMENT,
             "PATH": os.environ["PATH"],
@@ -212,12 +262,14 @@ class Rush:
             "DEAD_LETTER_QUEUE_URL": self._dead_letters,
             **settings,
         }
-        command = [sys.executable, "-m", "benchmarks.rush_worker", kind, str(log)]
+        command = [sys.executable, "-m", "benchmarks.rush_worker", kind, str(log), *more]
         with log.with_suffix(".out").open("ab") as output:
             return subprocess.Popen(command, env=environment, stdout=output, stderr=output)
 
-    def _send(self, bodies: Sequence[Mapping[str, Any]]) -> None:
+    def _send(self, bodies: Sequence[Mapping[str, Any]], stop: threading.Event) -> None:
         for start in range(0, len(bodies), 10):
+            if stop.is_set():
+                return
             entries = [
                 {"Id": str(number), "MessageBody": json.dumps(body)}
                 for number, body in enumerate(bodies[start : start + 10])
@@ -229,20 +281,18 @@ class Rush:
         answer = self._sqs.get_queue_attributes(QueueUrl=self._queue, AttributeNames=names)["Attributes"]
         return sum(int(answer[name]) for name in names)
 
-    def _figures(
-        self,
-        name: str,
-        bodies: Sequence[Mapping[str, Any]],
-        logs: Sequence[Path],
-        measured: Measured,
-    ) -> Figures:
+    def _figures(self, name: str, logs: Sequence[Path], measured: Measured, profile: Path) -> Figures:
+        bodies = self._load.bodies
+        packages, functions = shares(profile) if profile.exists() else ({}, [])
         latency: dict[str, int] = {}
+        done = 0
         for log in logs:
             for line in log.read_text().splitlines() if log.exists() else ():
-                message_id, sent, done = line.split()
-                took = int(done) - int(sent)
+                message_id, sent, finished = line.split()
+                took = int(finished) - int(sent)
                 latency[message_id] = min(took, latency.get(message_id, took))
-        times = sorted(latency.values())
+                done += 1
+        times = sorted(latency.values()) or [0]
         pages = self._dynamodb.get_paginator("scan")
         held = Counter(
             item["appointment_id"]["S"]
@@ -253,23 +303,28 @@ class Rush:
         answered = {
             item["appointment_id"]["S"] for page in pages.paginate(TableName="appointments") for item in page["Items"]
         }
+        owed = {body["message_id"] for body in bodies} if measured.drained else set(latency)
         dead = self._sqs.get_queue_attributes(
             QueueUrl=self._dead_letters, AttributeNames=["ApproximateNumberOfMessages"]
         )["Attributes"]["ApproximateNumberOfMessages"]
         return Figures(
             handler=name,
             messages=len(bodies),
+            done=done,
+            drained=measured.drained,
             seconds=measured.seconds,
-            per_second=len(bodies) / measured.seconds,
+            per_second=done / measured.seconds,
             p50_ms=times[len(times) // 2],
             p95_ms=times[len(times) * 95 // 100],
             p99_ms=times[len(times) * 99 // 100],
             killed=measured.killed,
             double_booked=sum(1 for number in held.values() if number > 1),
-            lost=len({body["message_id"] for body in bodies} - answered),
+            lost=len(owed - answered),
             dead_letters=int(dead),
-            consumer_mb=tuple(map(round, measured.memory[0])),
-            server_mb=tuple(map(round, measured.memory[1])),
+            cpu_ms={process: seconds * 1000 / max(1, done) for process, seconds in measured.cpu.items()},
+            memory=measured.memory,
+            packages=packages,
+            functions=functions,
         )
 
 
@@ -278,44 +333,52 @@ def _key_schema(partition_key: str, sort_key: str = "") -> list[dict[str, str]]:
     return [*schema, {"AttributeName": sort_key, "KeyType": "RANGE"}] if sort_key else schema
 
 
-def _lines(path: Path) -> int:
-    return path.read_bytes().count(b"\n") if path.exists() else 0
-
-
-def _megabytes(pid: int) -> float:
-    """Resident memory of a process; 0 if it has gone, or where there is no /proc."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-    except OSError:
-        return 0.0
-
-
-def run(number: int, names: Sequence[str], demand: Path | None, practices: int, kill_every: float) -> list[Figures]:
-    """Each handler in an account of its own, one after the other."""
-    bodies = requests(demands(demand, practices), number)
-    figures = []
+def run(load: Load, names: Sequence[str], seconds: float) -> Iterator[Figures]:
+    """Each handler in an account of its own, one after the other, in so many seconds all together."""
+    end = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as name, EmbeddedAws(Path(name) / "aws") as aws:
         for position, handler in enumerate(names):
-            rush = Rush(aws, str(500_000_000_000 + position), Path(name))
-            rush.prepare(bodies)
-            figures.append(rush.run(handler, bodies, kill_every))
+            own_end = time.monotonic() + (end - time.monotonic()) / (len(names) - position)
+            rush = Rush(aws, str(500_000_000_000 + position), Path(name), load)
+            rush.prepare()
+            yield rush.run(handler, own_end)
             aws.reset()
-    return figures
 
 
 def tables(figures: Sequence[Figures]) -> str:
-    """As Markdown."""
-    header = ["handler", "messages", "seconds", "messages/s", "p50 ms", "p95 ms", "p99 ms"]
-    header += ["killed", "double-booked", "lost", "dead letters", "consumer MB", "server MB"]
-    rows = [
-        [tuple_text(value) if isinstance(value, tuple) else value for value in asdict(one).values()] for one in figures
+    """As Markdown: what was reached, where the time went, and the functions of the handlers."""
+    reached = [[getattr(one, name) for name in REACHED] for one in figures]
+    processes = list(figures[0].cpu_ms)
+    costs = [
+        [one.handler, *one.cpu_ms.values(), sum(one.cpu_ms.values()) * one.per_second / 1000]
+        + [over_time([sample[column] for sample in one.memory]) for column in (1, 2)]
+        for one in figures
     ]
-    return table(header, rows)
+    names = list(dict.fromkeys(name for one in figures for name in list(one.packages)[:6]))
+    profiles = [[one.handler, *(f"{one.packages.get(name, 0.0):.0%}" for name in names)] for one in figures]
+    functions = [
+        [one.handler, ", ".join(f"{name} {share:.0%}" for name, share in one.functions[:5])] for one in figures
+    ]
+    cpu = [f"CPU ms/msg: {process}" for process in processes]
+    stopped = [one.handler for one in figures if not one.drained]
+    said = f"Stopped before the queue was empty, at their share of the time: {', '.join(stopped)}." if stopped else ""
+    return "\n\n".join(
+        [
+            table(list(REACHED.values()), reached),
+            *([said] if said else []),
+            table(["handler", *cpu, "cores busy", "consumer MB", "server MB"], costs),
+            f"The handler's CPU by package:\n\n{table(['handler', *names], profiles)}",
+            f"The handler's functions with the most CPU of their own:\n\n{table(['handler', 'functions'], functions)}",
+        ]
+    )
 
 
-def tuple_text(values: Sequence[float]) -> str:
-    """Numbers with arrows between them."""
-    return " → ".join(f"{value:g}" for value in values)
+def over_time(values: Sequence[float]) -> str:
+    """The first value, those at the quarters, and the last, with arrows between them."""
+    if not values:
+        return ""
+    chosen = [values[round(quarter * (len(values) - 1) / 4)] for quarter in range(5)]
+    return " → ".join(f"{value:.0f}" for value in chosen)
 
 
 def main() -> None:
@@ -326,11 +389,17 @@ def main() -> None:
     parser.add_argument("--demand", type=Path, help="a file of appointments by practice; without it, made up")
     parser.add_argument("--kill-every", type=float, default=0, help="seconds between two killed consumers; 0: none")
     parser.add_argument("--handlers", default=",".join(HANDLERS))
-    parser.add_argument("--json", action="store_true", help="figures as JSON")
+    parser.add_argument("--seconds", type=float, default=3_600, help="for all handlers together; then what was reached")
+    parser.add_argument("--json", action="store_true", help="figures as lines of JSON, each as soon as it is there")
     options = parser.parse_args()
-    names = [name for name in HANDLERS if any(wanted in name for wanted in options.handlers.split(","))]
-    figures = run(options.requests, names, options.demand, options.practices, options.kill_every)
-    print(json.dumps([asdict(one) for one in figures]) if options.json else tables(figures))
+    wanted = options.handlers.split(",")
+    names = [name for name in HANDLERS if any(part in name for part in wanted)]
+    if not names:
+        parser.error(f"--handlers: none of {', '.join(HANDLERS)} has {options.handlers!r} in its name")
+    chosen = demands(options.demand, options.practices)
+    profiled = requests(chosen, PROFILED_REQUESTS, seed=2, prefix="p")
+    load = Load(requests(chosen, options.requests), profiled, options.kill_every)
+    print_figures(run(load, names, options.seconds), tables, as_lines=options.json)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
 """One consumer process of the rush: receives batches of ten, calls a handler, deletes what it did not report as failed.
 
-    python -m benchmarks.rush_worker HANDLER LOG        (its environment is the Lambda function's, see `rush.py`)
+    python -m benchmarks.rush_worker HANDLER LOG [PROFILE]     (its environment is the Lambda function's, see `rush.py`)
 
 HANDLER is one of `HANDLERS`. Writes a line to LOG for each message that it deletes: its id, when it was sent, when it was done.
-Ends with the first empty receive after the file LOG + ".end" is there.
+Ends with the first empty receive after the file LOG + ".end" is there, and after the batch it is on when LOG + ".stop" is.
+With PROFILE the handler's calls are profiled by CPU time, without receiving and deleting, and the statistics are written there.
 """
 
 from __future__ import annotations
 
+import cProfile
 import json
 import os
 import sys
@@ -76,7 +78,7 @@ def consume(handle: Handler, log_file: Path) -> None:
     """Until the queue is empty and the end is near."""
     sqs, queue_url, queue_arn = _client("sqs"), os.environ["QUEUE_URL"], "arn:aws:sqs:eu-west-2:000000000000:requests"
     with log_file.open("a", buffering=1) as log:
-        while True:
+        while not log_file.with_suffix(".stop").exists():
             received = sqs.receive_message(
                 QueueUrl=queue_url,
                 MaxNumberOfMessages=BATCH,
@@ -103,4 +105,10 @@ def consume(handle: Handler, log_file: Path) -> None:
 
 
 if __name__ == "__main__":
-    consume(HANDLERS[sys.argv[1]](), Path(sys.argv[2]))
+    handle = HANDLERS[sys.argv[1]]()
+    if len(sys.argv) > 3:
+        profiler = cProfile.Profile(time.process_time)
+        consume(lambda event, context: profiler.runcall(handle, event, context), Path(sys.argv[2]))
+        profiler.dump_stats(sys.argv[3])
+    else:
+        consume(handle, Path(sys.argv[2]))

@@ -152,6 +152,8 @@ class Service:
         self.dynamodb = MeteredDynamoDB()
         self.calls: Counter[str] = Counter()
         self.conflicts = 0
+        self.cancelled = 0  # transactions that were refused, for whatever reason
+        self.cancelled_writes = 0  # the units that they cost
         self._held: set[tuple[str, str]] = set()
 
     async def call(self, target: str, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -173,12 +175,16 @@ class Service:
 
     def _dynamodb(self, operation: str, request: dict[str, Any]) -> tuple[int, dict[str, Any], set[tuple[str, str]]]:
         wanted = self._written(operation, request)
+        before = self.dynamodb.units[WRITES]
         try:
             if held := [target in self._held for target in wanted]:
                 self._refuse_conflict(operation, held)
             method = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in operation).lstrip("_")
             answer = dict(getattr(self.dynamodb, method)(**request))
         except ClientError as error:
+            if operation == "TransactWriteItems":
+                self.cancelled += 1
+                self.cancelled_writes += self.dynamodb.units[WRITES] - before
             response: dict[str, Any] = {**error.response}
             about = response.pop("Error")
             response.pop("ResponseMetadata", None)
@@ -231,9 +237,11 @@ class Service:
                 return {"rows": list(self.dynamodb.contents.tables[request["table"]].values())}
             case "Bill":
                 units = self.dynamodb.units
-                bill = {"calls": dict(self.calls), "writes": units[WRITES], "reads": units[READS] / 2}
-                bill["conflicts"] = self.conflicts
-                self.calls, self.conflicts, self.dynamodb.units = Counter(), 0, Counter()
+                bill: dict[str, Any] = {"calls": dict(self.calls), "writes": units[WRITES], "reads": units[READS] / 2}
+                bill |= {"conflicts": self.conflicts, "cancelled": self.cancelled}
+                bill["cancelled_writes"] = self.cancelled_writes
+                self.calls, self.dynamodb.units = Counter(), Counter()
+                self.conflicts = self.cancelled = self.cancelled_writes = 0
                 return bill
         return {}
 

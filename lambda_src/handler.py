@@ -11,7 +11,7 @@ from dataclasses import asdict
 from threading import Lock
 from typing import Any, cast
 
-# What imports make stays. Looking for garbage in it, again and again as it grows, was a fifth of a start's CPU.
+# What imports make stays. Looking for garbage in it, again and again as it grows, was a seventh of a start's CPU.
 gc.disable()
 
 import boto3

@@ -1,40 +1,165 @@
-"""The page of the benchmarks holds every figure and nothing from outside; and small parts of the benchmarks themselves."""
+"""The report of the benchmarks holds every figure and nothing from outside; and small parts of the benchmarks themselves."""
 
 from __future__ import annotations
 
+import cProfile
+import json
 from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.__main__ import page
+from benchmarks import __main__ as bench
+from benchmarks import billed_time, cold_start, contention, growth, rush
+from benchmarks.bench_kit import print_figures, table
 from benchmarks.cold_start import package, package_sizes
 from benchmarks.contention import STRATEGIES, choosing
 from benchmarks.growth import measure
-from benchmarks.rush import DUPLICATES, demands, requests, slots
+from benchmarks.report import as_html, page
+from benchmarks.rush_load import DUPLICATES, demands, requests, slots
+from benchmarks.tables import KILLED, RUSH, all_tables, targets, where
+from benchmarks.watching import LineCount, shares
 
-FIGURES: dict[str, Any] = {
-    "billed_time": [{"handler": "ours <now>", "batch": "ten new", "service_ms": 5.0, "billed_ms": 31.25}],
-    "cold_start": {
-        "starts": {"floor": {"cpu_ms": 300.0}},
-        "imports_ms": {"boto3": 12.0},
-        "package_kb": {"ours": 138.0},
-    },
-    "contention": [{"strategy": "random", "free_slots": 10, "candidates": 16, "retries_per_booking": 0.5}],
-    "growth": [{"messages": 1_000, "cpu_ms": 0.4}],
-    "rush": [{"handler": "ours", "per_second": 321.0, "server_mb": [50, 51]}],
-    "rush, consumers killed": [{"handler": "ours", "per_second": 123.0, "server_mb": []}],
+
+def billed(handler: str, batch: str, billed_ms: float) -> billed_time.Figure:
+    return billed_time.Figure(handler, batch, 5.0, billed_ms, 4.5, 1.2, 8.0, 1.5, 0)
+
+
+def rushed(handler: str, lost: int, done: int = 1_000) -> rush.Figures:
+    return rush.Figures(
+        handler=handler,
+        messages=1_000,
+        done=done,
+        drained=done == 1_000,
+        seconds=12.5,
+        per_second=321.0,
+        p50_ms=40.0,
+        p95_ms=50.0,
+        p99_ms=60.0,
+        killed=3,
+        double_booked=0,
+        lost=lost,
+        dead_letters=0,
+        cpu_ms={"consumers": 7.25, "embedded AWS": 2.5},
+        memory=[(1.0, 50.0, 60.0), (2.0, 51.0, 70.0)],
+        packages={"botocore": 0.75, "exactly_once": 0.25},
+        functions=[("botocore: <parse>", 0.375)],
+    )
+
+
+def part(*figures: Any, ended: str = "whole") -> dict[str, Any]:
+    return {"ended": ended, "seconds": 9.0, "figures": json.loads(json.dumps([asdict(one) for one in figures]))}
+
+
+STARTS = {
+    cold_start.FLOOR: {"cpu_ms": 300.0, "memory_mb": 46.0},
+    cold_start.UNCOLLECTED: {"cpu_ms": 250.0, "memory_mb": 46.0},
+    cold_start.HANDLER: {"cpu_ms": 330.0, "memory_mb": 50.0},
+}
+DOCUMENT: dict[str, Any] = {
     "machine": "a machine",
     "when": "2026-11-21T22:00+00:00",
+    "short": False,
+    "load_before": 0.1,
+    "parts": {
+        "billed_time": part(
+            billed("floor", "ten new", 20.0),
+            billed("(a) Powertools", "ten new", 400.0),
+            billed("ours, group commit", "ten new", 31.25),
+        ),
+        "cold_start": part(cold_start.Figures(STARTS, {"boto3": 12.0}, {"handler": 7.5}, {"our own code": 138.0})),
+        "contention": part(contention.Figure("default", 10, 16, "random", 10, 0.5, 60.0, 150.0, 4.5, 0.1)),
+        "growth": part(growth.Figure(1_000, 100, 0.4, 1.16, 8.0, 1.5)),
+        RUSH: part(rushed("ours (default)", lost=0), rushed("(a) Powertools", lost=2)),
+        KILLED: part(rushed("ours (default)", lost=0, done=400), ended="stopped: its time was over"),
+    },
 }
 
 
-def test_every_figure_is_on_the_page_and_nothing_is_fetched() -> None:
-    text = page(FIGURES)
-    for expected in ("31.25 ms", "ours &lt;now&gt;", "300 ms", "12.00 ms", "138 KB", "0.50", "1,000", "50 → 51", "123"):
+def test_every_figure_is_in_the_report_and_nothing_is_fetched() -> None:
+    html, text = page(DOCUMENT), all_tables(DOCUMENT)
+    for expected in ("31.2", "12.8", "1.56", "138", "0.50", "1,000", "50 → 50 → 50 → 51 → 51", "321", "7.25", "75%"):
         assert expected in text
-    assert "http" not in text
-    assert "<now>" not in text
+        assert expected in html
+    assert "botocore: &lt;parse&gt; 38%" in html
+    assert "polyline" in html
+    assert "http" not in html
+    assert "<parse>" not in html
+
+
+def test_a_part_that_was_stopped_says_so_and_one_that_has_nothing_does_too() -> None:
+    text = all_tables(DOCUMENT)
+    assert "Not all of it was measured: stopped: its time was over." in text
+    assert text.count("Stopped before the queue was empty, at their share of the time: ours (default).") == 1
+    document = {**DOCUMENT, "parts": {RUSH: {"ended": "failed: status 1", "seconds": 1.0, "figures": []}}}
+    assert "No figures" in all_tables(document)
+    assert "No figures" in page(document)
+
+
+def test_targets_are_judged_by_the_figures() -> None:
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in targets(DOCUMENT).splitlines()[2:]]
+    judged = {row[0]: row[2:] for row in rows}
+    assert judged["ten new, calls of 5 ms: billed time, (a) / ours in a group"] == ["12.80", "yes"]
+    assert judged["ten new, calls of 5 ms: ours in a group / floor"] == ["1.56", "no"]
+    assert judged["CPU of a cold start / Python, boto3, one client"] == ["1.10", "yes"]
+    assert judged["CPU of a cold start / the floor without garbage collection"] == ["1.32", "no"]
+    assert judged["The 8 a.m. rush, ours (default): lost or booked twice"] == ["0", "yes"]
+    assert not any("Powertools" in name and "lost" in name for name in judged)
+
+
+def test_a_busy_machine_is_mentioned() -> None:
+    assert "**Other work" not in where(DOCUMENT)
+    assert "**Other work" in where({**DOCUMENT, "load_before": 3.0})
+    assert "<b>Other work" in as_html(where({**DOCUMENT, "load_before": 3.0}))
+
+
+def test_an_interrupted_measurement_prints_what_it_has(capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted() -> Any:
+        yield growth.Figure(1_000, 100, 0.4, 1.16, 8.0, 1.5)
+        raise KeyboardInterrupt
+
+    print_figures(interrupted(), growth.tables, as_lines=False)
+    assert "1.16" in capsys.readouterr().out
+    print_figures(interrupted(), growth.tables, as_lines=True)
+    assert json.loads(capsys.readouterr().out)["calls"] == 1.16
+
+
+def test_a_part_that_fails_or_takes_too_long_keeps_its_figures_and_the_others(tmp_path: Path) -> None:
+    run = bench.Bench(tmp_path, short=True)
+    run.run(bench.Part("growth", "there_is_no_such_module", (), 60.0), 1, 2)
+    assert run.document["parts"]["growth"]["ended"] == "failed: status 1"
+    run.document["parts"]["contention"] = DOCUMENT["parts"]["contention"]
+    run.run(bench.Part("billed_time", "billed_time", ("--short",), 0.0), 2, 2)
+    assert run.document["parts"]["billed_time"]["ended"].startswith("stopped")
+    kept = json.loads((tmp_path / "benchmarks.json").read_text())
+    assert kept["parts"]["contention"]["figures"] == DOCUMENT["parts"]["contention"]["figures"]
+    run.report()
+    assert "random" in (tmp_path / "benchmarks.md").read_text()
+    assert "random" in (tmp_path / "benchmarks.html").read_text()
+
+
+def test_a_profiles_time_is_divided_among_packages_and_what_is_built_in_counts_to_its_caller(tmp_path: Path) -> None:
+    ticks = iter(range(1_000))
+    profiler = cProfile.Profile(lambda: next(ticks))
+    profiler.runcall(table, ["name"], [["a"], ["b"]])
+    profiler.dump_stats(str(tmp_path / "profile"))
+    packages, functions = shares(tmp_path / "profile")
+    assert set(packages) == {"benchmarks"}
+    assert packages["benchmarks"] == pytest.approx(1.0, abs=0.1)
+    assert sum(share for _, share in functions) == pytest.approx(1.0, abs=0.1)
+    assert "benchmarks: bench_kit.table" in dict(functions)
+
+
+def test_the_lines_of_a_growing_file_are_counted(tmp_path: Path) -> None:
+    count = LineCount(tmp_path / "log")
+    assert count.read() == 0
+    (tmp_path / "log").write_text("a\nb\nhalf")
+    assert count.read() == 2
+    with (tmp_path / "log").open("a") as file:
+        file.write(" a line\nc\n")
+    assert count.read() == 4
 
 
 @pytest.mark.parametrize(

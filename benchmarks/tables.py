@@ -1,0 +1,102 @@
+"""The tables of all benchmarks, and what became of the targets, from the figures as `benchmarks.json` holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from benchmarks import billed_time, cold_start, contention, growth, rush
+from benchmarks.bench_kit import table
+
+RUSH, KILLED = "rush", "rush, consumers killed"
+TITLES: Mapping[str, str] = {
+    "billed_time": "Billed time, calls and units of a batch of ten",
+    "cold_start": "Cold start",
+    "contention": "32 consumers on one practice",
+    RUSH: "The 8 a.m. rush",
+    KILLED: "The rush, with consumers killed every five seconds",
+    "growth": "Growth",
+}
+GROUPED, OURS, POWERTOOLS = "ours, group commit", "ours (default)", "(a) Powertools"
+
+_TABLES: Mapping[str, tuple[Callable[..., Any], Callable[[Sequence[Any]], str]]] = {
+    "billed_time": (billed_time.Figure, billed_time.tables),
+    "cold_start": (cold_start.Figures, cold_start.tables),
+    "contention": (contention.Figure, contention.tables),
+    "growth": (growth.Figure, growth.tables),
+    RUSH: (rush.Figures, rush.tables),
+    KILLED: (rush.Figures, rush.tables),
+}
+
+Document = Mapping[str, Any]
+"""What `benchmarks.json` holds: machine, when, short, load_before, and parts by name: how each ended, seconds, figures."""
+
+
+def figures_of(document: Document, part: str) -> Sequence[Mapping[str, Any]]:
+    """A part's figures; none if it was not run."""
+    figures: Sequence[Mapping[str, Any]] = document["parts"].get(part, {}).get("figures", ())
+    return figures
+
+
+def tables_of(document: Document, part: str) -> str:
+    """A part's tables, and a sentence if it did not come to its end."""
+    make, tables = _TABLES[part]
+    figures = figures_of(document, part)
+    if not figures:
+        return "No figures; `make bench` makes them."
+    ended = document["parts"][part]["ended"]
+    said = "" if ended == "whole" else f"\n\nNot all of it was measured: {ended}."
+    return tables([make(**one) for one in figures]) + said
+
+
+def where(document: Document) -> str:
+    """A sentence on machine, time and load."""
+    size = "`make bench SHORT=1`, small sizes" if document["short"] else "`make bench`"
+    load = document["load_before"]
+    busy = " **Other work ran at the same time: read times as ratios within a table.**" if load > 0.5 else ""
+    return f"Measured with {size}, {document['when']}, on {document['machine']}; load before it {load}.{busy}"
+
+
+def targets(document: Document) -> str:
+    """Each target with what was measured, as a table. What was not measured is left out."""
+    rows: list[list[Any]] = []
+    billed = {(one["service_ms"], one["batch"], one["handler"]): one for one in figures_of(document, "billed_time")}
+    for service_ms, batch in dict.fromkeys((service_ms, batch) for service_ms, batch, _ in billed):
+        ours, peer, floor = (
+            billed.get((service_ms, batch, name), {}).get("billed_ms") for name in (GROUPED, POWERTOOLS, "floor")
+        )
+        if ours and peer and floor and batch != billed_time.FINISHED:
+            what = f"{batch}, calls of {service_ms:g} ms"
+            rows.append([f"{what}: billed time, (a) / ours in a group", "10 or more", *_judged(peer / ours, least=10)])
+            rows.append([f"{what}: ours in a group / floor", "1.5 at most", *_judged(ours / floor, most=1.5)])
+    calls = {(one["batch"], one["handler"]): one for one in billed.values()}
+    if (one := calls.get((billed_time.FINISHED, OURS))) is not None:
+        rows.append(["calls for a finished duplicate", "1", *_judged(one["calls"], most=1)])
+    if (one := calls.get((billed_time.NEW, GROUPED))) is not None:
+        rows.append(["calls for a new message in a group", "1.3 at most", *_judged(one["calls"], most=1.3)])
+    if (one := calls.get((billed_time.NEW, OURS))) is not None:
+        rows.append(["RRU of the slot search, 500 slots a week", "1 at most", *_judged(one["read_units"], most=1)])
+    for starts in (one["starts"] for one in figures_of(document, "cold_start")[-1:]):
+        for floor in (cold_start.FLOOR, cold_start.UNCOLLECTED):
+            ratio = starts[cold_start.HANDLER]["cpu_ms"] / starts[floor]["cpu_ms"]
+            rows.append(
+                [f"CPU of a cold start / {floor.removeprefix('floor: ')}", "1.25 at most", *_judged(ratio, most=1.25)]
+            )
+    for part in (RUSH, KILLED):
+        for one in figures_of(document, part):
+            if one["handler"] in (OURS, GROUPED) and one["done"]:
+                wrong = one["lost"] + one["double_booked"]
+                rows.append([f"{TITLES[part]}, {one['handler']}: lost or booked twice", "0", *_judged(wrong, most=0)])
+    return table(["target", "wanted", "measured", "reached"], rows)
+
+
+def _judged(value: float, *, least: float = 0.0, most: float = float("inf")) -> tuple[str, str]:
+    return f"{value:,.2f}".removesuffix(".00"), "yes" if least <= value <= most else "no"
+
+
+def all_tables(document: Document) -> str:
+    """Everything as Markdown."""
+    known = [part for part in TITLES if part in document["parts"]]
+    return "\n\n".join(
+        [where(document), targets(document), *(f"## {TITLES[part]}\n\n{tables_of(document, part)}" for part in known)]
+    )
