@@ -55,7 +55,7 @@ def schedule_for(expected_messages: int, seed: int, today: date) -> Schedule:
 
 
 class Load:
-    """Sends in a thread of its own until the size is reached."""
+    """Sends in a thread of its own until the size is reached and `may_end` is set."""
 
     def __init__(
         self, client: SQSClient, queue_url: str, *, schedule: Schedule, size: Size, seed: int, archive: Path
@@ -68,6 +68,7 @@ class Load:
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
         self._error: BaseException | None = None
         self.sent = 0
+        self.may_end = threading.Event()
 
     def start(self) -> None:
         """Begin."""
@@ -90,7 +91,7 @@ class Load:
     def _send(self, archive: Archive, batches: Iterator[list[Message]], clock: Callable[[], float]) -> None:
         ends = clock() + self._size.seconds
         for number, batch in enumerate(batches):
-            if clock() >= ends and self.sent >= self._size.messages:
+            if clock() >= ends and self.sent >= self._size.messages and self.may_end.is_set():
                 return
             if number % _BATCHES_BETWEEN_LOOKS == 0:
                 self._wait_for_room(clock)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from chaos.deployment import reach_aws_through, shortened
 from chaos.disturber import Disturber
 from chaos.hosts import Host, HostSettings
 from chaos.load import Load, Size, schedule_for
-from chaos.plan import NETWORK_SHARES, NetworkPlan, disturbances
+from chaos.plan import NETWORK_SHARES, NetworkFault, NetworkPlan, disturbances
 from chaos.proxy_process import ProxyProcess
 from chaos.report import Report, summarise
 from oneslot.archive import ARCHIVE_FILE
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
 
 DRAIN_SECONDS = 180.0
+WANTED_SECONDS = 100.0
 _LOOK_SECONDS = 0.5
 _SAY_SECONDS = 30.0
 
@@ -51,6 +52,8 @@ class Settings:
         lease_seconds: the function's timeout, which is the longest lease.
         hosts, handlers: pollers, and handler processes of each.
         gap_seconds: the mean time between two process faults.
+        script: single calls and what happens to each, as in `NetworkPlan`.
+        wanted: kinds of faults; the load goes on until each has happened, or `WANTED_SECONDS` have passed.
     """
 
     size: Size
@@ -60,6 +63,8 @@ class Settings:
     hosts: int = 2
     handlers: int = 2
     gap_seconds: float = 4.0
+    script: Mapping[tuple[str, int], NetworkFault] = field(default_factory=dict)
+    wanted: frozenset[str] = frozenset()
 
 
 def run(
@@ -76,7 +81,7 @@ def run(
         schedule = schedule_for(settings.expected_messages, settings.seed, utc_now().date())
         with terminal.progress("slots seeded", schedule.slots) as advance:
             seed(schedule.items(), SlotWriter(dynamodb, deployment.outputs["SlotsTableName"]), progress=advance)
-        plan = NetworkPlan(settings.seed, NETWORK_SHARES)
+        plan = NetworkPlan(settings.seed, NETWORK_SHARES, settings.script)
         proxy = things.enter_context(ProxyProcess(plan, connection.endpoint_url, folder))
         reach_aws_through(deployment, proxy.endpoint_url)
         hosts = [things.enter_context(Host(each)) for each in _host_settings(settings, deployment, folder)]
@@ -95,7 +100,7 @@ def run(
         load.start()
         disturber.start()
         try:
-            _watch(load, disturber, proxy, terminal, settings.size)
+            _watch(load, disturber, proxy, terminal, settings)
         finally:
             disturber.stop()
         network = proxy.calm()
@@ -123,10 +128,14 @@ def _host_settings(settings: Settings, deployment: Deployment, folder: Path) -> 
         yield HostSettings(deployment.connection, mapping_id, folder / f"host-{number}", settings.handlers)
 
 
-def _watch(load: Load, disturber: Disturber, proxy: ProxyProcess, terminal: Terminal, size: Size) -> None:
-    shown, said = 0, time.monotonic()
-    with terminal.progress("messages sent", size.messages or None) as advance:
+def _watch(load: Load, disturber: Disturber, proxy: ProxyProcess, terminal: Terminal, settings: Settings) -> None:
+    shown, began = 0, time.monotonic()
+    said = began
+    with terminal.progress("messages sent", settings.size.messages or None) as advance:
         while not load.finished:
+            happened = [*proxy.counts().injected, *disturber.done] if settings.wanted else []
+            if settings.wanted.issubset(happened) or time.monotonic() - began >= WANTED_SECONDS:
+                load.may_end.set()
             time.sleep(_LOOK_SECONDS)
             sent = load.sent
             advance(sent - shown)
