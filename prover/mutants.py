@@ -28,14 +28,22 @@ ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "lambda_src"
 EXPECTED = Path(__file__).with_name("mutants_expected.json")
 
+QUICK, GROUPS = "quick", "groups"
+"""The judge's explorations: of the ordinary way, and of group commit."""
+
+_PROTOCOL = ("ledger", "idempotency", "consumer", "dynamodb", "delivery", "batch", "identity", "effects")
 FILES = (
-    *(
-        f"exactly_once/{name}.py"
-        for name in ("ledger", "idempotency", "consumer", "dynamodb", "delivery", "batch", "identity", "effects")
-    ),
+    *(f"exactly_once/{name}.py" for name in _PROTOCOL),
     "appointments/allocation.py",
 )
-"""What is spoiled: the protocol, and the domain's conditions."""
+"""What is spoiled: the protocol with what is built on it, and the domain's conditions."""
+
+EXPLORED_IN: Mapping[str, str] = {
+    "exactly_once/group_commit.py": GROUPS,
+    "exactly_once/handlers.py": "",
+    "exactly_once/kept_ledger.py": "",
+}
+"""Which of the judge's explorations reach a file, where it is not the quick ones; empty: none does."""
 
 TESTS = ("tests/exactly_once", "tests/handler", "tests/appointments")
 """The unit tests of the core and of what is built on it; of each mutant those that reach what it spoils."""
@@ -125,12 +133,15 @@ class Workbench:
         path.write_text(mutant.source)
         try:
             by, how = hint
-            if by == UNIT_TESTS and how and self.test([how]):
+            # Nothing else counts: a test that is there no more fails as well, in its own way.
+            if by == UNIT_TESTS and how and self.test([how]) == how:
                 return Verdict(mutant, UNIT_TESTS, how)
-            found = self.explore(how if by == PROVER else "")
+            room = EXPLORED_IN.get(mutant.file, QUICK)
+            found = self.explore(how if by == PROVER else "", room) if room else ""
             if found:
                 return Verdict(mutant, PROVER, found)
-            found = self.test(tests(mutant))
+            # The file's own tests come first: to know which others reach it, all of them have to be run.
+            found = self.test(own_tests(mutant.file)) or self.test(tests(mutant))
             if found:
                 return Verdict(mutant, UNIT_TESTS, found)
         finally:
@@ -138,12 +149,12 @@ class Workbench:
         guard = guard_of(mutant.name)
         return Verdict(mutant, GUARD, guard) if guard else Verdict(mutant, NOBODY, "")
 
-    def explore(self, before: str = "") -> str:
-        """What the quick explorations say of the copy as it is: empty if no law is broken.
+    def explore(self, before: str = "", room: str = QUICK) -> str:
+        """What the explorations of this room say of the copy as it is: empty if no law is broken.
 
         `before` is what they said before; the scenario that it names is explored first.
         """
-        return self._ask("explore", [before.rpartition("(")[2].partition(",")[0]])
+        return self._ask("explore", [room, before.rpartition("(")[2].rpartition(",")[0]])
 
     def test(self, tests: Sequence[str]) -> str:
         """The first of these unit tests that fails with the copy as it is; empty if there is none."""
@@ -165,6 +176,13 @@ class Workbench:
         if not answer:
             raise RuntimeError("the judge has died; run `python -m prover.judge` to see why")
         return str(json.loads(answer))
+
+
+def own_tests(file: str) -> list[str]:
+    """The unit tests that are named after this file of the core."""
+    room, _, name = file.rpartition("/")
+    path = f"tests/{room}/test_{name}"
+    return [path] if (ROOT / path).exists() else []
 
 
 def all_mutants(files: Iterable[str] = FILES) -> list[Mutant]:

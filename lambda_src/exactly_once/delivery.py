@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any, Protocol
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from exactly_once.effects import Unprocessable
+from exactly_once.identity import IDENTITY_ATTRIBUTE
 from exactly_once.ordering import GROUP_ATTRIBUTE, group_of
 
 REASON_ATTRIBUTE = "QuarantineReason"
@@ -56,10 +58,12 @@ class Queues:
     def quarantine(self, record: SQSRecord, problem: Unprocessable) -> None:
         """Send the message, body and attributes untouched, to the dead-letter queue with its reason.
 
+        Of more than seven attributes the last ones give way to the reason; the one that is the message's identity never does.
         Raises what the send raises: the message then stays in the queue, and its receives run out instead.
         """
-        original = {name: value for name, value in _attributes(record).items() if name not in QUARANTINE_ATTRIBUTES}
-        kept = dict(list(original.items())[: MAXIMUM_ATTRIBUTES - len(QUARANTINE_ATTRIBUTES)])
+        original = [(name, value) for name, value in _attributes(record).items() if name not in QUARANTINE_ATTRIBUTES]
+        original.sort(key=lambda attribute: attribute[0] != IDENTITY_ATTRIBUTE)
+        kept = dict(original[: MAXIMUM_ATTRIBUTES - len(QUARANTINE_ATTRIBUTES)])
         said = {
             REASON_ATTRIBUTE: problem.reason,
             DETAIL_ATTRIBUTE: problem.detail,
@@ -80,10 +84,12 @@ class Queues:
 
 
 def _attributes(record: SQSRecord) -> Mapping[str, dict[str, Any]]:
-    """Lambda's spelling of message attributes → SQS's; binary values come base64-encoded and stay text."""
-    attributes = {}
+    """Lambda's spelling of message attributes → SQS's. Lambda has bytes as base64 text; the SDK wants the bytes."""
+    attributes: dict[str, dict[str, Any]] = {}
     for name, value in record.raw_event.get("messageAttributes", {}).items():
-        text = value.get("stringValue")
+        text, base64_text = value.get("stringValue"), value.get("binaryValue")
         if text is not None:
             attributes[name] = {"DataType": value["dataType"], "StringValue": text}
+        elif base64_text is not None:
+            attributes[name] = {"DataType": value["dataType"], "BinaryValue": base64.b64decode(base64_text)}
     return attributes

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+import boto3
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from moto import mock_aws
 
-from exactly_once.delivery import Queues
+from exactly_once.delivery import SQS, Queues
 from exactly_once.effects import Unprocessable
 from tests.consumer_kit import record
 
@@ -74,11 +76,35 @@ def test_a_message_that_is_quarantined_again_keeps_all_of_its_own_attributes() -
     assert "old" not in {value["StringValue"] for value in sent.values()}
 
 
-def test_a_binary_attribute_is_left_out_when_a_message_is_quarantined() -> None:
-    """Lambda hands it over without a text; SQS would refuse one that is empty, and with it the whole message."""
+def test_a_message_keeps_its_identity_whatever_else_gives_way() -> None:
+    """Sent through again without it, it would be another request."""
     sqs = Recording()
-    source = record("body", attributes={"Kept": "x"})
-    source["messageAttributes"]["Picture"] = {"binaryValue": "AAEC", "dataType": "Binary", "stringListValues": []}
-    Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(SQSRecord(source), Unprocessable("why", "what"))
-    sent = sqs.requests[0]["MessageAttributes"]
-    assert set(sent) == {"Kept", "QuarantineReason", "QuarantineDetail", "SourceMessageId"}
+    source = SQSRecord(
+        record("body", attributes={**{f"Name{n}": "x" for n in range(9)}, "MessageDeduplicationId": "id"})
+    )
+    Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(source, Unprocessable("why", "what"))
+    assert sqs.requests[0]["MessageAttributes"]["MessageDeduplicationId"]["StringValue"] == "id"
+    assert len(sqs.requests[0]["MessageAttributes"]) == 10
+
+
+def test_a_binary_attribute_comes_along_byte_by_byte() -> None:
+    """Lambda hands over base64 text, and null where there is no value; SQS takes the bytes, and refuses an empty one."""
+    with mock_aws():
+        client = boto3.client("sqs", "eu-west-2", aws_access_key_id="123456789012", aws_secret_access_key="none")
+        letters = client.create_queue(QueueName="letters")["QueueUrl"]
+        source = record("body", attributes={"Kept": "x"})
+        source["messageAttributes"]["Picture"] = {
+            "stringValue": None,
+            "binaryValue": "AAH/",
+            "stringListValues": [],
+            "binaryListValues": [],
+            "dataType": "Binary.png",
+        }
+        source["messageAttributes"]["Nothing"] = {"stringListValues": [], "binaryListValues": [], "dataType": "Binary"}
+        Queues(cast("SQS", client), "queue", letters, lambda: 0.0).quarantine(
+            SQSRecord(source), Unprocessable("why", "what")
+        )
+        (letter,) = client.receive_message(QueueUrl=letters, MessageAttributeNames=["All"])["Messages"]
+    sent = letter["MessageAttributes"]
+    assert sent["Picture"] == {"DataType": "Binary.png", "BinaryValue": b"\x00\x01\xff"}
+    assert set(sent) == {"Kept", "Picture", "QuarantineReason", "QuarantineDetail", "SourceMessageId"}
