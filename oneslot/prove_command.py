@@ -64,14 +64,19 @@ def prove(  # noqa: PLR0917 - click passes them by name
 
     with terminal.working("Exploring every schedule"):
         ours, museum = explore_all(short, told)
-    verdicts, unexpected = _mutants(terminal, record) if mutants and not short else ((), ())
-    proof = Proof(ours, museum, verdicts, unexpected, time.perf_counter() - started)
-    terminal.result(proof.document)
-    _show(terminal, proof)
+    proof = Proof(ours, museum, (), (), time.perf_counter() - started)
+    # Kept at once: the mutants take as long again, and whatever may happen to them is no reason to lose these.
     if save is not None:
         _save(save, proof, terminal)
     if write is not None:
         _write(write, proof, terminal)
+    if mutants and not short:
+        verdicts, unexpected = _mutants(terminal, record)
+        proof = Proof(ours, museum, verdicts, unexpected, time.perf_counter() - started)
+        if write is not None:
+            _write(write, proof, terminal)
+    terminal.result(proof.document)
+    _show(terminal, proof)
     return 0 if proof.holds else 1
 
 
