@@ -290,12 +290,12 @@ FULL = (
     _sized(FORGOTTEN_CANCELLATION, 1, 1),
     _sized(TOO_LATE, 1, 2),
     _sized(SAME_SLOT, 1, 1),
-    _sized(LAST_SLOT, 1, 1),
-    _sized(BOOK_AND_CANCEL, 1, 1),
+    _sized(LAST_SLOT, 2, 1),
+    _sized(BOOK_AND_CANCEL, 2, 1),
     _sized(CANCEL_TWICE, 1, 1),
     _sized(CANCEL_WAITING, 2, 0),
     _sized(SENT_TWICE, 1, 1),
-    _sized(BATCH, 1, 1),
+    _sized(BATCH, 2, 1),
     _sized(BATCH_SIDE_BY_SIDE, 1, 0),
 )
 """Minutes: `make prove`."""

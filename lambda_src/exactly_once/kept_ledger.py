@@ -75,7 +75,11 @@ class KeptLedger:
         """Extend every lease that will end soon. The thread calls it; call it yourself to do without."""
         now = self.surroundings.now_ms()
         with self._lock:
-            due = [held for held in self._held.values() if held[2] - now <= self._lease_ms * (1 - 1 / BEATS_PER_LEASE)]
+            due = [
+                held
+                for held in self._held.values()
+                if held[2] - now <= self._lease_ms - self._lease_ms // BEATS_PER_LEASE
+            ]
         for claim, deadline, end in due:
             until = min(deadline, now + self._lease_ms)
             if now >= deadline or (until > end and not self._extended(claim, until)):
@@ -89,7 +93,7 @@ class KeptLedger:
         except Exception:  # whatever the store's client raises
             return True
         with self._lock:
-            if held and claim.claimed_by in self._held:
+            if claim.claimed_by in self._held:  # it may have been committed meanwhile
                 self._held[claim.claimed_by] = (claim, self._held[claim.claimed_by][1], until)
         return held
 

@@ -97,7 +97,9 @@ def test_ten_duplicates_cost_one_call(made: Bench) -> None:
 
 def test_the_row_is_as_the_ordinary_way_leaves_it(made: Bench) -> None:
     made.deliver(record(booking("alone")))
-    made.deliver(*bookings(2), consumer=grouped(made))
+    client = Counting(made.dynamodb)
+    made.deliver(*bookings(2), consumer=grouped(made, client))
+    assert client.calls == {"batch_get_item": 1, "query": 1, "transact_write_items": 1}
     alone, together = made.row("alone"), made.row("m-0")
     assert together.keys() == alone.keys()
     same = {"status", "consumption_count", "updated", "expires_at"}
@@ -142,14 +144,15 @@ def test_who_loses_its_slot_goes_the_ordinary_way_and_the_rest_is_committed(made
     assert Counter(row["consumption_count"] for row in made.rows("ledger")) == {1: 5}
 
 
-def test_in_conflict_with_another_transaction_one_goes_the_ordinary_way(made: Bench) -> None:
+@pytest.mark.parametrize("item", [3, 4], ids=["over its row", "over its slot"])
+def test_in_conflict_with_another_transaction_one_goes_the_ordinary_way(made: Bench, item: int) -> None:
     conflicts: list[int] = []
 
     def meanwhile(name: str, request: dict[str, Any]) -> None:
         if name == "transact_write_items" and not conflicts:
             conflicts.append(len(request["TransactItems"]))
             codes = ["None"] * len(request["TransactItems"])
-            codes[4] = "TransactionConflict"
+            codes[item] = "TransactionConflict"
             raise cancelled(*codes)
 
     client = Counting(made.dynamodb, meanwhile)
@@ -176,6 +179,31 @@ def test_whatever_fails_each_record_takes_its_turn(made: Bench, call: str, caplo
     assert booked(made) == ["m-0", "m-1", "m-2"]
 
 
+@pytest.mark.parametrize("reasons", [0, 6], ids=["no reasons", "no reason among them"])
+def test_a_refusal_that_blames_nobody_is_no_success(
+    made: Bench, reasons: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    refusals = [cancelled(*["None"] * reasons)]
+
+    def meanwhile(name: str, request: dict[str, Any]) -> None:
+        if name == "transact_write_items" and refusals:
+            raise refusals.pop()
+
+    with caplog.at_level(logging.WARNING):
+        assert made.deliver(*bookings(2), consumer=grouped(made, Counting(made.dynamodb, meanwhile))) == []
+    assert caplog.messages == ["these records are committed one by one: TransactionCanceledException"]
+    assert booked(made) == ["m-0", "m-1"]
+
+
+def test_with_another_ledger_each_record_takes_its_turn(made: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    consumer = grouped(made)
+    consumer.ledger = made.consumer.ledger
+    with caplog.at_level(logging.WARNING):
+        assert made.deliver(*bookings(2), consumer=consumer) == []
+    assert caplog.messages == ["these records are committed one by one: TypeError"]
+    assert booked(made) == ["m-0", "m-1"]
+
+
 def test_our_own_commit_whose_answer_was_lost_is_no_duplicate(made: Bench) -> None:
     """moto forgets tokens, as DynamoDB does after ten minutes: the second attempt finds the first one's rows."""
 
@@ -198,7 +226,9 @@ def test_in_one_batch_an_id_twice_is_one_and_with_other_content_a_conflict(made:
 
 def test_a_cancellation_goes_after_the_booking_that_it_is_for(made: Bench) -> None:
     records = [*bookings(2), record(cancellation("m-0"))]
-    assert made.deliver(*records, consumer=grouped(made)) == []
+    client = Counting(made.dynamodb)
+    assert made.deliver(*records, consumer=grouped(made, client)) == []
+    assert client.calls["transact_write_items"] == 2
     assert made.outcomes == ["booked", "booked", "cancelled"]
     assert booked(made) == ["m-1"]
 
@@ -262,17 +292,19 @@ def test_on_threads_it_is_the_same(made: Bench) -> None:
 
 
 def test_a_claimed_message_is_left_to_who_has_it(made: Bench) -> None:
-    """Its row is there and not complete: the ordinary way finds it busy and hides it."""
-    first = bookings(2)
+    """Its row is there and not complete: the ordinary way finds it busy and hides it. The others go together."""
+    first = bookings(3)
+    client = Counting(made.dynamodb)
     ordinary = made.consumer.ledger
     message_hash = grouped(made).parse("m-0", "h", booking("m-0")).payload_hash
     ordinary.claim("m-0", message_hash, made.clock() + 30_000)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("exactly_once.group_commit.payload_hash", lambda body: "h")
         patch.setattr("exactly_once.consumer.payload_hash", lambda body: "h")
-        failed = made.deliver(*first, consumer=grouped(made))
+        failed = made.deliver(*first, consumer=grouped(made, client))
     assert failed == [first[0]["messageId"]]
-    assert made.outcomes == ["busy", "booked"]
+    assert made.outcomes == ["busy", "booked", "booked"]
+    assert client.calls == {"batch_get_item": 1, "query": 1, "transact_write_items": 1, "update_item": 1}
 
 
 def ledger(made: Bench, client: Any) -> GroupLedger:
@@ -306,6 +338,21 @@ def test_a_transaction_holds_a_hundred_items(made: Bench, number: int, writes: i
     assert "expires_at" not in made.row("m-0")
 
 
+def test_who_writes_what_an_earlier_one_writes_is_left_out(made: Bench) -> None:
+    first, same = decided(1, 1)[0], replace(decided(1, 1)[0], message_id="m-9")
+    client = Counting(made.dynamodb)
+    assert list(ledger(made, client).commit_first([first, same, decided(2, 1)[1]])) == ["m-0", "m-1"]
+    assert client.calls == {"transact_write_items": 1}
+
+
+def test_who_is_refused_has_no_answer_and_the_rest_has(made: Bench) -> None:
+    """What stands in the way need not look like a row of the ledger."""
+    made.dynamodb.put_item(TableName="appointments", Item={"appointment_id": {"S": "0-0"}})
+    client = Counting(made.dynamodb)
+    assert list(ledger(made, client).commit_first(decided(3, 1))) == ["m-1", "m-2"]
+    assert client.calls == {"transact_write_items": 2}
+
+
 def test_what_cannot_be_committed_by_anybody_is_left_out(made: Bench) -> None:
     unfit = Decided("unfit", "h", Effects({"result": object()}))
     assert list(ledger(made, made.dynamodb).commit_first([unfit, *decided(2, 1)])) == ["m-0", "m-1"]
@@ -315,8 +362,9 @@ def test_more_than_a_read_can_hold_is_looked_up_in_part(made: Bench) -> None:
     assert ledger(made, made.dynamodb).known([f"m-{position}" for position in range(101)]) == {}
 
 
-def test_a_wrong_event_is_refused_as_ever(made: Bench) -> None:
+def test_a_wrong_event_is_refused_as_ever(made: Bench, caplog: pytest.LogCaptureFixture) -> None:
     wrong: Sequence[Any] = ({}, {"Records": None}, [])
     for event in wrong:
         with pytest.raises(TypeError, match="Records"):
             grouped(made)(event, Context(made.clock))
+    assert caplog.messages == []

@@ -84,6 +84,7 @@ def test_a_killed_between_effect_and_mark_is_done_again_with_the_same_key(world:
     with pytest.raises(Locked) as told:  # nobody gave the lock back
         world.handler()(MESSAGE)
     assert told.value.milliseconds == LOCK * 1000
+    assert str(told.value) == "another handler is at work on this message for at most 30000 ms"
     world.clock.now += int(LOCK * 1000) + 1
     assert world.handler()(MESSAGE) == {"sent": "hello"}
     assert world.done == ["m-1", "m-1"]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
 
 from exactly_once.effects import Effects, Once, Put
 from exactly_once.kept_ledger import KeptLedger
-from exactly_once.ledger import Busy, Claim, Committed, Exists, Fenced
+from exactly_once.ledger import Busy, Claim, Committed, Duplicate, Exists, Fenced
 from exactly_once.memory_ledger import MemoryLedger
 from tests.consumer_kit import Clock, surroundings
 
@@ -38,6 +40,19 @@ class Kept:
 
     def other(self) -> object:
         return self.plain.claim("m", "h", self.clock() + WHOLE)
+
+    def watch_extensions(self, patch: pytest.MonkeyPatch, meanwhile: Callable[[Claim], object] = id) -> list[int]:
+        """The ends that the store is asked for from now on; `meanwhile` runs before each is granted."""
+        asked: list[int] = []
+        extend = self.plain.extend
+
+        def watched(claim: Claim, until: int) -> bool:
+            asked.append(until)
+            meanwhile(claim)
+            return extend(claim, until)
+
+        patch.setattr(self.plain, "extend", watched)
+        return asked
 
 
 def test_a_dead_consumers_message_is_free_after_the_short_lease() -> None:
@@ -119,6 +134,89 @@ def test_an_error_while_extending_is_repeated_at_the_next_beat(monkeypatch: pyte
     assert isinstance(kept.other(), Busy)
 
 
+def test_others_are_told_what_the_store_says() -> None:
+    kept = Kept()
+    mine = kept.claim()
+    assert kept.ledger.claim("m", "h", kept.clock() + WHOLE) == Busy(LEASE)
+    kept.ledger.commit(mine, Effects({"a": 1}))
+    assert kept.ledger.claim("m", "h", kept.clock() + WHOLE) == Duplicate({"a": 1}, 1, mine.claimed_by)
+
+
+def test_a_lease_is_extended_when_a_third_of_it_is_over_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept()
+    began = kept.clock()
+    kept.claim()
+    asked = kept.watch_extensions(monkeypatch)
+    for _ in range(9):
+        kept.clock.now += 1_000
+        kept.ledger.beat()
+    assert asked == [began + passed + LEASE for passed in (3_000, 6_000, 9_000)]
+
+
+def test_one_that_reaches_to_its_deadline_is_extended_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept()
+    began = kept.clock()
+    kept.claim(12_000)
+    asked = kept.watch_extensions(monkeypatch)
+    kept.pass_by(30_000)
+    assert asked == [began + 12_000]
+
+
+def test_at_its_deadline_one_is_given_up_even_if_nothing_ever_extended_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(claim: Claim) -> None:
+        raise ConnectionError
+
+    kept = Kept()
+    began = kept.clock()
+    kept.claim(12_000)
+    asked = kept.watch_extensions(monkeypatch, fail)
+    kept.pass_by(30_000)
+    assert asked == [began + 12_000] * 3
+
+
+END_IT: dict[str, Callable[[Kept, Claim], object]] = {
+    "committed": lambda kept, mine: kept.ledger.commit(mine, Effects({})),
+    "released": lambda kept, mine: kept.ledger.release(mine),
+}
+
+
+@pytest.mark.parametrize("how", END_IT)
+def test_what_is_over_costs_no_further_call(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept()
+    mine = kept.claim()
+    END_IT[how](kept, mine)
+    asked = kept.watch_extensions(monkeypatch)
+    kept.pass_by(30_000)
+    assert asked == []
+
+
+@pytest.mark.parametrize("how", END_IT)
+def test_one_that_is_over_while_it_is_being_extended_is_left_alone(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept()
+    mine = kept.claim()
+    asked = kept.watch_extensions(monkeypatch, lambda claim: END_IT[how](kept, mine))
+    kept.pass_by(30_000)
+    assert len(asked) == 1
+
+
+def test_one_that_was_taken_over_costs_one_call_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept()
+    kept.claim()
+    kept.clock.now += LEASE + 1
+    assert isinstance(kept.other(), Claim)
+    asked = kept.watch_extensions(monkeypatch)
+    kept.pass_by(30_000)
+    assert len(asked) == 1
+
+
+def test_an_end_that_the_owner_asked_for_stays() -> None:
+    kept = Kept()
+    mine = kept.claim()
+    assert kept.ledger.extend(mine, kept.clock() + 2_000)
+    kept.pass_by(3_000)
+    assert isinstance(kept.other(), Claim)
+
+
 def test_its_own_thread_keeps_it_in_real_time() -> None:
     plain = MemoryLedger()
     with KeptLedger(plain, lease_seconds=0.3) as ledger:
@@ -127,3 +225,20 @@ def test_its_own_thread_keeps_it_in_real_time() -> None:
         time.sleep(1)
         assert isinstance(plain.claim("m", "h", plain.surroundings.now_ms()), Busy)
         assert ledger.commit(mine, Effects({})) == Committed({})
+
+
+def test_when_it_is_left_no_extension_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = MemoryLedger()
+    begun, ended = threading.Event(), threading.Event()
+
+    def slow(claim: Claim, until: int) -> bool:
+        begun.set()
+        time.sleep(0.3)
+        ended.set()
+        return True
+
+    monkeypatch.setattr(plain, "extend", slow)
+    with KeptLedger(plain, lease_seconds=0.03) as ledger:
+        ledger.claim("m", "h", plain.surroundings.now_ms() + 60_000)
+        begun.wait()
+    assert ended.is_set()
