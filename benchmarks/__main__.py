@@ -123,7 +123,7 @@ def parts(options: argparse.Namespace) -> list[Part]:
         Part("billed_time", "billed_time", size, 360 * share),
         Part("cold_start", "cold_start", size, 120 * share),
         Part("contention", "contention", size, 150 * share),
-        Part("growth", "growth", size, 90 * share),
+        Part("growth", "growth", size, 150 * share),
         Part(KILLED, "rush", ("--requests", killed, *demand, "--kill-every", "5"), 240 * share),
         Part(RUSH, "rush", rush, 0.0),
     ]
