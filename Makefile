@@ -131,7 +131,7 @@ bench-audit: $(VENV)/.installed ## the Spark audit of 1, 5 and 10 million reques
 	$(BIN)/python -m benchmarks.audit
 
 audit-sown: $(VENV)/.installed ## every kind of corruption at one in a million rows, all found, and nothing else
-	SOWN_REQUESTS=220000 $(BIN)/python -m pytest tests/pipeline/test_sown.py
+	SOWN_REQUESTS=220000 $(BIN)/python -m pytest -q -s tests/pipeline/test_sown.py
 
 browser: ## Chromium, for the tests that open the audit's report
 	@command -v chromium chromium-browser google-chrome >/dev/null && echo "There is one already." || \

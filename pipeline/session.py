@@ -124,6 +124,9 @@ def options(settings: SessionSettings) -> dict[str, str]:
         "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.EliminateSorts",
         # Java compiles no method beyond 8,000 bytes of code. One that is longer must be split, not run uncompiled.
         "spark.sql.codegen.hugeMethodLimit": "8000",
+        # For messages of errors PySpark looks up the line of Python behind each column, at three calls to Java for each of
+        # thousands: a quarter of what an audit of few rows takes. Our errors are sentences and need no line.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         # A data file holds one row per line; a partial row of a broken line would look like a row of missing values.
         "spark.sql.json.enablePartialResults": "false",
         "spark.sql.parquet.compression.codec": "zstd",

@@ -38,11 +38,18 @@ def _sockets_are_collected_here(request: pytest.FixtureRequest) -> Iterator[None
         gc.collect()
 
 
+# Compiling each query takes longer than running it over a few hundred rows. The job's own runs (its command line,
+# spark-submit, the zip that is deployed, and `make run`) are compiled, in other tests.
+UNCOMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session with two partitions and no UI."""
     scratch = tmp_path_factory.mktemp("spark")
     session = open_session(SessionSettings(master="local[2]", memory="1g", partitions=2, scratch=str(scratch)))
+    for name, value in UNCOMPILED.items():
+        session.conf.set(name, value)
     yield session
     with warnings.catch_warnings():
         # Closing the gateway leaves its sockets and pipes to the garbage collector; nothing of ours is left open.
