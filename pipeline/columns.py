@@ -1,0 +1,83 @@
+"""What the facts are made with: columns of an item's attributes, keys and links, and questions about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program gives it
+
+from pipeline.vocabulary import FILE_PREFIX, SLOT_PREFIX, UNIDENTIFIED_PREFIX
+
+
+def zero() -> Column:
+    """No count, no link."""
+    return F.lit(0).cast("bigint")
+
+
+def text(name: str) -> Column:
+    """A text attribute of the item."""
+    return F.col(f"Item.{name}.S")
+
+
+def number(name: str) -> Column:
+    """A number attribute of the item; null if it is missing or no whole number."""
+    return F.col(f"Item.{name}.N").try_cast("bigint")
+
+
+def bad_number(**largest: int) -> Column:
+    """Whether one of the attributes is there but is no whole number from 0 to its largest."""
+    conditions = [
+        F.col(f"Item.{name}.N").isNotNull() & ~F.coalesce(number(name).between(0, bound), F.lit(False))
+        for name, bound in largest.items()
+    ]
+    combined = conditions[0]
+    for condition in conditions[1:]:
+        combined = combined | condition
+    return combined
+
+
+def absent(*names: str) -> Column:
+    """Whether one of the columns is null."""
+    combined = F.col(names[0]).isNull()
+    for name in names[1:]:
+        combined = combined | F.col(name).isNull()
+    return combined
+
+
+def reserved(key: Column) -> Column:
+    """Whether an id begins like a key that is no request's; null counts as no."""
+    return F.coalesce(F.substring(key, 1, 1).isin(SLOT_PREFIX, FILE_PREFIX, UNIDENTIFIED_PREFIX), F.lit(False))
+
+
+def identity_or(sqs_message_id: Column) -> Column:
+    """The message's own id, or a key made of SQS's id for a message that carries none."""
+    return F.coalesce(F.col("message_id"), F.concat(F.lit(UNIDENTIFIED_PREFIX), sqs_message_id))
+
+
+def no_identity(sqs_message_id: str) -> Column:
+    """Whether a line has neither the message's own id nor SQS's."""
+    return absent("message_id") & absent(sqs_message_id)
+
+
+def slot_key_of(practice: Column, slot_id: Column) -> Column:
+    """A slot's key: unique beside message ids, which have no `#`."""
+    return F.concat(F.lit(SLOT_PREFIX), practice, F.lit(SLOT_PREFIX), slot_id)
+
+
+def slot_link(practice: Column, slot_id: Column) -> Column:
+    """The hash of a slot's key, 0 where there is no slot."""
+    key = slot_key_of(practice, slot_id)
+    return F.when(key.isNotNull(), F.xxhash64(key)).otherwise(zero())
+
+
+def coded(value: Column, codes: Mapping[str, IntEnum | Column]) -> Column:
+    """A word as its number; null for an unknown word."""
+    chosen: Column | None = None
+    for word, code in codes.items():
+        result = code if isinstance(code, Column) else F.lit(int(code))
+        chosen = F.when(value == word, result) if chosen is None else chosen.when(value == word, result)
+    if chosen is None:
+        raise ValueError("no codes were given")
+    return chosen
