@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,7 +73,7 @@ def prove(  # noqa: PLR0917 - click passes them by name
         _write(write, proof, terminal)
     if mutants and not short:
         verdicts, unexpected = _mutants(terminal, record)
-        proof = Proof(ours, museum, verdicts, unexpected, time.perf_counter() - started)
+        proof = replace(proof, mutants=verdicts, unexpected=unexpected)
         if write is not None:
             _write(write, proof, terminal)
     terminal.result(proof.document)

@@ -33,7 +33,7 @@ QUICK, GROUPS = "quick", "groups"
 
 _PROTOCOL = ("ledger", "idempotency", "consumer", "dynamodb", "delivery", "batch", "identity", "effects")
 FILES = (
-    *(f"exactly_once/{name}.py" for name in (*_PROTOCOL, "handlers", "kept_ledger")),
+    *(f"exactly_once/{name}.py" for name in (*_PROTOCOL, "handlers", "group_commit", "kept_ledger")),
     "appointments/allocation.py",
 )
 """What is spoiled: the protocol with what is built on it, and the domain's conditions."""

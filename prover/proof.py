@@ -35,7 +35,7 @@ class Explored:
 
 @dataclass(frozen=True)
 class Proof:
-    """All figures of one run."""
+    """All figures of one run. `seconds` are the explorations', without the mutants."""
 
     ours: tuple[Explored, ...]
     museum: tuple[Explored, ...]

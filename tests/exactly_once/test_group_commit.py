@@ -235,8 +235,10 @@ def test_a_cancellation_goes_after_the_booking_that_it_is_for(made: Bench) -> No
 
 def test_who_finds_the_slots_given_to_others_decides_again_by_itself() -> None:
     with bench(slots=2) as made:
-        assert made.deliver(*bookings(3), consumer=grouped(made)) == []
+        client = Counting(made.dynamodb)
+        assert made.deliver(*bookings(3), consumer=grouped(made, client)) == []
         assert Counter(made.outcomes) == {"booked": 2, "waitlist": 1}
+        assert client.calls["update_item"] == 1, "only the one that nothing is left for is claimed"
 
 
 def test_where_no_slot_is_free_all_wait_together(made: Bench) -> None:
@@ -348,9 +350,11 @@ def test_who_writes_what_an_earlier_one_writes_is_left_out(made: Bench) -> None:
 def test_who_is_refused_has_no_answer_and_the_rest_has(made: Bench) -> None:
     """What stands in the way need not look like a row of the ledger."""
     made.dynamodb.put_item(TableName="appointments", Item={"appointment_id": {"S": "0-0"}})
-    client = Counting(made.dynamodb)
+    tokens: list[str] = []
+    client = Counting(made.dynamodb, lambda name, request: tokens.append(request["ClientRequestToken"]))
     assert list(ledger(made, client).commit_first(decided(3, 1))) == ["m-1", "m-2"]
     assert client.calls == {"transact_write_items": 2}
+    assert len(set(tokens)) == 2, "DynamoDB refuses another transaction under a token that it has seen"
 
 
 def test_what_cannot_be_committed_by_anybody_is_left_out(made: Bench) -> None:
