@@ -84,7 +84,6 @@ def figures(exploration: Exploration) -> dict[str, Any]:
 
 def explore_one(scenario: Scenario, subject: str) -> Explored:
     """One exploration to its end."""
-    logging.getLogger("exactly_once").setLevel(logging.CRITICAL)  # thousands of faults would each have their line
     explorer = Explorer(scenario, SUBJECTS[subject])
     exploration = explorer.run(False, lambda states, waiting: None)
     told = tuple(counterexample(explorer.system, breach) for breach in exploration.breaches)
@@ -103,7 +102,7 @@ def explore_all(
     answers: dict[int, Explored] = {}
     # Spawned, not forked: a fork of a process with threads can stand still.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers or multiprocessing.cpu_count(), mp_context=context) as pool:
+    with ProcessPoolExecutor(workers or multiprocessing.cpu_count(), context, _be_quiet) as pool:
         # The longest ones first, so that none of them runs alone at the end.
         order = sorted(range(len(tasks)), key=lambda position: -_weight(tasks[position][0]))
         futures = {pool.submit(explore_one, *tasks[position]): position for position in order}
@@ -114,6 +113,11 @@ def explore_all(
         tuple(answers[position] for position in range(len(ours))),
         tuple(answers[len(ours) + position] for position in range(len(museum))),
     )
+
+
+def _be_quiet() -> None:
+    """In the processes that explore: thousands of faults would each have their line."""
+    logging.getLogger("exactly_once").setLevel(logging.CRITICAL)
 
 
 def to_json(proof: Proof) -> str:
