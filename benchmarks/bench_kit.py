@@ -19,7 +19,7 @@ import boto3
 from botocore.config import Config
 
 from appointments.schedule import free_key, utc_text
-from composition import compose
+from composition import client_configuration, compose
 from configuration import Configuration
 from exactly_once.dynamodb import to_attributes
 
@@ -77,10 +77,9 @@ class StandIn:
         return answer
 
     def client(self, service: str = "dynamodb", connections: int = CONCURRENCY) -> Any:
-        """boto3's client, configured as the handler configures it."""
+        """boto3's client, configured as the handler configures it but for the patience: many processes share a machine."""
         session: Any = boto3.Session("123456789012", "none", region_name="eu-west-2")
-        retries: Any = {"mode": "standard", "total_max_attempts": 4}
-        config = Config(connect_timeout=1, read_timeout=10, retries=retries, max_pool_connections=connections)
+        config = client_configuration(connections).merge(Config(read_timeout=10))
         return session.client(service, endpoint_url=f"http://127.0.0.1:{self.port}", config=config)
 
     def reset(self, service_ms: float, practices: Sequence[str], slots: int = SLOTS_A_WEEK) -> None:

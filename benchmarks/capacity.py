@@ -241,7 +241,7 @@ def main() -> None:
     parser.add_argument(
         "--log",
         type=Path,
-        help="a delivery log, by which a batch's time is measured; with group commit use --batch-ms instead",
+        help="a delivery log, by which a batch's time is measured",
     )
     parser.add_argument(
         "--batch-ms", type=float, default=150.0, help="without a log: a full batch's time (default 150)"

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-from botocore.config import Config
 
 from benchmarks.bench_kit import Handler
 from benchmarks.peers import ledger_by_hand, powertools
+from composition import client_configuration
 
 TIMEOUT_MS = 10_000
 BATCH = 10
@@ -45,7 +45,7 @@ class Context:
 
 def _client(service: str) -> Any:
     session: Any = boto3.Session()
-    return session.client(service, config=Config(retries={"mode": "standard"}, max_pool_connections=BATCH))
+    return session.client(service, config=client_configuration(BATCH))
 
 
 def _ours() -> Handler:

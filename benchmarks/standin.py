@@ -25,7 +25,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -69,6 +69,7 @@ class MeteredDynamoDB(InMemoryDynamoDB):
         self._free: dict[str, list[tuple[str, str]]] = {}  # practice: (free_key, key), sorted
         self._any: dict[str, tuple[str, Any]] = {}  # practice: one of its slots
         self._narrowed: dict[str, Any] | None = None
+        self._found_bytes = 0
 
     def query(self, **request: Any) -> Mapping[str, Any]:
         """As the port, which is shown the range that was asked for and not the whole table."""
@@ -81,12 +82,12 @@ class MeteredDynamoDB(InMemoryDynamoDB):
             self._narrowed = {key: items[key] for _, key in entries[start : min(end, start + request["Limit"])]}
         elif request["KeyConditionExpression"] == "practice = :practice":  # whether there is one
             self._narrowed = dict([self._any[practice]] if (practice := values[":practice"]["S"]) in self._any else [])
+        self._found_bytes = 0
         try:
             answer = super().query(**request)
         finally:
             self._narrowed = None
-        size = sum(item_bytes(item) for item in answer.get("Items", ()))
-        self._read(size, consistent=request.get("ConsistentRead", False))
+        self._read(self._found_bytes, consistent=request.get("ConsistentRead", False))
         return answer
 
     def get_item(self, **request: Any) -> Mapping[str, Any]:
@@ -103,6 +104,12 @@ class MeteredDynamoDB(InMemoryDynamoDB):
             for size in [*found, *[0] * (len(wanted["Keys"]) - len(found))]:
                 self._read(size, consistent=wanted.get("ConsistentRead", False))
         return answer
+
+    def _projected(self, items: Sequence[Any], wanted: Sequence[str] | None) -> list[Any]:
+        self._found_bytes = sum(
+            item_bytes(item) for item in items
+        )  # whole: what a projection leaves out is billed, too
+        return super()._projected(items, wanted)
 
     def _items(self, request: Mapping[str, Any]) -> dict[str, Any]:
         return super()._items(request) if self._narrowed is None else self._narrowed

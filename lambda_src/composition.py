@@ -6,6 +6,9 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, cast
 
+import botocore
+from botocore.config import Config
+
 from appointments.allocation import APPOINTMENTS, SLOTS
 from appointments.messages import Request, parse_message
 from configuration import Configuration
@@ -15,6 +18,21 @@ from exactly_once.dynamodb import DynamoDB
 from exactly_once.group_commit import BatchReader, GroupConsumer, GroupLedger
 from exactly_once.ledger import Ledger, Surroundings
 from schedule_reader import Schedule
+
+
+def client_configuration(batch_concurrency: int) -> Config:
+    """How the consumer's AWS clients are set up, for so many records side by side."""
+    return Config(
+        # Short: a lost response is asked for again within the invocation.
+        connect_timeout=1,
+        read_timeout=3,
+        retries={"mode": "standard", "total_max_attempts": 4},
+        # One for each thread, and one for the thread that waits for them: in a group it makes a call, too.
+        max_pool_connections=batch_concurrency + 1,
+        # Both would be done for each call anew. The tests check the parameters of every call that there is.
+        user_agent=f"Oneslot Botocore/{botocore.__version__}",
+        parameter_validation=False,
+    )
 
 
 def compose(

@@ -18,10 +18,9 @@ import boto3
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from botocore.config import Config
 
 from appointments.outcomes import ANSWERED
-from composition import compose
+from composition import client_configuration, compose
 from configuration import Configuration
 from exactly_once.consumer import Delivery
 from exactly_once.delivery import SQS
@@ -31,13 +30,7 @@ logger = Logger()
 metrics = Metrics()
 configuration = Configuration.from_environment(os.environ)
 
-# Short timeouts: a lost response is asked for again within the invocation. A connection for every record of a batch.
-client_configuration = Config(
-    connect_timeout=1,
-    read_timeout=3,
-    retries={"mode": "standard", "total_max_attempts": 4},
-    max_pool_connections=configuration.batch_concurrency,
-)
+client_config = client_configuration(configuration.batch_concurrency)
 deliveries: list[Delivery] = []  # of the invocation that runs; an environment runs one at a time
 
 
@@ -50,7 +43,7 @@ class SQSOnFirstUse:
 
     def __getattr__(self, name: str) -> Any:
         with self._lock:
-            self._client = self._client or boto3.client("sqs", config=client_configuration)
+            self._client = self._client or boto3.client("sqs", config=client_config)
         return getattr(self._client, name)
 
 
@@ -62,7 +55,7 @@ def log(delivery: Delivery) -> None:
 
 consumer = compose(
     configuration,
-    cast("DynamoDB", boto3.client("dynamodb", config=client_configuration)),
+    cast("DynamoDB", boto3.client("dynamodb", config=client_config)),
     cast("SQS", SQSOnFirstUse()),
     log,
     executor=ThreadPoolExecutor(configuration.batch_concurrency) if configuration.batch_concurrency > 1 else None,

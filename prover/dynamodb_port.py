@@ -8,7 +8,7 @@ the embedded AWS to one contract. Not modelled: eventual consistency, capacity, 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -134,7 +134,7 @@ class InMemoryDynamoDB:
         _only(
             request,
             "TableName IndexName KeyConditionExpression ExpressionAttributeNames ExpressionAttributeValues"
-            " ConsistentRead Limit Select ScanIndexForward",
+            " ConsistentRead Limit ProjectionExpression Select ScanIndexForward",
         )
         table = self._table("Query", request)
         sort_key = table.sort_key
@@ -145,7 +145,9 @@ class InMemoryDynamoDB:
         if request.get("Select", "ALL_ATTRIBUTES") not in ("ALL_ATTRIBUTES", "COUNT"):
             raise UnsupportedRequest(f"Select {request['Select']}")
         expression = Expression(request["KeyConditionExpression"], request)
+        projection = Expression(request.get("ProjectionExpression", ""), request)
         try:
+            wanted = projection.projection() if "ProjectionExpression" in request else None
             holds = expression.key_condition(table.partition_key, sort_key)
             # Asked once in any case: an empty table refuses a wrong expression, too.
             holds({})
@@ -153,7 +155,7 @@ class InMemoryDynamoDB:
             found = [item for item in found if holds(item)]
         except InvalidExpression as error:
             _refuse("Query", "ValidationException", str(error))
-        self._check_unused("Query", request, expression.used)
+        self._check_unused("Query", request, expression.used | projection.used)
         if sort_key:
             found.sort(key=lambda item: str(item[sort_key]["S"]).encode())
         if not request.get("ScanIndexForward", True):
@@ -161,11 +163,14 @@ class InMemoryDynamoDB:
         limit = request.get("Limit", len(found) + 1)
         answer: dict[str, Any] = {"Count": len(found[:limit]), "ScannedCount": len(found[:limit])}
         if request.get("Select") != "COUNT":
-            answer["Items"] = [dict(item) for item in found[:limit]]
+            answer["Items"] = self._projected(found[:limit], wanted)
         if len(found) >= limit:
             last = found[limit - 1]
             answer["LastEvaluatedKey"] = {name: last[name] for name in {*table.keys, sort_key} - {""}}
         return _answer(answer)
+
+    def _projected(self, items: Sequence[TypedItem], wanted: Sequence[str] | None) -> list[TypedItem]:
+        return [{name: item[name] for name in (item if wanted is None else wanted) if name in item} for item in items]
 
     def scan(self, **request: Any) -> Mapping[str, Any]:
         """Read a whole table, in the order of its keys."""

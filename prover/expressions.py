@@ -3,6 +3,7 @@
 condition := conjunction ("OR" conjunction)*          conjunction := negation ("AND" negation)*
 negation  := "NOT" negation | "(" condition ")" | function "(" path ")" | operand comparator operand
              | operand "BETWEEN" operand "AND" operand
+projection := path ("," path)*
 update    := ("SET" path "=" value ("," ...)* | "REMOVE" path ("," ...)* | "ADD" path operand ("," ...)*)+
 value     := term (("+" | "-") term)?                 term := operand | "if_not_exists" "(" path "," operand ")"
 """
@@ -82,6 +83,17 @@ class Expression:
                     break
                 self._take()
         return after
+
+    def projection(self) -> list[str]:
+        """The whole expression as a projection: the attributes that it names."""
+        paths = [self._path(self._take())]
+        while self._peek() == ",":
+            self._take()
+            paths.append(self._path(self._take()))
+        self._end()
+        if len(set(paths)) != len(paths):
+            raise InvalidExpression("two paths overlap")
+        return paths
 
     def key_condition(self, partition_key: str, sort_key: str) -> Callable[[TypedItem], bool]:
         """The whole expression as a key condition: the partition key `=`, then perhaps one condition on the sort key."""

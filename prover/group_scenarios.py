@@ -27,6 +27,12 @@ GROUP_SIDE_BY_SIDE = replace(
     deliveries=((0, 1),),
     side_by_side=True,
 )
+GROUP_BESIDE_ITSELF = replace(
+    GROUP,
+    name="a group side by side with a duplicate",
+    sentence="one of the two is finished by itself before, between or after the look and the reads, which go side by side",
+    side_by_side=True,
+)
 GROUP_TWICE = replace(
     GROUP,
     name="a group, twice",
@@ -46,6 +52,12 @@ GROUP_CANCELLED = replace(
     name="a group that cancels itself",
     sentence="a booking and its cancellation in one invocation, and the booking once more by itself",
     deliveries=((0, 1), (0,)),
+)
+GROUP_CANCELLED_SIDE_BY_SIDE = replace(
+    GROUP_CANCELLED,
+    name="a group side by side that cancels itself",
+    sentence="the same with the look and both reads side by side",
+    side_by_side=True,
 )
 GROUP_OTHER_CONTENT = replace(
     OTHER_CONTENT,
@@ -97,6 +109,8 @@ GROUPS_SHORT = (
     _sized(GROUP_RAISING, 1, 0),
     _sized(GROUP_UNKNOWN, 0, 0),
     _sized(SENT_TWICE_IN_GROUP, 1, 0),
+    _sized(GROUP_BESIDE_ITSELF, 0, 0),
+    _sized(GROUP_CANCELLED_SIDE_BY_SIDE, 0, 0),
 )
 """Half a minute: `make test`."""
 
@@ -113,6 +127,8 @@ GROUPS_FULL = (
     _sized(GROUP_UNKNOWN, 1, 0),
     _sized(SENT_TWICE_IN_GROUP, 1, 1),
     _sized(GROUP_SIDE_BY_SIDE, 1, 0),
+    _sized(GROUP_BESIDE_ITSELF, 1, 0),
+    _sized(GROUP_CANCELLED_SIDE_BY_SIDE, 1, 0),
 )
 """`make prove`."""
 

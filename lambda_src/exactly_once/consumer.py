@@ -147,7 +147,7 @@ class Consumer(Generic[M]):
             raise
         finally:
             delivery.finished = self.ledger.surroundings.now_ms()
-            delivery.attempt_ms = delivery.finished - started
+            delivery.attempt_ms += delivery.finished - started
             self.log(delivery)
 
     def _consume(self, record: SQSRecord, deadline: int, delivery: Delivery) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
+from appointments.messages import Request
 from benchmarks.bench_kit import CONFIGURATION, LambdaContext, booking, event, week
 from benchmarks.standin import READS, WRITES, MeteredDynamoDB, item_bytes
 from composition import compose
+from exactly_once.consumer import Consumer
 from exactly_once.dynamodb import to_attributes
 
 PRACTICES = [f"A8{number:04}" for number in range(10)]
@@ -34,9 +37,12 @@ class Meter:
 
         return call
 
+    def consumer(self, *, group_commit: bool, executor: Executor | None = None) -> Consumer[Request]:
+        configuration = replace(CONFIGURATION, group_commit=group_commit)
+        return compose(configuration, self, self, lambda delivery: None, executor=executor)
+
     def deliver(self, bodies: Sequence[Mapping[str, Any]], *, group_commit: bool = False) -> None:
-        consumer = compose(replace(CONFIGURATION, group_commit=group_commit), self, self, lambda delivery: None)
-        consumer(event(bodies), LambdaContext())
+        self.consumer(group_commit=group_commit)(event(bodies), LambdaContext())
 
     def bill(self) -> tuple[int, float, float]:
         """Calls, write units and read units since the last bill."""
@@ -44,6 +50,15 @@ class Meter:
         self.calls.clear()
         self.port.units.clear()
         return bill
+
+
+class AtOnce(Executor):
+    """An executor, so that reads go beside the look; its tasks run here and now, so that the meter can count."""
+
+    def submit(self, fn: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(fn(*arguments, **named))
+        return done
 
 
 @pytest.fixture
@@ -104,6 +119,25 @@ def test_two_of_ten_duplicates_are_found_by_the_look(meter: Meter) -> None:
     calls, writes, _ = meter.bill()
     assert calls == 1 + 8 + 1
     assert writes == 8 * 8
+
+
+def test_beside_the_look_a_new_message_costs_no_more(meter: Meter) -> None:
+    meter.consumer(group_commit=True, executor=AtOnce())(event(new()), LambdaContext())
+    assert meter.bill() == (12, 80, 15.0)
+
+
+def test_beside_the_look_duplicates_cost_a_search_each_until_they_are_most(meter: Meter) -> None:
+    meter.deliver(new(), group_commit=True)
+    meter.bill()
+    consumer = meter.consumer(group_commit=True, executor=AtOnce())
+    consumer(event(new()), LambdaContext())
+    assert meter.bill() == (1 + 10, 0, 5.0 + 10 * 1.0)
+    consumer(event(new()), LambdaContext())
+    assert meter.bill() == (1, 0, 5.0)
+    consumer(event([*new()[:2], *new("n")[2:]]), LambdaContext())
+    assert meter.bill()[0] == 1 + 8 + 1
+    consumer(event([*new()[:2], *new("o")[2:]]), LambdaContext())
+    assert meter.bill()[0] == 1 + 10 + 1
 
 
 def test_a_busy_message_costs_its_refused_claim_and_its_deferral(meter: Meter) -> None:

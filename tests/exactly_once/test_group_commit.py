@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -291,6 +292,71 @@ def test_on_threads_it_is_the_same(made: Bench) -> None:
     with ThreadPoolExecutor(4) as executor:
         assert made.deliver(*records, consumer=grouped(made, executor=executor)) == []
     assert len(booked(made)) == 10
+
+
+def two_practices(made: Bench) -> list[dict[str, Any]]:
+    made.seed(3, "A82000")
+    return [record(booking("m-0")), record(booking("m-1", practice="A82000"))]
+
+
+def test_on_threads_look_and_reads_wait_for_none_of_each_other(made: Bench) -> None:
+    records = two_practices(made)
+    all_at_once = threading.Barrier(3)
+    threads: dict[str, set[int]] = {"batch_get_item": set(), "query": set()}
+
+    def meanwhile(name: str, request: dict[str, Any]) -> None:
+        if name in threads:
+            threads[name].add(threading.get_ident())
+            all_at_once.wait(30)  # breaks if any of the three waits for another
+
+    with ThreadPoolExecutor(2) as executor:
+        consumer = grouped(made, Counting(made.dynamodb, meanwhile), executor=executor)
+        assert made.deliver(*records, consumer=consumer) == []
+    assert made.outcomes == ["booked", "booked"]
+    assert {row["consumption_count"] for row in made.rows("ledger")} == {1}
+    assert not all_at_once.broken
+    assert threading.get_ident() in threads["query"], "this thread reads, too, and does not only wait"
+    assert threading.get_ident() not in threads["batch_get_item"]
+
+
+def test_on_threads_what_was_decided_for_a_duplicate_is_dropped(made: Bench) -> None:
+    made.deliver(*bookings(2), consumer=grouped(made))
+    client = Counting(made.dynamodb)
+    with ThreadPoolExecutor(4) as executor:
+        assert made.deliver(*bookings(5), consumer=grouped(made, client, executor=executor)) == []
+    assert client.calls == {"batch_get_item": 1, "query": 1, "transact_write_items": 1}
+    assert Counter(made.outcomes[2:]) == {"booked": 3, "duplicate": 2}
+    assert booked(made) == [f"m-{position}" for position in range(5)]
+
+
+@pytest.mark.parametrize(("known", "queries"), [(2, 1), (3, 0)], ids=["half", "most"])
+def test_on_threads_after_a_group_that_was_mostly_known_nothing_is_read_in_vain(
+    made: Bench, known: int, queries: int
+) -> None:
+    made.deliver(*bookings(4), consumer=grouped(made))
+    client = Counting(made.dynamodb)
+    with ThreadPoolExecutor(4) as executor:
+        consumer = grouped(made, client, executor=executor)
+        first = [*bookings(known), *(record(booking(f"n-{position}")) for position in range(4 - known))]
+        made.deliver(*first, consumer=consumer)
+        assert client.calls.pop("query") == 1, "nobody knew"
+        made.deliver(*bookings(4), consumer=consumer)
+        assert client.calls.pop("query", 0) == queries
+        made.deliver(*(record(booking(f"o-{position}")) for position in range(2)), consumer=consumer)
+        assert client.calls.pop("query") == 1, "what is new is read in any case"
+        made.deliver(*bookings(2), consumer=consumer)
+        assert client.calls.pop("query") == 1, "and the next one is expected to be new"
+    assert made.outcomes[-2:] == ["duplicate", "duplicate"]
+
+
+def test_the_log_has_the_groups_time_and_that_of_the_turn(made: Bench) -> None:
+    def meanwhile(name: str, request: dict[str, Any]) -> None:
+        made.clock.now += {"batch_get_item": 5, "query": 7, "transact_write_items": 20}.get(name, 1)
+
+    records = [*bookings(2), record(booking("m-2"))]
+    records[2]["attributes"]["ApproximateReceiveCount"] = "2"
+    assert made.deliver(*records, consumer=grouped(made, Counting(made.dynamodb, meanwhile))) == []
+    assert [one.attempt_ms for one in made.deliveries] == [5 + 7 + 20, 5 + 7 + 20, 1 + 7 + 20]
 
 
 def test_a_claimed_message_is_left_to_who_has_it(made: Bench) -> None:

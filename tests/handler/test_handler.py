@@ -128,6 +128,8 @@ def test_a_number_that_is_none_is_named_at_start(
 
 
 def test_clients_are_impatient_and_pooled(handler: ModuleType) -> None:
-    configuration = handler.client_configuration
+    configuration = handler.client_config
     assert configuration.read_timeout <= 3
-    assert configuration.max_pool_connections == 1
+    assert configuration.max_pool_connections == 1 + 1, "a record at a time, and the thread that waits for it"
+    assert configuration.user_agent.startswith("Oneslot Botocore/")
+    assert not configuration.parameter_validation

@@ -339,6 +339,34 @@ def test_the_index_holds_only_free_slots_in_order(client: Any) -> None:
 
 
 @everywhere
+def test_a_query_answers_what_is_projected(client: Any) -> None:
+    fill_slots(client)
+    found = query(
+        client,
+        "practice = :practice AND free_key BETWEEN :first AND :last",
+        {":practice": "A81001", ":first": "A", ":last": "z"},
+        IndexName="free_slots",
+        ConsistentRead=True,
+        ProjectionExpression="slot_id, #start, nothing",
+        ExpressionAttributeNames={"#start": "start"},
+        Limit=2,
+    )
+    wanted = [{name: {"S": slot_item(number)[name]} for name in ("slot_id", "start")} for number in (0, 2)]
+    assert found["Items"] == wanted
+    assert "LastEvaluatedKey" in found
+
+
+@pytest.mark.parametrize("client", [PORT, MOTO], indirect=True)
+@pytest.mark.parametrize("projection", ["start", "slot_id slot_id", "slot_id, slot_id", ""])
+def test_a_wrong_projection_is_refused(client: Any, projection: str) -> None:
+    """The embedded AWS is lenient here."""
+    told = refusal(
+        lambda: query(client, "practice = :practice", {":practice": "A81001"}, ProjectionExpression=projection)
+    )
+    assert told["Error"]["Code"] == "ValidationException"
+
+
+@everywhere
 def test_a_partition_is_counted(client: Any) -> None:
     fill_slots(client)
     for practice, count in (("A81001", 1), ("A81002", 0)):
