@@ -126,7 +126,7 @@ union all select 'I11', id from requests where (dead or given_up) and made and n
 
 def open_history(folder: Path, threads: int | None = None, memory: str | None = None) -> duckdb.DuckDBPyConnection:
     """A connection in which every source of a history with full exports is a view, `<source>_file`."""
-    # Order is asked for where it matters; to keep the files' costs a fifth more time, and memory.
+    # Order is asked for where it matters; to keep the files' order takes time and memory.
     settings = {"threads": threads, "memory_limit": memory, "preserve_insertion_order": False}
     connection = duckdb.connect(config={name: value for name, value in settings.items() if value is not None})
     for table, attributes in ITEMS.items():
