@@ -57,7 +57,8 @@ def spark(folder: Path, output: Path, memory: str, previous: Path | None, tables
     settings = AuditSettings(str(folder), str(output), str(previous) if previous else None, tables=tables)
     conclusion = audit(session, settings)
     seconds = time.monotonic() - started
-    java = int(session._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]  # set while open
+    virtual_machine: Any = session._jvm
+    java = int(virtual_machine.java.lang.ProcessHandle.current().pid())
     status = Path(f"/proc/{java}/status").read_text()
     ticks = Path(f"/proc/{java}/stat").read_text().rpartition(")")[2].split()[11:13]
     return {
@@ -65,7 +66,7 @@ def spark(folder: Path, output: Path, memory: str, previous: Path | None, tables
         "of_which_start": opened,
         "cpu_seconds": sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"),
         "peak_gb": int(status.partition("VmHWM:")[2].split()[0]) / 1e6,
-        "java": session._jvm.java.lang.System.getProperty("java.version"),  # type: ignore[union-attr]  # set while open
+        "java": virtual_machine.java.lang.System.getProperty("java.version"),
         "requests": conclusion.document["requests"],
         "broken": {name: count for name, count in conclusion.document["violations"].items() if count},
     }
