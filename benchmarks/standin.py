@@ -106,9 +106,8 @@ class MeteredDynamoDB(InMemoryDynamoDB):
         return answer
 
     def _projected(self, items: Sequence[Any], wanted: Sequence[str] | None) -> list[Any]:
-        self._found_bytes = sum(
-            item_bytes(item) for item in items
-        )  # whole: what a projection leaves out is billed, too
+        # Of whole items: what a projection leaves out is billed, too.
+        self._found_bytes = sum(item_bytes(item) for item in items)
         return super()._projected(items, wanted)
 
     def _items(self, request: Mapping[str, Any]) -> dict[str, Any]:
