@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from pipeline.vocabulary import Delivered, Kind, SlotStatus
+from pipeline.vocabulary import SLOT_PREFIX, Delivered, Kind
 
 KEY = ("hash", "key")
 """What evidence is grouped and sorted by. The hash comes first: comparing it nearly always decides, and never text."""
@@ -32,7 +32,7 @@ class Measure:
     """One column of evidence: which facts it looks at, what of them, and how they are put together."""
 
     name: str
-    kind: Kind
+    kinds: tuple[Kind, ...]
     value: Column
     merge: str
     snapshot: bool = False
@@ -44,7 +44,7 @@ class Measure:
 
     def of_fact(self) -> Column:
         """What one fact adds."""
-        mine = F.when(F.col("kind") == int(self.kind), self.value)
+        mine = F.when(F.col("kind").isin(*map(int, self.kinds)), self.value)
         return F.coalesce(mine, F.lit(0).cast("bigint")) if self.starts_at_zero else mine
 
     def over_facts(self) -> Column:
@@ -61,16 +61,17 @@ class Measure:
 
 def _count(name: str, kind: Kind, condition: Column | None = None, *, snapshot: bool = False) -> Measure:
     signed = F.col("sign").cast("bigint")
-    return Measure(name, kind, signed if condition is None else F.when(condition, signed), "sum", snapshot)
+    return Measure(name, (kind,), signed if condition is None else F.when(condition, signed), "sum", snapshot)
 
 
 def _value(name: str, kind: Kind, column: str) -> Measure:
     """A single value: a key has one such row, so the sum is the value, and an old image takes it back."""
-    return Measure(name, kind, (F.col("sign") * F.col(column)).cast("bigint"), "sum")
+    return Measure(name, (kind,), (F.col("sign") * F.col(column)).cast("bigint"), "sum")
 
 
-def _link(name: str, kind: Kind, condition: Column | None = None) -> Measure:
-    return Measure(name, kind, F.col("link") if condition is None else F.when(condition, F.col("link")), "xor")
+def _link(name: str, *kinds: Kind) -> Measure:
+    """What one fact links to; or of two kinds of facts the difference, which is 0 where both link to the same."""
+    return Measure(name, kinds, F.col("link"), "xor")
 
 
 def _bit(hashed: Column) -> Column:
@@ -100,41 +101,42 @@ def measures() -> tuple[Measure, ...]:
         _value("appointment_channel", Kind.APPOINTMENT, "number"),
         _value("appointment_created", Kind.APPOINTMENT, "at"),
         _value("appointment_start", Kind.APPOINTMENT, "until"),
-        _link("appointment_slot", Kind.APPOINTMENT),
+        _link("slot_differs", Kind.LEDGER, Kind.APPOINTMENT),
         _count("tombstones", Kind.TOMBSTONE),
         _value("tombstone_created", Kind.TOMBSTONE, "at"),
         _count("held_slots", Kind.HELD),
-        _link("held_slot", Kind.HELD),
+        _link("held_differs", Kind.HELD, Kind.APPOINTMENT),
         _count("slot_rows", Kind.SLOT),
         _value("slot_status", Kind.SLOT, "code"),
         _value("slot_date", Kind.SLOT, "number"),
-        _link("slot_holder", Kind.SLOT, F.col("code") == int(SlotStatus.BUSY)),
         _count("holdings", Kind.HOLDING),
-        _link("holder", Kind.HOLDING),
-        Measure("accepted_copies", Kind.ACCEPTED, F.col("number"), "sum"),
-        Measure("accepted_sent", Kind.ACCEPTED, F.col("at"), "min"),
+        _link("holder_differs", Kind.SLOT, Kind.HOLDING),
+        Measure("accepted_copies", (Kind.ACCEPTED,), F.col("number"), "sum"),
+        Measure("accepted_sent", (Kind.ACCEPTED,), F.col("at"), "min"),
         _count("deliveries", Kind.DELIVERY),
         _count("deliveries_done", Kind.DELIVERY, _delivered(*_FRESH, Delivered.DUPLICATE)),
         _count("deliveries_duplicate", Kind.DELIVERY, _delivered(Delivered.DUPLICATE)),
         _count("deliveries_quarantined", Kind.DELIVERY, _delivered(Delivered.QUARANTINED)),
-        Measure("delivered_outcome", Kind.DELIVERY, F.when(_delivered(*_FRESH), F.col("code")).cast("bigint"), "max"),
-        Measure("delivery_sent", Kind.DELIVERY, F.col("until"), "min"),
-        Measure("first_done", Kind.DELIVERY, F.when(_delivered(*_FRESH), F.col("at")), "min"),
-        Measure("last_finished", Kind.DELIVERY, F.col("at"), "max"),
-        Measure("consumptions_seen", Kind.DELIVERY, F.col("number"), "max"),
+        Measure(
+            "delivered_outcome", (Kind.DELIVERY,), F.when(_delivered(*_FRESH), F.col("code")).cast("bigint"), "max"
+        ),
+        Measure("delivery_sent", (Kind.DELIVERY,), F.col("until"), "min"),
+        Measure("first_done", (Kind.DELIVERY,), F.when(_delivered(*_FRESH), F.col("at")), "min"),
+        Measure("last_finished", (Kind.DELIVERY,), F.col("at"), "max"),
+        Measure("consumptions_seen", (Kind.DELIVERY,), F.col("number"), "max"),
         # How many different claims there were, without keeping them: one bit of 64 for each never counts too many, and
         # the least and the greatest tell two from one for certain.
-        Measure("claims_seen", Kind.DELIVERY, F.when(claimed, _bit(F.col("link"))), "or"),
-        Measure("claim_low", Kind.DELIVERY, F.when(claimed, F.col("link")), "min"),
-        Measure("claim_high", Kind.DELIVERY, F.when(claimed, F.col("link")), "max"),
-        Measure("answer_low", Kind.DELIVERY, F.col("extra"), "min"),
-        Measure("answer_high", Kind.DELIVERY, F.col("extra"), "max"),
+        Measure("claims_seen", (Kind.DELIVERY,), F.when(claimed, _bit(F.col("link"))), "or"),
+        Measure("claim_low", (Kind.DELIVERY,), F.when(claimed, F.col("link")), "min"),
+        Measure("claim_high", (Kind.DELIVERY,), F.when(claimed, F.col("link")), "max"),
+        Measure("answer_low", (Kind.DELIVERY,), F.col("extra"), "min"),
+        Measure("answer_high", (Kind.DELIVERY,), F.col("extra"), "max"),
         _count("dead_letters", Kind.DEAD_LETTER, snapshot=True),
         _count("waiting", Kind.WAITING, snapshot=True),
         # The latest and no count: the list may be handed in again every day.
-        Measure("dropped_at", Kind.DROPPED, F.col("at"), "max"),
+        Measure("dropped_at", (Kind.DROPPED,), F.col("at"), "max"),
         _count("rejected", Kind.REJECT),
-        Measure("practice", Kind.APPOINTMENT, F.col("extra"), "xor"),
+        Measure("practice", (Kind.APPOINTMENT,), F.col("extra"), "xor"),
     )
 
 
@@ -153,7 +155,7 @@ Exact while no sum outgrows its bits, which takes more than 50,000 rows of one k
 
 def gather(facts: DataFrame, partitions: int) -> DataFrame:
     """Facts → evidence. One shuffle by key, one sort, one pass; each partition's rows come out sorted by key."""
-    together = narrow(facts).repartition(partitions, "key").withColumn("hash", F.xxhash64("key"))
+    together = narrow(facts).repartition(partitions, "key").withColumn("hash", _place("key"))
     ordered = widen(together.sortWithinPartitions(*KEY))
     every = {measure.name: measure for measure in measures()}
     packed = {name for widths in PACKED for name in widths}
@@ -163,6 +165,13 @@ def gather(facts: DataFrame, partitions: int) -> DataFrame:
     for number, widths in enumerate(PACKED):
         gathered = gathered.withColumns(_unpacked(F.col(f"packed_{number}"), widths))
     return gathered.select(*evidence_columns())
+
+
+def _place(key: str) -> Column:
+    """The key's hash, with slots before everything else: a column that only one of the two has is then null in long runs."""
+    hashed, lowest = F.xxhash64(key), -(1 << 63)
+    slot = F.startswith(F.col(key), F.lit(SLOT_PREFIX))
+    return F.when(slot, hashed.bitwiseOR(F.lit(lowest))).otherwise(hashed.bitwiseAND(F.lit(~lowest)))
 
 
 def narrow(facts: DataFrame) -> DataFrame:

@@ -27,7 +27,7 @@ from pipeline.vocabulary import Subject, Verdict
 DESCRIPTION = "audit.json"
 VERDICTS = "verdicts"
 OPERATIONS = "operations"
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,12 @@ class Run:
 
 
 def write_verdicts(storage: Storage, judged: DataFrame, folder: str) -> None:
-    """Judged evidence as Parquet. What is 0 is written as null: most of a row, and it costs nothing then.
+    """Judged evidence as Parquet. What is 0, or repeats another column, is written as null: most of a row, and free then.
 
     No dictionary for columns of hashes and times: nearly all their values differ, and looking each up is wasted.
     """
-    zeros = {measure.name for measure in measures() if measure.starts_at_zero}
-    columns = [F.nullif(F.col(name), F.lit(0)).alias(name) if name in zeros else F.col(name) for name in judged.columns]
-    writer = judged.select(*columns).write
+    written = judged.withColumns({name: F.nullif(F.col(name), usual) for name, usual in _usual_values().items()})
+    writer = written.write
     for name in DISTINCT_COLUMNS:
         writer = writer.option(f"parquet.enable.dictionary#{name}", "false")
     writer.parquet(folder)
@@ -66,19 +65,20 @@ def write_verdicts(storage: Storage, judged: DataFrame, folder: str) -> None:
 
 
 def read_verdicts(spark: SparkSession, folder: str) -> DataFrame:
-    """One folder of verdicts as it was judged, with the zeros that it was written without."""
-    rows = spark.read.parquet(folder)
-    zeros = {measure.name for measure in measures() if measure.starts_at_zero}
-    return rows.select(
-        *(
-            F.coalesce(name, F.lit(0).cast("bigint")).alias(name) if name in zeros else F.col(name)
-            for name in rows.columns
-        )
+    """One folder of verdicts as it was judged, with what it was written without."""
+    return spark.read.parquet(folder).withColumns(
+        {name: F.coalesce(name, usual) for name, usual in _usual_values().items()}
     )
 
 
+def _usual_values() -> dict[str, Column]:
+    """Columns of verdicts → what their null stands for."""
+    zeros = {measure.name: F.lit(0).cast("bigint") for measure in measures() if measure.starts_at_zero}
+    return {**zeros, "claim_high": F.col("claim_low"), "answer_high": F.col("answer_low")}
+
+
 DISTINCT_COLUMNS = (
-    *("hash", "key", "ledger_slot", "appointment_slot", "held_slot", "slot_holder", "holder"),
+    *("hash", "key", "ledger_slot", "slot_differs", "held_differs", "holder_differs"),
     *("ledger_lease_until", "appointment_created", "tombstone_created", "accepted_sent", "delivery_sent"),
     *("first_done", "last_finished", "claim_low", "claim_high", "answer_low", "answer_high"),
 )
@@ -106,6 +106,8 @@ def open_run(storage: Storage, folder: str) -> Run:
         raise AuditRefused(f"{folder} has no {DESCRIPTION}: it is not a finished audit.")
     try:
         document = json.loads(text)
+        if document["version"] != VERSION:
+            raise AuditRefused(f"{folder} was written by another version of the audit: audit full exports once.")
         layers = tuple(str(layer) for layer in document["layers"])
         run = Run(
             folder,

@@ -191,7 +191,7 @@ def violations(moment: Moment) -> Mapping[str, Column]:
     expected = (
         F.when(
             outcome == int(Outcome.BOOKED),
-            (booked | cancelled) & (F.col("appointment_slot") == F.col("ledger_slot")) & (F.col("ledger_slot") != 0),
+            (booked | cancelled) & (F.col("slot_differs") == 0) & (F.col("ledger_slot") != 0),
         )
         .when(outcome == int(Outcome.WAITLIST), waits | cancelled)
         .when(outcome == int(Outcome.CANCELLED), cancelled)
@@ -201,7 +201,7 @@ def violations(moment: Moment) -> Mapping[str, Column]:
     slot_is = F.col("slot_status")
     # With two appointments on one slot (I3), or two slots of one request (I1), the links are mixed into one value, which
     # says nothing about either: those findings speak for both.
-    held_by_its_own = (F.col("holdings") > 1) | ((F.col("holdings") == 1) & (F.col("holder") == F.col("slot_holder")))
+    held_by_its_own = (F.col("holdings") > 1) | ((F.col("holdings") == 1) & (F.col("holder_differs") == 0))
     author_forgotten = forgotten(F.col("appointment_created"), moment)
     canceller_forgotten = forgotten(F.col("tombstone_created"), moment)
     two = F.when(F.col("claim_low") != F.col("claim_high"), F.lit(2))
@@ -212,7 +212,7 @@ def violations(moment: Moment) -> Mapping[str, Column]:
         "I3": F.col("holdings") > 1,
         "I4": ((slot_is == int(SlotStatus.BUSY)) & ~held_by_its_own)
         | (slot_is == int(SlotStatus.BROKEN))
-        | (booked & (F.col("held_slots") <= 1) & (F.col("held_slot") != F.col("appointment_slot"))),
+        | (booked & (F.col("held_slots") <= 1) & (F.col("held_differs") != 0)),
         "I5": (complete() & ~expected) | ((F.col("expects_cancelled") > 0) & ~cancelled),
         "I5r": ~complete() & ((made() & ~author_forgotten) | ((F.col("tombstones") > 0) & ~canceller_forgotten)),
         "I6": (F.col("deliveries_done") > 0) & ~complete() & ~forgotten(F.col("last_finished"), moment),
