@@ -52,15 +52,9 @@ class Run:
 
 
 def write_verdicts(storage: Storage, judged: DataFrame, folder: str) -> None:
-    """Judged evidence as Parquet. What is 0, or repeats another column, is written as null: most of a row, and free then.
-
-    No dictionary for columns of hashes and times: nearly all their values differ, and looking each up is wasted.
-    """
+    """Judged evidence as Parquet. What is 0, or repeats another column, is written as null: most of a row, and free then."""
     written = judged.withColumns({name: F.nullif(F.col(name), usual) for name, usual in _usual_values().items()})
-    writer = written.write
-    for name in DISTINCT_COLUMNS:
-        writer = writer.option(f"parquet.enable.dictionary#{name}", "false")
-    writer.parquet(folder)
+    written.write.parquet(folder)
     rename_parts(storage, folder)
 
 
@@ -75,14 +69,6 @@ def _usual_values() -> dict[str, Column]:
     """Columns of verdicts → what their null stands for."""
     zeros = {measure.name: F.lit(0).cast("bigint") for measure in measures() if measure.starts_at_zero}
     return {**zeros, "claim_high": F.col("claim_low"), "answer_high": F.col("answer_low")}
-
-
-DISTINCT_COLUMNS = (
-    *("hash", "key", "ledger_slot", "slot_differs", "held_differs", "holder_differs"),
-    *("ledger_lease_until", "appointment_created", "tombstone_created", "accepted_sent", "delivery_sent"),
-    *("first_done", "last_finished", "claim_low", "claim_high", "answer_low", "answer_high"),
-)
-"""Columns of verdicts in which hardly a value comes twice."""
 
 
 def newest_rows(layered: DataFrame) -> DataFrame:
