@@ -114,6 +114,10 @@ def test_changes_that_do_not_follow_are_refused(
     (changed / "context.json").write_text('{"ledger_retention_seconds": 5}')
     with pytest.raises(AuditRefused, match="retention is not what it was"):
         audited(changed, "day-2e", previous="day-0")
+    description = tmp_path / "day-0" / "audit.json"
+    description.write_text(description.read_text().replace('"version": 2', '"version": 1'))
+    with pytest.raises(AuditRefused, match="written by another version of the audit"):
+        audited(later, "day-2f", previous="day-0", since=world)
 
 
 def test_a_change_outside_its_window_is_rejected(
