@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from pipeline.conclusion import Conclusion
 from pipeline.errors import AuditRefused
+from pipeline.outputs import VERSION
 from tests.pipeline.corruptions import CORRUPTIONS, Field
 from tests.pipeline.histories import RETENTION, System, World, write_history
 
@@ -115,7 +117,7 @@ def test_changes_that_do_not_follow_are_refused(
     with pytest.raises(AuditRefused, match="retention is not what it was"):
         audited(changed, "day-2e", previous="day-0")
     description = tmp_path / "day-0" / "audit.json"
-    description.write_text(description.read_text().replace('"version": 2', '"version": 1'))
+    description.write_text(json.dumps({**json.loads(description.read_text()), "version": VERSION - 1}))
     with pytest.raises(AuditRefused, match="written by another version of the audit"):
         audited(later, "day-2f", previous="day-0", since=world)
 
