@@ -168,12 +168,11 @@ def event(bodies: Sequence[Mapping[str, Any]], receive_count: int = 1) -> dict[s
     }
 
 
-def ours(standin: StandIn, *, group_commit: bool, threads: int = CONCURRENCY) -> Handler:
+def ours(standin: StandIn, *, group_commit: bool, threads: int = CONCURRENCY, client: Any = None) -> Handler:
     """Our consumer as the stack puts it together, without its log and metrics (peers have none either)."""
-    client = standin.client()
     return compose(
         replace(CONFIGURATION, group_commit=group_commit),
-        client,
+        client or standin.client(),
         standin.client("sqs"),
         lambda delivery: None,
         executor=ThreadPoolExecutor(threads) if threads > 1 else None,

@@ -1,11 +1,15 @@
-"""Billed time, calls and capacity units of a batch of ten: ours, the peers and the floor, from one run.
+"""Billed time, calls and capacity units of a batch of ten: ours, the peers and the floors, from one run.
 
     python -m benchmarks.billed_time [--short] [--json]
 
-Each handler gets the same batches from a stand-in whose calls take a set time (`benchmarks/standin.py`). Billed time is the
-wall clock of the handler's call, as Lambda bills it; the import is not in it. The floor is what the guarantee needs if
-everything that can be at once is: one read of free slots and one transaction, one after the other, three service times (a
-transaction takes two), and the CPU of those two calls alone, measured in the same run with no handler around them.
+Each handler gets the same batches from a stand-in of its own whose calls take a set time (`benchmarks/standin.py`). They take
+turns, batch by batch, so that all meet the machine when it is slow. Billed time is the wall clock of the handler's call, as
+Lambda bills it; the import is not in it.
+
+The floor is what the guarantee needs if everything that can be at once is: one read of free slots and one transaction, one
+after the other, three service times (a transaction takes two), and the CPU of those two calls alone, with no handler around
+them. Ten practices need ten reads, though, whose CPU Python spends one after the other. So there is a second floor: the very
+calls that our group makes for these batches, recorded and made again by botocore alone, reads side by side.
 
 The batches: ten new requests for ten practices; the same with two finished duplicates; ten for one practice; ten duplicates.
 """
@@ -13,13 +17,18 @@ The batches: ten new requests for ten practices; the same with two finished dupl
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from botocore import xform_name
+
 from benchmarks.bench_kit import (
+    CONCURRENCY,
     Handler,
     LambdaContext,
     StandIn,
@@ -38,9 +47,17 @@ PRACTICES = [f"A8{number:04}" for number in range(10)]
 BATCH = 10
 NEW, DUPLICATES, BUSY, FINISHED = "ten new", "two of ten duplicates", "ten for one practice", "ten duplicates"
 KINDS = (NEW, DUPLICATES, BUSY, FINISHED)
-FLOOR, POWERTOOLS = "floor", "(a) Powertools"
-FLOOR_PHASES = 3
-"""Service times one after the other: a read, and a transaction's two."""
+FINISHED_BEFORE = {DUPLICATES: 2, FINISHED: BATCH}
+"""How many of a batch's messages are finished before it comes."""
+FLOOR, BARE = "floor", "the group's calls alone"
+GROUPED, OURS, POWERTOOLS = "ours, group commit", "ours (default)", "(a) Powertools"
+WARM_UP = 2
+"""Batches that are not counted."""
+
+Deliver = Callable[[int], None]
+"""Delivers the batch of this number."""
+Call = tuple[str, dict[str, Any]]
+"""The client's method, and its parameters."""
 
 
 @dataclass(frozen=True)
@@ -58,117 +75,173 @@ class Figure:
     conflicts: int
 
 
-def batches(kind: str, run: str) -> Iterator[list[dict[str, Any]]]:
-    """Endless batches of a kind; of a batch with duplicates the first ten messages are to be finished before."""
-    number = 0
-    while True:
-        ids = [f"{run}-{number}-{position}" for position in range(BATCH)]
-        practices = [PRACTICES[0]] * BATCH if kind == BUSY else PRACTICES
-        yield [booking(message_id, practice) for message_id, practice in zip(ids, practices, strict=True)]
-        number += 1
+Contender = Callable[[StandIn, str, int], Deliver]
+"""Something to compare: a stand-in of its own, a kind of batch and how many → how to deliver each."""
 
 
-def measure(
-    standin: StandIn, name: str, make: Callable[[], Handler], kind: str, *, service_ms: float, runs: int
-) -> Figure:
-    """Deliver `runs` batches of a kind to a handler; the first one warms it up and is not counted."""
+def run(service_times: Sequence[float], runs: int) -> Iterator[Figure]:
+    """Every contender on every kind of batch."""
+    for service_ms in service_times:
+        for kind in KINDS:
+            yield from measure(CONTENDERS, kind, service_ms, runs)
+
+
+def measure(compared: Mapping[str, Contender], kind: str, service_ms: float, runs: int) -> Iterator[Figure]:
+    """Deliver `runs` batches of a kind to each contender, in turns."""
+    with contextlib.ExitStack() as stack:
+        standins = {name: stack.enter_context(stand_in()) for name in compared}
+        yield from _measure(compared, standins, kind, service_ms, runs)
+
+
+def _measure(
+    compared: Mapping[str, Contender], standins: Mapping[str, StandIn], kind: str, service_ms: float, runs: int
+) -> Iterator[Figure]:
+    contenders = {name: make(standins[name], kind, WARM_UP + runs) for name, make in compared.items()}
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    cpu: dict[str, list[float]] = {name: [] for name in contenders}
+    for name in contenders:
+        standins[name].control("Time", service_ms=service_ms)
+    for number in range(WARM_UP + runs):
+        if number == WARM_UP:
+            # What is there is not gone through again, as in the stack's handler: nobody pays for what the benchmark holds.
+            gc.collect()
+            gc.freeze()
+            for name in contenders:
+                standins[name].control("Bill")
+        for name, deliver in contenders.items():
+            started, started_cpu = time.perf_counter(), time.process_time()
+            deliver(number)
+            times[name].append(time.perf_counter() - started)
+            cpu[name].append(time.process_time() - started_cpu)
+    for name in contenders:
+        bill = standins[name].control("Bill")
+        yield Figure(
+            handler=name,
+            batch=kind,
+            service_ms=service_ms,
+            billed_ms=median_ms(times[name][WARM_UP:]),
+            cpu_ms=median_ms(cpu[name][WARM_UP:]),
+            calls=sum(bill["calls"].values()) / (runs * BATCH),
+            write_units=bill["writes"] / (runs * BATCH),
+            read_units=bill["reads"] / (runs * BATCH),
+            conflicts=bill["conflicts"],
+        )
+
+
+def batches(kind: str, number: int) -> list[list[dict[str, Any]]]:
+    """So many batches of a kind, ten bodies each."""
+    practices = [PRACTICES[0]] * BATCH if kind == BUSY else PRACTICES
+    return [
+        [booking(f"{kind.replace(' ', '-')}-{one}-{position}", practice) for position, practice in enumerate(practices)]
+        for one in range(number)
+    ]
+
+
+def finish(handler: Handler, kind: str, number: int) -> None:
+    """Let the handler have those messages of so many batches that are to be finished before."""
+    if before := FINISHED_BEFORE.get(kind, 0):
+        for bodies in batches(kind, number):
+            handler(event(bodies[:before]), LambdaContext())
+
+
+def handled(make: Callable[[StandIn], Handler]) -> Contender:
+    """A contender that is a handler."""
+
+    def contender(standin: StandIn, kind: str, number: int) -> Deliver:
+        standin.reset(0, PRACTICES)
+        handler, events = make(standin), [event(bodies) for bodies in batches(kind, number)]
+        finish(handler, kind, number)
+
+        def deliver(batch: int) -> None:
+            answer = handler(events[batch], LambdaContext())
+            if answer["batchItemFailures"]:
+                raise RuntimeError(f"{handler} failed records of '{kind}': {answer}")
+
+        return deliver
+
+    return contender
+
+
+def floor(standin: StandIn, kind: str, number: int) -> Deliver:
+    """One query and one transaction of thirty items for each batch, bare. Of duplicates alone: a read."""
     standin.reset(0, PRACTICES)
-    handler, context = make(), LambdaContext()
-    made = batches(kind, kind.replace(" ", "-"))
-    before = {DUPLICATES: 2, FINISHED: BATCH}.get(kind, 0)
-    prepared = [next(made) for _ in range(runs + 1)]
-    for bodies in prepared:
-        if before:
-            handler(event(bodies[:before]), context)
-    standin.control("Time", service_ms=service_ms)
-    handler(event(prepared[0]), context)
-    spare_the_collector()
-    standin.control("Bill")
-    times, cpu = [], []
-    for bodies in prepared[1:]:
-        sent = event(bodies)
-        started, started_cpu = time.perf_counter(), time.process_time()
-        answer = handler(sent, context)
-        times.append(time.perf_counter() - started)
-        cpu.append(time.process_time() - started_cpu)
-        if answer["batchItemFailures"]:
-            raise RuntimeError(f"{name} failed records of '{kind}': {answer}")
-    bill = standin.control("Bill")
-    messages = runs * BATCH
-    return Figure(
-        handler=name,
-        batch=kind,
-        service_ms=service_ms,
-        billed_ms=median_ms(times),
-        cpu_ms=median_ms(cpu),
-        calls=sum(bill["calls"].values()) / messages,
-        write_units=bill["writes"] / messages,
-        read_units=bill["reads"] / messages,
-        conflicts=bill["conflicts"],
-    )
-
-
-def spare_the_collector() -> None:
-    """What is there is not gone through again, as in the stack's handler: nobody pays for what the benchmark holds."""
-    gc.collect()
-    gc.freeze()
-
-
-def floor(standin: StandIn, kind: str, service_ms: float, runs: int) -> Figure:
-    """One query and one transaction of thirty items, bare: `FLOOR_PHASES` service times and their CPU. Duplicates: a read."""
-    standin.reset(service_ms, PRACTICES)
     client = standin.client()
-    times, cpu = [], []
-    spare_the_collector()
-    for run in range(runs + 1):
-        rows = [{"message_id": {"S": f"{run}-{position}"}, "text": {"S": "x" * 500}} for position in range(3 * BATCH)]
-        started, started_cpu = time.perf_counter(), time.process_time()
+
+    def deliver(batch: int) -> None:
+        rows = [{"message_id": {"S": f"{batch}-{one}"}, "text": {"S": "x" * 500}} for one in range(3 * BATCH)]
         if kind == FINISHED:
             keys = [{"message_id": row["message_id"]} for row in rows[:BATCH]]
             client.batch_get_item(RequestItems={"ledger": {"Keys": keys}})
-        else:
-            client.query(
-                TableName="slots",
-                IndexName="free_slots",
-                KeyConditionExpression="practice = :practice AND free_key BETWEEN :first AND :last",
-                ExpressionAttributeValues={":practice": {"S": PRACTICES[0]}, ":first": {"S": "A"}, ":last": {"S": "Z"}},
-                Limit=16,
-            )
-            client.transact_write_items(TransactItems=[{"Put": {"TableName": "ledger", "Item": row}} for row in rows])
-        times.append(time.perf_counter() - started)
-        cpu.append(time.process_time() - started_cpu)
-    bill = standin.control("Bill")
-    return Figure(
-        FLOOR,
-        kind,
-        service_ms,
-        median_ms(times[1:]),
-        median_ms(cpu[1:]),
-        sum(bill["calls"].values()) / (runs + 1) / BATCH,
-        0.0,
-        0.0,
-        0,
-    )
+            return
+        client.query(
+            TableName="slots",
+            IndexName="free_slots",
+            KeyConditionExpression="practice = :practice AND free_key BETWEEN :first AND :last",
+            ExpressionAttributeValues={":practice": {"S": PRACTICES[0]}, ":first": {"S": "A"}, ":last": {"S": "Z"}},
+            Limit=16,
+        )
+        client.transact_write_items(TransactItems=[{"Put": {"TableName": "ledger", "Item": row}} for row in rows])
+
+    return deliver
 
 
-def handlers(standin: StandIn) -> dict[str, Callable[[], Handler]]:
-    """All that are compared, by name."""
-    return {
-        POWERTOOLS: lambda: powertools(standin.client()),
-        "(b) ledger by hand": lambda: ledger_by_hand(standin.client()),
-        "ours, one after the other": lambda: ours(standin, group_commit=False, threads=1),
-        "ours (default)": lambda: ours(standin, group_commit=False),
-        "ours, group commit": lambda: ours(standin, group_commit=True),
-    }
+def bare(standin: StandIn, kind: str, number: int) -> Deliver:
+    """The calls that our group makes for each batch, by botocore alone: reads side by side, then what is written."""
+    recorded = record(standin, kind, number)
+    client, executor = standin.client(), ThreadPoolExecutor(CONCURRENCY)
+
+    def call(one: Call) -> None:
+        name, request = one
+        getattr(client, name)(**request)
+
+    def deliver(batch: int) -> None:
+        reads = [one for one in recorded[batch] if one[0] != "transact_write_items"]
+        writes = [one for one in recorded[batch] if one[0] == "transact_write_items"]
+        others = [executor.submit(call, one) for one in reads[1:]]
+        call(reads[0])
+        for other in others:
+            other.result()
+        for one in writes:
+            call(one)
+
+    return deliver
 
 
-def run(standin: StandIn, service_times: Sequence[float], runs: int) -> Iterator[Figure]:
-    """Every handler and the floor on every kind of batch."""
-    for service_ms in service_times:
-        for kind in KINDS:
-            yield floor(standin, kind, service_ms, runs)
-            for name, make in handlers(standin).items():
-                yield measure(standin, name, make, kind, service_ms=service_ms, runs=runs)
+def record(standin: StandIn, kind: str, number: int) -> list[list[Call]]:
+    """The calls of our group for each of so many batches; the tables are then as they were before the first.
+
+    A choice of slots depends on the message's id alone, so what was written once can be written again.
+    """
+    calls: list[Call] = []
+
+    def keep(params: dict[str, Any], model: Any, **_: Any) -> None:
+        calls.append((xform_name(model.name), dict(params)))
+
+    client = standin.client()
+    client.meta.events.register("provide-client-params.dynamodb", keep)
+    standin.reset(0, PRACTICES)
+    handler = ours(standin, group_commit=True, client=client)
+    finish(handler, kind, number)
+    recorded = []
+    for bodies in batches(kind, number):
+        calls.clear()
+        handler(event(bodies), LambdaContext())
+        recorded.append(list(calls))
+    standin.reset(0, PRACTICES)
+    finish(handler, kind, number)
+    return recorded
+
+
+CONTENDERS: Mapping[str, Contender] = {
+    FLOOR: floor,
+    BARE: bare,
+    GROUPED: handled(lambda standin: ours(standin, group_commit=True)),
+    OURS: handled(lambda standin: ours(standin, group_commit=False)),
+    "ours, one after the other": handled(lambda standin: ours(standin, group_commit=False, threads=1)),
+    POWERTOOLS: handled(lambda standin: powertools(standin.client())),
+    "(b) ledger by hand": handled(lambda standin: ledger_by_hand(standin.client())),
+}
+"""All that are compared here, by name."""
 
 
 def tables(figures: Sequence[Figure]) -> str:
@@ -211,9 +284,8 @@ def main() -> None:
     parser.add_argument("--short", action="store_true", help="5 ms only, few runs")
     parser.add_argument("--json", action="store_true", help="figures as lines of JSON, each as soon as it is there")
     options = parser.parse_args()
-    with stand_in() as standin:
-        figures = run(standin, SERVICE_MS[:1] if options.short else SERVICE_MS, 5 if options.short else 12)
-        print_figures(figures, tables, as_lines=options.json)
+    figures = run(SERVICE_MS[:1] if options.short else SERVICE_MS, 5 if options.short else 15)
+    print_figures(figures, tables, as_lines=options.json)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python -m benchmarks.cost [--measure] [--json]
 
-Units are measured: each handler works on the same batches, against a stand-in that counts consumed capacity by DynamoDB's
+Units are measured: each handler has the same batches and a stand-in of its own that counts consumed capacity by DynamoDB's
 rules (`benchmarks/standin.py`). Lambda's time is measured there, too: calls take 5 ms, transactions 10 ms. `--measure`
 writes the figures to `docs/proof/cost.json` and the tables into `docs/cost.md`; else they are printed from that file.
 
@@ -21,8 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bench_kit import Handler, StandIn, stand_in, table
-from benchmarks.billed_time import BATCH, FINISHED, NEW, handlers, measure
+from benchmarks.bench_kit import Handler, table
+from benchmarks.billed_time import BATCH, CONTENDERS, FINISHED, GROUPED, NEW, OURS, POWERTOOLS, handled, measure
 from benchmarks.peers import book
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,8 +31,6 @@ BEGIN, END = "<!-- tables of benchmarks.cost -->", "<!-- end of the tables -->"
 MILLION = 1_000_000
 SERVICE_MS = 5.0
 FIFO = "SQS FIFO, the effect without a ledger"
-OURS, GROUPED, POWERTOOLS = "ours (default)", "ours, group commit", "(a) Powertools"
-COMPARED = (OURS, GROUPED, POWERTOOLS, FIFO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +102,22 @@ def effect_alone(client: Any) -> Handler:
     return handler
 
 
-def measured(standin: StandIn, *, service_ms: float = SERVICE_MS, runs: int = 20) -> list[Measured]:
+COMPARED = {
+    **{name: CONTENDERS[name] for name in (OURS, GROUPED, POWERTOOLS)},
+    FIFO: handled(lambda standin: effect_alone(standin.client())),
+}
+
+
+def measured(*, service_ms: float = SERVICE_MS, runs: int = 20) -> list[Measured]:
     """Measure all that are compared. A FIFO queue has no finished duplicates within its window: SQS drops them unseen."""
-    known = handlers(standin)
-    figures = []
-    for name in COMPARED:
-        for kind in (NEW,) if name == FIFO else (NEW, FINISHED):
-            make = (lambda: effect_alone(standin.client())) if name == FIFO else known[name]
-            figure = measure(standin, name, make, kind, service_ms=service_ms, runs=runs)
-            ms = figure.billed_ms / BATCH
-            figures.append(Measured(name, kind, figure.write_units, figure.read_units, round(ms, 3)))
-    return figures
+    figures = [
+        *measure(COMPARED, NEW, service_ms, runs),
+        *measure({name: one for name, one in COMPARED.items() if name != FIFO}, FINISHED, service_ms, runs),
+    ]
+    return [
+        Measured(one.handler, one.batch, one.write_units, one.read_units, round(one.billed_ms / BATCH, 3))
+        for one in figures
+    ]
 
 
 def tables(figures: Sequence[Measured], prices: Prices) -> str:
@@ -160,8 +163,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="figures and bills as JSON")
     options = parser.parse_args()
     if options.measure:
-        with stand_in() as standin:
-            write(measured(standin))
+        write(measured())
     figures, _ = read()
     if options.json:
         print(json.dumps([{**asdict(one), "bill": asdict(bill(one, Prices()))} for one in figures]))

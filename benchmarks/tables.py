@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks import billed_time, cold_start, contention, growth, rush
 from benchmarks.bench_kit import table
+from benchmarks.billed_time import BARE, FINISHED, FLOOR, GROUPED, NEW, OURS, POWERTOOLS
 
 RUSH, KILLED = "rush", "rush, consumers killed"
 TITLES: Mapping[str, str] = {
@@ -17,7 +18,6 @@ TITLES: Mapping[str, str] = {
     KILLED: "The rush, with consumers killed every five seconds",
     "growth": "Growth",
 }
-GROUPED, OURS, POWERTOOLS = "ours, group commit", "ours (default)", "(a) Powertools"
 
 _TABLES: Mapping[str, tuple[Callable[..., Any], Callable[[Sequence[Any]], str]]] = {
     "billed_time": (billed_time.Figure, billed_time.tables),
@@ -62,19 +62,23 @@ def targets(document: Document) -> str:
     rows: list[list[Any]] = []
     billed = {(one["service_ms"], one["batch"], one["handler"]): one for one in figures_of(document, "billed_time")}
     for service_ms, batch in dict.fromkeys((service_ms, batch) for service_ms, batch, _ in billed):
-        ours, peer, floor = (
-            billed.get((service_ms, batch, name), {}).get("billed_ms") for name in (GROUPED, POWERTOOLS, "floor")
+        ours, peer, floor, bare = (
+            billed.get((service_ms, batch, name), {}).get("billed_ms") for name in (GROUPED, POWERTOOLS, FLOOR, BARE)
         )
-        if ours and peer and floor and batch != billed_time.FINISHED:
+        if ours and peer and floor and batch != FINISHED:
             what = f"{batch}, calls of {service_ms:g} ms"
             rows.append([f"{what}: billed time, (a) / ours in a group", "10 or more", *_judged(peer / ours, least=10)])
             rows.append([f"{what}: ours in a group / floor", "1.5 at most", *_judged(ours / floor, most=1.5)])
+            if bare:
+                rows.append(
+                    [f"{what}: ours in a group / its calls alone", "1.5 at most", *_judged(ours / bare, most=1.5)]
+                )
     calls = {(one["batch"], one["handler"]): one for one in billed.values()}
-    if (one := calls.get((billed_time.FINISHED, OURS))) is not None:
+    if (one := calls.get((FINISHED, OURS))) is not None:
         rows.append(["calls for a finished duplicate", "1", *_judged(one["calls"], most=1)])
-    if (one := calls.get((billed_time.NEW, GROUPED))) is not None:
+    if (one := calls.get((NEW, GROUPED))) is not None:
         rows.append(["calls for a new message in a group", "1.3 at most", *_judged(one["calls"], most=1.3)])
-    if (one := calls.get((billed_time.NEW, OURS))) is not None:
+    if (one := calls.get((NEW, OURS))) is not None:
         rows.append(["RRU of the slot search, 500 slots a week", "1 at most", *_judged(one["read_units"], most=1)])
     for starts in (one["starts"] for one in figures_of(document, "cold_start")[-1:]):
         for floor in (cold_start.FLOOR, cold_start.UNCOLLECTED):

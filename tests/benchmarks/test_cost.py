@@ -6,16 +6,13 @@ import re
 
 import pytest
 
-from benchmarks.bench_kit import stand_in
-from benchmarks.billed_time import FINISHED, NEW
+from benchmarks.billed_time import FINISHED, NEW, OURS, POWERTOOLS
 from benchmarks.cost import (
     BEGIN,
     COMPARED,
     END,
     FIFO,
-    OURS,
     PAGE,
-    POWERTOOLS,
     Measured,
     Prices,
     bill,
@@ -28,8 +25,7 @@ from stacks.settings import STAGES
 
 @pytest.mark.embedded_aws
 def test_the_units_of_the_page_are_what_is_consumed_today() -> None:
-    with stand_in() as standin:
-        today = measured(standin, service_ms=0, runs=2)
+    today = measured(service_ms=0, runs=2)
     figures, _ = read()
 
     def units(every: list[Measured]) -> dict[tuple[str, str], tuple[float, float]]:

@@ -67,6 +67,7 @@ DOCUMENT: dict[str, Any] = {
         "billed_time": part(
             billed("floor", "ten new", 20.0),
             billed("(a) Powertools", "ten new", 400.0),
+            billed("the group's calls alone", "ten new", 25.0),
             billed("ours, group commit", "ten new", 31.25),
         ),
         "cold_start": part(cold_start.Figures(STARTS, {"boto3": 12.0}, {"handler": 7.5}, {"our own code": 138.0})),
@@ -103,6 +104,7 @@ def test_targets_are_judged_by_the_figures() -> None:
     judged = {row[0]: row[2:] for row in rows}
     assert judged["ten new, calls of 5 ms: billed time, (a) / ours in a group"] == ["12.80", "yes"]
     assert judged["ten new, calls of 5 ms: ours in a group / floor"] == ["1.56", "no"]
+    assert judged["ten new, calls of 5 ms: ours in a group / its calls alone"] == ["1.25", "yes"]
     assert judged["CPU of a cold start / Python, boto3, one client"] == ["1.10", "yes"]
     assert judged["CPU of a cold start / the floor without garbage collection"] == ["1.32", "no"]
     assert judged["The 8 a.m. rush, ours (default): lost or booked twice"] == ["0", "yes"]
