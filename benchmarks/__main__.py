@@ -120,7 +120,7 @@ def parts(options: argparse.Namespace) -> list[Part]:
     killed = "200" if options.short else "1500"
     rush = ("--requests", str(options.requests or (200 if options.short else 20_000)), *demand)
     return [
-        Part("billed_time", "billed_time", size, 420 * share),
+        Part("billed_time", "billed_time", size, 480 * share),
         Part("cold_start", "cold_start", size, 120 * share),
         Part("contention", "contention", size, 150 * share),
         Part("growth", "growth", size, 150 * share),

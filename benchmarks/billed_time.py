@@ -284,7 +284,7 @@ def main() -> None:
     parser.add_argument("--short", action="store_true", help="5 ms only, few runs")
     parser.add_argument("--json", action="store_true", help="figures as lines of JSON, each as soon as it is there")
     options = parser.parse_args()
-    figures = run(SERVICE_MS[:1] if options.short else SERVICE_MS, 5 if options.short else 15)
+    figures = run(SERVICE_MS[:1] if options.short else SERVICE_MS, 5 if options.short else 12)
     print_figures(figures, tables, as_lines=options.json)
 
 
