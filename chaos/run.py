@@ -186,5 +186,5 @@ def evidence_of(deployment: Deployment, folder: Path, hosts: Iterable[Host]) -> 
         log_file=str(log),
     )
     target = local_target(state, folder)
-    with closing(target.sqs), closing(target.dynamodb):
+    with closing(target.sqs), closing(target.dynamodb), closing(target.functions):
         return gather(target)

@@ -10,8 +10,9 @@ from typing import Any
 import click
 
 from oneslot.backfill import HANDED_OVER, KNOWN, UNFIT, Access, Feeder, Seeder
+from oneslot.consumer_configuration import ledger_retention_seconds
 from oneslot.errors import BadInput, OneslotError
-from oneslot.export import export_history, ledger_retention_seconds
+from oneslot.export import export_history
 from oneslot.options import json_option, stack_option
 from oneslot.target import Target, home_folder, open_target
 from oneslot.terminal import Terminal, table

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from appointments.invariants import Evidence
 from oneslot.archive import AcceptedRequest, read_archive
 from oneslot.audit_trail import dropped
+from oneslot.consumer_configuration import ledger_retention_seconds
 from oneslot.dead_letters import DeadLetter, peek
 from oneslot.deliveries import read_deliveries
 from oneslot.queues import QueueDepth, queue_depth
@@ -25,22 +26,30 @@ class Gathered:
     """The evidence in the invariants' shape, and what they do not look at.
 
     Attributes:
-        accepted: the archive; None if there is none, as when nobody sent with `oneslot send`.
+        accepted: the archive, as far back as the ledger's retention; None if it has nothing of that time, as when nobody
+            sent with `oneslot send`.
         queue: what the queue held when the reading began.
+        too_old: how many requests of the archive are older: neither ledger nor log need still know them.
     """
 
     evidence: Evidence
     accepted: Sequence[AcceptedRequest] | None
     dead_letters: Sequence[DeadLetter]
     queue: QueueDepth
+    too_old: int = 0
 
 
-def gather(target: Target) -> Gathered:
-    """Read everything; the tables in parallel. It all stays in memory: about 2 KB for each request."""
+def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> Gathered:
+    """Read everything; the tables in parallel. It all stays in memory: about 2 KB for each request.
+
+    Raises `OneslotError` if the consumer does not say how long its ledger keeps a row.
+    """
     outputs = target.outputs
     queue = queue_depth(target.sqs, outputs.queue_url)
-    accepted = list(read_archive(target.archive)) if target.archive.exists() else None
-    since = max(0, min((line.sent for line in accepted or ()), default=0) - CLOCK_DIFFERENCE_MS)
+    seconds = ledger_retention_seconds(target)
+    retention_ms = None if seconds is None else seconds * 1000
+    archived = list(read_archive(target.archive))
+    since = max(0, min((line.sent for line in archived), default=0) - CLOCK_DIFFERENCE_MS)
     with ThreadPoolExecutor(4, "gather") as executor:
         ledger = executor.submit(lambda: list(scan(target.dynamodb, outputs.ledger_table_name, LEDGER)))
         slots = executor.submit(lambda: list(scan(target.dynamodb, outputs.slots_table_name, SLOTS)))
@@ -49,6 +58,8 @@ def gather(target: Target) -> Gathered:
         )
         dead_letters = executor.submit(peek, target.sqs, outputs.dead_letter_queue_url)
         deliveries = list(read_deliveries(target, since_ms=since))
+    now = now_ms()
+    accepted = [line for line in archived if retention_ms is None or line.sent + retention_ms >= now] or None
     evidence = Evidence(
         requests=None
         if accepted is None
@@ -61,6 +72,7 @@ def gather(target: Target) -> Gathered:
         deliveries=deliveries,
         # Which messages a queue holds cannot be asked; that it holds none can.
         waiting=frozenset() if queue.empty else None,
-        now=time.time_ns() // 1_000_000,
+        now=now,
+        retention_ms=retention_ms,
     )
-    return Gathered(evidence, accepted, dead_letters.result(), queue)
+    return Gathered(evidence, accepted, dead_letters.result(), queue, len(archived) - len(accepted or ()))

@@ -18,16 +18,16 @@ from typing import Any
 from configuration import FOREVER
 from oneslot.archive import ARCHIVE_FILE
 from oneslot.audit_trail import drops, read_lines
+from oneslot.consumer_configuration import ledger_retention_seconds
 from oneslot.dead_letters import peek
 from oneslot.deliveries import read_deliveries
-from oneslot.errors import BadInput, OneslotError
+from oneslot.errors import BadInput
 from oneslot.queues import queue_depth
 from oneslot.scanning import APPOINTMENTS, LEDGER, SLOTS, scan
 from oneslot.target import Target
 from pipeline.layout import CONTEXT, Full, Part, item_line, write_export
 
 ITEMS_PER_FILE = 200_000
-RETENTION_VARIABLE = "LEDGER_RETENTION_SECONDS"
 ARN = "arn:aws:dynamodb:{region}:000000000000:table/{name}"
 
 
@@ -65,19 +65,6 @@ def export_history(target: Target, folder: Path) -> dict[str, int]:
     kept = {"ledger_retention": FOREVER} if seconds is None else {"ledger_retention_seconds": seconds}
     (folder / CONTEXT).write_text(json.dumps(kept) + "\n", encoding="utf-8")
     return counts
-
-
-def ledger_retention_seconds(target: Target) -> int | None:
-    """How long the consumer keeps a ledger's row, as it is configured; None for ever. Raises `OneslotError` if it is not."""
-    about = target.functions.get_function_configuration(FunctionName=target.outputs.consumer_function_name)
-    given = about.get("Environment", {}).get("Variables", {}).get(RETENTION_VARIABLE, "")
-    if given == FOREVER:
-        return None
-    if not given.isdecimal():
-        raise OneslotError(
-            f"The function {target.outputs.consumer_function_name} has no {RETENTION_VARIABLE}: is it Oneslot's consumer?"
-        )
-    return int(given)
 
 
 def _dropped(line: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,14 +10,13 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
 from appointments.invariants import result_of
 from appointments.messages import BookRequest, parse_message
 from appointments.statuses import COMPLETE
 from exactly_once.dynamodb import from_attributes
 from exactly_once.effects import Unprocessable
 from exactly_once.identity import parse_body, payload_hash
+from oneslot.consumer_configuration import is_content_based
 from oneslot.dead_letters import DeadLetter, HeldLetter, identity_of, reading
 from oneslot.errors import OneslotError
 from oneslot.scanning import APPOINTMENTS, LEDGER, projection
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 KEYS_AT_ONCE = 100
 ATTEMPTS = 8
 BACKOFF_SECONDS = 0.1
-CONTENT_BASED_VARIABLE = "CONTENT_BASED_DEDUPLICATION"
 
 
 class Outlook(StrEnum):
@@ -166,7 +164,7 @@ def _foresee_known(facts: Facts, row: Mapping[str, Any], now_ms: int) -> tuple[O
 def forecast_all(target: Target, progress: Callable[[int], None] = lambda _: None) -> list[Forecast]:
     """Read the dead-letter queue, ask the ledger about each message, put all back. Memory: about 2 KB for each message."""
     client, outputs = target.dynamodb, target.outputs
-    content_based = cache(lambda: _content_based(target))
+    content_based = cache(lambda: is_content_based(target))
     found: list[tuple[DeadLetter, Facts, int]] = []
     with reading(target.sqs, outputs.dead_letter_queue_url) as look:
         for batch in look:
@@ -234,12 +232,3 @@ def _has_slots(client: DynamoDBClient, table: str, practice: str) -> bool:
         Select="COUNT",
     )
     return bool(answer["Count"])
-
-
-def _content_based(target: Target) -> bool:
-    """Whether the consumer identifies messages without an id by their content; not, if it may not be asked."""
-    try:
-        answer = target.functions.get_function_configuration(FunctionName=target.outputs.consumer_function_name)
-    except ClientError:
-        return False
-    return answer.get("Environment", {}).get("Variables", {}).get(CONTENT_BASED_VARIABLE) == "true"

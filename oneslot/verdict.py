@@ -22,7 +22,7 @@ class Counts:
     """What the evidence says, in numbers. None: the evidence cannot tell.
 
     Attributes:
-        requests: different requests that the queue accepted, and of these `malformed`.
+        requests: different requests that the queue accepted within the ledger's retention, and of these `malformed`.
         messages: messages that it accepted, re-sent copies included.
         deliveries: attempts by the consumer, by its log.
         appointments: rows, of which `booked`, `waitlisted` and `cancelled`.
@@ -31,6 +31,7 @@ class Counts:
         quarantined: messages in the dead-letter queue, by reason.
         lost: accepted requests, or messages without an id, of which nothing is left.
         double_booked: requests with two slots, and slots with two appointments.
+        too_old: accepted requests of before the ledger's retention: nobody can tell any more if one of them was lost.
     """
 
     requests: int | None
@@ -47,6 +48,7 @@ class Counts:
     quarantined: dict[str, int]
     lost: int | None
     double_booked: int
+    too_old: int
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ def judge(gathered: Gathered) -> Verdict:
             "Wait with `oneslot watch --until-drained`, then check again."
         )
         return Verdict("unfinished", sentence, counts)
-    if not gathered.evidence.ledger and not gathered.accepted and not gathered.dead_letters:
+    kept = (gathered.evidence.ledger, gathered.evidence.appointments, gathered.accepted, gathered.dead_letters)
+    if not any(kept) and not gathered.too_old:
         return Verdict("nothing", "Nothing to check: no request has been sent. Send some: `oneslot send`.", counts)
     return Verdict("holds", _success(counts), counts)
 
@@ -105,15 +108,17 @@ def judge(gathered: Gathered) -> Verdict:
 def _success(counts: Counts) -> str:
     checked = sum(invariant.breaches is not None for invariant in INVARIANTS)
     quarantined = sum(counts.quarantined.values())
+    older = f" {counts.too_old:,} more are older than what the ledger keeps, and nobody can tell any more."
     if counts.requests is None:
+        unknown = " There is no archive of what the queue accepted, so nobody can tell if something was lost."
         return (
             f"Sound: {counts.completed:,} requests have exactly one answer each, none booked twice, and all {checked} "
-            "invariants hold. There is no archive of what the queue accepted, so nobody can tell if something was lost."
+            f"invariants hold.{older if counts.too_old else unknown}"
         )
     return (
         f"Exactly once: each of {counts.requests:,} requests in {counts.messages:,} messages has exactly one answer or "
         f"is quarantined with its reason ({quarantined:,}); none is lost, none is booked twice; all {checked} "
-        "invariants hold."
+        "invariants hold." + (older if counts.too_old else "")
     )
 
 
@@ -141,6 +146,7 @@ def _count(gathered: Gathered, breaches: Sequence[Breach]) -> Counts:
         quarantined=dict(sorted(Counter(letter.reason for letter in gathered.dead_letters).items())),
         lost=None if accepted is None or not gathered.queue.empty else len(broken[NOTHING_LOST]),
         double_booked=len(broken[ONE_SLOT_PER_REQUEST]) + len(broken[ONE_APPOINTMENT_PER_SLOT]),
+        too_old=gathered.too_old,
     )
 
 

@@ -10,6 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from appointments.outcomes import ANSWERED
@@ -27,6 +28,8 @@ class Evidence:
         deliveries: lines of the delivery log.
         waiting: message ids that the queue still holds; None if unknown, and then nothing is called lost.
         now: epoch ms; leases that ended before are over.
+        retention_ms: how long the ledger keeps a row after its last change; None for ever. Appointments, archive and log
+            outlive the row, so what was done longer ago needs none any more.
     """
 
     requests: Collection[str] | None = None
@@ -37,6 +40,34 @@ class Evidence:
     deliveries: Sequence[Mapping[str, Any]] = ()
     waiting: Collection[str] | None = None
     now: int = 0
+    retention_ms: int | None = None
+
+    def forgotten(self, message_id: str) -> bool:
+        """Whether the request was done, and nothing shows that it was done so recently that its row must be there."""
+        if self.retention_ms is None or message_id not in self._completed:
+            return False
+        return self._completed[message_id] + self.retention_ms < self.now
+
+    def remembered(self) -> Iterator[Mapping[str, Any]]:
+        """The delivery log's lines that can speak of a row that is there now, and not of an earlier one under its id."""
+        for line in self.deliveries:
+            if self.retention_ms is None or line.get("finished", self.now) + self.retention_ms >= self.now:
+                yield line
+
+    @cached_property
+    def _completed(self) -> Mapping[str, int]:
+        """When each request was completed last (epoch ms). 0 where only a duplicate's answer shows that it was."""
+        latest: dict[str, int] = defaultdict(int)
+        for line in self.deliveries:
+            if line["outcome"] in ANSWERED | {"duplicate"}:
+                finished = line.get("finished", self.now) if line["outcome"] in ANSWERED else 0
+                latest[line["message_id"]] = max(latest[line["message_id"]], finished)
+        for appointment_id, appointment in self.appointments.items():
+            if appointment.get("practice"):
+                latest[appointment_id] = max(latest[appointment_id], appointment.get("created", self.now))
+            if canceller := appointment.get("cancelled_by"):
+                latest[canceller] = max(latest[canceller], appointment.get("updated", self.now))
+        return latest
 
 
 @dataclass(frozen=True)
@@ -88,7 +119,8 @@ def _nothing_lost(evidence: Evidence) -> Iterator[tuple[str, str]]:
         return
     for message_id in evidence.requests:
         complete = evidence.ledger.get(message_id, {}).get("status") == COMPLETE
-        if not complete and message_id not in evidence.quarantined and message_id not in evidence.waiting:
+        held = message_id in evidence.quarantined or message_id in evidence.waiting
+        if not complete and not held and not evidence.forgotten(message_id):
             yield message_id, "accepted by the queue, and now nowhere: no result, not waiting, not quarantined"
 
 
@@ -138,20 +170,20 @@ def _complete_means_done(evidence: Evidence) -> Iterator[tuple[str, str]]:
 def _done_means_complete(evidence: Evidence) -> Iterator[tuple[str, str]]:
     for appointment_id, appointment in evidence.appointments.items():
         author = appointment_id if appointment.get("practice") else appointment.get("cancelled_by", "")
-        if evidence.ledger.get(author, {}).get("status") != COMPLETE:
+        if evidence.ledger.get(author, {}).get("status") != COMPLETE and not evidence.forgotten(author):
             yield appointment_id, "an appointment without the COMPLETE row of the request that made it"
 
 
 def _complete_stays(evidence: Evidence) -> Iterator[tuple[str, str]]:
     completed = {line["message_id"] for line in evidence.deliveries if line["outcome"] in ANSWERED | {"duplicate"}}
     for message_id in completed:
-        if evidence.ledger.get(message_id, {}).get("status") != COMPLETE:
+        if evidence.ledger.get(message_id, {}).get("status") != COMPLETE and not evidence.forgotten(message_id):
             yield message_id, "a delivery completed it, and its row no longer says so"
 
 
 def _same_answer(evidence: Evidence) -> Iterator[tuple[str, str]]:
     answers = defaultdict(set)
-    for line in evidence.deliveries:
+    for line in evidence.remembered():
         if line.get("answer"):
             answers[line["message_id"]].add(line["answer"])
     for message_id, given in answers.items():
@@ -170,7 +202,7 @@ def _nothing_stuck(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 def _claims_counted(evidence: Evidence) -> Iterator[tuple[str, str]]:
     claims = defaultdict(set)
-    for line in evidence.deliveries:
+    for line in evidence.remembered():
         if line.get("claimed_by"):
             claims[line["message_id"]].add(line["claimed_by"])
     for message_id, row in evidence.ledger.items():
@@ -181,7 +213,8 @@ def _claims_counted(evidence: Evidence) -> Iterator[tuple[str, str]]:
 def _quarantined_means_not_done(evidence: Evidence) -> Iterator[tuple[str, str]]:
     for message_id in evidence.quarantined:
         made = evidence.appointments.get(message_id, {}).get("practice")
-        if made and evidence.ledger.get(message_id, {}).get("status") != COMPLETE:
+        complete = evidence.ledger.get(message_id, {}).get("status") == COMPLETE
+        if made and not complete and not evidence.forgotten(message_id):
             yield message_id, "in the dead-letter queue with an appointment, and its row is not COMPLETE"
 
 

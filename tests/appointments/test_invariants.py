@@ -61,6 +61,10 @@ CORRECT = Evidence(
 )
 
 
+def found(evidence: Evidence) -> set[tuple[str, str]]:
+    return {(breach.invariant, breach.subject) for breach in check(evidence)}
+
+
 def test_correct_evidence_breaks_nothing() -> None:
     assert check(CORRECT) == []
     assert check(Evidence()) == []
@@ -147,8 +151,7 @@ BREACHES = {
 
 @pytest.mark.parametrize(("invariant", "subject", "changes"), BREACHES.values(), ids=BREACHES)
 def test_each_breach_is_found(invariant: str, subject: str, changes: dict[str, Any]) -> None:
-    found = check(replace(CORRECT, **changes))
-    assert (invariant, subject) in {(breach.invariant, breach.subject) for breach in found}
+    assert (invariant, subject) in found(replace(CORRECT, **changes))
 
 
 def test_every_invariant_that_a_history_can_show_is_tried() -> None:
@@ -159,3 +162,59 @@ def test_without_an_archive_or_a_look_at_the_queue_nothing_is_called_lost() -> N
     forgotten = replace(CORRECT, ledger={}, appointments={}, slots={}, deliveries=())
     assert check(forgotten) != []
     assert check(replace(forgotten, requests=None)) == check(replace(forgotten, waiting=None)) == []
+
+
+RETENTION = 30 * 86_400_000
+LAST_DAY = NOW + RETENTION
+
+ALL_DONE = Evidence(
+    requests={"booked", "late", "cancel"},
+    slots={(PRACTICE, SLOT_0): taken(0, "booked")},
+    appointments={
+        "booked": {"status": "booked", "practice": PRACTICE, "slot_id": SLOT_0, "created": NOW, "updated": NOW},
+        # A cancellation that came before its booking.
+        "gone": {"status": "cancelled", "created": NOW, "updated": NOW, "cancelled_by": "cancel"},
+    },
+    quarantined={"booked"},
+    deliveries=[
+        {"message_id": "booked", "outcome": "booked", "finished": NOW},
+        {"message_id": "late", "outcome": "refused", "finished": NOW},
+        # A late duplicate renews no row.
+        {"message_id": "late", "outcome": "duplicate", "finished": LAST_DAY},
+    ],
+    waiting=frozenset(),
+    retention_ms=RETENTION,
+)
+
+
+def test_a_row_that_has_expired_is_missed_until_then_and_no_longer() -> None:
+    missed = {
+        *(("I2", name) for name in ("late", "cancel")),  # of the other there is a copy in the dead-letter queue
+        *(("I5r", name) for name in ("booked", "gone")),
+        *(("I6", name) for name in ("booked", "late")),
+        ("I11", "booked"),
+    }
+    assert found(replace(ALL_DONE, now=LAST_DAY)) == missed
+    assert found(replace(ALL_DONE, now=LAST_DAY + 1)) == set()
+    assert found(replace(ALL_DONE, now=LAST_DAY + 1, retention_ms=None)) == missed
+
+
+def test_what_shows_nowhere_as_done_is_lost_however_old_it_is() -> None:
+    assert found(replace(ALL_DONE, requests={"new"}, now=LAST_DAY + 1)) == {("I2", "new")}
+
+
+def test_the_log_of_an_expired_row_says_nothing_of_the_row_that_is_there_now() -> None:
+    """A copy that comes after its row has expired makes a new one, with its own count, and its answer is of now."""
+    again = replace(
+        ALL_DONE,
+        requests=None,
+        ledger={"gone": {**row("gone", "cancelled"), "claimed_by": "3"}},
+        deliveries=[
+            {"message_id": "gone", "outcome": "failed", "claimed_by": "1", "finished": NOW},
+            {"message_id": "gone", "outcome": "booked", "answer": "a", "claimed_by": "2", "finished": NOW},
+            {"message_id": "gone", "outcome": "cancelled", "answer": "b", "claimed_by": "3", "finished": LAST_DAY + 1},
+        ],
+        now=LAST_DAY + 1,
+    )
+    assert found(again) == set()
+    assert found(replace(again, retention_ms=None)) >= {("I7", "gone"), ("I10", "gone")}

@@ -14,9 +14,10 @@ import pytest
 
 from exactly_once.dynamodb import to_attributes
 from oneslot.commands import run as run_module
+from oneslot.local.connection import Connection
 from oneslot.schedule import Schedule, save
 from oneslot.target import Target
-from tests.oneslot.conftest import MotoStack, invoke
+from tests.oneslot.conftest import ENVIRONMENT, Functions, MotoStack, invoke
 
 
 @pytest.fixture
@@ -76,6 +77,9 @@ def test_a_run_that_loses_a_request_fails(
         row = next(row for row in moto_stack.bench.rows("ledger") if row["status"] == "COMPLETE")
         moto_stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": row["message_id"]}})
 
+    # The bench's clock stands still: by the real one, the row may have been due to expire.
+    forever = Functions({**ENVIRONMENT, "LEDGER_RETENTION_SECONDS": "forever"})
+    monkeypatch.setattr(Connection, "functions", lambda _: forever)
     monkeypatch.setattr(run_module, "follow", lose_one)
     result = invoke(*ARGUMENTS)
     assert result.exit_code == 1

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ import pytest
 from exactly_once.dynamodb import to_attributes
 from oneslot.archive import Archive
 from oneslot.evidence import gather
+from oneslot.local.connection import Connection
 from oneslot.messages import MALFORMED, Archived, Message
 from oneslot.pacing import Pacing
 from oneslot.requests import Mix, RequestGenerator
@@ -19,8 +23,9 @@ from oneslot.schedule import plan, read_candidates
 from oneslot.sender import BatchSender, send_all
 from oneslot.verdict import Verdict, judge
 from tests.consumer_kit import BEFORE
-from tests.oneslot.conftest import MotoStack
+from tests.oneslot.conftest import ENVIRONMENT, Functions, MotoStack
 
+RETENTION_MS = 1000 * int(ENVIRONMENT["LEDGER_RETENTION_SECONDS"])
 NOW = datetime.fromtimestamp(BEFORE / 1000, UTC)
 
 
@@ -36,9 +41,9 @@ def send(stack: MotoStack, mix: Mix, slots: int = 40) -> list[Message]:
     return messages
 
 
-def verdict_of(stack: MotoStack) -> Verdict:
-    """Gather and judge."""
-    return judge(gather(stack.target))
+def verdict_of(stack: MotoStack, now: int = BEFORE) -> Verdict:
+    """Gather and judge, as of `now` (epoch ms)."""
+    return judge(gather(stack.target, lambda: now))
 
 
 MIX = Mix(100, duplicates=0.3, malformed=0.15, cancellations=0.1)
@@ -148,3 +153,63 @@ def test_a_message_without_an_id_is_found_by_its_sqs_id(moto_stack: MotoStack) -
     verdict = verdict_of(moto_stack)
     assert verdict.holds, verdict.sentence
     assert verdict.counts.quarantined == {"not_json": 1}
+
+
+def expire(stack: MotoStack) -> None:
+    """What a month does: the ledger's rows and the log's lines expire, the appointments and the archive stay."""
+    for row in stack.bench.rows("ledger"):
+        stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": row["message_id"]}})
+    assert stack.target.local is not None
+    Path(stack.target.local.log_file).unlink()
+    url = stack.target.outputs.dead_letter_queue_url
+    stack.bench.sqs.purge_queue(QueueUrl=url)
+
+
+@pytest.mark.parametrize("log_is_kept", [True, False])
+def test_a_stack_that_is_older_than_the_ledgers_retention_is_sound(moto_stack: MotoStack, log_is_kept: bool) -> None:
+    send(moto_stack, Mix(40, duplicates=0.3, malformed=0.1, cancellations=0.2))
+    moto_stack.consume()
+    before = verdict_of(moto_stack)
+    assert before.holds, before.sentence
+    expire(moto_stack)
+    if log_is_kept:
+        moto_stack.write_log()
+    assert verdict_of(moto_stack).judgement == "broken", "nothing may be missing yet"
+    later = max(BEFORE, time.time_ns() // 1_000_000) + RETENTION_MS + 1
+    after = verdict_of(moto_stack, later)
+    assert after.holds, after.sentence
+    assert (after.counts.lost, after.counts.too_old) == (None, before.counts.requests)
+    assert "40 more are older than what the ledger keeps" in after.sentence
+
+
+def test_the_requests_of_this_month_are_judged_on_an_old_stack_as_on_a_new_one(moto_stack: MotoStack) -> None:
+    send(moto_stack, Mix(10, malformed=0, cancellations=0))
+    moto_stack.consume()
+    expire(moto_stack)
+    archive = moto_stack.target.archive
+    lines = [json.loads(line) for line in archive.read_text().splitlines()]
+    month_ago = "".join(json.dumps({**line, "sent": BEFORE - RETENTION_MS}) + "\n" for line in lines[1:])
+    archive.write_text(json.dumps({**lines[0], "sent": BEFORE}) + "\n" + month_ago)
+    for row in moto_stack.bench.rows("appointments"):
+        item = to_attributes({**row, "created": BEFORE - RETENTION_MS})
+        moto_stack.bench.dynamodb.put_item(TableName="appointments", Item=item)
+    verdict = verdict_of(moto_stack, BEFORE + 1)
+    assert {(breach.invariant, breach.subject) for breach in verdict.breaches} == set()
+    nothing_made = lines[0]["message_id"]
+    moto_stack.bench.dynamodb.delete_item(TableName="appointments", Key={"appointment_id": {"S": nothing_made}})
+    lost = verdict_of(moto_stack, BEFORE + 1)
+    assert ("I2", nothing_made) in {(breach.invariant, breach.subject) for breach in lost.breaches}
+    assert lost.counts.too_old == len(lines) - 1
+
+
+def test_a_consumer_that_keeps_its_rows_for_ever_forgets_nothing(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forever = Functions({**ENVIRONMENT, "LEDGER_RETENTION_SECONDS": "forever"})
+    monkeypatch.setattr(Connection, "functions", lambda _: forever)
+    send(moto_stack, Mix(10, malformed=0))
+    moto_stack.consume()
+    expire(moto_stack)
+    verdict = verdict_of(moto_stack, BEFORE + 100 * RETENTION_MS)
+    assert verdict.judgement == "broken"
+    assert verdict.counts.lost == 10
