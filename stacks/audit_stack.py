@@ -36,7 +36,8 @@ class AuditStack(Stack):
             self, "Workflow", settings=settings, storage=storage, job=job, deployed=deployed, topic=topic
         )
         succeeded = workflow.machine.metric_succeeded(period=Duration.hours(1), statistic="Sum")
-        Alarms(self, "Alarms", conditions=audit_conditions(audit_violations(settings.stage), succeeded), topic=topic)
+        watched = audit_conditions(audit_violations(settings.stage), succeeded, settings)
+        Alarms(self, "Alarms", conditions=watched, topic=topic)
         outputs = {
             "AuditBucketName": storage.bucket.bucket_name,
             "AuditStateMachineArn": workflow.machine.state_machine_arn,

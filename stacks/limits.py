@@ -31,8 +31,10 @@ GLUE_WORKERS = range(2, 300)
 ALARM_COUNTS = range(1_000_001)
 # Changes are exported out of point-in-time recovery, which keeps 35 days.
 AUDIT_FULL_EVERY_DAYS = range(1, 31)
-# The audit of a night must be over before the next one.
-AUDIT_TIMEOUT_HOURS = range(1, 23)
+# Of a night's audit: one for Glue to start and stop the job, one to wait for an earlier run and to tell people.
+AUDIT_HOURS_AROUND = 2
+# The audit of a night must be over before the next one; so much at most for the exports, and for the job.
+AUDIT_HOURS = range(1, 21)
 # From two nights, so that one can build on the other, to ten years.
 STORAGE_DAYS = range(2, 3_654)
 # More candidates than this are read, paid for and hashed without making conflicts any rarer.

@@ -11,7 +11,8 @@ from typing import Any
 from stacks.limits import (
     ALARM_COUNTS,
     AUDIT_FULL_EVERY_DAYS,
-    AUDIT_TIMEOUT_HOURS,
+    AUDIT_HOURS,
+    AUDIT_HOURS_AROUND,
     CANDIDATE_SLOTS,
     GLUE_WORKERS,
     LAMBDA_TIMEOUT_SECONDS,
@@ -98,6 +99,7 @@ class Settings:
     alarm_function_errors: int = 3  # single crashes are what the protocol is for; a fourth in five minutes is a pattern
     alarm_function_throttles: int = 10  # the mapping's own limit causes none, so ten are somebody else's traffic
     alarm_failed_deliveries: int = 10  # a passing fault of a service touches a batch, which is ten
+    alarm_quarantined_deliveries: int = 20  # one faulty request and its copies are a few; more are a faulty producer
     alarm_table_throttles: int = 20  # a table that splits a partition throttles a few requests, for seconds
     alarm_transaction_conflicts: int = 100  # 3 in a contended run of thousands, measured; a hundred is a hot spot
 
@@ -107,7 +109,8 @@ class Settings:
     audit_history_days: int = 35  # as far back as DynamoDB itself could restore
     audit_result_days: int = 400  # a year and a month: this year's figures beside last year's
     audit_workers: int = 2  # Glue's least; ten, its default, would wait for each other on less than 10 million requests
-    audit_timeout_hours: int = 12
+    audit_timeout_hours: int = 12  # of the Spark job; an audit of ten million requests takes minutes
+    audit_export_hours: int = 3  # for DynamoDB: minutes for a small table, an hour or two for a very large one
 
     # What outlives a deleted stack, and what cannot be deleted by mistake.
     retain_data: bool = False
@@ -126,6 +129,16 @@ class Settings:
     def visibility_timeout_seconds(self) -> int:
         """How long a received message stays hidden: the Lambda timeout, times the multiplier."""
         return self.lambda_timeout_seconds * self.visibility_multiplier
+
+    @property
+    def audit_night_hours(self) -> int:
+        """How long a whole night's audit may take: the exports, the job, and what is around them."""
+        return self.audit_export_hours + self.audit_timeout_hours + AUDIT_HOURS_AROUND
+
+    @property
+    def audit_missing_hours(self) -> int:
+        """After how many hours without a verdict one is missing: a day after the last one, and as long as a night takes."""
+        return DAY // HOUR + self.audit_night_hours
 
     @property
     def stalled_minutes(self) -> int:
@@ -166,6 +179,12 @@ def _contradictions(s: Settings) -> Iterator[str]:
             f"batch_concurrency {s.batch_concurrency} is above batch_size {s.batch_size}, so threads would never have "
             "a record; lower batch_concurrency"
         )
+    if s.audit_night_hours * HOUR >= DAY:
+        yield (
+            f"audit_export_hours {s.audit_export_hours} + audit_timeout_hours {s.audit_timeout_hours} + "
+            f"{AUDIT_HOURS_AROUND} for what is around them are not under 24 hours, so that one night's audit could meet "
+            "the next one's; lower one of them"
+        )
     yield from _unsafe_retention(s)
 
 
@@ -191,7 +210,8 @@ def _outside_limits(s: Settings) -> Iterator[str]:
         ("audit_history_days", STORAGE_DAYS, "the product's"),
         ("audit_result_days", STORAGE_DAYS, "the product's"),
         ("audit_workers", GLUE_WORKERS, "Glue's"),
-        ("audit_timeout_hours", AUDIT_TIMEOUT_HOURS, "one night's"),
+        ("audit_timeout_hours", AUDIT_HOURS, "one night's"),
+        ("audit_export_hours", AUDIT_HOURS, "one night's"),
     )
     for name, limit, whose in limits:
         value = getattr(s, name)
@@ -211,6 +231,7 @@ COUNTED_ALARMS = (
     "alarm_function_errors",
     "alarm_function_throttles",
     "alarm_failed_deliveries",
+    "alarm_quarantined_deliveries",
     "alarm_table_throttles",
     "alarm_transaction_conflicts",
 )
@@ -297,6 +318,7 @@ OVERRIDABLE = (
     "audit_result_days",
     "audit_workers",
     "audit_timeout_hours",
+    "audit_export_hours",
 )
 """What `cdk -c name=value` may change. The rest belongs to a stage, and is changed here."""
 

@@ -27,7 +27,7 @@ class Condition:
         name: of the alarm and its runbook.
         means: one sentence for the person who reads it at 3 a.m.
         above: the highest value that is still well.
-        minutes: how many one-minute values in a row must be above it.
+        periods: how many values in a row, each over one period of the metric, must be above it.
         silence: what no value at all means.
     """
 
@@ -35,7 +35,7 @@ class Condition:
     means: str
     metric: cloudwatch.IMetric
     above: float
-    minutes: int = 1
+    periods: int = 1
     silence: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING
 
 
@@ -56,8 +56,8 @@ class Alarms(Construct):
             metric=condition.metric,
             threshold=condition.above,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-            evaluation_periods=condition.minutes,
-            datapoints_to_alarm=condition.minutes,
+            evaluation_periods=condition.periods,
+            datapoints_to_alarm=condition.periods,
             treat_missing_data=condition.silence,
         )
         if topic:
@@ -91,14 +91,14 @@ def conditions(measures: Measures, settings: Settings) -> list[Condition]:
             means=f"A request has waited for more than {settings.alarm_oldest_message_seconds} s: the consumer is behind.",
             metric=measures.queue("ApproximateAgeOfOldestMessage"),
             above=settings.alarm_oldest_message_seconds,
-            minutes=3,
+            periods=3,
         ),
         Condition(
             name="stalled",
             means=f"The queue holds messages and not one was finished for {settings.stalled_minutes} minutes.",
             metric=stalled(measures),
             above=0,
-            minutes=settings.stalled_minutes,
+            periods=settings.stalled_minutes,
         ),
         Condition(
             name="function-errors",
@@ -119,6 +119,13 @@ def conditions(measures: Measures, settings: Settings) -> list[Condition]:
             above=settings.alarm_failed_deliveries,
         ),
         Condition(
+            name="quarantined-deliveries",
+            means="Many messages at once cannot be processed and are set aside: a producer sends something wrong or new.",
+            # The alarm on dead letters cannot say so: it rings with the first, and stays until a person has seen to it.
+            metric=_over_window(measures.deliveries("quarantined")),
+            above=settings.alarm_quarantined_deliveries,
+        ),
+        Condition(
             name="table-throttles",
             means="DynamoDB throttles a table: a hot partition, or traffic that grew faster than the table did.",
             metric=_sum("throttles", throttles),
@@ -133,18 +140,23 @@ def conditions(measures: Measures, settings: Settings) -> list[Condition]:
     ]
 
 
-def audit_conditions(violations: cloudwatch.IMetric, succeeded: cloudwatch.IMetric) -> list[Condition]:
+def audit_conditions(
+    violations: cloudwatch.IMetric, succeeded: cloudwatch.IMetric, settings: Settings
+) -> list[Condition]:
     """What must not be, on a stage with the audit."""
+    hours = settings.audit_missing_hours
     return [
         Condition(
             name="invariant-violated",
             means="The nightly audit found requests that did not take effect exactly once, or are lost or stuck.",
             metric=violations,
             above=0,
+            # One value a night: it holds until the next, or the alarm would say a minute later that all is well.
+            silence=cloudwatch.TreatMissingData.IGNORE,
         ),
         Condition(
             name="audit-missing",
-            means=f"No audit has ended with a verdict for {HOURS_WITHOUT_AUDIT} hours: nobody knows whether all is right.",
+            means=f"No audit has ended with a verdict for {hours} hours: nobody knows whether all is right.",
             metric=cloudwatch.MathExpression(
                 expression="IF(FILL(audits, 0) > 0, 0, 1)",
                 using_metrics={"audits": succeeded},
@@ -152,14 +164,10 @@ def audit_conditions(violations: cloudwatch.IMetric, succeeded: cloudwatch.IMetr
                 period=Duration.hours(1),
             ),
             above=0,
-            minutes=HOURS_WITHOUT_AUDIT,
+            periods=hours,
             silence=cloudwatch.TreatMissingData.BREACHING,
         ),
     ]
-
-
-HOURS_WITHOUT_AUDIT = 26
-"""One is due every 24 hours, and takes up to two."""
 
 
 def stalled(measures: Measures) -> cloudwatch.MathExpression:

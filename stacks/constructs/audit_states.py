@@ -11,11 +11,17 @@ from typing import Any
 
 from stacks.constructs.measures import VIOLATIONS_METRIC, namespace
 from stacks.constructs.runbooks import runbook
+from stacks.settings import HOUR
 
 State = dict[str, Any]
 
 POLL_SECONDS = 60  # an export takes minutes to an hour; each look costs one state transition
+CALL_SECONDS = 60  # a call that only asks or starts something answers in less, or is asked again
+JOB_AROUND_SECONDS = HOUR  # Glue counts the job's timeout from when it runs: it must start before, and stop after
 VERDICT_FILE = "audit.json"  # pipeline.outputs.DESCRIPTION; a test compares them
+
+NOW = "$toMillis($states.context.State.EnteredTime)"
+"""When the state that asks was entered, epoch milliseconds (JSONata)."""
 
 # A throttled or momentarily failing service is asked again; what is wrong stays wrong and goes on to Catch.
 RETRY = [
@@ -36,6 +42,9 @@ class AuditPlan:
     Attributes:
         tables: the ARN of each table by the name of its folder in a history.
         full_every_days: full exports on every so many-th day, changes only on the others; 1 is always full.
+        export_seconds: how long the exports may take, together.
+        job_seconds: the job's own timeout.
+        timeout_seconds: the execution's. Nothing can be told after it, so it leaves the others room to run out before.
     """
 
     partition: str
@@ -48,6 +57,8 @@ class AuditPlan:
     full_every_days: int
     ledger_retention_seconds: int | None
     patience_seconds: int
+    export_seconds: int
+    job_seconds: int
     timeout_seconds: int
 
 
@@ -137,7 +148,10 @@ def _export_tables(plan: AuditPlan) -> State:
             "States": {
                 "ChooseTable": {
                     "Type": "Pass",
-                    "Assign": {"table": "{% $states.input %}"},
+                    "Assign": {
+                        "table": "{% $states.input %}",
+                        "giveUp": f"{{% {NOW} + {plan.export_seconds * 1000} %}}",
+                    },
                     "Next": "FullOrChanges",
                 },
                 "FullOrChanges": {
@@ -163,6 +177,7 @@ def _export_tables(plan: AuditPlan) -> State:
                     "Resource": _sdk(plan, "dynamodb:describeExport"),
                     "Arguments": {"ExportArn": "{% $export %}"},
                     "Output": "{% $states.result.ExportDescription %}",
+                    "TimeoutSeconds": CALL_SECONDS,
                     "Retry": RETRY,
                     "Next": "IsExported",
                 },
@@ -171,6 +186,8 @@ def _export_tables(plan: AuditPlan) -> State:
                     "Choices": [
                         {"Condition": "{% $states.input.ExportStatus = 'COMPLETED' %}", "Next": "Exported"},
                         {"Condition": "{% $states.input.ExportStatus = 'FAILED' %}", "Next": "ExportFailed"},
+                        # A timeout is of tasks and executions only: a loop has to look at the clock.
+                        {"Condition": f"{{% {NOW} >= $giveUp %}}", "Next": "ExportTimedOut"},
                     ],
                     "Default": "Wait",
                 },
@@ -179,6 +196,11 @@ def _export_tables(plan: AuditPlan) -> State:
                     "Type": "Fail",
                     "Error": "ExportFailed",
                     "Cause": "{% $table.folder & ': ' & $states.input.FailureMessage %}",
+                },
+                "ExportTimedOut": {
+                    "Type": "Fail",
+                    "Error": "ExportTimedOut",
+                    "Cause": f"{{% $table.folder & ': not exported within {plan.export_seconds // HOUR} hours' %}}",
                 },
             },
         },
@@ -203,6 +225,7 @@ def _export(plan: AuditPlan, what: State) -> State:
             **what,
         },
         "Assign": {"export": "{% $states.result.ExportDescription.ExportArn %}"},
+        "TimeoutSeconds": CALL_SECONDS,
         "Retry": RETRY,
         "Next": "Wait",
     }
@@ -244,7 +267,15 @@ def _audit(plan: AuditPlan) -> State:
                 "BackoffRate": 1,
             }
         ],
-        "Catch": _caught("ReadVerdict"),
+        "TimeoutSeconds": plan.job_seconds + JOB_AROUND_SECONDS,
+        "Catch": [
+            {
+                "ErrorEquals": ["States.Timeout"],
+                "Assign": {"problem": f"The job did not end within {plan.job_seconds // HOUR} hours."},
+                "Next": "ReadVerdict",
+            },
+            *_caught("ReadVerdict"),
+        ],
         "Next": "ReadVerdict",
     }
 

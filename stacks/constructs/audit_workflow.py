@@ -16,6 +16,7 @@ from stacks.constructs.audit_storage import AuditStorage
 from stacks.constructs.deployed import TABLE_OUTPUTS, Deployed
 from stacks.constructs.log_retention import LOG_RETENTION
 from stacks.constructs.measures import namespace
+from stacks.constructs.names import name_in_this_stack
 from stacks.constructs.removal import removal_policy
 from stacks.constructs.roles import allow, document, service_role
 from stacks.constructs.rules import objects_in_report
@@ -50,7 +51,8 @@ class AuditWorkflow(Construct):
             self,
             "LogGroup",
             # Step Functions adds its own name to a policy of the account for groups that begin so; there is room for few.
-            log_group_name=f"/aws/vendedlogs/states/{stack.stack_name}",
+            # The rest is unique: one that a deleted stack left behind is not in the next one's way.
+            log_group_name=f"/aws/vendedlogs/states/{name_in_this_stack('machine')}",
             retention=LOG_RETENTION[settings.log_retention_days],
             encryption_key=storage.key,
             removal_policy=removal_policy(settings),
@@ -67,7 +69,9 @@ class AuditWorkflow(Construct):
             ledger_retention_seconds=settings.ledger_retention_seconds,
             # A message that the queue has given up cannot come back.
             patience_seconds=settings.queue_retention_seconds,
-            timeout_seconds=settings.audit_timeout_hours * HOUR,
+            export_seconds=settings.audit_export_hours * HOUR,
+            job_seconds=settings.audit_timeout_hours * HOUR,
+            timeout_seconds=settings.audit_night_hours * HOUR,
         )
         role = service_role(
             self,

@@ -86,10 +86,15 @@ def _may_write(storage: AuditStorage) -> iam.PolicyDocument:
 
 
 def _lines_of_log_events() -> firehose.CfnDeliveryStream.ProcessingConfigurationProperty:
-    """CloudWatch Logs sends gzipped envelopes of many events; the audit reads one event a line, as the handler wrote it."""
-    kinds = (
-        ("Decompression", "CompressionFormat", "GZIP"),
-        ("CloudWatchLogProcessing", "DataMessageExtraction", "true"),
+    """CloudWatch Logs sends gzipped envelopes of many events; the audit reads one event a line, as the handler wrote it.
+
+    Firehose puts nothing between records by itself. Its delimiter is a newline when none is named; an empty line, where an
+    event had one already, is nothing to the audit.
+    """
+    kinds: tuple[tuple[str, dict[str, str]], ...] = (
+        ("Decompression", {"CompressionFormat": "GZIP"}),
+        ("CloudWatchLogProcessing", {"DataMessageExtraction": "true"}),
+        ("AppendDelimiterToRecord", {}),
     )
     return firehose.CfnDeliveryStream.ProcessingConfigurationProperty(
         enabled=True,
@@ -98,8 +103,9 @@ def _lines_of_log_events() -> firehose.CfnDeliveryStream.ProcessingConfiguration
                 type=kind,
                 parameters=[
                     firehose.CfnDeliveryStream.ProcessorParameterProperty(parameter_name=name, parameter_value=value)
+                    for name, value in parameters.items()
                 ],
             )
-            for kind, name, value in kinds
+            for kind, parameters in kinds
         ],
     )

@@ -1,14 +1,17 @@
 """A small interpreter of the Amazon States Language with JSONata, as far as the audit's definition uses it.
 
-Tasks are answered by the test. Waiting takes no time. What it does not know, it refuses, so that no state passes unseen.
+Tasks are answered by the test. Waiting takes no time and moves the execution's clock; so does a task that never answers. What
+it does not know, it refuses, so that no state passes unseen.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from jsonata.jsonata import Jsonata  # type: ignore[import-untyped]
@@ -17,7 +20,7 @@ Arguments = Any
 Task = Callable[[Arguments], Any]
 KNOWN_KEYS = {
     *("Type", "Comment", "Next", "Assign", "Output", "Arguments", "Resource", "Retry", "Catch", "Choices", "Default"),
-    *("Seconds", "Items", "ItemProcessor", "Error", "Cause"),
+    *("Seconds", "Items", "ItemProcessor", "Error", "Cause", "TimeoutSeconds"),
 }
 
 
@@ -27,6 +30,14 @@ class StateFailure(Exception):
     def __init__(self, error: str, cause: str = "") -> None:
         super().__init__(error, cause)
         self.error, self.cause = error, cause
+
+
+class NeverAnswered(Exception):
+    """What a task raises that hangs: the state's timeout ends it, or without one the execution's."""
+
+
+class ExecutionTimedOut(Exception):
+    """The execution's own timeout, which no state can catch."""
 
 
 @dataclass
@@ -46,6 +57,7 @@ class Interpreter:
     context: Mapping[str, Any]
     visited: list[str] = field(default_factory=list)
     attempts: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0  # since the execution's start
 
     def run(self, given: Any) -> Ended:
         """Execute with an input."""
@@ -53,6 +65,13 @@ class Interpreter:
             return Ended(output=self._run(self.definition, given, {}))
         except StateFailure as failure:
             return Ended(failure=failure)
+        except ExecutionTimedOut:
+            return Ended(failure=StateFailure("States.Timeout"))
+
+    def _pass(self, seconds: float) -> None:
+        self.seconds += seconds
+        if self.seconds >= self.definition["TimeoutSeconds"]:
+            raise ExecutionTimedOut
 
     def _run(self, machine: Mapping[str, Any], given: Any, outer: Mapping[str, Any]) -> Any:
         variables = dict(outer)
@@ -76,6 +95,8 @@ class Interpreter:
         if kind == "Fail":
             cause = self._value(state["Cause"], {"input": given}, variables)
             raise StateFailure(state["Error"], str(cause))
+        if kind == "Wait":
+            self._pass(state["Seconds"])
         if kind in ("Pass", "Wait", "Succeed"):
             return self._leave(state, given, {"input": given}, variables)
         try:
@@ -83,7 +104,8 @@ class Interpreter:
         except StateFailure as failure:
             for catcher in state.get("Catch", ()):
                 if {"States.ALL", failure.error} & set(catcher["ErrorEquals"]):
-                    told = {"Error": failure.error, "Cause": failure.cause}
+                    # What timed out has no cause.
+                    told = {"Error": failure.error, **({"Cause": failure.cause} if failure.cause else {})}
                     return self._leave(catcher, told, {"input": given, "errorOutput": told}, variables)
             raise
         return self._leave(state, result, {"input": given, "result": result}, variables)
@@ -91,17 +113,33 @@ class Interpreter:
     def _work(self, state: Mapping[str, Any], given: Any, variables: dict[str, Any]) -> Any:
         if state["Type"] == "Map":
             items = self._value(state["Items"], {"input": given}, variables)
-            return [self._run(state["ItemProcessor"], item, variables) for item in items]
+            return self._side_by_side(state["ItemProcessor"], items, variables)
         assert state["Type"] == "Task"
         resource = state["Resource"].partition(":states:::")[2]
         arguments = self._value(state["Arguments"], {"input": given}, variables)
         while True:
             try:
-                return deepcopy(self.tasks[resource](arguments))
+                return self._answer(state, resource, arguments)
             except StateFailure as failure:
                 tried = self.attempts[resource] = self.attempts.get(resource, 0) + 1
                 if tried > self._allowed(state, failure):
                     raise
+
+    def _side_by_side(self, machine: Mapping[str, Any], items: list[Any], variables: Mapping[str, Any]) -> list[Any]:
+        began, ends, results = self.seconds, [self.seconds], []
+        for item in items:
+            self.seconds = began
+            results.append(self._run(machine, item, variables))
+            ends.append(self.seconds)
+        self.seconds = max(ends)
+        return results
+
+    def _answer(self, state: Mapping[str, Any], resource: str, arguments: Any) -> Any:
+        try:
+            return deepcopy(self.tasks[resource](arguments))
+        except NeverAnswered:
+            self._pass(state.get("TimeoutSeconds", math.inf))
+            raise StateFailure("States.Timeout") from None
 
     @staticmethod
     def _allowed(state: Mapping[str, Any], failure: StateFailure) -> int:
@@ -118,6 +156,11 @@ class Interpreter:
         variables.update(assigned)
         return state.get("Next"), output
 
+    def _context(self) -> Mapping[str, Any]:
+        began = datetime.fromisoformat(self.context["Execution"]["StartTime"])
+        now = (began + timedelta(seconds=self.seconds)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return {**self.context, "State": {"EnteredTime": now}}
+
     def _value(self, template: Any, states: Mapping[str, Any], variables: Mapping[str, Any]) -> Any:
         if isinstance(template, dict):
             return {name: self._value(value, states, variables) for name, value in template.items()}
@@ -126,7 +169,7 @@ class Interpreter:
         if not (isinstance(template, str) and template.startswith("{%") and template.endswith("%}")):
             return template
         expression = Jsonata.jsonata(template[2:-2].strip())
-        for name, value in {**variables, "states": {**states, "context": self.context}}.items():
+        for name, value in {**variables, "states": {**states, "context": self._context()}}.items():
             expression.assign(name, value)
         expression.register_lambda("parse", json.loads)
         value = expression.evaluate(None)

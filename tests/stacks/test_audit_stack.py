@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -114,10 +115,42 @@ def test_the_delivery_log_goes_to_the_day_that_the_audit_reads(audit: Stage) -> 
     assert destination["Prefix"] == "history/!{timestamp:yyyy-MM-dd}/deliveries/"
     assert destination["CompressionFormat"] == "GZIP"
     assert destination["FileExtension"].endswith(".gz")  # Spark knows compression by the name only
-    assert [step["Type"] for step in destination["ProcessingConfiguration"]["Processors"]] == [
-        "Decompression",
-        "CloudWatchLogProcessing",
-    ]
+
+
+def test_every_line_of_the_delivery_log_ends_with_a_newline(audit: Stage) -> None:
+    """Firehose puts records together as they are: without the last step two lines of JSON would be one that is malformed."""
+    destination = audit.properties("AWS::KinesisFirehose::DeliveryStream")["ExtendedS3DestinationConfiguration"]
+    processing = destination["ProcessingConfiguration"]
+    assert processing["Enabled"] is True
+    steps = {step["Type"]: step.get("Parameters") for step in processing["Processors"]}
+    assert list(steps) == ["Decompression", "CloudWatchLogProcessing", "AppendDelimiterToRecord"]
+    # "You don't have to put a processor parameter": the delimiter is then a newline (Processor, in Firehose's API reference).
+    assert not steps["AppendDelimiterToRecord"]
+
+
+def test_what_a_deleted_stack_left_behind_is_not_in_the_way_of_the_next(with_audit: Stage, audit: Stage) -> None:
+    """A resource that is retained and has a name must not have the same name in a stack of the same name."""
+    retained = 0
+    for stage in (with_audit, audit, replace(with_audit, part="-operations")):
+        for resource in stage.template["Resources"].values():
+            if "Retain" in resource.get("DeletionPolicy", ""):
+                names = [value for key, value in resource["Properties"].items() if key.endswith("Name")]
+                assert all("AWS::StackId" in json.dumps(name) for name in names), names
+                retained += bool(names)
+    assert retained
+
+
+def test_the_machines_log_group_has_the_name_that_step_functions_needs(audit: Stage) -> None:
+    (group,) = audit.resources("AWS::Logs::LogGroup").values()
+    # The stack's name has 128 characters at most, and the last part of a stack's id 12.
+    name = resolve(group["Properties"]["LogGroupName"])
+    prefix, _, rest = name.partition("<AWS::StackName>")
+    assert prefix == "/aws/vendedlogs/states/"
+    group_arn = f"arn:aws-us-gov:logs:ap-southeast-1:111122223333:log-group:{prefix}"
+    assert (
+        len(f"{group_arn}{'s' * 128}{rest.partition('<')[0]}{'0' * 12}:*") <= 256
+    )  # CloudWatchLogsLogGroup, in Step Functions' API reference; a group's name may have 512
+    assert "<AWS::StackId>" in rest
 
 
 def test_the_filter_selects_the_line_that_the_handler_writes(audit: Stage) -> None:

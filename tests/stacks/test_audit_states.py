@@ -12,7 +12,7 @@ import pytest
 from pipeline.job import parse_arguments
 from pipeline.outputs import DESCRIPTION
 from tests.stacks.kit import Stage, resolve
-from tests.stacks.state_machine import Ended, Interpreter, StateFailure
+from tests.stacks.state_machine import Ended, Interpreter, NeverAnswered, StateFailure
 
 SOUND = {"sound": True, "sentence": "Every one of 7 requests took effect at most once.", "violations": {"I1": 0}}
 BAD = {"sound": False, "sentence": "Invariants that do not hold: I3 (2).", "violations": {"I1": 0, "I3": 2, "I5": 1}}
@@ -30,10 +30,12 @@ class World:
     verdict: Any = None
     job_fails: str | None = None
     exports_fail: bool = False
+    export_minutes: int = 3
+    job_hangs: bool = False
     calls: list[tuple[str, Any]] = field(default_factory=list)
     looks: dict[str, int] = field(default_factory=dict)
     way: list[str] = field(default_factory=list)
-    broken: dict[str, StateFailure] = field(default_factory=dict)
+    broken: dict[str, StateFailure | NeverAnswered] = field(default_factory=dict)
 
     def run(self, given: Any) -> Ended:
         """Execute once."""
@@ -84,9 +86,12 @@ class World:
         seen = self.looks[arguments["ExportArn"]] = self.looks.get(arguments["ExportArn"], 0) + 1
         if self.exports_fail:
             return {"ExportDescription": {"ExportStatus": "FAILED", "FailureMessage": "no such key"}}
-        return {"ExportDescription": {"ExportStatus": "COMPLETED" if seen > 2 else "IN_PROGRESS"}}
+        done = seen >= self.export_minutes  # each look comes a minute after the one before
+        return {"ExportDescription": {"ExportStatus": "COMPLETED" if done else "IN_PROGRESS"}}
 
     def job(self, arguments: Any) -> Any:
+        if self.job_hangs:
+            raise NeverAnswered
         if self.verdict is not None:
             output = arguments["Arguments"]["--output"].partition("://")[2].partition("/")[2]
             self.objects[f"{output}/{DESCRIPTION}"] = self.verdict
@@ -217,6 +222,39 @@ def test_an_export_that_fails_is_told_and_not_audited(world: World) -> None:
     assert world.called("startJobRun.sync") == []
 
 
+def test_an_export_that_never_ends_is_told(world: World, audit: Stage) -> None:
+    world.export_minutes = 10**6
+    ended = world.run(FULL)
+    assert ended.failure is not None
+    assert ended.failure.error == "NotAudited"
+    (told,) = world.called("publish")
+    assert f"not exported within {audit.settings.audit_export_hours} hours" in told["Message"]
+    assert world.called("startJobRun.sync") == []
+
+
+@pytest.mark.parametrize("export_minutes", [3, 179])
+def test_a_job_that_hangs_is_told_before_the_execution_ends(world: World, audit: Stage, export_minutes: int) -> None:
+    world.job_hangs, world.export_minutes = True, export_minutes
+    assert export_minutes < audit.settings.audit_export_hours * 60
+    ended = world.run(FULL)
+    assert ended.failure is not None
+    assert ended.failure.error == "NotAudited"
+    (told,) = world.called("publish")
+    assert told["Subject"] == "Oneslot-prod: audit could not run"
+    assert f"did not end within {audit.settings.audit_timeout_hours} hours" in told["Message"]
+
+
+def test_a_service_that_does_not_answer_is_told(world: World) -> None:
+    world.broken["aws-sdk:dynamodb:describeExport"] = NeverAnswered()
+    assert world.run(FULL).failure is not None
+    assert "States.Timeout" in world.called("publish")[0]["Message"]
+
+
+def test_the_job_ends_by_its_own_timeout_before_the_state_gives_it_up(world: World, audit: Stage) -> None:
+    job = audit.properties("AWS::Glue::Job")["Timeout"] * 60
+    assert job < world.definition["States"]["Audit"]["TimeoutSeconds"] < world.definition["TimeoutSeconds"] < 24 * 3600
+
+
 def test_an_export_that_is_refused_is_asked_again_and_then_told(world: World) -> None:
     world.broken["aws-sdk:dynamodb:exportTableToPointInTime"] = StateFailure("DynamoDb.ExportConflictException", "busy")
     assert world.run(FULL).failure is not None
@@ -254,14 +292,15 @@ def test_the_ledgers_retention_is_told_to_the_audit(world: World, audit: Stage) 
 def test_every_state_can_be_reached(world: World, audit: Stage) -> None:
     """Over the ways that the tests above go."""
     seen: set[str] = set()
-    for given, verdict, objects, job_fails, exports_fail in (
-        (FULL, SOUND, {}, None, False),
-        (FULL, BAD, {}, None, False),
-        (FULL, None, {}, "refused", False),
-        (FULL, None, {}, None, True),
-        (CHANGES, SOUND, {"audits/2026-11-22/audit.json": SOUND}, None, False),
+    for given, verdict, objects, job_fails, exports_fail, export_minutes in (
+        (FULL, SOUND, {}, None, False, 3),
+        (FULL, BAD, {}, None, False, 3),
+        (FULL, None, {}, "refused", False, 3),
+        (FULL, None, {}, None, True, 3),
+        (FULL, None, {}, None, False, 10**6),
+        (CHANGES, SOUND, {"audits/2026-11-22/audit.json": SOUND}, None, False, 3),
     ):
-        one = World(world.definition, dict(objects), verdict, job_fails, exports_fail)
+        one = World(world.definition, dict(objects), verdict, job_fails, exports_fail, export_minutes)
         one.run(given)
         seen.update(one.way)
     states = set(world.definition["States"])

@@ -11,7 +11,6 @@ from typing import Any, cast
 import pytest
 
 from appointments.outcomes import ANSWERED
-from stacks.constructs.alarms import HOURS_WITHOUT_AUDIT
 from stacks.constructs.measures import LATENCY_METRIC, OUTCOMES
 from stacks.settings import OVERRIDABLE, STAGES, Settings
 from tests.stacks.kit import Stage, resolve, synthesise
@@ -59,7 +58,7 @@ def watched(alarm: dict[str, Any]) -> list[dict[str, Any]]:
 def test_everything_that_must_not_be_has_an_alarm(operations: Stage, audit: Stage) -> None:
     assert set(alarms(operations)) == {
         *("dead-letters", "oldest-message", "stalled", "function-errors", "function-throttles"),
-        *("failed-deliveries", "table-throttles", "transaction-conflicts"),
+        *("failed-deliveries", "quarantined-deliveries", "table-throttles", "transaction-conflicts"),
     }
     assert set(alarms(audit)) == {"invariant-violated", "audit-missing"}
 
@@ -153,10 +152,38 @@ def test_the_standstills_expression(
 def test_silence_is_well_except_where_silence_is_the_fault(operations: Stage, audit: Stage) -> None:
     assert {alarm["TreatMissingData"] for alarm in alarms(operations).values()} == {"notBreaching"}
     silence = {name: alarm["TreatMissingData"] for name, alarm in alarms(audit).items()}
-    assert silence == {"invariant-violated": "notBreaching", "audit-missing": "breaching"}
+    # The verdict comes once a night: until the next one it is neither well nor missing, but as it was.
+    assert silence == {"invariant-violated": "ignore", "audit-missing": "breaching"}
+
+
+def test_an_audit_is_missing_when_the_next_one_could_have_ended(audit: Stage) -> None:
+    machine = json.loads(resolve(audit.properties("AWS::StepFunctions::StateMachine")["DefinitionString"]))
     missing = alarms(audit)["audit-missing"]
-    assert missing["EvaluationPeriods"] == HOURS_WITHOUT_AUDIT > 24
-    assert HOURS_WITHOUT_AUDIT <= 7 * 24  # CloudWatch looks back a week at most for periods of an hour
+    (metric,) = watched(missing)
+    assert metric["Period"] == 3600
+    assert (
+        missing["EvaluationPeriods"] * 3600 == missing["DatapointsToAlarm"] * 3600 == 86_400 + machine["TimeoutSeconds"]
+    )
+    assert f"for {missing['EvaluationPeriods']} hours" in missing["AlarmDescription"]
+
+
+def test_no_alarm_looks_further_back_than_cloudwatch_does(operations: Stage, audit: Stage) -> None:
+    """PutMetricAlarm: a day at most, a week with periods of an hour or more; also with the longest nights there can be."""
+    for stage in (operations, audit):
+        for alarm in alarms(stage).values():
+            (period,) = {metric["Period"] for metric in watched(alarm)}
+            assert period * alarm["EvaluationPeriods"] <= (86_400 if period < 3600 else 7 * 86_400)
+    longest = replace(audit.settings, audit_timeout_hours=20, audit_export_hours=1)
+    assert longest.audit_missing_hours <= 7 * 24
+
+
+def test_a_flood_of_quarantined_requests_is_told_though_dead_letters_lie_there_already(operations: Stage) -> None:
+    alarm = alarms(operations)["quarantined-deliveries"]
+    (metric,) = watched(alarm)
+    assert (metric["MetricName"], metric["Stat"], metric["Period"]) == ("DeliveriesQuarantined", "Sum", 300)
+    assert alarm["EvaluationPeriods"] == 1
+    assert alarm["ComparisonOperator"] == "GreaterThanThreshold"
+    assert alarm["Threshold"] == operations.settings.alarm_quarantined_deliveries >= 1
 
 
 def test_thresholds_are_the_settings(operations: Stage) -> None:
@@ -169,6 +196,7 @@ def test_thresholds_are_the_settings(operations: Stage) -> None:
         "function-errors": settings.alarm_function_errors,
         "function-throttles": settings.alarm_function_throttles,
         "failed-deliveries": settings.alarm_failed_deliveries,
+        "quarantined-deliveries": settings.alarm_quarantined_deliveries,
         "table-throttles": settings.alarm_table_throttles,
         "transaction-conflicts": settings.alarm_transaction_conflicts,
     }

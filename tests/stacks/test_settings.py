@@ -43,8 +43,13 @@ DEV = STAGES["dev"]
         ({"alarm_topic_arn": "on-call"}, ["alarm_topic_arn is 'on-call'", "arn:aws:sns:"]),
         ({"audit_workers": 1}, ["audit_workers is 1", "2 to 299"]),
         ({"audit_full_every_days": 0}, ["audit_full_every_days is 0", "1 to 30"]),
-        ({"audit_timeout_hours": 24}, ["audit_timeout_hours is 24", "1 to 22"]),
+        ({"audit_timeout_hours": 24}, ["audit_timeout_hours is 24", "1 to 20"]),
+        ({"audit_export_hours": 0}, ["audit_export_hours is 0", "1 to 20"]),
         # Relations: both numbers, and what to do.
+        (
+            {"audit_timeout_hours": 19, "audit_export_hours": 3},
+            ["audit_export_hours 3", "audit_timeout_hours 19", "24 hours", "lower one"],
+        ),
         (
             {"audit_result_days": 13},
             ["audit_result_days 13", "audit_full_every_days 7", "raise audit_result_days"],
@@ -106,6 +111,7 @@ def test_a_contradiction_is_refused(changes: dict[str, Any], said: list[str]) ->
         {"ledger_retention_seconds": 25 * DAY},
         {"ledger_retention_seconds": None},
         {"max_message_bytes": 1_040_384},
+        {"audit_timeout_hours": 18, "audit_export_hours": 3},
     ],
 )
 def test_the_last_number_that_holds_is_accepted(changes: dict[str, Any]) -> None:
