@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from chaos.child import ChildFailed
 from chaos.hosts import Host
 from chaos.plan import Disturbance, ProcessFault
 
@@ -29,12 +28,16 @@ class Disturber:
         """Begin; the plan's times count from now."""
         self._thread.start()
 
+    def check(self) -> None:
+        """Raise what went wrong, if anything did."""
+        if self._error is not None:
+            raise self._error
+
     def stop(self) -> None:
         """No further fault; returns when the last one is over. Raises what went wrong, if anything did."""
         self._stopping.set()
         self._thread.join()
-        if self._error is not None:
-            raise self._error
+        self.check()
 
     def _run(self) -> None:
         began = time.monotonic()
@@ -44,7 +47,7 @@ class Disturber:
                     return
                 if self._disturb(disturbance):
                     self.done[disturbance.fault] += 1
-        except ChildFailed as error:
+        except BaseException as error:  # a soak whose faults have ended early shows nothing, so none may end unseen
             self._error = error
 
     def _disturb(self, disturbance: Disturbance) -> bool:

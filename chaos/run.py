@@ -137,6 +137,7 @@ def _watch(load: Load, disturber: Disturber, proxy: ProxyProcess, terminal: Term
             if settings.wanted.issubset(happened) or time.monotonic() - began >= WANTED_SECONDS:
                 load.may_end.set()
             time.sleep(_LOOK_SECONDS)
+            disturber.check()
             sent = load.sent
             advance(sent - shown)
             shown = sent

@@ -10,6 +10,9 @@ MAXIMUM_BATCH_SIZE_WITHOUT_WINDOW = 10
 MAXIMUM_WINDOW_SECONDS = 300
 MAXIMUM_CONCURRENCY = range(2, 1_001)
 
+# An environment has 1,024 file descriptors and as many threads; each thread may hold a connection to DynamoDB and one to SQS.
+BATCH_CONCURRENCY = range(1, 501)
+
 # SQS
 MAXIMUM_VISIBILITY_SECONDS = 43_200
 MESSAGE_RETENTION_SECONDS = range(60, 1_209_601)
@@ -27,6 +30,9 @@ TOPIC_ARN = r"arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}"
 GLUE_WORKERS = range(2, 300)
 
 # The product's own
+# Of the queue's retention, so many-th part at most may pass while a message fails its receives. The rest is for waiting: before
+# the first of them, and behind another's lease, which hides it for one more Lambda timeout.
+RECEIVES_SHARE = 2
 # An alarm on a count of events: 0 tells every single one.
 ALARM_COUNTS = range(1_000_001)
 # Changes are exported out of point-in-time recovery, which keeps 35 days.

@@ -13,6 +13,7 @@ from stacks.limits import (
     AUDIT_FULL_EVERY_DAYS,
     AUDIT_HOURS,
     AUDIT_HOURS_AROUND,
+    BATCH_CONCURRENCY,
     CANDIDATE_SLOTS,
     GLUE_WORKERS,
     LAMBDA_TIMEOUT_SECONDS,
@@ -27,6 +28,7 @@ from stacks.limits import (
     MEMORY_MB,
     MESSAGE_RETENTION_SECONDS,
     QUARANTINE_BYTES,
+    RECEIVES_SHARE,
     STORAGE_DAYS,
     TOPIC_ARN,
 )
@@ -195,7 +197,7 @@ def _outside_limits(s: Settings) -> Iterator[str]:
         ("visibility_multiplier", range(1, MAXIMUM_VISIBILITY_SECONDS + 1), "the visibility timeout's"),
         ("batch_size", range(1, MAXIMUM_BATCH_SIZE + 1), "Lambda's"),
         ("batching_window_seconds", range(MAXIMUM_WINDOW_SECONDS + 1), "Lambda's"),
-        ("batch_concurrency", range(1, MAXIMUM_BATCH_SIZE + 1), "a batch's"),
+        ("batch_concurrency", BATCH_CONCURRENCY, "a Lambda environment's"),
         ("max_concurrency", MAXIMUM_CONCURRENCY, "the event source mapping's"),
         ("candidate_slots", CANDIDATE_SLOTS, "one query's"),
         ("max_receive_count", MAXIMUM_RECEIVE_COUNT, "a redrive policy's, with room for deferrals,"),
@@ -203,7 +205,7 @@ def _outside_limits(s: Settings) -> Iterator[str]:
         ("dead_letter_retention_seconds", MESSAGE_RETENTION_SECONDS, "SQS's"),
         ("max_message_bytes", MAXIMUM_MESSAGE_BYTES, "SQS's"),
         ("dead_letter_max_message_bytes", MAXIMUM_MESSAGE_BYTES, "SQS's"),
-        ("alarm_oldest_message_seconds", range(60, s.queue_retention_seconds), "the queue's retention's"),
+        ("alarm_oldest_message_seconds", MESSAGE_RETENTION_SECONDS, "the queue's retention's"),
         ("alarm_stalled_minutes", range(1, 61), "an hour's"),
         *((name, ALARM_COUNTS, "the product's") for name in COUNTED_ALARMS),
         ("audit_full_every_days", AUDIT_FULL_EVERY_DAYS, "point-in-time recovery's"),
@@ -239,6 +241,22 @@ COUNTED_ALARMS = (
 
 
 def _unsafe_retention(s: Settings) -> Iterator[str]:
+    if s.alarm_oldest_message_seconds >= s.queue_retention_seconds:
+        yield (
+            f"alarm_oldest_message_seconds {s.alarm_oldest_message_seconds} is not below queue_retention_seconds "
+            f"{s.queue_retention_seconds}, so requests would be deleted before anybody is told; lower the first or raise "
+            "the second"
+        )
+    receives = s.max_receive_count * s.visibility_timeout_seconds
+    if receives * RECEIVES_SHARE > s.queue_retention_seconds:
+        yield (
+            f"max_receive_count {s.max_receive_count} * the visibility timeout of {s.visibility_timeout_seconds} s "
+            f"(lambda_timeout_seconds {s.lambda_timeout_seconds} * visibility_multiplier {s.visibility_multiplier}) is "
+            f"{receives} s, more than half of queue_retention_seconds {s.queue_retention_seconds}; the other half is for "
+            "waiting, and SQS silently deletes a request that is still failing when the retention ends, in place of moving "
+            "it to the dead-letter queue: lower max_receive_count or the visibility timeout, or raise "
+            "queue_retention_seconds"
+        )
     if s.dead_letter_retention_seconds <= s.queue_retention_seconds:
         yield (
             f"dead_letter_retention_seconds {s.dead_letter_retention_seconds} is not above queue_retention_seconds "

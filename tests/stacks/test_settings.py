@@ -28,7 +28,11 @@ DEV = STAGES["dev"]
         ({"batch_size": 10_001, "batching_window_seconds": 1}, ["batch_size is 10001", "1 to 10000"]),
         ({"batching_window_seconds": 301}, ["batching_window_seconds is 301", "0 to 300"]),
         ({"batching_window_seconds": -1}, ["batching_window_seconds is -1", "0 to 300"]),
-        ({"batch_concurrency": 0}, ["batch_concurrency is 0", "1 to"]),
+        ({"batch_concurrency": 0}, ["batch_concurrency is 0", "1 to 500"]),
+        (
+            {"batch_concurrency": 501, "batch_size": 5_000, "batching_window_seconds": 1, "visibility_multiplier": 2},
+            ["batch_concurrency is 501", "a Lambda environment's", "1 to 500"],
+        ),
         ({"candidate_slots": 0}, ["candidate_slots is 0", "1 to 50"]),
         ({"candidate_slots": 51}, ["candidate_slots is 51", "1 to 50"]),
         ({"max_receive_count": 4}, ["max_receive_count is 4", "5 to 1000", "deferrals"]),
@@ -38,6 +42,7 @@ DEV = STAGES["dev"]
             {"dead_letter_retention_seconds": 15 * DAY},
             ["dead_letter_retention_seconds is 1296000", "60 to 1209600"],
         ),
+        ({"alarm_oldest_message_seconds": 59}, ["alarm_oldest_message_seconds is 59", "60 to"]),
         ({"max_message_bytes": 1_048_577}, ["max_message_bytes is 1048577", "1024 to 1048576"]),
         ({"log_retention_days": 31}, ["log_retention_days is 31", "30, 60"]),
         ({"alarm_topic_arn": "on-call"}, ["alarm_topic_arn is 'on-call'", "arn:aws:sns:"]),
@@ -46,6 +51,29 @@ DEV = STAGES["dev"]
         ({"audit_timeout_hours": 24}, ["audit_timeout_hours is 24", "1 to 20"]),
         ({"audit_export_hours": 0}, ["audit_export_hours is 0", "1 to 20"]),
         # Relations: both numbers, and what to do.
+        (
+            {"queue_retention_seconds": 60},
+            ["alarm_oldest_message_seconds 600", "queue_retention_seconds 60", "lower the first or raise the second"],
+        ),
+        (
+            {"queue_retention_seconds": 60, "alarm_oldest_message_seconds": 60},
+            ["alarm_oldest_message_seconds 60", "queue_retention_seconds 60"],
+        ),
+        (
+            {"lambda_timeout_seconds": 900, "visibility_multiplier": 48},
+            [
+                "max_receive_count 10",
+                "43200 s",
+                "432000 s",
+                "queue_retention_seconds 345600",
+                "silently deletes",
+                "lower",
+            ],
+        ),
+        (
+            {"queue_retention_seconds": 601, "max_receive_count": 11},
+            ["max_receive_count 11", "30 s", "330 s", "queue_retention_seconds 601", "raise queue_retention_seconds"],
+        ),
         (
             {"audit_timeout_hours": 19, "audit_export_hours": 3},
             ["audit_export_hours 3", "audit_timeout_hours 19", "24 hours", "lower one"],
@@ -101,7 +129,15 @@ def test_a_contradiction_is_refused(changes: dict[str, Any], said: list[str]) ->
 @pytest.mark.parametrize(
     "changes",
     [
-        {"lambda_timeout_seconds": 900, "visibility_multiplier": 48},
+        {
+            "lambda_timeout_seconds": 900,
+            "visibility_multiplier": 48,
+            "max_receive_count": 5,
+            "queue_retention_seconds": 5 * DAY,
+        },
+        {"queue_retention_seconds": 601},
+        {"max_receive_count": 1_000},
+        {"batch_concurrency": 500, "batch_size": 500, "batching_window_seconds": 1, "visibility_multiplier": 2},
         {"batch_size": 10_000, "batching_window_seconds": 1, "visibility_multiplier": 2},
         {"batching_window_seconds": 30, "visibility_multiplier": 2},
         {"batch_size": 1, "batch_concurrency": 1},
@@ -145,9 +181,13 @@ def test_whatever_is_accepted_is_safe(changes: dict[str, Any]) -> None:
     assert s.visibility_timeout_seconds == visible_again
     assert s.lambda_timeout_seconds + s.batching_window_seconds <= visible_again <= 12 * 3_600
     assert 1 <= s.lambda_timeout_seconds <= 15 * 60
+    assert s.batch_concurrency <= 500
     assert 1 <= s.batch_concurrency <= s.batch_size <= (10_000 if s.batching_window_seconds else 10)
     assert 2 <= s.max_concurrency <= 1_000
     assert s.max_receive_count >= 5
+    # A message that fails whenever it is received is in the dead-letter queue long before its time in the queue is over.
+    assert s.max_receive_count * visible_again <= s.queue_retention_seconds / 2
+    assert s.alarm_oldest_message_seconds < s.queue_retention_seconds
     assert 60 <= s.queue_retention_seconds < s.dead_letter_retention_seconds <= 14 * DAY
     assert s.ledger_retention_seconds is not None
     assert s.ledger_retention_seconds >= 2 * s.queue_retention_seconds + s.dead_letter_retention_seconds
