@@ -43,6 +43,8 @@ class AppointmentsStack(Stack):
             "ConsumerLogGroupName": consumer.log_group.log_group_name,
             "EventSourceMappingId": source.mapping.event_source_mapping_id,
         }
+        if key:
+            outputs["KeyArn"] = key.key_arn  # whoever sends or consumes needs rights on it
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
 

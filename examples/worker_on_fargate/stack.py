@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from aws_cdk import Aws, CfnParameter, DefaultStackSynthesizer, Duration, IgnoreMode, RemovalPolicy, Stack
+from aws_cdk import (
+    Aws,
+    CfnCondition,
+    CfnParameter,
+    CfnResource,
+    DefaultStackSynthesizer,
+    Duration,
+    Fn,
+    IgnoreMode,
+    RemovalPolicy,
+    Stack,
+)
 from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
@@ -38,7 +49,8 @@ class Scale:
 
 
 class WorkerStack(Stack):
-    """One service. Its parameters say whose queue it consumes: the Oneslot stack's name, and its queue's name.
+    """One service. Its parameters say whose queue it consumes: the Oneslot stack's name, its queue's name, and the ARN of its
+    key if it has one of its own.
 
     Lambda may go on consuming the same queue: the ledger does not mind who books. Disable its event source mapping to
     have the tasks alone.
@@ -72,6 +84,7 @@ class WorkerStack(Stack):
             assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"),
             inline_policies={"Worker": iam.PolicyDocument(statements=self._rights())},
         )
+        self._allow_key()
         task = self._task()
         self.execution_role = task.obtain_execution_role()
         self.service = ecs.FargateService(
@@ -139,6 +152,29 @@ class WorkerStack(Stack):
             _allow(["lambda:GetFunctionConfiguration"], function),
             _allow(["cloudformation:DescribeStacks"], stack),
         ]
+
+    def _allow_key(self) -> None:
+        """What DynamoDB and SQS do with the stack's own key in the worker's name, if the stack has one."""
+        key = CfnParameter(
+            self,
+            "KeyArn",
+            description="The Oneslot stack's output KeyArn; empty if it has none, without customer_managed_keys",
+            default="",
+            allowed_pattern=r"|arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+",
+        ).value_as_string
+        given = CfnCondition(self, "KeyGiven", expression=Fn.condition_not(Fn.condition_equals(key, "")))
+        services = [f"{service}.{Aws.REGION}.amazonaws.com" for service in ("dynamodb", "sqs")]
+        use = iam.PolicyStatement(
+            actions=[f"kms:{call}" for call in ("Decrypt", "DescribeKey", "Encrypt", "GenerateDataKey")],
+            resources=[key],
+            conditions={"StringEquals": {"kms:ViaService": services}},
+        )
+        role = self.task_role.node.default_child
+        if not isinstance(role, CfnResource):
+            raise TypeError("a role's default child is its CloudFormation resource")
+        policy = {"PolicyName": "Key", "PolicyDocument": self.resolve(iam.PolicyDocument(statements=[use]).to_json())}
+        # Of the role itself, because what depends on the role may not depend on a resource that has a condition.
+        role.add_property_override("Policies.1", {"Fn::If": [given.logical_id, policy, {"Ref": "AWS::NoValue"}]})
 
     def _scale_on_backlog(self) -> None:
         """Target tracking on `messages waiting / running tasks`. CDK's own helper takes no expression, hence the resource."""

@@ -13,6 +13,7 @@ import pytest
 from examples.worker_on_fargate.build import build
 from examples.worker_on_fargate.stack import DOCKERFILE, ROOT, Scale
 from oneslot.worker_command import worker
+from tests.stacks.kit import synthesise
 
 SCALE = Scale(threads=8, seconds_per_message=0.5, acceptable_wait_seconds=60, grace_seconds=30)
 
@@ -25,8 +26,14 @@ def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def resources(assembly: Path) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = json.loads((assembly / "OneslotWorker.template.json").read_text())["Resources"]
+def template(assembly: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((assembly / "OneslotWorker.template.json").read_text())
+    return found
+
+
+@pytest.fixture(scope="module")
+def resources(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = template["Resources"]
     return found
 
 
@@ -84,11 +91,50 @@ def test_it_may_only_touch_what_the_named_stack_owns(resources: dict[str, dict[s
         for each in resources.values()
         if each["Type"] == "AWS::IAM::Role"
         for policy in each["Properties"].get("Policies", [])
-        if policy["PolicyName"] == "Worker"
+        if policy.get("PolicyName") == "Worker"
     ]
     for statement in policy["PolicyDocument"]["Statement"]:
         assert {"Ref": "OneslotStack"} in statement["Resource"]["Fn::Join"][1]
         assert "*" not in statement["Action"]
+
+
+@pytest.mark.parametrize(
+    ("key", "taken"),
+    [
+        ("", True),
+        ("arn:aws:kms:eu-west-2:111122223333:key/01234567-89ab-cdef-0123-456789abcdef", True),
+        ("arn:aws:kms:eu-west-2:111122223333:key/*", False),
+        ("arn:aws:kms:eu-west-2:111122223333:alias/oneslot", False),
+        ("*", False),
+    ],
+)
+def test_a_stack_with_a_key_of_its_own_names_it(template: dict[str, Any], key: str, taken: bool) -> None:
+    parameter = template["Parameters"]["KeyArn"]
+    assert parameter["Default"] == ""
+    assert bool(re.fullmatch(parameter["AllowedPattern"], key)) is taken
+
+
+def test_it_may_use_that_key_as_the_consumer_may_and_no_other(
+    template: dict[str, Any], resources: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    (role,) = [each for name, each in resources.items() if name.startswith("TaskRole")]
+    _, (condition, policy, otherwise) = [each.get("Fn::If") for each in role["Properties"]["Policies"]]
+    assert template["Conditions"][condition] == {"Fn::Not": [{"Fn::Equals": [{"Ref": "KeyArn"}, ""]}]}
+    assert otherwise == {"Ref": "AWS::NoValue"}
+    (use,) = policy["PolicyDocument"]["Statement"]
+    assert use["Resource"] == {"Ref": "KeyArn"}
+    stack = synthesise(tmp_path, customer_managed_keys="true")
+    (of_consumer,) = [
+        statement
+        for role in stack.resources("AWS::IAM::Role").values()
+        for each in role["Properties"]["Policies"]
+        for statement in each["PolicyDocument"]["Statement"]
+        if "kms:Decrypt" in statement["Action"]
+    ]
+    assert {name: use[name] for name in ("Action", "Condition")} == {
+        name: of_consumer[name] for name in ("Action", "Condition")
+    }
+    assert stack.template["Outputs"]["KeyArn"]["Value"] == of_consumer["Resource"]
 
 
 def test_the_image_is_made_of_what_the_worker_imports_and_nothing_else(assembly: Path) -> None:
