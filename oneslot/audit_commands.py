@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from oneslot.backfill import HANDED_OVER, KNOWN, UNFIT, Access, Feeder, Seeder
+from oneslot.backfill import HANDED_OVER, KNOWN, UNFIT, Access, Feeder, Seeder, may_be_shown
 from oneslot.consumer_configuration import ledger_retention_seconds
 from oneslot.errors import BadInput, OneslotError
 from oneslot.export import export_history
@@ -146,11 +146,12 @@ def backfill(
             f"{counts[UNFIT]:,} would not be accepted by the consumer (a field is missing or wrong) and were left out.",
             style="red",
         )
-    if counts["conflicts"]:
-        terminal.plain(
-            f"{len(counts['conflicts']):,} ids have several contents and were left out: see --json.", style="red"
-        )
-    return 1 if counts["conflicts"] or counts[UNFIT] else 0
+    if counts["empty"]:
+        terminal.plain(f"{counts['empty']:,} rows hold no field of a request and were passed over.")
+    conflicts = len(counts["conflicts"]) + counts["conflicts_not_shown"]
+    if conflicts:
+        terminal.plain(f"{conflicts:,} ids have several contents and were left out: see --json.", style="red")
+    return 1 if conflicts or counts[UNFIT] else 0
 
 
 commands = [export, audit, backfill]
@@ -182,6 +183,8 @@ def backfill_file(
 ) -> dict[str, Any]:
     """Deduplicate a file and hand its requests over, `rate` a second; returns the counts and the ids in conflict.
 
+    Of these, one that is no fit id is only counted: people have used NHS numbers for ids.
+
     `handler` makes what an executor runs, from its share of the rate. Raises BadInput for a file that cannot be used,
     OneslotError if handing over stopped on the way.
     """
@@ -194,8 +197,8 @@ def backfill_file(
         found = deduplicate(opened.select(*FIELDS))
     except AuditRefused as refusal:
         raise BadInput(str(refusal)) from refusal
-    requests = found.read - found.duplicates - len(found.conflicts)
-    if not found.read:
+    requests = found.read - found.empty - found.duplicates - len(found.conflicts)
+    if found.read == found.empty:
         raise BadInput(f"{file} holds no requests: there is nothing to hand over.")
     tell(f"{requests:,} requests at {rate:g} a second: about {requests / rate:,.0f} seconds.")
     executors = spark.sparkContext.defaultParallelism
@@ -203,10 +206,13 @@ def backfill_file(
         tally = feed(found.rows, handler(rate / executors), executors)
     except AuditRefused as refusal:
         raise OneslotError(str(refusal)) from refusal
+    shown = [message_id for message_id in found.conflicts if may_be_shown(message_id)]
     return {
         "read": found.read,
+        "empty": found.empty,
         "duplicates": found.duplicates,
-        "conflicts": found.conflicts,
+        "conflicts": shown,
+        "conflicts_not_shown": len(found.conflicts) - len(shown),
         "ignored_columns": [name for name in opened.columns if name not in FIELDS],
         **{name: tally[name] for name in (HANDED_OVER, KNOWN, UNFIT)},
     }

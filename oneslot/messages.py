@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 REQUEST = "request"
 MALFORMED = "malformed"
+# SQS takes no longer name of a group.
+LONGEST_GROUP = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +44,9 @@ class Message:
 
     def __repr__(self) -> str:  # the body names a patient
         return f"Message(number={self.number}, request={self.request!r})"
+
+
+def group_of(practice: object) -> str | None:
+    """The group for a body's `practice`, whatever it holds; None where SQS would refuse it: that is for the consumer to say."""
+    fits = isinstance(practice, str) and practice.isascii() and practice.isalnum() and len(practice) <= LONGEST_GROUP
+    return str(practice) if fits else None

@@ -11,7 +11,7 @@ from appointments import nhs_number
 from exactly_once.effects import Unprocessable
 from exactly_once.identity import identify, parse_body, payload_hash
 from oneslot.errors import BadInput
-from oneslot.messages import Archived, Message
+from oneslot.messages import Archived, Message, group_of
 
 # SQS takes no larger message (1 MiB).
 LARGEST_BODY_BYTES = 1_048_576
@@ -48,10 +48,8 @@ def _message(path: Path, line: int, text: str) -> Message:
         body = parse_body(text)
     except Unprocessable as problem:
         raise BadInput(f"{path}, line {line}: {problem.detail}.") from problem
-    practice = body.get("practice")
-    group = practice if isinstance(practice, str) and practice.isalnum() and len(practice) <= 128 else None  # noqa: PLR2004 - SQS's limit
     request = Archived(_identity(body, text), _type(body), payload_hash=payload_hash(body))
-    return Message(text, request, number=line, group=group)
+    return Message(text, request, number=line, group=group_of(body.get("practice")))
 
 
 def _type(body: Any) -> str | None:

@@ -30,10 +30,12 @@ CONTENT_PREFIX = "content-"
 @dataclass(frozen=True)
 class Deduplicated:
     """`rows` has message_id and body (JSON text), each message_id once. `conflicts` are ids with several contents: they
-    are not in `rows`, because nobody but their owner can say which content is meant."""
+    are not in `rows`, because nobody but their owner can say which content is meant. Of the rows that were `read`, `empty`
+    ones say nothing at all, as a spreadsheet leaves them behind: they are no requests."""
 
     rows: DataFrame
     read: int
+    empty: int
     duplicates: int
     conflicts: list[str]
 
@@ -78,23 +80,26 @@ def deduplicate(requests: DataFrame) -> Deduplicated:
 
     Reads the file. Raises AuditRefused if it cannot be read to its end.
     """
-    content = F.to_json(F.struct(*(F.col(name) for name in sorted(FIELDS) if name != "message_id")))
-    identity = F.coalesce(F.col("message_id"), F.concat(F.lit(CONTENT_PREFIX), F.sha2(content, 256)))
-    identified = requests.select(identity.alias("message_id"), content.alias("content"))
+    said = F.struct(*(F.col(name) for name in sorted(FIELDS) if name != "message_id"))
+    of_content = F.concat(F.lit(CONTENT_PREFIX), F.sha2(F.to_json(said), 256))
+    is_empty = F.coalesce(*(F.col(name) for name in FIELDS)).isNull()
+    identity = F.when(~is_empty, F.coalesce(F.col("message_id"), of_content))
+    identified = requests.select(identity.alias("message_id"), said.alias("content"))
     grouped = identified.groupBy("message_id").agg(
         F.count("*").alias("copies"), F.min("content").alias("content"), F.max("content").alias("other")
     )
     cached = grouped.persist(StorageLevel.MEMORY_AND_DISK)
-    conflicts = cached.where(F.col("content") != F.col("other")).select("message_id").orderBy("message_id")
+    identified_ones = cached.where(F.col("message_id").isNotNull())
+    conflicts = identified_ones.where(F.col("content") != F.col("other")).select("message_id").orderBy("message_id")
+    empty_copies = F.when(F.col("message_id").isNull(), F.col("copies"))
     try:
-        totals = cached.agg(F.sum("copies"), F.count("*")).collect()[0]
+        totals = cached.agg(F.sum("copies"), F.sum(empty_copies), F.count("message_id")).collect()[0]
     except (CapturedException, Py4JJavaError) as error:
         raise AuditRefused(_unreadable(error)) from error
-    read, distinct = int(totals[0] or 0), int(totals[1])
-    opened = F.expr("left(to_json(struct(message_id)), length(to_json(struct(message_id))) - 1)")
-    body = F.concat(opened, F.lit(","), F.substring("content", 2, 2_000_000))
-    rows = cached.where(F.col("content") == F.col("other")).select("message_id", body.alias("body"))
-    return Deduplicated(rows, read, read - distinct, [row.message_id for row in conflicts.collect()])
+    read, empty, distinct = (int(total or 0) for total in totals)
+    body = F.to_json(F.struct("message_id", "content.*"))
+    rows = identified_ones.where(F.col("content") == F.col("other")).select("message_id", body.alias("body"))
+    return Deduplicated(rows, read, empty, read - empty - distinct, [row.message_id for row in conflicts.collect()])
 
 
 def feed(rows: DataFrame, handle: Handler, executors: int) -> Counter[str]:

@@ -29,6 +29,12 @@ def test_requests_are_read_as_they_are(tmp_path: Path) -> None:
     assert (second.request.type, second.group) == ("cancel", None)
 
 
+@pytest.mark.parametrize("practice", ["Zürich1", "A" * 129, "A 1", "", 81001, None])
+def test_what_sqs_takes_for_no_group_is_sent_without_one(tmp_path: Path, practice: object) -> None:
+    (message,) = read_requests(written(tmp_path, json.dumps(booking("m-1", practice=practice))))
+    assert message.group is None
+
+
 def test_an_id_that_may_not_be_written_down_is_not(tmp_path: Path) -> None:
     path = written(tmp_path, json.dumps(booking(NHS_NUMBER)), json.dumps(booking(None)))
     assert [message.request.message_id for message in read_requests(path)] == [None, None]

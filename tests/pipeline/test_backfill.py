@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from exactly_once.identity import parse_body, payload_hash
+from oneslot.audit_commands import backfill_file
 from oneslot.backfill import Access, Feeder, Seeder
 from pipeline.errors import AuditRefused
 
@@ -52,10 +54,14 @@ def test_each_request_once(spark: SparkSession, tmp_path: Path) -> None:
         {"message_id": "c", **BOOKING, "practice": "A81009"},
         {"message_id": "d", "type": "cancel", "appointment_id": "a"},
         {"message_id": 'e"1', **BOOKING},
+        # What a spreadsheet leaves behind: rows without anything, and one with an id and nothing else.
+        {},
+        {},
+        {"message_id": "f"},
     ]
     found = deduplicate(read_requests(spark, str(write_csv(tmp_path / "old.csv", rows))))
     bodies = {row.message_id: json.loads(row.body) for row in found.rows.collect()}
-    assert (found.read, found.duplicates, found.conflicts) == (9, 3, ["c"])
+    assert (found.read, found.empty, found.duplicates, found.conflicts) == (12, 2, 3, ["c"])
     content = next(name for name in bodies if name.startswith("content-"))
     assert bodies == {
         "a": {"message_id": "a", **BOOKING},
@@ -63,7 +69,10 @@ def test_each_request_once(spark: SparkSession, tmp_path: Path) -> None:
         content: {"message_id": content, **BOOKING},
         "d": {"message_id": "d", "type": "cancel", "appointment_id": "a"},
         'e"1': {"message_id": 'e"1', **BOOKING},
+        "f": {"message_id": "f"},
     }
+    digest = hashlib.sha256(json.dumps(dict(sorted(BOOKING.items())), separators=(",", ":")).encode()).hexdigest()
+    assert content == f"content-{digest}", "the same in every version: a file is fed again after an upgrade, too"
     spark.createDataFrame([{"message_id": "a", **BOOKING}]).write.parquet(str(tmp_path / "old.parquet"))
     again = deduplicate(read_requests(spark, str(tmp_path / "old.parquet")))
     assert [row.body for row in again.rows.collect()] == [
@@ -113,6 +122,18 @@ def test_rows_reach_the_executors(spark: SparkSession, tmp_path: Path) -> None:
     assert sorted(seen) == sorted(f"m-{number}" for number in range(25))
 
 
+@pytest.mark.spark
+def test_an_id_that_may_name_a_patient_is_counted_and_not_shown(spark: SparkSession, tmp_path: Path) -> None:
+    """Old systems have used NHS numbers for ids; two contents under one of them are a conflict as under any other."""
+    ids = ("c", "9990000018", "999 000 0018", "visit of 1 May")
+    rows = [{"message_id": name, **BOOKING, "practice": practice} for name in ids for practice in ("A81001", "A81002")]
+    path = write_csv(tmp_path / "old.csv", [*rows, {"message_id": "a", **BOOKING}, {}])
+    counts = backfill_file(path, lambda _: Recorder(str(tmp_path)), 1e6)
+    shown = {name: counts[name] for name in ("read", "empty", "duplicates", "conflicts", "conflicts_not_shown")}
+    assert shown == {"read": 10, "empty": 1, "duplicates": 4, "conflicts": ["c"], "conflicts_not_shown": 3}
+    assert "0018" not in json.dumps(counts)
+
+
 class Recorder:
     """Writes what it is given; stands for a service."""
 
@@ -130,9 +151,9 @@ class Recorder:
 class Row:
     """A row as an executor gets it."""
 
-    def __init__(self, message_id: str) -> None:
+    def __init__(self, message_id: str, **changes: str) -> None:
         self.message_id = message_id
-        self.body = json.dumps({"message_id": message_id, **BOOKING})
+        self.body = json.dumps({"message_id": message_id, **BOOKING, **changes})
 
 
 class FakeQueue:
@@ -140,6 +161,7 @@ class FakeQueue:
 
     def __init__(self) -> None:
         self.taken: list[str] = []
+        self.groups: dict[str, str | None] = {}
         self.calls = 0
 
     def send_message_batch(self, **request: Any) -> dict[str, Any]:
@@ -147,6 +169,9 @@ class FakeQueue:
         self.calls += 1
         entries = request["Entries"] if self.calls % 2 == 0 else request["Entries"][1:]
         self.taken += [json.loads(entry["MessageBody"])["message_id"] for entry in entries]
+        self.groups |= {
+            json.loads(entry["MessageBody"])["message_id"]: entry.get("MessageGroupId") for entry in entries
+        }
         return {"Successful": [{"Id": entry["Id"], "MessageId": "sqs"} for entry in entries]}
 
     def close(self) -> None:
@@ -182,6 +207,18 @@ def test_the_feeder_sends_every_row_and_keeps_its_rate(monkeypatch: pytest.Monke
     Feeder(Access(None, None, None, None), "url", rate=10.0)([Row(f"m-{number}") for number in range(25)])
     assert sorted(queue.taken) == sorted(f"m-{number}" for number in range(25))
     assert slept == [1.0, 2.0]
+
+
+def test_a_practice_that_is_no_name_of_a_group_does_not_stop_the_feeder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQS refuses a batch for good over such a name; what is wrong with the practice is for the consumer to say."""
+    queue = FakeQueue()
+    monkeypatch.setattr(Access, "client", lambda *_: queue)
+    longest = "A" * 128
+    practices = {"plain": "A81001", "umlaut": "Zürich1", "longest": longest, "longer": longest + "A", "spaced": "A 1"}
+    rows = [Row(message_id, practice=practice) for message_id, practice in practices.items()]
+    Feeder(Access(None, None, None, None), "url", rate=1e6)([*rows, Row("none", practice="")])
+    taken = {"plain": "A81001", "longest": longest}
+    assert queue.groups == dict.fromkeys([*practices, "none"]) | taken
 
 
 def test_the_seeder_enters_what_the_consumer_would_recognise(monkeypatch: pytest.MonkeyPatch) -> None:

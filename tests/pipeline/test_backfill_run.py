@@ -78,12 +78,12 @@ class Crashing:
 
 
 def write_csv(path: Path, names: Iterable[str]) -> Path:
-    """Bookings under these ids, one of them twice and one row wide of the mark."""
+    """Bookings under these ids, one of them twice, and a blank row."""
     rows = [{**booking(name), "remark": "old"} for name in names]
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, ["message_id", *FIELDS, "remark"])
         writer.writeheader()
-        writer.writerows([*rows, rows[0]])
+        writer.writerows([*rows, rows[0], {}])
     return path
 
 
@@ -142,9 +142,11 @@ def test_fed_twice_with_a_crash_between_counts_once(spark: SparkSession, target:
     assert done.exit_code == 0, done.output
     counts = json.loads(done.stdout)
     assert counts == {
-        "read": REQUESTS + 1,
+        "read": REQUESTS + 2,
+        "empty": 1,
         "duplicates": 1,
         "conflicts": [],
+        "conflicts_not_shown": 0,
         "ignored_columns": ["remark"],
         "handed_over": REQUESTS,
         "already_known": 0,
