@@ -36,10 +36,14 @@ class _Open:
 
 
 class Archive:
-    """Appends to the archive. Requests of which copies are still to come are written at the latest when it closes."""
+    """Appends to the archive. Requests of which copies are still to come are written at the latest when it closes.
 
-    def __init__(self, path: Path) -> None:
+    `stack` is the `Target.identity` of the stack that they are sent to: a later one of the same name has other evidence.
+    """
+
+    def __init__(self, path: Path, stack: str | None = None) -> None:
         self._path = path
+        self._stack = stack
         self._open: dict[int, _Open] = {}
         self._file: TextIO | None = None
 
@@ -70,12 +74,18 @@ class Archive:
     def _write(self, entry: _Open) -> None:
         document: dict[str, Any] = asdict(entry.request)
         document |= {"sent": entry.sent, "copies": len(entry.sqs_message_ids), "sqs_message_ids": entry.sqs_message_ids}
+        if self._stack is not None:
+            document["stack"] = self._stack
         if self._file is not None:
             self._file.write(json.dumps(document) + "\n")
 
 
-def read_archive(path: Path) -> Iterator[AcceptedRequest]:
-    """Yield the archive's lines; nothing if there is no archive. A last line that was cut off by a crash is left out."""
+def read_archive(path: Path, stack: str) -> Iterator[AcceptedRequest]:
+    """Yield the archive's lines about this stack; nothing if there is no archive.
+
+    `stack` is its `Target.identity`. A line that names none counts as this stack's. A last line that was cut off by a crash
+    is left out.
+    """
     if not path.exists():
         return
     with path.open(encoding="utf-8") as file:
@@ -83,7 +93,8 @@ def read_archive(path: Path) -> Iterator[AcceptedRequest]:
             try:
                 document = json.loads(line)
                 sent, ids = document.pop("sent"), document.pop("sqs_message_ids", [])
-                yield AcceptedRequest(Archived(**document), sent, ids)
+                if document.pop("stack", stack) == stack:
+                    yield AcceptedRequest(Archived(**document), sent, ids)
             except (ValueError, KeyError, TypeError) as error:
                 if not line.endswith("\n"):
                     return

@@ -30,10 +30,13 @@ def export(output: Path | None, stack: str | None, as_json: bool) -> int:
     terminal = Terminal(as_json)
     target = open_target(stack)
     folder = output or _new_folder("history")
+    notes: list[str] = []
     with terminal.working("Exporting"):
-        counts = export_history(target, folder)
-    terminal.result({"history": str(folder), "rows": counts})
+        counts = export_history(target, folder, notes.append)
+    terminal.result({"history": str(folder), "rows": counts, "notes": notes})
     terminal.plain(f"{sum(counts.values()):,} rows in {folder}")
+    for note in notes:
+        terminal.plain(f"Note: {note}", style="yellow")
     return 0
 
 
@@ -55,7 +58,7 @@ def audit(
         folder = _new_folder("history")
         terminal.say(f"Exporting {target.stack_name} to {folder}")
         with terminal.working("Exporting"):
-            export_history(target, folder)
+            export_history(target, folder, terminal.say)
     answer = output or _new_folder("audit")
     terminal.say(f"Auditing {folder} in Spark; its start takes a moment")
     with terminal.working("Auditing in Spark"):

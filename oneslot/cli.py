@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import click
-from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
 
 from oneslot.audit_commands import audit, backfill, export
 from oneslot.commands.check import check
@@ -24,12 +23,11 @@ from oneslot.commands.smoke import smoke
 from oneslot.commands.stack import down, up
 from oneslot.commands.status import status, watch
 from oneslot.errors import OneslotError
-from oneslot.local.errors import LocalRunError
 from oneslot.prove_command import prove
+from oneslot.sentences import DEBUG_VARIABLE, sentence
 from oneslot.worker_command import worker
 
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130
-DEBUG_VARIABLE = "ONESLOT_DEBUG"
 
 
 class Verbs(click.Group):
@@ -75,32 +73,6 @@ def guarded(command: Callable[[], Any], as_json: bool) -> int:
         _tell(sentence(error), as_json)
         return error.exit_code if isinstance(error, OneslotError) else FAILURE
     return status if isinstance(status, int) else 0
-
-
-def sentence(error: Exception) -> str:
-    """Return what to tell the person: what is wrong, and what to do."""
-    match error:
-        case OneslotError() | LocalRunError():
-            told = str(error)
-        case EndpointConnectionError():
-            endpoint = error.kwargs["endpoint_url"]
-            told = f"Cannot reach {endpoint}. Is it running, and is this machine online? See `oneslot status`."
-        case NoCredentialsError():
-            told = "There are no AWS credentials. Set AWS_PROFILE, or sign in: aws sso login."
-        case NoRegionError():
-            told = "There is no AWS region. Set AWS_REGION, e.g. to eu-west-2."
-        case ClientError():
-            about = error.response["Error"]
-            told = f"AWS refused {error.operation_name}: {about.get('Code')}: {about.get('Message')}"
-        case BotoCoreError():
-            told = f"AWS cannot be used: {error}"
-        case _:
-            # A message of an unforeseen error may quote a value, so only its class is shown.
-            told = (
-                f"Unexpected {type(error).__name__}. This is a fault in Oneslot: run the command again with "
-                f"{DEBUG_VARIABLE}=1 in the environment to see where, and report it."
-            )
-    return told
 
 
 def _tell(what: str, as_json: bool) -> None:

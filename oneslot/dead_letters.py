@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from appointments import nhs_number
@@ -12,7 +13,9 @@ from exactly_once.delivery import DETAIL_ATTRIBUTE, REASON_ATTRIBUTE, SOURCE_ATT
 from exactly_once.effects import Unprocessable
 from exactly_once.identity import identify, parse_body
 from exactly_once.ordering import GROUP_ATTRIBUTE, is_fifo
+from oneslot.consumer_configuration import is_content_based
 from oneslot.queues import queue_depth
+from oneslot.target import Target
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -26,6 +29,7 @@ EMPTY_ANSWERS = 2
 BATCH = 10
 # What the queue's redrive policy moved carries no reason of the consumer's.
 RECEIVES_EXHAUSTED = "receives_exhausted"
+MISSING_MESSAGE_ID = "missing_message_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +69,16 @@ class HeldLetter:
 
 
 class Reading:
-    """One pass over the queue, in batches as they are received; everything that is not deleted is put back at the end."""
+    """One pass over the queue, in batches as they are received; everything that is not deleted is put back at the end.
 
-    def __init__(self, client: SQSClient, queue_url: str) -> None:
+    `content_based` tells whether the consumer identifies a message without an id by its content. It is asked only if there
+    is such a message.
+    """
+
+    def __init__(self, client: SQSClient, queue_url: str, content_based: Callable[[], bool] = lambda: False) -> None:
         self._client = client
         self._queue_url = queue_url
+        self._content_based = content_based
         self._receipts: dict[str, str] = {}
 
     def __iter__(self) -> Iterator[list[HeldLetter]]:
@@ -89,7 +98,7 @@ class Reading:
             for message in answer.get("Messages", []):
                 self._receipts[message["MessageId"]] = message["ReceiptHandle"]
             if fresh:
-                yield [_held(message) for message in fresh]
+                yield [_held(message, self._content_based) for message in fresh]
 
     def delete(self, letters: Iterable[HeldLetter]) -> list[HeldLetter]:
         """Delete these, ten at most, from the queue; returns those that are gone."""
@@ -117,18 +126,29 @@ class Reading:
 
 
 @contextmanager
-def reading(client: SQSClient, queue_url: str) -> Iterator[Reading]:
+def reading(client: SQSClient, queue_url: str, content_based: Callable[[], bool] = lambda: False) -> Iterator[Reading]:
     """Read the queue; each look adds 1 to the receive count of what is in it, and nothing else."""
-    look = Reading(client, queue_url)
+    look = Reading(client, queue_url, content_based)
     try:
         yield look
     finally:
         look.put_back()
 
 
+def reading_of(target: Target) -> AbstractContextManager[Reading]:
+    """Read the dead-letter queue of a stack, each message under the identity that its consumer finds."""
+    return reading(target.sqs, target.outputs.dead_letter_queue_url, cache(lambda: is_content_based(target)))
+
+
 def peek(client: SQSClient, queue_url: str) -> list[DeadLetter]:
     """Read the whole queue and put every message back in sight at once."""
     with reading(client, queue_url) as look:
+        return [held.letter for batch in look for held in batch]
+
+
+def letters_of(target: Target) -> list[DeadLetter]:
+    """Read a stack's whole dead-letter queue and put every message back in sight at once."""
+    with reading_of(target) as look:
         return [held.letter for batch in look for held in batch]
 
 
@@ -140,18 +160,13 @@ def waiting_behind(client: SQSClient, queue_url: str, seen: int) -> int:
     return max(0, queue_depth(client, queue_url).total - seen) if is_fifo(queue_url) else 0
 
 
-def identity_of(held: HeldLetter, *, content_based: bool) -> str:
-    """The identity that the consumer would find. Raises `Unprocessable` if it would find none."""
-    return _identify(held.body, held.attributes, content_based=content_based)
-
-
-def _held(message: MessageTypeDef) -> HeldLetter:
+def _held(message: MessageTypeDef, content_based: Callable[[], bool]) -> HeldLetter:
     attributes: Mapping[str, Any] = message.get("MessageAttributes", {})
     said = {name: value.get("StringValue", "") for name, value in attributes.items()}
     system: Mapping[Any, str] = message.get("Attributes", {})
     letter = DeadLetter(
         sqs_message_id=message["MessageId"],
-        message_id=_shown_identity(message["Body"], attributes),
+        message_id=_shown_identity(message["Body"], attributes, content_based),
         reason=said.get(REASON_ATTRIBUTE, RECEIVES_EXHAUSTED),
         detail=said.get(DETAIL_ATTRIBUTE, "received as often as the queue's redrive policy allows, without success"),
         source_sqs_message_id=said.get(SOURCE_ATTRIBUTE),
@@ -160,14 +175,17 @@ def _held(message: MessageTypeDef) -> HeldLetter:
     return HeldLetter(letter, message["ReceiptHandle"], message["Body"], attributes, system.get(GROUP_ATTRIBUTE))
 
 
-def _identify(body: str, attributes: Mapping[str, Any], *, content_based: bool) -> str:
+def identity_of(body: str, attributes: Mapping[str, Any], *, content_based: bool = False) -> str:
+    """The identity that the consumer would find. Raises `Unprocessable` if it would find none."""
     spelt_as_lambda_does = {name: {"stringValue": value.get("StringValue")} for name, value in attributes.items()}
     return identify(spelt_as_lambda_does, parse_body(body), body, content_based=content_based)
 
 
-def _shown_identity(body: str, attributes: Mapping[str, Any]) -> str | None:
+def _shown_identity(body: str, attributes: Mapping[str, Any], content_based: Callable[[], bool]) -> str | None:
     try:
-        identity = _identify(body, attributes, content_based=False)
-    except Unprocessable:
-        return None
+        identity = identity_of(body, attributes)
+    except Unprocessable as problem:
+        if problem.reason != MISSING_MESSAGE_ID or not content_based():
+            return None
+        return identity_of(body, attributes, content_based=True)
     return None if nhs_number.contains_one(identity) else identity

@@ -11,7 +11,7 @@ from appointments.invariants import Evidence
 from oneslot.archive import AcceptedRequest, read_archive
 from oneslot.audit_trail import dropped
 from oneslot.consumer_configuration import ledger_retention_seconds
-from oneslot.dead_letters import DeadLetter, peek
+from oneslot.dead_letters import DeadLetter, letters_of, waiting_behind
 from oneslot.deliveries import read_deliveries
 from oneslot.queues import QueueDepth, queue_depth
 from oneslot.scanning import APPOINTMENTS, LEDGER, SLOTS, scan
@@ -30,6 +30,7 @@ class Gathered:
             sent with `oneslot send`.
         queue: what the queue held when the reading began.
         too_old: how many requests of the archive are older: neither ledger nor log need still know them.
+        behind: about how many dead letters a FIFO queue did not show, because others of their groups are before them.
     """
 
     evidence: Evidence
@@ -37,6 +38,12 @@ class Gathered:
     dead_letters: Sequence[DeadLetter]
     queue: QueueDepth
     too_old: int = 0
+    behind: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every message that a queue holds is known, so that what is nowhere is lost."""
+        return self.queue.empty and not self.behind
 
 
 def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> Gathered:
@@ -48,7 +55,7 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
     queue = queue_depth(target.sqs, outputs.queue_url)
     seconds = ledger_retention_seconds(target)
     retention_ms = None if seconds is None else seconds * 1000
-    archived = list(read_archive(target.archive))
+    archived = list(read_archive(target.archive, target.identity))
     since = max(0, min((line.sent for line in archived), default=0) - CLOCK_DIFFERENCE_MS)
     with ThreadPoolExecutor(4, "gather") as executor:
         ledger = executor.submit(lambda: list(scan(target.dynamodb, outputs.ledger_table_name, LEDGER)))
@@ -56,8 +63,10 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
         appointments = executor.submit(
             lambda: list(scan(target.dynamodb, outputs.appointments_table_name, APPOINTMENTS))
         )
-        dead_letters = executor.submit(peek, target.sqs, outputs.dead_letter_queue_url)
+        dead_letters = executor.submit(letters_of, target)
         deliveries = list(read_deliveries(target, since_ms=since))
+    letters = dead_letters.result()
+    behind = waiting_behind(target.sqs, outputs.dead_letter_queue_url, len(letters))
     now = now_ms()
     accepted = [line for line in archived if retention_ms is None or line.sent + retention_ms >= now] or None
     evidence = Evidence(
@@ -68,11 +77,11 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
         slots={(row["practice"], row["slot_id"]): row for row in slots.result()},
         appointments={row["appointment_id"]: row for row in appointments.result()},
         # What a person dropped from there, by the audit trail, is not lost: somebody answers for it.
-        quarantined={letter.message_id for letter in dead_letters.result() if letter.message_id} | set(dropped(target)),
+        quarantined={letter.message_id for letter in letters if letter.message_id} | set(dropped(target)),
         deliveries=deliveries,
-        # Which messages a queue holds cannot be asked; that it holds none can.
-        waiting=frozenset() if queue.empty else None,
+        # Which messages a queue holds cannot be asked; that it holds none that we do not know can.
+        waiting=frozenset() if queue.empty and not behind else None,
         now=now,
         retention_ms=retention_ms,
     )
-    return Gathered(evidence, accepted, dead_letters.result(), queue, len(archived) - len(accepted or ()))
+    return Gathered(evidence, accepted, letters, queue, len(archived) - len(accepted or ()), behind)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from configuration import FOREVER
 from oneslot.archive import ARCHIVE_FILE
 from oneslot.audit_trail import drops, read_lines
 from oneslot.consumer_configuration import ledger_retention_seconds
-from oneslot.dead_letters import peek
+from oneslot.dead_letters import DeadLetter, letters_of, waiting_behind
 from oneslot.deliveries import read_deliveries
 from oneslot.errors import BadInput
 from oneslot.queues import queue_depth
@@ -31,8 +31,11 @@ ITEMS_PER_FILE = 200_000
 ARN = "arn:aws:dynamodb:{region}:000000000000:table/{name}"
 
 
-def export_history(target: Target, folder: Path) -> dict[str, int]:
-    """Write the history into a folder that does not exist yet; returns how many rows each source has."""
+def export_history(target: Target, folder: Path, note: Callable[[str], None] = lambda _: None) -> dict[str, int]:
+    """Write the history into a folder that does not exist yet; returns how many rows each source has.
+
+    `note` is told what the history cannot hold.
+    """
     if folder.exists():
         raise BadInput(f"{folder} exists already; name a folder that does not.")
     folder.mkdir(parents=True)
@@ -48,23 +51,41 @@ def export_history(target: Target, folder: Path) -> dict[str, int]:
         rows = scan(target.dynamodb, name, attributes)
         counts[table] = _write_table(folder / table, name, rows, now)
     counts["deliveries"] = _write_lines(folder / "deliveries" / "deliveries.jsonl", read_deliveries(target))
-    archive = target.home / ARCHIVE_FILE
-    if archive.exists():
-        # A last line that a crash cut off is left out: its request is in the delivery log, or was not accepted.
-        counts["accepted"] = _write_lines(folder / "accepted" / ARCHIVE_FILE, read_lines(archive))
-    letters = (
-        {"message_id": letter.message_id, "source_message_id": letter.original_sqs_message_id, "reason": letter.reason}
-        for letter in peek(target.sqs, outputs.dead_letter_queue_url)
-    )
-    counts["dead-letters"] = _write_lines(folder / "dead-letters" / "dead-letters.jsonl", letters)
+    accepted = _accepted(target)
+    if first := next(accepted, None):
+        counts["accepted"] = _write_lines(folder / "accepted" / ARCHIVE_FILE, chain([first], accepted))
+    letters = letters_of(target)
+    behind = waiting_behind(target.sqs, outputs.dead_letter_queue_url, len(letters))
+    counts["dead-letters"] = _write_lines(folder / "dead-letters" / "dead-letters.jsonl", map(_letter, letters))
     counts["dropped"] = _write_lines(folder / "dropped" / "dropped.jsonl", map(_dropped, drops(target)))
-    # SQS cannot list a queue. An empty one needs no list: everything that is not finished elsewhere is lost.
-    if queue_depth(target.sqs, outputs.queue_url).empty:
+    # SQS cannot list a queue. An empty one needs no list: everything that is not finished elsewhere is lost. Unless it is
+    # where a FIFO dead-letter queue does not show it.
+    if behind:
+        note(
+            f"About {behind:,} dead letter(s) wait behind others of their groups, where a FIFO queue does not show them. The "
+            "history has no list of what waits, so the audit calls nothing lost that was seen of late."
+        )
+    elif queue_depth(target.sqs, outputs.queue_url).empty:
         counts["waiting"] = _write_lines(folder / "waiting" / "waiting.jsonl", ())
     seconds = ledger_retention_seconds(target)
     kept = {"ledger_retention": FOREVER} if seconds is None else {"ledger_retention_seconds": seconds}
     (folder / CONTEXT).write_text(json.dumps(kept) + "\n", encoding="utf-8")
     return counts
+
+
+def _accepted(target: Target) -> Iterator[dict[str, Any]]:
+    """The archive's lines about this very stack, without its name.
+
+    A last line that a crash cut off is left out: its request is in the delivery log, or was not accepted.
+    """
+    for line in read_lines(target.archive):
+        if line.pop("stack", target.identity) == target.identity:
+            yield line
+
+
+def _letter(letter: DeadLetter) -> dict[str, Any]:
+    source = letter.original_sqs_message_id
+    return {"message_id": letter.message_id, "source_message_id": source, "reason": letter.reason}
 
 
 def _dropped(line: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,8 +16,7 @@ from appointments.statuses import COMPLETE
 from exactly_once.dynamodb import from_attributes
 from exactly_once.effects import Unprocessable
 from exactly_once.identity import parse_body, payload_hash
-from oneslot.consumer_configuration import is_content_based
-from oneslot.dead_letters import DeadLetter, HeldLetter, identity_of, reading
+from oneslot.dead_letters import DeadLetter, HeldLetter, identity_of, reading_of
 from oneslot.errors import OneslotError
 from oneslot.scanning import APPOINTMENTS, LEDGER, projection
 from oneslot.target import Target
@@ -102,10 +101,10 @@ class Forecast:
         }
 
 
-def facts_of(held: HeldLetter, *, content_based: bool) -> Facts:
+def facts_of(held: HeldLetter) -> Facts:
     """Read a message as the consumer does."""
     try:
-        identity = identity_of(held, content_based=content_based)
+        identity = held.letter.message_id or identity_of(held.body, held.attributes)
         body = parse_body(held.body)
         digest = payload_hash(body)
     except Unprocessable as problem:
@@ -137,10 +136,10 @@ def foresee(  # noqa: PLR0911 - one return for each fate
             Outlook.DONE_BEFORE,
             f"the ledger has forgotten it, but its appointment is there ({appointment['status']}); it gets that answer",
         )
-    if facts.practice is not None and not practice_is_known(facts.practice):
-        return Outlook.FAILS_AGAIN, f"practice {facts.practice} has no slots here. Seed its slots first"
     if facts.not_after is not None and int(facts.not_after.timestamp() * 1000) <= now_ms:
         return Outlook.REFUSED, "its window has passed; the refusal is recorded as its answer"
+    if facts.practice is not None and not practice_is_known(facts.practice):
+        return Outlook.FAILS_AGAIN, f"practice {facts.practice} has no slots here. Seed its slots first"
     if row is not None:
         return (
             Outlook.STUCK,
@@ -164,12 +163,11 @@ def _foresee_known(facts: Facts, row: Mapping[str, Any], now_ms: int) -> tuple[O
 def forecast_all(target: Target, progress: Callable[[int], None] = lambda _: None) -> list[Forecast]:
     """Read the dead-letter queue, ask the ledger about each message, put all back. Memory: about 2 KB for each message."""
     client, outputs = target.dynamodb, target.outputs
-    content_based = cache(lambda: is_content_based(target))
     found: list[tuple[DeadLetter, Facts, int]] = []
-    with reading(target.sqs, outputs.dead_letter_queue_url) as look:
+    with reading_of(target) as look:
         for batch in look:
             for held in batch:
-                facts = facts_of(held, content_based=held.letter.message_id is None and content_based())
+                facts = facts_of(held)
                 found.append((held.letter, facts, len(held.body.encode())))
             progress(len(batch))
     ids = sorted({facts.message_id for _, facts, _ in found if facts.message_id})

@@ -10,7 +10,7 @@ from appointments.invariants import result_of
 from appointments.statuses import COMPLETE
 from exactly_once.dynamodb import from_attributes
 from oneslot.archive import AcceptedRequest, read_archive
-from oneslot.dead_letters import DeadLetter, peek
+from oneslot.dead_letters import DeadLetter, letters_of
 from oneslot.deliveries import read_deliveries
 from oneslot.scanning import APPOINTMENTS, LEDGER, SLOTS, projection
 from oneslot.target import Target
@@ -114,13 +114,9 @@ def inspect(target: Target, message_id: str) -> Inspection:
         ledger,
         appointment,
         slot,
-        accepted=[line for line in read_archive(target.archive) if _speaks_of(line, message_id)],
+        accepted=[line for line in read_archive(target.archive, target.identity) if _speaks_of(line, message_id)],
         deliveries=list(read_deliveries(target, mentioning=message_id)),
-        dead_letters=[
-            letter
-            for letter in peek(target.sqs, outputs.dead_letter_queue_url)
-            if message_id in (letter.message_id, letter.sqs_message_id, letter.source_sqs_message_id)
-        ],
+        dead_letters=[letter for letter in letters_of(target) if letter.answers_to(message_id)],
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from appointments.invariants import INVARIANTS, Breach, check, result_of
+from appointments.outcomes import ANSWERED
 from appointments.statuses import COMPLETE
 from oneslot.evidence import Gathered
 from oneslot.messages import MALFORMED
@@ -99,6 +100,13 @@ def judge(gathered: Gathered) -> Verdict:
             "Wait with `oneslot watch --until-drained`, then check again."
         )
         return Verdict("unfinished", sentence, counts)
+    if gathered.behind:
+        sentence = (
+            f"Not finished: about {gathered.behind:,} dead letter(s) wait behind others of their groups, where a FIFO queue "
+            "does not show them. What is seen so far is sound. Redrive or drop those before them (`oneslot dlq list`), then "
+            "check again."
+        )
+        return Verdict("unfinished", sentence, counts)
     kept = (gathered.evidence.ledger, gathered.evidence.appointments, gathered.accepted, gathered.dead_letters)
     if not any(kept) and not gathered.too_old:
         return Verdict("nothing", "Nothing to check: no request has been sent. Send some: `oneslot send`.", counts)
@@ -144,7 +152,7 @@ def _count(gathered: Gathered, breaches: Sequence[Breach]) -> Counts:
         refused=sum(result_of(row).get("outcome") == "refused" for row in complete),
         duplicates_suppressed=sum(line["outcome"] == "duplicate" for line in evidence.deliveries),
         quarantined=dict(sorted(Counter(letter.reason for letter in gathered.dead_letters).items())),
-        lost=None if accepted is None or not gathered.queue.empty else len(broken[NOTHING_LOST]),
+        lost=None if accepted is None or not gathered.complete else len(broken[NOTHING_LOST]),
         double_booked=len(broken[ONE_SLOT_PER_REQUEST]) + len(broken[ONE_APPOINTMENT_PER_SLOT]),
         too_old=gathered.too_old,
     )
@@ -161,14 +169,22 @@ def _subjects(gathered: Gathered) -> set[tuple[str | None, str | None]]:
 
 
 def _lost_without_identity(gathered: Gathered) -> list[Breach]:
-    """A message without an id has no row anywhere; it must be in the dead-letter queue, or have been taken from there."""
-    if gathered.accepted is None or not gathered.queue.empty:
+    """A message without an id has no row under one; it must have been in the dead-letter queue.
+
+    Or it was answered: where the consumer takes its content for its id.
+    """
+    if gathered.accepted is None or not gathered.complete:
         return []
+    ended = ANSWERED | {"duplicate", "quarantined"}
     accounted = {letter.original_sqs_message_id for letter in gathered.dead_letters} | {
-        line["sqs_message_id"] for line in gathered.evidence.deliveries if line["outcome"] == "quarantined"
+        line["sqs_message_id"] for line in gathered.evidence.deliveries if line["outcome"] in ended
     }
     return [
-        Breach(NOTHING_LOST, sqs_message_id, "a message without an id, accepted by the queue, and never quarantined")
+        Breach(
+            NOTHING_LOST,
+            sqs_message_id,
+            "a message without an id, accepted by the queue, and never answered nor quarantined",
+        )
         for line in gathered.accepted
         if line.request.message_id is None
         for sqs_message_id in line.sqs_message_ids

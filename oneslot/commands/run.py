@@ -104,7 +104,7 @@ def run(
         history, answer = (home / kind / f"{datetime.now(UTC):%Y%m%dT%H%M%S}" for kind in ("history", "audit"))
         if audit:
             with stages.stage("export", "Export tables, delivery log, archive and dead letters"):
-                export_history(target, history)
+                export_history(target, history, terminal.say)
         with stages.stage("stop", "Stop everything"):
             running.close()
     conclusion = None

@@ -103,5 +103,5 @@ def generated(target: Target, mix: Mix, seed: int) -> Iterable[Message]:
 
 def send_messages(target: Target, messages: Iterable[Message], pacing: Pacing, progress: Advance) -> Sent:
     """Send them all, and archive what was accepted."""
-    with Archive(target.archive) as archive:
+    with Archive(target.archive, target.identity) as archive:
         return send_all(messages, BatchSender(target.sqs, target.outputs.queue_url), archive, pacing, progress=progress)

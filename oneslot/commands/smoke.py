@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import click
+from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.errors import OneslotError
 from oneslot.options import json_option, stack_option
+from oneslot.sentences import sentence
 from oneslot.smoke import Smoke
 from oneslot.target import open_target
 from oneslot.terminal import Terminal
@@ -39,12 +43,14 @@ def smoke(timeout: float, stack: str | None, as_json: bool) -> int:
         terminal.plain(f"ok  {step}")
 
     test = Smoke(target, timeout, LOCAL_INTERVAL if target.local else AWS_INTERVAL, say)
-    failure = None
-    for part in (test.check, test.clean_up):
-        try:
-            part()
-        except OneslotError as error:
-            failure = failure or str(error)
+    failures = []
+    try:
+        failures += _failures(test.check)
+    finally:
+        # Also after Ctrl-C: a slot and an appointment would stay behind.
+        terminal.say(f"Cleaning up after {test.message_id} at {test.practice}")
+        failures += _failures(test.clean_up)
+    failure = next(iter(failures), None)
     remains = test.remains()
     terminal.result(
         {
@@ -63,3 +69,12 @@ def smoke(timeout: float, stack: str | None, as_json: bool) -> int:
     if failure is None:
         terminal.plain(f"{target.stack_name} works.", style="green")
     return 0 if failure is None else 1
+
+
+def _failures(part: Callable[[], None]) -> list[str]:
+    """Run a part of the test; returns a sentence if it failed, also by what AWS refuses."""
+    try:
+        part()
+    except (OneslotError, BotoCoreError, ClientError) as error:
+        return [sentence(error)]
+    return []

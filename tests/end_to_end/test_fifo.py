@@ -104,6 +104,11 @@ def test_every_verb_works_on_a_fifo_stack(
     shown = listed["reasons"]["unknown_practice"]
     assert 0 < shown < len(early), "of one group a FIFO queue shows ten at a time at most"
     assert shown + listed["waiting_behind"] == len(early)
+    unseen = terminal.json("check", exit_code=1)
+    assert (unseen["judgement"], unseen["counts"]["lost"], unseen["breaches"]) == ("unfinished", None, [])
+    history = tmp_path / "history"
+    assert len(terminal.json("export", "--output", str(history))["notes"]) == 1
+    assert not (history / "waiting").exists()
     terminal.json("seed", "--slots", "200", "--practice-count", "3")
     moved = [terminal.json("dlq", "redrive", "--yes")["moved"] for _ in range(2)]
     assert moved == [shown, len(early) - shown]

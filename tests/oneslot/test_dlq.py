@@ -124,6 +124,16 @@ def test_a_message_without_an_id_is_read_as_the_consumer_is_configured(
     assert document(invoke("dlq", "list", "--json"))["outlooks"] == {outlook: 1}
 
 
+def test_a_window_that_has_passed_is_foreseen_before_a_practice_that_nobody_knows(moto_stack: MotoStack) -> None:
+    """As the consumer has it: there is nothing to be mended, and nobody need seed slots of last year."""
+    passed = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2020-01-02T08:00:00Z"}
+    put(moto_stack, booking("late", practice="ZZZ999", **passed))
+    assert document(invoke("dlq", "list", "--json"))["outlooks"] == {"refused": 1}
+    assert document(invoke("dlq", "redrive", "--yes", "--json"))["moved"] == 1
+    moto_stack.consume()
+    assert json.loads(moto_stack.bench.row("late")["result"])["reason"] == "window_passed"
+
+
 def test_show_tells_one_of_them_without_its_body(moto_stack: MotoStack) -> None:
     one_of_each(moto_stack)
     shown = document(invoke("dlq", "show", "duplicate", "--json"))["messages"]

@@ -92,14 +92,14 @@ def test_a_message_that_the_queue_never_takes_ends_in_a_sentence(tmp_path: Path)
 def test_what_was_accepted_before_a_failure_is_in_the_archive(tmp_path: Path) -> None:
     with pytest.raises(OneslotError):
         sent(Queue(lambda number: "ok" if number <= 10 else "failed"), tmp_path, messages(20))
-    assert [line.request.message_id for line in read_archive(tmp_path / "accepted.jsonl")] == [
+    assert [line.request.message_id for line in read_archive(tmp_path / "accepted.jsonl", "this stack")] == [
         f"m-{number}" for number in range(10)
     ]
 
 
 def test_the_archive_has_one_line_for_each_request(tmp_path: Path) -> None:
     sent(Queue(), tmp_path, messages(3, copies=2))
-    lines = list(read_archive(tmp_path / "accepted.jsonl"))
+    lines = list(read_archive(tmp_path / "accepted.jsonl", "this stack"))
     assert [(line.request.message_id, len(line.sqs_message_ids)) for line in lines] == [
         ("m-0", 2),
         ("m-1", 2),
@@ -114,7 +114,7 @@ def test_the_archive_has_one_line_for_each_request(tmp_path: Path) -> None:
 def test_a_request_of_which_a_copy_is_missing_is_archived_at_the_end(tmp_path: Path) -> None:
     only_first_copies = (message for at, message in enumerate(messages(2, copies=2)) if at % 2 == 0)
     sent(Queue(), tmp_path, only_first_copies)
-    assert [len(line.sqs_message_ids) for line in read_archive(tmp_path / "accepted.jsonl")] == [1, 1]
+    assert [len(line.sqs_message_ids) for line in read_archive(tmp_path / "accepted.jsonl", "this stack")] == [1, 1]
 
 
 def test_a_line_cut_off_by_a_crash_is_left_out_and_a_broken_one_is_not(tmp_path: Path) -> None:
@@ -122,10 +122,10 @@ def test_a_line_cut_off_by_a_crash_is_left_out_and_a_broken_one_is_not(tmp_path:
     sent(Queue(), tmp_path, messages(2))
     whole = path.read_text()
     path.write_text(whole + whole[:30])
-    assert len(list(read_archive(path))) == 2
+    assert len(list(read_archive(path, "this stack"))) == 2
     path.write_text(whole[:30] + "\n" + whole)
     with pytest.raises(OneslotError, match="line 1, is no line of an archive"):
-        list(read_archive(path))
+        list(read_archive(path, "this stack"))
 
 
 def test_a_batch_holds_no_more_bytes_than_sqs_takes() -> None:

@@ -6,8 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
+from oneslot.commands import smoke as verb
 from oneslot.smoke import Failed, Smoke
+from oneslot.target import Target
 from tests.consumer_kit import PRACTICE
 from tests.oneslot.conftest import MotoStack, invoke
 
@@ -65,3 +68,34 @@ def test_the_verb_says_what_failed_and_what_remains(moto_stack: MotoStack) -> No
     assert "ok  one free slot at the made-up practice ZZ" in result.stdout
     assert "FAILED  Not within 0 s" in result.stdout
     assert "What remains: appointment smoke-" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("interruption", "status", "told"),
+    [
+        (ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "FilterLogEvents"), 1, "FilterLogEvents"),
+        (KeyboardInterrupt(), 130, "Interrupted"),
+    ],
+)
+def test_the_verb_cleans_up_and_names_its_request_whatever_stops_it(
+    moto_stack: MotoStack,
+    monkeypatch: pytest.MonkeyPatch,
+    interruption: BaseException,
+    status: int,
+    told: str,
+) -> None:
+    def stop(*_: object) -> None:
+        raise interruption
+
+    def consuming(target: Target, timeout: float, _: float, say: Callable[[str], None]) -> Smoke:
+        return Smoke(target, timeout, 0.0, say, sleep=lambda _: moto_stack.consume())
+
+    monkeypatch.setattr(Smoke, "_outcomes", stop)
+    monkeypatch.setattr(verb, "Smoke", consuming)
+    result = invoke("smoke")
+    assert result.exit_code == status
+    assert told in result.output
+    (appointment,) = moto_stack.bench.rows("appointments")
+    assert appointment["status"] == "cancelled"
+    assert appointment["appointment_id"] in result.output
+    assert slots(moto_stack) == []

@@ -141,7 +141,7 @@ def test_a_message_without_an_id_that_vanished_is_lost(moto_stack: MotoStack) ->
         archive.accepted(message, "an SQS id that was never delivered", BEFORE)
     verdict = verdict_of(moto_stack)
     assert verdict.counts.lost == 1
-    assert "without an id, accepted by the queue, and never quarantined" in verdict.sentence
+    assert "without an id, accepted by the queue, and never answered nor quarantined" in verdict.sentence
 
 
 def test_a_message_without_an_id_is_found_by_its_sqs_id(moto_stack: MotoStack) -> None:

@@ -1,0 +1,36 @@
+"""What a person is told of an error."""
+
+from __future__ import annotations
+
+from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
+
+from oneslot.errors import OneslotError
+from oneslot.local.errors import LocalRunError
+
+DEBUG_VARIABLE = "ONESLOT_DEBUG"
+
+
+def sentence(error: Exception) -> str:
+    """Return what to tell the person: what is wrong, and what to do."""
+    match error:
+        case OneslotError() | LocalRunError():
+            told = str(error)
+        case EndpointConnectionError():
+            endpoint = error.kwargs["endpoint_url"]
+            told = f"Cannot reach {endpoint}. Is it running, and is this machine online? See `oneslot status`."
+        case NoCredentialsError():
+            told = "There are no AWS credentials. Set AWS_PROFILE, or sign in: aws sso login."
+        case NoRegionError():
+            told = "There is no AWS region. Set AWS_REGION, e.g. to eu-west-2."
+        case ClientError():
+            about = error.response["Error"]
+            told = f"AWS refused {error.operation_name}: {about.get('Code')}: {about.get('Message')}"
+        case BotoCoreError():
+            told = f"AWS cannot be used: {error}"
+        case _:
+            # A message of an unforeseen error may quote a value, so only its class is shown.
+            told = (
+                f"Unexpected {type(error).__name__}. This is a fault in Oneslot: run the command again with "
+                f"{DEBUG_VARIABLE}=1 in the environment to see where, and report it."
+            )
+    return told
