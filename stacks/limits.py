@@ -30,6 +30,8 @@ TOPIC_ARN = r"arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}"
 GLUE_WORKERS = range(2, 300)
 
 # The product's own
+# The folders of the delivery log that a full audit reads are one argument of its job: some 80 characters each.
+DELIVERY_FOLDERS = 100
 # Of the queue's retention, so many-th part at most may pass while a message fails its receives. The rest is for waiting: before
 # the first of them, and behind another's lease, which hides it for one more Lambda timeout.
 RECEIVES_SHARE = 2

@@ -15,6 +15,7 @@ from stacks.limits import (
     AUDIT_HOURS_AROUND,
     BATCH_CONCURRENCY,
     CANDIDATE_SLOTS,
+    DELIVERY_FOLDERS,
     GLUE_WORKERS,
     LAMBDA_TIMEOUT_SECONDS,
     LOG_RETENTION_DAYS,
@@ -108,7 +109,7 @@ class Settings:
     # The nightly audit, a stack of its own.
     audit: bool = False
     audit_full_every_days: int = 7  # full exports once a week, changes on the other nights; 1 is always full
-    audit_history_days: int = 35  # as far back as DynamoDB itself could restore
+    audit_history_days: int = 35  # as far back as DynamoDB itself could restore; a full audit reads their delivery logs
     audit_result_days: int = 400  # a year and a month: this year's figures beside last year's
     audit_workers: int = 2  # Glue's least; ten, its default, would wait for each other on less than 10 million requests
     audit_timeout_hours: int = 12  # of the Spark job; an audit of ten million requests takes minutes
@@ -136,6 +137,11 @@ class Settings:
     def audit_night_hours(self) -> int:
         """How long a whole night's audit may take: the exports, the job, and what is around them."""
         return self.audit_export_hours + self.audit_timeout_hours + AUDIT_HOURS_AROUND
+
+    @property
+    def audit_delivery_days(self) -> int:
+        """How many earlier days of the delivery log a full audit reads: all that are kept, and no more than can be named."""
+        return min(self.audit_history_days - 1, DELIVERY_FOLDERS)
 
     @property
     def audit_missing_hours(self) -> int:

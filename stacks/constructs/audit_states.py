@@ -11,7 +11,7 @@ from typing import Any
 
 from stacks.constructs.measures import VIOLATIONS_METRIC, namespace
 from stacks.constructs.runbooks import runbook
-from stacks.settings import HOUR
+from stacks.settings import DAY, HOUR
 
 State = dict[str, Any]
 
@@ -20,6 +20,9 @@ CALL_SECONDS = 60  # a call that only asks or starts something answers in less, 
 JOB_AROUND_SECONDS = HOUR  # Glue counts the job's timeout from when it runs: it must start before, and stop after
 VERDICT_FILE = "audit.json"  # pipeline.outputs.DESCRIPTION; a test compares them
 
+DAY_MS = DAY * 1000
+DATE = "'[Y0001]-[M01]-[D01]'"
+"""How a folder is named after its day (JSONata)."""
 NOW = "$toMillis($states.context.State.EnteredTime)"
 """When the state that asks was entered, epoch milliseconds (JSONata)."""
 
@@ -42,6 +45,7 @@ class AuditPlan:
     Attributes:
         tables: the ARN of each table by the name of its folder in a history.
         full_every_days: full exports on every so many-th day, changes only on the others; 1 is always full.
+        delivery_days: how many earlier days of the delivery log a full audit reads beside its own.
         export_seconds: how long the exports may take, together.
         job_seconds: the job's own timeout.
         timeout_seconds: the execution's. Nothing can be told after it, so it leaves the others room to run out before.
@@ -55,6 +59,7 @@ class AuditPlan:
     topic_arn: str
     stage: str
     full_every_days: int
+    delivery_days: int
     ledger_retention_seconds: int | None
     patience_seconds: int
     export_seconds: int
@@ -99,8 +104,7 @@ def definition(plan: AuditPlan) -> State:
 
 
 def _choose_day(plan: AuditPlan) -> State:
-    day = 86_400_000
-    picture = "'[Y0001]-[M01]-[D01]'"
+    day, picture = DAY_MS, DATE
     start = "$exists($states.input.scheduled) ? $states.input.scheduled : $states.context.Execution.StartTime"
     # In an Assign every expression sees the variables as they were before, so each computes the midnight again.
     midnight = f"$floor($toMillis({start}) / {day}) * {day}"
@@ -252,7 +256,8 @@ def _audit(plan: AuditPlan) -> State:
     """A job that ends badly may have written its verdict all the same: what counts is the verdict, so that is read next."""
     job = (
         f"{{% $merge([{{'--history': 's3://{plan.bucket}/history/' & $day,"
-        f" '--output': 's3://{plan.bucket}/audits/' & $day, '--patience-seconds': '{plan.patience_seconds}'}},"
+        f" '--output': 's3://{plan.bucket}/audits/' & $day, '--patience-seconds': '{plan.patience_seconds}',"
+        f" '--deliveries': {_other_deliveries(plan)}}},"
         f" $full ? {{}} : {{'--previous': 's3://{plan.bucket}/audits/' & $dayBefore}}]) %}}"
     )
     return {
@@ -278,6 +283,19 @@ def _audit(plan: AuditPlan) -> State:
         ],
         "Next": "ReadVerdict",
     }
+
+
+def _other_deliveries(plan: AuditPlan) -> str:
+    """The folders of the delivery log beside the day's own, with commas between them: a job takes an argument once.
+
+    Firehose names the day by the oldest line of a file, so that what finished just after midnight can be in the folder of the
+    day before; and what finished just before it may arrive after it, in the folder of the day after. A full audit sees rows
+    of all days, and reads what was delivered on them.
+    """
+    days_back = f"$full ? $append([-1], [1..{plan.delivery_days}]) : [-1, 1]"
+    name = f"$fromMillis($toMillis($from) - $back * {DAY_MS}, {DATE})"
+    folder = f"function($back) {{ 's3://{plan.bucket}/history/' & {name} & '/deliveries' }}"
+    return f"$join($map({days_back}, {folder}), ',')"
 
 
 def _read_verdict(plan: AuditPlan) -> State:

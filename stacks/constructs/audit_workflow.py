@@ -66,6 +66,7 @@ class AuditWorkflow(Construct):
             topic_arn=topic.topic_arn,
             stage=settings.stage,
             full_every_days=settings.audit_full_every_days,
+            delivery_days=settings.audit_delivery_days,
             ledger_retention_seconds=settings.ledger_retention_seconds,
             # A message that the queue has given up cannot come back.
             patience_seconds=settings.queue_retention_seconds,

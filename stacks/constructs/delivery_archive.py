@@ -20,7 +20,10 @@ BUFFER_MB = 64  # fewer, larger files: each one costs a request now and a listin
 
 
 class DeliveryArchive(Construct):
-    """Every line of the delivery log, within minutes, in `history/<day of arrival, UTC>/deliveries/`, gzipped."""
+    """Every line of the delivery log, within minutes, in `history/<day of arrival, UTC>/deliveries/`, gzipped.
+
+    The day is that of the oldest line in a file, so from around midnight lines of one day are in the folder of the other.
+    """
 
     def __init__(self, scope: Construct, construct_id: str, *, storage: AuditStorage, deployed: Deployed) -> None:
         super().__init__(scope, construct_id)

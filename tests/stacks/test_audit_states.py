@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -157,6 +159,36 @@ def test_the_job_understands_its_arguments(world: World, audit: Stage, full: boo
     assert settings.output.endswith(f"/audits/{day}")
     assert settings.patience_seconds == audit.settings.queue_retention_seconds
     assert (settings.previous is None) is full
+
+
+def delivery_days(world: World) -> list[str]:
+    """The days whose delivery logs the job is given beside that of its history's own folder."""
+    (job,) = world.called("startJobRun.sync")
+    folders = [
+        re.fullmatch(r"(.+)/history/([0-9-]+)/deliveries", f) for f in job["Arguments"]["--deliveries"].split(",")
+    ]
+    found = [folder for folder in folders if folder]
+    assert len(found) == len(folders)
+    assert {f"{folder[1]}/history" for folder in found} == {job["Arguments"]["--history"].rpartition("/")[0]}
+    return [folder[2] for folder in found]
+
+
+def test_changes_are_read_with_the_lines_that_midnight_put_into_the_days_beside_theirs(world: World) -> None:
+    world.objects["audits/2026-11-22/audit.json"] = SOUND
+    world.verdict = SOUND
+    world.run(CHANGES)
+    assert sorted(delivery_days(world)) == ["2026-11-22", "2026-11-24"]
+
+
+def test_a_full_audit_reads_the_delivery_log_of_every_day_that_is_kept(world: World, audit: Stage) -> None:
+    world.verdict = SOUND
+    world.run(FULL)
+    days = [date.fromisoformat(day) for day in delivery_days(world)]
+    assert date(2026, 11, 25) not in days  # that is in the folder of the history
+    assert set(days) == {
+        date(2026, 11, 26) - timedelta(days=back) for back in range(audit.settings.audit_history_days + 1)
+    } - {date(2026, 11, 25)}
+    assert len(days) == len(set(days)) == audit.settings.audit_delivery_days + 1
 
 
 def test_without_an_audit_of_the_day_before_it_is_a_full_one(world: World) -> None:

@@ -194,6 +194,11 @@ def test_whatever_is_accepted_is_safe(changes: dict[str, Any]) -> None:
     assert s.max_message_bytes < s.dead_letter_max_message_bytes <= 1_024 * 1_024
 
 
+@pytest.mark.parametrize(("kept", "read"), [(2, 1), (35, 34), (101, 100), (3_653, 100)])
+def test_a_full_audit_reads_the_delivery_logs_that_are_kept_and_can_be_named(kept: int, read: int) -> None:
+    assert replace(DEV, audit_history_days=kept).audit_delivery_days == read
+
+
 def test_settings_cannot_be_changed_after_they_were_checked() -> None:
     with pytest.raises(FrozenInstanceError):
         DEV.batch_size = 11  # type: ignore[misc]
