@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 _TEN_DIGITS = re.compile(r"[0-9]{10}")
-# Ten digits on their own, plain or grouped 3-3-4 as people write them.
-_WRITTEN = re.compile(r"(?<![0-9A-Za-z])([0-9]{3})[ ._:-]?([0-9]{3})[ ._:-]?([0-9]{4})(?![0-9A-Za-z])")
+# Ten digits, plain or grouped 3-3-4 as people write them. Beside hexadecimal digits they are part of a longer number.
+_WRITTEN = re.compile(r"(?<![0-9A-Fa-f])([0-9]{3})[ ._:-]?([0-9]{3})[ ._:-]?([0-9]{4})(?![0-9A-Fa-f])")
 
 
 def check_digit(nine_digits: str) -> int | None:
@@ -22,5 +22,5 @@ def is_valid(text: str) -> bool:
 
 
 def contains_one(text: str) -> bool:
-    """Whether a valid NHS number stands in `text` by itself, plain or grouped 3-3-4."""
+    """Whether a valid NHS number stands in `text`, plain or grouped 3-3-4, and in no longer decimal or hexadecimal number."""
     return any(is_valid("".join(groups)) for groups in _WRITTEN.findall(text))

@@ -90,23 +90,24 @@ def _update_expressions(update: Update) -> dict[str, Any]:
     names: dict[str, str] = {}
     values: dict[str, Any] = {}
 
+    # Numbered: an attribute's own name may have characters that a placeholder may not have.
     def name(attribute: str) -> str:
-        names[f"#{attribute}"] = attribute
-        return f"#{attribute}"
+        return names.setdefault(attribute, f"#n{len(names)}")
 
-    def equals(prefix: str, attribute: str, value: Any) -> str:
-        values[f":{prefix}_{attribute}"] = _serialize(value)
-        return f"{name(attribute)} = :{prefix}_{attribute}"
+    def equals(attribute: str, value: Any) -> str:
+        placeholder = f":v{len(values)}"
+        values[placeholder] = _serialize(value)
+        return f"{name(attribute)} = {placeholder}"
 
     clauses = []
     if update.set:
-        clauses.append("SET " + ", ".join(equals("new", *pair) for pair in update.set.items()))
+        clauses.append("SET " + ", ".join(equals(*pair) for pair in update.set.items()))
     if update.remove:
         clauses.append("REMOVE " + ", ".join(name(attribute) for attribute in update.remove))
     return {
         "UpdateExpression": " ".join(clauses),
-        "ConditionExpression": " AND ".join(equals("old", *pair) for pair in update.expect.items()),
-        "ExpressionAttributeNames": names,
+        "ConditionExpression": " AND ".join(equals(*pair) for pair in update.expect.items()),
+        "ExpressionAttributeNames": {placeholder: attribute for attribute, placeholder in names.items()},
         "ExpressionAttributeValues": values,
     }
 

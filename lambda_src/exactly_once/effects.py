@@ -32,7 +32,8 @@ class Put:
 class Update:
     """Change an item, on condition that each attribute in `expect` has the value given there.
 
-    `expect` may not be empty: a write without a condition can be done twice.
+    `expect` may not be empty: a write without a condition can be done twice. Nor may `set` and `remove` both be: to rely
+    on an item without changing it, set an attribute to the value that it has.
     """
 
     table: str
@@ -44,6 +45,10 @@ class Update:
     def __post_init__(self) -> None:
         if not self.expect:
             raise ValueError(f"an update of {self.table!r} expects nothing; name the attributes that it relies on")
+        if not self.set and not self.remove:
+            raise ValueError(
+                f"an update of {self.table!r} changes nothing; give what it expects a value, if need be the same"
+            )
 
 
 Write = Put | Update

@@ -12,6 +12,7 @@ If your effect is a write to the ledger's own store, use `@exactly_once` instead
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
@@ -138,11 +139,23 @@ def make_handler_idempotent(
             case _:
                 return returned
 
+    async def begin_unless_cancelled(message: M) -> Claim | Duplicate:
+        beginning = asyncio.ensure_future(asyncio.to_thread(begin, message))
+        try:
+            return await asyncio.shield(beginning)
+        except asyncio.CancelledError:
+            # The thread is not cancelled with its task: what it still claims is given back.
+            with contextlib.suppress(Exception):
+                begun = await beginning
+                if isinstance(begun, Claim):
+                    await asyncio.to_thread(release, ledger, begun)
+            raise
+
     if inspect.iscoroutinefunction(handler):
 
         @functools.wraps(handler)
         async def idempotent_coroutine(message: M) -> Any:
-            begun = await asyncio.to_thread(begin, message)
+            begun = await begin_unless_cancelled(message)
             if isinstance(begun, Duplicate):
                 return begun.result[RETURNED]
             try:

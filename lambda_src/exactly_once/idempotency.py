@@ -26,7 +26,7 @@ from aws_lambda_powertools.utilities.idempotency.persistence.base import BasePer
 from aws_lambda_powertools.utilities.idempotency.persistence.datarecord import STATUS_CONSTANTS, DataRecord
 
 from exactly_once.effects import Effects, Result
-from exactly_once.ledger import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
+from exactly_once.ledger import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Patience, Taken
 from exactly_once.store import Store
 
 
@@ -169,6 +169,7 @@ def exactly_once(ledger: Store) -> Callable[[Callable[[M], Effects]], Callable[[
 
 def _decide_and_commit(ledger: Store, attempt: _Attempt, claim: Claim, decide: Callable[[], Effects]) -> Result | None:
     effects = decide()
+    patience = Patience(ledger.surroundings, claim.lease_until)
     while True:
         match ledger.commit(claim, effects):
             case Committed(result):
@@ -183,8 +184,8 @@ def _decide_and_commit(ledger: Store, attempt: _Attempt, claim: Claim, decide: C
                 attempt.duplicate = True
                 effects = Effects(result=effects.once.answer(item) if effects.once else {})
             case Taken():
-                if ledger.surroundings.now_ms() >= claim.lease_until:
-                    raise TimeoutError("the lease ended while others kept taking what was chosen")
+                if not patience.pause():
+                    raise TimeoutError("the lease was nearly over, and what was chosen was taken again and again")
                 effects = decide()
 
 

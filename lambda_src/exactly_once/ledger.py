@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import uuid4
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ConnectionError, HTTPClientError  # noqa: A004 - botocore's, wider
 
 from exactly_once.dynamodb import (
     CONDITION_FAILED,
@@ -44,6 +44,8 @@ MAXIMUM_WRITES = 99
 
 FIRST_BACKOFF_MS = 25
 LONGEST_BACKOFF_MS = 1_000
+REPORTING_MS = 1_500
+"""What is left of a lease for reporting an error: once Lambda ends the invocation, nothing of its batch is reported."""
 
 T = TypeVar("T")
 
@@ -120,7 +122,29 @@ class Surroundings:
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     new_id: Callable[[], str] = lambda: uuid4().hex
     sleep: Callable[[float], None] = time.sleep
-    jitter: Callable[[], float] = random.random
+    # The system's: a SnapStart picture would give every environment the same numbers.
+    jitter: Callable[[], float] = random.SystemRandom().random
+
+
+class Patience:
+    """Pauses before another attempt, each up to twice as long as the one before, with full jitter, while there is time.
+
+    Time is over `REPORTING_MS` before `deadline` (epoch ms); of a time that is shorter than twice that, half is used.
+    """
+
+    def __init__(self, surroundings: Surroundings, deadline: int) -> None:
+        self._surroundings = surroundings
+        self._end = deadline - max(0, min(REPORTING_MS, (deadline - surroundings.now_ms()) // 2))
+        self._ceiling = FIRST_BACKOFF_MS
+
+    def pause(self) -> bool:
+        """Sleep. False, at once, if the time would be over then."""
+        pause = self._surroundings.jitter() * self._ceiling
+        if self._surroundings.now_ms() + pause >= self._end:
+            return False
+        self._surroundings.sleep(pause / 1000)
+        self._ceiling = min(LONGEST_BACKOFF_MS, self._ceiling * 2)
+        return True
 
 
 class Ledger:
@@ -283,17 +307,17 @@ class Ledger:
         return None if self._retention_seconds is None else now_ms // 1000 + self._retention_seconds
 
     def _with_patience(self, attempt: Callable[[], T], deadline: int) -> T:
-        """Repeat after a transient error, with full jitter, until `deadline` (epoch ms); then the error is raised."""
-        ceiling = FIRST_BACKOFF_MS
+        """Repeat after a transient error or without an answer, as `Patience` has it; then the error is raised."""
+        patience = Patience(self.surroundings, deadline)
         while True:
             try:
                 return attempt()
             except ClientError as error:
-                pause = self.surroundings.jitter() * ceiling
-                if error_code(error) not in TRANSIENT_ERRORS or self.surroundings.now_ms() + pause >= deadline:
+                if error_code(error) not in TRANSIENT_ERRORS or not patience.pause():
                     raise
-            self.surroundings.sleep(pause / 1000)
-            ceiling = min(LONGEST_BACKOFF_MS, ceiling * 2)
+            except (ConnectionError, HTTPClientError):  # every verb bears it that it was performed
+                if not patience.pause():
+                    raise
 
 
 def result_text(effects: Effects) -> str:

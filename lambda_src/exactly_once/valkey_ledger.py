@@ -18,8 +18,6 @@ import redis
 from exactly_once.effects import Effects, Item, Put, Write
 from exactly_once.ledger import (
     COMPLETE,
-    FIRST_BACKOFF_MS,
-    LONGEST_BACKOFF_MS,
     Busy,
     Claim,
     Committed,
@@ -27,6 +25,7 @@ from exactly_once.ledger import (
     Duplicate,
     Exists,
     Fenced,
+    Patience,
     Surroundings,
     Taken,
     result_text,
@@ -223,17 +222,14 @@ class ValkeyLedger:
         return self.item_key(write.table, key)
 
     def _with_patience(self, attempt: Callable[[], T], deadline: int) -> T:
-        """Repeat after a lost connection, with full jitter, until `deadline` (epoch ms); every script bears it."""
-        ceiling = FIRST_BACKOFF_MS
+        """Repeat after a lost connection, as `Patience` has it; every script bears it that it was run."""
+        patience = Patience(self.surroundings, deadline)
         while True:
             try:
                 return attempt()
             except TRANSIENT_ERRORS:
-                pause = self.surroundings.jitter() * ceiling
-                if self.surroundings.now_ms() + pause >= deadline:
+                if not patience.pause():
                     raise
-            self.surroundings.sleep(pause / 1000)
-            ceiling = min(LONGEST_BACKOFF_MS, ceiling * 2)
 
 
 def _described(write: Write) -> Mapping[str, Any]:

@@ -34,11 +34,25 @@ def test_what_is_not_ten_digits_is_not_valid(text: str) -> None:
     assert not is_valid(text)
 
 
-@pytest.mark.parametrize("text", ["9434765919", "943 476 5919", "943-476-5919", "patient:9434765919", "a.9434765919.b"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "9434765919",
+        "943 476 5919",
+        "943-476-5919",
+        "patient:9434765919",
+        "a.9434765919.b",
+        "patient9434765919",
+        "NHS9434765919",
+        "9434765919T0800",
+    ],
+)
 def test_a_number_in_a_text_is_found(text: str) -> None:
     assert contains_one(text)
 
 
-@pytest.mark.parametrize("text", ["9434765918", "a9434765919", "94347659190", "00000000-0000-4000-8000-000000000001"])
+@pytest.mark.parametrize(
+    "text", ["9434765918", "a9434765919", "9434765919F", "94347659190", "00000000-0000-4000-8000-000000000001"]
+)
 def test_other_digits_are_left_alone(text: str) -> None:
     assert not contains_one(text)

@@ -151,21 +151,22 @@ def test_what_is_unprocessable_says_so() -> None:
     )
 
 
-def test_deciding_again_stops_at_the_very_end_of_the_lease() -> None:
-    """Not one millisecond later: from then on another may claim."""
+def test_deciding_again_pauses_and_stops_in_time_to_report_the_error() -> None:
+    """Else Lambda ends the invocation, and the whole batch comes back."""
     clock = Clock()
     decided: list[int] = []
 
     def decide(request: Request) -> Effects:
         decided.append(clock.now)
-        clock.now += 15_000
+        clock.now += 9_480
         return Effects({}, (Update("slots", {"id": 1}, {"status": "free"}, {"status": "busy"}),))
 
     deliver = exactly_once(MemoryLedger(surroundings=surroundings(clock)))(decide)
     start = clock.now
-    with pytest.raises(TimeoutError, match="lease ended"):
+    with pytest.raises(TimeoutError, match="lease was nearly over"):
         deliver(Request("m", "h"), start + 30_000)
-    assert decided == [start, start + 15_000]
+    assert decided == [start, start + 9_492, start + 18_997]
+    assert clock.now < start + 28_500
 
 
 def test_an_error_of_powertools_without_a_cause_is_raised_itself(monkeypatch: pytest.MonkeyPatch) -> None:

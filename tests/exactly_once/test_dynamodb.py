@@ -47,22 +47,19 @@ def test_a_put_is_conditional_on_its_keys_absence() -> None:
 
 
 def test_an_update_sets_removes_and_expects() -> None:
+    """Under numbered placeholders, which may not have all the characters that names may."""
     update = Update(
-        "things", {"id": "a"}, expect={"status": "free", "of": None}, set={"status": "busy"}, remove=("mark",)
+        "things", {"id": "a"}, expect={"status": "free", "of-whom": None}, set={"status": "busy"}, remove=("mark",)
     )
     assert transact_item(update, {"things": "RealThings"}) == {
         "Update": {
             "TableName": "RealThings",
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
             "Key": {"id": {"S": "a"}},
-            "UpdateExpression": "SET #status = :new_status REMOVE #mark",
-            "ConditionExpression": "#status = :old_status AND #of = :old_of",
-            "ExpressionAttributeNames": {"#status": "status", "#of": "of", "#mark": "mark"},
-            "ExpressionAttributeValues": {
-                ":new_status": {"S": "busy"},
-                ":old_status": {"S": "free"},
-                ":old_of": {"NULL": True},
-            },
+            "UpdateExpression": "SET #n0 = :v0 REMOVE #n1",
+            "ConditionExpression": "#n0 = :v1 AND #n2 = :v2",
+            "ExpressionAttributeNames": {"#n0": "status", "#n1": "mark", "#n2": "of-whom"},
+            "ExpressionAttributeValues": {":v0": {"S": "busy"}, ":v1": {"S": "free"}, ":v2": {"NULL": True}},
         }
     }
 
@@ -78,6 +75,12 @@ def test_an_update_that_sets_nothing_has_no_set_clause() -> None:
     expression = transact_item(update, {"things": "RealThings"})["Update"]["UpdateExpression"]
     assert expression.startswith("REMOVE #")
     assert "SET" not in expression
+
+
+def test_an_update_that_changes_nothing_is_refused_and_says_what_to_do() -> None:
+    """DynamoDB has no update without a clause, and other stores must not take what it refuses."""
+    with pytest.raises(ValueError, match="'things' changes nothing; give what it expects a value, if need be the same"):
+        Update("things", {"id": "a"}, expect={"status": "active"})
 
 
 def test_an_update_that_expects_nothing_is_refused_and_says_what_to_do() -> None:

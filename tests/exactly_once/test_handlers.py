@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -176,6 +177,58 @@ def test_a_cancelled_coroutine_gives_its_lock_back() -> None:
 
     asyncio.run(scenario())
     assert world.ledger.rows["m-1"]["lease_until"] == 0
+
+
+@pytest.mark.enable_socket
+def test_a_coroutine_that_is_cancelled_while_it_claims_gives_its_lock_back() -> None:
+    """The thread that claims is not cancelled with its task."""
+    world = World(asynchronous=True)
+    claiming, go_on = threading.Event(), threading.Event()
+
+    class Slow(MemoryLedger):
+        def claim(self, message_id: str, payload_hash: str, lease_until: int) -> Claim | Duplicate | Busy | Conflict:
+            claiming.set()
+            go_on.wait()
+            return super().claim(message_id, payload_hash, lease_until)
+
+    ledger = Slow(surroundings=surroundings(world.clock))
+
+    async def work(message: dict[str, str], key: str) -> None:
+        world.done.append(key)
+
+    async def scenario() -> None:
+        wrapped = make_handler_idempotent(work, lambda message: message["id"], ledger, LOCK)
+        task = asyncio.ensure_future(wrapped(MESSAGE))
+        await asyncio.to_thread(claiming.wait)
+        task.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
+    assert ledger.rows["m-1"]["lease_until"] == 0
+    assert world.done == []
+
+
+@pytest.mark.enable_socket
+def test_a_coroutine_that_is_cancelled_while_another_has_the_lock_is_cancelled() -> None:
+    world = World(asynchronous=True)
+    acquire(world.ledger, "m-1", LOCK)
+
+    async def work(message: dict[str, str], key: str) -> None:
+        raise AssertionError("another has the lock")
+
+    async def scenario() -> None:
+        wrapped = make_handler_idempotent(work, lambda message: message["id"], world.ledger, LOCK)
+        task = asyncio.ensure_future(wrapped(MESSAGE))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
+    assert world.ledger.rows["m-1"]["lease_until"] != 0
 
 
 @pytest.mark.enable_socket

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
 
 from exactly_once.dynamodb import TRANSIENT_ERRORS
 from exactly_once.effects import Effects, Once, Put, Update
@@ -238,6 +238,57 @@ def test_patience_ends_with_the_lease(made: Bench) -> None:
     client = AlwaysThrottled()
     deadline = made.clock() + LEASE
     with pytest.raises(ClientError, match="ThrottlingException"):
+        ledger(made, client).claim("m", "h", deadline)
+    assert client.calls > 10
+    assert made.clock() < deadline
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ReadTimeoutError(endpoint_url="https://dynamodb"),
+        EndpointConnectionError(endpoint_url="https://dynamodb"),
+        ConnectionClosedError(endpoint_url="https://dynamodb"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_without_an_answer_every_verb_is_tried_again_whether_it_was_performed_or_not(
+    made: Bench, error: Exception
+) -> None:
+    class Silent:
+        """Performs every other call, and answers none of the first three."""
+
+        calls = 0
+
+        def __getattr__(self, name: str) -> Any:
+            def call(**request: Any) -> Any:
+                self.calls += 1
+                answer = getattr(made.dynamodb, name)(**request) if self.calls % 2 == 0 or self.calls > 3 else None
+                if self.calls <= 3:
+                    raise error
+                return answer
+
+            return call
+
+    mine = ledger(made, Silent()).claim("m", "h", made.clock() + LEASE)
+    assert isinstance(mine, Claim)
+    assert mine.consumption_count == 1
+    assert ledger(made, Silent()).commit(mine, effects(made)) == Committed(effects(made).result)
+    other = ledger(made, Silent()).claim("n", "h", made.clock() + LEASE)
+    assert isinstance(other, Claim)
+    assert ledger(made, Silent()).release(other)
+
+
+def test_patience_without_an_answer_ends_with_the_lease(made: Bench) -> None:
+    class Unreachable:
+        calls = 0
+
+        def update_item(self, **_request: Any) -> Any:
+            self.calls += 1
+            raise EndpointConnectionError(endpoint_url="https://dynamodb")
+
+    client, deadline = Unreachable(), made.clock() + LEASE
+    with pytest.raises(EndpointConnectionError):
         ledger(made, client).claim("m", "h", deadline)
     assert client.calls > 10
     assert made.clock() < deadline

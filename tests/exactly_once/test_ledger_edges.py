@@ -17,6 +17,7 @@ from exactly_once.ledger import (
     Committed,
     InvalidEffects,
     Ledger,
+    Patience,
     Surroundings,
 )
 from prover.dynamodb_port import InMemoryDynamoDB
@@ -170,13 +171,28 @@ def test_a_released_claim_cannot_be_extended(port: InMemoryDynamoDB) -> None:
     assert rows(port)[0]["lease_until"] == 0
 
 
-def test_patience_does_not_sleep_up_to_the_deadline() -> None:
-    """A pause that would end at the deadline is not begun: nothing could be written after it."""
+def test_patience_leaves_time_to_report_the_error() -> None:
+    """Of a short time half, of a longer one `REPORTING_MS`. A pause that would end in it is not begun."""
     clock, client = Clock(), Throttled()
     made = Ledger(cast("DynamoDB", client), "ledger", retention_seconds=1, surroundings=clock.surroundings(jitter=1.0))
     with pytest.raises(ClientError):
-        made.claim("m", "h", clock.now + 25)
+        made.claim("m", "h", clock.now + 50)
     assert (client.calls, clock.sleeps) == (1, [])
     with pytest.raises(ClientError):
-        made.claim("m", "h", clock.now + 26)
+        made.claim("m", "h", clock.now + 51)
     assert (client.calls, clock.sleeps) == (3, [0.025])
+
+
+def test_patience_is_over_a_second_and_a_half_before_the_lease() -> None:
+    clock = Clock()
+    patience = Patience(clock.surroundings(jitter=0.0), clock.now + 30_000)
+    clock.now += 28_499
+    assert patience.pause()
+    clock.now += 1
+    assert not patience.pause()
+
+
+def test_there_is_no_patience_once_the_lease_is_over() -> None:
+    clock = Clock()
+    assert not Patience(clock.surroundings(jitter=0.0), clock.now).pause()
+    assert not Patience(clock.surroundings(jitter=0.0), clock.now - 10_000).pause()
