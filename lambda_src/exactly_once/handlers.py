@@ -12,7 +12,6 @@ If your effect is a write to the ledger's own store, use `@exactly_once` instead
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
@@ -145,10 +144,9 @@ def make_handler_idempotent(
             return await asyncio.shield(beginning)
         except asyncio.CancelledError:
             # The thread is not cancelled with its task: what it still claims is given back.
-            with contextlib.suppress(Exception):
-                begun = await beginning
-                if isinstance(begun, Claim):
-                    await asyncio.to_thread(release, ledger, begun)
+            [begun] = await asyncio.gather(beginning, return_exceptions=True)
+            if isinstance(begun, Claim):
+                await asyncio.to_thread(release, ledger, begun)
             raise
 
     if inspect.iscoroutinefunction(handler):
