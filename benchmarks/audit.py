@@ -82,7 +82,7 @@ def duckdb(folder: Path, output: Path, memory: str, *, evidence: bool) -> dict[s
     with audit_duckdb.open_history(folder, threads=CORES, memory=gigabytes) as connection:
         connection.execute("set temp_directory = ?", [str(output.parent / "duckdb-scratch")])
         audit_duckdb.gather(connection, now, retention)
-        written = (audit_duckdb.JUDGED if evidence else audit_duckdb.VERDICTS).replace("$now", str(now))
+        written = audit_duckdb.JUDGED if evidence else audit_duckdb.VERDICTS
         connection.execute(f"copy ({written} order by id) to '{output}' (format parquet, compression zstd)")
         broken = sorted(audit_duckdb.violations(connection, now, retention))
         requests = connection.execute("select count(*) from requests").fetchall()[0][0]

@@ -149,7 +149,8 @@ def write_day(folder: Path, requests: Requests, earlier: Requests) -> None:
         write_export(folder / name, _arn(name), Incremental(earlier.end, requests.end), parts, level=GZIP_LEVEL)
 
     _write_all(folder, requests, table)
-    late = "(select *, 1 as copy from requests where i % 1000 = 7)"
+    again = earlier.end + DAY_MS // 2
+    late = f"(select * replace ({again} + i % 1000 as sent), 1 as copy from requests where i % 1000 = 7)"  # noqa: S608 - our text
     _write_lines(folder / "deliveries", earlier, late, DELIVERY, "late")
 
 

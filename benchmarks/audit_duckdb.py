@@ -6,12 +6,13 @@ The tests hold its answers against the audit's; the benchmark times it on the sa
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
 
 ITEMS = {
-    "ledger": "message_id S, status S, result S, consumption_count N, lease_until N",
+    "ledger": "message_id S, status S, result S, consumption_count N, updated N, lease_until N",
     "slots": "practice S, slot_id S, status S, appointment_id S, free_key S",
     "appointments": "appointment_id S, status S, practice S, slot_id S, cancelled_by S, created N",
 }
@@ -23,22 +24,27 @@ LINES = {
     "dropped": "message_id VARCHAR, source_message_id VARCHAR, at BIGINT",
     "waiting": "message_id VARCHAR, sqs_message_id VARCHAR",
 }
-DONE = "('booked', 'waitlist', 'cancelled', 'refused', 'duplicate')"
+FIRST = "('booked', 'waitlist', 'cancelled', 'refused')"
+PATIENCE = 4 * 24 * 3600 * 1000
 
 PREPARATION = f"""
 create temp table slots as from slots_file;
 create temp table appointments as from appointments_file;
 create temp table ledger_read as select * exclude (result), result ->> 'outcome' as outcome,
   result ->> 'appointment_id' as target, result ->> 'practice' as at_practice, result ->> 'slot_id' as at_slot,
-  status = 'COMPLETE' as complete
+  status = 'COMPLETE' as complete, case when lease_until > updated then lease_until else updated end as left_alone
   from (select * replace (try_cast(result as json) as result) from ledger_file);
-create temp table log as select message_id as id, count(*) as lines, count(*) filter (outcome in {DONE}) as done,
+create temp table log as select message_id as id, count(*) as lines,
+  count(*) filter (outcome in {FIRST} or outcome = 'duplicate') as done,
   count(distinct answer) as answers, greatest(count(distinct claimed_by), max(consumption_count)) as claims,
-  max(finished) as last_finished, count(*) filter (outcome = 'quarantined') as quarantined,
-  min(outcome) filter (outcome in ('booked', 'waitlist', 'cancelled', 'refused')) as delivered
-  from deliveries_file where message = 'delivery' and message_id is not null group by all;
-create temp table archive as select distinct message_id as id from accepted_file where message_id is not null
-  union select id from log;
+  max(finished) as last_finished, min(finished) filter (outcome in {FIRST}) as answered, min(sent) as sent,
+  max(finished) filter (outcome = 'quarantined') as quarantined, min(outcome) filter (outcome in {FIRST}) as delivered
+  from deliveries_file where message = 'delivery' and message_id is not null and finished < getvariable('now') group by all;
+create temp table kept as select message_id as id, min(sent) as sent from accepted_file where message_id is not null
+  group by all;
+create temp table archive as select id from kept union select id from log;
+create temp table came_too_late as select cancelled_by as id, max(created) as created from appointments
+  where practice is null group by all;
 create temp table dead as select distinct message_id as id from "dead-letters_file" where message_id is not null;
 create temp table given_up as select distinct message_id as id from dropped_file where message_id is not null;
 create temp table queued as select distinct message_id as id from waiting_file where message_id is not null;
@@ -52,17 +58,28 @@ create temp table booked_on as select practice, slot_id, count(*) as bookings, m
 REQUESTS = """
 create temp table requests as
 select coalesce(l.message_id, a.id, d.id, q.id, x.id) as id, l.status, coalesce(l.complete, false) as complete, l.outcome,
-  l.target, l.at_practice, l.at_slot, l.consumption_count, l.lease_until, l.message_id is not null as has_row,
+  l.target, l.at_practice, l.at_slot, l.consumption_count, l.left_alone, l.message_id is not null as has_row,
   p.appointment_id is not null as has_appointment, p.status as held_status, p.practice as held_practice,
   p.slot_id as held_slot, p.created, p.practice is not null as made, log.lines, coalesce(log.done, 0) as done, log.answers,
-  log.claims, log.last_finished, log.delivered, d.id is not null as dead, x.id is not null as given_up,
+  log.claims, log.delivered, d.id is not null as dead, x.id is not null as given_up,
   q.id is not null as waits, coalesce(held.slots, 0) as slots,
-  coalesce(l.message_id is null and log.last_finished + $retention < $now, false) as forgotten
+  coalesce(kept.sent, log.sent) as first_seen, b.id is not null as blocked,
+  case when p.practice is not null then p.created when b.id is not null then b.created
+    when log.answered is not null then log.answered when log.done = 0 then log.last_finished
+    when kept.sent < log.sent or log.sent is null then kept.sent else log.sent end as decided,
+  coalesce(l.message_id is null and decided + $retention < $now, false) as forgotten,
+  d.id is null and q.id is null and x.id is null as nowhere,
+  nowhere and not (getvariable('queue_known') and getvariable('letters_known')) and coalesce(
+    l.message_id is null or log.quarantined >= l.left_alone, false) and log.quarantined is not null as set_aside,
+  coalesce(getvariable('queue_known') or first_seen + $patience < $now, false) as overdue,
+  coalesce(l.status = 'IN_PROGRESS' and l.left_alone + if(getvariable('queue_known'), 0, $patience) < $now, false) as idle
 from ledger_read l full join archive a on a.id = l.message_id full join dead d on d.id = coalesce(l.message_id, a.id)
   full join queued q on q.id = coalesce(l.message_id, a.id, d.id)
   full join given_up x on x.id = coalesce(l.message_id, a.id, d.id, q.id)
   left join appointments p on p.appointment_id = coalesce(l.message_id, a.id, d.id, q.id, x.id)
   left join log on log.id = coalesce(l.message_id, a.id, d.id, q.id, x.id)
+  left join kept on kept.id = coalesce(l.message_id, a.id, d.id, q.id, x.id)
+  left join came_too_late b on b.id = coalesce(l.message_id, a.id, d.id, q.id, x.id)
   left join held on held.id = coalesce(l.message_id, a.id, d.id, q.id, x.id)
 """
 
@@ -75,11 +92,13 @@ case
   when complete then 'stuck'
   when dead then 'quarantined'
   when not has_row and made then held_status
-  when not has_row and id in (select cancelled_by from appointments where practice is null) then 'cancelled'
+  when not has_row and blocked then 'cancelled'
   when forgotten and delivered is not null then delivered
   when given_up and not waits then 'dropped'
-  when has_row and not waits and lease_until < $now then 'stuck'
-  when not has_row and not waits then 'lost'
+  when set_aside then 'quarantined'
+  when idle and nowhere then 'stuck'
+  when forgotten and nowhere then 'forgotten'
+  when not has_row and nowhere and overdue then 'lost'
   else 'in_flight' end
 """
 VERDICTS = f"select id, {VERDICT} as verdict from requests"  # noqa: S608 - text of our own
@@ -96,7 +115,8 @@ from slots s left join booked_on b using (practice, slot_id)
 VIOLATIONS = """
 select 'I1' as name, id as subject from held where slots > 1
 union all select 'I2', id from requests
-  where not complete and not dead and not given_up and not waits and not forgotten and id in (select id from archive)
+  where nowhere and not complete and not set_aside and not forgotten and case when getvariable('queue_known')
+    then id in (select id from archive) when has_row then idle else overdue end
 union all select 'I3', practice || '/' || slot_id from booked_on where bookings > 1
 union all select 'I4', s.practice || '/' || s.slot_id from slots s left join booked_on b using (practice, slot_id)
   where (s.status = 'busy' and (b.holder is null or (b.bookings = 1 and b.holder is distinct from s.appointment_id)))
@@ -117,14 +137,15 @@ union all select distinct 'I5r', author from (
   where not coalesce(l.complete, false) and not (l.message_id is null and created + $retention < $now)
 union all select 'I6', id from requests where done > 0 and not complete and not forgotten
 union all select 'I7', id from requests where answers > 1
-union all select 'I9', id from requests where has_row and not complete and lease_until < $now
-  and not waits and not dead and not given_up
+union all select 'I9', id from requests where idle and nowhere and not set_aside
 union all select 'I10', id from requests where has_row and consumption_count < greatest(1, coalesce(claims, 1))
-union all select 'I11', id from requests where (dead or given_up) and made and not complete
+union all select 'I11', id from requests where (dead or given_up) and made and not complete and not forgotten
 """
 
 
-def open_history(folder: Path, threads: int | None = None, memory: str | None = None) -> duckdb.DuckDBPyConnection:
+def open_history(
+    folder: Path, threads: int | None = None, memory: str | None = None, more_deliveries: Sequence[Path] = ()
+) -> duckdb.DuckDBPyConnection:
     """A connection in which every source of a history with full exports is a view, `<source>_file`."""
     # Order is asked for where it matters; to keep the files' order takes time and memory.
     settings = {"threads": threads, "memory_limit": memory, "preserve_insertion_order": False}
@@ -142,23 +163,28 @@ def open_history(folder: Path, threads: int | None = None, memory: str | None = 
         )
     for name, columns in LINES.items():
         typed = ", ".join(f"'{column.split()[0]}': '{column.split()[1]}'" for column in columns.split(", "))
-        files = f"{folder}/{name}/*"
-        connection.execute(
-            f'create view "{name}_file" as select * '  # noqa: S608 - names and paths of our own
-            f"from read_json('{files}', format='newline_delimited', columns={{{typed}}})"
-        )
+        if (folder / name).exists():
+            logs = [f"{home}/*" for home in (folder / name, *(more_deliveries if name == "deliveries" else ()))]
+            source = f"read_json({logs}, format='newline_delimited', columns={{{typed}}})"
+        else:
+            nothing = ", ".join(f"null::{column.split()[1]} as {column.split()[0]}" for column in columns.split(", "))
+            source = f"(select {nothing} where false)"
+        connection.execute(f'create view "{name}_file" as select * from {source}')  # noqa: S608 - names of our own
+    for variable, name in (("queue_known", "waiting"), ("letters_known", "dead-letters")):
+        connection.execute(f"set variable {variable} = {(folder / name).exists()}")
     return connection
 
 
 def gather(connection: duckdb.DuckDBPyConnection, now: int, retention: int) -> None:
     """Read everything once and join it by request. Times in epoch ms."""
+    connection.execute(f"set variable now = {now}")
     connection.execute(PREPARATION)
-    connection.execute(REQUESTS, {"now": now, "retention": retention})
+    connection.execute(REQUESTS, {"now": now, "retention": retention, "patience": PATIENCE})
 
 
-def verdicts(connection: duckdb.DuckDBPyConnection, now: int) -> dict[str, str]:
+def verdicts(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
     """The verdict on each request that carries an id."""
-    return dict(connection.execute(VERDICTS, {"now": now}).fetchall())
+    return dict(connection.execute(VERDICTS).fetchall())
 
 
 def violations(connection: duckdb.DuckDBPyConnection, now: int, retention: int) -> set[tuple[str, str]]:

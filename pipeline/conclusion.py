@@ -78,6 +78,10 @@ def sentence(document: Mapping[str, Any]) -> str:
         )
         rest = f" {open_requests:,} are still on their way." if open_requests else ""
         rest += f" {given_up:,} were dropped from the dead-letter queue by hand." if given_up else ""
+        forgotten = verdicts[Verdict.FORGOTTEN]
+        rest += (
+            f" {forgotten:,} are older than the ledger remembers, and nothing says how they ended." if forgotten else ""
+        )
         return first + rest + _rejects(document)
     faults = [
         f"{verdicts[verdict]:,} {word}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program gives it
 
 from pipeline.columns import (
@@ -123,8 +123,8 @@ def ledger_facts(items: DataFrame) -> DataFrame:
         sign=F.col("sign"),
         code=F.when(complete, F.coalesce(outcome, F.lit(int(Outcome.UNKNOWN)))).otherwise(int(Outcome.IN_PROGRESS)),
         number=F.col("consumption_count"),
-        at=F.col("updated"),
-        until=F.col("lease_until"),
+        # From when nobody has it. A consumer that gives its claim back writes a lease that ended long ago, and the time.
+        until=F.when(~complete, F.greatest("lease_until", "updated")),
         link=slot_link(F.col("result.practice"), F.col("result.slot_id")),
     )
     cancels = F.when(
@@ -230,30 +230,54 @@ def slot_facts(items: DataFrame) -> DataFrame:
     return facts_or_reject(read, problem, slot, held)
 
 
-def delivery_facts(lines: DataFrame) -> DataFrame:
-    """Lines of the delivery log. The consumer's other log lines are no deliveries and are passed over."""
-    outcome = coded(F.col("outcome"), {delivered.name.lower(): delivered for delivered in Delivered})
+def delivery_facts(lines: DataFrame, start: int | None, end: int) -> DataFrame:
+    """Lines of the delivery log. The consumer's other log lines are no deliveries and are passed over.
+
+    Of sound lines only those count that finished from `start` (inclusive; None: from ever) to `end` (exclusive), epoch ms:
+    the tables do not show what a later one did, and an earlier one has been counted.
+    """
     delivery = fact(
         identity_or(F.col("sqs_message_id")),
         Kind.DELIVERY,
-        code=outcome,
+        code=delivered(),
         number=F.coalesce(F.col("consumption_count"), F.lit(0)),
         at=F.col("finished"),
         until=F.col("sent"),
         link=F.when(F.col("claimed_by").isNotNull(), F.xxhash64("claimed_by")).otherwise(zero()),
         extra=F.when(F.col("answer").isNotNull(), F.xxhash64("answer")),
     )
-    problem = first_problem(
+    relevant = lines.where((F.col("message") == "delivery") | F.col(CORRUPT).isNotNull())
+    counted = F.when(finished_within(start, end), delivery)
+    return facts_or_reject(whole_lines(relevant), delivery_problem(), counted)
+
+
+def sound_deliveries(lines: DataFrame) -> DataFrame:
+    """The lines of the delivery log that nothing is wrong with, whenever they finished, with all their columns."""
+    return whole_lines(lines.where(F.col("message") == "delivery")).where(delivery_problem().isNull())
+
+
+def delivered() -> Column:
+    """The code of a line's outcome; null for one that the audit does not know."""
+    return coded(F.col("outcome"), {delivered.name.lower(): delivered for delivered in Delivered})
+
+
+def delivery_problem() -> Column:
+    """What is wrong with a line of the delivery log, or null."""
+    return first_problem(
         {
             Problem.MISSING_ATTRIBUTE: absent("outcome", "finished", "sent") | no_identity("sqs_message_id"),
             Problem.OUT_OF_RANGE: ~F.col("finished").between(0, LATEST_EPOCH_MS)
             | ~F.col("sent").between(0, LATEST_EPOCH_MS)
             | (F.coalesce("consumption_count", F.lit(0)) < 0),
-            Problem.UNKNOWN_VALUE: outcome.isNull() | reserved(F.col("message_id")),
+            Problem.UNKNOWN_VALUE: delivered().isNull() | reserved(F.col("message_id")),
         }
     )
-    relevant = lines.where((F.col("message") == "delivery") | F.col(CORRUPT).isNotNull())
-    return facts_or_reject(whole_lines(relevant), problem, delivery)
+
+
+def finished_within(start: int | None, end: int) -> Column:
+    """Whether a line of the delivery log finished from `start` (inclusive) to `end` (exclusive), epoch ms."""
+    before_end = F.col("finished") < end
+    return before_end if start is None else before_end & (F.col("finished") >= start)
 
 
 def accepted_facts(lines: DataFrame) -> DataFrame:
@@ -309,9 +333,14 @@ def whole_lines(lines: DataFrame) -> DataFrame:
     return lines.withColumns({"sign": F.lit(1), "outside": F.lit(False), "bad": F.lit(False)})
 
 
+def no_facts(spark: SparkSession) -> DataFrame:
+    """Facts of sources in which nothing is."""
+    nothing = [F.lit(None).cast(kind_of).alias(name) for name, kind_of in FACT_COLUMNS.items()]
+    return spark.range(0).select(*nothing)
+
+
 TABLE_FACTS = {"ledger": ledger_facts, "slots": slot_facts, "appointments": appointment_facts}
 LINE_FACTS = {
-    "deliveries": delivery_facts,
     "accepted": accepted_facts,
     "dead-letters": dead_letter_facts,
     "dropped": dropped_facts,

@@ -3,7 +3,8 @@
 <history>/ledger/AWSDynamoDB/...         exports of the three tables, as DynamoDB writes them
 <history>/slots/AWSDynamoDB/...
 <history>/appointments/AWSDynamoDB/...
-<history>/deliveries/*                   the delivery log, JSON lines, plain or gzipped (as all below)
+<history>/deliveries/*                   the delivery log, JSON lines, plain or gzipped (as all below); only lines that
+                                         finished before the exports' end count
 <history>/accepted/*                     the producer's archive, where it keeps one
 <history>/dead-letters/*                 which messages are in the dead-letter queue
 <history>/dropped/*                      what a person deleted from the dead-letter queue, by the audit trail
@@ -14,17 +15,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline import facts, manifests, sources
 from pipeline.errors import AuditRefused
 from pipeline.layout import CONTEXT, EXPORT_FOLDER
 from pipeline.manifests import Export
 from pipeline.storage import Storage
+from pipeline.vocabulary import Kind
 
 TABLES = ("ledger", "slots", "appointments")
 SAMPLED_LINES = 200
@@ -33,13 +36,18 @@ CHECKSUM_READERS = 2
 
 @dataclass(frozen=True)
 class History:
-    """The sources of one audit. `end` is the time that they show, epoch ms; `start` is None for full exports."""
+    """The sources of one audit. `end` is the time that they show, epoch ms; `start` is None for full exports.
+
+    `more_deliveries` are files of the delivery log outside of the folder: of these only sound lines count, as a malformed
+    one is counted by the audit whose own folder holds it.
+    """
 
     folder: str
     start: int | None
     end: int
     exports: Mapping[str, Export]
     lines: Mapping[str, tuple[str, ...]]
+    more_deliveries: tuple[str, ...]
     retention_ms: int | None
     notes: tuple[str, ...]
 
@@ -47,6 +55,16 @@ class History:
     def queue_known(self) -> bool:
         """Whether the queue's content is listed, be it empty."""
         return "waiting" in self.lines
+
+    @property
+    def dead_letters_known(self) -> bool:
+        """Whether the dead-letter queue's content is listed, be it empty."""
+        return "dead-letters" in self.lines
+
+    @property
+    def delivery_logs(self) -> list[str]:
+        """All files of the delivery log."""
+        return [*self.lines.get("deliveries", ()), *self.more_deliveries]
 
     def data_paths(self, table: str) -> list[str]:
         """The data files of a table's export that hold anything."""
@@ -57,14 +75,24 @@ class History:
         parts = [self._table_facts(spark, table) for table in TABLES if self.data_paths(table)]
         for name, paths in self.lines.items():
             if paths:
-                read = sources.read_lines(spark, list(paths), sources.LINES[name])
-                parts.append(facts.LINE_FACTS[name](read))
-        if not parts:
+                parts.append(self.line_facts(name, sources.read_lines(spark, list(paths), sources.LINES[name])))
+        if self.more_deliveries:
+            more = sources.read_lines(spark, list(self.more_deliveries), sources.DELIVERIES)
+            parts.append(self.line_facts("deliveries", more).where(F.col("kind") != int(Kind.REJECT)))
+        if not parts and self.start is None:
             raise AuditRefused(NOTHING.format(folder=self.folder))
+        if not parts:  # nothing has changed since the earlier audit
+            return facts.no_facts(spark)
         whole, *others = parts
         for other in others:
             whole = whole.unionByName(other)
         return whole
+
+    def line_facts(self, name: str, lines: DataFrame) -> DataFrame:
+        """The lines of a source that is no table, as facts."""
+        if name == "deliveries":
+            return facts.delivery_facts(lines, self.start, self.end)
+        return facts.LINE_FACTS[name](lines)
 
     def _table_facts(self, spark: SparkSession, table: str) -> DataFrame:
         export = self.exports[table]
@@ -92,10 +120,11 @@ class History:
                     )
 
 
-def find_history(storage: Storage, folder: str, after: int | None) -> History:
+def find_history(storage: Storage, folder: str, after: int | None, more_deliveries: Sequence[str] = ()) -> History:
     """Find the sources in a folder and check what can be checked without reading the data.
 
-    `after` (epoch ms) is the end of the audit that this one continues. Raises AuditRefused with a sentence.
+    `after` (epoch ms) is the end of the audit that this one continues; `more_deliveries` are folders with further files of
+    the delivery log. Raises AuditRefused with a sentence.
     """
     if not storage.exists(folder):
         raise AuditRefused(f"There is no folder {folder}. Make one with `oneslot export`, or name another history.")
@@ -103,23 +132,36 @@ def find_history(storage: Storage, folder: str, after: int | None) -> History:
     manifests.check_together(exports, after)
     notes = [f"The export of {table} is empty." for table, export in exports.items() if not export.items]
     lines = {}
+    more: list[str] = []
+    for home in more_deliveries:
+        found = _files(storage, home)
+        more += found or ()
+        if found is None:
+            notes.append(f"There is no delivery log in {home}: what it was to tell is not judged.")
     for name in sources.LINES:
-        names = [file for file in storage.names(f"{folder}/{name}") if not file.startswith(("_", "."))]
-        if names:
-            sized = (f"{folder}/{name}/{file}" for file in names)
-            lines[name] = tuple(path for path in sized if storage.size(path))
-        else:
+        found = _files(storage, f"{folder}/{name}")
+        if found is not None:
+            lines[name] = tuple(found)
+        elif name != "deliveries" or not more:
             notes.append(MISSING_SOURCES[name])
+    besides = tuple(path for path in dict.fromkeys(more) if path not in lines.get("deliveries", ()))
     first = exports[TABLES[0]]
     retention = _retention(storage, folder)
-    return History(folder, first.start, first.end, exports, lines, retention, tuple(notes))
+    return History(folder, first.start, first.end, exports, lines, besides, retention, tuple(notes))
+
+
+def _files(storage: Storage, folder: str) -> list[str] | None:
+    """The files in a folder that hold anything; None if there are none at all."""
+    names = [name for name in storage.names(folder) if not name.startswith(("_", "."))]
+    return [path for name in names if storage.size(path := f"{folder}/{name}")] if names else None
 
 
 NOTHING = "{folder} holds no rows at all: there is nothing to audit. Are these the right tables?"
 MISSING_SOURCES = {
     "deliveries": "There is no delivery log: latency, duplicates and the invariants I6, I7 and I10 cannot be judged.",
     "accepted": "There is no archive of accepted requests: a request that left no trace at all cannot be missed.",
-    "dead-letters": "The dead-letter queue was not listed: quarantined messages are known from the delivery log only.",
+    "dead-letters": "The dead-letter queue was not listed: quarantined messages are known from the delivery log only, and "
+    "what is lost or stuck may be there.",
     "dropped": "There is no list of what was dropped by hand: such a request looks quarantined, stuck or lost.",
     "waiting": "The queue's content is not known: an unseen request is called lost only after the patience that is set.",
 }

@@ -38,6 +38,8 @@ class AuditSettings:
     Attributes:
         history: the folder with the sources; `pipeline.history` has its layout.
         output: a folder that does not exist yet. It appears when it is whole.
+        deliveries: further folders with files of the delivery log. Of all lines only those count that finished before the
+            exports' end, and in an audit of changes not before their begin: what comes late is found in these folders.
         previous: the output of the audit that this one continues, or None for a full audit.
         partitions: of the shuffle, and so the number of files of verdicts; the same number gives the same bytes. None: one
             for each PARTITION_ITEMS items of the exports, so that a partition's size does not grow with the history.
@@ -50,6 +52,7 @@ class AuditSettings:
     history: str
     output: str
     previous: str | None = None
+    deliveries: tuple[str, ...] = ()
     partitions: int | None = None
     reject_share: float = 0.00001
     patience_seconds: int = 4 * 24 * 3600
@@ -67,7 +70,7 @@ def audit(spark: SparkSession, settings: AuditSettings) -> Conclusion:
     storage = Storage(spark)
     outputs.refuse_existing(storage, settings.output)
     previous = outputs.open_run(storage, settings.previous) if settings.previous else None
-    history = find_history(storage, settings.history, previous.end if previous else None)
+    history = find_history(storage, settings.history, previous.end if previous else None, settings.deliveries)
     if previous and previous.retention_ms != history.retention_ms:
         raise AuditRefused(
             "The ledger's retention is not what it was in the earlier audit, which changes verdicts on old requests. "
@@ -119,6 +122,7 @@ def write_verdicts(work: Work) -> DataFrame:
     moment = verdicts.Moment(
         now=history.end,
         queue_known=history.queue_known,
+        dead_letters_known=history.dead_letters_known,
         patience=work.settings.patience_seconds * 1000,
         retention=history.retention_ms,
     )
@@ -169,7 +173,7 @@ def summarise(work: Work, weighed: DataFrame, notes: list[str]) -> Conclusion:
     rejects = [line for row in files for line in locate_rejects(spark, history, row.key[1:])]
     storage.write_text(f"{aside}/rejects.jsonl", outputs.json_lines(rejects))
     if settings.tables:
-        outputs.write_findings(storage, written, aside)
+        outputs.write_findings(storage, written, aside, dead_letters_known=history.dead_letters_known)
     conclusion = conclude(history, totals, notes, settings.reject_share)
     layers = [*(previous.layers if previous else ()), f"{settings.output}/{outputs.VERDICTS}"]
     document = {**conclusion.document, "layers": [outputs.layer_name(settings.output, layer) for layer in layers]}
@@ -217,6 +221,12 @@ def parse_arguments(arguments: list[str]) -> tuple[AuditSettings, SessionSetting
     parser.add_argument("--history", required=True, help="folder with the sources")
     parser.add_argument("--output", required=True, help="folder to make; it must not exist")
     parser.add_argument("--previous", help="output of the audit that this one continues")
+    parser.add_argument(
+        "--deliveries",
+        action="append",
+        default=[],
+        help="one more folder with files of the delivery log; may be repeated",
+    )
     parser.add_argument("--partitions", type=int, help="of the shuffle; by default as many as the exports need")
     parser.add_argument("--reject-share", type=float, default=AuditSettings.reject_share)
     parser.add_argument("--patience-seconds", type=int, default=AuditSettings.patience_seconds)
@@ -229,6 +239,7 @@ def parse_arguments(arguments: list[str]) -> tuple[AuditSettings, SessionSetting
         history=given.history.rstrip("/"),
         output=given.output.rstrip("/"),
         previous=given.previous.rstrip("/") if given.previous else None,
+        deliveries=tuple(folder.rstrip("/") for folder in given.deliveries),
         partitions=given.partitions,
         reject_share=given.reject_share,
         patience_seconds=given.patience_seconds,

@@ -27,7 +27,7 @@ from pipeline.vocabulary import Subject, Verdict
 DESCRIPTION = "audit.json"
 VERDICTS = "verdicts"
 OPERATIONS = "operations"
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -163,15 +163,18 @@ def write_lines(storage: Storage, rows: DataFrame, path: str) -> None:
     storage.delete(f"{path}.parts")
 
 
-def write_findings(storage: Storage, judged: DataFrame, folder: str) -> None:
-    """The rows that someone must look at, as findings and as repair lists."""
+def write_findings(storage: Storage, judged: DataFrame, folder: str, *, dead_letters_known: bool) -> None:
+    """The rows that someone must look at, as findings and as repair lists.
+
+    Where the dead-letter queue was not listed, what is lost or stuck may be in it, and may be redriven from there.
+    """
     bad = judged.where((F.col("violations") != "") | F.col("verdict").isin(*UNSOUND, Verdict.QUARANTINED))
     shown = bad.select(
         "subject",
         display_key().alias("id"),
         "verdict",
         "violations",
-        "deliveries_quarantined",
+        "quarantined_at",
         "dead_letters",
         "ledger_rows",
     ).persist()
@@ -181,18 +184,22 @@ def write_findings(storage: Storage, judged: DataFrame, folder: str) -> None:
     storage.make_folder(f"{folder}/repair")
     # Quarantined by the consumer means that it can never succeed as it is. In the dead-letter queue without that,
     # its receives ran out: it may well succeed now.
-    exhausted = (F.col("dead_letters") > 0) & (F.col("deliveries_quarantined") == 0)
-    redrive = shown.where(exhausted & (F.col("verdict") == Verdict.QUARANTINED)).select(
+    exhausted = (F.col("dead_letters") > 0) & (F.col("quarantined_at").isNull())
+    resend = F.col("verdict").isin(Verdict.LOST, Verdict.STUCK)
+    perhaps_there = resend & ~F.lit(dead_letters_known)
+    redrive = shown.where((exhausted & (F.col("verdict") == Verdict.QUARANTINED)) | perhaps_there).select(
         F.col("id").alias("message_id"), "verdict", F.lit("redrive").alias("action")
     )
     write_lines(storage, redrive.orderBy("message_id"), f"{folder}/repair/redrive.jsonl")
-    resend = F.col("verdict").isin(Verdict.LOST, Verdict.STUCK)
     look = shown.where(resend | (F.col("violations") != "")).select(
         "subject",
         "id",
         "verdict",
         "violations",
-        F.when(resend, "send the request again with the same message_id").otherwise("compare the rows").alias("action"),
+        F.when(perhaps_there, f"redrive it from the dead-letter queue; if it is not there, {RESEND}")
+        .when(resend, RESEND)
+        .otherwise("compare the rows")
+        .alias("action"),
     )
     write_lines(storage, look.orderBy("subject", "id"), f"{folder}/repair/look-at.jsonl")
 
@@ -206,6 +213,7 @@ def display_key() -> Column:
     )
 
 
+RESEND = "send the request again with the same message_id"
 UNSOUND = (Verdict.LOST, Verdict.STUCK, Verdict.DUPLICATE_EFFECT)
 """Verdicts that no sound history has."""
 

@@ -57,7 +57,7 @@ def line_schema(history: History, name: str):  # type: ignore[no-untyped-def]
 
 def _facts(history: History, name: str, rows: DataFrame) -> DataFrame:
     if name not in TABLES:
-        return facts.LINE_FACTS[name](rows)
+        return history.line_facts(name, rows)
     export = history.exports[name]
     items = facts.whole_items(rows) if export.start is None else facts.images(rows, export.start, export.end)
     return facts.TABLE_FACTS[name](items)

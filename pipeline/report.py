@@ -97,6 +97,7 @@ def story(data: ReportData) -> list[str]:
             ("refused", "got a recorded refusal"),
             ("quarantined", "could not be processed and are in the dead-letter queue with their reason"),
             ("dropped", "were given up by a person"),
+            ("forgotten", "are older than the ledger remembers"),
             ("in_flight", "are on their way"),
         )
         if verdicts[verdict]

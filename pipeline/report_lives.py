@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from pipeline import sources
+from pipeline import facts, sources
 from pipeline.history import History
 from pipeline.vocabulary import Subject
 
@@ -48,7 +48,7 @@ class Life:
 
 def lives(spark: SparkSession, judged: DataFrame, history: History) -> tuple[Life, ...]:
     """The messages with the most takeovers and deliveries, and every attempt on them."""
-    paths = history.lines.get("deliveries")
+    paths = history.delivery_logs
     if not paths:
         return ()
     eventful = F.greatest(F.col("ledger_consumptions") - 1, F.lit(0)) * TAKEOVER_WEIGHT + F.col("deliveries")
@@ -57,19 +57,21 @@ def lives(spark: SparkSession, judged: DataFrame, history: History) -> tuple[Lif
         judged.where((F.col("subject") == Subject.REQUEST) & more_than_one)
         .orderBy(eventful.desc(), "key")
         .limit(LIVES)
-        .select("key", "verdict", "ledger_consumptions")
+        .select("key", "verdict", "ledger_consumptions", "deliveries")
         .collect()
     )
     if not worst:
         return ()
-    log = sources.read_lines(spark, list(paths), sources.TIMELINE)
-    mine = log.where((F.col("message") == "delivery") & F.col("message_id").isin([row.key for row in worst]))
+    log = facts.sound_deliveries(sources.read_lines(spark, paths, sources.TIMELINE))
+    mine = log.where(F.col("message_id").isin([row.key for row in worst]))
     lines = mine.orderBy("finished", "sqs_message_id").collect()
     found = []
     for number, row in enumerate(worst, 1):
         own = [line for line in lines if line.message_id == row.key]
         label = f"{number}. {row.key[:LABEL_LENGTH]}{'…' if len(row.key) > LABEL_LENGTH else ''}"
-        attempts = attempts_of(own, row.ledger_consumptions)
+        # Where lines are in another day's history, a claim that these lines do not tell of need not have crashed.
+        claims = row.ledger_consumptions if len(own) == row.deliveries else 0
+        attempts = attempts_of(own, claims)
         found.append(Life(row.key, label, row.verdict, row.ledger_consumptions, len(own), attempts))
     return tuple(found)
 

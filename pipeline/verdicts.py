@@ -40,12 +40,14 @@ class Moment:
     Attributes:
         now: epoch ms; a lease that ended before is over.
         queue_known: the `waiting` source lists all that the queue holds, so what is nowhere else is lost.
+        dead_letters_known: the `dead-letters` source lists all that the dead-letter queue holds.
         patience: how long a request may be unseen when the queue's content is not known. 4 days is SQS's own retention.
         retention: how long the ledger keeps a row; None if it never deletes. An older effect needs no row any more.
     """
 
     now: int
     queue_known: bool = False
+    dead_letters_known: bool = False
     patience: int = 4 * 24 * 3600 * 1000
     retention: int | None = None
 
@@ -101,11 +103,27 @@ def made() -> Column:
     return (F.col("appointment_rows") > 0) & (F.col("appointment_status") != int(AppointmentStatus.TOMBSTONE))
 
 
-def forgotten(at: Column, moment: Moment) -> Column:
-    """Whether the ledger has rightly deleted its row of something done at `at`."""
+def over_since() -> Column:
+    """When the row that would tell of the request was last written, as well as the other sources know it; epoch ms.
+
+    That is the commit, and no duplicate after it makes the row live longer. What a request made carries the commit's time;
+    else the first answer comes next. Where only duplicates tell of an answer, it was given at any time after sending.
+    """
+    unanswered = F.when(F.col("deliveries_done") == 0, F.col("last_finished"))
+    return F.coalesce(
+        F.when(made(), F.col("appointment_created")),
+        F.when(F.col("tombstones") > 0, F.col("tombstone_created")),
+        F.col("first_done"),
+        unanswered,
+        F.least("delivery_sent", "accepted_sent"),
+    )
+
+
+def forgotten(moment: Moment) -> Column:
+    """Whether the ledger has rightly deleted its row."""
     if moment.retention is None:
         return F.lit(False)
-    gone = (F.col("ledger_rows") == 0) & (at + moment.retention < moment.now)
+    gone = (F.col("ledger_rows") == 0) & (over_since() + moment.retention < moment.now)
     return F.coalesce(gone, F.lit(False))
 
 
@@ -119,27 +137,35 @@ def nowhere() -> Column:
     return (F.col("waiting") == 0) & (F.col("dead_letters") == 0) & ~dropped()
 
 
+def quarantined_by_log(moment: Moment) -> Column:
+    """The delivery log says that it was quarantined, nothing has touched it since, and no list of the queues says more."""
+    if moment.queue_known and moment.dead_letters_known:
+        return F.lit(False)
+    # The consumer gives its claim back before it quarantines: a row that was written later was redriven.
+    stands = F.col("quarantined_at") >= F.col("ledger_resting_since")
+    return nowhere() & F.coalesce(stands, F.lit(False))
+
+
 def unfinished_is_over(moment: Moment) -> Column:
-    """A request was seen, is not complete, and nothing will bring it on."""
+    """A request was seen, has no row, and nothing will bring it on."""
     seen = F.coalesce(F.col("accepted_sent"), F.col("delivery_sent"))
-    never_begun = (F.col("ledger_rows") == 0) & seen.isNotNull() & nowhere()
-    if moment.queue_known:
-        return never_begun
-    return never_begun & (F.col("deliveries_quarantined") == 0) & (seen + moment.patience < moment.now)
+    never_begun = (F.col("ledger_rows") == 0) & seen.isNotNull() & nowhere() & ~quarantined_by_log(moment)
+    return never_begun if moment.queue_known else never_begun & (seen + moment.patience < moment.now)
 
 
 def begun_is_over(moment: Moment) -> Column:
-    """The row is IN_PROGRESS, its lease has ended, and nothing will take it over."""
+    """The row is IN_PROGRESS, nobody has held it for as long as the patience says, and nothing will take it over."""
     patience = 0 if moment.queue_known else moment.patience
-    over = F.col("ledger_lease_until") + patience < moment.now
-    return (F.col("ledger_rows") > 0) & ~complete() & over & nowhere()
+    over = F.col("ledger_resting_since") + patience < moment.now
+    return (F.col("ledger_rows") > 0) & ~complete() & over & nowhere() & ~quarantined_by_log(moment)
 
 
 def begun_is_nowhere(moment: Moment) -> Column:
     """The row is IN_PROGRESS and no queue holds the message; where the queue is not known, its lease must be long over."""
     if moment.queue_known:
         seen = F.coalesce(F.col("accepted_sent"), F.col("delivery_sent"))
-        return (F.col("ledger_rows") > 0) & ~complete() & seen.isNotNull() & nowhere()
+        begun = (F.col("ledger_rows") > 0) & ~complete()
+        return begun & seen.isNotNull() & nowhere() & ~quarantined_by_log(moment)
     return begun_is_over(moment)
 
 
@@ -151,7 +177,7 @@ def verdict(moment: Moment) -> Column:
     by_appointment = outcome_verdict(status)
     by_delivery = outcome_verdict(F.col("delivered_outcome"))
     cancelled = status.isin(int(AppointmentStatus.CANCELLED), int(AppointmentStatus.TOMBSTONE))
-    old = forgotten(F.col("last_finished"), moment)
+    old = forgotten(moment)
     return (
         F.when(effect_twice, F.lit(Verdict.DUPLICATE_EFFECT))
         .when(complete() & cancelled, F.lit(Verdict.CANCELLED))
@@ -161,9 +187,10 @@ def verdict(moment: Moment) -> Column:
         .when((F.col("ledger_rows") == 0) & (F.col("tombstones") > 0), F.lit(Verdict.CANCELLED))
         .when(old & F.col("delivered_outcome").isNotNull(), by_delivery)
         .when(dropped() & (F.col("waiting") == 0), F.lit(Verdict.DROPPED))
+        .when(quarantined_by_log(moment), F.lit(Verdict.QUARANTINED))
         .when(begun_is_over(moment), F.lit(Verdict.STUCK))
+        .when(old & nowhere(), F.lit(Verdict.FORGOTTEN))
         .when(unfinished_is_over(moment), F.lit(Verdict.LOST))
-        .when((F.col("ledger_rows") == 0) & nowhere() & (F.col("deliveries_quarantined") > 0), Verdict.QUARANTINED)
         .otherwise(F.lit(Verdict.IN_FLIGHT))
     )
 
@@ -202,23 +229,22 @@ def violations(moment: Moment) -> Mapping[str, Column]:
     # With two appointments on one slot (I3), or two slots of one request (I1), the links are mixed into one value, which
     # says nothing about either: those findings speak for both.
     held_by_its_own = (F.col("holdings") > 1) | ((F.col("holdings") == 1) & (F.col("holder_differs") == 0))
-    author_forgotten = forgotten(F.col("appointment_created"), moment)
-    canceller_forgotten = forgotten(F.col("tombstone_created"), moment)
+    old = forgotten(moment)
     two = F.when(F.col("claim_low") != F.col("claim_high"), F.lit(2))
     claims = F.greatest(F.lit(1), F.col("consumptions_seen"), F.bit_count("claims_seen"), two)
     return {
         "I1": F.col("held_slots") > 1,
-        "I2": (unfinished_is_over(moment) | begun_is_nowhere(moment)) & ~forgotten(F.col("last_finished"), moment),
+        "I2": (unfinished_is_over(moment) | begun_is_nowhere(moment)) & ~old,
         "I3": F.col("holdings") > 1,
         "I4": ((slot_is == int(SlotStatus.BUSY)) & ~held_by_its_own)
         | (slot_is == int(SlotStatus.BROKEN))
         | (booked & (F.col("held_slots") <= 1) & (F.col("held_differs") != 0)),
         "I5": (complete() & ~expected) | ((F.col("expects_cancelled") > 0) & ~cancelled),
-        "I5r": ~complete() & ((made() & ~author_forgotten) | ((F.col("tombstones") > 0) & ~canceller_forgotten)),
-        "I6": (F.col("deliveries_done") > 0) & ~complete() & ~forgotten(F.col("last_finished"), moment),
+        "I5r": ~complete() & (made() | (F.col("tombstones") > 0)) & ~old,
+        "I6": (F.col("deliveries_done") > 0) & ~complete() & ~old,
         "I7": F.coalesce(F.col("answer_low") != F.col("answer_high"), F.lit(False)),
         "I9": begun_is_over(moment),
         "I10": (F.col("ledger_rows") > 0) & (F.col("ledger_consumptions") < claims),
-        "I11": ((F.col("dead_letters") > 0) | dropped()) & made() & ~complete(),
+        "I11": ((F.col("dead_letters") > 0) | dropped()) & made() & ~complete() & ~old,
         "S1": ~F.col("ledger_rows").isin(0, 1) | ~F.col("appointment_rows").isin(0, 1) | ~F.col("slot_rows").isin(0, 1),
     }

@@ -122,6 +122,7 @@ class Verdict(StrEnum):
     REFUSED = "refused"
     QUARANTINED = "quarantined"
     DROPPED = "dropped"
+    FORGOTTEN = "forgotten"
     IN_FLIGHT = "in_flight"
     STUCK = "stuck"
     LOST = "lost"
@@ -135,6 +136,7 @@ VERDICT_SENTENCES = {
     Verdict.REFUSED: "was answered with a recorded refusal",
     Verdict.QUARANTINED: "could not be processed; the message and its reason are in the dead-letter queue",
     Verdict.DROPPED: "was given up: a person deleted it from the dead-letter queue; the audit trail says who and when",
+    Verdict.FORGOTTEN: "is older than the ledger remembers, and no other source says how it ended",
     Verdict.IN_FLIGHT: "is still on its way",
     Verdict.STUCK: "was begun; its lease is long over and nothing in the queue will wake it",
     Verdict.LOST: "was accepted, and is nowhere to be found",

@@ -37,14 +37,14 @@ def audit_verdicts(spark: SparkSession, folder: Path) -> dict[str, str]:
 
 def list_found(world: World) -> Found:
     """(invariant, subject) by the project's own list, with the audit's choice of subject for I5 and I5r."""
+    deliveries = [line for line in world.deliveries if line["message_id"] and line["finished"] < world.now]
     evidence = Evidence(
-        requests={row["message_id"] for row in world.accepted}
-        | {line["message_id"] for line in world.deliveries if line["message_id"]},
+        requests={row["message_id"] for row in world.accepted} | {line["message_id"] for line in deliveries},
         ledger=world.ledger,
         slots=world.slots,
         appointments=world.appointments,
         quarantined={row["message_id"] for row in [*world.dead_letters, *world.dropped] if row["message_id"]},
-        deliveries=[line for line in world.deliveries if line["message_id"]],
+        deliveries=deliveries,
         waiting=None if world.waiting is None else {row["message_id"] for row in world.waiting},
         now=world.now,
     )
@@ -67,4 +67,4 @@ def duckdb_answers(folder: Path, now: int) -> tuple[dict[str, str], Found]:
     """Verdicts and findings by the independent implementation."""
     with audit_duckdb.open_history(folder, threads=2) as connection:
         audit_duckdb.gather(connection, now, RETENTION)
-        return audit_duckdb.verdicts(connection, now), audit_duckdb.violations(connection, now, RETENTION)
+        return audit_duckdb.verdicts(connection), audit_duckdb.violations(connection, now, RETENTION)

@@ -69,14 +69,19 @@ def audited(spark: SparkSession, tmp_path: Path) -> Callable[..., Conclusion]:
         previous: str | None = None,
         tables: bool = False,
         since: World | None = None,
+        nightly: bool = False,
+        deliveries: tuple[str, ...] = (),
     ) -> Conclusion:
         folder = (
-            write_history(history, tmp_path / f"{name}-history", since=since) if isinstance(history, World) else history
+            write_history(history, tmp_path / f"{name}-history", since=since, nightly=nightly)
+            if isinstance(history, World)
+            else history
         )
         settings = AuditSettings(
             history=str(folder),
             output=str(tmp_path / name),
             previous=str(tmp_path / previous) if previous else None,
+            deliveries=tuple(str(tmp_path / f"{other}-history" / "deliveries") for other in deliveries),
             partitions=2,
             tables=tables,
         )

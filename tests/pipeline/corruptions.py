@@ -237,7 +237,9 @@ def answers_differ(spoil: Field) -> Breach:
     """A duplicate was given another answer than the original."""
     row = spoil.complete("booked")
     line = next(line for line in spoil.world.deliveries if line["message_id"] == row["message_id"] and line["answer"])
-    spoil.world.deliveries.append({**line, "outcome": "duplicate", "answer": "another"})
+    spoil.world.deliveries.append(
+        {**line, "finished": spoil.world.now - 1, "outcome": "duplicate", "answer": "another"}
+    )
     return "I7", row["message_id"]
 
 
@@ -246,7 +248,8 @@ def claim_not_counted(spoil: Field) -> Breach:
     row = spoil.complete("booked")
     row["consumption_count"] = 1
     line = next(line for line in spoil.world.deliveries if line["message_id"] == row["message_id"] and line["answer"])
-    spoil.world.deliveries.append({**line, "outcome": "fenced", "claimed_by": "f" * 32, "answer": None})
+    late = {"finished": spoil.world.now - 1, "outcome": "fenced", "claimed_by": "f" * 32, "answer": None}
+    spoil.world.deliveries.append({**line, **late})
     return "I10", row["message_id"]
 
 

@@ -15,6 +15,7 @@ from pipeline.layout import Full, Incremental, Part, change_line, item_line, wri
 Item = dict[str, Any]
 START = 1_795_000_000_000  # a Wednesday in November 2026
 MINUTE = 60_000
+SLOWEST = 4_000  # between a commit and its line in the delivery log
 RETENTION = 20 * 24 * 3600 * 1000
 KEYS = {"ledger": ("message_id",), "slots": ("practice", "slot_id"), "appointments": ("appointment_id",)}
 CHANNELS = ("In-person", "Telephone", "Video")
@@ -92,13 +93,16 @@ class System:
             self.complete_one_in_flight()
         elif choice < 0.92:
             self.redrive()
+        elif choice < 0.93:
+            self.conflict()
         else:
             self.duplicate()
 
     def run(self, steps: int) -> World:
-        """Many steps."""
+        """Many steps, and a moment in which the last of them end."""
         for _ in range(steps):
             self.step()
+        self.world.now += SLOWEST
         return self.world
 
     def new_id(self) -> str:
@@ -133,7 +137,7 @@ class System:
                 "consumption_count": None,
                 "sent": self.world.now,
                 "attempt_ms": 12,
-                "finished": self.world.now + self.random.randrange(20, 4_000),
+                "finished": self.world.now + self.random.randrange(20, SLOWEST),
                 "claimed_by": None,
                 "answer": None,
                 "function_request_id": "r",
@@ -240,43 +244,64 @@ class System:
             return
         message_id = self.new_id()
         self.accept(message_id)
-        self.deliver(message_id, "quarantined", reason="invalid_field")
-        self.world.dead_letters.append({"message_id": message_id, "source_message_id": "s", "reason": "invalid_field"})
+        reason = self.random.choice(("invalid_field", "unknown_practice"))
+        if reason == "unknown_practice":  # found out only after it was claimed
+            self.begin(message_id, 0)
+        self.deliver(message_id, "quarantined", reason=reason)
+        self.world.dead_letters.append({"message_id": message_id, "source_message_id": "s", "reason": reason})
+
+    def conflict(self) -> None:
+        """An id comes again with another content: it goes to the dead-letter queue, its request stays as it was."""
+        answered = [row["message_id"] for row in self.world.ledger.values() if row["status"] == "COMPLETE"]
+        if answered:
+            message_id = self.random.choice(answered)
+            self.deliver(message_id, "quarantined", reason="conflict")
+            letter = {"message_id": message_id, "source_message_id": "s", "reason": "conflict"}
+            self.world.dead_letters.append(letter)
 
     def in_flight(self) -> None:
-        """A request that waits, untouched or claimed."""
+        """A request that waits: untouched, claimed, left behind by a crash, or given back."""
         message_id = self.new_id()
         self.accept(message_id)
         if self.world.waiting is not None:
             self.world.waiting.append({"message_id": message_id, "sqs_message_id": "s"})
-        if self.random.random() < 0.5:
-            self.world.ledger[message_id] = {
-                "message_id": message_id,
-                "status": "IN_PROGRESS",
-                "consumption_count": 1,
-                "updated": self.world.now,
-                "lease_until": self.world.now + self.random.choice((-MINUTE, MINUTE)),
-                "claimed_by": "c",
-                "payload_hash": "ab",
-                "expires_at": self.world.now // 1000 + RETENTION // 1000,
-            }
+        if self.random.random() < 0.6:
+            self.begin(message_id, self.random.choice((0, self.world.now - MINUTE, self.world.now + MINUTE)))
+
+    def begin(self, message_id: str, lease_until: int) -> None:
+        """The row of a request that was claimed; its lease is 0 once the consumer has given it back."""
+        self.world.ledger[message_id] = {
+            "message_id": message_id,
+            "status": "IN_PROGRESS",
+            "consumption_count": 1,
+            "updated": self.world.now,
+            "lease_until": lease_until,
+            "claimed_by": "c",
+            "payload_hash": "ab",
+            "expires_at": self.world.now // 1000 + RETENTION // 1000,
+        }
 
     def complete_one_in_flight(self) -> None:
         """One that waited is done."""
         if self.world.waiting:
             waited = self.world.waiting.pop(self.random.randrange(len(self.world.waiting)))
-            row = self.world.ledger.get(waited["message_id"], {"consumption_count": 0})
-            self.finish_booking(waited["message_id"], row["consumption_count"] + 1)
+            self.finish_booking(waited["message_id"], self.claimed(waited["message_id"]) + 1)
+
+    def claimed(self, message_id: str) -> int:
+        """How often a request has been claimed."""
+        return int(self.world.ledger.get(message_id, {"consumption_count": 0})["consumption_count"])
 
     def redrive(self) -> None:
         """A message leaves the dead-letter queue, mended, and is done."""
-        redriven = [letter for letter in self.world.dead_letters if letter["message_id"]]
+        redriven = [
+            letter for letter in self.world.dead_letters if letter["message_id"] and letter["reason"] != "conflict"
+        ]
         if self.world.dead_letters and self.random.random() < 0.3:
             self.drop()
         elif redriven:
             letter = self.random.choice(redriven)
             self.world.dead_letters.remove(letter)
-            self.finish_booking(letter["message_id"], 1)
+            self.finish_booking(letter["message_id"], self.claimed(letter["message_id"]) + 1)
 
     def drop(self) -> None:
         """A person gives a dead letter up."""
@@ -292,15 +317,30 @@ class System:
             given = {name: line[name] for name in ("claimed_by", "consumption_count", "answer")}
             self.deliver(line["message_id"], "duplicate", **given)
 
-    def expire(self, count: int) -> None:
-        """Time to live: the ledger forgets some of its oldest rows. The caller sets the time."""
-        old = [key for key, row in self.world.ledger.items() if row["status"] == "COMPLETE"]
-        for message_id in old[:count]:
+    def expire(self) -> None:
+        """Time to live: the ledger forgets the rows that are old enough."""
+        old = [key for key, row in self.world.ledger.items() if row["updated"] + RETENTION < self.world.now]
+        for message_id in old:
             del self.world.ledger[message_id]
 
+    def straddle(self) -> World:
+        """A booking at the moment of an export: in the returned world the logs have it, and the tables not yet."""
+        shown = self.world.copy()
+        self.book()
+        for line in self.world.deliveries[len(shown.deliveries) :]:
+            line["finished"] += 10 * MINUTE
+        self.world.now += 11 * MINUTE
+        shown.accepted, shown.deliveries = deepcopy((self.world.accepted, self.world.deliveries))
+        return shown
 
-def write_history(world: World, folder: Path, *, since: World | None = None, parts: int = 2) -> Path:
-    """Write the world as a history: full exports, or incremental ones of what changed `since` an earlier world."""
+
+def write_history(
+    world: World, folder: Path, *, since: World | None = None, parts: int = 2, nightly: bool = False
+) -> Path:
+    """Write the world as a history: full exports, or incremental ones of what changed `since` an earlier world.
+
+    `nightly` is what there is on AWS: the exports and the delivery log, and no list of any queue.
+    """
     for table, items in world.tables().items():
         if since is None:
             lines = [item_line(item) for item in items.values()]
@@ -311,13 +351,15 @@ def write_history(world: World, folder: Path, *, since: World | None = None, par
         chunks = [lines[number::parts] for number in range(parts)]
         write_export(folder / table, arn(table), span, [Part(b"".join(chunk), len(chunk)) for chunk in chunks])
     known = (0, 0) if since is None else (len(since.accepted), len(since.deliveries))
-    write_lines(folder / "accepted" / "accepted.jsonl", world.accepted[known[0] :])
     write_lines(folder / "deliveries" / "deliveries.jsonl.gz", world.deliveries[known[1] :])
+    (folder / "context.json").write_text(json.dumps({"ledger_retention_seconds": RETENTION // 1000}))
+    if nightly:
+        return folder
+    write_lines(folder / "accepted" / "accepted.jsonl", world.accepted[known[0] :])
     write_lines(folder / "dead-letters" / "dead-letters.jsonl", world.dead_letters)
     write_lines(folder / "dropped" / "dropped.jsonl", world.dropped)
     if world.waiting is not None:
         write_lines(folder / "waiting" / "waiting.jsonl", world.waiting)
-    (folder / "context.json").write_text(json.dumps({"ledger_retention_seconds": RETENTION // 1000}))
     return folder
 
 

@@ -45,29 +45,33 @@ def read_table(spark: SparkSession, audit: Path, table: str) -> DataFrame:
 def test_days_of_changes_equal_one_full_audit(
     spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path
 ) -> None:
-    """Random days: new requests, late lines, cancellations of old bookings, a drained queue, faults, rows that expire."""
+    """Random days: new requests, late lines, cancellations of old bookings, faults, lines past the end, rows that expire."""
     luck = random.Random(41)
     system = System(41, practices=16, slots_per_practice=16)
     world = system.run(460)
     days = [world.copy()]
     # Faults appear on one day and are mended on the next; both must be seen.
     sound = world.copy()
+    world.now += DAY
     spoil = Field(world, luck)
     for corruption in luck.sample(CORRUPTIONS, 16):
         corruption(spoil)
-    world.now += DAY
     days.append(world.copy())
     system.world = mended = sound
     mended.now = world.now + DAY
     mended.accepted, mended.deliveries = world.accepted, world.deliveries  # logs are never unwritten
     system.run(160)
-    days.append(system.world.copy())
-    system.world.now += RETENTION + DAY
-    system.expire(120)
+    days.append(system.straddle())
+    system.world.now += RETENTION // 2
+    for _ in range(20):
+        system.duplicate()
+    system.world.now += RETENTION // 2 + DAY
+    system.expire()
     system.run(40)
     days.append(system.world.copy())
     for number, day in enumerate(days):
-        earlier = {"previous": f"day-{number - 1}", "since": days[number - 1]} if number else {}
+        before = f"day-{number - 1}"
+        earlier = {"previous": before, "since": days[number - 1], "deliveries": (before,)} if number else {}
         audited(day, f"day-{number}", tables=True, **earlier)
     for number in (1, 3):
         audited(days[number], f"full-{number}", tables=True)

@@ -1,0 +1,108 @@
+"""Rows that time to live has taken: what the ledger has rightly forgotten is judged by what is left, and nobody is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pipeline.conclusion import Conclusion
+from tests.pipeline.histories import RETENTION, START, System, World
+from tests.pipeline.test_nightly import agree
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+Audited = Callable[..., Conclusion]
+DAY = 24 * 3600 * 1000
+
+
+@pytest.fixture(scope="module")
+def old() -> World:
+    """Requests whose rows have expired, with copies that came when half of the time was over, and letters about them."""
+    system = System(81, practices=5, slots_per_practice=30)
+    system.run(180)
+    system.world.now += RETENTION // 2
+    answered = [line["message_id"] for line in system.world.deliveries if line["answer"]]
+    for message_id in answered[::3]:
+        line = next(line for line in system.world.deliveries if line["message_id"] == message_id and line["answer"])
+        given = {name: line[name] for name in ("claimed_by", "consumption_count", "answer")}
+        system.deliver(message_id, "duplicate", **given)
+    letters = system.world.dead_letters
+    letters += [{"message_id": key, "source_message_id": "s", "reason": "conflict"} for key in answered[1::3]]
+    system.world.dropped += [
+        {"message_id": key, "source_message_id": "s", "at": system.world.now} for key in answered[2::3]
+    ]
+    system.world.waiting = []
+    system.world.now += RETENTION // 2 + DAY
+    for row in [*system.world.ledger.values()]:
+        if row["status"] == "IN_PROGRESS":  # all that had been begun went to the dead-letter queue
+            letters.append({"message_id": row["message_id"], "source_message_id": "s", "reason": None})
+    untouched = {row["message_id"] for row in system.world.accepted} - system.world.ledger.keys()
+    letters += [{"message_id": key, "source_message_id": "s", "reason": None} for key in sorted(untouched)]
+    system.expire()
+    assert not system.world.ledger
+    return system.world
+
+
+def test_expired_rows_break_nothing(spark: SparkSession, audited: Audited, old: World, tmp_path: Path) -> None:
+    """Late duplicates, letters in the dead-letter queue and letters dropped, half of the retention after the answer."""
+    conclusion = audited(old)
+    verdicts, found = agree(spark, tmp_path, "audit", old.now)
+    assert found == set()
+    assert conclusion.sound, conclusion.sentence
+    assert set(verdicts.values()) == {"booked", "waitlist", "cancelled", "refused", "quarantined", "dropped"}
+
+
+def test_of_the_archive_alone_no_loss_is_concluded(
+    spark: SparkSession, audited: Audited, old: World, tmp_path: Path
+) -> None:
+    """The logs are gone as well: appointments speak for themselves, and of a refusal nothing is left."""
+    bare = old.copy()
+    bare.deliveries, bare.dead_letters, bare.dropped = [], [], []
+    bare.accepted.append({"message_id": "recent", "type": "book", "sent": bare.now - DAY, "copies": 1})
+    conclusion = audited(bare)
+    verdicts, found = agree(spark, tmp_path, "audit", bare.now)
+    assert found == {("I2", "recent")}
+    assert verdicts.pop("recent") == "lost"
+    assert set(verdicts.values()) == {"booked", "waitlist", "cancelled", "forgotten"}
+    refused = {line["message_id"] for line in old.deliveries if line["outcome"] == "refused"}
+    assert refused
+    assert {verdicts[message_id] for message_id in refused} <= {"forgotten", "cancelled"}
+    assert conclusion.document["verdicts"]["forgotten"] == list(verdicts.values()).count("forgotten")
+
+
+def test_a_row_that_went_too_early_is_missed(spark: SparkSession, audited: Audited, old: World, tmp_path: Path) -> None:
+    """The same history a while earlier: the rows should be there."""
+    early = old.copy()
+    early.now = START + RETENTION - DAY
+    audited(early)
+    verdicts, found = agree(spark, tmp_path, "audit", early.now)
+    assert {"I2", "I5r", "I6", "I11"} <= {name for name, _ in found}
+    assert "forgotten" not in verdicts.values()
+
+
+def test_of_duplicates_alone_the_row_may_be_as_old_as_the_request(
+    spark: SparkSession, audited: Audited, tmp_path: Path
+) -> None:
+    """The line of the first answer was lost with its process: copies that came later do not make the row live longer."""
+    system = System(82, practices=2, slots_per_practice=10)
+    system.run(20)
+    system.accept("refused-once")
+    sent = system.world.now
+    system.world.now += RETENTION // 2
+    system.deliver("refused-once", "duplicate", sent=sent, claimed_by="c", consumption_count=1, answer="a")
+    recent = system.world.copy()
+    recent.now = sent + RETENTION
+    system.world.now = sent + RETENTION + DAY
+    system.expire()
+    for world, name in ((recent, "recent"), (system.world, "audit")):
+        audited(world, name)
+        verdicts, found = agree(spark, tmp_path, name, world.now)
+        missed = {invariant for invariant, subject in found if subject == "refused-once"}
+        assert (verdicts["refused-once"], missed) == (
+            ("lost", {"I2", "I6"}) if name == "recent" else ("forgotten", set())
+        )
