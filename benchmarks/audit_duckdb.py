@@ -63,7 +63,7 @@ select coalesce(l.message_id, a.id, d.id, q.id, x.id) as id, l.status, coalesce(
   p.slot_id as held_slot, p.created, p.practice is not null as made, log.lines, coalesce(log.done, 0) as done, log.answers,
   log.claims, log.delivered, d.id is not null as dead, x.id is not null as given_up,
   q.id is not null as waits, coalesce(held.slots, 0) as slots,
-  coalesce(kept.sent, log.sent) as first_seen, b.id is not null as blocked,
+  coalesce(kept.sent, log.sent) as first_seen, log.sent as first_sent, b.id is not null as blocked,
   case when p.practice is not null then p.created when b.id is not null then b.created
     when log.answered is not null then log.answered when log.done = 0 then log.last_finished
     when kept.sent < log.sent or log.sent is null then kept.sent else log.sent end as decided,
@@ -138,7 +138,8 @@ union all select distinct 'I5r', author from (
 union all select 'I6', id from requests where done > 0 and not complete and not forgotten
 union all select 'I7', id from requests where answers > 1
 union all select 'I9', id from requests where idle and nowhere and not set_aside
-union all select 'I10', id from requests where has_row and consumption_count < greatest(1, coalesce(claims, 1))
+union all select 'I10', id from requests
+  where has_row and consumption_count < if(first_sent + $retention < $now, 1, greatest(1, coalesce(claims, 1)))
 union all select 'I11', id from requests where (dead or given_up) and made and not complete and not forgotten
 """
 

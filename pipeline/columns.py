@@ -10,6 +10,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 
 from pipeline.vocabulary import FILE_PREFIX, SLOT_PREFIX, UNIDENTIFIED_PREFIX
 
+# Ten digits by themselves, plain or grouped 3-3-4 as people write them.
+WRITTEN = "(?<![0-9A-Za-z])[0-9]{3}[ ._:-]?[0-9]{3}[ ._:-]?[0-9]{4}(?![0-9A-Za-z])"
+WITHHELD = "withheld-"
+
 
 def zero() -> Column:
     """No count, no link."""
@@ -70,6 +74,25 @@ def slot_link(practice: Column, slot_id: Column) -> Column:
     """The hash of a slot's key, 0 where there is no slot."""
     key = slot_key_of(practice, slot_id)
     return F.when(key.isNotNull(), F.xxhash64(key)).otherwise(zero())
+
+
+def holds_nhs_number(written: Column) -> Column:
+    """Whether a valid NHS number stands in a text by itself: `appointments.nhs_number.contains_one`, where the rows are."""
+    digits = F.transform(
+        F.regexp_extract_all(written, F.lit(WRITTEN), F.lit(0)), lambda found: F.regexp_replace(found, "[^0-9]", "")
+    )
+    return F.exists(digits, _checked)
+
+
+def _checked(ten_digits: Column) -> Column:
+    digits = [F.substring(ten_digits, place, 1).cast("int") for place in range(1, 11)]
+    total = sum((digit * weight for digit, weight in zip(digits, range(10, 1, -1), strict=False)), F.lit(0))
+    return F.pmod(F.lit(11) - total % 11, F.lit(11)) == digits[9]
+
+
+def shown_id(key: Column, shown: Column) -> Column:
+    """An id as it may be shown: one that holds an NHS number is withheld, and told apart by its hash."""
+    return F.when(holds_nhs_number(shown), F.concat(F.lit(WITHHELD), F.lower(F.hex(F.xxhash64(key))))).otherwise(shown)
 
 
 def coded(value: Column, codes: Mapping[str, IntEnum | Column]) -> Column:

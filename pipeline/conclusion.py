@@ -31,9 +31,17 @@ class Conclusion:
 
 
 def conclude(
-    history: History, totals: Sequence[Mapping[str, Any]], notes: Sequence[str], reject_share: float
+    history: History,
+    totals: Sequence[Mapping[str, Any]],
+    notes: Sequence[str],
+    reject_share: float,
+    earlier_items: int = 0,
 ) -> Conclusion:
-    """Judge the whole: every request has a sound verdict, no invariant is broken, and the input was readable."""
+    """Judge the whole: every request has a sound verdict, no invariant is broken, and the input was readable.
+
+    `earlier_items` is how many items the exports of the audits before had: the totals, rejected lines among them, are of
+    all audits together.
+    """
     requests = [row for row in totals if row["subject"] in (Subject.REQUEST, Subject.UNIDENTIFIED)]
     verdicts: Counter[str] = Counter()
     for row in requests:
@@ -43,8 +51,8 @@ def conclude(
         for name in row["violations"].split():
             broken[name] += row["subjects"]
     sums = {name: sum(row[f"sum_{name}"] for row in totals) for name in SUMMED}
-    lines = sum(export.items for export in history.exports.values()) + sums["deliveries"]
-    too_many_rejects = sums["rejected"] > reject_share * max(lines, 1)
+    items = earlier_items + sum(export.items for export in history.exports.values())
+    too_many_rejects = sums["rejected"] > reject_share * max(items + sums["deliveries"], 1)
     unsound = sum(verdicts[verdict] for verdict in UNSOUND)
     sound = not broken and not unsound and not too_many_rejects
     document = {
@@ -54,6 +62,7 @@ def conclude(
         "retention_ms": history.retention_ms,
         "queue_known": history.queue_known,
         "sources": sorted([*history.exports, *history.lines]),
+        "items": items,
         "requests": sum(verdicts.values()),
         "verdicts": {verdict.value: verdicts[verdict] for verdict in Verdict},
         "slots": sum(row["subjects"] for row in totals if row["subject"] == Subject.SLOT),

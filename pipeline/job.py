@@ -11,6 +11,7 @@ import argparse
 import dataclasses
 import sys
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
 from pyspark import StorageLevel
@@ -67,6 +68,13 @@ BROADCAST_KEYS = 4_000_000  # at 16 bytes each; more are brought together by a s
 
 def audit(spark: SparkSession, settings: AuditSettings) -> Conclusion:
     """Run one audit. Raises AuditRefused, with nothing left at `output`, if the input cannot be audited."""
+    try:
+        return _audit(spark, settings)
+    except (CapturedException, Py4JJavaError) as error:
+        raise AuditRefused(outputs.sentence_of(error)) from error
+
+
+def _audit(spark: SparkSession, settings: AuditSettings) -> Conclusion:
     storage = Storage(spark)
     outputs.refuse_existing(storage, settings.output)
     previous = outputs.open_run(storage, settings.previous) if settings.previous else None
@@ -88,10 +96,10 @@ def audit(spark: SparkSession, settings: AuditSettings) -> Conclusion:
         storage.rename(aside, settings.output)
         # Where renaming is copying, a crash leaves part of the folder: what says that it is whole comes last.
         storage.write_text(f"{settings.output}/{outputs.DESCRIPTION}", outputs.pretty(conclusion.document))
-    except (CapturedException, Py4JJavaError) as error:
+    except (CapturedException, Py4JJavaError):
         if checks is not None:
             checks.result()  # a damaged file has the better sentence
-        raise AuditRefused(outputs.sentence_of(error)) from error
+        raise
     finally:
         storage.delete(aside)
         spark.catalog.clearCache()
@@ -169,12 +177,14 @@ def summarise(work: Work, weighed: DataFrame, notes: list[str]) -> Conclusion:
     totals = [row.asDict() for row in spark.read.parquet(f"{aside}/{outputs.OPERATIONS}/totals").collect()]
     written = weighed.where(F.col(WEIGHT) == 1)
     files = written.where(F.col("subject") == "file").select("key", "rejected").collect() if _rejected(totals) else []
-    check_counts(spark, history, previous, totals, {row.key[1:]: row.rejected for row in files})
-    rejects = [line for row in files for line in locate_rejects(spark, history, row.key[1:])]
+    rejected = {unquote(row.key[1:]): row.rejected for row in files}  # Spark names files as a URL does
+    check_counts(spark, history, previous, totals, rejected)
+    rejects = [line for path in rejected for line in locate_rejects(spark, history, path)]
     storage.write_text(f"{aside}/rejects.jsonl", outputs.json_lines(rejects))
     if settings.tables:
         outputs.write_findings(storage, written, aside, dead_letters_known=history.dead_letters_known)
-    conclusion = conclude(history, totals, notes, settings.reject_share)
+    earlier_items = previous.items if previous else 0
+    conclusion = conclude(history, totals, notes, settings.reject_share, earlier_items)
     layers = [*(previous.layers if previous else ()), f"{settings.output}/{outputs.VERDICTS}"]
     document = {**conclusion.document, "layers": [outputs.layer_name(settings.output, layer) for layer in layers]}
     if settings.tables:

@@ -16,9 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from pipeline.columns import WITHHELD, shown_id
 from pipeline.errors import AuditRefused
 from pipeline.evidence import KEY, measures
 from pipeline.storage import Storage
@@ -32,10 +34,15 @@ VERSION = 3
 
 @dataclass(frozen=True)
 class Run:
-    """A finished audit. `layers` are its folders of verdicts, oldest first; a later row replaces an earlier one."""
+    """A finished audit.
+
+    `layers` are its folders of verdicts, oldest first; a later row replaces an earlier one. `items` is how many items its
+    exports and those of the audits before had.
+    """
 
     folder: str
     end: int
+    items: int
     retention_ms: int | None
     layers: tuple[str, ...]
     document: dict[str, Any]
@@ -98,6 +105,7 @@ def open_run(storage: Storage, folder: str) -> Run:
         run = Run(
             folder,
             int(document["end"]),
+            int(document["items"]),
             document["retention_ms"],
             tuple(_beside(folder, layer) for layer in layers),
             document,
@@ -150,8 +158,12 @@ def write_table(storage: Storage, table: DataFrame, folder: str, partition: str 
     """A small table, sorted, as one Parquet file; or one for each value of the column that it is partitioned by."""
     writer = table.coalesce(1).write
     (writer.partitionBy(partition) if partition else writer).parquet(folder)
+    if partition and not storage.names(folder):
+        # No value, no file, and then nothing says what the columns are.
+        table.limit(0).coalesce(1).write.mode("overwrite").parquet(folder)
     for name in storage.names(folder) if partition else ():
-        rename_parts(storage, f"{folder}/{name}")
+        if name.startswith(f"{partition}="):
+            rename_parts(storage, f"{folder}/{name}")
     rename_parts(storage, folder)
 
 
@@ -171,7 +183,7 @@ def write_findings(storage: Storage, judged: DataFrame, folder: str, *, dead_let
     bad = judged.where((F.col("violations") != "") | F.col("verdict").isin(*UNSOUND, Verdict.QUARANTINED))
     shown = bad.select(
         "subject",
-        display_key().alias("id"),
+        shown_id(F.col("key"), display_key()).alias("id"),
         "verdict",
         "violations",
         "quarantined_at",
@@ -187,7 +199,9 @@ def write_findings(storage: Storage, judged: DataFrame, folder: str, *, dead_let
     exhausted = (F.col("dead_letters") > 0) & (F.col("quarantined_at").isNull())
     resend = F.col("verdict").isin(Verdict.LOST, Verdict.STUCK)
     perhaps_there = resend & ~F.lit(dead_letters_known)
-    redrive = shown.where((exhausted & (F.col("verdict") == Verdict.QUARANTINED)) | perhaps_there).select(
+    redriven = (exhausted & (F.col("verdict") == Verdict.QUARANTINED)) | perhaps_there
+    # A withheld id finds no message; the consumer accepts none such either.
+    redrive = shown.where(redriven & ~F.startswith("id", F.lit(WITHHELD))).select(
         F.col("id").alias("message_id"), "verdict", F.lit("redrive").alias("action")
     )
     write_lines(storage, redrive.orderBy("message_id"), f"{folder}/repair/redrive.jsonl")
@@ -230,7 +244,9 @@ def json_lines(rows: list[dict[str, Any]]) -> str:
 
 def sentence_of(error: Exception) -> str:
     """What a person needs of an error of Spark's: its own first sentence, not the Java behind it."""
-    first = str(error).strip().splitlines()[0]
+    # Of an error of Java's the first line names the call; what went wrong is Java's own message.
+    text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
+    first = text.strip().splitlines()[0]
     for sign, meaning in SIGNS.items():
         if sign in str(error):
             return f"{meaning} (Spark says: {first[:200]})"

@@ -38,9 +38,10 @@ def locate_rejects(spark: SparkSession, history: History, path: str) -> list[dic
 
 
 def source_of(history: History, path: str) -> str:
-    """The name of the source that a file belongs to."""
-    tail = path.rpartition(history.folder.rstrip("/") + "/")[2]
-    return tail.partition("/")[0]
+    """The name of the source that a file belongs to. `path` is as Spark names it, however the history's folder was named."""
+    tables = {f"/{table}/{file.path}": table for table, export in history.exports.items() for file in export.files}
+    logs = {path.removeprefix(history.folder): name for name, paths in history.lines.items() for path in paths}
+    return next(name for tail, name in {**tables, **logs}.items() if path.endswith(tail))
 
 
 def line_schema(history: History, name: str):  # type: ignore[no-untyped-def]

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline import facts, sources
+from pipeline.columns import shown_id
 from pipeline.history import History
 from pipeline.vocabulary import Subject
 
@@ -57,7 +58,9 @@ def lives(spark: SparkSession, judged: DataFrame, history: History) -> tuple[Lif
         judged.where((F.col("subject") == Subject.REQUEST) & more_than_one)
         .orderBy(eventful.desc(), "key")
         .limit(LIVES)
-        .select("key", "verdict", "ledger_consumptions", "deliveries")
+        .select(
+            "key", shown_id(F.col("key"), F.col("key")).alias("shown"), "verdict", "ledger_consumptions", "deliveries"
+        )
         .collect()
     )
     if not worst:
@@ -68,11 +71,11 @@ def lives(spark: SparkSession, judged: DataFrame, history: History) -> tuple[Lif
     found = []
     for number, row in enumerate(worst, 1):
         own = [line for line in lines if line.message_id == row.key]
-        label = f"{number}. {row.key[:LABEL_LENGTH]}{'…' if len(row.key) > LABEL_LENGTH else ''}"
+        label = f"{number}. {row.shown[:LABEL_LENGTH]}{'…' if len(row.shown) > LABEL_LENGTH else ''}"
         # Where lines are in another day's history, a claim that these lines do not tell of need not have crashed.
         claims = row.ledger_consumptions if len(own) == row.deliveries else 0
         attempts = attempts_of(own, claims)
-        found.append(Life(row.key, label, row.verdict, row.ledger_consumptions, len(own), attempts))
+        found.append(Life(row.shown, label, row.verdict, row.ledger_consumptions, len(own), attempts))
     return tuple(found)
 
 

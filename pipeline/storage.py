@@ -11,8 +11,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-TEXT_LIMIT = 64 * 1024 * 1024  # a manifest of 10,000 files has 2 MB
-
 
 @dataclass(frozen=True)
 class Storage:

@@ -231,6 +231,12 @@ def violations(moment: Moment) -> Mapping[str, Column]:
     held_by_its_own = (F.col("holdings") > 1) | ((F.col("holdings") == 1) & (F.col("holder_differs") == 0))
     old = forgotten(moment)
     two = F.when(F.col("claim_low") != F.col("claim_high"), F.lit(2))
+    # A request that comes again after its row has expired gets a new row, which counts from 1.
+    renewed = (
+        F.coalesce(F.col("delivery_sent") + moment.retention < moment.now, F.lit(False))
+        if moment.retention
+        else F.lit(False)
+    )
     claims = F.greatest(F.lit(1), F.col("consumptions_seen"), F.bit_count("claims_seen"), two)
     return {
         "I1": F.col("held_slots") > 1,
@@ -244,7 +250,7 @@ def violations(moment: Moment) -> Mapping[str, Column]:
         "I6": (F.col("deliveries_done") > 0) & ~complete() & ~old,
         "I7": F.coalesce(F.col("answer_low") != F.col("answer_high"), F.lit(False)),
         "I9": begun_is_over(moment),
-        "I10": (F.col("ledger_rows") > 0) & (F.col("ledger_consumptions") < claims),
+        "I10": (F.col("ledger_rows") > 0) & (F.col("ledger_consumptions") < F.when(renewed, 1).otherwise(claims)),
         "I11": ((F.col("dead_letters") > 0) | dropped()) & made() & ~complete() & ~old,
         "S1": ~F.col("ledger_rows").isin(0, 1) | ~F.col("appointment_rows").isin(0, 1) | ~F.col("slot_rows").isin(0, 1),
     }

@@ -30,7 +30,7 @@ def test_the_audit_knows_the_projects_own_list(spark: SparkSession) -> None:
     assert list(SENTENCES) == list(violations(Moment(0)))
 
 
-@pytest.mark.parametrize("seed", [16, 23])
+@pytest.mark.parametrize("seed", [16, 19])
 def test_a_correct_history_raises_nothing(
     spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path, seed: int
 ) -> None:
