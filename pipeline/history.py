@@ -133,11 +133,14 @@ def find_history(storage: Storage, folder: str, after: int | None, more_deliveri
     notes = [f"The export of {table} is empty." for table, export in exports.items() if not export.items]
     lines = {}
     more: list[str] = []
+    missing: list[str] = []
     for home in more_deliveries:
         found = _files(storage, home)
         more += found or ()
         if found is None:
-            notes.append(f"There is no delivery log in {home}: what it was to tell is not judged.")
+            missing.append(home)
+    if missing:
+        notes.append(f"There is no delivery log in {', '.join(missing)}: what it was to tell is not judged.")
     for name in sources.LINES:
         found = _files(storage, f"{folder}/{name}")
         if found is not None:

@@ -235,7 +235,7 @@ def parse_arguments(arguments: list[str]) -> tuple[AuditSettings, SessionSetting
         "--deliveries",
         action="append",
         default=[],
-        help="one more folder with files of the delivery log; may be repeated",
+        help="more folders with files of the delivery log: repeated, or with commas between them",
     )
     parser.add_argument("--partitions", type=int, help="of the shuffle; by default as many as the exports need")
     parser.add_argument("--reject-share", type=float, default=AuditSettings.reject_share)
@@ -249,7 +249,7 @@ def parse_arguments(arguments: list[str]) -> tuple[AuditSettings, SessionSetting
         history=given.history.rstrip("/"),
         output=given.output.rstrip("/"),
         previous=given.previous.rstrip("/") if given.previous else None,
-        deliveries=tuple(folder.rstrip("/") for folder in given.deliveries),
+        deliveries=tuple(folder.rstrip("/") for folder in ",".join(given.deliveries).split(",") if folder),
         partitions=given.partitions,
         reject_share=given.reject_share,
         patience_seconds=given.patience_seconds,

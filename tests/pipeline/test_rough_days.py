@@ -130,6 +130,14 @@ def test_paths_that_lead_nowhere_are_refused_with_a_sentence(
     assert not (tmp_path / "audit").exists()
 
 
+def test_folders_of_the_delivery_log_are_given_apart_or_together() -> None:
+    """A service that starts the job may take an argument once only."""
+    required = ["--history", "h", "--output", "o"]
+    settings, _ = job.parse_arguments([*required, "--deliveries", "a/,s3://b/c", "--deliveries", "d"])
+    assert settings.deliveries == ("a", "s3://b/c", "d")
+    assert job.parse_arguments(required)[0].deliveries == ()
+
+
 def test_a_malformed_line_in_a_folder_with_a_space(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
     """Spark names files as URLs; people do not."""
     history = write_history(System(96, practices=1).run(5), tmp_path / "a history, 100% deliveries" / "deliveries")
