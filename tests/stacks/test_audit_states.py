@@ -159,6 +159,7 @@ def test_the_job_understands_its_arguments(world: World, audit: Stage, full: boo
     assert settings.output.endswith(f"/audits/{day}")
     assert settings.patience_seconds == audit.settings.queue_retention_seconds
     assert (settings.previous is None) is full
+    assert len(settings.deliveries) == (audit.settings.audit_history_days if full else 2)
 
 
 def delivery_days(world: World) -> list[str]:
