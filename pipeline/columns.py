@@ -8,10 +8,9 @@ from enum import IntEnum
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program gives it
 
+from appointments.nhs_number import WRITTEN
 from pipeline.vocabulary import FILE_PREFIX, SLOT_PREFIX, UNIDENTIFIED_PREFIX
 
-# Ten digits by themselves, plain or grouped 3-3-4 as people write them.
-WRITTEN = "(?<![0-9A-Za-z])[0-9]{3}[ ._:-]?[0-9]{3}[ ._:-]?[0-9]{4}(?![0-9A-Za-z])"
 WITHHELD = "withheld-"
 
 
@@ -77,9 +76,10 @@ def slot_link(practice: Column, slot_id: Column) -> Column:
 
 
 def holds_nhs_number(written: Column) -> Column:
-    """Whether a valid NHS number stands in a text by itself: `appointments.nhs_number.contains_one`, where the rows are."""
+    """Whether a valid NHS number stands in a text: `appointments.nhs_number.contains_one`, where the rows are."""
     digits = F.transform(
-        F.regexp_extract_all(written, F.lit(WRITTEN), F.lit(0)), lambda found: F.regexp_replace(found, "[^0-9]", "")
+        F.regexp_extract_all(written, F.lit(WRITTEN.pattern), F.lit(0)),
+        lambda found: F.regexp_replace(found, "[^0-9]", ""),
     )
     return F.exists(digits, _checked)
 

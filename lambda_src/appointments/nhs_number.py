@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 _TEN_DIGITS = re.compile(r"[0-9]{10}")
-# Ten digits, plain or grouped 3-3-4 as people write them. Beside hexadecimal digits they are part of a longer number.
-_WRITTEN = re.compile(r"(?<![0-9A-Fa-f])([0-9]{3})[ ._:-]?([0-9]{3})[ ._:-]?([0-9]{4})(?![0-9A-Fa-f])")
+WRITTEN = re.compile(r"(?<![0-9A-Fa-f])([0-9]{3})[ ._:-]?([0-9]{3})[ ._:-]?([0-9]{4})(?![0-9A-Fa-f])")
+"""Ten digits, plain or grouped 3-3-4 as people write them. Beside hexadecimal digits they are part of a longer number."""
 
 
 def check_digit(nine_digits: str) -> int | None:
@@ -23,4 +23,4 @@ def is_valid(text: str) -> bool:
 
 def contains_one(text: str) -> bool:
     """Whether a valid NHS number stands in `text`, plain or grouped 3-3-4, and in no longer decimal or hexadecimal number."""
-    return any(is_valid("".join(groups)) for groups in _WRITTEN.findall(text))
+    return any(is_valid("".join(groups)) for groups in WRITTEN.findall(text))
