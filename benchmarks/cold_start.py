@@ -4,7 +4,7 @@
 
 The floor is Python, boto3 and one client, as everybody starts. Our handler collects no garbage while it imports, so it is
 compared with the floor that does not, too. Each start is a new process,
-medians of CPU time (user and system, of the child), started in turn so that a busy machine is as unkind to each. The breakdown
+the least CPU time (user and system, of the child) of many, started in turn: what else runs only adds to it. The breakdown
 is `python -X importtime`: the time of a module itself, without those that it imports, the least of some starts; of the modules
 that the floor has not, the largest are named.
 """
@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import re
-import statistics
 import subprocess
 import sys
 from collections import defaultdict
@@ -85,7 +84,10 @@ def start(statement: str) -> tuple[float, float]:
 
 
 def measure(runs: int) -> Iterator[dict[str, dict[str, float]]]:
-    """Median CPU (ms) and memory (MB) of each start: after `FEW` rounds, so that there is something, and after all."""
+    """Least CPU (ms) and memory (MB) of each start: after `FEW` rounds, so that there is something, and after all.
+
+    The least, because whatever else the machine does only adds to it.
+    """
     seen: dict[str, list[tuple[float, float]]] = {name: [] for name in STARTS}
     for statement in STARTS.values():
         start(statement)  # compiles what was never imported
@@ -95,8 +97,8 @@ def measure(runs: int) -> Iterator[dict[str, dict[str, float]]]:
         if done in (FEW, runs):
             yield {
                 name: {
-                    "cpu_ms": statistics.median(seconds for seconds, _ in measured) * 1000,
-                    "memory_mb": statistics.median(memory for _, memory in measured),
+                    "cpu_ms": min(seconds for seconds, _ in measured) * 1000,
+                    "memory_mb": min(memory for _, memory in measured),
                 }
                 for name, measured in seen.items()
             }
@@ -161,7 +163,7 @@ class Figures:
 
 
 def run(runs: int) -> Iterator[Figures]:
-    """All of it, twice: the second has more runs in its medians."""
+    """All of it, twice: the second has more runs."""
     ours, floor = import_times(STARTS[HANDLER], FEW), import_times(STARTS[FLOOR], FEW)
     more = sorted(((module, own) for module, own in ours.items() if module not in floor), key=lambda pair: -pair[1])
     for measured in measure(runs):

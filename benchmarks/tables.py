@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -95,7 +96,9 @@ def targets(document: Document) -> str:
 
 
 def _judged(value: float, *, least: float = 0.0, most: float = float("inf")) -> tuple[str, str]:
-    return f"{value:,.2f}".removesuffix(".00"), "yes" if least <= value <= most else "no"
+    # Rounded against us: what is printed is judged.
+    shown = (math.floor if least else math.ceil)(round(value * 100, 6)) / 100
+    return f"{shown:,.2f}".removesuffix(".00"), "yes" if least <= shown <= most else "no"
 
 
 def all_tables(document: Document) -> str:

@@ -106,3 +106,33 @@ def test_of_duplicates_alone_the_row_may_be_as_old_as_the_request(
         assert (verdicts["refused-once"], missed) == (
             ("lost", {"I2", "I6"}) if name == "recent" else ("forgotten", set())
         )
+
+
+def test_a_request_that_comes_again_after_its_row_has_expired_counts_its_claims_from_one(
+    spark: SparkSession, audited: Audited, tmp_path: Path
+) -> None:
+    """Its appointment answers for it, in a new row. While the first row had to be there, such a count is a lost one."""
+    system = System(83, practices=2, slots_per_practice=10)
+    system.run(20)
+    system.book("comes-again")
+    system.world.ledger["comes-again"]["consumption_count"] = 3
+    given = next(line for line in reversed(system.world.deliveries) if line["message_id"] == "comes-again")
+    given |= {"consumption_count": 3, "finished": system.world.now + 20}
+    early = system.world.copy()
+    system.world.now += RETENTION + DAY
+    for world, name in ((early, "early"), (system.world, "audit")):
+        world.ledger["comes-again"] |= {"consumption_count": 1, "updated": world.now, "claimed_by": "f" * 32}
+        world.deliveries.append(
+            {
+                **given,
+                "outcome": "duplicate",
+                "claimed_by": "f" * 32,
+                "consumption_count": 1,
+                "finished": world.now + 20,
+            }
+        )
+        world.now += 1_000
+        audited(world, name)
+        _, found = agree(spark, tmp_path, name, world.now)
+        missed = {invariant for invariant, subject in found if subject == "comes-again"}
+        assert missed == ({"I10"} if name == "early" else set())
