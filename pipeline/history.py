@@ -140,7 +140,8 @@ def find_history(storage: Storage, folder: str, after: int | None, more_deliveri
         if found is None:
             missing.append(home)
     if missing:
-        notes.append(f"There is no delivery log in {', '.join(missing)}: what it was to tell is not judged.")
+        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        notes.append(f"There is no delivery log in {missing[0]}{others}: what it was to tell is not judged.")
     for name in sources.LINES:
         found = _files(storage, f"{folder}/{name}")
         if found is not None:

@@ -146,10 +146,10 @@ def test_a_line_past_the_exports_waits_for_the_next_audit(
     from tests.pipeline.test_incremental import assert_same
 
     assert_same(spark, tmp_path / "day-1", tmp_path / "full")
-    # Named twice it counts once; a folder that is not there is named in a note.
-    again = audited(system.world, "day-1b", deliveries=("day-0", "day-0", "day-1b", "none"), **options)
+    # Named twice it counts once; of the folders that are not there the first is named in a note, and the others counted.
+    again = audited(system.world, "day-1b", deliveries=("day-0", "day-0", "day-1b", "none", "nor-this"), **options)
     assert again.document["sums"] == second.document["sums"]
-    assert [note for note in again.document["notes"] if "none-history" in note]
+    assert [note for note in again.document["notes"] if "none-history" in note and " and 1 more" in note]
     assert not any("There is no delivery log in" in note for note in second.document["notes"])
 
 
