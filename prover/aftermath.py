@@ -86,7 +86,7 @@ class Aftermath:
             strand, seen_request = behaviour.nodes[node].pending[0]
             request = system.renamed("request", seen_request, swap(name))
             calls.append(Request(system.requests.texts[request]))
-            world, observation, broken = system.apply(world, request, now)
+            world, observation, broken = system.apply(world, request, now, name)
             breaches += broken
             node = behaviour.advance(node, strand, system.renamed("observation", observation, swap(name)), now)
         breaches += system.at_end(world, name, (message,), node)

@@ -9,6 +9,7 @@ from typing import Any
 
 from prover.aftermath import Aftermath
 from prover.explorer import Breach
+from prover.hearing import hearing
 from prover.renaming import rename, swap
 from prover.scenario import Scenario, Subject
 from prover.state import Step, System
@@ -68,6 +69,7 @@ class Counterexample:
             ) from error
 
 
+@hearing()
 def counterexample(system: System, breach: Breach) -> Counterexample:
     """A breach found by the explorer → its path with the deliveries' own names."""
     scenario = system.scenario
@@ -97,6 +99,7 @@ class Replay:
     broken: tuple[str, ...]
 
 
+@hearing()
 def replay(kept: Counterexample, scenario: Scenario, subject: Subject) -> Replay:
     """Walk the path on the code as it is now. Raises `NotReplayable` where a step cannot be taken any more."""
     sized = replace(scenario, deliveries=kept.deliveries, faults=kept.faults, expiries=kept.expiries)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from prover.aftermath import Aftermath
+from prover.hearing import hearing
 from prover.scenario import Scenario, Subject
 from prover.state import State, System, law_name
 from prover.world import Services, port_services
@@ -86,6 +87,7 @@ class Explorer:
         self._broken_steps: set[int] = set()
         self._laws: dict[str, None] = {}
 
+    @hearing()
     def run(self, stop_at_first: bool, progress: Callable[[int, int], None]) -> Exploration:
         """Breadth first, so that the first breach has a shortest path."""
         started = time.perf_counter()

@@ -13,7 +13,6 @@ Each line on standard input is {"core": path, "do": what, "with": [...]} in JSON
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
 import sys
@@ -85,7 +84,6 @@ def explored(room: str, first: str) -> str:
         from prover.scenario import OURS, OURS_IN_GROUPS
         from prover.scenarios import QUICK
 
-        logging.getLogger("exactly_once").setLevel(logging.CRITICAL)  # each fault would have its line
         cheapest = sorted(GROUPS_SHORT, key=lambda scenario: scenario.faults + scenario.expiries)
         scenarios, subject = (cheapest, OURS_IN_GROUPS) if room == "groups" else (QUICK, OURS)
         for scenario in sorted(scenarios, key=lambda scenario: scenario.name != first):

@@ -16,6 +16,7 @@ from appointments.statuses import COMPLETE, IN_PROGRESS
 from exactly_once.identity import IDENTITY_ATTRIBUTE
 from prover.messages import PATIENTS, SqsMessage
 from prover.process import Outcome
+from prover.renaming import is_id_of
 from prover.world import LEDGER, Request, World
 
 UNFINISHED = ("failed", "busy", "fenced")
@@ -27,8 +28,8 @@ class Laws(Protocol):
     def in_state(self, world: World, waiting: Collection[str], requests: Collection[str], now: int) -> Iterator[str]:
         """Breaches in one state; `waiting` are the requests of which the queue still holds a message."""
 
-    def at_write(self, before: World, after: World, request: Request, now: int) -> Iterator[str]:
-        """Breaches by one write."""
+    def at_write(self, before: World, after: World, request: Request, now: int, sender: str | None) -> Iterator[str]:
+        """Breaches by one write; `sender` is the name of the delivery that sent it, None if it lands late."""
 
     def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: Outcome) -> Iterator[str]:
         """Breaches by one invocation that has ended with this outcome, for the messages of its batch."""
@@ -64,10 +65,14 @@ class OurLaws:
                 yield f"I10 {message_id}: consumption_count {row['consumption_count']}, claims granted {granted}"
         yield from _personal_data(world)
 
-    def at_write(self, before: World, after: World, request: Request, now: int) -> Iterator[str]:
-        """See `Laws`."""
-        rows = after.by(LEDGER, "message_id")
-        for message_id, row in before.by(LEDGER, "message_id").items():
+    def at_write(self, before: World, after: World, request: Request, now: int, sender: str | None) -> Iterator[str]:
+        """See `Laws`. Who owns a row is known by who wrote it, not by what it wrote: two may give the same name."""
+        rows, earlier = after.by(LEDGER, "message_id"), before.by(LEDGER, "message_id")
+        for message_id, row in rows.items():
+            claimed_by = row.get("claimed_by")
+            if claimed_by != earlier.get(message_id, {}).get("claimed_by") and not is_id_of(sender, claimed_by):
+                yield f"E2 {message_id}: claimed in a name that is not its claimer's own"
+        for message_id, row in earlier.items():
             then = rows.get(message_id, {})
             if then == row:
                 continue
@@ -78,7 +83,9 @@ class OurLaws:
             if row["status"] == IN_PROGRESS and row["lease_until"] >= now:
                 if then.get("claimed_by") != row["claimed_by"]:
                     yield f"E2 {message_id}: taken over while its lease was live"
-                elif then.get("status") == IN_PROGRESS and _fence(request) != row["claimed_by"]:
+                elif not is_id_of(sender, row["claimed_by"]) or (
+                    then.get("status") == IN_PROGRESS and _fence(request) != row["claimed_by"]
+                ):
                     yield f"E2 {message_id}: its live lease was changed by another than its owner"
 
     def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: Outcome) -> Iterator[str]:
@@ -87,6 +94,10 @@ class OurLaws:
             yield "I9: the invocation makes call after call and never ends"
         if any(_names_patient(line) for line in outcome.lines):
             yield "L1: an NHS number in the delivery log"
+        if any(_names_patient(line) for line in outcome.logged):
+            yield "L1: an NHS number in a line of a logger"
+        if _names_patient(outcome.error or ""):
+            yield "L1: an NHS number in the exception, which Lambda logs"
         if outcome.error is not None:
             return
         lines = {line["sqs_message_id"]: line for line in map(json.loads, outcome.lines)}

@@ -6,13 +6,14 @@ yardstick for `explorer.py` on it: the same schedules, the same violating ones, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 from prover.aftermath import Aftermath
 from prover.faults import ANSWERED, DEATH, LATER, NOW, PERFORMED, Choice
+from prover.hearing import hearing
 from prover.process import Outcome, Process
-from prover.renaming import rename, rename_lines, swap
+from prover.renaming import name_of, rename, rename_lines, swap
 from prover.scenario import Scenario, Subject
 from prover.state import GONE, State, System, law_name
 from prover.world import Request, Services, World, port_services
@@ -94,7 +95,7 @@ class _Schedule:
             self.expiries += 1
         elif delivery == LATE and request is not None:
             self.network.remove(request)
-            self._perform(request)
+            self._perform(request, None)
         elif choice is not None and request is not None:
             self._call(delivery, strand, choice, request)
         else:
@@ -117,7 +118,7 @@ class _Schedule:
         if choice.conflict is not None:
             _, observation = self.services(self.world, request, self.now, choice.conflict)
         elif choice.performed == NOW:
-            answer = self._perform(request)
+            answer = self._perform(request, name_of(delivery))
             observation = observation or answer
         elif choice.performed == LATER:
             self.network.append(request)
@@ -129,17 +130,17 @@ class _Schedule:
             if process.outcome is not None:
                 self._ended(delivery, process.outcome)
 
-    def _perform(self, request: Request) -> str:
+    def _perform(self, request: Request, sender: str | None) -> str:
         before = self.world
         self.world, observation = self.services(before, request, self.now)
-        if self.world != before and any(self.subject.laws.at_write(before, self.world, request, self.now)):
+        if self.world != before and any(self.subject.laws.at_write(before, self.world, request, self.now, sender)):
             self.broken = True
         return observation
 
     def _ended(self, delivery: int, outcome: Outcome) -> None:
         messages = self.scenario.deliveries[delivery]
         lines = tuple(rename(line, swap(delivery)) for line in outcome.lines)
-        named = Outcome(outcome.failed, outcome.error, lines)
+        named = replace(outcome, lines=lines)
         batch = [self.scenario.messages[position] for position in messages]
         if any(self.subject.laws.at_end(self.world, batch, named)):
             self.broken = True
@@ -160,6 +161,7 @@ class _Schedule:
             self.broken = True
 
 
+@hearing()
 def enumerate_schedules(scenario: Scenario, subject: Subject, services: Services = port_services) -> Count:
     """Every schedule, one by one."""
     system = System(scenario, subject, services)

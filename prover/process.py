@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from botocore.exceptions import ClientError, ReadTimeoutError
 from greenlet import GreenletExit, getcurrent, greenlet
@@ -31,11 +31,15 @@ OWN_NAME = "delivery-0"
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an invocation ended: the SQS ids that it reported as failed, an error if it raised, its delivery log."""
+    """How an invocation ended.
+
+    The SQS ids that it reported as failed, an error if it raised, its delivery log, and what else it logged.
+    """
 
     failed: tuple[str, ...] = ()
     error: str | None = None
     lines: tuple[str, ...] = ()
+    logged: tuple[str, ...] = ()
 
 
 @dataclass
@@ -59,13 +63,19 @@ Program = Callable[["Process", Context], Mapping[str, Any]]
 
 
 class Process:
-    """A running invocation. `pending` holds the call at which each of its strands waits."""
+    """A running invocation. `pending` holds the call at which each of its strands waits.
+
+    `running` is the one whose code runs at this moment: there is one thread, and processes take turns in it.
+    """
+
+    running: ClassVar[Process | None] = None
 
     def __init__(self, program: Program, clock: int) -> None:
         self.clock = clock
         self.pending: dict[int, Request] = {}
         self.outcome: Outcome | None = None
         self.lines: list[str] = []
+        self.logged: list[str] = []
         self._program = program
         self._ids = 0
         self._strands: list[greenlet] = []
@@ -116,6 +126,16 @@ class Process:
         if not self._dead:
             self.lines.append(json.dumps(line, sort_keys=True))
 
+    def note(self, text: str) -> None:
+        """Keep what it logged by any other way than its delivery log."""
+        if not self._dead:
+            self.logged.append(text)
+
+    def end(self, failed: tuple[str, ...] = (), error: str | None = None) -> Outcome:
+        """End it like this, with what it has logged so far."""
+        self.outcome = Outcome(failed, error, tuple(self.lines), tuple(self.logged))
+        return self.outcome
+
     def start_strand(self, body: Callable[[], None]) -> int:
         """Make a strand; it runs when all others wait."""
         self._strands.append(greenlet(body))
@@ -137,10 +157,9 @@ class Process:
         try:
             answer = self._program(self, Context(self))
         except Exception as error:
-            self.outcome = Outcome(error=f"{type(error).__name__}: {error}", lines=tuple(self.lines))
+            self.end(error=f"{type(error).__name__}: {error}")
             return
-        failed = tuple(failure["itemIdentifier"] for failure in answer["batchItemFailures"])
-        self.outcome = Outcome(failed, None, tuple(self.lines))
+        self.end(tuple(failure["itemIdentifier"] for failure in answer["batchItemFailures"]))
 
     def _switch_out(self) -> Any:
         if self._hub is None:
@@ -152,6 +171,7 @@ class Process:
 
     def _run(self) -> None:
         self._hub = cast("greenlet", getcurrent())
+        Process.running = self
         while self._ready:
             strand, values = self._ready.pop(0)
             self._strands[strand].parent = self._hub
@@ -160,6 +180,7 @@ class Process:
             for waiting in done:
                 self._waiting.remove(waiting)
                 self._ready.append((waiting[0], (None,)))
+        Process.running = None
 
 
 class StrandExecutor(Executor):
@@ -277,7 +298,7 @@ class Behaviour:
         depth = self.nodes[parent].depth + 1 if parent >= 0 else 0
         outcome = process.outcome
         if outcome is None and depth > MAXIMUM_CALLS:
-            outcome = Outcome(error="endless", lines=tuple(process.lines))
+            outcome = process.end(error="endless")
             process.kill()
         pending = (
             ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -35,7 +34,10 @@ class Explored:
 
 @dataclass(frozen=True)
 class Proof:
-    """All figures of one run. `seconds` are the explorations', without the mutants."""
+    """All figures of one run. `seconds` are the explorations', without the mutants.
+
+    `museum` has a row for each of `EXHIBITS`, and one for ours in the same budget, the control.
+    """
 
     ours: tuple[Explored, ...]
     museum: tuple[Explored, ...]
@@ -46,11 +48,14 @@ class Proof:
     @property
     def holds(self) -> bool:
         """No law of ours is broken, every exhibit is found out, every mutant is caught or explained, as checked in."""
+        if not self.ours or len(self.museum) != len(EXHIBITS) + 1:
+            return False  # what was not explored shows nothing
+        *exhibits, control = self.museum
         return (
-            all(one.exploration.complete and not one.exploration.laws_broken for one in self.ours)
+            all(one.exploration.complete and not one.exploration.laws_broken for one in (*self.ours, control))
             and all(
                 exhibit.breaks <= set(one.exploration.laws_broken)
-                for exhibit, one in zip(EXHIBITS, self.museum, strict=False)
+                for exhibit, one in zip(EXHIBITS, exhibits, strict=True)
             )
             and not self.unexpected
             and all(verdict.by != NOBODY for verdict in self.mutants)
@@ -102,7 +107,7 @@ def explore_all(
     answers: dict[int, Explored] = {}
     # Spawned, not forked: a fork of a process with threads can stand still.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers or multiprocessing.cpu_count(), context, _be_quiet) as pool:
+    with ProcessPoolExecutor(workers or multiprocessing.cpu_count(), context) as pool:
         # The longest ones first, so that none of them runs alone at the end.
         order = sorted(range(len(tasks)), key=lambda position: -_weight(tasks[position][0]))
         futures = {pool.submit(explore_one, *tasks[position]): position for position in order}
@@ -113,11 +118,6 @@ def explore_all(
         tuple(answers[position] for position in range(len(ours))),
         tuple(answers[len(ours) + position] for position in range(len(museum))),
     )
-
-
-def _be_quiet() -> None:
-    """In the processes that explore: thousands of faults would each have their line."""
-    logging.getLogger("exactly_once").setLevel(logging.CRITICAL)
 
 
 def to_json(proof: Proof) -> str:

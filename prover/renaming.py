@@ -8,14 +8,26 @@ import re
 from prover.process import OWN_NAME
 
 _NAME = re.compile(r"delivery-(\d+)")
+_ID = re.compile(rf"({_NAME.pattern})-\d+")
 
 Permutation = tuple[int, ...]
 """Position → the new number of the delivery there; a number beyond its end keeps itself."""
 
 
+def name_of(delivery: int) -> str:
+    """The name that the ids of the delivery with this number start with."""
+    return f"delivery-{delivery}"
+
+
+def is_id_of(delivery: str | None, text: object) -> bool:
+    """Whether a text is an id that this delivery, by its name, has made; or any, if it is None."""
+    made = _ID.fullmatch(str(text))
+    return made is not None and delivery in (None, made[1])
+
+
 def rename(text: str, permutation: Permutation) -> str:
     """The text with every delivery's name replaced."""
-    return _NAME.sub(lambda match: f"delivery-{_new(int(match[1]), permutation)}", text)
+    return _NAME.sub(lambda match: name_of(_new(int(match[1]), permutation)), text)
 
 
 def rename_lines(text: str, permutation: Permutation) -> str:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from typing import Any
 
 from appointments.schedule import free_key, utc_text
@@ -57,15 +58,17 @@ class Scenario:
 
     Attributes:
         deliveries: for each invocation the positions of its messages in `messages`. Equal ones are interchangeable, and
-            must stand side by side.
+            must stand side by side: the explorer renames them in the order of their first one.
         before: rows that are there before, by table, in plain values.
-        faults, expiries: how many of each may happen in one schedule.
+        faults, expiries: how many of each may happen in one schedule; `EXPIRIES` has so many of the latter.
         choices: what may become of a call, besides being performed.
         side_by_side: whether the records of a batch run on threads of their own.
         exempt: laws that do not hold at the start, and so are not asked.
         ends_with: the statuses of all appointments and slots when everything is over; None where the order decides.
         redeliveries: as many fault-free ones must be enough afterwards (I9).
         ends_by_itself: E1 is checked: every delivery acknowledges, without another one.
+
+    Raises `ValueError`, naming the attribute, if one of the first three is not like that: it would be explored, wrongly.
     """
 
     name: str
@@ -82,6 +85,19 @@ class Scenario:
     ends_with: tuple[str, ...] | None = None
     redeliveries: int = MOST_REDELIVERIES
     start: int = NOON
+
+    def __post_init__(self) -> None:
+        positions = range(len(self.messages))
+        if not self.deliveries or not all(self.deliveries):
+            raise ValueError("deliveries: there must be one at least, and a message in each")
+        if not all(position in positions for delivery in self.deliveries for position in delivery):
+            raise ValueError(f"deliveries: a position is none of the {len(self.messages)} in messages; count from 0")
+        if len(list(groupby(self.deliveries))) > len(set(self.deliveries)):
+            raise ValueError("deliveries: equal ones must stand side by side, as in ((0,), (0,), (1,))")
+        if self.faults < 0:
+            raise ValueError("faults: there cannot be fewer than 0")
+        if not 0 <= self.expiries <= len(EXPIRIES):
+            raise ValueError(f"expiries: there must be 0 to {len(EXPIRIES)}")
 
     @property
     def size(self) -> str:

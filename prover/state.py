@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import permutations, product
 from typing import NamedTuple
 
 from prover.faults import ANSWERED, DEATH, LATER, NOW, PERFORMED, SILENCE, Choice
 from prover.process import Behaviour, Interner, Outcome
-from prover.renaming import Permutation, mask_others, rename, rename_lines, swap, view_of
+from prover.renaming import Permutation, mask_others, name_of, rename, rename_lines, swap, view_of
 from prover.scenario import Scenario, Subject
 from prover.world import Request, Services, World, port_services
 
@@ -74,7 +75,7 @@ class System:
         self.calls_made = 0
         self._services = services
         self._behaviours: dict[tuple[int, ...], Behaviour] = {}
-        self._apply: dict[tuple[int, int, int, int], tuple[int, int, tuple[str, ...]]] = {}
+        self._apply: dict[tuple[int, int, int, int, int], tuple[int, int, tuple[str, ...]]] = {}
         self._renamed_text: dict[tuple[str, int, Permutation], int] = {}
         self._renamed_node: dict[tuple[int, int, Permutation], int] = {}
         self._masked: list[dict[int, int]] = []
@@ -154,15 +155,21 @@ class System:
             self._choices[request] = self.scenario.choices(Request(self.requests.texts[request]))
         return self._choices[request]
 
-    def apply(self, world: int, request: int, now: int, conflict: int = -1) -> tuple[int, int, tuple[str, ...]]:
-        """The world after a request, what its caller sees, and the laws that the write broke."""
-        key = (world, request, now, conflict)
+    def apply(
+        self, world: int, request: int, now: int, sender: int = -1, conflict: int = -1
+    ) -> tuple[int, int, tuple[str, ...]]:
+        """The world after a request, what its caller sees, and the laws that the write broke.
+
+        `sender` is the delivery's number; -1 for a request that lands late, whose sender may be gone.
+        """
+        key = (world, request, now, sender, conflict)
         known = self._apply.get(key)
         if known is None:
             self.calls_made += 1
             before, call = self.worlds[world], Request(self.requests.texts[request])
             after, observation = self._services(before, call, now, None if conflict < 0 else conflict)
-            breaches = tuple(self.subject.laws.at_write(before, after, call, now)) if after != before else ()
+            by = None if sender < 0 else name_of(sender)
+            breaches = tuple(self.subject.laws.at_write(before, after, call, now, by)) if after != before else ()
             known = self._apply[key] = (self.world_number(after.text), self.observations(observation), breaches)
         return known
 
@@ -183,7 +190,7 @@ class System:
         outcome = self.behaviour(messages).nodes[node].outcome
         if outcome is None:
             return ()
-        named = Outcome(outcome.failed, outcome.error, tuple(rename(line, swap(delivery)) for line in outcome.lines))
+        named = replace(outcome, lines=tuple(rename(line, swap(delivery)) for line in outcome.lines))
         batch = [self.scenario.messages[position] for position in messages]
         return tuple(self.subject.laws.at_end(self.worlds[world], batch, named))
 
@@ -247,7 +254,7 @@ class System:
         after, observation, history = world, -1, -1
         if choice.performed == NOW or choice.conflict is not None:
             conflict = -1 if choice.conflict is None else choice.conflict
-            after, observation, breaches = self.apply(world, request, now, conflict)
+            after, observation, breaches = self.apply(world, request, now, delivery, conflict)
         if choice.observation is not None:
             observation = self.observations(choice.observation)
         if choice.seen == DEATH:

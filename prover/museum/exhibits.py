@@ -25,7 +25,7 @@ class PromisedLaws:
             if held[message_id] > 1:
                 yield f"I1 {message_id}: holds {held[message_id]} slots"
 
-    def at_write(self, before: World, after: World, request: Request, now: int) -> Iterator[str]:
+    def at_write(self, before: World, after: World, request: Request, now: int, sender: str | None) -> Iterator[str]:
         """See `prover.laws.Laws`."""
         for key, row in before.rows[LEDGER].items():
             if row["status"] in COMPLETED and after.rows[LEDGER].get(key, {}).get("status") not in COMPLETED:

@@ -18,6 +18,7 @@ from prover.scenarios import BOOKING, SAME_WISH
 from prover.world import DEAD_LETTERS, LEDGER, TABLES, Request, World
 
 LAWS = OurLaws()
+A, B = "delivery-0-1", "delivery-1-1"
 CONTENT = payload_hash(json.loads(BOOKING.body))
 ROW: dict[str, Any] = {
     "message_id": "m-1",
@@ -25,7 +26,7 @@ ROW: dict[str, Any] = {
     "consumption_count": 1,
     "updated": 1_000,
     "lease_until": 31_000,
-    "claimed_by": "A",
+    "claimed_by": A,
     "payload_hash": CONTENT,
 }
 RESULT = json.dumps({"outcome": "refused", "appointment_id": "m-1", "reason": "window_passed"})
@@ -54,7 +55,7 @@ def write(fence: str) -> Request:
         (COMPLETE, None, "I6"),
         (COMPLETE, ROW, "I6"),
         (COMPLETE, {**COMPLETE, "updated": 2_000}, "I6"),
-        (ROW, {**ROW, "claimed_by": "B"}, "E2"),
+        (ROW, {**ROW, "claimed_by": B}, "E2"),
         (ROW, {**ROW, "lease_until": 0}, "E2"),
         ({**ROW, "lease_until": 0}, {**ROW, "payload_hash": "another"}, "I7"),
     ],
@@ -62,8 +63,28 @@ def write(fence: str) -> Request:
 def test_writes_that_break_a_law(before: dict[str, Any], after: dict[str, Any] | None, law: str) -> None:
     """By another consumer, B, while A's lease is live."""
     then = world(*([after] if after else []))
-    broken = list(LAWS.at_write(world(before), then, write("B"), now=5_000))
+    broken = list(LAWS.at_write(world(before), then, write(B), 5_000, "delivery-1"))
     assert [sentence.split()[0] for sentence in broken] == [law]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sender"),
+    [
+        (None, {**ROW, "claimed_by": "same-id-for-everybody"}, "delivery-0"),
+        (None, {**ROW, "claimed_by": "same-id-for-everybody"}, None),
+        (None, ROW, "delivery-1"),
+        (None, {**COMPLETE, "claimed_by": B}, "delivery-0"),
+        ({**ROW, "lease_until": 0}, {**ROW, "claimed_by": "same-id-for-everybody"}, "delivery-1"),
+        (ROW, {**ROW, "lease_until": 0}, "delivery-1"),
+        (ROW, COMPLETE, "delivery-1"),
+    ],
+)
+def test_nobody_writes_in_the_name_of_another(
+    before: dict[str, Any] | None, after: dict[str, Any], sender: str | None
+) -> None:
+    """A claim in a name that is not the claimer's own hides a second owner; so does a release or commit by a borrowed one."""
+    broken = list(LAWS.at_write(world(*([before] if before else [])), world(after), write(A), 5_000, sender))
+    assert [sentence.split()[0] for sentence in broken] == ["E2"]
 
 
 @pytest.mark.parametrize(
@@ -71,16 +92,17 @@ def test_writes_that_break_a_law(before: dict[str, Any], after: dict[str, Any] |
     [
         (ROW, {**ROW, "lease_until": 0}),
         (ROW, COMPLETE),
-        ({**ROW, "lease_until": 4_000}, {**ROW, "claimed_by": "B"}),
+        ({**ROW, "lease_until": 4_000}, {**ROW, "claimed_by": B}),
     ],
 )
 def test_writes_that_break_none(before: dict[str, Any], after: dict[str, Any]) -> None:
     """A releases, A completes, B takes over when A's lease has ended."""
-    fence = "A" if after["claimed_by"] == "A" else "B"
-    assert list(LAWS.at_write(world(before), world(after), write(fence), now=5_000)) == []
+    fence = after["claimed_by"]
+    for sender in (fence.rpartition("-")[0], None):
+        assert list(LAWS.at_write(world(before), world(after), write(fence), 5_000, sender)) == []
 
 
-def ended(outcome: str, answer: str | None = None, claimed_by: str = "A") -> Outcome:
+def ended(outcome: str, answer: str | None = None, claimed_by: str = A) -> Outcome:
     line = {
         "sqs_message_id": BOOKING.sqs_id,
         "message_id": "m-1",
@@ -102,6 +124,8 @@ def ended(outcome: str, answer: str | None = None, claimed_by: str = "A") -> Out
         ([COMPLETE], ended("duplicate", "another answer"), "I7"),
         ([ROW], Outcome(error="endless"), "I9:"),
         ([ROW], Outcome((BOOKING.sqs_id,), None, ('{"sqs_message_id": "9990000018"}',)), "L1:"),
+        ([ROW], Outcome((BOOKING.sqs_id,), logged=("failed on 9990000018",)), "L1:"),
+        ([ROW], Outcome(error="ValueError: 9990000018 is no number"), "L1:"),
     ],
 )
 def test_ends_that_break_a_law(rows: list[dict[str, Any]], outcome: Outcome, law: str) -> None:

@@ -13,6 +13,11 @@ from prover.mutations import Mutant, digest
 from prover.mutations import mutants as mutants_of
 
 SAMPLE = {PROVER: 6, UNIT_TESTS: 3}
+BROKEN_FENCES = (
+    "exactly_once/ledger.py:Ledger.claim:always the same id:b3bcef",
+    "exactly_once/group_commit.py:GroupLedger._members:always the same id:b3bcef",
+)
+"""With these nobody can tell an owner from another: if the prover could not either, E2 would hold whatever happened."""
 
 MODULE = '''
 """A docstring with attribute_not_exists(x) AND more."""
@@ -117,6 +122,17 @@ def test_a_sample_is_caught_again_and_the_core_is_not() -> None:
             assert [verdict.by for verdict in verdicts] == [by] * size
             kept = [score.mutants[mutant.name][1] for mutant in chosen]
             assert bench.test(kept if by == UNIT_TESTS else []) == "", "the bench is not mended after a mutant"
+
+
+def test_a_broken_fence_is_seen_by_the_prover() -> None:
+    """Not only by a unit test that looks at the id: as two owners of one request, in every judging."""
+    known = {mutant.name: mutant for mutant in all_mutants()}
+    with Workbench() as bench:
+        for name in BROKEN_FENCES:
+            verdict = bench.judge(known[name], no_tests, (PROVER, ""))
+            assert verdict.by == PROVER
+            assert verdict.how.startswith("E2 ")
+            assert expected().mutants[name][0] == PROVER
 
 
 def test_differences_from_the_score_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
