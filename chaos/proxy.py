@@ -18,8 +18,8 @@ from chaos.http_messages import HttpMessage, error_answer, read_message
 from chaos.plan import NetworkFault, NetworkPlan
 
 HOST = "127.0.0.1"
-# Longer than the read timeout of the handler's clients (3 s, lambda_src/handler.py), so that it lands behind its retry.
-LATE_SECONDS = 3.5
+# After the client has given up, so that it lands behind its retry.
+LATE_SECONDS = 0.5
 SLOW_SECONDS = 0.3
 CALM = "calm"
 _LONGEST_MESSAGE = 8 * 1024 * 1024
@@ -97,10 +97,10 @@ class Proxy:
                 await upstream.ask(request)
                 return False
             case NetworkFault.LATE:
+                await reader.read()  # until the client gives up and closes
                 task = asyncio.create_task(self._land_late(request))
                 self._late.add(task)
                 task.add_done_callback(self._late.discard)
-                await reader.read()  # until the client gives up and closes
                 return False
             case NetworkFault.THROTTLED | NetworkFault.SERVER_ERROR | NetworkFault.CONFLICT:
                 writer.write(error_answer(fault, request))

@@ -124,16 +124,16 @@ class SlowWork:
 @pytest.mark.timeout(180)
 def test_a_hundred_messages_of_three_visibilities_each_are_delivered_once(place: Place) -> None:
     names = place.send(100)
-    numbers = {"threads": 8, "visibility_seconds": 0, "buffer_seconds": 1, "wait_seconds": 1, "limit_seconds": 60}
-    with KeptLedger(place.ledger(), lease_seconds=3) as ledger:
-        work = SlowWork(ledger, seconds=3.0)  # three times the visibility timeout of 0 + 1 s
+    numbers = {"threads": 50, "visibility_seconds": 0, "buffer_seconds": 4, "wait_seconds": 1, "limit_seconds": 60}
+    with KeptLedger(place.ledger(), lease_seconds=10) as ledger:
+        work = SlowWork(ledger, seconds=12.0)  # three times the visibility timeout of 0 + 4 s
         with working(place.sqs, work, queue_url=place.queue_url, queue_arn=place.queue_arn, **numbers) as running:
             wait_for(lambda: place.left() == 0, seconds=120)
         counts = running.worker.log.counts
     assert work.begun == Counter(names)
     assert (counts["received"], counts["redelivered"], counts["finished"], counts["deleted"]) == (100, 0, 100, 100)
     assert counts.get("leases_lost", 0) == counts.get("failed", 0) == 0
-    assert work.most_at_once == 8
+    assert work.most_at_once == 50
     place.all_done_once(names)
 
 
@@ -173,14 +173,15 @@ def test_order_within_each_group_of_a_fifo_queue_is_kept(place: Place) -> None:
 
 
 PROGRAM = """
-    import boto3, json, time
+    import boto3, json, os, time
     from botocore.config import Config
     from exactly_once.effects import Effects, Put
     from exactly_once.kept_ledger import KeptLedger
     from exactly_once.ledger import Claim, Duplicate, Ledger
 
     client = boto3.client("dynamodb", config=Config(max_pool_connections=16))
-    ledger = KeptLedger(Ledger(client, "ledger", retention_seconds=None, tables={"done": "done"}), lease_seconds=1)
+    ledger = KeptLedger(Ledger(client, "ledger", retention_seconds=None, tables={"done": "done"}),
+                        lease_seconds=int(os.environ["LEASE_SECONDS"]))
     ledger.__enter__()
 
     def handle(event, context):
@@ -196,8 +197,8 @@ PROGRAM = """
 """
 
 
-def start(folder: Path, place: Place, *options: str) -> subprocess.Popen[str]:
-    """`oneslot worker` with the program above, in a process of its own."""
+def start(folder: Path, place: Place, *, threads: int, seconds: int) -> subprocess.Popen[str]:
+    """`oneslot worker` with the program above, in a process of its own; what it lost comes again after these `seconds`."""
     (folder / "slow_work.py").write_text(textwrap.dedent(PROGRAM))
     environment = {
         **os.environ,
@@ -205,13 +206,14 @@ def start(folder: Path, place: Place, *options: str) -> subprocess.Popen[str]:
         "AWS_ACCESS_KEY_ID": place.account.access_key_id,
         "AWS_SECRET_ACCESS_KEY": place.account.secret_access_key,
         "AWS_DEFAULT_REGION": place.account.region,
+        "LEASE_SECONDS": str(seconds),
         "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'lambda_src'}",
     }
-    numbers = {"--visibility": 1, "--buffer": 1, "--wait": 1}
+    numbers = {"--threads": threads, "--visibility": seconds, "--buffer": seconds, "--wait": 1}
     common = ["--handler", "slow_work:handle", "--queue-url", place.queue_url]
     common += [text for name, value in numbers.items() for text in (name, str(value))]
     return subprocess.Popen(
-        [sys.executable, "-c", "from oneslot.worker_command import worker; worker()", *common, *options],
+        [sys.executable, "-c", "from oneslot.worker_command import worker; worker()", *common],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
@@ -223,13 +225,13 @@ def start(folder: Path, place: Place, *options: str) -> subprocess.Popen[str]:
 def test_kill_9_and_restart_loses_nothing_and_doubles_nothing(place: Place, tmp_path: Path) -> None:
     names = place.send(60)
     for share in (10, 25):  # killed in the middle, twice
-        process = start(tmp_path, place, "--threads", "8")
+        process = start(tmp_path, place, threads=8, seconds=1)
         place.wait_for_done(share, process)
         assert process.poll() is None, process.communicate()
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=10)
         assert place.left() > 0
-    process = start(tmp_path, place, "--threads", "8")
+    process = start(tmp_path, place, threads=8, seconds=1)
     wait_for(lambda: place.left() == 0 or process.poll() is not None, seconds=60)
     process.send_signal(signal.SIGTERM)
     out, errors = process.communicate(timeout=40)
@@ -241,7 +243,7 @@ def test_kill_9_and_restart_loses_nothing_and_doubles_nothing(place: Place, tmp_
 
 def test_sigterm_in_the_middle_ends_in_order_and_another_goes_on(place: Place, tmp_path: Path) -> None:
     names = place.send(40)
-    process = start(tmp_path, place, "--threads", "4")
+    process = start(tmp_path, place, threads=4, seconds=20)
     place.wait_for_done(8, process)
     process.send_signal(signal.SIGTERM)
     out, errors = process.communicate(timeout=40)
@@ -249,7 +251,7 @@ def test_sigterm_in_the_middle_ends_in_order_and_another_goes_on(place: Place, t
     last = json.loads(out.splitlines()[-1])
     assert (last["event"], last["given_back"]) == ("stopped", 0)
     assert 8 <= len(place.rows("done")) < 40
-    process = start(tmp_path, place, "--threads", "16")
+    process = start(tmp_path, place, threads=16, seconds=20)
     wait_for(lambda: place.left() == 0 or process.poll() is not None, seconds=40)
     process.send_signal(signal.SIGTERM)
     out, errors = process.communicate(timeout=40)

@@ -53,6 +53,10 @@ class FakeQueue:
     def delete_message_batch(self, **request: Any) -> dict[str, Any]:
         return self._batch("delete", request["Entries"], self._delete)
 
+    def count(self, call: str) -> int:
+        """How many calls of this kind there were: "receive", "change" or "delete"."""
+        return sum(each == call for each, _ in self.calls)
+
     def receives(self) -> dict[str, int]:
         """How often each message that is still there was received."""
         return {str(each["body"]): int(str(each["receives"])) for each in self.messages}

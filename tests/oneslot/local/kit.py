@@ -57,14 +57,17 @@ class Source:
 
     def left(self) -> int:
         """Return how many messages are in the queue, visible or not."""
+        return sum(self._count(which) for which in ("", "NotVisible", "Delayed"))
+
+    def received(self) -> int:
+        """Return how many messages somebody received and has not deleted: those that are not visible."""
+        return self._count("NotVisible")
+
+    def _count(self, which: str) -> int:
         sqs = self.connection.sqs()
         attributes = sqs.get_queue_attributes(QueueUrl=self.queue_url, AttributeNames=["All"])["Attributes"]
         sqs.close()
-        return (
-            int(attributes["ApproximateNumberOfMessages"])
-            + int(attributes["ApproximateNumberOfMessagesNotVisible"])
-            + int(attributes["ApproximateNumberOfMessagesDelayed"])
-        )
+        return int(attributes[f"ApproximateNumberOfMessages{which}"])  # type: ignore[literal-required]
 
     def notes(self) -> list[dict[str, Any]]:
         """Return what the function printed, and the reports about its failed invocations, in order."""

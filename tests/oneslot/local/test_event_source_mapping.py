@@ -145,14 +145,16 @@ def test_no_message_is_lost_while_handlers_are_killed(workshop: Workshop) -> Non
 
 
 def test_batch_size_and_window_are_the_mappings(workshop: Workshop) -> None:
-    source = workshop.source(OBEDIENT, BatchSize=4, MaximumBatchingWindowInSeconds=3)
+    source = workshop.source(OBEDIENT, visibility=120, BatchSize=4, MaximumBatchingWindowInSeconds=40)
     with source.poller() as poller:
         assert poller.configuration.batch_size == 4
-        source.send("{}")
-        time.sleep(1.2)  # more than a long poll: only the window keeps the first message waiting
-        source.send(*["{}"] * 4)
-        source.until(poller, lambda now: now.deleted == 5)
-    assert [len(note["ids"]) for note in source.notes()] == [4, 1]
+        (first,) = source.send("{}")
+        wait_for(lambda: source.received() == 1)
+        source.send(*["{}"] * 7)
+        source.until(poller, lambda now: now.deleted == 8)
+    batches = [note["ids"] for note in source.notes()]
+    assert [len(batch) for batch in batches] == [4, 4]
+    assert first in batches[0], "only the window kept it waiting"
 
 
 def test_what_exceeds_lambdas_payload_goes_into_the_next_batch_at_once(workshop: Workshop) -> None:
