@@ -28,7 +28,8 @@ PRACTICE = "A81001"
 CHANNEL = "Telephone"
 SERVICE = "General Consultation Routine"
 NHS_NUMBER = "9990000018"
-START = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)
+# The real handler reads the real clock: slots and wishes lie ahead of every day on which the tests may run.
+START = datetime(2099, 11, 23, 8, 0, tzinfo=UTC)
 BEFORE = int(datetime(2026, 11, 20, 8, 0, tzinfo=UTC).timestamp() * 1000)
 
 
@@ -121,8 +122,8 @@ def booking(message_id: Any = "m-1", **changes: Any) -> dict[str, Any]:
         "type": "book",
         "practice": PRACTICE,
         "nhs_number": NHS_NUMBER,
-        "not_before": "2026-11-23T08:00:00Z",
-        "not_after": "2026-11-24T08:00:00Z",
+        "not_before": "2099-11-23T08:00:00Z",
+        "not_after": "2099-11-24T08:00:00Z",
         "delivery_channel": CHANNEL,
         "service_type": SERVICE,
         **changes,

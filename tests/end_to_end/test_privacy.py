@@ -22,7 +22,7 @@ pytestmark = pytest.mark.embedded_aws
 
 NUMBERS = ("9990000018", "9992468130")
 """Valid, and of the range that is kept for tests."""
-ALWAYS = {"practice": "Z00001", "not_before": "2020-01-01T08:00:00Z", "not_after": "2099-12-31T18:00:00Z"}
+ALWAYS = {"practice": "Z00001", "not_before": "2020-01-01T08:00:00Z", "not_after": "2100-12-31T18:00:00Z"}
 
 
 def hostile_bodies() -> Iterator[str]:

@@ -28,7 +28,7 @@ from oneslot import cli, dead_letters
 dead_letters.HIDDEN_SECONDS = {HIDDEN_SECONDS}
 cli.main()
 """
-ALWAYS = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2099-01-01T08:00:00Z"}
+ALWAYS = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2100-01-01T08:00:00Z"}
 
 
 def send(terminal: Terminal, folder: Path, bodies: list[dict[str, Any]]) -> None:

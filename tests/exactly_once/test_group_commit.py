@@ -218,7 +218,7 @@ def test_our_own_commit_whose_answer_was_lost_is_no_duplicate(made: Bench) -> No
 
 
 def test_in_one_batch_an_id_twice_is_one_and_with_other_content_a_conflict(made: Bench) -> None:
-    other = booking("m-0", not_after="2026-11-23T12:00:00Z")
+    other = booking("m-0", not_after="2099-11-23T12:00:00Z")
     records = [*bookings(2), record(booking("m-1")), record(other)]
     assert made.deliver(*records, consumer=grouped(made)) == []
     assert sorted(made.outcomes) == ["booked", "booked", "duplicate", "quarantined"]
@@ -252,14 +252,14 @@ def test_where_no_slot_is_free_all_wait_together(made: Bench) -> None:
 def test_each_keeps_to_its_own_window(made: Bench) -> None:
     windows = [("08:00", "08:10"), ("08:50", "09:00"), ("08:20", "08:30")]
     records = [
-        record(booking(f"m-{start}", not_before=f"2026-11-23T{start}:00Z", not_after=f"2026-11-23T{end}:00Z"))
+        record(booking(f"m-{start}", not_before=f"2099-11-23T{start}:00Z", not_after=f"2099-11-23T{end}:00Z"))
         for start, end in windows
     ]
     client = Counting(made.dynamodb)
     assert made.deliver(*records, consumer=grouped(made, client)) == []
     assert client.calls == {"batch_get_item": 1, "query": 1, "transact_write_items": 1}
     starts = {row["appointment_id"]: row["start"] for row in made.rows("slots") if row["status"] == "busy"}
-    assert starts == {f"m-{start}": f"2026-11-23T{start}:00Z" for start, _ in windows}
+    assert starts == {f"m-{start}": f"2099-11-23T{start}:00Z" for start, _ in windows}
 
 
 def test_unprocessable_records_are_quarantined_and_the_rest_is_together(made: Bench) -> None:

@@ -26,7 +26,7 @@ from tests.consumer_kit import (
 )
 from tests.oneslot.conftest import Functions, MotoStack, invoke
 
-NOW = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2099-01-01T08:00:00Z"}
+NOW = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2100-01-01T08:00:00Z"}
 
 
 def document(result: Result, exit_code: int = 0) -> dict[str, Any]:

@@ -297,9 +297,8 @@ def test_oneslots_own_consumer_by_the_environment_of_its_function(
     }.items():
         monkeypatch.setenv(name, value)
     practice = "W0RKER"
-    slot = {name: str(value).replace("2026", "2099") for name, value in slot_item(0, practice).items()}
-    dynamodb.put_item(TableName=outputs["SlotsTableName"], Item=to_attributes(slot))
-    body = booking("worker-1", practice=practice, not_before="2099-11-23T08:00:00Z", not_after="2099-11-24T08:00:00Z")
+    dynamodb.put_item(TableName=outputs["SlotsTableName"], Item=to_attributes(slot_item(0, practice)))
+    body = booking("worker-1", practice=practice)
     for _ in range(2):
         sqs.send_message(QueueUrl=outputs["QueueUrl"], MessageBody=json.dumps(body))
 

@@ -7,7 +7,7 @@ import json
 import textwrap
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,9 +65,11 @@ class Source:
 
     def _count(self, which: str) -> int:
         sqs = self.connection.sqs()
-        attributes = sqs.get_queue_attributes(QueueUrl=self.queue_url, AttributeNames=["All"])["Attributes"]
+        attributes: Mapping[Any, str] = sqs.get_queue_attributes(QueueUrl=self.queue_url, AttributeNames=["All"])[
+            "Attributes"
+        ]
         sqs.close()
-        return int(attributes[f"ApproximateNumberOfMessages{which}"])  # type: ignore[literal-required]
+        return int(attributes[f"ApproximateNumberOfMessages{which}"])
 
     def notes(self) -> list[dict[str, Any]]:
         """Return what the function printed, and the reports about its failed invocations, in order."""
