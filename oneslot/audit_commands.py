@@ -167,11 +167,11 @@ def audit_history(history: Path, output: Path, previous: Path | None = None, mem
     from pipeline.job import audit as run_audit
     from pipeline.session import SessionSettings, open_session
 
+    settings = AuditSettings(
+        str(history.absolute()), str(output.absolute()), str(previous.absolute()) if previous else None
+    )
     try:
-        spark = open_session(SessionSettings(memory=memory))
-        settings = AuditSettings(
-            str(history.absolute()), str(output.absolute()), str(previous.absolute()) if previous else None
-        )
+        spark = open_session(SessionSettings(memory=memory, reads_bytes=settings.reads_bytes))
         return run_audit(spark, settings)
     except AuditRefused as refusal:
         raise BadInput(str(refusal)) from refusal
@@ -192,10 +192,10 @@ def backfill_file(
     OneslotError if handing over stopped on the way.
     """
     from pipeline.backfill import FIELDS, deduplicate, feed, open_file
-    from pipeline.session import SessionSettings, open_session
+    from pipeline.session import SessionSettings, open_session, size_on_disk
 
     try:
-        spark = open_session(SessionSettings(memory=memory))
+        spark = open_session(SessionSettings(memory=memory, reads_bytes=size_on_disk(str(file))))
         opened = open_file(spark, str(file.absolute()))
         found = deduplicate(opened.select(*FIELDS))
     except AuditRefused as refusal:

@@ -28,7 +28,7 @@ from pipeline.outputs import Run
 from pipeline.rejects import locate_rejects
 from pipeline.report import render
 from pipeline.report_data import collect
-from pipeline.session import SessionSettings, open_session
+from pipeline.session import SessionSettings, open_session, size_on_disk
 from pipeline.storage import Storage
 
 
@@ -59,6 +59,11 @@ class AuditSettings:
     patience_seconds: int = 4 * 24 * 3600
     checksums: bool = True
     tables: bool = True
+
+    @property
+    def reads_bytes(self) -> int | None:
+        """The size of what will be read; None if it is not on this machine, or in the layers of earlier audits."""
+        return None if self.previous else size_on_disk(self.history, *self.deliveries)
 
 
 PARTITION_ITEMS = 750_000
@@ -255,8 +260,13 @@ def parse_arguments(arguments: list[str]) -> tuple[AuditSettings, SessionSetting
         patience_seconds=given.patience_seconds,
         checksums=not given.no_checksums,
     )
-    partitions = given.partitions or SessionSettings.partitions
-    return wanted, SessionSettings(memory=given.memory, scratch=given.scratch, partitions=partitions)
+    session_settings = SessionSettings(
+        memory=given.memory,
+        scratch=given.scratch,
+        partitions=given.partitions or SessionSettings.partitions,
+        reads_bytes=wanted.reads_bytes,
+    )
+    return wanted, session_settings
 
 
 def main(arguments: list[str]) -> int:

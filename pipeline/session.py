@@ -47,12 +47,43 @@ exec "{java}" "$@"
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """What the session is given. Memory is in Spark's notation ("3g"); `partitions` is the number of shuffle partitions."""
+    """What the session is given.
+
+    Attributes:
+        master: Spark's.
+        memory: of Java, in Spark's notation ("3g").
+        partitions: the number of shuffle partitions.
+        scratch: folder for temporary files; None is Spark's own choice.
+        reads_bytes: size of what will be read, as far as it is known (`size_on_disk`).
+    """
 
     master: str = "local[*]"
     memory: str = "3g"
     partitions: int = 8
     scratch: str | None = None
+    reads_bytes: int | None = None
+
+    @property
+    def java_options(self) -> str:
+        """Options of Java's for as much as will be read."""
+        return FOR_LITTLE if self.reads_bytes is not None and self.reads_bytes < LITTLE_BYTES else FOR_MUCH
+
+
+# The machine code of Java's first compiler is there soon and slower; what reads little ends before the better one pays.
+# Of 2,000 requests (1 MB) an audit takes two thirds of the CPU and half the memory so, of 100,000 (40 MB) it takes as
+# long, of 300,000 a fifth longer.
+FOR_LITTLE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+FOR_MUCH = "-XX:+UseParallelGC"
+LITTLE_BYTES = 20_000_000
+
+
+def size_on_disk(*paths: str) -> int | None:
+    """The size in bytes of these files, and of all files in these folders; None if one is not on this machine."""
+    found = [Path(path) for path in paths]
+    if not all(path.exists() for path in found):
+        return None
+    files = (file for path in found for file in ([path] if path.is_file() else path.rglob("*")))
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def java_version(executable: Path) -> int | None:
@@ -116,7 +147,7 @@ def options(settings: SessionSettings) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": settings.memory,
         # Without a log configuration of ours Spark prints its defaults and warnings before any level can be set.
-        "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC -Dlog4j2.configurationFile=file:{LOG_CONFIGURATION}",
+        "spark.driver.extraJavaOptions": f"{settings.java_options} -Dlog4j2.configurationFile=file:{LOG_CONFIGURATION}",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": str(settings.partitions),

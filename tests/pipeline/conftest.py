@@ -47,7 +47,8 @@ UNCOMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factor
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session with two partitions and no UI."""
     scratch = tmp_path_factory.mktemp("spark")
-    session = open_session(SessionSettings(master="local[2]", memory="1g", partitions=2, scratch=str(scratch)))
+    settings = SessionSettings(master="local[2]", memory="1g", partitions=2, scratch=str(scratch), reads_bytes=0)
+    session = open_session(settings)
     for name, value in UNCOMPILED.items():
         session.conf.set(name, value)
     yield session

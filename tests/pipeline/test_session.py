@@ -14,6 +14,7 @@ import pytest
 
 from pipeline import session
 from pipeline.errors import AuditRefused
+from pipeline.job import AuditSettings
 from tests.pipeline.histories import System, write_history
 
 
@@ -48,6 +49,24 @@ def test_java_home_comes_first_then_the_newer_of_path_and_wheel(
         session.find_java({"PATH": str(too_new.parent)})
 
 
+def test_java_compiles_quickly_for_little_and_well_for_much(tmp_path: Path) -> None:
+    (tmp_path / "history" / "ledger").mkdir(parents=True)
+    (tmp_path / "history" / "ledger" / "part.gz").write_bytes(b"x" * 1000)
+    (tmp_path / "more.csv").write_bytes(b"x" * 10)
+    little = AuditSettings(str(tmp_path / "history"), "out", deliveries=(str(tmp_path / "more.csv"),))
+    assert little.reads_bytes == 1010
+    assert AuditSettings("s3://bucket/history", "out").reads_bytes is None
+    assert AuditSettings(str(tmp_path / "history"), "out", previous="earlier").reads_bytes is None
+    for size, wanted in [
+        (1010, session.FOR_LITTLE),
+        (session.LITTLE_BYTES - 1, session.FOR_LITTLE),
+        (session.LITTLE_BYTES, session.FOR_MUCH),
+        (None, session.FOR_MUCH),
+    ]:
+        given = session.options(session.SessionSettings(reads_bytes=size))["spark.driver.extraJavaOptions"]
+        assert given.startswith(f"{wanted} -D")
+
+
 @pytest.mark.spark
 def test_spark_submit_decides_where_the_job_runs(tmp_path: Path) -> None:
     """The documented command, for real: the master is the one that it was told, the verdict the job's own."""
@@ -65,6 +84,7 @@ def test_spark_submit_decides_where_the_job_runs(tmp_path: Path) -> None:
     events.mkdir()
     settings = {
         "spark.ui.enabled": "false",
+        "spark.driver.extraJavaOptions": session.FOR_LITTLE,
         "spark.eventLog.enabled": "true",
         "spark.eventLog.compress": "false",
         "spark.eventLog.rolling.enabled": "false",
