@@ -70,8 +70,7 @@ class SessionSettings:
 
 
 # The machine code of Java's first compiler is there soon and slower; what reads little ends before the better one pays.
-# Of 2,000 requests (1 MB) an audit takes two thirds of the CPU and half the memory so, of 100,000 (40 MB) it takes as
-# long, of 300,000 a fifth longer.
+# Figures in docs/pipeline.md.
 FOR_LITTLE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 FOR_MUCH = "-XX:+UseParallelGC"
 LITTLE_BYTES = 20_000_000
