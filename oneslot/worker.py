@@ -51,7 +51,11 @@ class Ended:
 
 
 class Worker:
-    """One worker for one queue. `run` returns after `stop`, which any thread or signal handler may call."""
+    """One worker for one queue. `run` returns after `stop`, which any thread or signal handler may call.
+
+    `heartbeat_client` is for the heartbeat alone. One thread beats for all messages, so this client must give up a call
+    that is not answered well within the buffer, and leave the repeating to the next beat: `worker_visibility.configuration`.
+    """
 
     def __init__(
         self,
@@ -61,6 +65,7 @@ class Worker:
         handler: Handler,
         settings: WorkerSettings,
         *,
+        heartbeat_client: SQSClient,
         log: WorkerLog | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -74,7 +79,7 @@ class Worker:
         self._now = now
         self._in_hand = InHand()
         self._visibility = Visibility(
-            client, queue_url, in_hand=self._in_hand, settings=settings, log=self.log, now=now
+            heartbeat_client, queue_url, in_hand=self._in_hand, settings=settings, log=self.log, now=now
         )
         self._acknowledgement = Acknowledgement(client, queue_url, self._in_hand, self.log, max(10, settings.threads))
         # Never longer than the number of idle threads: the poller asks for no more than `_idle` counts.

@@ -6,7 +6,7 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
@@ -16,6 +16,7 @@ import boto3
 import click
 from botocore.config import Config
 
+from oneslot import worker_visibility
 from oneslot.errors import BadInput, OneslotError
 from oneslot.options import stack_option
 from oneslot.target import open_target
@@ -25,6 +26,8 @@ from oneslot.worker_settings import WorkerSettings
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
+
+Connect = Callable[[Config], "SQSClient"]
 
 DEFAULTS = WorkerSettings()
 OWN_LIMIT_SECONDS = 30.0
@@ -104,11 +107,13 @@ def worker(
         url = queue_url or os.environ.get("QUEUE_URL")
         if not url:
             raise BadInput("--handler needs a queue: give --queue-url, or set QUEUE_URL.")
-        client = boto3.client("sqs", config=_config(threads))
+        connect: Connect = _on_aws
+        client = connect(_config(threads))
     else:
-        client, url, loaded = _appointments(stack, queue_url, settings, log)
+        connect, client, url, loaded = _appointments(stack, queue_url, settings, log)
+    heartbeat_client = connect(worker_visibility.configuration(settings))
     arn = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    running = Worker(client, url, arn, loaded, settings, log=log)
+    running = Worker(client, url, arn, loaded, settings, heartbeat_client=heartbeat_client, log=log)
 
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  the signature of a signal handler
         for each in (signal.SIGTERM, signal.SIGINT):
@@ -139,7 +144,7 @@ def load(handler: str) -> Handler:
 
 def _appointments(
     stack: str | None, queue_url: str | None, settings: WorkerSettings, log: WorkerLog
-) -> tuple[SQSClient, str, Handler]:
+) -> tuple[Connect, SQSClient, str, Handler]:
     """Oneslot's own consumer with the clients and the configuration of a stack, or of the environment."""
     try:
         from composition import compose
@@ -150,11 +155,12 @@ def _appointments(
         ) from error
     if stack is None and "LEDGER_TABLE" in os.environ:
         environment: Mapping[str, str] = os.environ
-        sqs = boto3.client("sqs", config=_config(settings.threads))
+        connect: Connect = _on_aws
         dynamodb: Any = boto3.client("dynamodb", config=_config(settings.threads))
     else:
         target = open_target(stack)
-        sqs, dynamodb = target.sqs, target.dynamodb
+        connect = target.local.connection.sqs if target.local else _on_aws
+        dynamodb = target.dynamodb
         functions = (
             target.local.connection.functions()
             if target.local
@@ -167,20 +173,25 @@ def _appointments(
         configuration = Configuration.from_environment(environment)
     except ValueError as error:
         raise BadInput(f"The consumer's configuration: {error}.") from error
+    sqs = connect(_config(settings.threads))
     consumer = compose(
         configuration,
         dynamodb,
         cast("Any", sqs),
         lambda delivery: log.line("delivery", **asdict(delivery)),
     )
-    return sqs, queue_url or configuration.queue_url, consumer
+    return connect, sqs, queue_url or configuration.queue_url, consumer
+
+
+def _on_aws(config: Config) -> SQSClient:
+    return boto3.client("sqs", config=config)
 
 
 def _config(threads: int) -> Config:
-    # A connection for each thread and for poller, heartbeat and deletion; the read may last as long as a long poll.
+    # A connection for each thread and for poller and deletion; the read may last as long as a long poll.
     return Config(
         retries={"mode": "standard", "total_max_attempts": 4},
-        max_pool_connections=threads + 3,
+        max_pool_connections=threads + 2,
         connect_timeout=3,
         read_timeout=30,
     )

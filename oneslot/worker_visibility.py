@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.worker_job import InHand, Job, State
@@ -16,10 +17,25 @@ if TYPE_CHECKING:
 
 ENTRIES = 10
 """SQS's limit for one batch."""
+CONNECT_SECONDS = 1.0
+SHORTEST_READ_SECONDS = 1.0
+
+
+def configuration(settings: WorkerSettings) -> Config:
+    """Return how a client for `Visibility` waits: for a quarter of the buffer (at least 1 s), and no second time.
+
+    While a call waits no message is extended, and a client's own attempts would multiply that wait. The next beat asks
+    again anyway, on a new connection.
+    """
+    return Config(
+        retries={"mode": "standard", "total_max_attempts": 1},
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=max(SHORTEST_READ_SECONDS, settings.buffer_seconds / 4),
+    )
 
 
 class Visibility:
-    """The heartbeat over all jobs in hand. One thread calls `beat`."""
+    """The heartbeat over all jobs in hand. One thread calls `beat`. Its client is made by `configuration`."""
 
     def __init__(
         self,

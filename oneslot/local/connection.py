@@ -61,6 +61,7 @@ class Connection:
         config = self._config().merge(Config(s3={"addressing_style": "path"}))
         return self._session().client("s3", endpoint_url=self.endpoint_url, config=config)
 
-    def sqs(self) -> SQSClient:
-        """Return a new SQS client. The caller closes it."""
-        return self._session().client("sqs", endpoint_url=self.endpoint_url, config=self._config())
+    def sqs(self, config: Config | None = None) -> SQSClient:
+        """Return a new SQS client; `config` wins over what is usual here. The caller closes it."""
+        merged = self._config().merge(config) if config else self._config()
+        return self._session().client("sqs", endpoint_url=self.endpoint_url, config=merged)

@@ -113,7 +113,7 @@ class Running:
         self.worker = worker
         self.lines = lines
         self._ended: list[Ended] = []
-        self._thread = threading.Thread(target=lambda: self._ended.append(worker.run()))
+        self._thread = threading.Thread(target=lambda: self._ended.append(worker.run()), daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -134,7 +134,14 @@ class Running:
 
 @contextmanager
 def working(
-    client: Any, handler: Handler, *, queue_url: str = "https://sqs/mails", queue_arn: str = ARN, **settings: Any
+    client: Any,
+    handler: Handler,
+    *,
+    heartbeat_client: Any = None,
+    queue_url: str = "https://sqs/mails",
+    queue_arn: str = ARN,
+    now: Any = time.monotonic,
+    **settings: Any,
 ) -> Iterator[Running]:
     """Run a worker around the test; it is stopped at the end."""
     lines: list[dict[str, Any]] = []
@@ -145,7 +152,9 @@ def working(
         queue_arn,
         handler,
         WorkerSettings(**numbers),
+        heartbeat_client=heartbeat_client or client,
         log=WorkerLog(lambda line: lines.append(json.loads(line))),
+        now=now,
     )
     running = Running(worker, lines)
     running.start()

@@ -1,0 +1,102 @@
+"""What a worker survives: a connection that falls silent, threads of its own that die or come back, modules that fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from chaos.plan import NetworkFault, NetworkPlan
+from chaos.proxy_process import ProxyProcess
+from oneslot import worker_visibility
+from oneslot.local.connection import Connection
+from oneslot.worker_command import worker
+from oneslot.worker_settings import WorkerSettings
+from tests.oneslot.local.kit import wait_for
+from tests.oneslot.worker_kit import FakeQueue, working
+
+CHANGE = "ChangeMessageVisibilityBatch"
+
+
+between: list[ProxyProcess] = []
+"""The proxy that `handle` looks at; the worker finds a handler by its name only."""
+
+
+def handle(event: Mapping[str, Any], context: Any) -> None:
+    """Done when the second heartbeat has reached the proxy; then the worker is to stop."""
+    try:
+        wait_for(lambda: between[0].counts().calls.get(CHANGE, 0) >= 2 or context.lost, seconds=60)
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.embedded_aws
+def test_a_connection_that_falls_silent_costs_one_beat_and_no_message(
+    account: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sqs = account.sqs()
+    url = sqs.create_queue(QueueName="silent")["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody="a")
+    silent = NetworkPlan(1, script={(CHANGE, 1): NetworkFault.LATE})  # no answer until the client has given up
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    with ProxyProcess(silent, account.endpoint_url, tmp_path) as proxy:
+        monkeypatch.setattr(f"{__name__}.between", [proxy])
+        monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps the credentials of whoever asked first
+        for name, value in {
+            "AWS_ENDPOINT_URL": proxy.endpoint_url,
+            "AWS_ACCESS_KEY_ID": account.access_key_id,
+            "AWS_SECRET_ACCESS_KEY": account.secret_access_key,
+            "AWS_DEFAULT_REGION": account.region,
+        }.items():
+            monkeypatch.setenv(name, value)
+        numbers = ["--threads", "1", "--wait", "1", "--visibility", "0", "--buffer", "40"]
+        try:
+            status = worker.main(
+                ["--handler", f"{__name__}:handle", "--queue-url", url, *numbers], standalone_mode=False
+            )
+        finally:
+            signal.signal(signal.SIGTERM, before[0])
+            signal.signal(signal.SIGINT, before[1])
+        assert proxy.calm().injected == {NetworkFault.LATE: 1}
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    events = [line["event"] for line in lines if "event" in line]
+    assert "lease_lost" not in events, lines
+    assert events[:2] == ["started", "visibility_error"], lines
+    assert next(line["error"] for line in lines if "error" in line) == "ReadTimeoutError"
+    assert events[-2:] == ["finished", "stopped"], lines
+    assert status == 0
+    left = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    assert left["ApproximateNumberOfMessages"] == left["ApproximateNumberOfMessagesNotVisible"] == "0"
+    sqs.close()
+
+
+def test_the_heartbeat_has_a_client_of_its_own() -> None:
+    queue = FakeQueue(["a"])
+    extended = FakeQueue([])
+    extended.messages = queue.messages
+
+    def handler(event: Mapping[str, Any], context: Any) -> None:
+        wait_for(lambda: any(call == "change" for call, _ in extended.calls))
+
+    with working(queue, handler, heartbeat_client=extended, visibility_seconds=0, buffer_seconds=60):
+        wait_for(lambda: queue.messages == [])
+    assert {call for call, _ in extended.calls} == {"change"}
+    assert {call for call, _ in queue.calls} == {"receive", "delete"}
+
+
+@pytest.mark.parametrize(("buffer_seconds", "read_seconds"), [(1, 1.0), (4, 1.0), (10, 2.5), (60, 15.0)])
+def test_the_heartbeats_client_leaves_time_for_more_beats_within_the_buffer(
+    buffer_seconds: int, read_seconds: float
+) -> None:
+    config = worker_visibility.configuration(WorkerSettings(buffer_seconds=buffer_seconds))
+    client = Connection("http://127.0.0.1:1").sqs(config)
+    made: Any = client.meta.config
+    client.close()
+    assert (made.connect_timeout, made.read_timeout) == (1.0, read_seconds)
+    assert made.retries["total_max_attempts"] == 1
