@@ -24,7 +24,7 @@ from oneslot.local.mapping_configuration import FunctionConfiguration
 RUNTIME = Path(__file__).with_name("runtime.py")
 # Lambda gives the init phase 10 s. A laptop that starts all of its processes at once may need longer for the imports,
 # and nothing depends on this limit but how soon a handler that hangs while it is imported is reported.
-INIT_SECONDS = 60.0
+INIT_SECONDS = 300.0
 
 
 @dataclass(frozen=True)

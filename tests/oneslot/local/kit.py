@@ -27,7 +27,7 @@ def zipped(source: str) -> bytes:
     return content.getvalue()
 
 
-def wait_for(condition: Callable[[], bool], *, seconds: float = 15.0) -> None:
+def wait_for(condition: Callable[[], bool], *, seconds: float = 120.0) -> None:
     """Wait until it is true; an `AssertionError` if it does not come true in that time."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -57,19 +57,26 @@ class Source:
 
     def left(self) -> int:
         """Return how many messages are in the queue, visible or not."""
-        return sum(self._count(which) for which in ("", "NotVisible", "Delayed"))
+        return sum(self._counts())
+
+    def show_again(self, receipt: str) -> None:
+        """Make a message that somebody received visible now, so that no test waits for its visibility timeout."""
+        sqs = self.connection.sqs()
+        sqs.change_message_visibility(QueueUrl=self.queue_url, ReceiptHandle=receipt, VisibilityTimeout=0)
+        sqs.close()
 
     def received(self) -> int:
         """Return how many messages somebody received and has not deleted: those that are not visible."""
-        return self._count("NotVisible")
+        return self._counts()[1]
 
-    def _count(self, which: str) -> int:
+    def _counts(self) -> tuple[int, ...]:
+        """The visible, the invisible and the delayed ones at one instant: between two calls a message may change."""
         sqs = self.connection.sqs()
         attributes: Mapping[Any, str] = sqs.get_queue_attributes(QueueUrl=self.queue_url, AttributeNames=["All"])[
             "Attributes"
         ]
         sqs.close()
-        return int(attributes[f"ApproximateNumberOfMessages{which}"])
+        return tuple(int(attributes[f"ApproximateNumberOfMessages{which}"]) for which in ("", "NotVisible", "Delayed"))
 
     def notes(self) -> list[dict[str, Any]]:
         """Return what the function printed, and the reports about its failed invocations, in order."""
@@ -93,7 +100,7 @@ class Workshop:
         self,
         handler: str,
         *,
-        timeout: int = 3,
+        timeout: int = 30,
         visibility: int = 30,
         reserved: int | None = None,
         environment: dict[str, str] | None = None,

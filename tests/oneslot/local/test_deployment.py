@@ -19,7 +19,7 @@ from oneslot.local.event_source_mapping import EventSourceMapping
 from oneslot.local.template import TABLE_TYPES, table_settings
 from tests.oneslot.local.kit import Source
 
-pytestmark = [pytest.mark.embedded_aws, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.embedded_aws
 
 # What the local run, the command line and the pipeline read.
 OUTPUTS = {

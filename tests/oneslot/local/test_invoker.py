@@ -11,6 +11,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ Make = Callable[..., Installation]
 def installed(tmp_path: Path) -> Make:
     """Installs a handler's source text in a folder of the test's own."""
 
-    def install(source: str, *, timeout: int = 5, environment: dict[str, str] | None = None) -> Installation:
+    def install(source: str, *, timeout: int = 60, environment: dict[str, str] | None = None) -> Installation:
         code = tmp_path / "code"
         code.mkdir()
         (code / "fake.py").write_text(textwrap.dedent(source))
@@ -91,14 +92,14 @@ def test_the_context_and_the_environment_are_lambdas(pool_of: Callable[..., Hand
                     "path": sys.path, "input": sys.stdin.read(),
                 }
             """,
-            timeout=9,
+            timeout=900,
             environment={"LEDGER_TABLE": "ledger", "AWS_REGION": "eu-west-9"},
         )
         seen = answer(pool.invoke({"a": [1]}, request_id="r-1"))
     finally:
         del os.environ["ONESLOT_TEST_LEAK"]
     assert seen["event"] == {"a": [1]}
-    assert 8000 < seen["remaining"] <= 9000
+    assert 600_000 < seen["remaining"] <= 900_000
     assert (seen["request"], seen["name"], seen["version"]) == ("r-1", "fake", "$LATEST")
     assert seen["arn"].endswith(":function:fake")
     assert (seen["memory"], seen["group"]) == ("512", "/aws/lambda/fake")
@@ -178,7 +179,7 @@ def test_every_way_to_fail(pool_of: Callable[..., HandlerPool], source: str, err
 
 @pytest.mark.parametrize(
     "way",
-    ["import time; time.sleep(60)", "while True: pass", "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"],
+    ["import time; time.sleep(600)", "while True: pass", "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"],
     ids=["sleeps", "spins", "frozen"],
 )
 def test_the_deadline_is_enforced_by_kill(pool_of: Callable[..., HandlerPool], way: str) -> None:
@@ -188,15 +189,18 @@ def test_the_deadline_is_enforced_by_kill(pool_of: Callable[..., HandlerPool], w
             if event["hang"]:
                 {way}
             return "fine"
-        """,
-        timeout=1,
+        """
     )
+    patient = pool.installation
+    hasty = replace(patient, function=replace(patient.function, timeout_seconds=1))
     assert answer(pool.invoke({"hang": False}, request_id="r")) == "fine"
     (before,) = pool.pids()
+    pool.installation = hasty
     started = time.monotonic()
     assert pool.invoke({"hang": True}, request_id="r") == FunctionError("timeout", "Sandbox.Timedout")
-    assert 0.9 < time.monotonic() - started < 3
+    assert time.monotonic() - started > 0.9
     assert start_ticks(before) is None
+    pool.installation = patient
     assert answer(pool.invoke({"hang": False}, request_id="r")) == "fine"
     assert pool.pids() != [before]
 
@@ -206,8 +210,10 @@ def test_a_killed_process_is_a_crash_when_busy_and_nothing_when_idle(pool_of: Ca
         """
         import time
         def handle(event, context):
+            print("begun", event["seconds"], flush=True)
             time.sleep(event["seconds"])
-        """
+        """,
+        timeout=900,
     )
     pool.warm(1)
     (idle,) = pool.pids()
@@ -215,9 +221,9 @@ def test_a_killed_process_is_a_crash_when_busy_and_nothing_when_idle(pool_of: Ca
     wait_for(lambda: pool.pids() == [])
     assert answer(pool.invoke({"seconds": 0}, request_id="r")) is None
     outcomes: list[object] = []
-    thread = threading.Thread(target=lambda: outcomes.append(pool.invoke({"seconds": 4}, request_id="r")))
+    thread = threading.Thread(target=lambda: outcomes.append(pool.invoke({"seconds": 600}, request_id="r")))
     thread.start()
-    time.sleep(0.2)
+    wait_for(lambda: "begun 600" in pool.installation.log_file.read_text())
     (busy,) = pool.pids()
     os.kill(busy, signal.SIGKILL)
     thread.join()
@@ -226,12 +232,22 @@ def test_a_killed_process_is_a_crash_when_busy_and_nothing_when_idle(pool_of: Ca
 
 
 def test_more_invocations_than_processes_are_throttled(pool_of: Callable[..., HandlerPool]) -> None:
-    pool = pool_of("import time\ndef handle(event, context): time.sleep(1)", size=1)
+    pool = pool_of(
+        """
+        import os, time
+        def handle(event, context):
+            print("begun", flush=True)
+            while not os.path.exists("go on"):
+                time.sleep(0.02)
+        """,
+        size=1,
+    )
     pool.warm(1)
     thread = threading.Thread(target=pool.invoke, args=({},), kwargs={"request_id": "r"})
     thread.start()
-    time.sleep(0.2)
+    wait_for(lambda: "begun" in pool.installation.log_file.read_text())
     assert pool.invoke({}, request_id="r") == Throttled()
+    (pool.installation.code / "go on").touch()
     thread.join()
 
 
@@ -267,7 +283,7 @@ def test_closing_ends_every_process(pool_of: Callable[..., HandlerPool]) -> None
 
 
 def test_a_handler_process_does_not_outlive_a_killed_parent(installed: Make, tmp_path: Path) -> None:
-    installation = installed("import time\ndef handle(event, context): time.sleep(60)", timeout=60)
+    installation = installed("import time\ndef handle(event, context): time.sleep(600)")
     program = tmp_path / "parent.py"
     program.write_text(
         textwrap.dedent(f"""
@@ -276,12 +292,12 @@ def test_a_handler_process_does_not_outlive_a_killed_parent(installed: Make, tmp
         from oneslot.local.connection import Connection
         from oneslot.local.invoker import HandlerProcess, Installation
         from oneslot.local.mapping_configuration import FunctionConfiguration
-        function = FunctionConfiguration("fake", "arn", "1", "fake.handle", 60, 128, {{}}, "g", None, "")
+        function = FunctionConfiguration("fake", "arn", "1", "fake.handle", 600, 128, {{}}, "g", None, "")
         process = HandlerProcess(Installation(function, Path({str(installation.code)!r}), Connection("http://127.0.0.1:9"),
                                  Path({str(installation.log_file)!r}), Path({str(installation.error_file)!r})))
         process.wait_until_ready()
         print(process.pid, flush=True)
-        process.invoke({{}}, request_id="r", timeout_seconds=60)
+        process.invoke({{}}, request_id="r", timeout_seconds=600)
         """)
     )
     with subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True) as parent:
@@ -291,7 +307,7 @@ def test_a_handler_process_does_not_outlive_a_killed_parent(installed: Make, tmp
         time.sleep(0.2)  # it is inside the handler now
         parent.kill()
         parent.wait()
-    wait_for(lambda: start_ticks(pid) is None, seconds=5)
+    wait_for(lambda: start_ticks(pid) is None)
 
 
 def test_an_unused_process_closes_cleanly(installed: Make) -> None:

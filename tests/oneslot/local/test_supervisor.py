@@ -19,7 +19,7 @@ from oneslot.local.state import LocalState, read_state, read_statistics
 from oneslot.local.supervisor import down, up
 from tests.oneslot.local.kit import Source, wait_for
 
-pytestmark = [pytest.mark.embedded_aws, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.embedded_aws
 
 
 def descendants(pid: int) -> set[int]:
@@ -106,7 +106,7 @@ def test_a_start_whose_command_is_killed_leaves_nothing(tmp_path: Path, assembly
         command.stdout.readline()
         command.kill()
         command.wait()
-    wait_for(lambda: not in_use(tmp_path / "home"), seconds=60)
+    wait_for(lambda: not in_use(tmp_path / "home"), seconds=180)
     assert read_state(tmp_path / "home") is None
 
 
