@@ -18,7 +18,7 @@ from tests.oneslot.conftest import MotoStack, invoke
 def smoke(stack: MotoStack, consume: Callable[[], None]) -> tuple[Smoke, list[str]]:
     """A smoke test of this stack; while it waits, messages are consumed."""
     steps: list[str] = []
-    test = Smoke(stack.target, 2.0, 0.0, steps.append, sleep=lambda _: consume())
+    test = Smoke(stack.target, 60.0, 0.0, steps.append, sleep=lambda _: consume())
     return test, steps
 
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from oneslot import worker_acknowledgement
 from oneslot.errors import BadInput
 from oneslot.worker_job import InHand, Job, State
 from oneslot.worker_log import WorkerLog
@@ -31,7 +32,7 @@ class Gate:
         with self._lock:
             self.inside.append(body_of(event))
             self.most = max(self.most, len(self.inside))
-        self._open.wait(20)
+        self._open.wait(120)
         with self._lock:
             self.inside.remove(body_of(event))
 
@@ -69,11 +70,11 @@ def test_a_handler_gets_what_lambda_would_give_it() -> None:
         got.append((event["Records"], context.get_remaining_time_in_millis(), context.aws_request_id))
 
     queue = FakeQueue(["hello"])
-    with working(queue, handler, limit_seconds=100):
+    with working(queue, handler, limit_seconds=10_000):
         wait_for(lambda: queue.messages == [])
     ((record,), remaining, request_id) = got[0]
     assert (record["body"], record["messageId"], record["eventSourceARN"][-5:]) == ("hello", "id-hello", "mails")
-    assert 99_000 < remaining <= 100_000
+    assert 9_000_000 < remaining <= 10_000_000
     assert request_id
 
 
@@ -141,12 +142,12 @@ def test_a_lost_lease_ends_the_heartbeat_and_is_not_deleted_by_us() -> None:
         wait_for(lambda: context.lost)
         queue.messages.clear()  # the other consumer, who has it now, is done
         told.set()
-        time.sleep(1.2)
+        time.sleep(1.2)  # longer than from one beat to the next
 
     queue.fail["change"] = lambda entries: {
         "Failed": [{"Id": entry["Id"], "SenderFault": True, "Code": "ReceiptHandleIsInvalid"} for entry in entries]
     }
-    with working(queue, handler, threads=1, visibility_seconds=1, buffer_seconds=1) as running:
+    with working(queue, handler, threads=1, visibility_seconds=0, buffer_seconds=30) as running:
         wait_for(told.is_set)
         changes = queue.count("change")
         wait_for(lambda: bool(running.events("finished")))
@@ -177,15 +178,16 @@ def test_an_extension_that_crosses_the_messages_own_deletion_is_no_loss(state: S
     assert log.counts.get("leases_lost", 0) == int(lost)
 
 
-def test_deletions_are_batched() -> None:
-    queue, together = FakeQueue([str(number) for number in range(10)]), threading.Barrier(10, timeout=10)
+def test_deletions_are_batched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_acknowledgement, "LINGER_SECONDS", 60.0)
+    queue, together = FakeQueue([str(number) for number in range(10)]), threading.Barrier(10, timeout=60)
 
     def handler(event: Mapping[str, Any], context: Any) -> None:
         together.wait()
 
     with working(queue, handler, threads=10):
         wait_for(lambda: queue.messages == [])
-    assert queue.count("delete") <= 3
+    assert queue.count("delete") == 1
 
 
 @pytest.mark.parametrize("failure", ["an entry", "left out", "no answer"])
@@ -224,7 +226,7 @@ def test_a_stop_finishes_what_is_in_hand_and_receives_nothing_more() -> None:
     with working(queue, gate) as running:
         wait_for(lambda: len(gate.inside) == 2)
         running.worker.stop()
-        time.sleep(0.3)
+        wait_for(lambda: "poller" not in [thread.name for thread in threading.enumerate()])
         receives = queue.count("receive")
         gate.open()
         ended = running.ended()
@@ -237,9 +239,7 @@ def test_what_is_not_finished_within_the_grace_time_is_given_back() -> None:
     queue, gate = FakeQueue(["a", "b"]), Gate()
     with working(queue, gate, grace_seconds=0.3) as running:
         wait_for(lambda: len(gate.inside) == 2)
-        stopped = time.monotonic()
         ended = running.stop()
-    assert time.monotonic() - stopped < 3
     assert ended.given_back == 2
     assert all(each["visible_at"] <= time.monotonic() for each in queue.messages)
     gate.open()
@@ -251,12 +251,12 @@ def test_what_a_poll_brings_after_the_stop_is_given_back() -> None:
 
     def slow(**request: Any) -> Any:
         polling.set()
-        go_on.wait(5)
+        go_on.wait(60)
         return receive(**request)
 
     queue.receive_message = slow  # type: ignore[method-assign]
     with working(queue, lambda event, context: pytest.fail("handled after the stop")) as running:
-        polling.wait(5)
+        polling.wait(60)
         running.worker.stop()
         go_on.set()
         running.ended()
@@ -265,13 +265,16 @@ def test_what_a_poll_brings_after_the_stop_is_given_back() -> None:
 
 
 def test_a_message_over_its_limit_is_given_back_and_its_thread_replaced() -> None:
-    queue, gate = FakeQueue(["stuck", "fine"]), Gate()
+    queue, gate, later = FakeQueue(["stuck", "fine"]), Gate(), 0.0
 
     def handler(event: Mapping[str, Any], context: Any) -> None:
         if body_of(event) == "stuck" and event["Records"][0]["attributes"]["ApproximateReceiveCount"] == "1":
             gate(event, context)
 
-    with working(queue, handler, threads=2, limit_seconds=0.4, buffer_seconds=1) as running:
+    numbers: dict[str, Any] = {"threads": 2, "limit_seconds": 100, "visibility_seconds": 600, "buffer_seconds": 1}
+    with working(queue, handler, now=lambda: time.monotonic() + later, **numbers) as running:
+        wait_for(lambda: (list(queue.receives()), gate.inside) == (["stuck"], ["stuck"]))
+        later = 101.0
         wait_for(lambda: queue.messages == [])
         gate.open()
         wait_for(lambda: bool(running.events("finished_too_late")))

@@ -122,7 +122,7 @@ class Running:
         self.worker.stop()
         return self.ended()
 
-    def ended(self, seconds: float = 30) -> Ended:
+    def ended(self, seconds: float = 120) -> Ended:
         """Wait for its end."""
         self._thread.join(seconds)
         assert not self._thread.is_alive()
@@ -140,12 +140,12 @@ def working(
     heartbeat_client: Any = None,
     queue_url: str = "https://sqs/mails",
     queue_arn: str = ARN,
-    now: Any = time.monotonic,
+    now: Callable[[], float] = time.monotonic,
     **settings: Any,
 ) -> Iterator[Running]:
     """Run a worker around the test; it is stopped at the end."""
     lines: list[dict[str, Any]] = []
-    numbers = {"threads": 2, "visibility_seconds": 30, "grace_seconds": 5, "wait_seconds": 0, **settings}
+    numbers = {"threads": 2, "visibility_seconds": 30, "grace_seconds": 60, "wait_seconds": 0, **settings}
     worker = Worker(
         cast("Any", client),
         queue_url,
