@@ -129,7 +129,7 @@ class Worker:
         self._visibility.give_back(unfinished)
         for job in unfinished:
             self._in_hand.drop(job)
-        self._acknowledgement.end()
+        self._acknowledgement.end(max(0.0, deadline - self._now()))
         threads["acknowledgement"].join(max(1.0, deadline - self._now()))
         self._finished.set()
         threads["heartbeat"].join()

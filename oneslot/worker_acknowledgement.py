@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -41,9 +42,13 @@ class Acknowledgement:
         """Have it deleted."""
         self._done.put(job)
 
-    def end(self) -> None:
-        """Nothing more will come; `run` returns when all is deleted."""
-        self._done.put(None)
+    def end(self, seconds: float) -> None:
+        """Nothing more will come; `run` returns when all is deleted.
+
+        Waits at most this long for room: if `run` has died nobody makes any, and the worker must end all the same.
+        """
+        with suppress(queue.Full):
+            self._done.put(None, timeout=seconds)
 
     def run(self) -> None:
         """Delete until `end`."""

@@ -19,7 +19,7 @@ from oneslot.local.connection import Connection
 from oneslot.worker_command import worker
 from oneslot.worker_settings import WorkerSettings
 from tests.oneslot.local.kit import wait_for
-from tests.oneslot.worker_kit import FakeQueue, working
+from tests.oneslot.worker_kit import FakeQueue, body_of, working
 
 CHANGE = "ChangeMessageVisibilityBatch"
 
@@ -100,3 +100,21 @@ def test_the_heartbeats_client_leaves_time_for_more_beats_within_the_buffer(
     client.close()
     assert (made.connect_timeout, made.read_timeout) == (1.0, read_seconds)
     assert made.retries["total_max_attempts"] == 1
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_worker_whose_deletion_died_ends_though_its_threads_wait_for_it() -> None:
+    queue = FakeQueue([str(number) for number in range(40)])
+    handled: list[str] = []
+
+    def nonsense(**request: Any) -> Any:
+        # Ten are in this batch, and as many as there are threads fill what waits behind it: no room is left.
+        wait_for(lambda: len(handled) >= 22)
+        raise MemoryError
+
+    queue.delete_message_batch = nonsense  # type: ignore[method-assign]
+    with working(
+        queue, lambda event, context: handled.append(body_of(event)), threads=12, grace_seconds=0.5
+    ) as running:
+        assert running.ended().stuck
+    assert running.events("broken")[0]["threads"] == ["acknowledgement"]
