@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from chaos.load import Size
-from chaos.run import Settings, run
+from chaos.run import Settings, refuse_used, run
 from oneslot.cli import guarded
 from oneslot.local.cloud_assembly import read_stack
 from oneslot.local.embedded_aws import EmbeddedAws
@@ -35,7 +35,11 @@ FIGURES = "soak.json"
     "--gap", type=click.FloatRange(0.1), default=4.0, show_default=True, help="Mean seconds between process faults."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, and nothing else.")
-@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Keep logs and archive here.")
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep logs and archive here: a folder without an earlier run's.",
+)
 @click.option("--write", type=click.Path(file_okay=False, path_type=Path), help="Write the figures to this directory.")
 def soak(
     *,
@@ -52,6 +56,8 @@ def soak(
 ) -> int:
     """Run the deployed handler under kill -9, freezes and a bad network; then let it drain, and judge what is left."""
     terminal = Terminal(as_json)
+    if folder is not None:
+        refuse_used(folder)
     expected = max(messages, round(seconds * MESSAGES_PER_SECOND))
     settings = Settings(Size(seconds, messages), expected, seed, lease, hosts, handlers, gap)
     with tempfile.TemporaryDirectory(prefix="oneslot-chaos-") as temporary:

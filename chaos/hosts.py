@@ -13,6 +13,7 @@ from typing import Self
 
 from chaos.child import Child
 from oneslot.local.connection import Connection
+from oneslot.local.processes import start_ticks
 from oneslot.local.statistics import Statistics
 
 # A thawed host's handlers get a moment before its poller wakes and ends those whose time is over.
@@ -35,6 +36,7 @@ class Host:
     def __init__(self, settings: HostSettings) -> None:
         self._settings = settings
         settings.folder.mkdir(parents=True, exist_ok=True)
+        self._stalled: dict[int, int | None] = {}  # by process id: when it started, which together name one process
         self._child = self._start()
 
     @property
@@ -53,11 +55,14 @@ class Host:
 
     def kill_handler(self, chosen: float) -> bool:
         """SIGKILL one handler, picked by a number from 0 to 1; False if there is none."""
-        return self._signal_one(chosen, signal.SIGKILL)
+        return self._signal_one(chosen, signal.SIGKILL) is not None
 
     def stall_handler(self, chosen: float) -> bool:
         """SIGSTOP one handler for good: only its invocation's deadline ends it. False if there is none."""
-        return self._signal_one(chosen, signal.SIGSTOP)
+        pid = self._signal_one(chosen, signal.SIGSTOP)
+        if pid is not None:
+            self._stalled[pid] = start_ticks(pid)
+        return pid is not None
 
     def freeze(self, seconds: float) -> None:
         """Stop poller and handlers together, as a host does that is suspended, and let them go on later."""
@@ -72,13 +77,15 @@ class Host:
             _signal([self._child.pid], signal.SIGCONT)
 
     def lose(self) -> None:
-        """SIGKILL the poller; its handlers end with it. Start a new one in its place."""
+        """SIGKILL the poller; its handlers end with it, stalled ones too. Start a new one in its place."""
         self._child.kill()
+        self._let_stalled_go()
         self._child = self._start()
 
     def stop(self) -> None:
         """Finish what is in its hands, and end."""
         self._child.stop()
+        self._let_stalled_go()
 
     def __enter__(self) -> Self:
         return self
@@ -106,12 +113,19 @@ class Host:
             raise
         return child
 
-    def _signal_one(self, chosen: float, number: signal.Signals) -> bool:
+    def _let_stalled_go(self) -> None:
+        """Continue what was stopped: a stopped process never sees that its input has ended, and would stay for ever."""
+        _signal([pid for pid, started in self._stalled.items() if start_ticks(pid) == started], signal.SIGCONT)
+        self._stalled.clear()
+
+    def _signal_one(self, chosen: float, number: signal.Signals) -> int | None:
+        """Signal one handler, and return its process id; None if there is none."""
         handlers = self.handlers()
         if not handlers:
-            return False
-        _signal([handlers[int(chosen * len(handlers))]], number)
-        return True
+            return None
+        pid = handlers[int(chosen * len(handlers))]
+        _signal([pid], number)
+        return pid
 
 
 def _signal(pids: list[int], number: signal.Signals) -> None:

@@ -18,7 +18,7 @@ from chaos.plan import NETWORK_SHARES, NetworkFault, NetworkPlan, disturbances
 from chaos.proxy_process import ProxyProcess
 from chaos.report import Report, summarise
 from oneslot.archive import ARCHIVE_FILE
-from oneslot.errors import OneslotError
+from oneslot.errors import BadInput, OneslotError
 from oneslot.evidence import Gathered, gather
 from oneslot.local.cloud_assembly import SynthesisedStack
 from oneslot.local.connection import Connection
@@ -70,7 +70,8 @@ class Settings:
 def run(
     settings: Settings, stack: SynthesisedStack, connection: Connection, folder: Path, terminal: Terminal
 ) -> Report:
-    """Deploy the stack into the account behind `connection`, and do it all. `folder`: for logs and the archive.
+    """Deploy the stack into the account behind `connection`, and do it all. `folder`: for logs and the archive;
+    `refuse_used` tells whether it is fit.
 
     Raises `OneslotError` if the queue is not empty `DRAIN_SECONDS` after the faults have stopped.
     """
@@ -119,6 +120,16 @@ def run(
             drain_seconds=ended - calmed,
             network=network,
             process_faults=dict(disturber.done),
+        )
+
+
+def refuse_used(folder: Path) -> None:
+    """Raise `BadInput` if the folder holds an earlier run's archive or logs: what it did would be judged with this one's."""
+    used = [path for path in (folder / ARCHIVE_FILE, *sorted(folder.glob("host-*"))) if path.exists()]
+    if used:
+        raise BadInput(
+            f"--folder {folder} holds an earlier run's {used[0].name}, which would be judged together with this one's. "
+            "Name a new folder, or remove that one."
         )
 
 

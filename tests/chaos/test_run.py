@@ -15,6 +15,7 @@ from chaos.__main__ import soak
 from chaos.load import Size
 from chaos.plan import NetworkFault, ProcessFault
 from chaos.run import Settings, run
+from oneslot.errors import BadInput
 from oneslot.local.cloud_assembly import SynthesisedStack
 from oneslot.local.connection import Connection
 from oneslot.terminal import Terminal
@@ -73,6 +74,15 @@ def test_a_handler_without_its_guards_is_found_out(
     assert not report.verdict.holds
     assert {"I1", "I4"} <= {breach.invariant for breach in report.verdict.breaches}
     assert report.verdict.counts.double_booked > 0
+
+
+@pytest.mark.parametrize("name", ["accepted.jsonl", "host-0"])
+def test_a_folder_of_an_earlier_run_is_refused_before_anything_starts(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    answer = CliRunner().invoke(soak, ["--folder", str(tmp_path)])
+    assert isinstance(answer.exception, BadInput), answer.exception
+    assert f"--folder {tmp_path} holds an earlier run's {name}" in str(answer.exception)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_bad_arguments_are_told_in_a_sentence() -> None:
