@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 from rich.table import Table
 
 from oneslot.errors import OneslotError
@@ -18,6 +20,13 @@ from oneslot.terminal import Terminal, table
 if TYPE_CHECKING:
     from prover.mutants import Verdict
     from prover.proof import Explored, Proof
+
+IGNORED = {
+    "replay": ("short", "mutants", "only_mutants", "record", "save", "write"),
+    "only_mutants": ("short", "mutants", "save", "write"),
+    "short": ("record",),
+}
+"""Options, and those that would make no difference beside them."""
 
 DIRECTORY = click.Path(file_okay=False, path_type=Path)
 
@@ -48,6 +57,7 @@ def prove(  # noqa: PLR0917 - click passes them by name
     Exit status 0 only if no schedule of ours breaks a law, every exhibit of the museum is found out, and every mutant is
     caught or explained, as checked in.
     """
+    _refuse_what_would_be_ignored()
     terminal = Terminal(as_json)
     if replay is not None:
         return _replay(replay, terminal)
@@ -79,6 +89,21 @@ def prove(  # noqa: PLR0917 - click passes them by name
     terminal.result(proof.document)
     _show(terminal, proof)
     return 0 if proof.holds else 1
+
+
+def _refuse_what_would_be_ignored() -> None:
+    context = click.get_current_context()
+    options = {
+        option.name: "/".join([*option.opts, *option.secondary_opts])
+        for option in context.command.params
+        if context.get_parameter_source(str(option.name)) is not ParameterSource.DEFAULT
+    }
+    for name, others in IGNORED.items():
+        idle = [options[other] for other in others if other in options]
+        if name in options and idle:
+            raise click.UsageError(
+                f"{options[name]} does nothing with {', '.join(idle)}; leave out the one or the other."
+            )
 
 
 def _mutants(terminal: Terminal, record: bool) -> tuple[tuple[Verdict, ...], tuple[str, ...]]:
@@ -132,7 +157,8 @@ def _show(terminal: Terminal, proof: Proof) -> None:
     terminal.show(_table("Oneslot", "Scenario", proof.ours), _table("The museum", "Handler", proof.museum))
     for one in proof.ours:
         for found in one.counterexamples:
-            terminal.plain(f"{one.exploration.scenario}: {'; '.join(found.laws)}", style="bold red")
+            known = one.exploration
+            terminal.plain(f"{known.scenario} ({known.size}): {'; '.join(found.laws)}", style="bold red")
     if proof.mutants:
         _show_mutants(terminal, proof.mutants, proof.unexpected)
     totals = proof.document["totals"]
@@ -165,8 +191,10 @@ def _save(directory: Path, proof: Proof, terminal: Terminal) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for one in (*proof.ours, *proof.museum):
         for number, found in enumerate(one.counterexamples, 1):
-            name = f"{one.exploration.subject} {one.exploration.scenario} {number}".replace(" ", "-").replace(",", "")
-            path = directory / f"{name.replace(':', '').lower()}.json"
+            known = one.exploration
+            # With its size: the same scenario is explored with several.
+            name = f"{known.subject} {known.scenario} {known.size} {number}".lower().replace(" ", "-")
+            path = directory / f"{re.sub('[,:=]', '', name)}.json"
             path.write_text(found.to_json())
             terminal.say(f"Wrote {path}; tell it with: oneslot prove --replay {path}")
 

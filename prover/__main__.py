@@ -1,14 +1,20 @@
 """`python -m prover`: the same as `oneslot prove`."""
 
+from __future__ import annotations
+
 import sys
+from collections.abc import Sequence
 
-import click
-
+from oneslot.cli import guarded
 from oneslot.prove_command import prove
 
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; returns the exit status."""
+    return guarded(
+        lambda: prove.main(list(arguments), "python -m prover", standalone_mode=False), "--json" in arguments
+    )
+
+
 if __name__ == "__main__":
-    try:
-        sys.exit(prove.main(standalone_mode=False))
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+    sys.exit(run(sys.argv[1:]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from prover.laws import asked
 from prover.process import LEASE_MS, Outcome
 from prover.renaming import swap
 from prover.state import State, System
@@ -40,7 +41,7 @@ class Aftermath:
         return self._known[key]
 
     def _breaches(self, world: int, expiries: int, acknowledged: int) -> list[str]:
-        system, scenario = self._system, self._system.scenario
+        system, scenario, laws = self._system, self._system.scenario, self._system.subject.laws
         now = scenario.clock(expiries)
         name = len(scenario.deliveries)
         breaches: list[str] = []
@@ -67,12 +68,12 @@ class Aftermath:
             delivered = self.deliver(world, position, now, name)
             name += 1
             breaches += delivered.breaches
-            breaches += system.subject.laws.of_duplicate(
-                system.worlds[world], scenario.messages[position], delivered.calls, delivered.outcome
+            breaches += asked(
+                laws.of_duplicate(system.worlds[world], scenario.messages[position], delivered.calls, delivered.outcome)
             )
             world = delivered.world
         if scenario.ends_with is not None:
-            breaches += system.subject.laws.at_last(system.worlds[world], scenario.ends_with)
+            breaches += asked(laws.at_last(system.worlds[world], scenario.ends_with))
         return [*breaches, *system.in_state(world, acknowledged, now)]
 
     def deliver(self, world: int, message: int, now: int, name: int) -> Delivered:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TypeVar
 
 from prover.aftermath import Aftermath
 from prover.explorer import Breach
@@ -16,9 +16,36 @@ from prover.state import Step, System
 from prover.wording import lettered, told_call, told_observation, told_world
 from prover.world import Request
 
+T = TypeVar("T")
+
 
 class NotReplayable(ValueError):
     """The file is no counterexample, or the code no longer does what its path says; a sentence."""
+
+
+_NONE = "this is no counterexample, which is a JSON file that `oneslot prove --save` wrote"
+
+
+def _checked(value: object, kind: type[T], name: str) -> T:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        words = {str: "text", int: "a whole number", list: "a list"}
+        raise NotReplayable(f"{_NONE}: in {name}, {words[kind]} is expected")
+    return value
+
+
+class _Fields:
+    """What is in a JSON object, each field checked when it is taken."""
+
+    def __init__(self, value: object, within: str) -> None:
+        if not isinstance(value, dict):
+            raise NotReplayable(f"{_NONE}: {within.rstrip('.') or 'it'} is expected to hold names and values")
+        self._values, self._within = value, within
+
+    def one(self, name: str, kind: type[T]) -> T:
+        """The value of this name, of this kind."""
+        if name not in self._values:
+            raise NotReplayable(f"{_NONE}: {self._within}{name} is missing")
+        return _checked(self._values[name], kind, f"{self._within}{name}")
 
 
 @dataclass(frozen=True)
@@ -50,23 +77,28 @@ class Counterexample:
 
     @classmethod
     def from_json(cls, text: str) -> Counterexample:
-        """From a file's text. Raises `NotReplayable` for anything else."""
+        """From a file's text. Raises `NotReplayable` for anything else, naming what is not as it must be."""
         try:
-            fields: Mapping[str, Any] = json.loads(text)
-            return cls(
-                subject=fields["subject"],
-                scenario=fields["scenario"],
-                deliveries=tuple(tuple(messages) for messages in fields["deliveries"]),
-                faults=int(fields["faults"]),
-                expiries=int(fields["expiries"]),
-                laws=tuple(fields["laws"]),
-                where=fields["where"],
-                moves=tuple(Move(**move) for move in fields["moves"]),
-            )
-        except (ValueError, TypeError, KeyError) as error:
-            raise NotReplayable(
-                "this is no counterexample: it must be a JSON file that `oneslot prove --save` wrote"
-            ) from error
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise NotReplayable(f"{_NONE}: it is no JSON") from error
+        fields = _Fields(value, "")
+        return cls(
+            subject=fields.one("subject", str),
+            scenario=fields.one("scenario", str),
+            deliveries=tuple(
+                tuple(_checked(position, int, "deliveries") for position in _checked(messages, list, "deliveries"))
+                for messages in fields.one("deliveries", list)
+            ),
+            faults=fields.one("faults", int),
+            expiries=fields.one("expiries", int),
+            laws=tuple(_checked(law, str, "laws") for law in fields.one("laws", list)),
+            where=fields.one("where", str),
+            moves=tuple(
+                Move(move.one("delivery", int), move.one("strand", int), move.one("what", str), move.one("call", str))
+                for move in (_Fields(move, "moves.") for move in fields.one("moves", list))
+            ),
+        )
 
 
 @hearing()
@@ -102,7 +134,10 @@ class Replay:
 @hearing()
 def replay(kept: Counterexample, scenario: Scenario, subject: Subject) -> Replay:
     """Walk the path on the code as it is now. Raises `NotReplayable` where a step cannot be taken any more."""
-    sized = replace(scenario, deliveries=kept.deliveries, faults=kept.faults, expiries=kept.expiries)
+    try:
+        sized = replace(scenario, deliveries=kept.deliveries, faults=kept.faults, expiries=kept.expiries)
+    except ValueError as error:
+        raise NotReplayable(f"{_NONE}: {error}") from error
     system = System(sized, subject)
     state = system.start
     lines, broken = list(_heading(kept, sized)), list[str]()

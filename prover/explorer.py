@@ -39,7 +39,7 @@ class Exploration:
     """What an exploration came to.
 
     `schedules` and `violating` count paths; `executions` runs of the code under test from its start; `states` and `steps`
-    what was visited after pruning; `calls` distinct API calls that the services performed.
+    what was visited after pruning; `calls` distinct API calls that the services performed, each by its sender.
     """
 
     subject: str
@@ -146,7 +146,7 @@ class Explorer:
             self.ends.add(current)
             laws = self._aftermath(state)
             if system.scenario.ends_by_itself and state.acknowledged != (1 << len(system.scenario.messages)) - 1:
-                laws = (*laws, "E1: one fault that is no crash, and the delivery did not finish")
+                laws = (*laws, "E1: one transient fault of a write, and the delivery did not finish")
             if laws:
                 self._broken_states[current] = laws
                 self._note(laws, current, "aftermath")

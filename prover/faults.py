@@ -59,13 +59,14 @@ def error_choice(code: str, performed: str = NEVER) -> Choice:
     return Choice(f"{code}{landing}", performed, ANSWERED, text)
 
 
-def refused_transaction(code: str, items: int) -> Choice:
-    """The whole transaction is cancelled with this code at its first item."""
-    reasons = [{"Code": code, "Message": "injected"}, *({"Code": "None"} for _ in range(items - 1))]
+def refused_transaction(code: str, item: int, items: int) -> Choice:
+    """The whole transaction of so many items is cancelled with this code at one of them, counted from 0."""
+    reasons: list[dict[str, str]] = [{"Code": "None"} for _ in range(items)]
+    reasons[item] = {"Code": code, "Message": "injected"}
     text = error_text(
         {"Error": {"Code": "TransactionCanceledException", "Message": "injected"}, "CancellationReasons": reasons}
     )
-    return Choice(f"cancelled: {code}", NEVER, ANSWERED, text)
+    return Choice(f"cancelled: {code} at item {item + 1} of {items}", NEVER, ANSWERED, text)
 
 
 THROTTLED = error_choice("ProvisionedThroughputExceededException")
@@ -104,15 +105,17 @@ def all_faults(request: Request) -> tuple[Choice, ...]:
 
 
 def mild_faults(request: Request) -> tuple[Choice, ...]:
-    """Faults that one delivery must survive by itself (E1): every transient error there is, and every lost answer."""
+    """Faults of a write that one delivery must survive by itself (E1): every transient error, and every lost answer."""
     operation, parameters = request.parts
     if operation in READS:
-        return ()  # a read is repeated by the SDK; what it cannot mend by that is an error
+        return ()  # the SDK repeats a read; where that does not mend it, the record fails and its message comes again
     if operation in QUEUE_CALLS:
         return _LOST
-    mild = [*_LOST, *(error_choice(code, when) for code in TRANSIENT_CODES for when in (NEVER, NOW))]
+    errors = (error_choice(code, when) for code in TRANSIENT_CODES for when in (NEVER, NOW))
+    mild = [*_LOST, TIMED_OUT, SERVER_ERROR, *errors]
     if operation == "transact_write_items":
-        mild += [refused_transaction(code, len(parameters["TransactItems"])) for code in TRANSIENT_REASONS]
+        items = len(parameters["TransactItems"])
+        mild += [refused_transaction(code, item, items) for code in TRANSIENT_REASONS for item in range(items)]
     return tuple(mild)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from prover.faults import domain_faults
+from prover.faults import domain_faults, mild_faults
 from prover.messages import booking
 from prover.scenario import Scenario, free_slots
 from prover.scenarios import BATCH, BOOK_AND_CANCEL, BOOKING, FORGOTTEN, LAST_SLOT, OTHER_CONTENT, SAME_SLOT, SENT_TWICE
@@ -46,6 +46,14 @@ GROUP_LAST_SLOT = replace(
     messages=(*LAST_SLOT.messages, booking("m-3")),
     deliveries=((0, 1), (2,)),
     ends_with=("booked", "busy", "waitlist", "waitlist"),
+)
+GROUP_BY_ITSELF = replace(
+    GROUP,
+    name="alone: a group",
+    sentence="E1 for two bookings in one invocation: one mild fault, and both are done",
+    deliveries=((0, 1),),
+    choices=mild_faults,
+    ends_by_itself=True,
 )
 GROUP_CANCELLED = replace(
     BOOK_AND_CANCEL,
@@ -98,6 +106,7 @@ def _sized(scenario: Scenario, faults: int, expiries: int) -> Scenario:
 
 
 GROUPS_SHORT = (
+    _sized(GROUP_BY_ITSELF, 1, 0),
     _sized(BATCH_IN_GROUP, 1, 0),
     _sized(GROUP, 1, 0),
     _sized(GROUP, 0, 1),
@@ -115,10 +124,11 @@ GROUPS_SHORT = (
 """Half a minute: `make test`."""
 
 GROUPS_FULL = (
+    _sized(GROUP_BY_ITSELF, 1, 0),
     _sized(BATCH_IN_GROUP, 1, 1),
     _sized(GROUP, 1, 1),
     _sized(GROUP_TWICE, 1, 0),
-    _sized(GROUP_TWICE, 0, 1),
+    _sized(GROUP_TWICE, 1, 2),
     _sized(GROUP_LAST_SLOT, 1, 0),
     _sized(GROUP_CANCELLED, 1, 1),
     _sized(GROUP_OTHER_CONTENT, 1, 0),

@@ -35,6 +35,7 @@ import moto.sqs.responses
 import pytest
 import redis
 
+from prover.mutants import DOES_NOT_RUN
 from prover.survey import Surveyor
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -93,7 +94,7 @@ def explored(room: str, first: str) -> str:
                 return f"{found.laws[0]} ({scenario.name}, {len(found.path) - 1} steps)"
     except Exception as error:
         at = traceback.extract_tb(error.__traceback__)[-1]
-        return f"does not run: {type(error).__name__} in {at.name}"
+        return f"{DOES_NOT_RUN}: {type(error).__name__} in {at.name}"
     return ""
 
 
@@ -150,7 +151,7 @@ def in_a_fork(wanted: dict[str, Any]) -> str:
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGPROF:
         return "does not end"
-    return answer if status == 0 else "does not run"
+    return answer if status == 0 else DOES_NOT_RUN
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -17,9 +18,11 @@ from exactly_once.identity import IDENTITY_ATTRIBUTE
 from prover.messages import PATIENTS, SqsMessage
 from prover.process import Outcome
 from prover.renaming import is_id_of
-from prover.world import LEDGER, Request, World
+from prover.world import LEDGER, Request, Services, World, error_text
 
 UNFINISHED = ("failed", "busy", "fenced")
+UNREADABLE = "unreadable"
+"""In place of a law's name: something is there, or is asked of the services, that nobody has words for."""
 
 
 class Laws(Protocol):
@@ -43,6 +46,43 @@ class Laws(Protocol):
         """Breaches by a duplicate that is delivered when everything is over, in the world `before`."""
 
 
+def asked(breaches: Iterator[str]) -> Iterator[str]:
+    """The same; and an error on the way, as of a row without its attributes, is a breach itself.
+
+    It has a path like any other, and the figures of everything else are not lost by it.
+    """
+    try:
+        yield from breaches
+    except Exception as error:
+        yield unreadable(error)
+
+
+def unreadable(error: Exception) -> str:
+    """The breach that an error in the laws or in the services is."""
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{UNREADABLE}: {type(error).__name__} in {at.name}: {error}"
+
+
+def performed(
+    services: Services,
+    laws: Laws,
+    before: World,
+    request: Request,
+    *,
+    now: int,
+    sender: str | None,
+    conflict: int | None = None,
+) -> tuple[World, str, tuple[str, ...]]:
+    """The world after a request, what its caller sees, and the breaches by the write."""
+    try:
+        after, observation = services(before, request, now, conflict)
+    except Exception as error:  # DynamoDB would refuse it, too
+        return before, error_text({"Error": {"Code": "ValidationException", "Message": ""}}), (unreadable(error),)
+    if after == before:
+        return before, observation, ()
+    return after, observation, tuple(asked(laws.at_write(before, after, request, now, sender)))
+
+
 class OurLaws:
     """All of them."""
 
@@ -60,9 +100,9 @@ class OurLaws:
         for breach in check(evidence):
             yield f"{breach.invariant} {breach.subject}: {breach.detail}"
         for message_id, row in evidence.ledger.items():
-            if row["consumption_count"] != world.claims.get(message_id, 0):
-                granted = world.claims.get(message_id, 0)
-                yield f"I10 {message_id}: consumption_count {row['consumption_count']}, claims granted {granted}"
+            count, granted = row.get("consumption_count"), world.claims.get(message_id, 0)
+            if count != granted:
+                yield f"I10 {message_id}: consumption_count {count}, claims granted {granted}"
         yield from _personal_data(world)
 
     def at_write(self, before: World, after: World, request: Request, now: int, sender: str | None) -> Iterator[str]:
@@ -76,16 +116,15 @@ class OurLaws:
             then = rows.get(message_id, {})
             if then == row:
                 continue
-            if row["status"] == COMPLETE:
+            if row.get("status") == COMPLETE:
                 yield f"I6 {message_id}: COMPLETE reverted, changed or disappeared"
-            if then and then["payload_hash"] != row["payload_hash"]:
+            if then and then.get("payload_hash") != row.get("payload_hash"):
                 yield f"I7 {message_id}: its row was given to another content"
-            if row["status"] == IN_PROGRESS and row["lease_until"] >= now:
-                if then.get("claimed_by") != row["claimed_by"]:
+            if row.get("status") == IN_PROGRESS and row.get("lease_until", 0) >= now:
+                owner = row.get("claimed_by")
+                if then.get("claimed_by") != owner:
                     yield f"E2 {message_id}: taken over while its lease was live"
-                elif not is_id_of(sender, row["claimed_by"]) or (
-                    then.get("status") == IN_PROGRESS and _fence(request) != row["claimed_by"]
-                ):
+                elif not is_id_of(sender, owner) or (then.get("status") == IN_PROGRESS and _fence(request) != owner):
                     yield f"E2 {message_id}: its live lease was changed by another than its owner"
 
     def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: Outcome) -> Iterator[str]:
@@ -117,11 +156,11 @@ class OurLaws:
         row = world.by(LEDGER, "message_id").get(message.message_id, {})
         if row.get("status") != COMPLETE:
             yield f"I2 {message.message_id}: acknowledged, and its row is not COMPLETE"
-        elif row["payload_hash"] != _content(message.body):
+        elif row.get("payload_hash") != _content(message.body):
             yield f"I2 {message.message_id}: acknowledged with the answer to another content"
-        elif line["answer"] != _digest(json.loads(row["result"])):
+        elif line["answer"] != _digest(json.loads(row.get("result", "null"))):
             yield f"I7 {message.message_id}: its delivery was given another answer than the recorded one"
-        elif line["claimed_by"] != row["claimed_by"]:
+        elif line["claimed_by"] != row.get("claimed_by"):
             yield f"I7 {message.message_id}: its delivery names another winner than the row"
 
     def at_last(self, world: World, wanted: Sequence[str]) -> Iterator[str]:

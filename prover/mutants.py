@@ -48,6 +48,9 @@ EXPLORED_IN: Mapping[str, str] = {
 TESTS = ("tests/exactly_once", "tests/handler", "tests/appointments")
 """The unit tests of the core and of what is built on it; of each mutant those that reach what it spoils."""
 
+DOES_NOT_RUN = "does not run"
+"""How the judge begins what it says of a copy that broke no law, because the explorer itself came to no end with it."""
+
 PROVER, UNIT_TESTS, GUARD, NOBODY = "prover", "tests", "guard", "nobody"
 BY_WHOM: Mapping[str, str] = {
     PROVER: "caught by the prover",
@@ -257,6 +260,8 @@ def differences(verdicts: Iterable[Verdict]) -> list[str]:
         name, (by, _) = verdict.mutant.name, known.mutants.get(verdict.mutant.name, ("no such mutant", ""))
         if verdict.by != by:
             lines.append(f"{name}: {verdict.by}, expected {by}")
+        if verdict.by == PROVER and verdict.how.startswith(DOES_NOT_RUN):
+            lines.append(f"{name}: {verdict.how}; that breaks no law, and shows nothing: teach the prover to go on")
         if verdict.by in (PROVER, UNIT_TESTS) and guard_of(name):
             lines.append(f"{name}: caught ({verdict.how}), though a guard explains why it lives")
     names = {verdict.mutant.name for verdict in found}

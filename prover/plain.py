@@ -12,6 +12,7 @@ from itertools import permutations
 from prover.aftermath import Aftermath
 from prover.faults import ANSWERED, DEATH, LATER, NOW, PERFORMED, Choice
 from prover.hearing import hearing
+from prover.laws import asked, performed
 from prover.process import Outcome, Process
 from prover.renaming import name_of, rename, rename_lines, swap
 from prover.scenario import Scenario, Subject
@@ -116,7 +117,7 @@ class _Schedule:
         self.faults -= choice.is_fault
         observation = choice.observation
         if choice.conflict is not None:
-            _, observation = self.services(self.world, request, self.now, choice.conflict)
+            observation = self._perform(request, name_of(delivery), choice.conflict)
         elif choice.performed == NOW:
             answer = self._perform(request, name_of(delivery))
             observation = observation or answer
@@ -130,11 +131,12 @@ class _Schedule:
             if process.outcome is not None:
                 self._ended(delivery, process.outcome)
 
-    def _perform(self, request: Request, sender: str | None) -> str:
-        before = self.world
-        self.world, observation = self.services(before, request, self.now)
-        if self.world != before and any(self.subject.laws.at_write(before, self.world, request, self.now, sender)):
-            self.broken = True
+    def _perform(self, request: Request, sender: str | None, conflict: int | None = None) -> str:
+        laws = self.subject.laws
+        self.world, observation, breaches = performed(
+            self.services, laws, self.world, request, now=self.now, sender=sender, conflict=conflict
+        )
+        self.broken = self.broken or bool(breaches)
         return observation
 
     def _ended(self, delivery: int, outcome: Outcome) -> None:
@@ -142,7 +144,7 @@ class _Schedule:
         lines = tuple(rename(line, swap(delivery)) for line in outcome.lines)
         named = replace(outcome, lines=lines)
         batch = [self.scenario.messages[position] for position in messages]
-        if any(self.subject.laws.at_end(self.world, batch, named)):
+        if any(asked(self.subject.laws.at_end(self.world, batch, named))):
             self.broken = True
         if not self._deleted(messages, outcome):
             self.over[delivery] = True
@@ -157,7 +159,7 @@ class _Schedule:
         waiting = {one.message_id for bit, one in enumerate(messages) if not self.acknowledged >> bit & 1}
         requests = {one.message_id for one in messages}
         laws = self.subject.laws.in_state(self.world, waiting, requests, self.now)
-        if any(law_name(law) not in self.scenario.exempt for law in laws):
+        if any(law_name(law) not in self.scenario.exempt for law in asked(laws)):
             self.broken = True
 
 

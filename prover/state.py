@@ -9,6 +9,7 @@ from itertools import permutations, product
 from typing import NamedTuple
 
 from prover.faults import ANSWERED, DEATH, LATER, NOW, PERFORMED, SILENCE, Choice
+from prover.laws import asked, performed
 from prover.process import Behaviour, Interner, Outcome
 from prover.renaming import Permutation, mask_others, name_of, rename, rename_lines, swap, view_of
 from prover.scenario import Scenario, Subject
@@ -166,10 +167,15 @@ class System:
         known = self._apply.get(key)
         if known is None:
             self.calls_made += 1
-            before, call = self.worlds[world], Request(self.requests.texts[request])
-            after, observation = self._services(before, call, now, None if conflict < 0 else conflict)
-            by = None if sender < 0 else name_of(sender)
-            breaches = tuple(self.subject.laws.at_write(before, after, call, now, by)) if after != before else ()
+            after, observation, breaches = performed(
+                self._services,
+                self.subject.laws,
+                self.worlds[world],
+                Request(self.requests.texts[request]),
+                now=now,
+                sender=None if sender < 0 else name_of(sender),
+                conflict=None if conflict < 0 else conflict,
+            )
             known = self._apply[key] = (self.world_number(after.text), self.observations(observation), breaches)
         return known
 
@@ -182,7 +188,7 @@ class System:
             requests = {message.message_id for message in messages}
             broken = self.subject.laws.in_state(self.worlds[world], waiting, requests, now)
             exempt = self.scenario.exempt
-            self._in_state[key] = tuple(law for law in broken if law_name(law) not in exempt)
+            self._in_state[key] = tuple(law for law in asked(broken) if law_name(law) not in exempt)
         return self._in_state[key]
 
     def at_end(self, world: int, delivery: int, messages: tuple[int, ...], node: int) -> tuple[str, ...]:
@@ -192,7 +198,7 @@ class System:
             return ()
         named = replace(outcome, lines=tuple(rename(line, swap(delivery)) for line in outcome.lines))
         batch = [self.scenario.messages[position] for position in messages]
-        return tuple(self.subject.laws.at_end(self.worlds[world], batch, named))
+        return tuple(asked(self.subject.laws.at_end(self.worlds[world], batch, named)))
 
     def acknowledges(self, messages: tuple[int, ...], outcome: Outcome) -> int:
         """The messages that SQS deletes after this outcome, as bits."""

@@ -233,7 +233,7 @@ INVARIANTS = (
     Invariant(
         "I11", "A message in the dead-letter queue has no appointment, or is COMPLETE.", _quarantined_means_not_done
     ),
-    Invariant("E1", "One delivery with one fault that is no crash finishes within that delivery.", None),
+    Invariant("E1", "One delivery with one transient fault of a write finishes within that delivery.", None),
     Invariant("E2", "A live lease is never taken over.", None),
     Invariant("E3", "A duplicate of a finished request costs one call.", None),
     Invariant("L1", "No NHS number is in anything that is logged.", None),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -48,11 +50,72 @@ def test_a_path_that_the_code_does_not_take_is_refused(kept: Counterexample) -> 
         replay(kept, ONE_REQUEST, OURS)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"subject": 1}', json.dumps({"moves": [{}]})])
-def test_other_files_are_refused(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "it is no JSON"),
+        ("[" * 100_000, "it is no JSON"),
+        ("[]", "it is expected to hold names and values"),
+        ("{}", "subject is missing"),
+        ('{"subject": 1}', "in subject, text is expected"),
+        ('{"subject": ["a"]}', "in subject, text is expected"),
+    ],
+)
+def test_other_files_are_refused(text: str, sentence: str) -> None:
     """Whatever they hold."""
-    with pytest.raises(NotReplayable, match="this is no counterexample"):
+    with pytest.raises(NotReplayable, match=f"this is no counterexample.*: {sentence}$"):
         Counterexample.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"scenario": {}}, "in scenario, text is expected"),
+        ({"deliveries": 1}, "in deliveries, a list is expected"),
+        ({"deliveries": [0]}, "in deliveries, a list is expected"),
+        ({"deliveries": [["0"]]}, "in deliveries, a whole number is expected"),
+        ({"deliveries": [[5], [0]]}, "deliveries: a position is none of the 1 in messages"),
+        ({"faults": True}, "in faults, a whole number is expected"),
+        ({"faults": -1}, "faults: "),
+        ({"expiries": -3}, "expiries: there must be 0 to 3"),
+        ({"expiries": "1"}, "in expiries, a whole number is expected"),
+        ({"laws": [1]}, "in laws, text is expected"),
+        ({"where": None}, "in where, text is expected"),
+        ({"moves": {}}, "in moves, a list is expected"),
+        ({"moves": [1]}, "moves is expected to hold names and values"),
+        ({"moves": [{"delivery": 0}]}, "moves.strand is missing"),
+        ({"moves": [{"delivery": 0, "strand": 0, "what": 1, "call": ""}]}, "in moves.what, text is expected"),
+    ],
+    ids=str,
+)
+def test_a_file_with_a_wrong_field_is_refused(
+    kept: Counterexample, tmp_path: Path, change: dict[str, Any], sentence: str
+) -> None:
+    """Naming the file, the field and what it must be; through the command, without a stack trace."""
+    path = tmp_path / "kept.json"
+    path.write_text(json.dumps({**json.loads(kept.to_json()), **change}))
+    ran = CliRunner().invoke(prove, ["--replay", str(path)], standalone_mode=False)
+    assert isinstance(ran.exception, OneslotError)
+    assert "kept.json: this is no counterexample" in str(ran.exception)
+    assert sentence in str(ran.exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--short"], "--replay does nothing with --short;"),
+        (["--no-mutants"], "--replay does nothing with --mutants/--no-mutants;"),
+        (["--record", "--short", "--only-mutants"], "--replay does nothing with --short, --only-mutants, --record;"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(
+    kept: Counterexample, tmp_path: Path, arguments: list[str], sentence: str
+) -> None:
+    """A replay is nothing else."""
+    path = tmp_path / "kept.json"
+    path.write_text(kept.to_json())
+    with pytest.raises(click.UsageError, match=sentence):
+        prove.main(["--replay", str(path), *arguments], standalone_mode=False)
 
 
 def test_the_command_replays(kept: Counterexample, tmp_path: Path) -> None:

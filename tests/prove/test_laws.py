@@ -11,7 +11,7 @@ from appointments.schedule import FreeSlot, choose
 from exactly_once.dynamodb import to_attributes
 from exactly_once.identity import payload_hash
 from prover.dynamodb_port import Contents
-from prover.laws import OurLaws
+from prover.laws import OurLaws, asked
 from prover.process import Outcome
 from prover.scenario import free_slots
 from prover.scenarios import BOOKING, SAME_WISH
@@ -132,6 +132,17 @@ def test_ends_that_break_a_law(rows: list[dict[str, Any]], outcome: Outcome, law
     """Acknowledged without reason, with another's answer, never; or logged with a patient's number."""
     broken = list(LAWS.at_end(world(*rows), [BOOKING], outcome))
     assert [sentence.split()[0] for sentence in broken] == [law]
+
+
+def test_what_no_law_can_read_is_a_breach() -> None:
+    """A row without its attributes: the law that stumbles over it is not lost, nor are those before it."""
+    bare = {name: ROW[name] for name in ("message_id", "status")}
+    broken = list(asked(LAWS.in_state(world(bare), ["m-1"], ["m-1"], 5_000)))
+    assert broken == ["unreadable: KeyError in _nothing_stuck: 'lease_until'"]
+    written = list(LAWS.at_write(world(ROW), world(bare), write(A), 5_000, "delivery-0"))
+    assert {one.split()[0] for one in written} == {"E2", "I7"}
+    ends = list(LAWS.at_end(world({**bare, "status": "COMPLETE"}), [BOOKING], ended("booked")))
+    assert ends == ["I2 m-1: acknowledged with the answer to another content"]
 
 
 def test_states_that_break_a_law() -> None:

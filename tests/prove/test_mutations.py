@@ -93,6 +93,13 @@ def test_every_mutant_is_caught_or_explained() -> None:
     assert set(GUARDED.values()) == set(GUARDS)
 
 
+def test_what_the_prover_catches_breaks_a_law() -> None:
+    """Each is known by a path to a breach, and none by a prover that fell over it."""
+    score = expected()
+    for name in score.by(PROVER):
+        assert score.mutants[name][1].endswith(" steps)"), name
+
+
 def test_the_digest_of_a_file_is_of_what_it_does() -> None:
     """Comments, docstrings and layout do not count; a condition does."""
     plain = "def f(x):\n    return x < 1\n"
@@ -142,11 +149,14 @@ def test_differences_from_the_score_are_told(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(mutants, "expected", lambda: score)
     monkeypatch.setattr(mutants, "core_digests", lambda: {"ledger.py": "new"})
     monkeypatch.setattr(mutants, "guard_of", lambda name: "a guard" if name == other.name else "")
-    told = differences([mutants.Verdict(one, UNIT_TESTS, "a test"), mutants.Verdict(other, PROVER, "I1")])
-    assert [line.rpartition(": ")[2] for line in told] == [
+    fallen = mutants.Verdict(one, PROVER, "does not run: KeyError in f")
+    told = differences([mutants.Verdict(one, UNIT_TESTS, "a test"), mutants.Verdict(other, PROVER, "I1"), fallen])
+    ends = [line.partition(": ")[2].removeprefix("does not run: ") for line in told]
+    assert ends == [
         "tests, expected prover",
         "prover, expected no such mutant",
         "caught (I1), though a guard explains why it lives",
+        "KeyError in f; that breaks no law, and shows nothing: teach the prover to go on",
         "expected, and no such mutant",
         "not the file that the score was found for",
     ]

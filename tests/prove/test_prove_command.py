@@ -7,16 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from oneslot.prove_command import prove
-from prover.explorer import Exploration
+from prover.__main__ import run
+from prover.counterexample import Counterexample, counterexample
+from prover.explorer import Exploration, Explorer
 from prover.museum.exhibits import EXHIBITS, OURS_IN_MUSEUM
 from prover.mutants import NOBODY, PROVER, Verdict, all_mutants
 from prover.proof import Explored, Proof, explore_one
-from prover.scenario import OURS
-from prover.scenarios import BY_ITSELF
+from prover.scenario import OURS, Subject
+from prover.scenarios import BY_ITSELF, ONE_REQUEST
 
 FINE = Exploration("Oneslot", "one request", "K=2 F=1 T=1", 9, 0, 9, 9, 9, 9, 9, 0.1, complete=True)
 OURS_FINE = (Explored(FINE, ()),)
@@ -86,3 +89,47 @@ def test_the_explorations_are_kept_when_judging_the_mutants_fails(
     assert document["totals"]["schedules"] > 0
     assert "mutants" not in document
     assert (tmp_path / "museum.svg").exists()
+
+
+def found(subject: Subject, expiries: int) -> Explored:
+    """An exploration that breaks a law, with its path."""
+    explorer = Explorer(replace(ONE_REQUEST, expiries=expiries), subject)
+    exploration = explorer.run(False, lambda *_: None)
+    return Explored(exploration, tuple(counterexample(explorer.system, breach) for breach in exploration.breaches))
+
+
+def test_a_scenario_with_two_budgets_keeps_the_counterexamples_of_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each in a file of its own, and told with its budget."""
+    ours = (found(EXHIBITS[2].subject, 0), found(EXHIBITS[2].subject, 1))
+    monkeypatch.setattr("prover.proof.explore_all", lambda *_: (ours, (*FOUND_OUT, *OURS_FINE)))
+    answer = CliRunner().invoke(prove, ["--no-mutants", "--save", str(tmp_path)], standalone_mode=False)
+    assert answer.return_value == 1
+    kept = {path.name: Counterexample.from_json(path.read_text()) for path in tmp_path.iterdir()}
+    assert len(kept) == sum(len(one.counterexamples) for one in ours) >= 2
+    assert {one.expiries for one in kept.values()} == {0, 1}
+    assert "acquire-mark-release-one-request-k2-f1-t0-1.json" in kept
+    assert "one request (K=2 F=1 T=0): " in answer.output
+    assert "one request (K=2 F=1 T=1): " in answer.output
+
+
+@pytest.mark.parametrize("arguments", [["--only-mutants", "--write", "somewhere"], ["--short", "--record"]])
+def test_options_that_would_be_ignored_are_refused(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is begun."""
+    monkeypatch.delattr("prover.proof.explore_all")
+    monkeypatch.delattr("prover.mutants.all_mutants")
+    with pytest.raises(click.UsageError, match=" does nothing with --"):
+        prove.main(arguments, standalone_mode=False)
+
+
+def test_bad_input_is_told_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By `python -m prover` as by `oneslot prove`: no stack trace."""
+    path = tmp_path / "list.json"
+    path.write_text("[1]")
+    assert run(["--replay", str(path)]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("Error: ")
+    assert "list.json: this is no counterexample" in said
+    assert run(["--replay", str(path), "--short"]) == 2
+    assert "--replay does nothing with --short" in capsys.readouterr().err

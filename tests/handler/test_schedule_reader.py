@@ -1,0 +1,78 @@
+"""What a decision reads is what was there a moment ago, not what a copy of the table that lags behind still shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from appointments.messages import Request, parse_message
+from exactly_once.effects import Effects
+from exactly_once.identity import payload_hash
+from prover.dynamodb_port import InMemoryDynamoDB
+from prover.messages import SqsMessage, booking, cancellation
+from prover.scenario import NOON, free_slots
+from prover.scenarios import FORGOTTEN, ONE_REQUEST
+from prover.world import APPOINTMENTS, SLOTS, TABLES
+from schedule_reader import Schedule
+
+EARLY, LATE = free_slots(2)
+BOOKED = FORGOTTEN.before
+"""Booked by m-1: the first of two slots."""
+
+
+class Replicas:
+    """DynamoDB: who does not ask for a consistent read is answered by a copy that has not heard of the last change."""
+
+    def __init__(self, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+        self._lagging, self._leader = (
+            InMemoryDynamoDB(lambda: NOON, TABLES, replace(ONE_REQUEST, before=rows).world.contents)
+            for rows in (then, now)
+        )
+
+    def get_item(self, **request: Any) -> Mapping[str, Any]:
+        """Read one item."""
+        return (self._leader if request.get("ConsistentRead") else self._lagging).get_item(**request)
+
+    def query(self, **request: Any) -> Mapping[str, Any]:
+        """Read the items of one partition."""
+        return (self._leader if request.get("ConsistentRead") else self._lagging).query(**request)
+
+
+def schedule(then: Mapping[str, Any], now: Mapping[str, Any], now_ms: int = NOON) -> Schedule:
+    client: Any = Replicas(then, now)
+    return Schedule(client, SLOTS, APPOINTMENTS, 20, lambda: now_ms)
+
+
+def request(message: SqsMessage) -> Request:
+    body = json.loads(message.body)
+    return parse_message(message.message_id, payload_hash(body), body)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_slot_that_was_free_is_not_chosen(together: bool) -> None:
+    """By itself and in a group: it would cost a refused transaction, and with few slots one after the other."""
+    reader = schedule({"slots": [EARLY]}, {"slots": [LATE]})
+    one = request(booking("m-1"))
+    decided = reader.decide_together([one])[0] if together else reader.decide(one)
+    assert decided is not None
+    assert decided.result["slot_id"] == LATE["slot_id"]
+
+
+def tables_of(effects: Effects) -> set[str]:
+    return {write.table for write in effects.all_writes}
+
+
+def test_a_cancellation_frees_the_slot_of_an_appointment_that_was_just_made() -> None:
+    """Not seen, it would be cancelled as one that was never booked."""
+    reader = schedule({"slots": free_slots(2)}, BOOKED)
+    assert tables_of(reader.decide(request(cancellation("c-1", "m-1")))) == {"slots", "appointments"}
+
+
+def test_an_appointment_that_was_just_made_is_no_window_that_has_passed() -> None:
+    """Not seen, its booking would be answered with a refusal when it comes again too late."""
+    reader = schedule({"slots": free_slots(2)}, BOOKED, NOON + 40 * 86_400_000)
+    assert reader.decide(request(booking("m-1"))).result["outcome"] == "booked"
