@@ -44,7 +44,7 @@ _HANDLER_FAILED = "the handler reported the message as failed"
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a worker ended. `given_back`: messages that were unfinished at the end. `stuck`: it ended by itself, because
-    too many threads were given up, or one that the others need had died: it must be started anew."""
+    too many threads were given up at once, or one that the others need had died: it must be started anew."""
 
     given_back: int
     stuck: bool
@@ -86,8 +86,9 @@ class Worker:
         self._handed: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._idle = 0
         self._idle_changed = threading.Condition()
-        self._abandoned = 0
-        self._broken = False
+        self._abandoned = 0  # threads that were given up and have not come back
+        self._counting = threading.Lock()
+        self._stuck = False
         self._stopping = threading.Event()
         self._finished = threading.Event()
 
@@ -96,7 +97,7 @@ class Worker:
         self._stopping.set()
 
     def run(self) -> Ended:
-        """Work until `stop`, or until as many threads were given up as there are."""
+        """Work until `stop`, or until as many threads as there are were given up and have not come back."""
         self.log.event("started", threads=self._settings.threads, queue=self._queue_arn)
         threads = {
             "poller": self._poll,
@@ -113,7 +114,7 @@ class Worker:
             time.sleep(0.1)
             dead = [name for name, thread in started.items() if not thread.is_alive()]
             if dead and not self._stopping.is_set():
-                self._broken = True
+                self._stuck = True
                 self.log.event("broken", threads=dead)
                 self.stop()
         ended = self._end(started)
@@ -136,10 +137,6 @@ class Worker:
         for _ in range(self._settings.threads):
             self._handed.put(None)
         return Ended(len(unfinished), self._stuck)
-
-    @property
-    def _stuck(self) -> bool:
-        return self._broken or self._abandoned >= self._settings.threads
 
     # The poller
 
@@ -234,6 +231,8 @@ class Worker:
         """Have it deleted, or leave it to its visibility. False if this thread was given up."""
         seconds = round(self._now() - job.started, 3)
         if not self._in_hand.move(job, State.RUNNING, State.ACKNOWLEDGING):
+            with self._counting:
+                self._abandoned -= job.state is State.OVER_LIMIT
             self.log.event("finished_too_late", sqs_message_id=job.sqs_message_id, seconds=seconds)
             return False
         details = {"sqs_message_id": job.sqs_message_id, "receive_count": job.receive_count, "seconds": seconds}
@@ -262,11 +261,15 @@ class Worker:
 
     def _give_up_what_is_over_its_limit(self) -> None:
         now = self._now()
-        over = [
-            job
-            for job in self._in_hand.all()
-            if job.deadline <= now and self._in_hand.move(job, State.RUNNING, State.OVER_LIMIT)
-        ]
+        with self._counting:  # so that a thread that comes back at this moment is counted before it is taken off
+            over = [
+                job
+                for job in self._in_hand.all()
+                if job.deadline <= now and self._in_hand.move(job, State.RUNNING, State.OVER_LIMIT)
+            ]
+            self._abandoned += len(over)
+            if over and self._abandoned >= self._settings.threads:
+                self._stuck = True  # and stays so, whoever comes back while it ends
         if not over:
             return
         self._visibility.give_back(over)
@@ -274,7 +277,6 @@ class Worker:
             self.log.count(over_limit=1)
             self.log.event("over_limit", sqs_message_id=job.sqs_message_id, receive_count=job.receive_count)
             self._in_hand.drop(job)
-            self._abandoned += 1
             if not self._stuck:
                 self._add_thread()
         if self._stuck:

@@ -91,7 +91,7 @@ def worker(
     oneslot worker --handler mails:handle --queue-url https://sqs...
 
     One JSON line for each event on standard output, metrics once a minute in CloudWatch's embedded format.
-    Exit status 0 after an orderly stop; 1 if too many messages were over their limit: start it again.
+    Exit status 0 after an orderly stop; 1 if too many messages at once were over their limit: start it again.
     """
     settings = WorkerSettings(
         threads=threads,

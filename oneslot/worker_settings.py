@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -50,6 +51,14 @@ class WorkerSettings:
             yield f"--visibility is {self.visibility_seconds}; choose 0 seconds (extend with every heartbeat) or more."
         if self.buffer_seconds < 1:
             yield f"--buffer is {self.buffer_seconds}; choose 1 second or more: a heartbeat needs time to arrive."
+        for option, seconds in (("--limit", self.limit_seconds), ("--grace", self.grace_seconds)):
+            if not math.isfinite(seconds):
+                yield f"{option} is {seconds:g}; choose a number of seconds."
+        if self.grace_seconds > LONGEST_IN_FLIGHT_SECONDS:
+            yield (
+                f"--grace is {self.grace_seconds:g}; choose at most {LONGEST_IN_FLIGHT_SECONDS} seconds: "
+                "SQS leaves no message in flight for longer."
+            )
         if self.hidden_seconds + self.limit_seconds > LONGEST_IN_FLIGHT_SECONDS:
             yield (
                 f"--limit {self.limit_seconds:g} + --visibility + --buffer is more than SQS's {LONGEST_IN_FLIGHT_SECONDS} s "

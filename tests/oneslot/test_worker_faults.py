@@ -15,6 +15,7 @@ import pytest
 from chaos.plan import NetworkFault, NetworkPlan
 from chaos.proxy_process import ProxyProcess
 from oneslot import worker_visibility
+from oneslot.errors import BadInput
 from oneslot.local.connection import Connection
 from oneslot.worker_command import worker
 from oneslot.worker_settings import WorkerSettings
@@ -118,3 +119,55 @@ def test_a_worker_whose_deletion_died_ends_though_its_threads_wait_for_it() -> N
     ) as running:
         assert running.ended().stuck
     assert running.events("broken")[0]["threads"] == ["acknowledgement"]
+
+
+class Clock:
+    """A clock that goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_threads_that_come_back_after_their_limit_no_longer_count() -> None:
+    queue, clock = FakeQueue([]), Clock()
+
+    def handler(event: Mapping[str, Any], context: Any) -> None:
+        if event["Records"][0]["attributes"]["ApproximateReceiveCount"] == "1":
+            clock.now += 10  # over its limit; it comes back when it was given up
+            wait_for(
+                lambda: any(line["sqs_message_id"] == f"id-{body_of(event)}" for line in running.events("over_limit"))
+            )
+
+    with working(queue, handler, threads=2, limit_seconds=5, visibility_seconds=60, now=clock) as running:
+        for late, body in enumerate("abc", 1):
+            queue.messages += FakeQueue([body]).messages
+            wait_for(lambda: queue.messages == [])
+            wait_for(lambda: len(running.events("finished_too_late")) == late)  # noqa: B023  not kept
+        ended = running.stop()
+    assert (ended.stuck, running.worker.log.counts["over_limit"]) == (False, 3)
+
+
+def test_a_worker_that_ends_itself_is_started_anew_even_if_its_threads_come_back() -> None:
+    queue, clock = FakeQueue(["a"]), Clock()
+
+    def handler(event: Mapping[str, Any], context: Any) -> None:
+        clock.now += 10
+        wait_for(lambda: bool(running.events("over_limit")))
+
+    with working(queue, handler, threads=1, limit_seconds=5, visibility_seconds=60, now=clock) as running:
+        ended = running.ended()
+        wait_for(lambda: bool(running.events("finished_too_late")))
+    assert ended.stuck
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e10"])
+@pytest.mark.parametrize("option", ["--limit", "--grace"])
+def test_seconds_that_no_clock_knows_are_refused_in_a_sentence(
+    option: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("QUEUE_URL", raising=False)
+    with pytest.raises(BadInput, match=f"^{option} "):
+        worker.main(["--handler", "json:loads", option, value], standalone_mode=False)
