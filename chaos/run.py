@@ -35,8 +35,8 @@ from oneslot.verdict import judge
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
 
-DRAIN_SECONDS = 180.0
-WANTED_SECONDS = 100.0
+DRAIN_SECONDS = 600.0
+WANTED_SECONDS = 300.0
 _LOOK_SECONDS = 0.5
 _SAY_SECONDS = 30.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,13 +41,15 @@ def spoilt(account: Connection, tmp_path: Path) -> Spoilt:
     dynamodb.close()
 
     @contextmanager
-    def make(fault: NetworkFault, operation: str = "UpdateItem", *, injected: bool = True) -> Iterator[DynamoDBClient]:
+    def make(
+        fault: NetworkFault, operation: str = "UpdateItem", *, injected: bool = True, patience: int = 60
+    ) -> Iterator[DynamoDBClient]:
         plan = NetworkPlan(1, script={(operation, 1): fault})
         with ProxyProcess(plan, account.endpoint_url, tmp_path) as proxy:
             client = boto3.Session(account.access_key_id, "x", region_name=REGION).client(
                 "dynamodb",
                 endpoint_url=proxy.endpoint_url,
-                config=Config(read_timeout=3, retries={"total_max_attempts": 1}, proxies={}),
+                config=Config(read_timeout=patience, retries={"total_max_attempts": 1}, proxies={}),
             )
             yield client
             counts = proxy.calm()
@@ -82,18 +84,22 @@ def test_a_dropped_response_leaves_the_write_done(spoilt: Spoilt) -> None:
         assert added(client) == 1
 
 
-def test_a_late_request_lands_after_the_client_has_given_up(spoilt: Spoilt) -> None:
-    with spoilt(NetworkFault.LATE) as client, ThreadPoolExecutor(1) as side:
+def test_a_late_request_lands_after_the_client_has_given_up(spoilt: Spoilt, account: Connection) -> None:
+    with (
+        spoilt(NetworkFault.LATE, patience=1) as client,
+        closing(account.dynamodb()) as observer,
+        ThreadPoolExecutor(1) as side,
+    ):
         waiting = side.submit(add, client)
         landed = 0
         while not waiting.done():
-            found = added(client)
+            found = added(observer)
             landed = found if not waiting.done() else landed  # what was there while the client still waited for certain
             time.sleep(0.05)
         assert landed == 0
         with pytest.raises(ReadTimeoutError):
             waiting.result()
-        wait_for(lambda: added(client) == 1)
+        wait_for(lambda: added(observer) == 1)
 
 
 def test_a_slow_call_is_answered(spoilt: Spoilt) -> None:

@@ -28,7 +28,7 @@ WANTED = frozenset[str]({*NetworkFault, ProcessFault.KILLED, ProcessFault.FROZEN
 
 
 @pytest.mark.embedded_aws
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 def test_a_short_soak_breaks_no_invariant(synthesised: SynthesisedStack, account: Connection, tmp_path: Path) -> None:
     size = Size(seconds=10, messages=400)
     settings = Settings(size, 800, SEED, lease_seconds=4, handlers=1, gap_seconds=1.5, script=SCRIPT, wanted=WANTED)
@@ -65,7 +65,6 @@ def without_guards(stack: SynthesisedStack, folder: Path) -> SynthesisedStack:
 
 
 @pytest.mark.embedded_aws
-@pytest.mark.timeout(180)
 def test_a_handler_without_its_guards_is_found_out(
     synthesised: SynthesisedStack, account: Connection, tmp_path: Path
 ) -> None:

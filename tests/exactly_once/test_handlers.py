@@ -237,13 +237,22 @@ def test_coroutines_side_by_side_run_one_message_once() -> None:
     done: list[str] = []
 
     async def scenario() -> list[Any]:
+        others_answered = asyncio.Event()
+
         async def work(message: dict[str, str], key: str) -> str:
-            await asyncio.sleep(0.05)
+            await asyncio.wait_for(others_answered.wait(), timeout=60)
             done.append(key)
             return key
 
+        def count(_: asyncio.Future[Any]) -> None:
+            if sum(task.done() for task in tasks) == 7:
+                others_answered.set()
+
         wrapped = make_handler_idempotent(work, lambda message: message["id"], world.ledger, LOCK)
-        return await asyncio.gather(*(wrapped(MESSAGE) for _ in range(8)), return_exceptions=True)
+        tasks: list[asyncio.Future[str]] = [asyncio.ensure_future(wrapped(MESSAGE)) for _ in range(8)]
+        for task in tasks:
+            task.add_done_callback(count)
+        return await asyncio.gather(*tasks, return_exceptions=True)
 
     answers = asyncio.run(scenario())
     assert done == ["m-1"]

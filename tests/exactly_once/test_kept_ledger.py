@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from exactly_once import kept_ledger
 from exactly_once.effects import Effects, Once, Put
 from exactly_once.kept_ledger import KeptLedger
 from exactly_once.ledger import Busy, Claim, Committed, Duplicate, Exists, Fenced
@@ -217,14 +218,20 @@ def test_an_end_that_the_owner_asked_for_stays() -> None:
     assert isinstance(kept.other(), Claim)
 
 
-def test_its_own_thread_keeps_it_in_real_time() -> None:
-    plain = MemoryLedger()
-    with KeptLedger(plain, lease_seconds=0.3) as ledger:
-        mine = ledger.claim("m", "h", plain.surroundings.now_ms() + 60_000)
-        assert isinstance(mine, Claim)
-        time.sleep(1)
-        assert isinstance(plain.claim("m", "h", plain.surroundings.now_ms()), Busy)
-        assert ledger.commit(mine, Effects({})) == Committed({})
+def test_its_own_thread_keeps_it_in_real_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_ledger, "BEATS_PER_LEASE", LEASE // 10)  # a beat every 10 ms, whatever the clock says
+    kept = Kept()
+    with kept.ledger:
+        mine = kept.claim()
+        for _ in range(3):
+            end = kept.plain.rows["m"]["lease_until"]
+            kept.clock.now += LEASE * 2 // 3
+            patience = time.monotonic() + 20
+            while kept.plain.rows["m"]["lease_until"] == end:
+                assert time.monotonic() < patience
+                time.sleep(0.01)
+        assert isinstance(kept.other(), Busy), "two leases later"
+        assert kept.ledger.commit(mine, Effects({})) == Committed({})
 
 
 def test_when_it_is_left_no_extension_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,7 +111,7 @@ def test_sixteen_consumers_race_for_each_message_and_each_has_one_winner(valkey:
     start = threading.Barrier(racers)
 
     def race(number: int) -> list[str]:
-        start.wait(10)
+        start.wait(60)
         answers = []
         for message in range(messages):
             effects = Effects({"by": number}, (), Once(Put(TABLE, KEY, {KEY: f"t-{message}", "by": number}), dict))
@@ -198,7 +198,7 @@ def test_a_failover_loses_the_effects_together_with_the_row(tmp_path: Path) -> N
 
 def wait_until_in_step(replica: redis.Redis) -> None:
     """Wait until the replica has everything that its primary had."""
-    for _ in range(2_000):
+    for _ in range(12_000):
         state: Any = replica.info("replication")
         if state["master_link_status"] == "up" and not state["master_sync_in_progress"]:
             return

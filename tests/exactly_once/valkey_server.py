@@ -15,7 +15,7 @@ import pytest
 import redis
 
 SERVERS = ("valkey-server", "redis-server")
-START_SECONDS = 20.0
+START_SECONDS = 120.0
 ADVICE = "no valkey-server or redis-server on PATH; on Debian and Ubuntu: sudo make valkey"
 
 
