@@ -6,6 +6,7 @@ import importlib
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -128,18 +129,38 @@ def worker(
 
 
 def load(handler: str) -> Handler:
-    """Import `module:name`. Raises `BadInput` if that is not possible."""
+    """Import `module:name`. Raises `BadInput` if that is not possible, whatever the module does."""
     module, _, name = handler.partition(":")
-    if not module or not name:
+    if not module or not name or module.startswith("."):
         raise BadInput(f"--handler is {handler!r}; write it as module:name, e.g. mails:handle.")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
+        imported = importlib.import_module(module)
+    except ImportError as error:
         raise BadInput(f"--handler {handler}: {error}. It is looked for from the present directory.") from error
+    except (Exception, SystemExit) as error:
+        # The message may quote a value of the environment, so only the class is shown.
+        raise BadInput(
+            f"--handler {handler}: importing it raised {type(error).__name__}{_place(error)}. Mend the module, or what it "
+            "finds in its environment."
+        ) from error
+    found = getattr(imported, name, None)
+    if found is None:
+        raise BadInput(f"--handler {handler}: there is no {name} in {getattr(imported, '__file__', None) or module}.")
     if not callable(found):
         raise BadInput(f"--handler {handler} is not callable.")
     return cast("Handler", found)
+
+
+def _place(error: BaseException) -> str:
+    """Return where the module that was to be imported failed, as the end of a sentence; "" if it did not get so far."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f" at {error.filename}:{error.lineno}"
+    machinery = (__file__, importlib.__file__)
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename not in machinery and not frame.filename.startswith("<frozen importlib"):
+            return f" at {frame.filename}:{frame.lineno}"
+    return ""
 
 
 def _appointments(

@@ -17,7 +17,7 @@ from oneslot.local.embedded_aws import EmbeddedAws
 from oneslot.local.errors import AlreadyRunning
 from oneslot.local.event_source_mapping import DEFAULT_PROCESSES, EventSourceMapping
 from oneslot.local.processes import start_ticks
-from oneslot.local.state import STATE_FILE, STATISTICS_FILE, LocalState, prepare_home, write_atomically
+from oneslot.local.state import STATE_FILE, STATISTICS_FILE, LocalState, prepare_home, usable, write_atomically
 from oneslot.local.synthesis import synthesise
 
 STATISTICS_SECONDS = 0.5  # between two writings of `statistics.json`
@@ -49,12 +49,15 @@ def local_stack(
     processes: how many handler processes may run at once on this machine. stage: as in `cdk deploy -c stage=...`.
     context: further settings, as with `-c name=value`. assembly: the folder of a cloud assembly that was synthesised
     before; None: synthesise now.
-    Raises `LocalRunError` (a sentence) if anything of it fails, `AlreadyRunning` if a local stack lives in that folder.
+    Raises `LocalRunError` (a sentence) if anything of it fails or the folder cannot be used,
+    `AlreadyRunning` if a local stack lives in it.
     """
     home = home.resolve()
-    home.mkdir(parents=True, exist_ok=True)
+    with usable(home):
+        home.mkdir(parents=True, exist_ok=True)
     with _owned(home):
-        prepare_home(home)
+        with usable(home):
+            prepare_home(home)
         with EmbeddedAws(home) as aws:
             progress(f"The embedded AWS answers at {aws.endpoint_url}.")
             if assembly is None:
@@ -77,10 +80,12 @@ def local_stack(
                 supervisor_start=start_ticks(os.getpid()) or 0,
                 log_file=str(poller.log_file),
             )
-            poller.log_file.touch(mode=0o600)
+            with usable(home):
+                poller.log_file.touch(mode=0o600)
             try:
                 with _statistics_written(home / STATISTICS_FILE, poller):
-                    state.write(home)
+                    with usable(home):
+                        state.write(home)
                     yield LocalStack(state, poller, aws)
             finally:
                 (home / STATE_FILE).unlink(missing_ok=True)
@@ -89,18 +94,19 @@ def local_stack(
 
 def in_use(home: Path) -> bool:
     """Whether a living process owns the folder. The system lets go of the lock when its owner ends, however it ends."""
+    if not home.is_dir():
+        return False
     try:
         with _owned(home):
             return False
     except AlreadyRunning:
         return True
-    except FileNotFoundError:
-        return False
 
 
 @contextmanager
 def _owned(home: Path) -> Iterator[None]:
-    descriptor = os.open(home / _LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+    with usable(home):
+        descriptor = os.open(home / _LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

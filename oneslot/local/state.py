@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from oneslot.local.connection import Connection
-from oneslot.local.errors import StaleState
+from oneslot.local.errors import LocalRunError, StaleState
 from oneslot.local.processes import start_ticks
 from oneslot.local.statistics import Statistics
 
@@ -48,14 +50,35 @@ class LocalState:
         write_atomically(home / STATE_FILE, json.dumps(asdict(self), indent=2) + "\n")
 
 
+@contextmanager
+def usable(home: Path) -> Iterator[None]:
+    """Whatever the system refuses in the state folder becomes a `LocalRunError` that names the path."""
+    try:
+        yield
+    except OSError as error:
+        raise _unusable(home, error) from error
+
+
+def _unusable(home: Path, error: OSError) -> LocalRunError:
+    return LocalRunError(
+        f"The state folder {home} cannot be used: {error.strerror}: {error.filename}. "
+        "Put that right, or name another folder in ONESLOT_HOME."
+    )
+
+
 def load_state(home: Path) -> LocalState | None:
-    """Read `state.json` whether or not its process still lives; None if there is none. Unreadable: `StaleState`."""
+    """Read `state.json` whether or not its process still lives; None if there is none.
+
+    Raises `StaleState` if it is no state, `LocalRunError` if the system does not let it be read.
+    """
     path = home / STATE_FILE
     try:
         document = json.loads(path.read_text())
         return LocalState(**{field.name: document[field.name] for field in fields(LocalState)})
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise _unusable(home, error) from error
     except (ValueError, KeyError, TypeError) as error:
         raise StaleState(f"{path} cannot be read as a local stack's state. Remove it: oneslot down.") from error
 

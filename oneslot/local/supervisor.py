@@ -19,7 +19,7 @@ from oneslot.local.errors import AlreadyRunning, EmbeddedAwsFailed, LocalRunErro
 from oneslot.local.event_source_mapping import DEFAULT_PROCESSES
 from oneslot.local.processes import start_ticks
 from oneslot.local.stack import in_use, local_stack
-from oneslot.local.state import STATE_FILE, LocalState, load_state, read_state, read_statistics
+from oneslot.local.state import STATE_FILE, LocalState, load_state, read_state, read_statistics, usable
 
 __all__ = ["LocalState", "down", "read_state", "read_statistics", "up"]
 
@@ -45,15 +45,18 @@ def up(
     start fails; then nothing is left running.
     """
     home = home.resolve()
-    home.mkdir(parents=True, exist_ok=True)
+    with usable(home):
+        home.mkdir(parents=True, exist_ok=True)
     _refuse_a_second(home, progress)
+    with usable(home):
+        log = (home / SUPERVISOR_LOG).open("wb")
     news, their_news = os.pipe()
     command = [sys.executable, "-m", __name__, str(home), "--stage", stage, "--processes", str(processes)]
     command += ["--context", json.dumps(dict(context or {}))]
     if assembly is not None:
         command += ["--assembly", str(assembly.resolve())]
     try:
-        with (home / SUPERVISOR_LOG).open("wb") as log:
+        with log:
             # It forks and lets its first half end: that is what we wait for here. The half that stays is nobody's child.
             subprocess.run(
                 [*command, "--news", str(their_news)],
@@ -91,7 +94,8 @@ def down(home: Path) -> bool:
     running = state is not None and state.running and in_use(home)
     if state is not None and running:
         _stop(state.supervisor_pid, state.supervisor_start)
-    (home / STATE_FILE).unlink(missing_ok=True)
+    with usable(home):
+        (home / STATE_FILE).unlink(missing_ok=True)
     return running
 
 

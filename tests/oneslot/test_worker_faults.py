@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from chaos.proxy_process import ProxyProcess
 from oneslot import worker_visibility
 from oneslot.errors import BadInput
 from oneslot.local.connection import Connection
-from oneslot.worker_command import worker
+from oneslot.worker_command import load, worker
 from oneslot.worker_settings import WorkerSettings
 from tests.oneslot.local.kit import wait_for
 from tests.oneslot.worker_kit import FakeQueue, body_of, working
@@ -171,3 +172,36 @@ def test_seconds_that_no_clock_knows_are_refused_in_a_sentence(
     monkeypatch.delenv("QUEUE_URL", raising=False)
     with pytest.raises(BadInput, match=f"^{option} "):
         worker.main(["--handler", "json:loads", option, value], standalone_mode=False)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("import json\nhandle = (\n", "importing it raised SyntaxError at {file}:2."),
+        ("import os\n\nhandle = os.environ['NOT_SET_ANYWHERE']\n", "importing it raised KeyError at {file}:3."),
+        ("import sys\nsys.exit('no licence')\n", "importing it raised SystemExit at {file}:2."),
+        ("import json\njson.nothing\n", "importing it raised AttributeError at {file}:2."),
+        ("import not_installed_anywhere\n", "No module named 'not_installed_anywhere'"),
+        ("other = 1\n", "there is no handle in {file}."),
+        ("handle = 1\n", "is not callable"),
+    ],
+    ids=["syntax", "environment", "exit", "attribute", "not installed", "no such name", "no function"],
+)
+def test_a_module_that_cannot_be_imported_is_named_with_the_line(
+    source: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"broken_{tmp_path.name}"  # of its own: an import is kept
+    file = tmp_path / f"{name}.py"
+    file.write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(BadInput, match=f"^--handler {name}:handle") as raised:
+        load(f"{name}:handle")
+    assert said.format(file=file) in str(raised.value)
+    assert "NOT_SET_ANYWHERE" not in str(raised.value)
+
+
+@pytest.mark.parametrize("handler", [".:x", "..:x", ".mails:handle", ":x", "mails:"])
+def test_a_module_is_named_from_the_present_directory(handler: str) -> None:
+    with pytest.raises(BadInput, match="write it as module:name"):
+        load(handler)
