@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from oneslot.local.connection import Connection
 from oneslot.worker_command import load, worker
 from oneslot.worker_settings import WorkerSettings
 from tests.oneslot.local.kit import wait_for
-from tests.oneslot.worker_kit import FakeQueue, body_of, working
+from tests.oneslot.worker_kit import FakeQueue, body_of, no_answer, working
 
 CHANGE = "ChangeMessageVisibilityBatch"
 
@@ -162,6 +164,22 @@ def test_a_worker_that_ends_itself_is_started_anew_even_if_its_threads_come_back
         ended = running.ended()
         wait_for(lambda: bool(running.events("finished_too_late")))
     assert ended.stuck
+
+
+def test_giving_back_is_tried_again_when_it_gets_no_answer() -> None:
+    queue, go_on, inside, failures = FakeQueue(["a"]), threading.Event(), threading.Event(), iter([True])
+    queue.fail["change"] = lambda entries: no_answer(entries) if next(failures, False) else None
+
+    def handler(event: Mapping[str, Any], context: Any) -> None:
+        inside.set()
+        go_on.wait(60)
+
+    with working(queue, handler, visibility_seconds=3600, grace_seconds=0.1) as running:
+        wait_for(inside.is_set)
+        assert running.stop().given_back == 1
+        go_on.set()
+    assert queue.messages[0]["visible_at"] <= time.monotonic()
+    assert running.worker.log.counts["visibility_errors"] == 1
 
 
 @pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e10"])
