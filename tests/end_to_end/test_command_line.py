@@ -34,7 +34,7 @@ def test_a_message_from_the_aws_cli_is_booked_as_the_printed_lines_say(terminal:
         )
         answers.append(json.loads(sent.stdout)["MessageId"])
     assert answers[0] != answers[1], "to SQS these are two messages"
-    assert terminal.json("watch", "--until-drained", "--timeout", "60")["drained"]
+    assert terminal.json("watch", "--until-drained", "--timeout", "300")["drained"]
     inspected = terminal.json(*shlex.split(commands["inspect"])[1:])
     assert inspected["summary"].startswith("Booked: Z00001, slot 20")
     assert sorted(
@@ -49,7 +49,7 @@ def test_seed_send_watch_check_and_seed_again(terminal: Terminal) -> None:
     assert (seeded["created"], seeded["kept"]) == (150, 0)
     sent = terminal.json("send", "--count", "200", "--malformed", "0.1", "--seed", "1")
     assert sent["messages_accepted"] == 240
-    assert terminal.json("watch", "--until-drained", "--timeout", "120")["drained"]
+    assert terminal.json("watch", "--until-drained", "--timeout", "300")["drained"]
     check = terminal.json("check")
     assert check["holds"], check["verdict"]
     assert check["counts"]["requests"] == 200
@@ -62,7 +62,7 @@ def test_seed_send_watch_check_and_seed_again(terminal: Terminal) -> None:
     assert terminal.json("status")["slots"] == before, "no busy slot was set free"
     # The same requests once more change nothing: every one of them is a duplicate now.
     terminal.json("send", "--count", "200", "--malformed", "0.1", "--seed", "1")
-    assert terminal.json("watch", "--until-drained", "--timeout", "120")["drained"]
+    assert terminal.json("watch", "--until-drained", "--timeout", "300")["drained"]
     once_more = terminal.json("check")
     assert once_more["holds"], once_more["verdict"]
     # (A message without an id is a new one each time, so `requests` and `quarantined` grow.)
@@ -74,7 +74,7 @@ def test_inspect_of_what_was_quarantined(terminal: Terminal) -> None:
     target = local_target(LocalState(**json.loads((terminal.home / "state.json").read_text())), terminal.home)
     body = json.dumps({"message_id": "m-1", "type": "book", "practice": "Z00001", "nhs_number": "9990000019"})
     target.sqs.send_message(QueueUrl=target.outputs.queue_url, MessageBody=body)
-    assert terminal.json("watch", "--until-drained", "--timeout", "60")["drained"]
+    assert terminal.json("watch", "--until-drained", "--timeout", "300")["drained"]
     told = terminal.run("inspect", "m-1").stdout
     assert "Quarantined: invalid_field." in told
     assert "nhs_number must be text of ten digits" in re.sub(r"[\s│]+", " ", told)
@@ -82,6 +82,7 @@ def test_inspect_of_what_was_quarantined(terminal: Terminal) -> None:
     assert terminal.json("check")["counts"]["quarantined"] == {"invalid_field": 1}
 
 
+@pytest.mark.timeout(1800)
 def test_the_whole_way_in_one_command_that_leaves_nothing_running(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "oneslot", "run", "--requests", "80", "--malformed", "0.1", "--json"],
@@ -89,7 +90,7 @@ def test_the_whole_way_in_one_command_that_leaves_nothing_running(tmp_path: Path
         capture_output=True,
         text=True,
         check=False,
-        timeout=500,
+        timeout=1500,
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr == ""

@@ -56,7 +56,7 @@ def test_no_log_metric_reason_or_report_tells_a_patients_number(terminal: Termin
             MessageBody=json.dumps(booking("x", nhs_number=number, **ALWAYS)),
             MessageAttributes={"MessageDeduplicationId": {"DataType": "String", "StringValue": number}},
         )
-    told = [terminal.run("watch", "--until-drained", "--timeout", "90").output]
+    told = [drained(terminal)]
     listed = terminal.json("dlq", "list")
     assert listed["count"] > len(NUMBERS) * 10
     ids = [letter["message_id"] or letter["sqs_message_id"] for letter in listed["messages"]]
@@ -69,7 +69,7 @@ def test_no_log_metric_reason_or_report_tells_a_patients_number(terminal: Termin
         ["check"],
     ):
         told += [terminal.run(*command).output, terminal.run(*command, "--json").output]
-    told += [terminal.run("watch", "--until-drained", "--timeout", "90").output]
+    told += [drained(terminal)]
     told += [
         terminal.run(verb, *words).output for verb, *words in (("inspect", "good-0"), ("ledger", "show", "good-0"))
     ]
@@ -82,6 +82,13 @@ def test_no_log_metric_reason_or_report_tells_a_patients_number(terminal: Termin
         assert not pattern.search(json.dumps(rows, default=str)), name
     assert pattern.search(bodies_of_the_dead_letters(target)), "the search finds what is there"
     assert not pattern.search(log_groups(terminal))
+
+
+def drained(terminal: Terminal) -> str:
+    """Wait until the queue is empty; what `watch` told meanwhile."""
+    watched = terminal.run("watch", "--until-drained", "--timeout", "300")
+    assert watched.exit_code == 0, watched.output
+    return watched.output
 
 
 def bodies_of_the_dead_letters(target: Any) -> str:

@@ -24,7 +24,7 @@ def shell(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, **environment, "PATH": path},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,
         check=False,
     )
 
@@ -40,6 +40,7 @@ def test_the_two_commands_and_deploy_are_targets() -> None:
 
 
 @pytest.mark.embedded_aws
+@pytest.mark.timeout(1500)
 def test_trying_it_by_hand_ends_with_one_appointment_and_a_good_verdict(tmp_path: Path) -> None:
     first, *others = blocks("oneslot") + blocks("aws ")
     assert "source .venv/bin/activate\n" in first

@@ -139,7 +139,7 @@ def test_each_card_is_made_once_and_its_mail_goes_out(
         inserted = [record["dynamodb"]["Keys"]["mail_id"]["S"] for record in stream.records]
         assert sorted(inserted) == sorted(names()), "one record for each card, however often it was ordered"
         deliver_and_kill(account, stream)
-        wait_for(stream.deliver, seconds=30)
+        wait_for(stream.deliver, seconds=180)
         mails = sent(account)
     assert set(mails) == {f"to-{name}@example.org" for name in names()}, "no mail is lost"
     # The one gap: killed between the provider's answer and the mark, that one mail goes out again, under the same key.
@@ -161,7 +161,7 @@ def order_cards(account: Connection, deployment: Deployment, sqs: Any, folder: P
         sqs.send_message(QueueUrl=url, MessageBody=body)
     mapping = physical(deployment, "AWS::Lambda::EventSourceMapping", "OrdersToIssue")
     with EventSourceMapping(account, mapping, folder=folder, processes=1) as poller:
-        wait_for(lambda: poller.statistics.deleted == 2 * ORDERS, seconds=30)
+        wait_for(lambda: poller.statistics.deleted == 2 * ORDERS, seconds=180)
 
 
 def deliver_and_kill(account: Connection, stream: Stream) -> None:
@@ -170,7 +170,7 @@ def deliver_and_kill(account: Connection, stream: Stream) -> None:
     (pid,) = stream.pool.pids()
 
     def kill() -> None:
-        wait_for(lambda: len(sent(account)) >= 2, seconds=20)
+        wait_for(lambda: len(sent(account)) >= 2, seconds=180)
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
