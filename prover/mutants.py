@@ -141,12 +141,14 @@ class Workbench:
                 return Verdict(mutant, UNIT_TESTS, how)
             room = EXPLORED_IN.get(mutant.file, QUICK)
             found = self.explore(how if by == PROVER else "", room) if room else ""
-            if found:
+            if found and not found.startswith(DOES_NOT_RUN):
                 return Verdict(mutant, PROVER, found)
             # The file's own tests come first: to know which others reach it, all of them have to be run.
-            found = self.test(own_tests(mutant.file)) or self.test(tests(mutant))
+            failed = self.test(own_tests(mutant.file)) or self.test(tests(mutant))
+            if failed:
+                return Verdict(mutant, UNIT_TESTS, failed)
             if found:
-                return Verdict(mutant, UNIT_TESTS, found)
+                return Verdict(mutant, PROVER, found)  # `differences` tells it
         finally:
             path.write_text(original)
         guard = guard_of(mutant.name)

@@ -142,6 +142,15 @@ def test_a_broken_fence_is_seen_by_the_prover() -> None:
             assert expected().mutants[name][0] == PROVER
 
 
+def test_a_copy_that_the_prover_falls_over_is_left_to_the_unit_tests() -> None:
+    """Without what makes its rows the prover has no world to begin with: no law is broken by that."""
+    name = "exactly_once/dynamodb.py:to_attributes:one element less:70b72b"
+    [mutant] = [one for one in all_mutants(["exactly_once/dynamodb.py"]) if one.name == name]
+    with Workbench() as bench:
+        verdict = bench.judge(mutant, no_tests, (PROVER, ""))
+    assert (verdict.by, verdict.how.partition("::")[0]) == (UNIT_TESTS, "tests/exactly_once/test_dynamodb.py")
+
+
 def test_differences_from_the_score_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Caught by another, explained without reason, gone, of another core."""
     one, other = list(mutants_of("module.py", MODULE))[:2]
