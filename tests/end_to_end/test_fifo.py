@@ -38,7 +38,7 @@ def fifo_stack(tmp_path_factory: pytest.TempPathFactory) -> SynthesisedStack:
     context = {
         "stage": "dev",
         "queue": "fifo",
-        "lambda_timeout_seconds": "10",
+        "lambda_timeout_seconds": "6",
         "batch_size": "4",
         "batch_concurrency": "2",
     }
@@ -50,10 +50,6 @@ def poller_and_terminal(
     account: Connection, fifo_stack: SynthesisedStack, tmp_path: Path
 ) -> Iterator[tuple[EventSourceMapping, Terminal]]:
     with running_stack(account, fifo_stack, tmp_path) as (poller, terminal):
-        target = terminal.target
-        target.sqs.set_queue_attributes(  # beyond the function's timeout, but not six times it: kills cost that long
-            QueueUrl=target.outputs.queue_url, Attributes={"VisibilityTimeout": "12"}
-        )
         yield poller, terminal
 
 
