@@ -132,21 +132,21 @@ class SlowWork:
 def test_a_hundred_messages_of_three_visibilities_each_are_delivered_once(place: Place) -> None:
     names = place.send(100)
     numbers: dict[str, Any] = {
-        "threads": 50,
+        "threads": 100,
         "visibility_seconds": 0,
-        "buffer_seconds": 4,
+        "buffer_seconds": 6,
         "wait_seconds": 1,
         "limit_seconds": 60,
     }
-    with KeptLedger(place.ledger(), lease_seconds=10) as ledger:
-        work = SlowWork(ledger, seconds=12.0)  # three times the visibility timeout of 0 + 4 s
+    with KeptLedger(place.ledger(), lease_seconds=15) as ledger:
+        work = SlowWork(ledger, seconds=18.0)  # three times the visibility timeout of 0 + 6 s
         with working(place.sqs, work, queue_url=place.queue_url, queue_arn=place.queue_arn, **numbers) as running:
             wait_for(lambda: place.left() == 0, seconds=120)
         counts = running.worker.log.counts
     assert work.begun == Counter(names)
     assert (counts["received"], counts["redelivered"], counts["finished"], counts["deleted"]) == (100, 0, 100, 100)
     assert counts.get("leases_lost", 0) == counts.get("failed", 0) == 0
-    assert work.most_at_once == 50
+    assert work.most_at_once == 100
     place.all_done_once(names)
 
 
