@@ -121,13 +121,10 @@ class Schedule:
             ExpressionAttributeNames={"#start": "start", "#end": "end"},
             Limit=most,
         )
-        asked = {
-            "practice": request.practice,
-            "delivery_channel": request.delivery_channel,
-            "service_type": request.service_type,
-        }
+        kind = (request.delivery_channel, request.service_type)
         return [
-            FreeSlot.from_item(asked | {name: value["S"] for name, value in item.items()}) for item in answer["Items"]
+            FreeSlot(request.practice, item["slot_id"]["S"], item["start"]["S"], item["end"]["S"], *kind)
+            for item in answer["Items"]
         ]
 
     def _is_known(self, practice: str) -> bool:

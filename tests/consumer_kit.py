@@ -15,7 +15,7 @@ import boto3
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from appointments.schedule import FREE_SLOTS_INDEX, free_key, utc_text
+from appointments.schedule import FREE_SLOTS_INDEX, FreeSlot, free_key, utc_text
 from composition import compose
 from configuration import Configuration
 from exactly_once.consumer import Consumer, Delivery
@@ -113,6 +113,12 @@ def slot_item(number: int, practice: str = PRACTICE) -> dict[str, Any]:
         "service_type": SERVICE,
         "free_key": free_key(CHANNEL, SERVICE, utc_text(start), slot_id),
     }
+
+
+def free_slot(item: Mapping[str, Any]) -> FreeSlot:
+    """A row of the slots table → the slot."""
+    names = ("practice", "slot_id", "start", "end", "delivery_channel", "service_type")
+    return FreeSlot(*(item[name] for name in names))
 
 
 def booking(message_id: Any = "m-1", **changes: Any) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -107,4 +106,4 @@ def _effects(outcome: Outcome, appointment: Mapping[str, Any], *writes: Update) 
 
 
 def _result(outcome: Outcome) -> dict[str, Any]:
-    return {"outcome": outcome.name, **asdict(outcome)}
+    return {"outcome": outcome.name, **vars(outcome)}

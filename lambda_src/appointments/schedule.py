@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from appointments.messages import BookRequest
 
@@ -24,11 +23,6 @@ class FreeSlot:
     end: str
     delivery_channel: str
     service_type: str
-
-    @classmethod
-    def from_item(cls, item: Mapping[str, Any]) -> FreeSlot:
-        """A row of the slots table → the slot."""
-        return cls(*(item[name] for name in cls.__slots__))
 
     @property
     def free_key(self) -> str:

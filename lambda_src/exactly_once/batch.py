@@ -15,6 +15,8 @@ from exactly_once.ordering import HeldBack, group_of
 class ConcurrentBatchProcessor(BatchProcessor):
     """Records with the same key run one after the other, in their order; different keys run on `executor`'s threads.
 
+    `is_answered` says of a record that nothing is left to wait for: it needs no thread.
+
     Records of a FIFO queue have their message group as key, and the first failure stops its group: the rest of the group is
     reported as failed too, untried, so that it comes again behind it.
 
@@ -22,10 +24,16 @@ class ConcurrentBatchProcessor(BatchProcessor):
     and not raised: an exception would make Lambda slow the queue down for everybody.
     """
 
-    def __init__(self, key: Callable[[Mapping[str, Any]], str], executor: Executor | None = None) -> None:
+    def __init__(
+        self,
+        key: Callable[[Mapping[str, Any]], str],
+        executor: Executor | None = None,
+        is_answered: Callable[[Mapping[str, Any]], bool] = lambda _: False,
+    ) -> None:
         super().__init__(EventType.SQS, raise_on_entire_batch_failure=False)
         self._key = key
         self._executor = executor
+        self._is_answered = is_answered
 
     def process(self) -> list[tuple[Any, ...]]:
         """Process all records; the answers are in the records' order."""
@@ -44,15 +52,16 @@ class ConcurrentBatchProcessor(BatchProcessor):
                 answers.append((position, answer))
             return answers
 
-        if self._executor is None or len(groups) == 1:
-            answered = [process_group(positions) for positions in groups.values()]
-        else:
-            # Each group in its own copy of the context: threads are kept, and must not keep anything else.
-            waiting = [
-                self._executor.submit(contextvars.copy_context().run, process_group, positions)
-                for positions in groups.values()
-            ]
-            answered = [future.result() for future in waiting]
+        executor = self._executor if len(groups) > 1 else None
+        here, elsewhere = [], []
+        for positions in groups.values():
+            if executor is None or all(self._is_answered(self.records[position]) for position in positions):
+                here.append(positions)
+            else:
+                # In its own copy of the context: threads are kept, and must not keep anything else.
+                elsewhere.append(executor.submit(contextvars.copy_context().run, process_group, positions))
+        answered = [process_group(positions) for positions in here]
+        answered += [future.result() for future in elsewhere]
         return [
             answer for _, answer in sorted((pair for group in answered for pair in group), key=lambda pair: pair[0])
         ]

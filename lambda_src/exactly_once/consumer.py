@@ -108,7 +108,7 @@ class Consumer(Generic[M]):
         if not isinstance(records, list):
             raise TypeError("the event has no list 'Records'; invoke this function from an SQS event source mapping")
         deadline = self.ledger.surroundings.now_ms() + context.get_remaining_time_in_millis()
-        processor = ConcurrentBatchProcessor(self._batch_key, self.executor)
+        processor = ConcurrentBatchProcessor(self._batch_key, self.executor, self._is_answered)
 
         def handle(record: SQSRecord) -> None:
             self._attempt(record, deadline, context.aws_request_id)
@@ -122,6 +122,9 @@ class Consumer(Generic[M]):
             return self._identify(SQSRecord(dict(record)))[0]
         except Unprocessable:
             return str(record["messageId"])
+
+    def _is_answered(self, record: Mapping[str, Any]) -> bool:
+        return False
 
     def _identify(self, record: SQSRecord) -> tuple[str, Mapping[str, Any]]:
         body = parse_body(record.body)

@@ -50,7 +50,12 @@ class DynamoDB(Protocol):
 
 def to_attributes(item: Item) -> dict[str, Any]:
     """Plain values → DynamoDB's typed attribute values."""
-    return {name: _serialize(value) for name, value in item.items()}
+    return {name: _attribute(value) for name, value in item.items()}
+
+
+def _attribute(value: Any) -> Any:
+    # Most values are text, and boto3 asks of it whether it is anything else first.
+    return {"S": value} if type(value) is str else _serialize(value)
 
 
 def from_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,7 +101,7 @@ def _update_expressions(update: Update) -> dict[str, Any]:
 
     def equals(attribute: str, value: Any) -> str:
         placeholder = f":v{len(values)}"
-        values[placeholder] = _serialize(value)
+        values[placeholder] = _attribute(value)
         return f"{name(attribute)} = {placeholder}"
 
     clauses = []

@@ -177,7 +177,7 @@ def _transactions(members: Iterable[_Member]) -> Iterator[list[_Member]]:
     The last run may be empty.
     """
     run: list[_Member] = []
-    written: set[tuple[str, str]] = set()
+    written: set[tuple[Any, ...]] = set()
     items = 0
     for member in members:
         targets = {_target(write) for write in member.writes}
@@ -192,10 +192,11 @@ def _transactions(members: Iterable[_Member]) -> Iterator[list[_Member]]:
     yield run
 
 
-def _target(write: Write) -> tuple[str, str]:
-    """Which item a write is about: its table, and the values of its key as text."""
-    values = [write.item[write.key]] if isinstance(write, Put) else [write.key[name] for name in sorted(write.key)]
-    return write.table, json.dumps(values)
+def _target(write: Write) -> tuple[Any, ...]:
+    """Which item a write is about: its table, and the values of its key."""
+    if isinstance(write, Put):
+        return write.table, write.item[write.key]
+    return write.table, *(write.key[name] for name in sorted(write.key))
 
 
 @dataclass
@@ -269,6 +270,13 @@ class GroupConsumer(Consumer[M]):
             if effect is not None and message.message_id not in rows
         ]
         return rows, decided
+
+    def _batch_key(self, record: Mapping[str, Any]) -> str:
+        early = self._early.get(record["receiptHandle"])
+        return super()._batch_key(record) if early is None else early[0]
+
+    def _is_answered(self, record: Mapping[str, Any]) -> bool:
+        return record["receiptHandle"] in self._early
 
     def _decide(self, record: SQSRecord, deadline: int, delivery: Delivery) -> Answer | Busy | Fenced:
         early = self._early.pop(record.receipt_handle, None)

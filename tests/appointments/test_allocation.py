@@ -9,9 +9,8 @@ import pytest
 
 from appointments import allocation
 from appointments.messages import BookRequest, CancelRequest, parse_message
-from appointments.schedule import FreeSlot
 from exactly_once.effects import Put, Update
-from tests.consumer_kit import CHANNEL, NHS_NUMBER, PRACTICE, SERVICE, booking, slot_item
+from tests.consumer_kit import CHANNEL, NHS_NUMBER, PRACTICE, SERVICE, booking, free_slot, slot_item
 
 NOW = datetime(2026, 11, 20, 8, 0, 0, 500_000, tzinfo=UTC)
 NOW_MS = 1_795_161_600_500
@@ -24,7 +23,7 @@ def request() -> BookRequest:
 
 
 def test_a_free_slot_is_taken_and_the_appointment_put_once() -> None:
-    slot = FreeSlot.from_item(slot_item(0))
+    slot = free_slot(slot_item(0))
     effects = allocation.book(request(), [slot], NOW)
     times = {"slot_id": slot.slot_id, "start": slot.start, "end": slot.end}
     assert effects.result == {"outcome": "booked", "appointment_id": "m-1", "practice": PRACTICE, **times}
@@ -68,7 +67,7 @@ def test_no_free_slot_is_a_place_on_the_waitlist() -> None:
 
 
 def test_no_result_names_a_patient() -> None:
-    for candidates in ([], [FreeSlot.from_item(slot_item(0))]):
+    for candidates in ([], [free_slot(slot_item(0))]):
         assert NHS_NUMBER not in repr(allocation.book(request(), candidates, NOW).result)
 
 
@@ -93,7 +92,7 @@ def test_cancelling_what_is_not_there_leaves_a_cancelled_appointment() -> None:
 
 def test_cancelling_a_booking_frees_its_slot() -> None:
     slot = slot_item(0)
-    once = allocation.book(request(), [FreeSlot.from_item(slot)], NOW).once
+    once = allocation.book(request(), [free_slot(slot)], NOW).once
     assert once is not None
     effects = allocation.cancel(CANCEL, once.write.item, NOW)
     assert effects.all_writes == (

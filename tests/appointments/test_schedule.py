@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from appointments.messages import BookRequest, parse_message
 from appointments.schedule import FreeSlot, choose, free_key, free_key_range, utc_text
-from tests.consumer_kit import CHANNEL, SERVICE, booking, slot_item
+from tests.consumer_kit import CHANNEL, SERVICE, booking, free_slot, slot_item
 
 times = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)).map(
     lambda time: time.replace(microsecond=0, tzinfo=UTC)
@@ -18,7 +18,7 @@ times = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)).map(
 
 
 def slots(count: int) -> list[FreeSlot]:
-    return [FreeSlot.from_item(slot_item(number)) for number in range(count)]
+    return [free_slot(slot_item(number)) for number in range(count)]
 
 
 def request(**changes: str) -> BookRequest:

@@ -73,6 +73,23 @@ def test_a_thread_keeps_nothing_from_one_record_to_the_next() -> None:
     assert found == ["nothing"] * 3
 
 
+def test_what_is_answered_already_needs_no_thread() -> None:
+    ran_in: dict[str, threading.Thread] = {}
+
+    def handler(record: SQSRecord) -> str:
+        ran_in[record.body] = threading.current_thread()
+        return record.body
+
+    bodies = ["a1 answered", "b1", "b2 answered", "c1 answered", "d1"]
+    with ThreadPoolExecutor(2) as executor:
+        processor = ConcurrentBatchProcessor(key_of, executor, lambda record: "answered" in record["body"])
+        with processor([record(body) for body in bodies], handler=handler):
+            answers = processor.process()
+    assert [answer[1] for answer in answers] == bodies
+    here = {body for body, thread in ran_in.items() if thread is threading.current_thread()}
+    assert here == {"a1 answered", "c1 answered"}  # "b2" follows "b1", which has to wait
+
+
 def test_one_key_needs_no_thread() -> None:
     """A batch of one record, most often: it runs where it is."""
     ran_in: list[threading.Thread] = []

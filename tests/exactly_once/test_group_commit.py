@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -289,9 +290,10 @@ def test_on_threads_it_is_the_same(made: Bench) -> None:
     for number in range(4):
         made.seed(3, f"A8200{number}")
     records = [record(booking(f"m-{number}", practice=f"A8200{number % 4}")) for number in range(10)]
-    with ThreadPoolExecutor(4) as executor:
+    with ThreadPoolExecutor(4) as executor, patch.object(executor, "submit", wraps=executor.submit) as submit:
         assert made.deliver(*records, consumer=grouped(made, executor=executor)) == []
     assert len(booked(made)) == 10
+    assert submit.call_count == 4  # the look, and the reads for three of the practices; no answer needs a thread
 
 
 def two_practices(made: Bench) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appointments.messages import parse_message
-from appointments.schedule import FreeSlot, free_key, free_key_range
+from appointments.schedule import free_key, free_key_range
 from oneslot.demand import NATIONAL_CHANNELS, Demand
 from oneslot.slots import (
     CLOSES,
@@ -25,6 +25,7 @@ from oneslot.slots import (
     slot_items,
     working_days,
 )
+from tests.consumer_kit import free_slot
 
 MONDAY = date(2026, 11, 23)
 demands = st.lists(st.integers(1, 700_000), min_size=1, max_size=40).map(
@@ -104,7 +105,7 @@ def test_a_seeded_slot_is_found_by_the_consumer() -> None:
     request = parse_message("m-1", "hash", body)
     first, last = free_key_range(request, datetime(2026, 11, 20, tzinfo=UTC))  # type: ignore[arg-type]
     assert first <= item["free_key"] < last
-    slot = FreeSlot.from_item(item)
+    slot = free_slot(item)
     assert item["free_key"] == free_key(slot.delivery_channel, slot.service_type, slot.start, slot.slot_id)
 
 
