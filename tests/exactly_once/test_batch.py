@@ -30,7 +30,7 @@ def run(records: list[dict[str, Any]], handler: Any, workers: int | None) -> tup
 
 
 def test_different_keys_run_at_the_same_time() -> None:
-    together = threading.Barrier(3, timeout=60)
+    together = threading.Barrier(3, timeout=15)
     _, failed = run([record(body) for body in "abc"], lambda record: together.wait(), workers=3)
     assert failed == []
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exactly_once import dynamodb
 from exactly_once.dynamodb import from_attributes, to_attributes, transact_item
 from exactly_once.effects import Put, Update
 
@@ -22,6 +23,12 @@ values = st.recursive(
 @given(st.dictionaries(st.text(min_size=1), values))
 def test_values_survive_the_way_there_and_back(item: dict[str, Any]) -> None:
     assert from_attributes(to_attributes(item)) == item
+
+
+def test_of_text_boto3_is_not_asked_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asks for every other type first, and texts are most of what is written."""
+    monkeypatch.setattr(dynamodb, "_serialize", lambda value: pytest.fail(f"asked of {value!r}"))
+    assert to_attributes({"id": "a"}) == {"id": {"S": "a"}}
 
 
 def test_numbers_come_back_as_plain_ones_however_deep() -> None:

@@ -296,6 +296,12 @@ def test_on_threads_it_is_the_same(made: Bench) -> None:
     assert submit.call_count == 4  # the look, and the reads for three of the practices; no answer needs a thread
 
 
+def test_each_body_is_read_once(made: Bench) -> None:
+    with patch.object(Consumer, "_identify", autospec=True, side_effect=Consumer._identify) as read:
+        assert made.deliver(*bookings(10), consumer=grouped(made)) == []
+    assert read.call_count == 10
+
+
 def two_practices(made: Bench) -> list[dict[str, Any]]:
     made.seed(3, "A82000")
     return [record(booking("m-0")), record(booking("m-1", practice="A82000"))]

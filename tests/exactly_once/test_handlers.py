@@ -240,7 +240,7 @@ def test_coroutines_side_by_side_run_one_message_once() -> None:
         others_answered = asyncio.Event()
 
         async def work(message: dict[str, str], key: str) -> str:
-            await asyncio.wait_for(others_answered.wait(), timeout=60)
+            await asyncio.wait_for(others_answered.wait(), timeout=15)
             done.append(key)
             return key
 

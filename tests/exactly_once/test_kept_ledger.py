@@ -247,5 +247,5 @@ def test_when_it_is_left_no_extension_is_under_way(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(plain, "extend", slow)
     with KeptLedger(plain, lease_seconds=0.03) as ledger:
         ledger.claim("m", "h", plain.surroundings.now_ms() + 60_000)
-        begun.wait()
+        assert begun.wait(15)
     assert ended.is_set()

@@ -75,7 +75,7 @@ def test_groups_on_a_standard_queue_are_for_fairness_and_stop_nothing(executor: 
 
 
 def test_groups_run_side_by_side() -> None:
-    together = threading.Barrier(3, timeout=60)
+    together = threading.Barrier(3, timeout=15)
     processor = ConcurrentBatchProcessor(lambda record: "all the same", ThreadPoolExecutor(3))
     with processor([fifo(body, body) for body in "abc"], handler=lambda record: together.wait()):
         processor.process()
