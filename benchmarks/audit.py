@@ -52,9 +52,10 @@ def spark(folder: Path, output: Path, memory: str, previous: Path | None, tables
     from pipeline.session import SessionSettings, open_session
 
     started = time.monotonic()
-    session = open_session(SessionSettings(memory=memory, scratch=str(output.parent / "scratch")))
-    opened = time.monotonic() - started
     settings = AuditSettings(str(folder), str(output), str(previous) if previous else None, tables=tables)
+    scratch = str(output.parent / "scratch")
+    session = open_session(SessionSettings(memory=memory, scratch=scratch, reads_bytes=settings.reads_bytes))
+    opened = time.monotonic() - started
     conclusion = audit(session, settings)
     seconds = time.monotonic() - started
     virtual_machine: Any = session._jvm
