@@ -86,7 +86,7 @@ def shares(profile: Path) -> tuple[dict[str, float], list[tuple[str, float]]]:
     What is built in counts to the function that called it.
     """
     stats: dict[_Function, tuple[int, int, float, float, dict[_Function, tuple[float, ...]]]]
-    stats = pstats.Stats(str(profile)).stats  # type: ignore[attr-defined]  # documented, and not in the type stubs
+    stats = pstats.Stats(str(profile)).stats  # type: ignore[attr-defined]  # typeshed lacks it; the profilers' manual has it
     functions: defaultdict[_Function, float] = defaultdict(float)
     for function, (_, _, own, _, callers) in stats.items():
         if function[0] != BUILT_IN:

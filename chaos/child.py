@@ -50,7 +50,7 @@ class Child:
 
     def read(self) -> dict[str, Any]:
         """Return its next line. Raises `ChildFailed` if it has ended, or says nothing for `ANSWER_SECONDS`."""
-        assert self._process.stdout is not None  # noqa: S101  PIPE was asked for
+        assert self._process.stdout is not None  # noqa: S101  PIPE was asked for; this tells mypy
         # It says one line at a time, when it is asked, so nothing waits in the buffer where `select` cannot see it.
         if not select.select([self._process.stdout], [], [], ANSWER_SECONDS)[0]:
             raise ChildFailed(f"A child of the run has not answered for {ANSWER_SECONDS:.0f} s; see {self._log_file}.")
@@ -63,7 +63,7 @@ class Child:
     def ask(self, command: str) -> dict[str, Any]:
         """Send a line and return the answer to it."""
         with self._lock:
-            assert self._process.stdin is not None  # noqa: S101  PIPE was asked for
+            assert self._process.stdin is not None  # noqa: S101  PIPE was asked for; this tells mypy
             try:
                 self._process.stdin.write(command + "\n")
                 self._process.stdin.flush()

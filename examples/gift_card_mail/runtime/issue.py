@@ -40,7 +40,7 @@ def compose(
 
 def log_line(delivery: Delivery) -> None:
     """One line for each attempt."""
-    print(json.dumps({"message": "delivery", **asdict(delivery)}))  # noqa: T201  Lambda's log
+    print(json.dumps({"message": "delivery", **asdict(delivery)}))  # noqa: T201  Lambda logs what is printed
 
 
 consumer: Consumer[Order] | None = None

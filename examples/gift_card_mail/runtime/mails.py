@@ -69,7 +69,7 @@ def deliver_stream(
                 deliver(from_attributes(record["dynamodb"]["NewImage"]))
             except Exception as error:
                 # The class only: the message of an exception may quote the mail.
-                print(f'{{"message": "mail", "failed": "{type(error).__name__}"}}')  # noqa: T201  Lambda's log
+                print(f'{{"message": "mail", "failed": "{type(error).__name__}"}}')  # noqa: T201  Lambda logs what is printed
                 return {"batchItemFailures": [{"itemIdentifier": record["dynamodb"]["SequenceNumber"]}]}
         return {"batchItemFailures": []}
 
