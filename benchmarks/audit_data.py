@@ -64,7 +64,7 @@ ITEMS = {
         || '"},"service_type":{"S":"General Consultation Routine"},' || case when fate = 'booked'
         then '"status":{"S":"busy"},"appointment_id":{"S":"' || id || '"}}'
         else '"status":{"S":"free"},"free_key":{"S":"' || channel || '#General Consultation Routine#' || start_at || '#'
-        || slot_id || '"}}' end""",
+        || start_at || '#' || slot_id || '"}}' end""",
     ),
     "appointments": (
         "fate in ('booked', 'waitlist', 'withdrawn')",

@@ -13,7 +13,8 @@ import duckdb
 
 ITEMS = {
     "ledger": "message_id S, status S, result S, consumption_count N, updated N, lease_until N",
-    "slots": "practice S, slot_id S, status S, appointment_id S, free_key S",
+    "slots": "practice S, slot_id S, status S, appointment_id S, free_key S, delivery_channel S, "
+    "service_type S, start S, end S",
     "appointments": "appointment_id S, status S, practice S, slot_id S, cancelled_by S, created N",
 }
 LINES = {
@@ -28,7 +29,8 @@ FIRST = "('booked', 'waitlist', 'cancelled', 'refused')"
 PATIENCE = 4 * 24 * 3600 * 1000
 
 PREPARATION = f"""
-create temp table slots as from slots_file;
+create temp table slots as select *, coalesce(
+  free_key = concat_ws('#', delivery_channel, service_type, start, "end", slot_id), false) as findable from slots_file;
 create temp table appointments as from appointments_file;
 create temp table ledger_read as select * exclude (result), result ->> 'outcome' as outcome,
   result ->> 'appointment_id' as target, result ->> 'practice' as at_practice, result ->> 'slot_id' as at_slot,
@@ -108,7 +110,7 @@ JUDGED = f"""
 select 'request' as subject, {VERDICT} as verdict, * from requests
 union all by name
 select 'slot' as subject, s.practice || '/' || s.slot_id as id, s.status as slot_status, s.appointment_id as slot_holder,
-  s.free_key is not null as findable, b.bookings, b.holder
+  s.findable, b.bookings, b.holder
 from slots s left join booked_on b using (practice, slot_id)
 """  # noqa: S608 - no input: this file's constants
 
@@ -120,7 +122,7 @@ union all select 'I2', id from requests
 union all select 'I3', practice || '/' || slot_id from booked_on where bookings > 1
 union all select 'I4', s.practice || '/' || s.slot_id from slots s left join booked_on b using (practice, slot_id)
   where (s.status = 'busy' and (b.holder is null or (b.bookings = 1 and b.holder is distinct from s.appointment_id)))
-     or (s.status = 'free' and (s.appointment_id is not null or s.free_key is null))
+     or (s.status = 'free' and (s.appointment_id is not null or not s.findable))
 union all select 'I4', a.appointment_id from appointments a left join slots s using (practice, slot_id)
   where a.status = 'booked' and a.appointment_id not in (select id from held where slots > 1)
     and (s.status is distinct from 'busy' or s.appointment_id is distinct from a.appointment_id)
@@ -153,9 +155,9 @@ def open_history(
     connection = duckdb.connect(config={name: value for name, value in settings.items() if value is not None})
     for table, attributes in ITEMS.items():
         pairs = [attribute.split() for attribute in attributes.split(", ")]
-        columns = ", ".join(f"{name} STRUCT({kind} VARCHAR)" for name, kind in pairs)
+        columns = ", ".join(f'"{name}" STRUCT({kind} VARCHAR)' for name, kind in pairs)
         values = ", ".join(
-            f"Item.{name}.{kind}" + ("::BIGINT" if kind == "N" else "") + f" as {name}" for name, kind in pairs
+            f'Item."{name}".{kind}' + ("::BIGINT" if kind == "N" else "") + f' as "{name}"' for name, kind in pairs
         )
         files = f"{folder}/{table}/AWSDynamoDB/*/data/*.json.gz"
         connection.execute(

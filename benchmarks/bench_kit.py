@@ -122,7 +122,7 @@ def week(practice: str, number: int) -> Iterator[dict[str, Any]]:
 
 def free_slot(practice: str, slot_id: str, start: datetime, channel: str) -> dict[str, Any]:
     """A free slot of ten minutes, as the slots table holds it."""
-    return {
+    slot = {
         "practice": practice,
         "slot_id": slot_id,
         "start": utc_text(start),
@@ -130,8 +130,8 @@ def free_slot(practice: str, slot_id: str, start: datetime, channel: str) -> dic
         "status": "free",
         "delivery_channel": channel,
         "service_type": SERVICE,
-        "free_key": free_key(channel, SERVICE, utc_text(start), slot_id),
     }
+    return {**slot, "free_key": free_key(slot)}
 
 
 def booking(message_id: str, practice: str) -> dict[str, Any]:

@@ -26,7 +26,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from appointments import allocation
-from appointments.schedule import FreeSlot, choose
+from appointments.messages import BookRequest
+from appointments.schedule import choose
 from benchmarks.bench_kit import CONFIGURATION, LambdaContext, StandIn, booking, event, print_figures, stand_in, table
 from composition import compose
 
@@ -38,11 +39,11 @@ SLOTS = (10, 100, 500)
 MOST_BOOKINGS = 200
 DEFAULT, GROUPED = "default", "group commit"
 
-Choice = Callable[[str, Sequence[FreeSlot]], FreeSlot]
+Choice = Callable[[BookRequest, Sequence[str]], str]
 OURS = "rendezvous (ours)"
 STRATEGIES: dict[str, Choice] = {
-    "first free": lambda message_id, candidates: candidates[0],
-    "random": lambda message_id, candidates: random.choice(candidates),
+    "first free": lambda request, candidates: candidates[0],
+    "random": lambda request, candidates: random.choice(candidates),
     OURS: choose,
 }
 

@@ -136,7 +136,7 @@ class Rush:
                 {
                     "IndexName": index,
                     "KeySchema": _key_schema(keys.partition_key, sort_key),
-                    "Projection": {"ProjectionType": "ALL"},
+                    "Projection": {"ProjectionType": "KEYS_ONLY"},
                 }
                 for index, sort_key in keys.indexes.items()
             ]

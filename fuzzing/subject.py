@@ -126,20 +126,16 @@ def _world() -> InMemoryDynamoDB:
 
 
 def _slot(number: int) -> dict[str, Any]:
-    slot_id, start = f"slot-{number}", f"2026-03-0{number + 1}T09:00:00Z"
-    channel, service = GOOD["delivery_channel"], GOOD["service_type"]
-    return to_attributes(
-        {
-            "practice": PRACTICE,
-            "slot_id": slot_id,
-            "start": start,
-            "end": start.replace("09:00", "09:10"),
-            "status": "free",
-            "delivery_channel": channel,
-            "service_type": service,
-            "free_key": free_key(channel, service, start, slot_id),
-        }
-    )
+    slot = {
+        "practice": PRACTICE,
+        "slot_id": f"slot-{number}",
+        "start": f"2026-03-0{number + 1}T09:00:00Z",
+        "end": f"2026-03-0{number + 1}T09:10:00Z",
+        "status": "free",
+        "delivery_channel": GOOD["delivery_channel"],
+        "service_type": GOOD["service_type"],
+    }
+    return to_attributes({**slot, "free_key": free_key(slot)})
 
 
 _SLOT_ITEMS = tuple(_slot(number) for number in range(2))

@@ -10,7 +10,7 @@ from typing import Any
 
 from appointments import allocation
 from appointments.messages import BookRequest, Request
-from appointments.schedule import FREE_SLOTS_INDEX, FreeSlot, choose, free_key_range
+from appointments.schedule import FREE_SLOTS_INDEX, choose, free_key_range
 from exactly_once.dynamodb import DynamoDB, from_attributes
 from exactly_once.effects import Effects, Unprocessable
 
@@ -37,7 +37,7 @@ class Schedule:
             return allocation.cancel(request, self._appointment(request.appointment_id), now)
         if request.not_after <= now:
             return allocation.window_passed(request, self._appointment(request.message_id))
-        candidates = self._free_slots(request, now)
+        candidates = self._free_keys(request, *free_key_range(request, now), self.candidate_slots)
         if not candidates and not self._is_known(request.practice):
             raise Unprocessable("unknown_practice", "practice has no slots here; check its ODS code, or seed its slots")
         return allocation.book(request, candidates, now)
@@ -82,28 +82,24 @@ class Schedule:
         ranges = [free_key_range(booking, now) for booking in bookings]
         wanted = self.candidate_slots + len(bookings) - 1
         first, last = min(low for low, _ in ranges), max(high for _, high in ranges)
-        slots = self._read_free_slots(bookings[0], first, last, wanted)
-        known = bool(slots) or self._is_known(bookings[0].practice)
+        free = self._free_keys(bookings[0], first, last, wanted)
+        known = bool(free) or self._is_known(bookings[0].practice)
         taken: set[str] = set()
         effects: list[Effects | None] = []
         for booking, (low, high) in zip(bookings, ranges, strict=True):
-            suitable = [slot for slot in slots if low <= slot.free_key < high]
-            candidates = [slot for slot in suitable if slot.slot_id not in taken][: self.candidate_slots]
+            suitable = [key for key in free if low <= key < high]
+            candidates = [key for key in suitable if key not in taken][: self.candidate_slots]
             if candidates:
-                slot = choose(booking.message_id, candidates)
-                taken.add(slot.slot_id)
-                effects.append(allocation.book(booking, [slot], now))
-            elif known and not suitable and len(slots) < wanted:
+                chosen = choose(booking, candidates)
+                taken.add(chosen)
+                effects.append(allocation.book(booking, [chosen], now))
+            elif known and not suitable and len(free) < wanted:
                 effects.append(allocation.book(booking, [], now))
             else:  # the suitable ones go to others, or were not read
                 effects.append(None)
         return effects
 
-    def _free_slots(self, request: BookRequest, now: datetime) -> list[FreeSlot]:
-        first, last = free_key_range(request, now)
-        return self._read_free_slots(request, first, last, self.candidate_slots)
-
-    def _read_free_slots(self, request: BookRequest, first: str, last: str, most: int) -> list[FreeSlot]:
+    def _free_keys(self, request: BookRequest, first: str, last: str, most: int) -> list[str]:
         if first >= last:
             return []
         answer = self.client.query(
@@ -116,16 +112,11 @@ class Schedule:
                 ":first": {"S": first},
                 ":last": {"S": last},
             },
-            # The other attributes are the request's own. Each one in the answer is CPU: botocore parses it.
-            ProjectionExpression="slot_id, #start, #end",
-            ExpressionAttributeNames={"#start": "start", "#end": "end"},
+            # It says all that is needed. Each attribute more in the answer is CPU: botocore parses it.
+            ProjectionExpression="free_key",
             Limit=most,
         )
-        kind = (request.delivery_channel, request.service_type)
-        return [
-            FreeSlot(request.practice, item["slot_id"]["S"], item["start"]["S"], item["end"]["S"], *kind)
-            for item in answer["Items"]
-        ]
+        return [item["free_key"]["S"] for item in answer["Items"]]
 
     def _is_known(self, practice: str) -> bool:
         answer = self.client.query(

@@ -103,16 +103,14 @@ def _day(demand: Demand, day: date, count: int, seed: int) -> Iterator[dict[str,
         length = timedelta(minutes=MINUTES[service])
         if at + length > closes:
             clinician, at = clinician + 1, opens
-        slot_id = f"{at:%Y%m%dT%H%MZ}-{clinician:02d}"
-        start = utc_text(at)
-        yield {
+        slot = {
             "practice": demand.practice,
-            "slot_id": slot_id,
-            "start": start,
+            "slot_id": f"{at:%Y%m%dT%H%MZ}-{clinician:02d}",
+            "start": utc_text(at),
             "end": utc_text(at + length),
             "status": FREE,
             "delivery_channel": channel,
             "service_type": service,
-            "free_key": free_key(channel, service, start, slot_id),
         }
+        yield {**slot, "free_key": free_key(slot)}
         at += length

@@ -125,7 +125,7 @@ class Smoke:
 
     def _open_slot(self, slot_id: str, start: datetime) -> None:
         self.slot_opened = True
-        item = {
+        slot = {
             "practice": self.practice,
             "slot_id": slot_id,
             "start": utc_text(start),
@@ -133,11 +133,10 @@ class Smoke:
             "status": FREE,
             "delivery_channel": CHANNEL,
             "service_type": SERVICE,
-            "free_key": free_key(CHANNEL, SERVICE, utc_text(start), slot_id),
         }
         self.target.dynamodb.put_item(
             TableName=self.target.outputs.slots_table_name,
-            Item=to_attributes(item),
+            Item=to_attributes({**slot, "free_key": free_key(slot)}),
             ConditionExpression="attribute_not_exists(slot_id)",
         )
 

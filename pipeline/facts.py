@@ -37,6 +37,7 @@ from pipeline.vocabulary import (
     SlotStatus,
 )
 
+FREE_KEY = ("delivery_channel", "service_type", "start", "end", "slot_id")
 LATEST_EPOCH_MS = 4_102_444_800_000  # the year 2100
 LARGEST_COUNT = 1_000_000_000
 RESULT_SCHEMA = "outcome string, appointment_id string, practice string, slot_id string"
@@ -193,7 +194,10 @@ def slot_facts(items: DataFrame) -> DataFrame:
     """A slot, seen from itself and from the appointment that it names."""
     read = items.select(
         *(text(name).alias(name) for name in ("practice", "slot_id", "status", "appointment_id")),
-        text("free_key").isNotNull().alias("findable"),
+        # Spelt as `appointments.schedule.free_key` spells it: a booking believes what the key says.
+        F.coalesce(text("free_key") == F.concat_ws("#", *(text(name) for name in FREE_KEY)), F.lit(False)).alias(
+            "findable"
+        ),
         # 2026-11-23T08:00:00Z → 20261123: all that the utilisation asks of the time, and far cheaper than a timestamp.
         F.replace(F.substring(text("start"), 1, 10), F.lit("-"), F.lit("")).try_cast("bigint").alias("date"),
         F.lit(False).alias("bad"),

@@ -21,7 +21,20 @@ def _attributes(texts: tuple[str, ...], numbers: tuple[str, ...]) -> StructType:
 
 # Only what the audit uses is named: the reader skips the rest unparsed, and personal data is never read at all.
 LEDGER = _attributes(("message_id", "status", "result"), ("consumption_count", "updated", "lease_until"))
-SLOTS = _attributes(("practice", "slot_id", "status", "appointment_id", "free_key", "start"), ())
+SLOTS = _attributes(
+    (
+        "practice",
+        "slot_id",
+        "status",
+        "appointment_id",
+        "free_key",
+        "delivery_channel",
+        "service_type",
+        "start",
+        "end",
+    ),
+    (),
+)
 APPOINTMENTS = _attributes(
     ("appointment_id", "status", "practice", "slot_id", "start", "delivery_channel", "cancelled_by"), ("created",)
 )

@@ -127,17 +127,14 @@ def free_slots(number: int) -> list[dict[str, Any]]:
     slots = []
     for position in range(number):
         start = FIRST_SLOT + timedelta(minutes=10 * position)
-        slot_id = f"{start:%Y%m%dT%H%MZ}-01"
-        slots.append(
-            {
-                "practice": PRACTICE,
-                "slot_id": slot_id,
-                "start": utc_text(start),
-                "end": utc_text(start + timedelta(minutes=10)),
-                "status": "free",
-                "delivery_channel": CHANNEL,
-                "service_type": SERVICE,
-                "free_key": free_key(CHANNEL, SERVICE, utc_text(start), slot_id),
-            }
-        )
+        slot = {
+            "practice": PRACTICE,
+            "slot_id": f"{start:%Y%m%dT%H%MZ}-01",
+            "start": utc_text(start),
+            "end": utc_text(start + timedelta(minutes=10)),
+            "status": "free",
+            "delivery_channel": CHANNEL,
+            "service_type": SERVICE,
+        }
+        slots.append({**slot, "free_key": free_key(slot)})
     return slots

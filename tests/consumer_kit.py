@@ -15,7 +15,7 @@ import boto3
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from appointments.schedule import FREE_SLOTS_INDEX, FreeSlot, free_key, utc_text
+from appointments.schedule import FREE_SLOTS_INDEX, free_key, utc_text
 from composition import compose
 from configuration import Configuration
 from exactly_once.consumer import Consumer, Delivery
@@ -93,7 +93,7 @@ def create_tables(dynamodb: Any) -> None:
                     {"AttributeName": "practice", "KeyType": "HASH"},
                     {"AttributeName": "free_key", "KeyType": "RANGE"},
                 ],
-                "Projection": {"ProjectionType": "ALL"},
+                "Projection": {"ProjectionType": "KEYS_ONLY"},
             }
         ],
     )
@@ -102,23 +102,16 @@ def create_tables(dynamodb: Any) -> None:
 def slot_item(number: int, practice: str = PRACTICE) -> dict[str, Any]:
     """The free slot with this number, ten minutes after the one before it."""
     start = START + timedelta(minutes=10 * number)
-    slot_id = f"{start:%Y%m%dT%H%MZ}-01"
-    return {
+    slot = {
         "practice": practice,
-        "slot_id": slot_id,
+        "slot_id": f"{start:%Y%m%dT%H%MZ}-01",
         "start": utc_text(start),
         "end": utc_text(start + timedelta(minutes=10)),
         "status": "free",
         "delivery_channel": CHANNEL,
         "service_type": SERVICE,
-        "free_key": free_key(CHANNEL, SERVICE, utc_text(start), slot_id),
     }
-
-
-def free_slot(item: Mapping[str, Any]) -> FreeSlot:
-    """A row of the slots table → the slot."""
-    names = ("practice", "slot_id", "start", "end", "delivery_channel", "service_type")
-    return FreeSlot(*(item[name] for name in names))
+    return {**slot, "free_key": free_key(slot)}
 
 
 def booking(message_id: Any = "m-1", **changes: Any) -> dict[str, Any]:

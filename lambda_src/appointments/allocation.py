@@ -8,7 +8,7 @@ from typing import Any
 
 from appointments.messages import BookRequest, CancelRequest
 from appointments.outcomes import Booked, Cancelled, Outcome, Refused, Waitlisted
-from appointments.schedule import FreeSlot, choose, free_key, utc_text
+from appointments.schedule import choose, free_key, free_slot, utc_text
 from appointments.statuses import BOOKED, BUSY, CANCELLED, FREE, WAITLIST
 from exactly_once.effects import Effects, Once, Put, Update
 
@@ -17,8 +17,8 @@ APPOINTMENTS = "appointments"
 """Logical names of the tables."""
 
 
-def book(request: BookRequest, candidates: Sequence[FreeSlot], now: datetime) -> Effects:
-    """Take one of the free slots, or go on the waitlist if there is none.
+def book(request: BookRequest, candidates: Sequence[str], now: datetime) -> Effects:
+    """Take one of the free slots, named by their keys in the index, or go on the waitlist if there is none.
 
     The appointment's id is the request's: putting it `once` is what makes a second booking impossible even after the
     ledger has forgotten the first.
@@ -37,12 +37,13 @@ def book(request: BookRequest, candidates: Sequence[FreeSlot], now: datetime) ->
     if not candidates:
         appointment["status"] = WAITLIST
         return _effects(Waitlisted(request.message_id, request.practice), appointment)
-    slot = choose(request.message_id, candidates)
+    key = choose(request, candidates)
+    slot = free_slot(request, key)
     appointment |= {"status": BOOKED, "slot_id": slot.slot_id, "start": slot.start, "end": slot.end}
     take = Update(
         SLOTS,
-        key={"practice": slot.practice, "slot_id": slot.slot_id},
-        expect={"status": FREE},
+        key={"practice": request.practice, "slot_id": slot.slot_id},
+        expect={"status": FREE, "free_key": key},  # the key, too: the slot is still at the times that it said
         set={"status": BUSY, "appointment_id": request.message_id},
         remove=("free_key",),
     )
@@ -73,12 +74,7 @@ def cancel(request: CancelRequest, existing: Mapping[str, Any] | None, now: date
         SLOTS,
         key={"practice": existing["practice"], "slot_id": existing["slot_id"]},
         expect={"status": BUSY, "appointment_id": request.appointment_id},
-        set={
-            "status": FREE,
-            "free_key": free_key(
-                existing["delivery_channel"], existing["service_type"], existing["start"], existing["slot_id"]
-            ),
-        },
+        set={"status": FREE, "free_key": free_key(existing)},
         remove=("appointment_id",),
     )
     return Effects(result, (withdraw, give_back))

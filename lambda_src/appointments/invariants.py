@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from appointments.outcomes import ANSWERED
+from appointments.schedule import free_key
 from appointments.statuses import BOOKED, BUSY, CANCELLED, COMPLETE, FREE, IN_PROGRESS, WAITLIST
 
 
@@ -140,13 +141,20 @@ def _busy_means_held(evidence: Evidence) -> Iterator[tuple[str, str]]:
         is_held = (holder.get("status"), holder.get("practice"), holder.get("slot_id")) == (BOOKED, practice, slot_id)
         if slot["status"] == BUSY and not is_held:
             yield f"{practice}/{slot_id}", "busy, and no booked appointment holds it"
-        if slot["status"] == FREE and (slot.get("appointment_id") or not slot.get("free_key")):
-            yield f"{practice}/{slot_id}", "free, but it names an appointment or cannot be found"
+        if slot["status"] == FREE and (slot.get("appointment_id") or not _findable(slot)):
+            yield f"{practice}/{slot_id}", "free, but it names an appointment or cannot be found as what it is"
     for appointment_id, appointment in evidence.appointments.items():
         if appointment["status"] == BOOKED:
             held = evidence.slots.get((appointment["practice"], appointment["slot_id"]), {})
             if held.get("status") != BUSY or held.get("appointment_id") != appointment_id:
                 yield appointment_id, "booked, and its slot is not busy with it"
+
+
+def _findable(slot: Mapping[str, Any]) -> bool:
+    try:
+        return slot.get("free_key") == free_key(slot)
+    except KeyError:  # who lacks what a key says has none
+        return False
 
 
 def _complete_means_done(evidence: Evidence) -> Iterator[tuple[str, str]]:

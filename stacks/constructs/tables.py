@@ -37,7 +37,7 @@ class Tables(Construct):
                 dynamodb.LocalSecondaryIndexProps(
                     index_name=FREE_SLOTS_INDEX,
                     sort_key=_text("free_key"),
-                    projection_type=dynamodb.ProjectionType.ALL,
+                    projection_type=dynamodb.ProjectionType.KEYS_ONLY,
                 )
             ],
         )

@@ -10,7 +10,7 @@ import pytest
 from appointments import allocation
 from appointments.messages import BookRequest, CancelRequest, parse_message
 from exactly_once.effects import Put, Update
-from tests.consumer_kit import CHANNEL, NHS_NUMBER, PRACTICE, SERVICE, booking, free_slot, slot_item
+from tests.consumer_kit import CHANNEL, NHS_NUMBER, PRACTICE, SERVICE, booking, slot_item
 
 NOW = datetime(2026, 11, 20, 8, 0, 0, 500_000, tzinfo=UTC)
 NOW_MS = 1_795_161_600_500
@@ -23,15 +23,15 @@ def request() -> BookRequest:
 
 
 def test_a_free_slot_is_taken_and_the_appointment_put_once() -> None:
-    slot = free_slot(slot_item(0))
-    effects = allocation.book(request(), [slot], NOW)
-    times = {"slot_id": slot.slot_id, "start": slot.start, "end": slot.end}
+    slot = slot_item(0)
+    effects = allocation.book(request(), [slot["free_key"]], NOW)
+    times = {name: slot[name] for name in ("slot_id", "start", "end")}
     assert effects.result == {"outcome": "booked", "appointment_id": "m-1", "practice": PRACTICE, **times}
     assert effects.writes == (
         Update(
             "slots",
-            {"practice": PRACTICE, "slot_id": slot.slot_id},
-            expect={"status": "free"},
+            {"practice": PRACTICE, "slot_id": slot["slot_id"]},
+            expect={"status": "free", "free_key": slot["free_key"]},
             set={"status": "busy", "appointment_id": "m-1"},
             remove=("free_key",),
         ),
@@ -67,7 +67,7 @@ def test_no_free_slot_is_a_place_on_the_waitlist() -> None:
 
 
 def test_no_result_names_a_patient() -> None:
-    for candidates in ([], [free_slot(slot_item(0))]):
+    for candidates in ([], [slot_item(0)["free_key"]]):
         assert NHS_NUMBER not in repr(allocation.book(request(), candidates, NOW).result)
 
 
@@ -92,7 +92,7 @@ def test_cancelling_what_is_not_there_leaves_a_cancelled_appointment() -> None:
 
 def test_cancelling_a_booking_frees_its_slot() -> None:
     slot = slot_item(0)
-    once = allocation.book(request(), [free_slot(slot)], NOW).once
+    once = allocation.book(request(), [slot["free_key"]], NOW).once
     assert once is not None
     effects = allocation.cancel(CANCEL, once.write.item, NOW)
     assert effects.all_writes == (

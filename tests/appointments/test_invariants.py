@@ -91,6 +91,11 @@ BREACHES = {
         f"{PRACTICE}/{SLOT_1}",
         {"slots": {**SLOTS, (PRACTICE, SLOT_1): {**slot_item(1), "free_key": None}}},
     ),
+    "free at another time than its key says": (
+        "I4",
+        f"{PRACTICE}/{SLOT_1}",
+        {"slots": {**SLOTS, (PRACTICE, SLOT_1): {**slot_item(1), "start": "2099-11-23T20:00:00Z"}}},
+    ),
     "free with a holder": (
         "I4",
         f"{PRACTICE}/{SLOT_1}",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from appointments.messages import Request, parse_message
+from appointments.schedule import free_key
+from exactly_once.dynamodb import to_attributes
 from exactly_once.effects import Effects
 from exactly_once.identity import payload_hash
 from prover.dynamodb_port import InMemoryDynamoDB
@@ -18,6 +20,8 @@ from prover.scenario import NOON, free_slots
 from prover.scenarios import FORGOTTEN, ONE_REQUEST
 from prover.world import APPOINTMENTS, SLOTS, TABLES
 from schedule_reader import Schedule
+from tests.consumer_kit import Intercepted, bench, record
+from tests.consumer_kit import booking as kit_booking
 
 EARLY, LATE = free_slots(2)
 BOOKED = FORGOTTEN.before
@@ -76,3 +80,20 @@ def test_an_appointment_that_was_just_made_is_no_window_that_has_passed() -> Non
     """Not seen, its booking would be answered with a refusal when it comes again too late."""
     reader = schedule({"slots": free_slots(2)}, BOOKED, NOON + 40 * 86_400_000)
     assert reader.decide(request(booking("m-1"))).result["outcome"] == "booked"
+
+
+def test_a_slot_that_is_moved_before_the_commit_is_booked_at_its_new_time() -> None:
+    """What was read is a condition of the commit, so a diary that is changed by hand makes no appointment of old times."""
+    with bench(slots=1) as made:
+        (slot,) = made.rows("slots")
+        later = {"start": "2099-11-23T15:00:00Z", "end": "2099-11-23T15:10:00Z"}
+        moved = {**slot, **later, "free_key": free_key({**slot, **later})}
+
+        def meanwhile(_perform: Callable[[], Any]) -> None:
+            made.dynamodb.put_item(TableName="slots", Item=to_attributes(moved))
+
+        intercepted = Intercepted(made.dynamodb, before={"transact_write_items": meanwhile})
+        assert made.deliver(record(kit_booking()), consumer=made.another_consumer(dynamodb=intercepted)) == []
+        (appointment,) = made.rows("appointments")
+        assert {name: appointment[name] for name in later} == later
+        assert made.outcomes == ["booked"]

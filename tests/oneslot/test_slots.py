@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appointments.messages import parse_message
-from appointments.schedule import free_key, free_key_range
+from appointments.schedule import FreeSlot, free_key_range, free_slot
 from oneslot.demand import NATIONAL_CHANNELS, Demand
 from oneslot.slots import (
     CLOSES,
@@ -25,7 +25,6 @@ from oneslot.slots import (
     slot_items,
     working_days,
 )
-from tests.consumer_kit import free_slot
 
 MONDAY = date(2026, 11, 23)
 demands = st.lists(st.integers(1, 700_000), min_size=1, max_size=40).map(
@@ -105,8 +104,7 @@ def test_a_seeded_slot_is_found_by_the_consumer() -> None:
     request = parse_message("m-1", "hash", body)
     first, last = free_key_range(request, datetime(2026, 11, 20, tzinfo=UTC))  # type: ignore[arg-type]
     assert first <= item["free_key"] < last
-    slot = free_slot(item)
-    assert item["free_key"] == free_key(slot.delivery_channel, slot.service_type, slot.start, slot.slot_id)
+    assert free_slot(request, item["free_key"]) == FreeSlot(item["slot_id"], item["start"], item["end"])  # type: ignore[arg-type]
 
 
 def test_working_days_leave_weekends_out() -> None:

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from appointments.schedule import free_key
 from tests.pipeline.histories import MINUTE, Item, World
 
 Breach = tuple[str, str]
@@ -97,7 +98,7 @@ def slot_freed_under_appointment(spoil: Field) -> Breach:
     """A booked appointment's slot is free again."""
     appointment = spoil.booked()
     slot = spoil.slot_of(appointment)
-    slot |= {"status": "free", "free_key": "x"}
+    slot |= {"status": "free", "free_key": free_key(slot)}
     del slot["appointment_id"]
     return "I4", appointment["appointment_id"]
 
@@ -113,6 +114,13 @@ def free_slot_hidden(spoil: Field) -> Breach:
     """A free slot has no free key, so nobody will ever find it."""
     slot = spoil.free_slot()
     del slot["free_key"]
+    return "I4", _name(slot)
+
+
+def free_slot_misnamed(spoil: Field) -> Breach:
+    """A free slot was moved and its free key was not: it would be booked at the time that the key says."""
+    slot = spoil.free_slot()
+    slot["start"], slot["end"] = slot["end"], slot["start"]
     return "I4", _name(slot)
 
 
@@ -134,7 +142,7 @@ def booking_vanished(spoil: Field) -> Breach:
     """COMPLETE says booked, and there is no appointment."""
     appointment = spoil.booked()
     slot = spoil.slot_of(appointment)
-    slot |= {"status": "free", "free_key": "x"}
+    slot |= {"status": "free", "free_key": free_key(slot)}
     del slot["appointment_id"]
     del spoil.world.appointments[appointment["appointment_id"]]
     return "I5", appointment["appointment_id"]
@@ -144,7 +152,7 @@ def other_slot_than_recorded(spoil: Field) -> Breach:
     """The appointment is on another slot than the recorded answer says."""
     appointment, slot = spoil.booked(), spoil.free_slot()
     old = spoil.slot_of(appointment)
-    old |= {"status": "free", "free_key": "x"}
+    old |= {"status": "free", "free_key": free_key(old)}
     del old["appointment_id"]
     slot |= {"status": "busy", "appointment_id": appointment["appointment_id"]}
     del slot["free_key"]
@@ -285,6 +293,7 @@ CORRUPTIONS: tuple[Callable[[Field], Breach], ...] = (
     slot_freed_under_appointment,
     free_slot_names_appointment,
     free_slot_hidden,
+    free_slot_misnamed,
     cancelled_but_slot_busy,
     slot_deleted,
     booking_vanished,

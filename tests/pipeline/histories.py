@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from appointments.schedule import free_key
 from pipeline.layout import Full, Incremental, Part, change_line, item_line, write_export
 
 Item = dict[str, Any]
@@ -66,7 +67,7 @@ class System:
                 code, slot_id = f"A{81001 + practice}", f"20261123T{8 + number // 6:02d}{number % 6}0Z-{number:02d}"
                 channel = CHANNELS[number % 3]
                 start = f"2026-11-23T{8 + number // 6:02d}:{number % 6}0:00Z"
-                self.world.slots[code, slot_id] = {
+                slot = {
                     "practice": code,
                     "slot_id": slot_id,
                     "start": start,
@@ -74,8 +75,8 @@ class System:
                     "status": "free",
                     "delivery_channel": channel,
                     "service_type": "Planned Clinics",
-                    "free_key": f"{channel}#Planned Clinics#{start}#{slot_id}",
                 }
+                self.world.slots[code, slot_id] = {**slot, "free_key": free_key(slot)}
 
     def step(self) -> None:
         """One more request, or one more life of an old one."""
@@ -227,7 +228,7 @@ class System:
                 slot = world.slots[appointment["practice"], appointment["slot_id"]]
                 slot["status"] = "free"
                 slot.pop("appointment_id")
-                slot["free_key"] = f"{slot['delivery_channel']}#Planned Clinics#{slot['start']}#{slot['slot_id']}"
+                slot["free_key"] = free_key(slot)
             appointment |= mark
         self.complete(message_id, {"outcome": "cancelled", "appointment_id": target}, self.claims())
         if appointment is None and self.random.random() < 0.5:

@@ -347,11 +347,11 @@ def test_a_query_answers_what_is_projected(client: Any) -> None:
         {":practice": "A81001", ":first": "A", ":last": "z"},
         IndexName="free_slots",
         ConsistentRead=True,
-        ProjectionExpression="slot_id, #start, nothing",
-        ExpressionAttributeNames={"#start": "start"},
+        ProjectionExpression="slot_id, #key, nothing",
+        ExpressionAttributeNames={"#key": "free_key"},
         Limit=2,
     )
-    wanted = [{name: {"S": slot_item(number)[name]} for name in ("slot_id", "start")} for number in (0, 2)]
+    wanted = [{name: {"S": slot_item(number)[name]} for name in ("slot_id", "free_key")} for number in (0, 2)]
     assert found["Items"] == wanted
     assert "LastEvaluatedKey" in found
 

@@ -119,7 +119,7 @@ def test_tables_have_the_keys_that_the_runtime_uses(stage: Stage) -> None:
     (index,) = stage.of_output("SlotsTableName")["LocalSecondaryIndexes"]
     assert index["IndexName"] == FREE_SLOTS_INDEX
     assert keys(index) == {"HASH": "practice", "RANGE": "free_key"}
-    assert index["Projection"] == {"ProjectionType": "ALL"}
+    assert index["Projection"] == {"ProjectionType": "KEYS_ONLY"}
 
 
 def test_tables_are_on_demand_encrypted_and_restorable(stage: Stage) -> None:
