@@ -18,7 +18,7 @@ class Tables(Construct):
     Attributes:
         ledger: one row for each request. The only table whose rows expire, unless they are kept for ever.
         slots: one row for each slot of a practice. Only free slots have `free_key`, so only they are in the index; the
-            index is a local one because a local one can be read consistently.
+            index is a local one because a local one can be read consistently, and holds keys only because they say it all.
         appointments: one row for each answer to a booking.
     """
 
