@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import boto3
 from botocore.config import Config
 
-from appointments.schedule import free_key, utc_text
+from appointments.free_key import free_key
+from appointments.schedule import utc_text
 from composition import client_configuration, compose
 from configuration import Configuration
 from exactly_once.dynamodb import to_attributes

@@ -12,14 +12,14 @@ from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from appointments import nhs_number
-from appointments.schedule import free_key
+from appointments.free_key import free_key
 from composition import compose
 from configuration import Configuration
 from exactly_once.consumer import Delivery
-from exactly_once.delivery import DETAIL_ATTRIBUTE, REASON_ATTRIBUTE
 from exactly_once.dynamodb import DynamoDB, to_attributes
 from exactly_once.identity import IDENTITY_ATTRIBUTE
 from exactly_once.ledger import Surroundings
+from exactly_once.quarantine import DETAIL_ATTRIBUTE, REASON_ATTRIBUTE
 from prover.dynamodb_port import Contents, InMemoryDynamoDB
 from prover.sqs_port import InMemorySQS
 from prover.world import TABLES

@@ -1,21 +1,22 @@
-"""Looks into the dead-letter queue without taking anything out of it, unless told to delete."""
+"""Looks into the dead-letter queue without taking anything out of it, unless told to delete.
+
+The nightly audit on AWS does so, too, from a zip that has this file and little else of the command line: what needs to know
+the stack is in `stack_dead_letters.py`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from appointments import nhs_number
-from exactly_once.delivery import DETAIL_ATTRIBUTE, REASON_ATTRIBUTE, SOURCE_ATTRIBUTE
 from exactly_once.effects import Unprocessable
 from exactly_once.identity import identify, parse_body
 from exactly_once.ordering import GROUP_ATTRIBUTE, is_fifo
-from oneslot.consumer_configuration import is_content_based
+from exactly_once.quarantine import DETAIL_ATTRIBUTE, REASON_ATTRIBUTE, SOURCE_ATTRIBUTE
 from oneslot.queues import queue_depth
-from oneslot.target import Target
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -51,6 +52,15 @@ class DeadLetter:
     def original_sqs_message_id(self) -> str:
         """The SQS id under which the producer sent it."""
         return self.source_sqs_message_id or self.sqs_message_id
+
+    @property
+    def line(self) -> dict[str, Any]:
+        """What a history's `dead-letters/` says of it."""
+        return {
+            "message_id": self.message_id,
+            "source_message_id": self.original_sqs_message_id,
+            "reason": self.reason,
+        }
 
     def answers_to(self, name: str) -> bool:
         """Whether a person may mean this message by `name`: its identity, or an SQS id that it has or had."""
@@ -135,20 +145,9 @@ def reading(client: SQSClient, queue_url: str, content_based: Callable[[], bool]
         look.put_back()
 
 
-def reading_of(target: Target) -> AbstractContextManager[Reading]:
-    """Read the dead-letter queue of a stack, each message under the identity that its consumer finds."""
-    return reading(target.sqs, target.outputs.dead_letter_queue_url, cache(lambda: is_content_based(target)))
-
-
-def peek(client: SQSClient, queue_url: str) -> list[DeadLetter]:
+def peek(client: SQSClient, queue_url: str, content_based: Callable[[], bool] = lambda: False) -> list[DeadLetter]:
     """Read the whole queue and put every message back in sight at once."""
-    with reading(client, queue_url) as look:
-        return [held.letter for batch in look for held in batch]
-
-
-def letters_of(target: Target) -> list[DeadLetter]:
-    """Read a stack's whole dead-letter queue and put every message back in sight at once."""
-    with reading_of(target) as look:
+    with reading(client, queue_url, content_based) as look:
         return [held.letter for batch in look for held in batch]
 
 

@@ -11,10 +11,11 @@ from appointments.invariants import Evidence
 from oneslot.archive import AcceptedRequest, read_archive
 from oneslot.audit_trail import dropped
 from oneslot.consumer_configuration import ledger_retention_seconds
-from oneslot.dead_letters import DeadLetter, letters_of, waiting_behind
+from oneslot.dead_letters import DeadLetter, waiting_behind
 from oneslot.deliveries import read_deliveries
 from oneslot.queues import QueueDepth, queue_depth
 from oneslot.scanning import APPOINTMENTS, LEDGER, SLOTS, scan
+from oneslot.stack_dead_letters import letters_of
 from oneslot.target import Target
 
 # How much older than its first archived request a log line may be, for clocks that differ.

@@ -19,11 +19,12 @@ from configuration import FOREVER
 from oneslot.archive import ARCHIVE_FILE
 from oneslot.audit_trail import drops, read_lines
 from oneslot.consumer_configuration import ledger_retention_seconds
-from oneslot.dead_letters import DeadLetter, letters_of, waiting_behind
+from oneslot.dead_letters import waiting_behind
 from oneslot.deliveries import read_deliveries
 from oneslot.errors import BadInput
 from oneslot.queues import queue_depth
 from oneslot.scanning import APPOINTMENTS, LEDGER, SLOTS, scan
+from oneslot.stack_dead_letters import letters_of
 from oneslot.target import Target
 from pipeline.layout import CONTEXT, Full, Part, item_line, write_export
 
@@ -56,7 +57,9 @@ def export_history(target: Target, folder: Path, note: Callable[[str], None] = l
         counts["accepted"] = _write_lines(folder / "accepted" / ARCHIVE_FILE, chain([first], accepted))
     letters = letters_of(target)
     behind = waiting_behind(target.sqs, outputs.dead_letter_queue_url, len(letters))
-    counts["dead-letters"] = _write_lines(folder / "dead-letters" / "dead-letters.jsonl", map(_letter, letters))
+    counts["dead-letters"] = _write_lines(
+        folder / "dead-letters" / "dead-letters.jsonl", (letter.line for letter in letters)
+    )
     counts["dropped"] = _write_lines(folder / "dropped" / "dropped.jsonl", map(_dropped, drops(target)))
     # SQS cannot list a queue. An empty one needs no list: everything that is not finished elsewhere is lost. Unless it is
     # where a FIFO dead-letter queue does not show it.
@@ -81,11 +84,6 @@ def _accepted(target: Target) -> Iterator[dict[str, Any]]:
     for line in read_lines(target.archive):
         if line.pop("stack", target.identity) == target.identity:
             yield line
-
-
-def _letter(letter: DeadLetter) -> dict[str, Any]:
-    source = letter.original_sqs_message_id
-    return {"message_id": letter.message_id, "source_message_id": source, "reason": letter.reason}
 
 
 def _dropped(line: Mapping[str, Any]) -> dict[str, Any]:

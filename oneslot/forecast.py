@@ -16,9 +16,10 @@ from appointments.statuses import COMPLETE
 from exactly_once.dynamodb import from_attributes
 from exactly_once.effects import Unprocessable
 from exactly_once.identity import parse_body, payload_hash
-from oneslot.dead_letters import DeadLetter, HeldLetter, identity_of, reading_of
+from oneslot.dead_letters import DeadLetter, HeldLetter, identity_of
 from oneslot.errors import OneslotError
 from oneslot.scanning import APPOINTMENTS, LEDGER, projection
+from oneslot.stack_dead_letters import reading_of
 from oneslot.target import Target
 
 if TYPE_CHECKING:

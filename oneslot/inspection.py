@@ -10,9 +10,10 @@ from appointments.invariants import result_of
 from appointments.statuses import COMPLETE
 from exactly_once.dynamodb import from_attributes
 from oneslot.archive import AcceptedRequest, read_archive
-from oneslot.dead_letters import DeadLetter, letters_of
+from oneslot.dead_letters import DeadLetter
 from oneslot.deliveries import read_deliveries
 from oneslot.scanning import APPOINTMENTS, LEDGER, SLOTS, projection
+from oneslot.stack_dead_letters import letters_of
 from oneslot.target import Target
 
 MASKED = "*** *** ****"

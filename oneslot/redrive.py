@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from exactly_once.delivery import QUARANTINE_ATTRIBUTES
 from exactly_once.ordering import GROUP_ATTRIBUTE, is_fifo
+from exactly_once.quarantine import QUARANTINE_ATTRIBUTES
 from oneslot.dead_letters import HeldLetter, Reading, reading
 from oneslot.errors import OneslotError
 from oneslot.redrive_journal import Journal

@@ -9,8 +9,9 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from appointments.free_key import free_key
 from appointments.messages import DELIVERY_CHANNELS
-from appointments.schedule import free_key, utc_text
+from appointments.schedule import utc_text
 from appointments.statuses import FREE
 from oneslot.demand import Demand
 

@@ -14,7 +14,8 @@ from uuid import uuid4
 
 from botocore.exceptions import ClientError
 
-from appointments.schedule import free_key, utc_text
+from appointments.free_key import free_key
+from appointments.schedule import utc_text
 from appointments.statuses import BUSY, CANCELLED, COMPLETE, FREE
 from exactly_once.dynamodb import error_code, from_attributes, to_attributes
 from exactly_once.ordering import is_fifo

@@ -194,7 +194,7 @@ def slot_facts(items: DataFrame) -> DataFrame:
     """A slot, seen from itself and from the appointment that it names."""
     read = items.select(
         *(text(name).alias(name) for name in ("practice", "slot_id", "status", "appointment_id")),
-        # Spelt as `appointments.schedule.free_key` spells it: a booking believes what the key says.
+        # Spelt as `appointments.free_key` spells it: a booking believes what the key says.
         F.coalesce(text("free_key") == F.concat_ws("#", *(text(name) for name in FREE_KEY)), F.lit(False)).alias(
             "findable"
         ),

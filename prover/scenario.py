@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-from appointments.schedule import free_key, utc_text
+from appointments.free_key import free_key
+from appointments.schedule import utc_text
 from exactly_once.dynamodb import to_attributes
 from prover.dynamodb_port import Contents
 from prover.faults import Choice, all_faults

@@ -17,7 +17,9 @@ from stacks.settings import Settings
 
 
 class AuditStack(Stack):
-    """Proves a stage every night. It reads the appointments stack and changes nothing in it."""
+    """Proves a stage every night. It reads the appointments stack and changes nothing in it; its look into the dead-letter
+    queue hides what is there for as long as it takes, and adds 1 to each receive count.
+    """
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: Settings, appointments: str) -> None:
         super().__init__(
@@ -31,7 +33,7 @@ class AuditStack(Stack):
         storage = AuditStorage(self, "Storage", settings=settings)
         topic = audit_topic(self, "Topic", settings=settings, key=storage.key)
         DeliveryArchive(self, "Deliveries", storage=storage, deployed=deployed)
-        job = AuditJob(self, "Job", settings=settings, storage=storage)
+        job = AuditJob(self, "Job", settings=settings, storage=storage, deployed=deployed)
         workflow = AuditWorkflow(
             self, "Workflow", settings=settings, storage=storage, job=job, deployed=deployed, topic=topic
         )

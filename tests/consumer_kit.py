@@ -15,7 +15,8 @@ import boto3
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from appointments.schedule import FREE_SLOTS_INDEX, free_key, utc_text
+from appointments.free_key import free_key
+from appointments.schedule import FREE_SLOTS_INDEX, utc_text
 from composition import compose
 from configuration import Configuration
 from exactly_once.consumer import Consumer, Delivery

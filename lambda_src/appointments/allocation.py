@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from appointments.free_key import free_key
 from appointments.messages import BookRequest, CancelRequest
 from appointments.outcomes import Booked, Cancelled, Outcome, Refused, Waitlisted
-from appointments.schedule import choose, free_key, free_slot, utc_text
+from appointments.schedule import choose, free_slot, utc_text
 from appointments.statuses import BOOKED, BUSY, CANCELLED, FREE, WAITLIST
 from exactly_once.effects import Effects, Once, Put, Update
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # the audit on AWS has this package without what reads messages
-    from appointments.messages import BookRequest
+from appointments.free_key import kind
+from appointments.messages import BookRequest
 
 FREE_SLOTS_INDEX = "free_slots"
 """Index of the slots table, of keys only: only free slots have a `free_key`, so it holds no others."""
@@ -33,26 +32,17 @@ def utc_text(time: datetime) -> str:
     return time.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
-def free_key(slot: Mapping[str, Any]) -> str:
-    """The sort key of a slot while it is free: one channel and service stand together, earliest first.
-
-    `slot` is a row of the slots table, or the appointment that holds it. The key says all that a booking needs, so that a
-    search reads nothing else: each attribute of an answer costs CPU. Whoever moves a free slot writes its key anew.
-    """
-    return f"{_kind(slot['delivery_channel'], slot['service_type'])}{slot['start']}#{slot['end']}#{slot['slot_id']}"
-
-
 def free_key_range(request: BookRequest, now: datetime) -> tuple[str, str]:
     """The keys between which every slot lies that suits the request: not before `now`, before `not_after`."""
-    kind = _kind(request.delivery_channel, request.service_type)
+    wanted = kind(request.delivery_channel, request.service_type)
     # A bound is only the start of a key and sorts before every slot at that time: the first is included, the last excluded.
-    return kind + utc_text(max(request.not_before, now)), kind + utc_text(request.not_after)
+    return wanted + utc_text(max(request.not_before, now)), wanted + utc_text(request.not_after)
 
 
 def free_slot(request: BookRequest, key: str) -> FreeSlot:
     """What a key says that lies in the request's range. Raises `UnreadableFreeKey` for one that `free_key` did not make."""
     # Neither time has a "#"; what stands before and after them may.
-    said = key.removeprefix(_kind(request.delivery_channel, request.service_type))
+    said = key.removeprefix(kind(request.delivery_channel, request.service_type))
     try:
         start, end, slot_id = said.split("#", 2)
     except ValueError:
@@ -71,7 +61,3 @@ def choose(request: BookRequest, candidates: Iterable[str]) -> str:
 
 def _weight(request: BookRequest, key: str) -> bytes:
     return hashlib.blake2b(f"{request.message_id}|{request.practice}|{key}".encode(), digest_size=8).digest()
-
-
-def _kind(delivery_channel: str, service_type: str) -> str:
-    return f"{delivery_channel}#{service_type}#"

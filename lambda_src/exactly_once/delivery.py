@@ -13,11 +13,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from exactly_once.effects import Unprocessable
 from exactly_once.identity import IDENTITY_ATTRIBUTE
 from exactly_once.ordering import GROUP_ATTRIBUTE, group_of
-
-REASON_ATTRIBUTE = "QuarantineReason"
-DETAIL_ATTRIBUTE = "QuarantineDetail"
-SOURCE_ATTRIBUTE = "SourceMessageId"
-QUARANTINE_ATTRIBUTES = (REASON_ATTRIBUTE, DETAIL_ATTRIBUTE, SOURCE_ATTRIBUTE)
+from exactly_once.quarantine import DETAIL_ATTRIBUTE, QUARANTINE_ATTRIBUTES, REASON_ATTRIBUTE, SOURCE_ATTRIBUTE
 
 # SQS takes ten attributes with a message.
 MAXIMUM_ATTRIBUTES = 10

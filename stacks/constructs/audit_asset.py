@@ -18,6 +18,14 @@ SCRIPT = ROOT / "stacks" / "scripts" / "audit_on_glue.py"
 PACKAGES = {"pipeline": ROOT / "pipeline", "appointments": ROOT / "lambda_src" / "appointments"}
 """What goes into the zip, by the name under which it is imported. The invariants are in `appointments`."""
 
+MODULES = {
+    ROOT: ("oneslot/__init__.py", "oneslot/dead_letters.py", "oneslot/queues.py"),
+    ROOT / "lambda_src": tuple(
+        f"exactly_once/{name}.py" for name in ("__init__", "effects", "identity", "ordering", "quarantine")
+    ),
+}
+"""And single modules, by where they are: how dead letters are read, and what of the consumer that needs."""
+
 REPORT_PACKAGES = ("jinja2", "markupsafe", "plotly")
 """What the report needs and Glue does not promise to bring: the installed ones, which are the pinned ones."""
 
@@ -34,6 +42,9 @@ def package_files() -> dict[PurePosixPath, bytes]:
         PurePosixPath(name) / path: content
         for name, folder in PACKAGES.items()
         for path, content in source_files(folder).items()
+    }
+    files |= {
+        PurePosixPath(module): (root / module).read_bytes() for root, modules in MODULES.items() for module in modules
     }
     pins = {pin.name: pin.version for pin in read_pins(ROOT / "requirements.txt")}
     for name in REPORT_PACKAGES:

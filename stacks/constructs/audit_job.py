@@ -10,6 +10,7 @@ from constructs import Construct
 
 from stacks.constructs.audit_asset import audit_packages, audit_script
 from stacks.constructs.audit_storage import AuditStorage
+from stacks.constructs.deployed import Deployed
 from stacks.constructs.roles import allow, document, service_role, through
 from stacks.constructs.rules import objects_in_report
 from stacks.settings import Settings
@@ -17,11 +18,16 @@ from stacks.settings import Settings
 GLUE_VERSION, SPARK_VERSION = glue.GlueVersion.V6_0, "4.1.1"
 """Glue's release and the Spark in it (AWS Glue versions, in its developer guide). requirements.in pins the same Spark."""
 
+DEAD_LETTERS = "dead-letters/dead-letters.jsonl"
+"""The script's list, in a night's history."""
+
 
 class AuditJob(Construct):
     """The job. It takes its arguments from whoever starts it: `pipeline/job.py` lists them."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, settings: Settings, storage: AuditStorage) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: Settings, storage: AuditStorage, deployed: Deployed
+    ) -> None:
         super().__init__(scope, construct_id)
         script, packages = audit_script(self), audit_packages(self)
         role = service_role(
@@ -31,6 +37,7 @@ class AuditJob(Construct):
             {
                 "Code": document(allow(["s3:GetObject"], *_objects([script, packages]))),
                 "Audit": _rights(storage),
+                "DeadLetters": _dead_letter_rights(settings, storage, deployed),
                 "Logs": _log_rights(Stack.of(self)),
             },
             wildcards={
@@ -38,6 +45,7 @@ class AuditJob(Construct):
                     storage.bucket, "history/*"
                 ): "every night's sources, which DynamoDB and Firehose name",
                 objects_in_report(storage.bucket, "audits/*"): "every night's results, and those that they build on",
+                objects_in_report(storage.bucket, f"history/*/{DEAD_LETTERS}"): "every night's list of dead letters",
                 "arn:<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>:log-group:/aws-glue/jobs/*": (
                     "Glue chooses the names of its log groups, below this one"
                 ),
@@ -105,6 +113,18 @@ def _rights(storage: AuditStorage) -> iam.PolicyDocument:
         allow(["kms:Decrypt", "kms:GenerateDataKey"], key.key_arn, only=through("s3", storage)),
         allow(["kms:Encrypt"], key.key_arn),  # of bookmarks, which Glue encrypts in the job's name
     )
+
+
+def _dead_letter_rights(settings: Settings, storage: AuditStorage, deployed: Deployed) -> iam.PolicyDocument:
+    """To look, to put back what was looked at, and to write the list down. Not to delete."""
+    looks = ["sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"]
+    rights = [
+        allow(looks, deployed.output("DeadLetterQueueArn")),
+        allow(["s3:PutObject"], storage.bucket.arn_for_objects(f"history/*/{DEAD_LETTERS}")),
+    ]
+    if settings.customer_managed_keys:
+        rights.append(allow(["kms:Decrypt"], deployed.output("KeyArn"), only=through("sqs", storage)))
+    return document(*rights)
 
 
 def _log_rights(stack: Stack) -> iam.PolicyDocument:

@@ -45,6 +45,7 @@ class AuditPlan:
     Attributes:
         tables: the ARN of each table by the name of its folder in a history.
         full_every_days: full exports on every so many-th day, changes only on the others; 1 is always full.
+        content_based: whether the consumer identifies messages without an id by their content.
         delivery_days: how many earlier days of the delivery log a full audit reads beside its own.
         export_seconds: how long the exports may take, together.
         job_seconds: the job's own timeout.
@@ -56,6 +57,8 @@ class AuditPlan:
     bucket: str
     key_arn: str
     job_name: str
+    dead_letter_queue_url: str
+    content_based: bool
     topic_arn: str
     stage: str
     full_every_days: int
@@ -257,7 +260,8 @@ def _audit(plan: AuditPlan) -> State:
     job = (
         f"{{% $merge([{{'--history': 's3://{plan.bucket}/history/' & $day,"
         f" '--output': 's3://{plan.bucket}/audits/' & $day, '--patience-seconds': '{plan.patience_seconds}',"
-        f" '--deliveries': {_other_deliveries(plan)}}},"
+        f" '--dead-letter-queue': '{plan.dead_letter_queue_url}',"
+        f" '--content-based': '{str(plan.content_based).lower()}', '--deliveries': {_other_deliveries(plan)}}},"
         f" $full ? {{}} : {{'--previous': 's3://{plan.bucket}/audits/' & $dayBefore}}]) %}}"
     )
     return {

@@ -63,6 +63,8 @@ class AuditWorkflow(Construct):
             bucket=storage.bucket.bucket_name,
             key_arn=storage.key.key_arn,
             job_name=job.job.job_name,
+            dead_letter_queue_url=deployed.output("DeadLetterQueueUrl"),
+            content_based=settings.content_based_deduplication,
             topic_arn=topic.topic_arn,
             stage=settings.stage,
             full_every_days=settings.audit_full_every_days,

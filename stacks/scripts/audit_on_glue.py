@@ -1,15 +1,25 @@
 """What AWS Glue starts: the audit's job in the Spark session that Glue has prepared.
 
 The job itself (`pipeline/job.py`) makes a session for one machine when it is run by hand, and ends with an exit status; Glue
-brings a session of its own and takes any exit for a failure. Everything else is the same code.
+brings a session of its own and takes any exit for a failure. And it knows nothing of AWS, so what the dead-letter queue holds
+is listed here, as `oneslot export` does it for a stack on one machine. Everything else is the same code.
+
+    --dead-letter-queue URL    list it in the history's folder; nothing is taken out of it
+    --content-based true       the consumer identifies messages without an id by their content
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import sys
+from typing import Any
 
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
 from pyspark.sql import SparkSession
 
+from oneslot.dead_letters import peek, waiting_behind
 from pipeline.errors import AuditRefused
 from pipeline.job import audit, parse_arguments
 from pipeline.session import options
@@ -17,15 +27,49 @@ from pipeline.session import options
 
 def main(arguments: list[str]) -> None:
     """Audit, and print what was found: a bad verdict is a result, and only an audit that cannot be made raises."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--dead-letter-queue")
+    parser.add_argument("--content-based", choices=["true", "false"], default="false")
+    of_aws, _ = parser.parse_known_args(arguments)
     settings, session_settings = parse_arguments(arguments)
+    if of_aws.dead_letter_queue:
+        print(  # noqa: T201 - this is the job's log
+            list_dead_letters(
+                boto3.client("sqs"),
+                boto3.client("s3"),
+                of_aws.dead_letter_queue,
+                settings.history,
+                content_based=of_aws.content_based == "true",
+            )
+        )
     spark = SparkSession.builder.appName("oneslot-audit").getOrCreate()
     for name, value in options(session_settings).items():
         if name.startswith("spark.sql."):  # the rest describes one machine, or is Glue's to say
             spark.conf.set(name, value)
     try:
-        print(audit(spark, settings).sentence)  # noqa: T201 - this is the job's log
+        print(audit(spark, settings).sentence)  # noqa: T201
     except AuditRefused as refusal:
         raise RuntimeError(str(refusal)) from None
+
+
+def list_dead_letters(sqs: Any, s3: Any, queue_url: str, history: str, *, content_based: bool) -> str:
+    """Write what the queue holds to `<history>/dead-letters/`, an S3 URL; returns a sentence that says what became of it.
+
+    A list that cannot be made, or not whole, is no reason not to audit: without one the audit knows dead letters from the
+    delivery log, and says so.
+    """
+    try:
+        letters = peek(sqs, queue_url, lambda: content_based)
+        if behind := waiting_behind(sqs, queue_url, len(letters)):
+            return f"The dead letters are not listed: a FIFO queue does not show about {behind} of them behind others."
+        bucket, _, folder = history.partition("://")[2].partition("/")
+        lines = "".join(json.dumps(letter.line) + "\n" for letter in letters)
+        s3.put_object(Bucket=bucket, Key=f"{folder}/dead-letters/dead-letters.jsonl", Body=lines.encode())
+    except ClientError as error:
+        return f"The dead letters are not listed: {error.operation_name} says {error.response['Error']['Code']}."
+    except BotoCoreError as error:
+        return f"The dead letters are not listed: {type(error).__name__}."
+    return f"{len(letters)} dead letter(s) listed."
 
 
 if __name__ == "__main__":

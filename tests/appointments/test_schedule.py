@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from appointments.free_key import free_key
 from appointments.messages import BookRequest, parse_message
-from appointments.schedule import FreeSlot, UnreadableFreeKey, choose, free_key, free_key_range, free_slot, utc_text
+from appointments.schedule import FreeSlot, UnreadableFreeKey, choose, free_key_range, free_slot, utc_text
 from tests.consumer_kit import CHANNEL, SERVICE, booking, slot_item
 
 times = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)).map(

@@ -12,8 +12,8 @@ import boto3
 import pytest
 
 from appointments.nhs_number import is_valid
-from exactly_once.delivery import QUARANTINE_ATTRIBUTES
 from exactly_once.dynamodb import from_attributes
+from exactly_once.quarantine import QUARANTINE_ATTRIBUTES
 from tests.consumer_kit import booking
 from tests.end_to_end.conftest import Terminal
 from tests.end_to_end.privacy import spelled, telling

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from appointments.free_key import free_key
 from appointments.messages import Request, parse_message
-from appointments.schedule import free_key
 from exactly_once.dynamodb import to_attributes
 from exactly_once.effects import Effects
 from exactly_once.identity import payload_hash

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from exactly_once.delivery import QUARANTINE_ATTRIBUTES
+from exactly_once.quarantine import QUARANTINE_ATTRIBUTES
 from oneslot.dead_letters import peek
 from oneslot.local.connection import Connection
 from oneslot.redrive import Pacer, entry, parts, redrive

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from oneslot.archive import Archive
-from oneslot.dead_letters import letters_of
 from oneslot.evidence import gather
 from oneslot.export import export_history
 from oneslot.local.connection import Connection
 from oneslot.messages import Archived, Message
+from oneslot.stack_dead_letters import letters_of
 from oneslot.target import Target
 from oneslot.verdict import judge
 from tests.consumer_kit import BEFORE, booking
@@ -140,7 +140,7 @@ def test_whether_content_counts_is_asked_only_where_it_matters(
     def unasked(_: Target) -> bool:
         raise AssertionError("no message lacks an id")
 
-    monkeypatch.setattr("oneslot.dead_letters.is_content_based", unasked)
+    monkeypatch.setattr("oneslot.stack_dead_letters.is_content_based", unasked)
     url = moto_stack.target.outputs.dead_letter_queue_url
     for body in (json.dumps(booking("m-1")), json.dumps(booking("not fit")), "no JSON"):
         moto_stack.bench.sqs.send_message(QueueUrl=url, MessageBody=body)

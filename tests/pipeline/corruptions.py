@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from appointments.schedule import free_key
+from appointments.free_key import free_key
 from tests.pipeline.histories import MINUTE, Item, World
 
 Breach = tuple[str, str]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from appointments.schedule import free_key
+from appointments.free_key import free_key
 from pipeline.layout import Full, Incremental, Part, change_line, item_line, write_export
 
 Item = dict[str, Any]

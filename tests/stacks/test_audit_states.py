@@ -160,6 +160,8 @@ def test_the_job_understands_its_arguments(world: World, audit: Stage, full: boo
     assert settings.patience_seconds == audit.settings.queue_retention_seconds
     assert (settings.previous is None) is full
     assert len(settings.deliveries) == (audit.settings.audit_history_days if full else 2)
+    assert job["Arguments"]["--dead-letter-queue"] == "<DeadLetterQueueUrl>"
+    assert job["Arguments"]["--content-based"] == "false"
 
 
 def delivery_days(world: World) -> list[str]:

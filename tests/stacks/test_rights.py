@@ -24,6 +24,8 @@ AUDIT_RIGHTS = {
         "<bucket>": {"s3:ListBucket"},
         "<bucket>/history/*": {"s3:GetObject"},
         "<bucket>/audits/*": {"s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"},
+        "<bucket>/history/*/dead-letters/dead-letters.jsonl": {"s3:PutObject"},
+        "<DeadLetterQueueArn>": {"sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"},
         "<key>": {"kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey"},
         "log-group:/aws-glue/jobs/*": {
             *("logs:AssociateKmsKey", "logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents"),
@@ -140,6 +142,7 @@ def test_every_wildcard_resource_is_acknowledged_with_a_reason_beside_it(with_au
     assert {"history/*", "/export/*", "/aws-glue/jobs/*"} <= set(re.findall(r'"[^"]*?([\w/-]*/\*)"', source))
     assert wildcards == {
         *("<bucket>/history/*", "<bucket>/audits/*", "<bucket>/undelivered/*", "<bucket>/audits/*/audit.json"),
+        "<bucket>/history/*/dead-letters/dead-letters.jsonl",
         *(f"table/<{table}TableName>/export/*" for table in ("Ledger", "Slots", "Appointments")),
         *("log-group:/aws-glue/jobs/*", "*"),
     }

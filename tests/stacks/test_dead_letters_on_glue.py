@@ -1,0 +1,133 @@
+"""The nightly list of dead letters: whole or not at all, what the audit reads, and nothing is taken out of the queue."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+
+from oneslot import dead_letters
+from pipeline.sources import DEAD_LETTERS
+from stacks.constructs.audit_job import DEAD_LETTERS as WRITTEN
+from stacks.scripts.audit_on_glue import list_dead_letters
+from tests.consumer_kit import NHS_NUMBER, REGION, Bench, Intercepted, bench, booking, raising, record, service_error
+
+BUCKET, HISTORY = "audit", "s3://audit/history/2026-11-23"
+
+
+@pytest.fixture(autouse=True)
+def _no_long_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dead_letters, "WAIT_SECONDS", 0)
+
+
+def bucket() -> Any:
+    client: Any = boto3.Session("123456789012", "none").client("s3", region_name=REGION)
+    client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+    return client
+
+
+def listed(s3: Any) -> list[dict[str, Any]] | None:
+    """The lines that were written, or None if there is no list."""
+    try:
+        found = s3.get_object(Bucket=BUCKET, Key=f"history/2026-11-23/{WRITTEN}")
+    except ClientError:
+        return None
+    return [json.loads(line) for line in found["Body"].read().splitlines()]
+
+
+def make_list(made: Bench, s3: Any, sqs: Any = None, *, content_based: bool = False) -> str:
+    url = made.configuration.dead_letter_queue_url
+    return list_dead_letters(sqs or made.sqs, s3, url, HISTORY, content_based=content_based)
+
+
+def test_every_dead_letter_is_listed_and_stays() -> None:
+    with bench() as made:
+        s3 = bucket()
+        bad = [record(booking(f"m-{number}", nhs_number="9990000019")) for number in range(12)]
+        made.deliver(*bad)
+        given_up = made.sqs.send_message(
+            QueueUrl=made.configuration.dead_letter_queue_url, MessageBody=json.dumps(booking("m-12"))
+        )["MessageId"]
+        assert make_list(made, s3) == "13 dead letter(s) listed."
+        lines = listed(s3) or []
+        quarantined = [
+            {"message_id": f"m-{number}", "source_message_id": each["messageId"], "reason": "invalid_field"}
+            for number, each in enumerate(bad)
+        ]
+        exhausted = {"message_id": "m-12", "source_message_id": given_up, "reason": dead_letters.RECEIVES_EXHAUSTED}
+        assert sorted(lines, key=str) == sorted([*quarantined, exhausted], key=str)
+        assert set(DEAD_LETTERS.fieldNames()) <= lines[0].keys() | {"reason"}
+        assert len(made.dead_letters()) == 10, "they can be received at once"
+
+
+def test_an_empty_queue_is_an_empty_list() -> None:
+    with bench() as made:
+        s3 = bucket()
+        assert make_list(made, s3) == "0 dead letter(s) listed."
+        assert listed(s3) == []
+
+
+def test_no_patient_is_in_the_list() -> None:
+    with bench() as made:
+        s3 = bucket()
+        made.deliver(record(json.dumps(booking(NHS_NUMBER))))
+        make_list(made, s3)
+        assert [line["message_id"] for line in listed(s3) or []] == [None]
+
+
+@pytest.mark.parametrize("content_based", [True, False])
+def test_a_message_without_an_id_has_the_identity_that_the_consumer_finds(content_based: bool) -> None:
+    with bench() as made:
+        s3 = bucket()
+        url = made.configuration.dead_letter_queue_url
+        made.sqs.send_message(QueueUrl=url, MessageBody=json.dumps(booking(None)))
+        make_list(made, s3, content_based=content_based)
+        (line,) = listed(s3) or []
+        assert (line["message_id"] is not None) is content_based
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (service_error("AccessDenied", "ReceiveMessage"), "ReceiveMessage says AccessDenied."),
+        (EndpointConnectionError(endpoint_url="https://sqs"), "EndpointConnectionError."),
+    ],
+)
+def test_a_queue_that_may_not_be_read_is_not_listed(error: Exception, sentence: str) -> None:
+    with bench() as made:
+        s3 = bucket()
+        closed = Intercepted(made.sqs, before={"receive_message": raising(error)})
+        assert make_list(made, s3, closed) == f"The dead letters are not listed: {sentence}"
+        assert listed(s3) is None
+
+
+class Hiding:
+    """SQS, whose receives answer this and then nothing: moto hides none behind others of their group."""
+
+    def __init__(self, client: Any, answers: list[Any]) -> None:
+        self._client, self._answers = client, iter(answers)
+
+    def receive_message(self, **_: Any) -> Any:
+        return next(self._answers, {})
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
+def test_what_a_fifo_queue_hides_makes_no_list() -> None:
+    """Ten of a group are shown, as long as these are not deleted: a list without the others would call them lost."""
+    with bench() as made:
+        s3 = bucket()
+        url = made.sqs.create_queue(
+            QueueName="letters.fifo", Attributes={"FifoQueue": "true", "ContentBasedDeduplication": "true"}
+        )["QueueUrl"]
+        for number in range(12):
+            made.sqs.send_message(QueueUrl=url, MessageBody=json.dumps(booking(f"m-{number}")), MessageGroupId="A81001")
+        shown = made.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
+        hiding = Hiding(made.sqs, [shown])
+        sentence = list_dead_letters(hiding, s3, url, HISTORY, content_based=False)
+        assert sentence == "The dead letters are not listed: a FIFO queue does not show about 2 of them behind others."
+        assert listed(s3) is None
