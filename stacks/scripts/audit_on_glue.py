@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> None:
         if name.startswith("spark.sql."):  # the rest describes one machine, or is Glue's to say
             spark.conf.set(name, value)
     try:
-        print(audit(spark, settings).sentence)  # noqa: T201
+        print(audit(spark, settings).sentence)  # noqa: T201 - as above
     except AuditRefused as refusal:
         raise RuntimeError(str(refusal)) from None
 

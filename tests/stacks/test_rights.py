@@ -117,6 +117,14 @@ def test_the_audits_roles_may_do_exactly_this(audit: Stage) -> None:
     assert rights(audit) == AUDIT_RIGHTS
 
 
+def test_dead_letters_under_a_key_of_the_accounts_own_are_read_with_it_through_sqs_only(tmp_path: Path) -> None:
+    made = Stage(synthesise(tmp_path, audit="true", customer_managed_keys="true").settings, tmp_path, "-audit")
+    assert rights(made)["glue"] == {**AUDIT_RIGHTS["glue"], "<KeyArn>": {"kms:Decrypt"}}
+    (statement,) = [found for _, found in statements(made) if readable(found["Resource"]) == "<KeyArn>"]
+    through_sqs = {"StringEquals": {"kms:ViaService": "sqs.<AWS::Region>.amazonaws.com"}}
+    assert resolve(statement["Condition"]) == through_sqs
+
+
 def test_operations_need_no_rights(stage: Stage) -> None:
     assert statements(replace(stage, part="-operations")) == []
 
