@@ -49,10 +49,10 @@ def test_the_range_includes_the_first_moment_and_excludes_the_last() -> None:
     first, last = free_key_range(request(), early)
     inside = ["2099-11-23T08:00:00Z", "2099-11-24T07:59:59Z"]
     outside = ["2099-11-23T07:59:59Z", "2099-11-24T08:00:00Z"]
-    assert all(first <= key(start) < last for start in inside)
-    assert not any(first <= key(start) < last for start in outside)
-    assert not first <= key(inside[0], channel="Video") < last
-    assert not first <= key(inside[0], service=SERVICE + " Acute") < last
+    assert all(first <= key(start) <= last for start in inside)
+    assert not any(first <= key(start) <= last for start in outside)
+    assert not first <= key(inside[0], channel="Video") <= last
+    assert not first <= key(inside[0], service=SERVICE + " Acute") <= last
 
 
 def test_a_slot_in_the_past_is_not_offered() -> None:
