@@ -11,6 +11,9 @@ after the other, three service times (a transaction takes two), and the CPU of t
 them. Ten practices need ten reads, though, whose CPU Python spends one after the other. So there is a second floor: the very
 calls that our group makes for these batches, recorded and made again by botocore alone, reads side by side.
 
+What ours gains by the setting `one_core` is a row of its own, beside the peer held to one core in the same way. Both are
+measured on Linux only.
+
 The batches: ten new requests for ten practices; the same with two finished duplicates; ten for one practice; ten duplicates.
 """
 
@@ -19,6 +22,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -51,6 +56,7 @@ FINISHED_BEFORE = {DUPLICATES: 2, FINISHED: BATCH}
 """How many of a batch's messages are finished before it comes."""
 FLOOR, BARE = "floor", "the group's calls alone"
 GROUPED, OURS, POWERTOOLS = "ours, group commit", "ours (default)", "(a) Powertools"
+GROUPED_ON_ONE_CORE, POWERTOOLS_ON_ONE_CORE = f"{GROUPED}, one core", f"{POWERTOOLS}, one core"
 WARM_UP = 2
 """Batches that are not counted."""
 
@@ -162,6 +168,33 @@ def handled(make: Callable[[StandIn], Handler]) -> Contender:
     return contender
 
 
+def on_one_core(make: Contender) -> Contender:
+    """A contender whose threads stay on one core, this one for the time of its turns, as the handler's with `one_core`."""
+
+    @contextlib.contextmanager
+    def held() -> Iterator[None]:
+        if sys.platform != "linux":
+            raise OSError("threads are held to a core on Linux only")
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(before)})
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, before)
+
+    def contender(standin: StandIn, kind: str, number: int) -> Deliver:
+        with held():  # a thread is born with its first work, and stays where its maker was
+            deliver = make(standin, kind, number)
+
+        def on_its_core(batch: int) -> None:
+            with held():
+                deliver(batch)
+
+        return on_its_core
+
+    return contender
+
+
 def floor(standin: StandIn, kind: str, number: int) -> Deliver:
     """One query and one transaction of thirty items for each batch, bare. Of duplicates alone: a read."""
     standin.reset(0, PRACTICES)
@@ -232,13 +265,17 @@ def record(standin: StandIn, kind: str, number: int) -> list[list[Call]]:
     return recorded
 
 
+_GROUPED = handled(lambda standin: ours(standin, group_commit=True))
+_POWERTOOLS = handled(lambda standin: powertools(standin.client()))
 CONTENDERS: Mapping[str, Contender] = {
     FLOOR: floor,
     BARE: bare,
-    GROUPED: handled(lambda standin: ours(standin, group_commit=True)),
+    **({GROUPED_ON_ONE_CORE: on_one_core(_GROUPED)} if sys.platform == "linux" else {}),
+    GROUPED: _GROUPED,
     OURS: handled(lambda standin: ours(standin, group_commit=False)),
     "ours, one after the other": handled(lambda standin: ours(standin, group_commit=False, threads=1)),
-    POWERTOOLS: handled(lambda standin: powertools(standin.client())),
+    POWERTOOLS: _POWERTOOLS,
+    **({POWERTOOLS_ON_ONE_CORE: on_one_core(_POWERTOOLS)} if sys.platform == "linux" else {}),
     "(b) ledger by hand": handled(lambda standin: ledger_by_hand(standin.client())),
 }
 """All that are compared here, by name."""

@@ -22,6 +22,7 @@ class Configuration:
     candidate_slots: int
     content_based_deduplication: bool
     group_commit: bool = False
+    one_core: bool = False
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Configuration:
@@ -49,5 +50,7 @@ class Configuration:
             batch_concurrency=number("BATCH_CONCURRENCY"),
             candidate_slots=number("CANDIDATE_SLOTS"),
             content_based_deduplication=text("CONTENT_BASED_DEDUPLICATION") == "true",
-            group_commit=environment.get("GROUP_COMMIT") == "true",  # absent in functions deployed before there was one
+            # Absent in functions deployed before there was one.
+            group_commit=environment.get("GROUP_COMMIT") == "true",
+            one_core=environment.get("ONE_CORE") == "true",
         )

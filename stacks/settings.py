@@ -65,6 +65,9 @@ class Settings:
     group_commit: bool = (
         False  # a batch's first deliveries in one transaction and without a claim (docs/performance.md)
     )
+    one_core: bool = (
+        False  # the handler's threads stay on one core (docs/performance.md); measured on a machine, not in Lambda
+    )
     content_based_deduplication: bool = False  # a message without an id is identified by the SHA-256 of its body
 
     # The event source mapping.
@@ -321,6 +324,7 @@ OVERRIDABLE = (
     "candidate_slots",
     "content_based_deduplication",
     "group_commit",
+    "one_core",
     "batch_size",
     "batching_window_seconds",
     "max_concurrency",

@@ -69,6 +69,10 @@ DOCUMENT: dict[str, Any] = {
             billed("(a) Powertools", "ten new", 400.0),
             billed("the group's calls alone", "ten new", 25.0),
             billed("ours, group commit", "ten new", 31.25),
+            billed("ours, group commit, one core", "ten new", 25.0),
+            billed("(a) Powertools, one core", "ten new", 350.0),
+            billed("floor", "ten duplicates", 5.0),
+            billed("ours, group commit", "ten duplicates", 9.0),
         ),
         "cold_start": part(cold_start.Figures(STARTS, {"boto3": 12.0}, {"handler": 7.5}, {"our own code": 138.0})),
         "contention": part(contention.Figure("default", 10, 16, "random", 10, 0.5, 60.0, 150.0, 4.5, 0.1)),
@@ -99,12 +103,23 @@ def test_a_part_that_was_stopped_says_so_and_one_that_has_nothing_does_too() -> 
     assert "No figures" in page(document)
 
 
-def test_targets_are_judged_by_the_figures() -> None:
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in targets(DOCUMENT).splitlines()[2:]]
+def test_billed_time_is_judged_by_the_quicker_peer_and_duplicates_alone_have_no_target() -> None:
+    billed_targets, _ = targets(DOCUMENT).split("\n\n")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in billed_targets.splitlines()[2:]]
+    assert rows == [["ten new", "5 ms", "11.20", "1.57, missed", "1.25", "14", "1.25"]]
+
+
+def test_what_was_not_measured_is_left_out() -> None:
+    measured = part(billed("floor", "ten new", 20.0), billed("ours, group commit", "ten new", 31.25))
+    (row,) = targets({**DOCUMENT, "parts": {"billed_time": measured}}).split("\n\n")[0].splitlines()[2:]
+    assert [cell.strip() for cell in row.strip("|").split("|")] == ["ten new", "5 ms", "", "1.57, missed", "", "", ""]
+    assert targets({**DOCUMENT, "parts": {}}) == ""
+
+
+def test_the_other_targets_are_judged_by_the_figures() -> None:
+    _, others = targets(DOCUMENT).split("\n\n")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in others.splitlines()[2:]]
     judged = {row[0]: row[2:] for row in rows}
-    assert judged["ten new, calls of 5 ms: billed time, (a) / ours in a group"] == ["12.80", "yes"]
-    assert judged["ten new, calls of 5 ms: ours in a group / floor"] == ["1.57", "no"]
-    assert judged["ten new, calls of 5 ms: ours in a group / its calls alone"] == ["1.25", "yes"]
     assert judged["CPU of a cold start / Python, boto3, one client"] == ["1.10", "yes"]
     assert judged["CPU of a cold start / the floor without garbage collection"] == ["1.32", "no"]
     assert judged["The 8 a.m. rush, ours (default): lost or booked twice"] == ["0", "yes"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
+import os
 import sys
 from collections.abc import Iterator
 from types import ModuleType
@@ -125,6 +127,19 @@ def test_a_number_that_is_none_is_named_at_start(
     monkeypatch.setenv("BATCH_CONCURRENCY", value)
     with pytest.raises(ValueError, match="BATCH_CONCURRENCY must be a whole number"):
         importlib.reload(handler)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are held to a core on Linux only, which Lambda is")
+def test_a_system_that_does_not_hold_threads_to_a_core_stops_no_start(
+    handler: ModuleType, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "sched_setaffinity", refuse)
+    monkeypatch.setenv("ONE_CORE", "true")
+    importlib.reload(handler)
+    assert caplog.messages == ["one_core has no effect: Operation not permitted"]
 
 
 def test_clients_are_impatient_and_pooled(handler: ModuleType) -> None:
