@@ -43,8 +43,9 @@ _HANDLER_FAILED = "the handler reported the message as failed"
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a worker ended. `given_back`: messages that were unfinished at the end. `stuck`: it ended by itself, because
-    too many threads were given up at once, or one that the others need had died: it must be started anew."""
+    """How a worker ended. `given_back`: messages that were unfinished at the end and can be received again at once.
+    `stuck`: it ended by itself, because too many threads were given up at once, or one that the others need had died: it
+    must be started anew."""
 
     given_back: int
     stuck: bool
@@ -127,7 +128,7 @@ class Worker:
         threads["poller"].join(self._settings.grace_seconds)
         self._in_hand.wait_until_empty(max(0.0, deadline - self._now()))
         unfinished = [job for job in self._in_hand.all() if self._in_hand.move(job, State.RUNNING, State.GIVEN_BACK)]
-        self._visibility.give_back(unfinished)
+        given_back = self._visibility.give_back(unfinished)
         for job in unfinished:
             self._in_hand.drop(job)
         self._acknowledgement.end(max(0.0, deadline - self._now()))
@@ -136,7 +137,7 @@ class Worker:
         threads["heartbeat"].join()
         for _ in range(self._settings.threads):
             self._handed.put(None)
-        return Ended(len(unfinished), self._stuck)
+        return Ended(given_back, self._stuck)
 
     # The poller
 

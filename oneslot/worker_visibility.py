@@ -68,13 +68,19 @@ class Visibility:
         for start in range(0, len(due), ENTRIES):
             self._extend(due[start : start + ENTRIES])
 
-    def give_back(self, jobs: Sequence[Job]) -> None:
-        """Make these receivable at once, as well as can be: what fails comes back by itself, later."""
+    def give_back(self, jobs: Sequence[Job]) -> int:
+        """Make these receivable at once, as well as can be; returns how many are. What fails comes back by itself, later."""
+        given = 0
         for start in range(0, len(jobs), ENTRIES):
-            chunk = [job for job in jobs[start : start + ENTRIES] if not job.lost]
+            left = [job for job in jobs[start : start + ENTRIES] if not job.lost]
             # Twice: no beat repeats this, and more would keep the others' heartbeat waiting.
-            if chunk and any(self._change(chunk, 0) is not None for _ in range(2)):
-                self._log.count(given_back=len(chunk))
+            for _ in range(2):
+                if left and (answer := self._change(left, 0)) is not None:
+                    given += len(answer.get("Successful", ()))
+                    refused = [entry for entry in answer.get("Failed", ()) if not entry.get("SenderFault")]
+                    left = [left[int(entry["Id"])] for entry in refused]
+        self._log.count(given_back=given)
+        return given
 
     def _extend(self, jobs: Sequence[Job]) -> None:
         hidden = self._settings.hidden_seconds

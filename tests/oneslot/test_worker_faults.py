@@ -182,6 +182,28 @@ def test_giving_back_is_tried_again_when_it_gets_no_answer() -> None:
     assert running.worker.log.counts["visibility_errors"] == 1
 
 
+@pytest.mark.parametrize(("sender_fault", "asked"), [(True, [2]), (False, [2, 1])])
+def test_only_what_the_queue_took_back_counts_as_given_back(sender_fault: bool, asked: list[int]) -> None:
+    queue, go_on, inside = FakeQueue(["a", "b"]), threading.Event(), threading.Barrier(3)
+
+    def refusing_one(entries: list[dict[str, Any]]) -> dict[str, Any]:
+        failed = {"Id": entries[-1]["Id"], "SenderFault": sender_fault, "Code": "Refused"}
+        return {"Successful": [{"Id": entry["Id"]} for entry in entries[:-1]], "Failed": [failed]}
+
+    queue.fail["change"] = refusing_one
+
+    def handler(event: Mapping[str, Any], context: Any) -> None:
+        inside.wait(60)
+        go_on.wait(60)
+
+    with working(queue, handler, visibility_seconds=3600, grace_seconds=0.1) as running:
+        inside.wait(60)
+        assert running.stop().given_back == 1
+        go_on.set()
+    assert running.worker.log.counts["given_back"] == 1
+    assert [len(entries) for call, entries in queue.calls if call == "change"] == asked
+
+
 @pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e10"])
 @pytest.mark.parametrize("option", ["--limit", "--grace"])
 def test_seconds_that_no_clock_knows_are_refused_in_a_sentence(
