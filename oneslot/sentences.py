@@ -27,6 +27,8 @@ def sentence(error: Exception) -> str:
             told = f"AWS refused {error.operation_name}: {about.get('Code')}: {about.get('Message')}"
         case BotoCoreError():
             told = f"AWS cannot be used: {error}"
+        case OSError(filename=str() as path, strerror=str() as problem):
+            told = f"{path} cannot be used: {problem}. Put that right, and run the command again."
         case _:
             # A message of an unforeseen error may quote a value, so only its class is shown.
             told = (

@@ -11,6 +11,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from pipeline.errors import AuditRefused
+
 
 @dataclass(frozen=True)
 class Storage:
@@ -36,10 +38,12 @@ class Storage:
         return int(system.getFileStatus(location).getLen())
 
     def read_text(self, path: str) -> str | None:
-        """The text of a small file, or None if there is none."""
+        """The text of a small file, or None if there is none. Raises AuditRefused if it is a folder."""
         system, location = self._at(path)
         if not system.exists(location):
             return None
+        if system.getFileStatus(location).isDirectory():
+            raise AuditRefused(f"{path} is a folder, and should be a file. Move it away, or copy that file again.")
         stream = system.open(location)
         try:
             content = self._java.org.apache.commons.io.IOUtils.toByteArray(stream)

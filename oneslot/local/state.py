@@ -95,11 +95,21 @@ def read_state(home: Path) -> LocalState | None:
 
 
 def read_statistics(home: Path) -> Statistics | None:
-    """Return the poller's latest numbers as the local stack wrote them, at most a second old; None if it wrote none."""
+    """Return the poller's latest numbers as the local stack wrote them, at most a second old; None if it wrote none.
+
+    Raises `LocalRunError` if the system does not let them be read, or if they are none.
+    """
+    path = home / STATISTICS_FILE
     try:
-        return Statistics.from_json(json.loads((home / STATISTICS_FILE).read_text()))
+        return Statistics.from_json(json.loads(path.read_text()))
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise _unusable(home, error) from error
+    except (ValueError, AttributeError) as error:
+        raise LocalRunError(
+            f"{path} cannot be read as a local stack's numbers. Remove it: the stack writes it anew."
+        ) from error
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -153,6 +153,17 @@ def _log_is_no_gzip(history: Path) -> None:
     path.write_bytes(gzip.decompress(path.read_bytes()))
 
 
+def _folder_for_context(history: Path) -> None:
+    (history / "context.json").unlink()
+    (history / "context.json").mkdir()
+
+
+def _folder_for_manifest(history: Path) -> None:
+    path = manifest(history, "ledger", "manifest-summary.json")
+    path.unlink()
+    path.mkdir()
+
+
 def _a_file(history: Path) -> None:
     shutil.rmtree(history)
     history.write_text("history")
@@ -187,6 +198,8 @@ REFUSED = {
     "log truncated": (_truncated_log, "A gzipped file ends in the middle: it was cut short"),
     "log is no gzip": (_log_is_no_gzip, "is not gzip, or is damaged"),
     "a file for a folder": (_a_file, "slots holds no export|ledger holds no export"),
+    "a folder for the context": (_folder_for_context, "context.json is a folder, and should be a file"),
+    "a folder for a manifest": (_folder_for_manifest, "manifest-summary.json is a folder, and should be a file"),
     "bad context": (_bad_context, "must be a whole number of seconds above 0"),
 }
 
