@@ -5,8 +5,8 @@
 What a call does is done by the prover's port (`prover/dynamodb_port.py`), which `tests/prove/test_port_contract.py` holds to
 moto and to the embedded AWS. Here are the time, the contention and the bill:
 
-- A call is answered `service_ms` after it arrived, a transaction after twice that: it prepares and commits. The work of this
-  process is part of that time.
+- A call is answered `service_ms` after its last byte came, a transaction after twice that: it prepares and commits. The work of
+  this process is part of that time, so calls that come together do not wait for each other, unless their work takes longer.
 - The items of a transaction are held until it is answered. Another write to one of them in the meantime is refused, as in
   DynamoDB: a transaction with the reason TransactionConflict at that item, a single write with TransactionConflictException.
 - Units by DynamoDB's rules: 1 for each KB written, twice in a transaction, cancelled or not; a refused conditional write costs
@@ -21,6 +21,7 @@ import bisect
 import json
 import math
 import os
+import selectors
 import sys
 import threading
 import time
@@ -166,22 +167,25 @@ class Service:
         self.cancelled_writes = 0  # the units that they cost
         self._held: set[tuple[str, str]] = set()
 
-    async def call(self, target: str, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Perform a call (`DynamoDB_20120810.Query`, ...); its HTTP status and JSON answer."""
-        arrived = time.perf_counter()
+    async def call(self, target: str, request: dict[str, Any], arrived: float) -> tuple[int, bytes]:
+        """Perform a call (`DynamoDB_20120810.Query`, ...) that arrived at this time of the running loop's clock.
+
+        Returns its HTTP status and JSON answer, when its time is over. What has Control for a service takes none.
+        """
         service, _, operation = target.partition(".")
         if service == "Control":
-            return 200, self._control(operation, request)
+            return 200, json.dumps(self._control(operation, request)).encode()
         self.calls[operation] += 1
         held: set[tuple[str, str]] = set()
         if service == "AmazonSQS":
             status, answer = 200, {"MessageId": f"sent-{self.calls[operation]}"}
         else:
             status, answer, held = self._dynamodb(operation, request)
+        body = json.dumps(answer).encode()
         phases = TRANSACTION_PHASES if operation == "TransactWriteItems" else 1
-        await asyncio.sleep(max(0.0, arrived + phases * self.service_ms / 1000 - time.perf_counter()))
+        await asyncio.sleep(arrived + phases * self.service_ms / 1000 - asyncio.get_running_loop().time())
         self._held -= held
-        return status, answer
+        return status, body
 
     def _dynamodb(self, operation: str, request: dict[str, Any]) -> tuple[int, dict[str, Any], set[tuple[str, str]]]:
         wanted = self._written(operation, request)
@@ -262,11 +266,14 @@ class _Connection(asyncio.Protocol):
     def __init__(self, service: Service) -> None:
         self._service = service
         self._received = b""
+        self._answering: set[asyncio.Task[None]] = set()  # a loop alone does not keep its tasks
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
+        loop = asyncio.get_running_loop()
+        arrived = loop.time()  # not when its turn comes: others may have come with it
         self._received += data
         while b"\r\n\r\n" in self._received:
             head, rest = self._received.split(b"\r\n\r\n", 1)
@@ -277,11 +284,12 @@ class _Connection(asyncio.Protocol):
             self._received = rest[length:]
             target = next(line for line in head.split(b"\r\n") if line.lower().startswith(b"x-amz-target"))
             name = target.split(b": ", 1)[1].decode()
-            asyncio.get_running_loop().create_task(self._answer(name, json.loads(rest[:length] or b"{}")))
+            task = loop.create_task(self._answer(name, rest[:length], arrived))
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
 
-    async def _answer(self, target: str, request: dict[str, Any]) -> None:
-        status, answer = await self._service.call(target, request)
-        body = json.dumps(answer).encode()
+    async def _answer(self, target: str, request: bytes, arrived: float) -> None:
+        status, body = await self._service.call(target, json.loads(request or b"{}"), arrived)
         head = f"HTTP/1.1 {status} X\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: {len(body)}\r\n\r\n"
         self._transport.write(head.encode() + body)
 
@@ -292,6 +300,11 @@ async def serve(port: int, service_ms: float) -> None:
     server = await asyncio.get_running_loop().create_server(lambda: _Connection(service), "127.0.0.1", port)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    # The default, epoll, waits whole milliseconds, rounded up: each call would take up to one more than was set.
+    return asyncio.SelectorEventLoop(selectors.SelectSelector())
 
 
 def _end_with_parent() -> None:
@@ -307,4 +320,5 @@ if __name__ == "__main__":
     options = parser.parse_args()
     if options.child:
         threading.Thread(target=_end_with_parent, daemon=True).start()
-    asyncio.run(serve(options.port, options.service_ms))
+    with asyncio.Runner(loop_factory=_loop) as runner:
+        runner.run(serve(options.port, options.service_ms))
