@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from appointments.invariants import INVARIANTS, Breach, check, result_of
+from appointments.invariants import INVARIANTS, Breach, check, lacking, result_of
 from appointments.outcomes import ANSWERED
 from appointments.statuses import COMPLETE
+from oneslot.errors import OneslotError
 from oneslot.evidence import Gathered
 from oneslot.messages import MALFORMED
 
@@ -87,7 +88,11 @@ class Verdict:
 
 
 def judge(gathered: Gathered) -> Verdict:
-    """Count, check every invariant that a history can show, and say what it comes to."""
+    """Count, check every invariant that a history can show, and say what it comes to.
+
+    Raises `OneslotError` for a row that lacks what must be known of it: then nothing can be judged.
+    """
+    _refuse_incomplete(gathered)
     breaches = [*check(gathered.evidence), *_lost_without_identity(gathered)]
     counts = _count(gathered, breaches)
     if breaches:
@@ -111,6 +116,18 @@ def judge(gathered: Gathered) -> Verdict:
     if not any(kept) and not gathered.too_old:
         return Verdict("nothing", "Nothing to check: no request has been sent. Send some: `oneslot send`.", counts)
     return Verdict("holds", _success(counts), counts)
+
+
+def _refuse_incomplete(gathered: Gathered) -> None:
+    found = list(lacking(gathered.evidence))
+    if not found:
+        return
+    table, key, attribute = found[0]
+    more = f" {len(found) - 1:,} more attribute(s) are missing elsewhere." if found[1:] else ""
+    raise OneslotError(
+        f"Nothing can be judged: the row {key} of the table {table} has no usable attribute {attribute}.{more} No consumer "
+        "leaves such a row. Complete or delete it, then check again."
+    )
 
 
 def _success(counts: Counts) -> str:

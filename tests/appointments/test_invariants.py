@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from appointments.invariants import INVARIANTS, Evidence, check
+from appointments.invariants import INVARIANTS, Evidence, check, lacking
 from tests.consumer_kit import PRACTICE, slot_item
 
 NOW = 1_795_161_600_000
@@ -223,3 +223,38 @@ def test_the_log_of_an_expired_row_says_nothing_of_the_row_that_is_there_now() -
     )
     assert found(again) == set()
     assert found(replace(again, retention_ms=None)) >= {("I7", "gone"), ("I10", "gone")}
+
+
+ROWS: dict[str, Any] = {
+    "ledger": CORRECT.ledger,
+    "slots": CORRECT.slots,
+    "appointments": {**ALL_DONE.appointments, "gone": CORRECT.appointments["gone"]},
+}
+EVERY_ATTRIBUTE = [(table, key, name) for table, rows in ROWS.items() for key, row in rows.items() for name in row]
+
+
+@pytest.mark.parametrize("value", [None, {"a": "map"}], ids=["left out", "of another type"])
+def test_a_row_that_lacks_an_attribute_is_judged_or_named(value: Any) -> None:
+    """Whichever attribute of whichever row it is: what `lacking` does not name, `check` can do without."""
+    assert list(lacking(replace(CORRECT, **ROWS))) == []
+    named = set()
+    for table, key, name in EVERY_ATTRIBUTE:
+        rest = {other: was for other, was in ROWS[table][key].items() if other != name}
+        changes: dict[str, Any] = {table: {**ROWS[table], key: {**rest, name: value} if value else rest}}
+        spoilt = replace(CORRECT, retention_ms=RETENTION, **changes)
+        if told := list(lacking(spoilt)):
+            assert told == [(table, "/".join(key) if isinstance(key, tuple) else key, name)]
+            named.add((table, name))
+        else:
+            check(spoilt)
+    always = {("ledger", "status"), ("ledger", "consumption_count"), ("ledger", "lease_until"), ("slots", "status")}
+    of_another_type = {("slots", "appointment_id")} if value else set()
+    others = ("created", "updated", "cancelled_by") if value else ()
+    of_an_appointment = {("appointments", name) for name in ("status", "practice", "slot_id", *others)}
+    assert named == always | of_another_type | of_an_appointment
+
+
+@pytest.mark.parametrize("result", ["{", {"outcome": "booked"}, "[]", None])
+def test_a_result_that_nobody_can_read_is_none(result: Any) -> None:
+    spoilt = {**CORRECT.ledger["booked"], "result": result}
+    assert ("I5", "booked") in found(replace(CORRECT, ledger=changed("ledger", booked=spoilt)))

@@ -23,7 +23,7 @@ from oneslot.schedule import plan, read_candidates
 from oneslot.sender import BatchSender, send_all
 from oneslot.verdict import Verdict, judge
 from tests.consumer_kit import BEFORE
-from tests.oneslot.conftest import ENVIRONMENT, Functions, MotoStack
+from tests.oneslot.conftest import ENVIRONMENT, Functions, MotoStack, invoke
 
 RETENTION_MS = 1000 * int(ENVIRONMENT["LEDGER_RETENTION_SECONDS"])
 NOW = datetime.fromtimestamp(BEFORE / 1000, UTC)
@@ -133,6 +133,31 @@ def test_damage_is_seen(moto_stack: MotoStack, damage: Damage, invariant: str) -
     assert invariant in {breach.invariant for breach in verdict.breaches}
     assert verdict.counts.lost == (invariant == "I2")
     assert verdict.counts.double_booked == (invariant != "I2")
+
+
+@pytest.mark.parametrize(
+    ("table", "item", "told"),
+    [
+        ("ledger", {"message_id": "by-hand"}, "the row by-hand of the table ledger has no usable attribute status."),
+        (
+            "slots",
+            {"practice": "A81001", "slot_id": "s"},
+            "the row A81001/s of the table slots has no usable attribute",
+        ),
+        (
+            "appointments",
+            {"appointment_id": "by-hand", "status": "booked", "practice": "A81001"},
+            "the row by-hand of the table appointments has no usable attribute slot_id.",
+        ),
+    ],
+)
+def test_a_row_that_no_consumer_wrote_is_named(
+    moto_stack: MotoStack, table: str, item: dict[str, str], told: str
+) -> None:
+    moto_stack.bench.dynamodb.put_item(TableName=table, Item=to_attributes(item))
+    result = invoke("check")
+    assert (result.exit_code, "Traceback" in result.output) == (1, False)
+    assert told in result.stderr
 
 
 def test_a_message_without_an_id_that_vanished_is_lost(moto_stack: MotoStack) -> None:
