@@ -47,7 +47,7 @@ DOUBLING_SECONDS = 1_800
 # Units of one fresh booking, by DynamoDB's rules: 1 for each KB written, twice that in a transaction; 1 for each 4 KB read
 # consistently. Every item is under 1 KB. Taking a slot removes it from the index too: one more write, counted as transactional.
 LEDGER_WRITES, SLOT_WRITES, APPOINTMENT_WRITES = 1 + 2, 2 + 2, 2
-CANDIDATE_BYTES = 300
+CANDIDATE_BYTES = 150  # a free slot's entry in the index, which holds keys only
 # A duplicate is one refused conditional write.
 DUPLICATE_WRITES = 1
 
@@ -173,10 +173,15 @@ def simulate(morning: Morning, setup: Setup) -> Outcome:
     return out
 
 
+def search_reads(candidates: int) -> int:
+    """Return the read units of one search that reads so many free slots."""
+    return max(1, math.ceil(candidates * CANDIDATE_BYTES / 4_096))
+
+
 def bill(messages: float, invocations: float, fresh: float, setup: Setup) -> float:
     """Return what the morning costs, in US dollars: tables, queue, function; no log, no alarm, no transfer."""
     writes = fresh * (LEDGER_WRITES + SLOT_WRITES + APPOINTMENT_WRITES) + (1 - fresh) * DUPLICATE_WRITES
-    reads = fresh * max(1, math.ceil(setup.candidates * CANDIDATE_BYTES / 4_096))
+    reads = fresh * search_reads(setup.candidates)
     seconds = invocations * setup.batch_ms / 1000
     return (
         messages * (writes * DOLLARS_PER_WRITE + reads * DOLLARS_PER_READ + DOLLARS_PER_SQS_REQUEST)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from appointments.messages import Request
+from benchmarks import capacity
 from benchmarks.bench_kit import CONFIGURATION, LambdaContext, booking, event, week
 from benchmarks.standin import READS, WRITES, MeteredDynamoDB, item_bytes
 from composition import compose
@@ -37,12 +38,14 @@ class Meter:
 
         return call
 
-    def consumer(self, *, group_commit: bool, executor: Executor | None = None) -> Consumer[Request]:
-        configuration = replace(CONFIGURATION, group_commit=group_commit)
+    def consumer(
+        self, *, group_commit: bool = False, candidates: int = 16, executor: Executor | None = None
+    ) -> Consumer[Request]:
+        configuration = replace(CONFIGURATION, group_commit=group_commit, candidate_slots=candidates)
         return compose(configuration, self, self, lambda delivery: None, executor=executor)
 
-    def deliver(self, bodies: Sequence[Mapping[str, Any]], *, group_commit: bool = False) -> None:
-        self.consumer(group_commit=group_commit)(event(bodies), LambdaContext())
+    def deliver(self, bodies: Sequence[Mapping[str, Any]], **settings: Any) -> None:
+        self.consumer(**settings)(event(bodies), LambdaContext())
 
     def bill(self) -> tuple[int, float, float]:
         """Calls, write units and read units since the last bill."""
@@ -79,6 +82,16 @@ def test_alone_a_new_message_costs_three_calls_and_its_slot_search_one_unit(mete
     meter.deliver(new()[:1])
     # Claim 1; in the transaction, twice each: the row, the slot, its place in the index, the appointment.
     assert meter.bill() == (3, 1 + 2 * 4, 1.0)
+
+
+@pytest.mark.parametrize("candidates", [16, 50])
+def test_the_capacity_model_reckons_with_the_units_that_are_counted(meter: Meter, candidates: int) -> None:
+    meter.deliver(new()[:1], candidates=candidates)
+    _, writes, reads = meter.bill()
+    assert writes == (capacity.LEDGER_WRITES + capacity.SLOT_WRITES + capacity.APPOINTMENT_WRITES)
+    assert capacity.search_reads(candidates) == reads
+    meter.deliver(new()[:1])
+    assert meter.bill()[1] == capacity.DUPLICATE_WRITES
 
 
 @pytest.mark.parametrize("group_commit", [False, True])
