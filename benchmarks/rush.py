@@ -4,9 +4,9 @@
 
 Requests for the practices' demand (a file of the shape that `oneslot seed --demand` reads, or made up), 30 % of them sent
 twice, all at once, to consumer processes that receive batches of ten. With `--kill-every` one consumer after the other is
-killed (SIGKILL) and replaced; its messages come back after the visibility timeout. Then the tables are read: who holds more
-than one slot, who holds nothing and was told nothing. Latency is from SQS's SentTimestamp to the moment before deletion, of
-each request's first copy; all are sent at once, so most of it is the queue.
+killed (SIGKILL) and replaced, the first as soon as a message is done; its messages come back after the visibility timeout.
+Then the tables are read: who holds more than one slot, who holds nothing and was told nothing. Latency is from SQS's
+SentTimestamp to the moment before deletion, of each request's first copy; all are sent at once, so most of it is the queue.
 
 Where the time goes: the CPU of all consumers, of the embedded AWS and of this process, which sends and watches; and before the
 load a profile (cProfile, CPU time) of the handler in a consumer of its own, in one thread, on some requests more.
@@ -28,6 +28,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -35,11 +36,11 @@ from typing import Any
 
 from benchmarks.bench_kit import print_figures, table
 from benchmarks.cold_start import ENVIRONMENT
-from benchmarks.rush_load import demands, requests, slots
+from benchmarks.rush_load import create_tables, demands, requests, slots
 from benchmarks.rush_worker import TIMEOUT_MS
-from benchmarks.standin import ALL_TABLES
 from benchmarks.watching import LineCount, Progress, cpu_seconds, megabytes, shares
 from exactly_once.dynamodb import to_attributes
+from oneslot.errors import BadInput
 from oneslot.local.embedded_aws import EmbeddedAws
 
 # Ours first: each handler gets its share of the time that is left, and what the quick ones do not need the slow ones have.
@@ -130,23 +131,7 @@ class Rush:
 
     def prepare(self) -> None:
         """Tables, queues, and a slot for each request."""
-        for name, keys in ALL_TABLES.items():
-            attributes = [*keys.keys, *keys.indexes.values()]
-            indexes = [
-                {
-                    "IndexName": index,
-                    "KeySchema": _key_schema(keys.partition_key, sort_key),
-                    "Projection": {"ProjectionType": "KEYS_ONLY"},
-                }
-                for index, sort_key in keys.indexes.items()
-            ]
-            self._dynamodb.create_table(
-                TableName=name,
-                BillingMode="PAY_PER_REQUEST",
-                KeySchema=_key_schema(*keys.keys),
-                AttributeDefinitions=[{"AttributeName": one, "AttributeType": "S"} for one in attributes],
-                **({"LocalSecondaryIndexes": indexes} if indexes else {}),
-            )
+        create_tables(self._dynamodb)
         items = slots([*self._load.bodies, *self._load.profiled])
         while chunk := list(islice(items, 25)):
             writes = [{"PutRequest": {"Item": to_attributes(slot)}} for slot in chunk]
@@ -190,45 +175,50 @@ class Rush:
         bodies, kill_every = self._load.bodies, self._load.kill_every
         counts = [LineCount(log) for log in logs]
         progress, stop = Progress(name, len(bodies)), threading.Event()
-        sender = threading.Thread(target=self._send, args=(bodies, stop))
         killed, killed_cpu, victim, drained = 0, 0.0, 0, False
         memory: list[tuple[float, float, float]] = []
         server_cpu, own_cpu = cpu_seconds(self._aws.pid or 0), time.process_time()
-        started = time.monotonic()
-        next_kill = started + kill_every
-        sender.start()
-        while not drained and time.monotonic() < end:
-            time.sleep(0.25)
-            done = sum(count.read() for count in counts)
-            progress.show(done)
-            if done >= len(bodies) * (len(memory) + 1) / MEMORY_SAMPLES:
-                largest = max(megabytes(one.pid) for one in consumers)
-                memory.append((time.monotonic() - started, largest, megabytes(self._aws.pid or 0)))
-            for consumer, log in zip(consumers, logs, strict=True):
-                if consumer.poll() is not None:
-                    output = log.with_suffix(".out").read_text()[-2000:]
-                    raise RuntimeError(f"{name}: a consumer ended with status {consumer.returncode}: {output}")
-            drained = not sender.is_alive() and self._left() == 0
-            if kill_every and done and time.monotonic() >= next_kill and not drained:
-                killed_cpu += cpu_seconds(consumers[victim].pid)
-                consumers[victim].send_signal(signal.SIGKILL)
-                consumers[victim].wait()
-                consumers[victim] = self._consumer(kind, settings, logs[victim])
-                killed, victim = killed + 1, (victim + 1) % CONSUMERS
-                next_kill = time.monotonic() + kill_every
-        took = time.monotonic() - started
-        cpu = {
-            "consumers": killed_cpu + sum(cpu_seconds(one.pid) for one in consumers),
-            "embedded AWS": cpu_seconds(self._aws.pid or 0) - server_cpu,
-            "sending and watching": time.process_time() - own_cpu,
-        }
-        progress.end()
-        stop.set()
-        sender.join()
+        started = next_kill = time.monotonic()
+        with ThreadPoolExecutor(1) as sender:
+            sending = sender.submit(self._send, bodies, stop)
+            try:
+                while not drained and time.monotonic() < end:
+                    time.sleep(0.25)
+                    done = sum(count.read() for count in counts)
+                    progress.show(done)
+                    if done >= len(bodies) * (len(memory) + 1) / MEMORY_SAMPLES:
+                        largest = max(megabytes(one.pid) for one in consumers)
+                        memory.append((time.monotonic() - started, largest, megabytes(self._aws.pid or 0)))
+                    self._still_running(name, consumers, logs)
+                    if sending.done():
+                        sending.result()  # raises what ended it
+                        drained = self._left() == 0
+                    if kill_every and done and time.monotonic() >= next_kill and not drained:
+                        killed_cpu += cpu_seconds(consumers[victim].pid)
+                        consumers[victim].send_signal(signal.SIGKILL)
+                        consumers[victim].wait()
+                        consumers[victim] = self._consumer(kind, settings, logs[victim])
+                        killed, victim = killed + 1, (victim + 1) % CONSUMERS
+                        next_kill = time.monotonic() + kill_every
+                took = time.monotonic() - started
+                cpu = {
+                    "consumers": killed_cpu + sum(cpu_seconds(one.pid) for one in consumers),
+                    "embedded AWS": cpu_seconds(self._aws.pid or 0) - server_cpu,
+                    "sending and watching": time.process_time() - own_cpu,
+                }
+            finally:
+                progress.end()
+                stop.set()
         if not drained:
             for log in logs:
                 log.with_suffix(".stop").touch()
         return Measured(took, drained, killed, cpu, memory)
+
+    def _still_running(self, name: str, consumers: Sequence[subprocess.Popen[bytes]], logs: Sequence[Path]) -> None:
+        for consumer, log in zip(consumers, logs, strict=True):
+            if consumer.poll() is not None:
+                output = log.with_suffix(".out").read_text()[-2000:]
+                raise RuntimeError(f"{name}: a consumer ended with status {consumer.returncode}: {output}")
 
     def _profile(self, kind: str, settings: Mapping[str, str]) -> Path:
         """Profile one consumer in one thread, before the load; where the statistics are, if it was done in time."""
@@ -328,11 +318,6 @@ class Rush:
         )
 
 
-def _key_schema(partition_key: str, sort_key: str = "") -> list[dict[str, str]]:
-    schema = [{"AttributeName": partition_key, "KeyType": "HASH"}]
-    return [*schema, {"AttributeName": sort_key, "KeyType": "RANGE"}] if sort_key else schema
-
-
 def run(load: Load, names: Sequence[str], seconds: float) -> Iterator[Figures]:
     """Each handler in an account of its own, one after the other, in so many seconds all together."""
     end = time.monotonic() + seconds
@@ -392,11 +377,19 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3_600, help="for all handlers together; then what was reached")
     parser.add_argument("--json", action="store_true", help="figures as lines of JSON, each as soon as it is there")
     options = parser.parse_args()
+    for name in ("requests", "practices", "seconds"):
+        if getattr(options, name) <= 0:
+            parser.error(f"--{name} must be more than 0")
+    if options.kill_every < 0:
+        parser.error("--kill-every must be seconds, or 0 for none")
     wanted = options.handlers.split(",")
     names = [name for name in HANDLERS if any(part in name for part in wanted)]
     if not names:
         parser.error(f"--handlers: none of {', '.join(HANDLERS)} has {options.handlers!r} in its name")
-    chosen = demands(options.demand, options.practices)
+    try:
+        chosen = demands(options.demand, options.practices)
+    except BadInput as error:
+        parser.error(f"--demand: {error}")
     profiled = requests(chosen, PROFILED_REQUESTS, seed=2, prefix="p")
     load = Load(requests(chosen, options.requests), profiled, options.kill_every)
     print_figures(run(load, names, options.seconds), tables, as_lines=options.json)

@@ -1,4 +1,4 @@
-"""The load of the rush: requests by the practices' demand, 30 % of them twice, and a free slot for each."""
+"""The load of the rush: requests by the practices' demand, 30 % of them twice, the tables, and a free slot for each."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 from appointments.messages import DELIVERY_CHANNELS
 from appointments.schedule import utc_text
 from benchmarks.bench_kit import NHS_NUMBER, SERVICE, free_slot
+from benchmarks.standin import ALL_TABLES
 from oneslot.demand import Demand, read_demand, synthetic_demand
 from oneslot.practices import synthetic_practices
 
@@ -62,3 +63,29 @@ def slots(bodies: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
             start = first + timedelta(minutes=10 * (position % 50), days=position // 50 % 5)
             slot_id = f"{start:%Y%m%dT%H%MZ}-{channel[0]}{position // 250:02}"
             yield free_slot(practice, slot_id, start, channel)
+
+
+def create_tables(dynamodb: Any) -> None:
+    """Make the tables of all that are compared, empty. dynamodb: boto3's client."""
+    for name, keys in ALL_TABLES.items():
+        attributes = [*keys.keys, *keys.indexes.values()]
+        indexes = [
+            {
+                "IndexName": index,
+                "KeySchema": _key_schema(keys.partition_key, sort_key),
+                "Projection": {"ProjectionType": "KEYS_ONLY"},
+            }
+            for index, sort_key in keys.indexes.items()
+        ]
+        dynamodb.create_table(
+            TableName=name,
+            BillingMode="PAY_PER_REQUEST",
+            KeySchema=_key_schema(*keys.keys),
+            AttributeDefinitions=[{"AttributeName": one, "AttributeType": "S"} for one in attributes],
+            **({"LocalSecondaryIndexes": indexes} if indexes else {}),
+        )
+
+
+def _key_schema(partition_key: str, sort_key: str = "") -> list[dict[str, str]]:
+    schema = [{"AttributeName": partition_key, "KeyType": "HASH"}]
+    return [*schema, {"AttributeName": sort_key, "KeyType": "RANGE"}] if sort_key else schema
