@@ -7,19 +7,36 @@ from collections.abc import Iterator, Sequence
 
 from benchmarks.tables import KILLED, RUSH, TITLES, Document, figures_of, tables_of, targets, where
 
-WIDTH, BAR, LABEL, HEIGHT = 720, 18, 300, 160
-COLOURS = ("#1d70b8", "#00703c", "#9aa7b3", "#d4351c")
+WIDTH, HEIGHT = 720, 160
+"""Of a plot's own units; it is drawn as wide as there is room."""
+SERIES = 4
+"""Colours of lines; the fifth line has the first one's again."""
 _STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:#1c2733}"
-    "table{border-collapse:collapse;margin:1rem 0;font-size:13px}td,th{border-bottom:1px solid #d5dde5;padding:3px 9px;"
-    "text-align:right}td:first-child,th:first-child{text-align:left}text{font:12px system-ui,sans-serif;fill:#1c2733}"
+    ":root{color-scheme:light dark;--ink:#1c2733;--paper:#fff;--rule:#d5dde5;--ours:#1d70b8;--other:#9aa7b3;"
+    "--s0:#1d70b8;--s1:#00703c;--s2:#6f777b;--s3:#d4351c}"
+    "@media(prefers-color-scheme:dark){:root{--ink:#dfe6ec;--paper:#14191f;--rule:#3a4550;--ours:#5694ca;--other:#6b7883;"
+    "--s0:#5694ca;--s1:#5fbf8a;--s2:#a9b3bb;--s3:#f0806c}}"
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:var(--ink);"
+    "background:var(--paper)}.wide{overflow-x:auto}"
+    "table{border-collapse:collapse;margin:1rem 0;font-size:13px}td,th{border-bottom:1px solid var(--rule);padding:3px 9px;"
+    "text-align:right}td:first-child,th:first-child{text-align:left}"
+    "figure{margin:1.2rem 0;max-width:45rem;font-size:13px}figcaption{font-weight:600;font-size:15px;margin-bottom:.3rem}"
+    ".bars{display:grid;grid-template-columns:minmax(0,18rem) 1fr;gap:2px 12px}"
+    ".bars div{display:flex;align-items:center;gap:6px;white-space:nowrap;padding-right:6rem}"
+    ".bars i{flex:none;height:13px;min-width:1px;background:var(--other)}.bars i.ours{background:var(--ours)}"
+    "svg{display:block;width:100%;height:160px;border-bottom:1px solid var(--rule)}"
+    "polyline{fill:none;stroke-width:2;vector-effect:non-scaling-stroke}"
+    "svg+p{margin:.2rem 0}svg+p span{margin-right:1.2em;white-space:nowrap}svg+p span::before{content:'\\2014\\2002'}"
+    + "".join(f".s{one}{{stroke:var(--s{one});color:var(--s{one})}}" for one in range(SERIES))
+    + "@media(max-width:40rem){.bars{grid-template-columns:1fr}.bars div{margin-bottom:4px}}"
 )
 
 
 def page(document: Document) -> str:
     """All figures as one HTML page."""
     parts = [
-        "<!doctype html><html lang='en'><meta charset='utf-8'><title>Oneslot: benchmarks</title>",
+        "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>",
+        "<title>Oneslot: benchmarks</title>",
         f"<style>{_STYLE}</style><h1>Oneslot: benchmarks</h1>{as_html(where(document))}",
         "<p>What each figure means is said at the top of its module in <code>benchmarks/</code>, and in",
         f" <code>docs/performance.md</code>.</p><h2>Targets</h2>{as_html(targets(document))}",
@@ -63,43 +80,35 @@ def plots(document: Document, part: str) -> Iterator[str]:
         yield bars("CPU of a message", process_ms, "ms")
         for column, who in ((1, "the largest consumer"), (2, "the embedded AWS")):
             series = [(one["handler"], [(sample[0], sample[column]) for sample in one["memory"]]) for one in figures]
-            yield lines(f"memory of {who}, MB, over seconds", series)
+            yield lines(f"memory of {who}", series, "MB")
 
 
 def bars(title: str, named: Sequence[tuple[str, float]], unit: str = "") -> str:
-    """Horizontal bars with their values, as SVG."""
+    """Horizontal bars with their names and values."""
     most = max((value for _, value in named), default=0) or 1
-    parts = [f"<h4>{html.escape(title)}</h4><svg width='{WIDTH}' height='{BAR * len(named) + 4}' role='img'>"]
-    for number, (name, value) in enumerate(named):
-        top = number * BAR
-        length = max(1.0, value / most * (WIDTH - LABEL - 90))
-        colour = COLOURS[0] if name.startswith("ours") or "our" in name else COLOURS[2]
-        parts.append(
-            f"<text x='0' y='{top + 13}'>{html.escape(name)}</text>"
-            f"<rect x='{LABEL}' y='{top + 3}' width='{length:.1f}' height='{BAR - 5}' fill='{colour}'/>"
-            f"<text x='{LABEL + length + 6:.1f}' y='{top + 13}'>{number_text(value)} {unit}</text>"
-        )
-    return "".join(parts) + "</svg>"
+    rows = "".join(
+        f"<span>{html.escape(name)}</span><div><i{' class=ours' if 'our' in name else ''} "
+        f"style='width:{value / most:.1%}'></i>{number_text(value)} {unit}</div>"
+        for name, value in named
+    )
+    return f"<figure><figcaption>{html.escape(title)}</figcaption><div class='bars'>{rows}</div></figure>"
 
 
-def lines(title: str, series: Sequence[tuple[str, Sequence[tuple[float, float]]]]) -> str:
-    """Lines from zero, each with its name at its end, as SVG."""
-    points = [point for _, each in series for point in each]
-    if not points:
+def lines(title: str, series: Sequence[tuple[str, Sequence[tuple[float, float]]]], unit: str) -> str:
+    """Lines over seconds, from zero, with their names below; as SVG. What has no points is left out."""
+    drawn = [(name, each) for name, each in series if each]
+    if not drawn:
         return ""
+    points = [point for _, each in drawn for point in each]
     right, top = max(x for x, _ in points) or 1, max(y for _, y in points) or 1
-    parts = [f"<h4>{html.escape(title)}</h4><svg width='{WIDTH}' height='{HEIGHT + 24}' role='img'>"]
-    parts.append(f"<line x1='0' y1='{HEIGHT}' x2='{WIDTH}' y2='{HEIGHT}' stroke='#d5dde5'/>")
-    parts.append(f"<text x='0' y='12'>{number_text(top)}</text>")
-    parts.append(f"<text x='{WIDTH - 130}' y='{HEIGHT + 16}'>{number_text(right)} s</text>")
-    for position, (name, each) in enumerate(one for one in series if one[1]):
-        colour = COLOURS[position % len(COLOURS)]
-        drawn = [(x / right * (WIDTH - 130), HEIGHT - y / top * (HEIGHT - 18)) for x, y in each]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in drawn)
-        parts.append(f"<polyline points='{path}' fill='none' stroke='{colour}' stroke-width='2'/>")
-        x, y = drawn[-1]
-        parts.append(f"<text x='{x + 4:.1f}' y='{y + 4:.1f}' style='fill:{colour}'>{html.escape(name)}</text>")
-    return "".join(parts) + "</svg>"
+    said = html.escape(f"{title}: 0 to {number_text(top)} {unit}, over {number_text(right)} s")
+    paths, names = [], []
+    for position, (name, each) in enumerate(drawn):
+        path = " ".join(f"{x / right * WIDTH:.1f},{HEIGHT - y / top * (HEIGHT - 4):.1f}" for x, y in each)
+        paths.append(f"<polyline class='s{position % SERIES}' points='{path}'/>")
+        names.append(f"<span class='s{position % SERIES}'>{html.escape(name)}</span>")
+    frame = f"<svg viewBox='0 0 {WIDTH} {HEIGHT}' preserveAspectRatio='none' role='img' aria-label='{said}'>"
+    return f"<figure><figcaption>{said}</figcaption>{frame}{''.join(paths)}</svg><p>{''.join(names)}</p></figure>"
 
 
 def as_html(markdown: str) -> str:
@@ -110,7 +119,7 @@ def as_html(markdown: str) -> str:
             head, _, *body = [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()]
             cells = "".join(f"<th>{_inline(cell)}</th>" for cell in head)
             rows = "".join("<tr>" + "".join(f"<td>{_inline(cell)}</td>" for cell in row) + "</tr>" for row in body)
-            parts.append(f"<table><tr>{cells}</tr>{rows}</table>")
+            parts.append(f"<div class='wide'><table><tr>{cells}</tr>{rows}</table></div>")
         else:
             parts.append(f"<p>{_inline(block)}</p>")
     return "".join(parts)

@@ -70,6 +70,7 @@ MEMORY_SAMPLES = 20
 PROFILED_REQUESTS = 100
 PROFILE_SECONDS = 60
 REGION = "eu-west-2"
+ACCOUNT = "500000000000"
 SOURCE = Path(__file__).resolve().parent.parent
 
 
@@ -121,13 +122,13 @@ class Measured:
 
 
 class Rush:
-    """One handler's run against an account of its own."""
+    """One handler's run on an embedded AWS of its own."""
 
-    def __init__(self, aws: EmbeddedAws, account: str, folder: Path, load: Load) -> None:
-        connection = aws.connection(account)
+    def __init__(self, aws: EmbeddedAws, folder: Path, load: Load) -> None:
+        connection = aws.connection(ACCOUNT)
         self._dynamodb: Any = connection.dynamodb()
         self._sqs: Any = connection.sqs()
-        self._aws, self._account, self._folder, self._load = aws, account, folder, load
+        self._aws, self._folder, self._load = aws, folder, load
 
     def prepare(self) -> None:
         """Tables, queues, and a slot for each request."""
@@ -137,7 +138,7 @@ class Rush:
             writes = [{"PutRequest": {"Item": to_attributes(slot)}} for slot in chunk]
             self._dynamodb.batch_write_item(RequestItems={"slots": writes})
         self._dead_letters = self._sqs.create_queue(QueueName="dead-letters")["QueueUrl"]
-        arn = f"arn:aws:sqs:{REGION}:{self._account}:dead-letters"
+        arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:dead-letters"
         self._queue = self._sqs.create_queue(
             QueueName="requests",
             Attributes={
@@ -150,7 +151,7 @@ class Rush:
         """Send everything while consumers work, until the queue is empty, or until `end` (of the monotonic clock)."""
         kind, settings = HANDLERS[name]
         profile = self._profile(kind, settings)
-        logs = [self._folder / f"{self._account}-{number}" for number in range(CONSUMERS)]
+        logs = [self._folder / f"consumer-{number}" for number in range(CONSUMERS)]
         consumers = [self._consumer(kind, settings, log) for log in logs]
         try:
             measured = self._watch(name, consumers, logs, end)
@@ -222,7 +223,7 @@ class Rush:
 
     def _profile(self, kind: str, settings: Mapping[str, str]) -> Path:
         """Profile one consumer in one thread, before the load; where the statistics are, if it was done in time."""
-        log = self._folder / f"{self._account}-profiled"
+        log = self._folder / "profiled"
         log.with_suffix(".end").touch()
         self._send(self._load.profiled, threading.Event())
         profile = log.with_suffix(".profile")
@@ -246,7 +247,7 @@ class Rush:
             "PATH": os.environ["PATH"],
             "PYTHONPATH": os.pathsep.join((str(SOURCE / "lambda_src"), str(SOURCE))),
             "AWS_ENDPOINT_URL": self._aws.endpoint_url,
-            "AWS_ACCESS_KEY_ID": self._account,
+            "AWS_ACCESS_KEY_ID": ACCOUNT,
             "AWS_DEFAULT_REGION": REGION,
             "QUEUE_URL": self._queue,
             "DEAD_LETTER_QUEUE_URL": self._dead_letters,
@@ -319,15 +320,14 @@ class Rush:
 
 
 def run(load: Load, names: Sequence[str], seconds: float) -> Iterator[Figures]:
-    """Each handler in an account of its own, one after the other, in so many seconds all together."""
+    """Each handler on an embedded AWS of its own, which nobody used before, in so many seconds all together."""
     end = time.monotonic() + seconds
-    with tempfile.TemporaryDirectory() as name, EmbeddedAws(Path(name) / "aws") as aws:
-        for position, handler in enumerate(names):
-            own_end = time.monotonic() + (end - time.monotonic()) / (len(names) - position)
-            rush = Rush(aws, str(500_000_000_000 + position), Path(name), load)
+    for position, handler in enumerate(names):
+        own_end = time.monotonic() + (end - time.monotonic()) / (len(names) - position)
+        with tempfile.TemporaryDirectory() as name, EmbeddedAws(Path(name) / "aws") as aws:
+            rush = Rush(aws, Path(name), load)
             rush.prepare()
             yield rush.run(handler, own_end)
-            aws.reset()
 
 
 def tables(figures: Sequence[Figures]) -> str:

@@ -97,12 +97,6 @@ class EmbeddedAws:
             self._temporary.cleanup()
             self._temporary = None
 
-    def reset(self) -> None:
-        """Forget everything, in every account. About 0.1 s."""
-        status = self._request("POST", "/_ministack/reset", timeout_seconds=10)
-        if status != http.HTTPStatus.OK:
-            raise EmbeddedAwsFailed(f"The embedded AWS refused to reset: HTTP {status}. Its log: {self.log_file}")
-
     def __enter__(self) -> Self:
         self.start()
         return self

@@ -75,7 +75,7 @@ def account(tmp_path: Path) -> Account:
 
 
 def watch(account: Account, folder: Path, consumers: list[Any], kill_every: float = 0) -> rush.Measured:
-    one: Any = Rush(account, "1", folder, Load(BODIES, [], kill_every))  # type: ignore[arg-type]  # made up
+    one: Any = Rush(account, folder, Load(BODIES, [], kill_every))  # type: ignore[arg-type]  # made up
     one._queue, one._consumer = "queue", lambda *_: Consumer()
     measured: rush.Measured = one._watch(
         "ours (default)", consumers, [folder / f"log-{n}" for n in range(CONSUMERS)], SOON
@@ -107,7 +107,7 @@ def test_what_could_not_be_sent_is_an_error_and_not_a_rush_that_is_over(account:
 
 def test_nothing_is_sent_any_more_when_a_consumer_has_ended(account: Account, tmp_path: Path) -> None:
     endless = [BODIES[0]] * 1_000_000
-    one: Any = Rush(account, "1", tmp_path, Load(endless, [], 0))  # type: ignore[arg-type]  # made up
+    one: Any = Rush(account, tmp_path, Load(endless, [], 0))  # type: ignore[arg-type]  # made up
     one._queue = "queue"
     (tmp_path / "log-1.out").write_text("no such table")
     consumers: list[Any] = [Consumer(), Consumer(1), Consumer(), Consumer()]
@@ -117,6 +117,26 @@ def test_nothing_is_sent_any_more_when_a_consumer_has_ended(account: Account, tm
         one._watch("ours (default)", consumers, logs, SOON)
     assert set(threading.enumerate()) == before, "nobody sends any more"
     assert len(account.sent) < len(endless)
+
+
+def test_each_handler_has_an_embedded_aws_that_nobody_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fresh(Account):
+        used = False
+
+        def __enter__(self) -> Fresh:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    def use(self: Any, *_: Any) -> Any:
+        assert not self._aws.used
+        self._aws.used = True
+
+    monkeypatch.setattr(rush, "EmbeddedAws", Fresh)
+    monkeypatch.setattr(Rush, "prepare", use)
+    monkeypatch.setattr(Rush, "run", lambda self, handler, end: handler)
+    assert list(rush.run(Load(BODIES, [], 0), list(rush.HANDLERS), 60.0)) == list(rush.HANDLERS)
 
 
 @pytest.mark.parametrize(

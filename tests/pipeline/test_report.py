@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import random
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +15,7 @@ import pytest
 
 from pipeline.report import LANE, lanes
 from pipeline.report_lives import CRASHED, Attempt, attempts_of
+from tests.browser_kit import opened
 from tests.pipeline.corruptions import CORRUPTIONS, Field
 from tests.pipeline.histories import System, write_history
 
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.browser]
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 class Numbers(HTMLParser):
@@ -68,22 +65,6 @@ def audit_folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) 
     write_history(world, folder / "history")
     audit(spark, AuditSettings(str(folder / "history"), str(folder / "audit"), partitions=2))
     return folder / "audit"
-
-
-def opened(page: Path, tmp_path: Path, *arguments: str) -> str:
-    """The page's DOM after its scripts have run, without any network."""
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser is None:
-        remedy = "There is no Chromium on PATH. `make browser` installs one, or says how."
-        if os.environ.get("CI"):
-            pytest.fail(f"{remedy} On a CI system this test is not left out.")
-        pytest.skip(remedy)
-    command = [
-        *(browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000"),
-        *(f"--user-data-dir={tmp_path / 'profile'}", "--host-resolver-rules=MAP * ~NOTFOUND", *arguments),
-        page.as_uri(),
-    ]
-    return subprocess.run(command, capture_output=True, text=True, timeout=180, check=True).stdout
 
 
 def table_rows(spark: SparkSession, audit: Path, name: str) -> list[dict[str, Any]]:

@@ -1,0 +1,28 @@
+"""Opens a page in headless Chromium, without any network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+
+def opened(page: Path, tmp_path: Path, *arguments: str) -> str:
+    """The page's DOM after its scripts have run, without any network."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        remedy = "There is no Chromium on PATH. `make browser` installs one, or says how."
+        if os.environ.get("CI"):
+            pytest.fail(f"{remedy} On a CI system this test is not left out.")
+        pytest.skip(remedy)
+    command = [
+        *(browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000"),
+        *(f"--user-data-dir={tmp_path / 'profile'}", "--host-resolver-rules=MAP * ~NOTFOUND", *arguments),
+        page.as_uri(),
+    ]
+    return subprocess.run(command, capture_output=True, text=True, timeout=180, check=True).stdout
