@@ -136,7 +136,8 @@ def test_each_handler_has_an_embedded_aws_that_nobody_used(monkeypatch: pytest.M
     monkeypatch.setattr(rush, "EmbeddedAws", Fresh)
     monkeypatch.setattr(Rush, "prepare", use)
     monkeypatch.setattr(Rush, "run", lambda self, handler, end: handler)
-    assert list(rush.run(Load(BODIES, [], 0), list(rush.HANDLERS), 60.0)) == list(rush.HANDLERS)
+    done: list[Any] = list(rush.run(Load(BODIES, [], 0), list(rush.HANDLERS), 60.0))
+    assert done == list(rush.HANDLERS)
 
 
 @pytest.mark.parametrize(
