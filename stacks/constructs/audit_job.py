@@ -116,11 +116,11 @@ def _rights(storage: AuditStorage) -> iam.PolicyDocument:
 
 
 def _dead_letter_rights(settings: Settings, storage: AuditStorage, deployed: Deployed) -> iam.PolicyDocument:
-    """To look, to put back what was looked at, and to write the list down. Not to delete."""
+    """To look, to put back what was looked at, and to write the list down or remove it. Not to delete a message."""
     looks = ["sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"]
     rights = [
         allow(looks, deployed.output("DeadLetterQueueArn")),
-        allow(["s3:PutObject"], storage.bucket.arn_for_objects(f"history/*/{DEAD_LETTERS}")),
+        allow(["s3:DeleteObject", "s3:PutObject"], storage.bucket.arn_for_objects(f"history/*/{DEAD_LETTERS}")),
     ]
     if settings.customer_managed_keys:
         rights.append(allow(["kms:Decrypt"], deployed.output("KeyArn"), only=through("sqs", storage)))

@@ -56,20 +56,36 @@ def list_dead_letters(sqs: Any, s3: Any, queue_url: str, history: str, *, conten
     """Write what the queue holds to `<history>/dead-letters/`, an S3 URL; returns a sentence that says what became of it.
 
     A list that cannot be made, or not whole, is no reason not to audit: without one the audit knows dead letters from the
-    delivery log, and says so.
+    delivery log, and says so. The list of an earlier run of the same night is then removed, and if that fails it raises
+    RuntimeError: who would audit it would take it for what is there now.
     """
+    bucket, _, folder = history.partition("://")[2].partition("/")
+    place = {"Bucket": bucket, "Key": f"{folder}/dead-letters/dead-letters.jsonl"}
     try:
         letters = peek(sqs, queue_url, lambda: content_based)
-        if behind := waiting_behind(sqs, queue_url, len(letters)):
-            return f"The dead letters are not listed: a FIFO queue does not show about {behind} of them behind others."
-        bucket, _, folder = history.partition("://")[2].partition("/")
-        lines = "".join(json.dumps(letter.line) + "\n" for letter in letters)
-        s3.put_object(Bucket=bucket, Key=f"{folder}/dead-letters/dead-letters.jsonl", Body=lines.encode())
-    except ClientError as error:
-        return f"The dead letters are not listed: {error.operation_name} says {error.response['Error']['Code']}."
-    except BotoCoreError as error:
-        return f"The dead letters are not listed: {type(error).__name__}."
-    return f"{len(letters)} dead letter(s) listed."
+        behind = waiting_behind(sqs, queue_url, len(letters))
+        if not behind:
+            lines = "".join(json.dumps(letter.line) + "\n" for letter in letters)
+            s3.put_object(**place, Body=lines.encode())
+            return f"{len(letters)} dead letter(s) listed."
+        problem = f"a FIFO queue does not show about {behind} of them behind others"
+    except (BotoCoreError, ClientError) as error:
+        problem = _said(error)
+    try:
+        if bucket:  # else the history is a folder on this machine, where this has never put a list
+            s3.delete_object(**place)
+    except (BotoCoreError, ClientError) as error:
+        raise RuntimeError(
+            f"The dead letters are not listed ({problem}), and whether {history}/dead-letters has a list of an earlier run "
+            f"is not known: {_said(error)}. Put that right, and start this night's audit again."
+        ) from None
+    return f"The dead letters are not listed: {problem}."
+
+
+def _said(error: BotoCoreError | ClientError) -> str:
+    if isinstance(error, ClientError):
+        return f"{error.operation_name} says {error.response['Error']['Code']}"
+    return type(error).__name__
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+import boto3
 import pytest
 
 from exactly_once.dynamodb import DynamoDB, from_attributes, to_attributes
@@ -304,6 +305,7 @@ def test_oneslots_own_consumer_by_the_environment_of_its_function(
     deployed: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Books from the deployed stack's queue, configured as its function is, without any Lambda."""
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # the worker's has this test's credentials, and ends with it
     account, outputs = deployed.connection, deployed.outputs
     functions, sqs, dynamodb = account.functions(), account.sqs(), account.dynamodb()
     variables = functions.get_function_configuration(FunctionName=outputs["ConsumerFunctionName"])["Environment"]

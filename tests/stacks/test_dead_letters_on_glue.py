@@ -104,6 +104,35 @@ def test_a_queue_that_may_not_be_read_is_not_listed(error: Exception, sentence: 
         assert listed(s3) is None
 
 
+@pytest.mark.parametrize("call", ["ReceiveMessage", "PutObject"])
+def test_where_listing_fails_no_list_of_an_earlier_run_is_left(call: str) -> None:
+    """A night may be audited again, and what was in the queue at the first run may be gone."""
+    with bench() as made:
+        s3 = bucket()
+        assert make_list(made, s3) == "0 dead letter(s) listed."
+        method, failing = (
+            {"ReceiveMessage": "receive_message", "PutObject": "put_object"}[call],
+            service_error("Slow", call),
+        )
+        sqs, writing = (Intercepted(client, before={method: raising(failing)}) for client in (made.sqs, s3))
+        assert make_list(made, writing, sqs) == f"The dead letters are not listed: {call} says Slow."
+        assert listed(s3) is None
+
+
+def test_a_list_that_can_be_neither_made_nor_removed_ends_the_audit() -> None:
+    with bench() as made:
+        s3 = bucket()
+        make_list(made, s3)
+        denied = {
+            name: raising(service_error("AccessDenied", call))
+            for name, call in (("put_object", "PutObject"), ("delete_object", "DeleteObject"))
+        }
+        with pytest.raises(
+            RuntimeError, match=r"PutObject says AccessDenied.* is not known: DeleteObject says AccessD"
+        ):
+            make_list(made, Intercepted(s3, before=denied))
+
+
 class Hiding:
     """SQS, whose receives answer this and then nothing: moto hides none behind others of their group."""
 
@@ -127,6 +156,7 @@ def test_what_a_fifo_queue_hides_makes_no_list() -> None:
         for number in range(12):
             made.sqs.send_message(QueueUrl=url, MessageBody=json.dumps(booking(f"m-{number}")), MessageGroupId="A81001")
         shown = made.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
+        s3.put_object(Bucket=BUCKET, Key=f"history/2026-11-23/{WRITTEN}", Body=b"")  # an earlier run's
         hiding = Hiding(made.sqs, [shown])
         sentence = list_dead_letters(hiding, s3, url, HISTORY, content_based=False)
         assert sentence == "The dead letters are not listed: a FIFO queue does not show about 2 of them behind others."

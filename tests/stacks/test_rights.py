@@ -24,7 +24,7 @@ AUDIT_RIGHTS = {
         "<bucket>": {"s3:ListBucket"},
         "<bucket>/history/*": {"s3:GetObject"},
         "<bucket>/audits/*": {"s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"},
-        "<bucket>/history/*/dead-letters/dead-letters.jsonl": {"s3:PutObject"},
+        "<bucket>/history/*/dead-letters/dead-letters.jsonl": {"s3:DeleteObject", "s3:PutObject"},
         "<DeadLetterQueueArn>": {"sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"},
         "<key>": {"kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey"},
         "log-group:/aws-glue/jobs/*": {

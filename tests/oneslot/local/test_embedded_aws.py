@@ -90,7 +90,7 @@ def test_a_start_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.Monk
         aws.start()
 
 
-def test_it_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
+def test_it_does_not_outlive_a_killed_parent(tmp_path: Path, temporary_folder: Path) -> None:
     program = tmp_path / "parent.py"
     program.write_text(
         textwrap.dedent(f"""
@@ -107,6 +107,7 @@ def test_it_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
         assert start_ticks(pid) is not None
+        assert list(temporary_folder.iterdir()), "what it leaves behind is removed with this folder"
         parent.kill()
         parent.wait()
     wait_for(lambda: start_ticks(pid) is None)

@@ -60,8 +60,11 @@ def test_up_serves_a_second_up_is_refused_and_down_leaves_nothing(tmp_path: Path
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the processes below another one in /proc")
-def test_a_killed_supervisor_takes_everything_along_and_is_reported(tmp_path: Path, assembly: Path) -> None:
+def test_a_killed_supervisor_takes_everything_along_and_is_reported(
+    tmp_path: Path, assembly: Path, temporary_folder: Path
+) -> None:
     state = up(tmp_path, progress=lambda _: None, assembly=assembly)
+    assert list(temporary_folder.iterdir()), "what it leaves behind is removed with this folder"
     below = descendants(state.supervisor_pid)
     os.kill(state.supervisor_pid, signal.SIGKILL)
     wait_for(lambda: all(start_ticks(pid) is None for pid in below))
