@@ -18,21 +18,21 @@ GUARDS: Mapping[str, Guard] = {
     "no lease once complete": Guard(
         "The commit removes `lease_until` from the row, and a comparison with an attribute that is missing is false: a claim"
         " cannot take a COMPLETE row over, even if it did not ask for IN_PROGRESS.",
-        ("exactly_once/ledger.py:Ledger.claim.attempt:condition always true:1f223f",),
+        ("exactly_once/ledger.py:Ledger.claim.attempt:condition always true:d2b14a",),
     ),
     "an exception means a claim": Guard(
         "Powertools asks to delete a record only after the decision raised, and the decision runs only under a claim: what"
         " is released is always one.",
-        ("exactly_once/idempotency.py:LedgerPersistence.delete_record:always true:1c1aa6",),
+        ("exactly_once/idempotency.py:LedgerPersistence.delete_record:always true:9ff940",),
     ),
     "once, or nothing exists": Guard(
         "`Exists` is the answer to a `once` write that was refused, so there is one whenever it is asked for its answer.",
-        ("exactly_once/idempotency.py:_decide_and_commit:always true:046a49",),
+        ("exactly_once/idempotency.py:_decide_and_commit:always true:bc07a4",),
     ),
     "what is held back has failed": Guard(
         "A record that is held back behind a failure is reported as failed itself, so that the next one of its group is held"
         " back, too, even if the failure before it were forgotten.",
-        ("exactly_once/batch.py:ConcurrentBatchProcessor.process.process_group:one operand less:8dc154",),
+        ("exactly_once/batch.py:ConcurrentBatchProcessor.process.process_group:one operand less:040f2a",),
     ),
 }
 """The guards by their names."""

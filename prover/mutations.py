@@ -55,13 +55,14 @@ def mutants(file: str, source: str) -> Iterator[Mutant]:
         if getattr(node, "passed_over", False):
             continue
         for operator, edit in _edits(node):
-            before = _text(node)
             replacement = edit(_copied(node))
-            after = _text(replacement)
-            if after == before:
+            if _canonical(replacement) == _canonical(node):
                 continue
-            change = f"{before}  ->  {after}"
-            short = hashlib.sha256(change.encode()).hexdigest()[:6]
+            before, after = _text(node), _text(replacement)
+            change = f"{before}  ->  {operator if after == before else after}"
+            # Of a statement's first line, unless what changes is in its body: edits of the rest keep the name.
+            heads = [_canonical(one, head=True) for one in (node, replacement)]
+            short = _hash(" -> ".join(heads if heads[0] != heads[1] else map(_canonical, (node, replacement))))[:6]
             name = f"{file}:{_function(node)}:{operator}:{short}"
             seen[name] = seen.get(name, 0) + 1
             if seen[name] > 1:
@@ -75,7 +76,26 @@ def digest(source: str) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):
             node.body[0] = ast.Pass()
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+    return _hash(_canonical(tree))[:16]
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _canonical(node: Any, *, head: bool = False) -> str:
+    """A tree as text, the same in every version of Python, unlike `ast.dump` and `ast.unparse`; `head`: without its body."""
+    if isinstance(node, list):
+        return f"[{', '.join(_canonical(one) for one in node)}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = ((name, value) for name, value in ast.iter_fields(node) if value is not None and value != [])
+    shown = [f"{name}={_canonical(value)}" for name, value in fields if not (head and _is_body(value))]
+    return f"{type(node).__name__}({', '.join(shown)})"
+
+
+def _is_body(value: Any) -> bool:
+    return isinstance(value, list) and isinstance(value[0], ast.stmt | ast.ExceptHandler | ast.match_case)
 
 
 def _annotate(tree: ast.Module) -> None:
