@@ -19,9 +19,9 @@ import argparse
 import contextlib
 import queue
 import random
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -99,13 +99,15 @@ def measure(standin: StandIn, way: str, name: str, *, free_slots: int, candidate
             times.append((time.perf_counter() - started) * 1000)
             failed.extend(answer["batchItemFailures"])
 
-    threads = [threading.Thread(target=consume) for _ in range(CONSUMERS)]
     started = time.perf_counter()
-    with choosing(STRATEGIES[name]):
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    with choosing(STRATEGIES[name]), ThreadPoolExecutor(CONSUMERS) as consumers:
+        try:
+            for done in as_completed([consumers.submit(consume) for _ in range(CONSUMERS)]):
+                done.result()
+        finally:  # after an error or an interrupt nobody takes another batch
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    waiting.get_nowait()
     seconds = time.perf_counter() - started
     booked = sum(row["status"]["S"] == "busy" for row in standin.rows("slots"))
     if failed or booked != bookings:

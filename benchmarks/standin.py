@@ -22,6 +22,7 @@ import json
 import math
 import os
 import selectors
+import signal
 import sys
 import threading
 import time
@@ -319,6 +320,9 @@ if __name__ == "__main__":
     parser.add_argument("--child", action="store_true", help="end when standard input does: with the parent")
     options = parser.parse_args()
     if options.child:
+        signal.signal(
+            signal.SIGINT, signal.SIG_IGN
+        )  # a terminal sends it to both; the parent may still have calls to make
         threading.Thread(target=_end_with_parent, daemon=True).start()
     with asyncio.Runner(loop_factory=_loop) as runner:
         runner.run(serve(options.port, options.service_ms))

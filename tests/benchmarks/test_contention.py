@@ -1,0 +1,92 @@
+"""Contention with consumers that are made up: what it counts, and what ends it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from benchmarks import contention
+from benchmarks.contention import CONSUMERS, DEFAULT, GROUPED, OURS, STRATEGIES, choosing, measure
+
+Deliver = Callable[[int], None]
+
+
+class Nothing:
+    """A stand-in that only keeps what was booked, and a bill of one cancelled transaction."""
+
+    def __init__(self) -> None:
+        self.booked: list[dict[str, Any]] = []
+
+    def reset(self, *_: Any) -> None:
+        self.booked.clear()
+
+    def client(self, *_: Any, **__: Any) -> None:
+        return None
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        return self.booked if table == "slots" else []
+
+    def control(self, operation: str) -> dict[str, int]:
+        return {"cancelled": 50, "cancelled_writes": 450}
+
+
+@pytest.fixture
+def standin() -> Any:
+    return Nothing()
+
+
+def consumers(monkeypatch: pytest.MonkeyPatch, standin: Nothing, deliver: Deliver = lambda size: None) -> list[int]:
+    """Let each consumer book all; the sizes of the batches that they were given."""
+    sizes: list[int] = []
+
+    def consume(event: Mapping[str, Any], _: Any) -> Mapping[str, Any]:
+        sizes.append(len(event["Records"]))
+        deliver(len(sizes))
+        standin.booked += [{"status": {"S": "busy"}}] * sizes[-1]
+        return {"batchItemFailures": []}
+
+    monkeypatch.setattr(contention, "compose", lambda *_: consume)
+    return sizes
+
+
+@pytest.mark.parametrize(("way", "batches"), [(DEFAULT, [1] * 100), (GROUPED, [3] * 33 + [1])])
+def test_every_request_is_delivered_once(
+    monkeypatch: pytest.MonkeyPatch, standin: Any, way: str, batches: list[int]
+) -> None:
+    sizes = consumers(monkeypatch, standin)
+    figure = measure(standin, way, OURS, free_slots=100, candidates=16, bookings=100)
+    assert sorted(sizes) == sorted(batches)
+    assert (figure.bookings, figure.retries_per_booking, figure.wasted_units) == (100, 0.5, 4.5)
+
+
+def test_a_request_that_got_nothing_is_an_error(monkeypatch: pytest.MonkeyPatch, standin: Any) -> None:
+    consumers(monkeypatch, standin, lambda size: standin.booked.clear())
+    with pytest.raises(RuntimeError, match="of 100 booked, 0 failed"):
+        measure(standin, DEFAULT, OURS, free_slots=100, candidates=16, bookings=100)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ConnectionError])
+def test_nobody_takes_another_batch_after_an_error_or_an_interrupt(
+    monkeypatch: pytest.MonkeyPatch, standin: Any, error: type[BaseException]
+) -> None:
+    def fail(number: int) -> None:
+        if number == CONSUMERS:
+            raise error
+        time.sleep(0.01)  # as a call: meanwhile others run
+
+    sizes = consumers(monkeypatch, standin, fail)
+    with pytest.raises(error):
+        measure(standin, DEFAULT, OURS, free_slots=1, candidates=16, bookings=20_000)
+    assert len(sizes) < 20_000
+
+
+def test_the_choice_is_ours_again_after_an_error() -> None:
+    from appointments import allocation
+
+    before = vars(allocation)["choose"]
+    with pytest.raises(ConnectionError), choosing(STRATEGIES["first free"]):
+        raise ConnectionError
+    assert vars(allocation)["choose"] is before
