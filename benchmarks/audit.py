@@ -185,6 +185,10 @@ def main() -> None:
         else:
             print(json.dumps(duckdb(Path(rest[0]), Path(rest[1]), rest[2], evidence=given.evidence)))
         return
+    if min(given.requests) < DAY_SHARE:
+        parser.error(f"--requests must be {DAY_SHARE} or more: a day is a hundredth of them")
+    if given.folder and not given.folder.is_dir():
+        parser.error(f"--folder: there is no folder {given.folder}")
     for requests in given.requests:
         folder = Path(tempfile.mkdtemp(prefix="audit-", dir=given.folder))
         try:

@@ -19,8 +19,6 @@ from botocore.exceptions import ClientError
 from benchmarks.bench_kit import Handler
 from exactly_once.dynamodb import error_code
 
-LEASE_MS = 30_000
-
 
 def powertools(client: Any, table: str = "idempotency") -> Handler:
     """Peer (a). `client` is boto3's for DynamoDB."""
@@ -47,8 +45,8 @@ class StillInProgress(Exception):
     """Somebody else seems to be on it; the record comes again."""
 
 
-def ledger_by_hand(client: Any, table: str = "ledger") -> Handler:
-    """Peer (b). `client` is boto3's for DynamoDB."""
+def ledger_by_hand(client: Any, table: str = "ledger", lease_ms: int = 30_000) -> Handler:
+    """Peer (b). `client` is boto3's for DynamoDB; `lease_ms` is how long a row in progress is left alone."""
 
     def handle(message: Mapping[str, Any]) -> None:
         key = {"message_id": {"S": message["message_id"]}}
@@ -56,7 +54,7 @@ def ledger_by_hand(client: Any, table: str = "ledger") -> Handler:
         row = client.get_item(TableName=table, Key=key, ConsistentRead=True).get("Item")
         if row and row["status"]["S"] == "COMPLETE":
             return
-        if row and int(row["updated"]["N"]) + LEASE_MS >= now:
+        if row and int(row["updated"]["N"]) + lease_ms >= now:
             raise StillInProgress
         count = int(row["consumption_count"]["N"]) + 1 if row else 1
         client.put_item(
