@@ -13,6 +13,7 @@ nothing from outside. `--write` keeps the figures in `docs/proof/performance.jso
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,10 +30,14 @@ from typing import Any
 
 from benchmarks import performance_page
 from benchmarks.report import page
+from benchmarks.rush_load import demands
 from benchmarks.tables import KILLED, RUSH, all_tables
+from oneslot.errors import BadInput
 
 GRACE_SECONDS = 30
 """How long an interrupted part may take to end its child processes."""
+INTERRUPTED = 130
+"""The exit status of whoever was interrupted, as shells have it."""
 RUSH_REPORT_SECONDS = 60
 """What the rush needs beyond its time to count what became of every request."""
 
@@ -49,7 +55,7 @@ class Part:
 class Bench:
     """The figures so far; kept in a file from the first one on."""
 
-    def __init__(self, folder: Path, *, short: bool) -> None:
+    def __init__(self, folder: Path, *, short: bool, demand: str | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         machine = f"{os.cpu_count()} cores, {platform.processor() or platform.machine()}"
@@ -58,6 +64,7 @@ class Bench:
             "when": datetime.now(UTC).isoformat(timespec="minutes"),
             "short": short,
             "load_before": round(os.getloadavg()[0], 1),
+            "demand": demand,
             "parts": {},
         }
 
@@ -87,6 +94,13 @@ class Bench:
                     about["seconds"] = time.monotonic() - started
                     self.keep()
                 status = process.wait()
+            except KeyboardInterrupt:
+                about["ended"] = "interrupted"
+                self.keep()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(GRACE_SECONDS)  # the terminal has interrupted it as well
+                process.kill()
+                raise
             finally:
                 interrupt.cancel()
                 kill.cancel()
@@ -120,7 +134,7 @@ def parts(options: argparse.Namespace) -> list[Part]:
     killed = "200" if options.short else "1500"
     rush = ("--requests", str(options.requests or (200 if options.short else 20_000)), *demand)
     return [
-        Part("billed_time", "billed_time", size, 480 * share),
+        Part("billed_time", "billed_time", size, 780 * share),
         Part("cold_start", "cold_start", size, 120 * share),
         Part("contention", "contention", size, 150 * share),
         Part("growth", "growth", size, 150 * share),
@@ -130,7 +144,7 @@ def parts(options: argparse.Namespace) -> list[Part]:
 
 
 def main() -> int:
-    """Run them and report. Exit status 1 if a part failed; one that was stopped by its bound has not."""
+    """Run them and report. Exit status as `run_all`; 2 for arguments that cannot be."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="some minutes: fewer runs, smaller sizes")
     parser.add_argument("--requests", type=int, help="of the rush; 20,000, or 200 with --short")
@@ -139,21 +153,36 @@ def main() -> int:
     parser.add_argument("--to", type=Path, default=Path("build/benchmarks"), help="the report folder")
     parser.add_argument("--write", action="store_true", help="put the figures into docs/performance.md")
     options = parser.parse_args()
-    if options.demand and not options.demand.exists():
-        parser.error(f"--demand: there is no file {options.demand}")
     if options.minutes <= 0:
         parser.error("--minutes must be more than 0")
-    bench, end = Bench(options.to, short=options.short), time.monotonic() + options.minutes * 60
-    every = parts(options)
-    for position, part in enumerate(every, 1):
-        seconds = part.seconds or max(60.0, end - time.monotonic())
-        arguments = part.arguments
-        if part.module == "rush":
-            arguments = (*arguments, "--seconds", f"{seconds - min(RUSH_REPORT_SECONDS, seconds / 4):.0f}")
-        bench.run(Part(part.name, part.module, arguments, seconds), position, len(every))
+    if options.write and options.short:
+        parser.error("--write keeps figures, and those of --short are of too few runs: leave one of them out")
+    try:
+        demands(options.demand, 1)  # now, and not when the rush's turn comes
+    except BadInput as error:
+        parser.error(f"--demand: {error}")
+    bench = Bench(options.to, short=options.short, demand=options.demand.name if options.demand else None)
+    status = run_all(bench, parts(options), options.minutes * 60)
     bench.report()
-    if options.write:
+    if options.write and status:
+        print("Not all of it was measured, so docs/performance.md stays as it is.", file=sys.stderr)
+    elif options.write:
         performance_page.write(bench.document)
+    return status
+
+
+def run_all(bench: Bench, every: Sequence[Part], seconds: float) -> int:
+    """Run the parts within so many seconds. Returns 1 if one failed (not if its bound stopped it), 130 if interrupted."""
+    end = time.monotonic() + seconds
+    try:
+        for position, part in enumerate(every, 1):
+            left = part.seconds or max(60.0, end - time.monotonic())
+            arguments = part.arguments
+            if part.module == "rush":
+                arguments = (*arguments, "--seconds", f"{left - min(RUSH_REPORT_SECONDS, left / 4):.0f}")
+            bench.run(Part(part.name, part.module, arguments, left), position, len(every))
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return 1 if any(one["ended"].startswith("failed") for one in bench.document["parts"].values()) else 0
 
 

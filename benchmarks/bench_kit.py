@@ -107,6 +107,8 @@ def stand_in() -> Iterator[StandIn]:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             line = process.stdout.readline() if process.stdout else ""
+            if not line:
+                raise RuntimeError(f"the stand-in ended at its start, with exit status {process.wait()}")
             yield StandIn(int(line))
         finally:
             process.kill()
@@ -198,6 +200,14 @@ def print_figures(figures: Iterable[F], tables: Callable[[Sequence[F]], str], *,
 def median_ms(runs: Sequence[float]) -> float:
     """Median of seconds, in milliseconds."""
     return statistics.median(runs) * 1000
+
+
+def quartiles_ms(runs: Sequence[float]) -> tuple[float, float]:
+    """First and third quartile of seconds, in milliseconds. Of fewer than two the median, twice."""
+    if len(runs) < 2:
+        return median_ms(runs), median_ms(runs)
+    first, _, third = statistics.quantiles(runs, method="inclusive")
+    return first * 1000, third * 1000
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

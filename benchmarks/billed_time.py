@@ -11,8 +11,8 @@ after the other, three service times (a transaction takes two), and the CPU of t
 them. Ten practices need ten reads, though, whose CPU Python spends one after the other. So there is a second floor: the very
 calls that our group makes for these batches, recorded and made again by botocore alone, reads side by side.
 
-What ours gains by the setting `one_core` is a row of its own, beside the peer held to one core in the same way. Both are
-measured on Linux only.
+What ours gains by the setting `one_core` is measured beside the floors and the peer held to one core in the same way, on Linux
+only. The stand-in then has the other core of a machine with two.
 
 The batches: ten new requests for ten practices; the same with two finished duplicates; ten for one practice; ten duplicates.
 """
@@ -42,6 +42,7 @@ from benchmarks.bench_kit import (
     median_ms,
     ours,
     print_figures,
+    quartiles_ms,
     stand_in,
     table,
 )
@@ -56,9 +57,10 @@ FINISHED_BEFORE = {DUPLICATES: 2, FINISHED: BATCH}
 """How many of a batch's messages are finished before it comes."""
 FLOOR, BARE = "floor", "the group's calls alone"
 GROUPED, OURS, POWERTOOLS = "ours, group commit", "ours (default)", "(a) Powertools"
-GROUPED_ON_ONE_CORE, POWERTOOLS_ON_ONE_CORE = f"{GROUPED}, one core", f"{POWERTOOLS}, one core"
-WARM_UP = 2
-"""Batches that are not counted."""
+ONE_CORE = ", one core"
+"""What is added to the name of a contender that is held to one core."""
+WARM_UP, RUNS = 2, 24
+"""Batches that are not counted, and those that are."""
 
 Deliver = Callable[[int], None]
 """Delivers the batch of this number."""
@@ -79,6 +81,8 @@ class Figure:
     write_units: float
     read_units: float
     conflicts: int
+    quartiles_ms: tuple[float, float] = (0.0, 0.0)
+    """Of billed time: a quarter of the batches took less than the first, a quarter more than the second."""
 
 
 Contender = Callable[[StandIn, str, int], Deliver]
@@ -126,6 +130,7 @@ def _measure(
             batch=kind,
             service_ms=service_ms,
             billed_ms=median_ms(times[name][WARM_UP:]),
+            quartiles_ms=quartiles_ms(times[name][WARM_UP:]),
             cpu_ms=median_ms(cpu[name][WARM_UP:]),
             calls=sum(bill["calls"].values()) / (runs * BATCH),
             write_units=bill["writes"] / (runs * BATCH),
@@ -151,7 +156,7 @@ def finish(handler: Handler, kind: str, number: int) -> None:
 
 
 def handled(make: Callable[[StandIn], Handler]) -> Contender:
-    """A contender that is a handler."""
+    """A contender that is a handler. One that fails a record raises RuntimeError."""
 
     def contender(standin: StandIn, kind: str, number: int) -> Deliver:
         standin.reset(0, PRACTICES)
@@ -161,7 +166,7 @@ def handled(make: Callable[[StandIn], Handler]) -> Contender:
         def deliver(batch: int) -> None:
             answer = handler(events[batch], LambdaContext())
             if answer["batchItemFailures"]:
-                raise RuntimeError(f"{handler} failed records of '{kind}': {answer}")
+                raise RuntimeError(f"{type(handler).__name__} failed records of '{kind}': {answer}")
 
         return deliver
 
@@ -211,6 +216,7 @@ def floor(standin: StandIn, kind: str, number: int) -> Deliver:
             IndexName="free_slots",
             KeyConditionExpression="practice = :practice AND free_key BETWEEN :first AND :last",
             ExpressionAttributeValues={":practice": {"S": PRACTICES[0]}, ":first": {"S": "A"}, ":last": {"S": "Z"}},
+            ProjectionExpression="free_key",
             Limit=16,
         )
         client.transact_write_items(TransactItems=[{"Put": {"TableName": "ledger", "Item": row}} for row in rows])
@@ -265,19 +271,18 @@ def record(standin: StandIn, kind: str, number: int) -> list[list[Call]]:
     return recorded
 
 
-_GROUPED = handled(lambda standin: ours(standin, group_commit=True))
-_POWERTOOLS = handled(lambda standin: powertools(standin.client()))
-CONTENDERS: Mapping[str, Contender] = {
+_FREE: Mapping[str, Contender] = {
     FLOOR: floor,
     BARE: bare,
-    **({GROUPED_ON_ONE_CORE: on_one_core(_GROUPED)} if sys.platform == "linux" else {}),
-    GROUPED: _GROUPED,
+    GROUPED: handled(lambda standin: ours(standin, group_commit=True)),
     OURS: handled(lambda standin: ours(standin, group_commit=False)),
     "ours, one after the other": handled(lambda standin: ours(standin, group_commit=False, threads=1)),
-    POWERTOOLS: _POWERTOOLS,
-    **({POWERTOOLS_ON_ONE_CORE: on_one_core(_POWERTOOLS)} if sys.platform == "linux" else {}),
+    POWERTOOLS: handled(lambda standin: powertools(standin.client())),
     "(b) ledger by hand": handled(lambda standin: ledger_by_hand(standin.client())),
 }
+HELD = (FLOOR, BARE, GROUPED, POWERTOOLS) if sys.platform == "linux" else ()
+"""Those that are measured on one core, too."""
+CONTENDERS: Mapping[str, Contender] = {**_FREE, **{name + ONE_CORE: on_one_core(_FREE[name]) for name in HELD}}
 """All that are compared here, by name."""
 
 
@@ -287,6 +292,7 @@ def tables(figures: Sequence[Figure]) -> str:
         "batch",
         "handler",
         "billed ms",
+        "quartiles",
         "x less than (a)",
         "x floor",
         "CPU ms",
@@ -302,12 +308,13 @@ def tables(figures: Sequence[Figure]) -> str:
                 kind,
                 name,
                 one.billed_ms,
+                f"{one.quartiles_ms[0]:,.1f} to {one.quartiles_ms[1]:,.1f}",
                 known[kind, POWERTOOLS].billed_ms / one.billed_ms if (kind, POWERTOOLS) in known else "",
                 one.billed_ms / known[kind, FLOOR].billed_ms,
                 one.cpu_ms,
                 one.calls,
-                one.write_units if name != FLOOR else "",
-                one.read_units if name != FLOOR else "",
+                one.write_units if not name.startswith(FLOOR) else "",
+                one.read_units if not name.startswith(FLOOR) else "",
             ]
             for (kind, name), one in known.items()
         ]
@@ -321,7 +328,7 @@ def main() -> None:
     parser.add_argument("--short", action="store_true", help="5 ms only, few runs")
     parser.add_argument("--json", action="store_true", help="figures as lines of JSON, each as soon as it is there")
     options = parser.parse_args()
-    figures = run(SERVICE_MS[:1] if options.short else SERVICE_MS, 5 if options.short else 12)
+    figures = run(SERVICE_MS[:1] if options.short else SERVICE_MS, 5 if options.short else RUNS)
     print_figures(figures, tables, as_lines=options.json)
 
 

@@ -14,11 +14,10 @@ from benchmarks.billed_time import (
     FINISHED,
     FLOOR,
     GROUPED,
-    GROUPED_ON_ONE_CORE,
     NEW,
+    ONE_CORE,
     OURS,
     POWERTOOLS,
-    POWERTOOLS_ON_ONE_CORE,
 )
 
 RUSH, KILLED = "rush", "rush, consumers killed"
@@ -66,7 +65,8 @@ def where(document: Document) -> str:
     size = "`make bench SHORT=1`, small sizes" if document["short"] else "`make bench`"
     load = document["load_before"]
     busy = " **Other work ran at the same time: read times as ratios within a table.**" if load > 0.5 else ""
-    return f"Measured with {size}, {document['when']}, on {document['machine']}; load before it {load}.{busy}"
+    demand = f"; the rush by the demand of {document['demand']}" if document.get("demand") else ""
+    return f"Measured with {size}, {document['when']}, on {document['machine']}; load before it {load}{demand}.{busy}"
 
 
 def targets(document: Document) -> str:
@@ -92,21 +92,25 @@ def _billed_targets(document: Document) -> str:
     rows = []
     for service_ms, batch in dict.fromkeys((service_ms, batch) for service_ms, batch, _ in billed):
         known = {name: billed.get((service_ms, batch, name)) for name in CONTENDERS}
-        # Whichever of the two is quicker: neither row is helped by how the peer was run.
-        peers = [time for time in (known[POWERTOOLS], known.get(POWERTOOLS_ON_ONE_CORE)) if time]
-        peer, ours, held = min(peers, default=None), known[GROUPED], known.get(GROUPED_ON_ONE_CORE)
+        # Whichever of the two is quicker: no row is helped by how the peer or the floor was run.
+        peer, floor = (_quicker(known[name], known.get(name + ONE_CORE)) for name in (POWERTOOLS, FLOOR))
+        ours, held = known[GROUPED], known.get(GROUPED + ONE_CORE)
         rows.append(
             [
                 batch,
                 f"{service_ms:g} ms",
                 _ratio(peer, ours, least=10),
-                _ratio(ours, known[FLOOR], most=1.5),
+                _ratio(ours, floor, most=1.5),
                 _ratio(ours, known[BARE], most=1.5),
                 _ratio(peer, held, least=10),
-                _ratio(held, known[FLOOR], most=1.5),
+                _ratio(held, floor, most=1.5),
             ]
         )
     return table(header, rows) if rows else ""
+
+
+def _quicker(*times: float | None) -> float | None:
+    return min((time for time in times if time), default=None)
 
 
 def _ratio(over: float | None, under: float | None, *, least: float = 0.0, most: float = float("inf")) -> str:
@@ -135,8 +139,12 @@ def _other_targets(document: Document) -> str:
     for part in (RUSH, KILLED):
         for one in figures_of(document, part):
             if one["handler"] in (OURS, GROUPED) and one["done"]:
-                wrong = one["lost"] + one["double_booked"]
-                rows.append([f"{TITLES[part]}, {one['handler']}: lost or booked twice", "0", *_judged(wrong, most=0)])
+                wrong, killed = one["lost"] + one["double_booked"], one["killed"]
+                what = f"{TITLES[part]}, {one['handler']}: lost or booked twice"
+                if part == RUSH:
+                    rows.append([what, "0", *_judged(wrong, most=0)])
+                elif killed:
+                    rows.append([f"{what}, {killed} killed", "0", *_judged(wrong, most=0)])
     return table(["target", "wanted", "measured", "reached"], rows) if rows else ""
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import cProfile
 import json
+import sys
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks import __main__ as bench
-from benchmarks import billed_time, cold_start, contention, growth, rush
+from benchmarks import billed_time, cold_start, contention, growth, performance_page, rush
 from benchmarks.bench_kit import print_figures, table
 from benchmarks.cold_start import package, package_sizes
 from benchmarks.contention import STRATEGIES, choosing
@@ -71,6 +72,7 @@ DOCUMENT: dict[str, Any] = {
             billed("ours, group commit", "ten new", 31.25),
             billed("ours, group commit, one core", "ten new", 25.0),
             billed("(a) Powertools, one core", "ten new", 350.0),
+            billed("floor, one core", "ten new", 19.0),
             billed("floor", "ten duplicates", 5.0),
             billed("ours, group commit", "ten duplicates", 9.0),
         ),
@@ -103,10 +105,10 @@ def test_a_part_that_was_stopped_says_so_and_one_that_has_nothing_does_too() -> 
     assert "No figures" in page(document)
 
 
-def test_billed_time_is_judged_by_the_quicker_peer_and_duplicates_alone_have_no_target() -> None:
+def test_billed_time_is_judged_by_the_quicker_peer_and_floor_and_duplicates_alone_have_no_target() -> None:
     billed_targets, _ = targets(DOCUMENT).split("\n\n")
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in billed_targets.splitlines()[2:]]
-    assert rows == [["ten new", "5 ms", "11.20", "1.57, missed", "1.25", "14", "1.25"]]
+    assert rows == [["ten new", "5 ms", "11.20", "1.65, missed", "1.25", "14", "1.32"]]
 
 
 def test_what_was_not_measured_is_left_out() -> None:
@@ -123,6 +125,10 @@ def test_the_other_targets_are_judged_by_the_figures() -> None:
     assert judged["CPU of a cold start / Python, boto3, one client"] == ["1.10", "yes"]
     assert judged["CPU of a cold start / the floor without garbage collection"] == ["1.32", "no"]
     assert judged["The 8 a.m. rush, ours (default): lost or booked twice"] == ["0", "yes"]
+    assert (
+        judged["The rush, with consumers killed every five seconds, ours (default): lost or booked twice, 3 killed"][1]
+        == "yes"
+    )
     assert not any("Powertools" in name and "lost" in name for name in judged)
 
 
@@ -130,6 +136,16 @@ def test_a_busy_machine_is_mentioned() -> None:
     assert "**Other work" not in where(DOCUMENT)
     assert "**Other work" in where({**DOCUMENT, "load_before": 3.0})
     assert "<b>Other work" in as_html(where({**DOCUMENT, "load_before": 3.0}))
+
+
+def test_a_rush_in_which_nobody_was_killed_says_nothing_about_kills() -> None:
+    unharmed = part(replace(rushed("ours (default)", lost=0), killed=0))
+    assert targets({**DOCUMENT, "parts": {KILLED: unharmed}}) == ""
+
+
+def test_the_rushs_demand_is_named() -> None:
+    assert "demand" not in where(DOCUMENT)
+    assert "; the rush by the demand of practices.csv." in where({**DOCUMENT, "demand": "practices.csv"})
 
 
 def test_an_interrupted_measurement_prints_what_it_has(capsys: pytest.CaptureFixture[str]) -> None:
@@ -224,3 +240,53 @@ def test_the_rush_has_thirty_percent_twice_and_a_slot_for_everybody() -> None:
 def test_a_messages_cost_does_not_grow_with_what_is_there() -> None:
     few, many = measure(100, 10, batches=5), measure(2_000, 10, batches=5)
     assert (few.calls, few.write_units, few.read_units) == (many.calls, many.write_units, many.read_units)
+
+
+def test_an_interrupted_run_keeps_its_figures_and_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = bench.Bench(tmp_path, short=True)
+    run.document["parts"]["contention"] = DOCUMENT["parts"]["contention"]
+
+    def interrupted(line: str) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as while_it_runs:
+        while_it_runs.setattr(json, "loads", interrupted)
+        every = [bench.Part(name, name, ("--short",), 60.0) for name in ("growth", "cold_start")]
+        assert bench.run_all(run, every, 60.0) == 130
+    run.report()
+    kept = json.loads((tmp_path / "benchmarks.json").read_text())
+    assert kept["parts"]["growth"]["ended"] == "interrupted"
+    assert "cold_start" not in kept["parts"]
+    assert "random" in capsys.readouterr().out
+
+
+def test_what_cannot_be_is_told_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bench, "run_all", lambda *_: pytest.fail("measured"))
+    (tmp_path / "no-demand.csv").write_text("a,b\n1,2\n")
+    for arguments, said in (
+        (["--write", "--short"], "--write"),
+        (["--minutes", "0"], "--minutes must be more than 0"),
+        (["--demand", str(tmp_path / "none.csv")], "--demand: "),
+        (["--demand", str(tmp_path / "no-demand.csv")], "--demand: "),
+    ):
+        monkeypatch.setattr(sys, "argv", ["benchmarks", "--to", str(tmp_path), *arguments])
+        with pytest.raises(SystemExit) as ended:
+            bench.main()
+        assert ended.value.code == 2
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("status", "written"), [(0, 1), (1, 0), (130, 0)])
+def test_a_page_is_written_of_a_whole_run_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, written: int
+) -> None:
+    pages: list[Any] = []
+    monkeypatch.setattr(bench, "run_all", lambda *_: status)
+    monkeypatch.setattr(performance_page, "write", pages.append)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--to", str(tmp_path), "--write"])
+    assert bench.main() == status
+    assert len(pages) == written
