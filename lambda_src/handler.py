@@ -55,7 +55,7 @@ if configuration.one_core:
 
 
 class SQSOnFirstUse:
-    """SQS's client, made for the first message that is busy or unprocessable. Few starts need it, and it is a sixth of their CPU."""
+    """SQS's client, made for the first message that is busy or unprocessable: to make it takes a sixth of a start."""
 
     def __init__(self) -> None:
         self._lock = Lock()  # boto3 makes no two clients at a time
