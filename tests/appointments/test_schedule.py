@@ -53,11 +53,13 @@ def test_the_range_includes_the_first_moment_and_excludes_the_last() -> None:
     assert not any(first <= key(start) <= last for start in outside)
     assert not first <= key(inside[0], channel="Video") <= last
     assert not first <= key(inside[0], service=SERVICE + " Acute") <= last
+    assert not first <= key(inside[0], service=SERVICE + "2099-11-23T12:00:00Z") <= last
 
 
 def test_a_slot_in_the_past_is_not_offered() -> None:
-    now = datetime(2099, 11, 23, 12, 0, tzinfo=UTC)
+    now = datetime(2099, 11, 23, 12, 0, 0, 500_000, tzinfo=UTC)  # a clock's time, of which keys have the whole seconds
     first, _ = free_key_range(request(), now)
+    assert first.endswith("#2099-11-23T12:00:00Z")
     assert key("2099-11-23T11:50:00Z") < first
     assert key("2099-11-23T12:00:00Z") >= first
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from oneslot.dead_letters import RECEIVES_EXHAUSTED, peek
+from oneslot.dead_letters import RECEIVES_EXHAUSTED, peek, waiting_behind
 from tests.consumer_kit import NHS_NUMBER, Intercepted, booking, raising, record
 from tests.oneslot.conftest import MotoStack
 
@@ -21,6 +23,32 @@ def test_every_message_is_seen_and_stays(moto_stack: MotoStack) -> None:
         assert {letter.reason for letter in letters} == {"invalid_field"}
         assert {letter.original_sqs_message_id for letter in letters} == {each["messageId"] for each in bad}
     assert len(moto_stack.bench.dead_letters()) == 10, "they can be received at once"
+
+
+@pytest.mark.parametrize("times", [0, 2], ids=["an empty answer first", "the same message twice"])
+def test_answers_of_few_servers_are_put_together(moto_stack: MotoStack, times: int) -> None:
+    """SQS asks some of its servers at a time: one may have nothing, and another what was seen already."""
+    moto_stack.bench.deliver(record("not json"))
+    sqs, url = moto_stack.bench.sqs, moto_stack.target.outputs.dead_letter_queue_url
+    if times:
+        seen = sqs.receive_message(QueueUrl=url, MessageAttributeNames=["All"], MessageSystemAttributeNames=["All"])
+        answers = iter([seen] * times)
+    else:
+        answers = iter([{"ResponseMetadata": {}}])
+
+    def answer(**asked: Any) -> Any:
+        return next(answers, None) or sqs.receive_message(**asked)
+
+    client = SimpleNamespace(
+        receive_message=answer, change_message_visibility_batch=sqs.change_message_visibility_batch
+    )
+    assert len(peek(client, url)) == 1  # type: ignore[arg-type]
+
+
+def test_a_standard_queue_hides_nothing_behind_others(moto_stack: MotoStack) -> None:
+    """Its count lags behind, so that it says nothing of what a look did not see."""
+    moto_stack.bench.deliver(record("not json"))
+    assert waiting_behind(moto_stack.bench.sqs, moto_stack.target.outputs.dead_letter_queue_url, 0) == 0
 
 
 def test_what_the_redrive_policy_moved_has_no_reason_but_its_old_id(moto_stack: MotoStack) -> None:

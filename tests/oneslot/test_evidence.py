@@ -147,6 +147,25 @@ def test_whether_content_counts_is_asked_only_where_it_matters(
     assert {letter.message_id for letter in letters_of(moto_stack.target)} == {"m-1", None}
 
 
+def test_where_content_does_not_count_nothing_is_known_by_it(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Target] = []
+
+    def counted(target: Target) -> bool:
+        asked.append(target)
+        return False
+
+    monkeypatch.setattr("oneslot.stack_dead_letters.is_content_based", counted)
+    for _ in range(2):
+        url = moto_stack.target.outputs.dead_letter_queue_url
+        moto_stack.bench.sqs.send_message(QueueUrl=url, MessageBody=json.dumps(booking(None)))
+    assert [letter.message_id for letter in letters_of(moto_stack.target)] == [None, None]
+    assert len(asked) == 1, "once, however many messages have no id"
+    listed = json.loads(invoke("dlq", "list", "--json").stdout)
+    assert [each["message_id"] for each in listed["messages"]] == [None, None]
+
+
 # A stack that is gone, and its successor of the same name
 
 

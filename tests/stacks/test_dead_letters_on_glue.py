@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
@@ -70,23 +71,37 @@ def test_an_empty_queue_is_an_empty_list() -> None:
         assert listed(s3) == []
 
 
-def test_no_patient_is_in_the_list() -> None:
+@pytest.mark.parametrize("content_based", [True, False])
+@pytest.mark.parametrize(
+    "body",
+    [json.dumps(booking(NHS_NUMBER)), json.dumps(booking(None)), f"no JSON, for {NHS_NUMBER}"],
+    ids=["number for an id", "no id", "no JSON"],
+)
+def test_no_patient_is_in_the_list(content_based: bool, body: str) -> None:
     with bench() as made:
         s3 = bucket()
-        made.deliver(record(json.dumps(booking(NHS_NUMBER))))
-        make_list(made, s3)
-        assert [line["message_id"] for line in listed(s3) or []] == [None]
+        made.deliver(record(body))
+        assert NHS_NUMBER in body
+        assert make_list(made, s3, content_based=content_based) == "1 dead letter(s) listed."
+        (line,) = listed(s3) or []
+        assert NHS_NUMBER not in str(line)
+        if body != json.dumps(booking(None)):
+            assert line["message_id"] is None, "neither the number, nor what is no request"
 
 
 @pytest.mark.parametrize("content_based", [True, False])
-def test_a_message_without_an_id_has_the_identity_that_the_consumer_finds(content_based: bool) -> None:
+def test_every_message_has_the_identity_that_the_consumer_finds(content_based: bool) -> None:
     with bench() as made:
         s3 = bucket()
         url = made.configuration.dead_letter_queue_url
-        made.sqs.send_message(QueueUrl=url, MessageBody=json.dumps(booking(None)))
+        bodies = [json.dumps(booking(None)), json.dumps(booking("in-body"))]
+        attribute = {"MessageDeduplicationId": {"DataType": "String", "StringValue": "in-attribute"}}
+        made.sqs.send_message(QueueUrl=url, MessageBody=bodies[0])
+        made.sqs.send_message(QueueUrl=url, MessageBody=bodies[1])
+        made.sqs.send_message(QueueUrl=url, MessageBody=bodies[1], MessageAttributes=attribute)
         make_list(made, s3, content_based=content_based)
-        (line,) = listed(s3) or []
-        assert (line["message_id"] is not None) is content_based
+        digest = hashlib.sha256(bodies[0].encode()).hexdigest() if content_based else None
+        assert {line["message_id"] for line in listed(s3) or []} == {digest, "in-body", "in-attribute"}
 
 
 @pytest.mark.parametrize(
