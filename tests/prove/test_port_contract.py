@@ -1,80 +1,18 @@
 """One contract for the in-memory port, for moto and for the embedded AWS: the port may differ from neither in what we use.
 
-Where moto differs from DynamoDB it is said at the test, and only the other two are held to it.
+Where moto differs from DynamoDB it is said at the test, and only the other two are held to it. This is about writing;
+`test_port_reads.py` is about reading more than one item.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from dataclasses import dataclass
 from typing import Any
 
-import boto3
 import pytest
-from botocore.exceptions import ClientError
-from moto import mock_aws
 
 from prover.dynamodb_port import TOKEN_WINDOW_MS, InMemoryDynamoDB, UnsupportedRequest
-from tests.consumer_kit import REGION, create_tables, slot_item
-
-PORT, MOTO, EMBEDDED = "port", "moto", "embedded AWS"
-EVERYWHERE = [PORT, MOTO, pytest.param(EMBEDDED, marks=pytest.mark.embedded_aws)]
-NOT_MOTO = [PORT, pytest.param(EMBEDDED, marks=pytest.mark.embedded_aws)]
-
-
-@dataclass
-class Clock:
-    """The port's clock (epoch ms)."""
-
-    now: int = 1_795_000_000_000
-
-    def __call__(self) -> int:
-        return self.now
-
-
-@pytest.fixture
-def client(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """A DynamoDB client with the three tables, empty."""
-    if request.param == PORT:
-        port = InMemoryDynamoDB(Clock())
-        create_tables(port)
-        yield port
-    elif request.param == MOTO:
-        with mock_aws():
-            made = boto3.Session("123456789012", "none", region_name=REGION).client("dynamodb")
-            create_tables(made)
-            yield made
-    else:
-        with closing(request.getfixturevalue("account").dynamodb()) as made:
-            create_tables(made)
-            yield made
-
-
-everywhere = pytest.mark.parametrize("client", EVERYWHERE, indirect=True)
-not_moto = pytest.mark.parametrize("client", NOT_MOTO, indirect=True)
-
-
-def put(client: Any, message_id: str, **attributes: Any) -> None:
-    client.put_item(TableName="ledger", Item={"message_id": {"S": message_id}, **attributes})
-
-
-def get(client: Any, message_id: str) -> dict[str, Any] | None:
-    found = client.get_item(TableName="ledger", Key={"message_id": {"S": message_id}}, ConsistentRead=True)
-    item: dict[str, Any] | None = found.get("Item")
-    return item
-
-
-def update(client: Any, message_id: str, expression: str, **more: Any) -> Any:
-    return client.update_item(
-        TableName="ledger", Key={"message_id": {"S": message_id}}, UpdateExpression=expression, **more
-    )
-
-
-def refusal(call: Callable[[], Any]) -> dict[str, Any]:
-    with pytest.raises(ClientError) as caught:
-        call()
-    return dict(caught.value.response)
+from tests.consumer_kit import create_tables
+from tests.prove.port_clients import Clock, everywhere, get, not_moto, put, refusal, update
 
 
 @everywhere
@@ -302,79 +240,6 @@ def test_a_cancelled_transaction_leaves_its_token_free(client: Any) -> None:
     assert get(client, "m-1") is not None
 
 
-def fill_slots(client: Any) -> None:
-    for number in range(4):
-        item = {name: {"S": value} for name, value in slot_item(number).items()}
-        if number == 1:
-            del item["free_key"]
-        client.put_item(TableName="slots", Item=item)
-
-
-def query(client: Any, condition: str, values: dict[str, str], **more: Any) -> Any:
-    typed = {name: {"S": value} for name, value in values.items()}
-    return client.query(TableName="slots", KeyConditionExpression=condition, ExpressionAttributeValues=typed, **more)
-
-
-@everywhere
-def test_the_index_holds_only_free_slots_in_order(client: Any) -> None:
-    fill_slots(client)
-    keys = [slot_item(number)["free_key"] for number in range(4)]
-    found = query(
-        client,
-        "practice = :practice AND free_key BETWEEN :first AND :last",
-        {":practice": "A81001", ":first": keys[0], ":last": keys[3]},
-        IndexName="free_slots",
-        ConsistentRead=True,
-    )
-    assert [item["free_key"]["S"] for item in found["Items"]] == [keys[0], keys[2], keys[3]]
-    limited = query(
-        client,
-        "practice = :practice AND free_key BETWEEN :first AND :last",
-        {":practice": "A81001", ":first": keys[1], ":last": keys[3]},
-        IndexName="free_slots",
-        Limit=1,
-    )
-    assert [item["free_key"]["S"] for item in limited["Items"]] == [keys[2]]
-    assert "LastEvaluatedKey" in limited
-
-
-@everywhere
-def test_a_query_answers_what_is_projected(client: Any) -> None:
-    fill_slots(client)
-    found = query(
-        client,
-        "practice = :practice AND free_key BETWEEN :first AND :last",
-        {":practice": "A81001", ":first": "A", ":last": "z"},
-        IndexName="free_slots",
-        ConsistentRead=True,
-        ProjectionExpression="slot_id, #key, nothing",
-        ExpressionAttributeNames={"#key": "free_key"},
-        Limit=2,
-    )
-    wanted = [{name: {"S": slot_item(number)[name]} for name in ("slot_id", "free_key")} for number in (0, 2)]
-    assert found["Items"] == wanted
-    assert "LastEvaluatedKey" in found
-
-
-@pytest.mark.parametrize("client", [PORT, MOTO], indirect=True)
-@pytest.mark.parametrize("projection", ["start", "slot_id slot_id", "slot_id, slot_id", ""])
-def test_a_wrong_projection_is_refused(client: Any, projection: str) -> None:
-    """The embedded AWS is lenient here."""
-    told = refusal(
-        lambda: query(client, "practice = :practice", {":practice": "A81001"}, ProjectionExpression=projection)
-    )
-    assert told["Error"]["Code"] == "ValidationException"
-
-
-@everywhere
-def test_a_partition_is_counted(client: Any) -> None:
-    fill_slots(client)
-    for practice, count in (("A81001", 1), ("A81002", 0)):
-        found = query(client, "practice = :practice", {":practice": practice}, Limit=1, Select="COUNT")
-        assert found["Count"] == count
-        assert "Items" not in found
-
-
 @everywhere
 def test_a_key_must_fit_the_table(client: Any) -> None:
     told = refusal(lambda: client.get_item(TableName="slots", Key={"practice": {"S": "A81001"}}))
@@ -410,30 +275,3 @@ def test_parameters_that_the_port_does_not_know_it_refuses(more: dict[str, Any])
     create_tables(port)
     with pytest.raises(UnsupportedRequest):
         update(port, "m-1", "REMOVE a", **more)
-
-
-@everywhere
-def test_a_batch_of_reads_answers_what_is_there(client: Any) -> None:
-    put(client, "m", a={"S": "1"})
-    put(client, "n")
-    keys = [{"message_id": {"S": message_id}} for message_id in ("n", "absent", "m")]
-    answer = client.batch_get_item(RequestItems={"ledger": {"Keys": keys}})
-    assert answer["UnprocessedKeys"] == {}
-    found = sorted(answer["Responses"]["ledger"], key=lambda item: str(item["message_id"]))
-    assert found == [{"message_id": {"S": "m"}, "a": {"S": "1"}}, {"message_id": {"S": "n"}}]
-
-
-@everywhere
-def test_a_batch_of_reads_takes_100_keys(client: Any) -> None:
-    keys = [{"message_id": {"S": str(position)}} for position in range(101)]
-    client.batch_get_item(RequestItems={"ledger": {"Keys": keys[:100]}})
-    with pytest.raises(ClientError):
-        client.batch_get_item(RequestItems={"ledger": {"Keys": keys}})
-
-
-@everywhere
-def test_a_batch_of_reads_takes_no_key_twice(client: Any) -> None:
-    keys = [{"message_id": {"S": "m"}}, {"message_id": {"S": "m"}}]
-    with pytest.raises(ClientError) as refusal:
-        client.batch_get_item(RequestItems={"ledger": {"Keys": keys}})
-    assert refusal.value.response["Error"]["Code"] == "ValidationException"

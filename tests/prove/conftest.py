@@ -1,0 +1,33 @@
+"""Fixtures of the prover's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from prover.dynamodb_port import InMemoryDynamoDB
+from tests.consumer_kit import REGION, create_tables
+from tests.prove.port_clients import MOTO, PORT, Clock
+
+
+@pytest.fixture
+def client(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A DynamoDB client with the three tables, empty."""
+    if request.param == PORT:
+        port = InMemoryDynamoDB(Clock())
+        create_tables(port)
+        yield port
+    elif request.param == MOTO:
+        with mock_aws():
+            made = boto3.Session("123456789012", "none", region_name=REGION).client("dynamodb")
+            create_tables(made)
+            yield made
+    else:
+        with closing(request.getfixturevalue("account").dynamodb()) as made:
+            create_tables(made)
+            yield made
