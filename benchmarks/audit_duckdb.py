@@ -15,7 +15,7 @@ ITEMS = {
     "ledger": "message_id S, status S, result S, consumption_count N, updated N, lease_until N",
     "slots": "practice S, slot_id S, status S, appointment_id S, free_key S, delivery_channel S, "
     "service_type S, start S, end S",
-    "appointments": "appointment_id S, status S, practice S, slot_id S, cancelled_by S, created N",
+    "appointments": "appointment_id S, status S, practice S, slot_id S, start S, end S, cancelled_by S, created N, updated N",
 }
 LINES = {
     "deliveries": "message VARCHAR, message_id VARCHAR, sqs_message_id VARCHAR, outcome VARCHAR, "
@@ -25,6 +25,7 @@ LINES = {
     "dropped": "message_id VARCHAR, source_message_id VARCHAR, at BIGINT",
     "waiting": "message_id VARCHAR, sqs_message_id VARCHAR",
 }
+WORDS = "['booked', 'waitlist', 'cancelled', 'refused']"
 FIRST = "('booked', 'waitlist', 'cancelled', 'refused')"
 PATIENCE = 4 * 24 * 3600 * 1000
 
@@ -34,19 +35,22 @@ create temp table slots as select *, coalesce(
 create temp table appointments as from appointments_file;
 create temp table ledger_read as select * exclude (result), result ->> 'outcome' as outcome,
   result ->> 'appointment_id' as target, result ->> 'practice' as at_practice, result ->> 'slot_id' as at_slot,
+  result ->> 'start' as at_start, result ->> 'end' as at_end,
   status = 'COMPLETE' as complete, case when lease_until > updated then lease_until else updated end as left_alone
   from (select * replace (try_cast(result as json) as result) from ledger_file);
 create temp table log as select message_id as id, count(*) as lines,
   count(*) filter (outcome in {FIRST} or outcome = 'duplicate') as done,
   count(distinct answer) as answers, greatest(count(distinct claimed_by), max(consumption_count)) as claims,
   max(finished) as last_finished, min(finished) filter (outcome in {FIRST}) as answered, min(sent) as sent,
-  max(finished) filter (outcome = 'quarantined') as quarantined, min(outcome) filter (outcome in {FIRST}) as delivered
+  max(finished) filter (outcome = 'quarantined') as quarantined,
+  list_extract({WORDS}, max(list_position({WORDS}, outcome))::int) as delivered
   from deliveries_file where message = 'delivery' and message_id is not null and finished < getvariable('now') group by all;
 create temp table kept as select message_id as id, min(sent) as sent from accepted_file where message_id is not null
   group by all;
 create temp table archive as select id from kept union select id from log;
-create temp table came_too_late as select cancelled_by as id, max(created) as created from appointments
-  where practice is null group by all;
+create temp table cancels as select cancelled_by as id, appointment_id as target, updated as made from appointments
+  where status = 'cancelled';
+create temp table cancelled_something as select id, max(made) as created from cancels group by all;
 create temp table dead as select distinct message_id as id from "dead-letters_file" where message_id is not null;
 create temp table given_up as select distinct message_id as id from dropped_file where message_id is not null;
 create temp table queued as select distinct message_id as id from waiting_file where message_id is not null;
@@ -65,11 +69,14 @@ select coalesce(l.message_id, a.id, d.id, q.id, x.id) as id, l.status, coalesce(
   p.slot_id as held_slot, p.created, p.practice is not null as made, log.lines, coalesce(log.done, 0) as done, log.answers,
   log.claims, log.delivered, d.id is not null as dead, x.id is not null as given_up,
   q.id is not null as waits, coalesce(held.slots, 0) as slots,
-  coalesce(kept.sent, log.sent) as first_seen, log.sent as first_sent, b.id is not null as blocked,
+  coalesce(kept.sent, log.sent) as first_seen, b.id is not null as blocked,
   case when p.practice is not null then p.created when b.id is not null then b.created
     when log.answered is not null then log.answered when log.done = 0 then log.last_finished
     when kept.sent < log.sent or log.sent is null then kept.sent else log.sent end as decided,
   coalesce(l.message_id is null and decided + $retention < $now, false) as forgotten,
+  forgotten or coalesce(not l.complete and l.left_alone > decided + $retention, false) as excused,
+  coalesce(log.sent + $retention < $now, false) as renewed,
+  coalesce(p.status = 'cancelled' and log.last_finished > decided + $retention, false) as answered_anew,
   d.id is null and q.id is null and x.id is null as nowhere,
   nowhere and not (getvariable('queue_known') and getvariable('letters_known')) and coalesce(
     l.message_id is null or log.quarantined >= l.left_alone, false) and log.quarantined is not null as set_aside,
@@ -81,7 +88,7 @@ from ledger_read l full join archive a on a.id = l.message_id full join dead d o
   left join appointments p on p.appointment_id = coalesce(l.message_id, a.id, d.id, q.id, x.id)
   left join log on log.id = coalesce(l.message_id, a.id, d.id, q.id, x.id)
   left join kept on kept.id = coalesce(l.message_id, a.id, d.id, q.id, x.id)
-  left join came_too_late b on b.id = coalesce(l.message_id, a.id, d.id, q.id, x.id)
+  left join cancelled_something b on b.id = coalesce(l.message_id, a.id, d.id, q.id, x.id)
   left join held on held.id = coalesce(l.message_id, a.id, d.id, q.id, x.id)
 """
 
@@ -114,7 +121,7 @@ select 'slot' as subject, s.practice || '/' || s.slot_id as id, s.status as slot
 from slots s left join booked_on b using (practice, slot_id)
 """  # noqa: S608 - no input: this file's constants
 
-VIOLATIONS = """
+VIOLATIONS = f"""
 select 'I1' as name, id as subject from held where slots > 1
 union all select 'I2', id from requests
   where nowhere and not complete and not set_aside and not forgotten and case when getvariable('queue_known')
@@ -125,25 +132,32 @@ union all select 'I4', s.practice || '/' || s.slot_id from slots s left join boo
      or (s.status = 'free' and (s.appointment_id is not null or not s.findable))
 union all select 'I4', a.appointment_id from appointments a left join slots s using (practice, slot_id)
   where a.status = 'booked' and a.appointment_id not in (select id from held where slots > 1)
-    and (s.status is distinct from 'busy' or s.appointment_id is distinct from a.appointment_id)
-union all select distinct 'I5', coalesce(l.target, l.message_id) from ledger_read l
-  left join appointments p on p.appointment_id = l.target
-  where l.complete and not coalesce(case l.outcome
-    when 'booked' then p.status in ('booked', 'cancelled') and p.slot_id = l.at_slot and p.practice = l.at_practice
-    when 'waitlist' then p.status in ('waitlist', 'cancelled')
-    when 'cancelled' then p.status = 'cancelled'
-    when 'refused' then p.status is null or p.status = 'cancelled' else false end, false)
+    and (s.status is distinct from 'busy' or s.appointment_id is distinct from a.appointment_id
+      or s.start is distinct from a.start or s."end" is distinct from a."end")
+union all select 'I5', l.message_id from ledger_read l left join appointments p on p.appointment_id = l.message_id
+  where l.complete and not coalesce(case l.outcome when 'cancelled' then l.target = l.message_id or p.practice is null
+    else l.target = l.message_id and case when l.outcome = 'refused' then p.status is null or p.practice is null
+      else l.outcome in ('booked', 'waitlist') and p.status in (l.outcome, 'cancelled') and l.at_practice = p.practice
+        and (l.at_slot, l.at_start, l.at_end) is not distinct from (p.slot_id, p.start, p."end") end end, false)
+union all select distinct 'I5', l.target from ledger_read l left join appointments p on p.appointment_id = l.target
+  where l.complete and l.outcome = 'cancelled' and p.status is distinct from 'cancelled'
+union all select 'I5', c.id from cancels c join ledger_read l on l.message_id = c.id
+  where l.complete and not coalesce(l.outcome = 'cancelled' and l.target = c.target, false)
 union all select distinct 'I5r', author from (
-  select case when practice is null then cancelled_by else appointment_id end as author, created from appointments) made
+  select appointment_id as author, created as made from appointments where practice is not null
+  union all select id, made from cancels) deeds
   left join ledger_read l on l.message_id = author
-  where not coalesce(l.complete, false) and not (l.message_id is null and created + $retention < $now)
-union all select 'I6', id from requests where done > 0 and not complete and not forgotten
-union all select 'I7', id from requests where answers > 1
+  where not coalesce(l.complete, false) and not (l.message_id is null and made + $retention < $now)
+    and not coalesce(l.left_alone > made + $retention, false)
+union all select 'I6', id from requests where done > 0 and not complete and not excused
+union all select 'I7', id from requests where answers > 1 and not answered_anew
+union all select 'I7', id from requests where complete and delivered <> outcome and not renewed
+  and (outcome = 'cancelled' or (target = id and list_contains({WORDS}, outcome)))
 union all select 'I9', id from requests where idle and nowhere and not set_aside
 union all select 'I10', id from requests
-  where has_row and consumption_count < if(first_sent + $retention < $now, 1, greatest(1, coalesce(claims, 1)))
-union all select 'I11', id from requests where (dead or given_up) and made and not complete and not forgotten
-"""
+  where has_row and consumption_count < if(renewed, 1, greatest(1, coalesce(claims, 1)))
+union all select 'I11', id from requests where (dead or given_up) and made and not complete and not excused
+"""  # noqa: S608 - no input: this file's constants
 
 
 def open_history(

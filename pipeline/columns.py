@@ -69,10 +69,9 @@ def slot_key_of(practice: Column, slot_id: Column) -> Column:
     return F.concat(F.lit(SLOT_PREFIX), practice, F.lit(SLOT_PREFIX), slot_id)
 
 
-def slot_link(practice: Column, slot_id: Column) -> Column:
-    """The hash of a slot's key, 0 where there is no slot."""
-    key = slot_key_of(practice, slot_id)
-    return F.when(key.isNotNull(), F.xxhash64(key)).otherwise(zero())
+def place_link(practice: Column, slot_id: Column, start: Column, end: Column) -> Column:
+    """The hash of where and when somebody is expected, or of the practice alone where one waits; 0 where there is none."""
+    return F.when(practice.isNotNull(), F.xxhash64(practice, slot_id, start, end)).otherwise(zero())
 
 
 def holds_nhs_number(written: Column) -> Column:

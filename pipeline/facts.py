@@ -18,9 +18,9 @@ from pipeline.columns import (
     identity_or,
     no_identity,
     number,
+    place_link,
     reserved,
     slot_key_of,
-    slot_link,
     text,
     zero,
 )
@@ -37,10 +37,11 @@ from pipeline.vocabulary import (
     SlotStatus,
 )
 
+PLACE = ("practice", "slot_id", "start", "end")
 FREE_KEY = ("delivery_channel", "service_type", "start", "end", "slot_id")
 LATEST_EPOCH_MS = 4_102_444_800_000  # the year 2100
 LARGEST_COUNT = 1_000_000_000
-RESULT_SCHEMA = "outcome string, appointment_id string, practice string, slot_id string"
+RESULT_SCHEMA = "outcome string, appointment_id string, practice string, slot_id string, start string, end string"
 
 FACT_COLUMNS = {
     "key": "string",
@@ -126,7 +127,10 @@ def ledger_facts(items: DataFrame) -> DataFrame:
         number=F.col("consumption_count"),
         # From when nobody has it. A consumer that gives its claim back writes a lease that ended long ago, and the time.
         until=F.when(~complete, F.greatest("lease_until", "updated")),
-        link=slot_link(F.col("result.practice"), F.col("result.slot_id")),
+        # What the answer speaks of: the appointment that was cancelled, or the place that was found.
+        link=F.when(F.col("result.outcome") == "cancelled", F.xxhash64("result.appointment_id")).otherwise(
+            place_link(*(F.col(f"result.{name}") for name in PLACE))
+        ),
     )
     cancels = F.when(
         complete & (F.col("result.outcome") == "cancelled") & other,
@@ -142,13 +146,13 @@ def ledger_facts(items: DataFrame) -> DataFrame:
 
 
 def appointment_facts(items: DataFrame) -> DataFrame:
-    """An appointment, seen from its request, from the slot that it holds, and from the cancellation that came first."""
+    """An appointment, seen from its request, and from the slot that it holds or the request that cancelled it."""
     read = items.select(
         text("appointment_id").alias("key"),
-        *(text(name).alias(name) for name in ("status", "practice", "slot_id", "delivery_channel", "cancelled_by")),
-        F.unix_millis(F.try_to_timestamp(text("start"))).alias("start"),
-        number("created").alias("created"),
-        bad_number(created=LATEST_EPOCH_MS).alias("bad"),
+        *(text(name).alias(name) for name in (*PLACE, "status", "delivery_channel", "cancelled_by")),
+        F.unix_millis(F.try_to_timestamp(text("start"))).alias("starts"),
+        *(number(name).alias(name) for name in ("created", "updated")),
+        bad_number(created=LATEST_EPOCH_MS, updated=LATEST_EPOCH_MS).alias("bad"),
         *("sign", "outside", CORRUPT, PATH),
     )
     booked = F.col("status") == "booked"
@@ -169,16 +173,25 @@ def appointment_facts(items: DataFrame) -> DataFrame:
             F.when(made, F.lit(int(Channel.OTHER))).otherwise(0),
         ),
         at=F.col("created"),
-        until=F.col("start"),
-        link=slot_link(F.col("practice"), F.col("slot_id")),
+        until=F.col("starts"),
+        link=place_link(*map(F.col, PLACE)),
         extra=packed(F.col("practice")),
     )
     holding = F.when(booked, fact(slot_key, Kind.HOLDING, sign=F.col("sign"), link=F.xxhash64(F.col("key"))))
-    tombstone = F.when(~made, fact(F.col("cancelled_by"), Kind.TOMBSTONE, sign=F.col("sign"), at=F.col("created")))
+    cancelled = F.when(
+        F.col("status") == "cancelled",
+        fact(
+            F.col("cancelled_by"),
+            Kind.CANCELLED,
+            sign=F.col("sign"),
+            at=F.coalesce("updated", "created"),
+            link=F.xxhash64("key"),
+        ),
+    )
     problem = first_problem(
         {
             Problem.MISSING_ATTRIBUTE: absent("key", "status", "created")
-            | (booked & absent("practice", "slot_id", "start"))
+            | (booked & absent("practice", "slot_id", "starts"))
             | ((F.col("status") == "cancelled") & absent("cancelled_by"))
             | (~made & (F.col("status") != "cancelled")),
             Problem.UNKNOWN_VALUE: ~F.col("status").isin("booked", "waitlist", "cancelled")
@@ -186,14 +199,14 @@ def appointment_facts(items: DataFrame) -> DataFrame:
             | reserved(F.col("cancelled_by")),
         }
     )
-    # A booked appointment is never a tombstone: one further element serves both.
-    return facts_or_reject(read, problem, appointment, F.coalesce(holding, tombstone))
+    # A booked appointment is not cancelled: one further element serves both.
+    return facts_or_reject(read, problem, appointment, F.coalesce(holding, cancelled))
 
 
 def slot_facts(items: DataFrame) -> DataFrame:
     """A slot, seen from itself and from the appointment that it names."""
     read = items.select(
-        *(text(name).alias(name) for name in ("practice", "slot_id", "status", "appointment_id")),
+        *(text(name).alias(name) for name in (*PLACE, "status", "appointment_id")),
         # Spelt as `appointments.free_key` spells it: a booking believes what the key says.
         F.coalesce(text("free_key") == F.concat_ws("#", *(text(name) for name in FREE_KEY)), F.lit(False)).alias(
             "findable"
@@ -222,7 +235,7 @@ def slot_facts(items: DataFrame) -> DataFrame:
             F.col("appointment_id"),
             Kind.HELD,
             sign=F.col("sign"),
-            link=F.when(busy, F.xxhash64(slot_key)).otherwise(zero()),
+            link=F.when(busy, place_link(*map(F.col, PLACE))).otherwise(zero()),
         ),
     )
     problem = first_problem(

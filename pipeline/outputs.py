@@ -29,7 +29,7 @@ from pipeline.vocabulary import Subject, Verdict
 DESCRIPTION = "audit.json"
 VERDICTS = "verdicts"
 OPERATIONS = "operations"
-VERSION = 3
+VERSION = 4
 
 
 @dataclass(frozen=True)

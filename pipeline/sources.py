@@ -36,7 +36,8 @@ SLOTS = _attributes(
     (),
 )
 APPOINTMENTS = _attributes(
-    ("appointment_id", "status", "practice", "slot_id", "start", "delivery_channel", "cancelled_by"), ("created",)
+    ("appointment_id", "status", "practice", "slot_id", "start", "end", "delivery_channel", "cancelled_by"),
+    ("created", "updated"),
 )
 ITEMS = {"ledger": LEDGER, "slots": SLOTS, "appointments": APPOINTMENTS}
 

@@ -18,6 +18,7 @@ from pipeline.vocabulary import (
     SLOT_PREFIX,
     UNIDENTIFIED_PREFIX,
     AppointmentStatus,
+    Delivered,
     Outcome,
     SlotStatus,
     Subject,
@@ -29,6 +30,7 @@ SOURCE_FINDINGS = {
 }
 """Findings about the sources themselves; the invariants are in `appointments.invariants`."""
 
+_CANCELLED = (int(Outcome.CANCELLED), int(Outcome.CANCELLED_OTHER))
 OPEN_VERDICTS = (Verdict.IN_FLIGHT, Verdict.STUCK, Verdict.LOST, Verdict.QUARANTINED)
 """Verdicts that time, or another look at the queues, can change."""
 
@@ -79,7 +81,15 @@ def subject() -> Column:
     """What a row speaks of."""
     prefix = F.substring("key", 1, 1)
     seen = (F.col("ledger_rows") != 0) | (F.col("deliveries") > 0) | F.col("accepted_sent").isNotNull() | dropped()
-    rows = ("ledger_rows", "expects_cancelled", "appointment_rows", "tombstones", "held_slots", "slot_rows", "holdings")
+    rows = (
+        "ledger_rows",
+        "expects_cancelled",
+        "appointment_rows",
+        "cancellations",
+        "held_slots",
+        "slot_rows",
+        "holdings",
+    )
     gone = (F.col("deliveries") == 0) & F.col("accepted_sent").isNull() & nowhere() & (F.col("rejected") == 0)
     for name in rows:
         gone = gone & (F.col(name) == 0)
@@ -112,7 +122,7 @@ def over_since() -> Column:
     unanswered = F.when(F.col("deliveries_done") == 0, F.col("last_finished"))
     return F.coalesce(
         F.when(made(), F.col("appointment_created")),
-        F.when(F.col("tombstones") > 0, F.col("tombstone_created")),
+        F.when(F.col("cancellations") > 0, F.col("cancelled_at")),
         F.col("first_done"),
         unanswered,
         F.least("delivery_sent", "accepted_sent"),
@@ -125,6 +135,22 @@ def forgotten(moment: Moment) -> Column:
         return F.lit(False)
     gone = (F.col("ledger_rows") == 0) & (over_since() + moment.retention < moment.now)
     return F.coalesce(gone, F.lit(False))
+
+
+def begun_anew(moment: Moment) -> Column:
+    """Whether the row is that of a copy which came after the first row had rightly gone, and is not through yet."""
+    if moment.retention is None:
+        return F.lit(False)
+    later = F.col("ledger_resting_since") > over_since() + moment.retention
+    return F.coalesce((F.col("ledger_rows") > 0) & ~complete() & later, F.lit(False))
+
+
+def answered_anew(moment: Moment) -> Column:
+    """Whether a copy that came after the row had rightly gone may have found an appointment that was cancelled since."""
+    if moment.retention is None:
+        return F.lit(False)
+    cancelled = F.col("appointment_status").isin(int(AppointmentStatus.CANCELLED), int(AppointmentStatus.TOMBSTONE))
+    return F.coalesce(cancelled & (F.col("last_finished") > over_since() + moment.retention), F.lit(False))
 
 
 def dropped() -> Column:
@@ -184,7 +210,7 @@ def verdict(moment: Moment) -> Column:
         .when(complete(), by_outcome)
         .when(F.col("dead_letters") > 0, F.lit(Verdict.QUARANTINED))
         .when((F.col("ledger_rows") == 0) & made(), by_appointment)
-        .when((F.col("ledger_rows") == 0) & (F.col("tombstones") > 0), F.lit(Verdict.CANCELLED))
+        .when((F.col("ledger_rows") == 0) & (F.col("cancellations") > 0), F.lit(Verdict.CANCELLED))
         .when(old & F.col("delivered_outcome").isNotNull(), by_delivery)
         .when(dropped() & (F.col("waiting") == 0), F.lit(Verdict.DROPPED))
         .when(quarantined_by_log(moment), F.lit(Verdict.QUARANTINED))
@@ -215,15 +241,17 @@ def violations(moment: Moment) -> Mapping[str, Column]:
         int(AppointmentStatus.CANCELLED), int(AppointmentStatus.TOMBSTONE)
     )
     outcome = F.col("ledger_outcome")
+    agrees = F.col("answer_differs") == 0
+    named = agrees & (F.col("ledger_names") != 0)
     expected = (
-        F.when(
-            outcome == int(Outcome.BOOKED),
-            (booked | cancelled) & (F.col("slot_differs") == 0) & (F.col("ledger_slot") != 0),
-        )
-        .when(outcome == int(Outcome.WAITLIST), waits | cancelled)
+        F.when(outcome == int(Outcome.BOOKED), (booked | cancelled) & named)
+        .when(outcome == int(Outcome.WAITLIST), (waits | cancelled) & named)
         .when(outcome == int(Outcome.CANCELLED), cancelled)
-        .when(outcome == int(Outcome.REFUSED), cancelled | (F.col("appointment_rows") == 0))
-        .otherwise(outcome == int(Outcome.CANCELLED_OTHER))
+        .when(outcome.isin(int(Outcome.CANCELLED_OTHER), int(Outcome.REFUSED)), ~made())
+        .otherwise(F.lit(False))
+    ) & ((F.col("cancellations") == 0) | agrees)
+    answered = F.when(F.col("delivered_outcome") == int(Delivered.CANCELLED), outcome.isin(*_CANCELLED)).otherwise(
+        outcome == F.col("delivered_outcome")
     )
     slot_is = F.col("slot_status")
     # With two appointments on one slot (I3), or two slots of one request (I1), the links are mixed into one value, which
@@ -237,6 +265,7 @@ def violations(moment: Moment) -> Mapping[str, Column]:
         if moment.retention
         else F.lit(False)
     )
+    excused = old | begun_anew(moment)
     claims = F.greatest(F.lit(1), F.col("consumptions_seen"), F.bit_count("claims_seen"), two)
     return {
         "I1": F.col("held_slots") > 1,
@@ -246,11 +275,15 @@ def violations(moment: Moment) -> Mapping[str, Column]:
         | (slot_is == int(SlotStatus.BROKEN))
         | (booked & (F.col("held_slots") <= 1) & (F.col("held_differs") != 0)),
         "I5": (complete() & ~expected) | ((F.col("expects_cancelled") > 0) & ~cancelled),
-        "I5r": ~complete() & (made() | (F.col("tombstones") > 0)) & ~old,
-        "I6": (F.col("deliveries_done") > 0) & ~complete() & ~old,
-        "I7": F.coalesce(F.col("answer_low") != F.col("answer_high"), F.lit(False)),
+        "I5r": ~complete() & (made() | (F.col("cancellations") > 0)) & ~excused,
+        "I6": (F.col("deliveries_done") > 0) & ~complete() & ~excused,
+        "I7": F.coalesce(
+            ((F.col("answer_low") != F.col("answer_high")) & ~answered_anew(moment))
+            | (complete() & (outcome != int(Outcome.UNKNOWN)) & ~answered & ~renewed),
+            F.lit(False),
+        ),
         "I9": begun_is_over(moment),
         "I10": (F.col("ledger_rows") > 0) & (F.col("ledger_consumptions") < F.when(renewed, 1).otherwise(claims)),
-        "I11": ((F.col("dead_letters") > 0) | dropped()) & made() & ~complete() & ~old,
+        "I11": ((F.col("dead_letters") > 0) | dropped()) & made() & ~complete() & ~excused,
         "S1": ~F.col("ledger_rows").isin(0, 1) | ~F.col("appointment_rows").isin(0, 1) | ~F.col("slot_rows").isin(0, 1),
     }

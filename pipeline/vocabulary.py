@@ -19,7 +19,7 @@ class Kind(IntEnum):
     LEDGER = 1  # the ledger has a row for this request
     EXPECTS_CANCELLED = 2  # a COMPLETE row says that this appointment was cancelled
     APPOINTMENT = 3  # the appointment of this request
-    TOMBSTONE = 4  # this cancellation left a cancelled appointment before its booking came
+    CANCELLED = 4  # an appointment says that this request cancelled it, be it before its booking came
     HOLDING = 5  # a booked appointment says that it holds this slot
     SLOT = 6  # the slot itself
     HELD = 7  # a slot names this appointment

@@ -176,6 +176,8 @@ def _busy_means_held(evidence: Evidence) -> Iterator[tuple[str, str]]:
             held = evidence.slots.get((appointment["practice"], appointment["slot_id"]), {})
             if held.get("status") != BUSY or held.get("appointment_id") != appointment_id:
                 yield appointment_id, "booked, and its slot is not busy with it"
+            elif _differ(appointment, held, TIMES):
+                yield appointment_id, "booked, and its slot is at another time"
 
 
 def _findable(slot: Mapping[str, Any]) -> bool:
@@ -193,21 +195,48 @@ def _complete_means_done(evidence: Evidence) -> Iterator[tuple[str, str]]:
         appointment_id = str(result.get("appointment_id", ""))
         appointment = evidence.appointments.get(appointment_id, {})
         status, outcome = appointment.get("status"), result.get("outcome")
+        own = appointment_id == message_id
+        made = bool(evidence.appointments.get(message_id, {}).get("practice"))
         agrees = {
-            "booked": status in (BOOKED, CANCELLED) and appointment.get("slot_id") == result.get("slot_id"),
-            "waitlist": status in (WAITLIST, CANCELLED),
-            "cancelled": status == CANCELLED,
-            "refused": status in (None, CANCELLED),
+            "booked": own and status in (BOOKED, CANCELLED) and not _differ(appointment, result, PLACE),
+            "waitlist": own and status in (WAITLIST, CANCELLED) and not _differ(appointment, result, PLACE),
+            "cancelled": own or not made,
+            "refused": own and not made and status in (None, CANCELLED),
         }.get(str(outcome), False)
+        if outcome == "cancelled" and status != CANCELLED:
+            yield appointment_id, f"cancelled by {message_id}, which is COMPLETE, but it is {status or 'not there'}"
         if not agrees:
-            yield message_id, f"COMPLETE with outcome {outcome}, but its appointment is {status or 'not there'}"
+            is_not = f"is {status or 'not there'}, or not what was answered"
+            yield message_id, f"COMPLETE with outcome {outcome}, but its appointment {is_not}"
+    for appointment_id, appointment in evidence.appointments.items():
+        canceller = _canceller(appointment)
+        row = evidence.ledger.get(canceller or "", {})
+        if canceller and row.get("status") == COMPLETE:
+            result = result_of(row)
+            if (result.get("outcome"), result.get("appointment_id")) != ("cancelled", appointment_id):
+                yield canceller, f"its recorded answer is not that {appointment_id}, which names it, is cancelled"
 
 
 def _done_means_complete(evidence: Evidence) -> Iterator[tuple[str, str]]:
     for appointment_id, appointment in evidence.appointments.items():
-        author = appointment_id if appointment.get("practice") else appointment.get("cancelled_by", "")
-        if evidence.ledger.get(author, {}).get("status") != COMPLETE and not evidence.forgotten(author):
-            yield appointment_id, "an appointment without the COMPLETE row of the request that made it"
+        maker = appointment_id if appointment.get("practice") else None
+        for author, deed in ((maker, "made"), (_canceller(appointment), "cancelled")):
+            complete = evidence.ledger.get(author or "", {}).get("status") == COMPLETE
+            if author is not None and not complete and not evidence.forgotten(author):
+                yield author or appointment_id, f"{deed} appointment {appointment_id}, and has no COMPLETE row"
+
+
+def _canceller(appointment: Mapping[str, Any]) -> str | None:
+    """The request that cancelled an appointment; empty if none is named, None if it is not cancelled."""
+    return appointment.get("cancelled_by", "") if appointment["status"] == CANCELLED else None
+
+
+TIMES = ("start", "end")
+PLACE = ("practice", "slot_id", *TIMES)
+
+
+def _differ(one: Mapping[str, Any], other: Mapping[str, Any], names: Sequence[str]) -> bool:
+    return any(one.get(name) != other.get(name) for name in names)
 
 
 def _complete_stays(evidence: Evidence) -> Iterator[tuple[str, str]]:
@@ -218,13 +247,27 @@ def _complete_stays(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def _same_answer(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    answers = defaultdict(set)
+    answers, outcomes = defaultdict(set), defaultdict(set)
     for line in evidence.remembered():
         if line.get("answer"):
             answers[line["message_id"]].add(line["answer"])
-    for message_id, given in answers.items():
-        if len(given) > 1:
-            yield message_id, f"its deliveries were given {len(given)} different answers"
+        if line["outcome"] in ANSWERED:
+            outcomes[line["message_id"]].add(line["outcome"])
+    broken = {
+        message_id: f"its deliveries were given {len(given)} different answers"
+        for message_id, given in answers.items()
+        if len(given) > 1
+    }
+    for message_id, said in outcomes.items():
+        row = evidence.ledger.get(message_id, {})
+        result = result_of(row) if row.get("status") == COMPLETE else {}
+        kept, own = str(result.get("outcome")), result.get("appointment_id") == message_id
+        # Of a row that holds no answer of this request I5 speaks.
+        if (kept == "cancelled" or (own and kept in ANSWERED)) and said != {kept}:
+            broken.setdefault(
+                message_id, f"answered {', '.join(sorted(said))}, and its row keeps {kept} for duplicates"
+            )
+    yield from broken.items()
 
 
 def _nothing_stuck(evidence: Evidence) -> Iterator[tuple[str, str]]:

@@ -31,23 +31,27 @@ def taken(number: int, appointment_id: str) -> dict[str, Any]:
     return slot
 
 
+def place(number: int) -> dict[str, Any]:
+    return {name: slot_item(number)[name] for name in ("practice", "slot_id", "start", "end")}
+
+
 SLOT_0, SLOT_1, SLOT_2 = (str(slot_item(number)["slot_id"]) for number in range(3))
 
 CORRECT = Evidence(
     requests={"booked", "waiting", "late", "busy", "bad", "cancel", "gone"},
     ledger={
-        "booked": row("booked", "booked", slot_id=SLOT_0),
-        "waiting": row("waiting", "waitlist"),
+        "booked": row("booked", "booked", **place(0)),
+        "waiting": row("waiting", "waitlist", practice=PRACTICE),
         "late": row("late", "refused"),
         "busy": row("busy", None),
         "cancel": {**row("gone", "cancelled"), "message_id": "cancel"},
-        "gone": row("gone", "booked", slot_id=SLOT_1),
+        "gone": row("gone", "booked", **place(1)),
     },
     slots={(PRACTICE, SLOT_0): taken(0, "booked"), (PRACTICE, SLOT_1): slot_item(1), (PRACTICE, SLOT_2): slot_item(2)},
     appointments={
-        "booked": {"status": "booked", "practice": PRACTICE, "slot_id": SLOT_0},
+        "booked": {"status": "booked", **place(0)},
         "waiting": {"status": "waitlist", "practice": PRACTICE},
-        "gone": {"status": "cancelled", "practice": PRACTICE, "slot_id": SLOT_1, "cancelled_by": "cancel"},
+        "gone": {"status": "cancelled", **place(1), "cancelled_by": "cancel"},
     },
     quarantined={"bad"},
     deliveries=[
@@ -109,7 +113,51 @@ BREACHES = {
     "complete with another slot": (
         "I5",
         "booked",
-        {"ledger": changed("ledger", booked=row("booked", "booked", slot_id=SLOT_2))},
+        {"ledger": changed("ledger", booked=row("booked", "booked", **place(2)))},
+    ),
+    **{
+        f"complete with another {name}": (
+            "I5",
+            "booked",
+            {"ledger": changed("ledger", booked=row("booked", "booked", **{**place(0), name: "other"}))},
+        )
+        for name in ("practice", "slot_id", "start", "end")
+    },
+    "complete with another's appointment": (
+        "I5",
+        "waiting",
+        {"ledger": changed("ledger", waiting={**CORRECT.ledger["booked"], "message_id": "waiting"})},
+    ),
+    "a booking complete with another's cancellation": (
+        "I5",
+        "booked",
+        {"ledger": changed("ledger", booked=CORRECT.ledger["cancel"])},
+    ),
+    "waiting at another practice": (
+        "I5",
+        "waiting",
+        {"ledger": changed("ledger", waiting=row("waiting", "waitlist", practice="Z99999"))},
+    ),
+    "a cancellation without effect": (
+        "I5",
+        "booked",
+        {"ledger": changed("ledger", cancel=row("booked", "cancelled"))},
+    ),
+    "cancelled by a request that cancelled another": (
+        "I5",
+        "cancel",
+        {"ledger": changed("ledger", cancel=row("late", "cancelled"))},
+    ),
+    "refused, and cancelled since": ("I5", "gone", {"ledger": changed("ledger", gone=row("gone", "refused"))}),
+    "complete with an answer that cannot be read": (
+        "I5",
+        "late",
+        {"ledger": changed("ledger", late={**row("late", "x"), "result": "{"})},
+    ),
+    "booked in a slot at another time": (
+        "I4",
+        "booked",
+        {"slots": {**SLOTS, (PRACTICE, SLOT_0): {**taken(0, "booked"), "start": "2099-11-23T20:00:00Z"}}},
     ),
     "complete with no outcome": (
         "I5",
@@ -124,8 +172,18 @@ BREACHES = {
     ),
     "a cancellation of nobody's": (
         "I5r",
-        "stray",
+        "nobody",
         {"appointments": changed("appointments", stray={"status": "cancelled", "cancelled_by": "nobody"})},
+    ),
+    "a booking cancelled by nobody": (
+        "I5r",
+        "nobody",
+        {"appointments": changed("appointments", gone={"status": "cancelled", **place(1), "cancelled_by": "nobody"})},
+    ),
+    "a booking cancelled, and none says by whom": (
+        "I5r",
+        "late",
+        {"appointments": changed("appointments", late={"status": "cancelled"})},
     ),
     "complete, then forgotten": (
         "I6",
@@ -139,6 +197,11 @@ BREACHES = {
         "I7",
         "booked",
         {"deliveries": [*CORRECT.deliveries, {"message_id": "booked", "outcome": "duplicate", "answer": "b"}]},
+    ),
+    "answered otherwise than the row": (
+        "I7",
+        "late",
+        {"deliveries": [{"message_id": "late", "outcome": "booked", "answer": "a"}]},
     ),
     "stuck": ("I9", "busy", {"waiting": set(), "now": NOW + 2}),
     "a claim not counted": (
@@ -176,7 +239,7 @@ ALL_DONE = Evidence(
     requests={"booked", "late", "cancel"},
     slots={(PRACTICE, SLOT_0): taken(0, "booked")},
     appointments={
-        "booked": {"status": "booked", "practice": PRACTICE, "slot_id": SLOT_0, "created": NOW, "updated": NOW},
+        "booked": {"status": "booked", **place(0), "created": NOW, "updated": NOW},
         # A cancellation that came before its booking.
         "gone": {"status": "cancelled", "created": NOW, "updated": NOW, "cancelled_by": "cancel"},
     },
@@ -195,7 +258,7 @@ ALL_DONE = Evidence(
 def test_a_row_that_has_expired_is_missed_until_then_and_no_longer() -> None:
     missed = {
         *(("I2", name) for name in ("late", "cancel")),  # of the other there is a copy in the dead-letter queue
-        *(("I5r", name) for name in ("booked", "gone")),
+        *(("I5r", name) for name in ("booked", "cancel")),
         *(("I6", name) for name in ("booked", "late")),
         ("I11", "booked"),
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +35,7 @@ def audit_verdicts(spark: SparkSession, folder: Path) -> dict[str, str]:
 
 
 def list_found(world: World) -> Found:
-    """(invariant, subject) by the project's own list, with the audit's choice of subject for I5 and I5r."""
+    """(invariant, subject) by the project's own list."""
     deliveries = [line for line in world.deliveries if line["message_id"] and line["finished"] < world.now]
     evidence = Evidence(
         requests={row["message_id"] for row in world.accepted} | {line["message_id"] for line in deliveries},
@@ -48,19 +47,7 @@ def list_found(world: World) -> Found:
         waiting=None if world.waiting is None else {row["message_id"] for row in world.waiting},
         now=world.now,
     )
-    return {(breach.invariant, _subject(world, breach.invariant, breach.subject)) for breach in check(evidence)}
-
-
-def _subject(world: World, invariant: str, subject: str) -> str:
-    if invariant == "I5":  # the appointment that the recorded answer speaks of
-        try:
-            return str(json.loads(world.ledger[subject]["result"])["appointment_id"])
-        except ValueError:
-            return subject
-    if invariant == "I5r":  # the request whose row is missing
-        item = world.appointments[subject]
-        return subject if item.get("practice") else str(item["cancelled_by"])
-    return subject
+    return {(breach.invariant, breach.subject) for breach in check(evidence)}
 
 
 def duckdb_answers(folder: Path, now: int) -> tuple[dict[str, str], Found]:

@@ -277,6 +277,87 @@ def quarantined_after_booking(spoil: Field) -> Breach:
     return "I11", row["message_id"]
 
 
+def cancelled_by_nobody(spoil: Field) -> Breach:
+    """The appointment is cancelled and its slot given back, as it should be; but nobody asked for it."""
+    appointment = spoil.booked()
+    author = f"nobody-{appointment['appointment_id']}"
+    _cancel(spoil, appointment, author)
+    return "I5r", author
+
+
+def cancelled_by_a_booking(spoil: Field) -> Breach:
+    """The request that cancelled the appointment was none for that: it booked its own."""
+    appointment, author = spoil.booked(), spoil.complete("booked")
+    _cancel(spoil, appointment, author["message_id"])
+    return "I5", author["message_id"]
+
+
+def _cancel(spoil: Field, appointment: Item, author: str) -> None:
+    slot = spoil.slot_of(appointment)
+    slot |= {"status": "free", "free_key": free_key(slot)}
+    del slot["appointment_id"]
+    appointment |= {"status": "cancelled", "cancelled_by": author, "updated": spoil.world.now}
+
+
+def held_slot_moved(spoil: Field) -> Breach:
+    """A slot was moved to another time, and the appointment that holds it was not."""
+    appointment = spoil.booked()
+    spoil.slot_of(appointment)["start"] = "2026-11-23T07:00:00Z"
+    return "I4", appointment["appointment_id"]
+
+
+def answered_another_time(spoil: Field) -> Breach:
+    """Slot and appointment are at another time than the recorded answer says."""
+    row = spoil.complete("booked")
+    appointment = spoil.world.appointments[row["message_id"]]
+    spoil.touched.add(appointment["appointment_id"])
+    result = json.loads(row["result"])
+    row["result"] = json.dumps({**result, "end": result["start"]})
+    return "I5", row["message_id"]
+
+
+def waits_elsewhere(spoil: Field) -> Breach:
+    """COMPLETE says waitlist, and the appointment waits at another practice than it says."""
+    row = spoil.complete("waitlist")
+    appointment = spoil.world.appointments[row["message_id"]]
+    appointment["practice"] = next(code for code, _ in spoil.world.slots if code != appointment["practice"])
+    return "I5", row["message_id"]
+
+
+def refused_but_withdrawn(spoil: Field) -> Breach:
+    """COMPLETE says refused, and there is an appointment that was cancelled: who was refused never had one."""
+    withdrawn = (
+        item for item in spoil.world.appointments.values() if item["status"] == "cancelled" and "practice" in item
+    )
+    row = spoil.world.ledger[next(withdrawn)["appointment_id"]]
+    row["result"] = json.dumps({"outcome": "refused", "appointment_id": row["message_id"], "reason": "window_passed"})
+    return "I5", row["message_id"]
+
+
+def answer_of_another(spoil: Field) -> Breach:
+    """A booking's row holds the answer to another request: that request's appointment, and not its own."""
+    row, other = spoil.complete("waitlist"), spoil.complete("waitlist")
+    row["result"] = other["result"]
+    return "I5", row["message_id"]
+
+
+def answer_of_a_cancellation(spoil: Field) -> Breach:
+    """A booking's row says that somebody else's appointment is cancelled. It is; but that was not the question."""
+    row = spoil.complete("waitlist")
+    cancelled = next(item for item in spoil.world.appointments.values() if item["status"] == "cancelled")
+    row["result"] = json.dumps({"outcome": "cancelled", "appointment_id": cancelled["appointment_id"]})
+    return "I5", row["message_id"]
+
+
+def answered_otherwise(spoil: Field) -> Breach:
+    """A delivery was answered with a booking, and row and tables know of a refusal only."""
+    row = spoil.complete("refused")
+    for line in spoil.world.deliveries:
+        if line["message_id"] == row["message_id"] and line["outcome"] == "refused":
+            line["outcome"] = "booked"
+    return "I7", row["message_id"]
+
+
 def tombstone_without_author(spoil: Field) -> Breach:
     """A cancelled appointment without a booking, whose cancellation the ledger does not know."""
     author = f"author-{spoil.random.getrandbits(32):x}"
@@ -312,4 +393,13 @@ CORRUPTIONS: tuple[Callable[[Field], Breach], ...] = (
     count_zero,
     quarantined_after_booking,
     tombstone_without_author,
+    cancelled_by_nobody,
+    cancelled_by_a_booking,
+    held_slot_moved,
+    answered_another_time,
+    waits_elsewhere,
+    refused_but_withdrawn,
+    answer_of_another,
+    answer_of_a_cancellation,
+    answered_otherwise,
 )

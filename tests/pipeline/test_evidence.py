@@ -45,4 +45,4 @@ def test_packed_sums_are_the_sums(spark: SparkSession, monkeypatch: pytest.Monke
     alone = sorted(evidence.gather(facts, 2).select(*columns).collect(), key=lambda row: row.key)
     assert packed == alone
     assert len(packed) == 6
-    assert any(row.held_slots < 0 and row.tombstones < 0 and row.expects_cancelled < 0 for row in packed)
+    assert any(row.held_slots < 0 and row.cancellations < 0 and row.expects_cancelled < 0 for row in packed)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from appointments.free_key import free_key
 from pipeline.conclusion import Conclusion
-from tests.pipeline.histories import RETENTION, START, System, World
+from tests.pipeline.histories import MINUTE, RETENTION, START, System, World
 from tests.pipeline.test_nightly import agree
 
 if TYPE_CHECKING:
@@ -136,3 +137,41 @@ def test_a_request_that_comes_again_after_its_row_has_expired_counts_its_claims_
         _, found = agree(spark, tmp_path, name, world.now)
         missed = {invariant for invariant, subject in found if subject == "comes-again"}
         assert missed == ({"I10"} if name == "early" else set())
+
+
+def test_a_copy_that_came_after_the_row_had_gone_may_be_under_way_or_find_a_cancellation(
+    spark: SparkSession, audited: Audited, tmp_path: Path
+) -> None:
+    """A new row that is IN_PROGRESS reverts nothing, and who was cancelled since is told so. Earlier both are faults."""
+    system = System(84, practices=2, slots_per_practice=10)
+    system.run(20)
+    for message_id in ("under-way", "cancelled-since"):
+        system.book(message_id)
+    world = system.world
+    withdrawn = world.appointments["cancelled-since"]
+    slot = world.slots[withdrawn["practice"], withdrawn["slot_id"]]
+    slot |= {"status": "free", "free_key": free_key(slot)}
+    del slot["appointment_id"]
+    withdrawn |= {"status": "cancelled", "cancelled_by": "canceller", "updated": world.now}
+    system.accept("canceller", "cancel")
+    system.complete("canceller", {"outcome": "cancelled", "appointment_id": "cancelled-since"}, 1)
+    early, late = world.copy(), world
+    late.now += RETENTION + DAY
+    system.expire()
+    found = {}
+    for name, shown in (("early", early), ("late", late)):
+        system.world = shown
+        shown.now += MINUTE
+        system.begin("under-way", 0)
+        system.deliver("under-way", "quarantined", reason="unknown_practice")
+        shown.dead_letters.append({"message_id": "under-way", "source_message_id": "s", "reason": "unknown_practice"})
+        system.complete("cancelled-since", {"outcome": "cancelled", "appointment_id": "cancelled-since"}, 1)
+        shown.now += MINUTE
+        audited(shown, name)
+        _, breaches = agree(spark, tmp_path, name, shown.now)
+        found[name] = {breach for breach in breaches if breach[1] in ("under-way", "cancelled-since", "canceller")}
+    assert found["early"] == {
+        *((invariant, "under-way") for invariant in ("I5r", "I6", "I11")),
+        *((invariant, "cancelled-since") for invariant in ("I7", "I10")),
+    }
+    assert found["late"] == set()
