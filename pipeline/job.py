@@ -82,6 +82,8 @@ def audit(spark: SparkSession, settings: AuditSettings) -> Conclusion:
 def _audit(spark: SparkSession, settings: AuditSettings) -> Conclusion:
     storage = Storage(spark)
     outputs.refuse_existing(storage, settings.output)
+    if settings.previous:
+        outputs.refuse_unrelated(settings.previous, settings.output)
     previous = outputs.open_run(storage, settings.previous) if settings.previous else None
     history = find_history(storage, settings.history, previous.end if previous else None, settings.deliveries)
     if previous and previous.retention_ms != history.retention_ms:

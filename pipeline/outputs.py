@@ -124,8 +124,22 @@ def layer_name(folder: str, layer: str) -> str:
     return layer[len(parent) + 1 :] if parent and layer.startswith(f"{parent}/") else layer
 
 
+def refuse_unrelated(previous: str, folder: str) -> None:
+    """A layer is named relative to the audit that builds on it, and that has no meaning between two unrelated folders."""
+    together = previous.rpartition("/")[0] == folder.rpartition("/")[0]
+    if not together and not (_whole(previous) and _whole(folder)):
+        raise AuditRefused(
+            f"{previous} and {folder} are in different folders: name both by their whole paths, or put the audit beside "
+            "the one that it continues."
+        )
+
+
+def _whole(path: str) -> bool:
+    return path.startswith("/") or ":" in path
+
+
 def _beside(folder: str, layer: str) -> str:
-    if layer.startswith("/") or ":" in layer:
+    if _whole(layer):
         return layer
     parent = folder.rstrip("/").rpartition("/")[0]
     return f"{parent}/{layer}" if parent else layer

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from pipeline import job
+from pipeline import job, outputs
 from pipeline.conclusion import Conclusion
 from pipeline.errors import AuditRefused
 from pipeline.outputs import current_verdicts
@@ -69,6 +69,24 @@ def test_a_crash_leaves_nothing_that_could_be_taken_for_whole(
             audited(world)
     assert not (tmp_path / "audit").exists()
     assert audited(tmp_path / "audit-history").sound
+
+
+@pytest.mark.parametrize(("previous", "output"), [("day-0", "audits/day-1"), ("old/day-0", "/new/day-1")])
+def test_audits_that_cannot_name_each_other_are_refused(spark: SparkSession, previous: str, output: str) -> None:
+    """The second would be read as building on `audits/day-0`, which is another audit, or on nothing."""
+    with pytest.raises(AuditRefused, match="name both by their whole paths"):
+        job.audit(spark, job.AuditSettings("history", output, previous))
+
+
+@pytest.mark.parametrize(
+    ("previous", "output"),
+    [("a/day-0", "a/day-1"), ("day-0", "day-1"), ("/old/day-0", "/new/day-1"), ("s3://a/b", "/c")],
+)
+def test_a_layer_is_found_again(previous: str, output: str) -> None:
+    """Beside each other, or by its whole path."""
+    outputs.refuse_unrelated(previous, output)
+    layer = f"{previous}/verdicts"
+    assert outputs._beside(output, outputs.layer_name(output, layer)) == layer
 
 
 def test_a_folder_copied_in_part_is_no_audit(
