@@ -281,11 +281,14 @@ def _nothing_stuck(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 def _claims_counted(evidence: Evidence) -> Iterator[tuple[str, str]]:
     claims = defaultdict(set)
+    counted: dict[str, int] = defaultdict(int)
     for line in evidence.remembered():
+        if count := line.get("consumption_count"):
+            counted[line["message_id"]] = max(counted[line["message_id"]], count)
         if line.get("claimed_by"):
             claims[line["message_id"]].add(line["claimed_by"])
     for message_id, row in evidence.ledger.items():
-        if row["consumption_count"] < max(1, len(claims[message_id])):
+        if row["consumption_count"] < max(1, len(claims[message_id]), counted[message_id]):
             yield message_id, f"consumption_count {row['consumption_count']}, below the claims that were granted"
 
 

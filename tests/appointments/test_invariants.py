@@ -209,6 +209,11 @@ BREACHES = {
         "busy",
         {"deliveries": [*CORRECT.deliveries, {"message_id": "busy", "outcome": "fenced", "claimed_by": "3"}]},
     ),
+    "a count below what a delivery was told": (
+        "I10",
+        "late",
+        {"deliveries": [{"message_id": "late", "outcome": "refused", "claimed_by": "1", "consumption_count": 2}]},
+    ),
     "quarantined after its effect": (
         "I11",
         "waiting",
