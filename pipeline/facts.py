@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program gives it
 
+from appointments.invariants import PLACE
 from pipeline.columns import (
     absent,
     bad_number,
@@ -37,7 +38,6 @@ from pipeline.vocabulary import (
     SlotStatus,
 )
 
-PLACE = ("practice", "slot_id", "start", "end")
 FREE_KEY = ("delivery_channel", "service_type", "start", "end", "slot_id")
 LATEST_EPOCH_MS = 4_102_444_800_000  # the year 2100
 LARGEST_COUNT = 1_000_000_000

@@ -17,6 +17,10 @@ from appointments.free_key import free_key
 from appointments.outcomes import ANSWERED
 from appointments.statuses import BOOKED, BUSY, CANCELLED, COMPLETE, FREE, IN_PROGRESS, WAITLIST
 
+TIMES = ("start", "end")
+PLACE = ("practice", "slot_id", *TIMES)
+"""Where and when somebody is expected: an appointment and the answer that records it name the same."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -229,10 +233,6 @@ def _done_means_complete(evidence: Evidence) -> Iterator[tuple[str, str]]:
 def _canceller(appointment: Mapping[str, Any]) -> str | None:
     """The request that cancelled an appointment; empty if none is named, None if it is not cancelled."""
     return appointment.get("cancelled_by", "") if appointment["status"] == CANCELLED else None
-
-
-TIMES = ("start", "end")
-PLACE = ("practice", "slot_id", *TIMES)
 
 
 def _differ(one: Mapping[str, Any], other: Mapping[str, Any], names: Sequence[str]) -> bool:
