@@ -81,7 +81,7 @@ class Figure:
     write_units: float
     read_units: float
     conflicts: int
-    quartiles_ms: tuple[float, float] = (0.0, 0.0)
+    quartiles_ms: tuple[float, float]
     """Of billed time: a quarter of the batches took less than the first, a quarter more than the second."""
 
 

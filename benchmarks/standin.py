@@ -320,9 +320,8 @@ if __name__ == "__main__":
     parser.add_argument("--child", action="store_true", help="end when standard input does: with the parent")
     options = parser.parse_args()
     if options.child:
-        signal.signal(
-            signal.SIGINT, signal.SIG_IGN
-        )  # a terminal sends it to both; the parent may still have calls to make
+        # A terminal sends it to both, and the parent may still have calls to make.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         threading.Thread(target=_end_with_parent, daemon=True).start()
     with asyncio.Runner(loop_factory=_loop) as runner:
         runner.run(serve(options.port, options.service_ms))

@@ -25,7 +25,7 @@ from benchmarks.watching import LineCount, shares
 
 
 def billed(handler: str, batch: str, billed_ms: float) -> billed_time.Figure:
-    return billed_time.Figure(handler, batch, 5.0, billed_ms, 4.5, 1.2, 8.0, 1.5, 0)
+    return billed_time.Figure(handler, batch, 5.0, billed_ms, 4.5, 1.2, 8.0, 1.5, 0, (billed_ms - 1, billed_ms + 1.5))
 
 
 def rushed(handler: str, lost: int, done: int = 1_000) -> rush.Figures:
@@ -87,7 +87,19 @@ DOCUMENT: dict[str, Any] = {
 
 def test_every_figure_is_in_the_report_and_nothing_is_fetched() -> None:
     html, text = page(DOCUMENT), all_tables(DOCUMENT)
-    for expected in ("31.2", "12.8", "1.56", "138", "0.50", "1,000", "50 → 50 → 50 → 51 → 51", "321", "7.25", "75%"):
+    for expected in (
+        "31.2",
+        "30.2 to 32.8",
+        "12.8",
+        "1.56",
+        "138",
+        "0.50",
+        "1,000",
+        "50 → 50 → 50 → 51 → 51",
+        "321",
+        "7.25",
+        "75%",
+    ):
         assert expected in text
         assert expected in html
     assert "botocore: &lt;parse&gt; 38%" in html
