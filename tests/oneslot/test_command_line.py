@@ -140,34 +140,6 @@ def test_what_goes_wrong_underneath_is_a_sentence(
     assert type(invoke("check", ONESLOT_DEBUG="1").exception) is type(error), "for whoever mends it, all of it"
 
 
-@pytest.mark.parametrize(
-    ("verb", "name"),
-    [
-        ("status", "statistics.json"),
-        ("check", "accepted.jsonl"),
-        ("check", "consumer.jsonl"),
-        ("check", "audit.jsonl"),
-        ("check", "check.json"),
-        ("inspect x", "accepted.jsonl"),
-    ],
-)
-def test_a_folder_in_the_place_of_a_file_is_named(moto_stack: MotoStack, verb: str, name: str) -> None:
-    (moto_stack.home / name).mkdir()
-    result = invoke(*verb.split())
-    assert result.exit_code == 1
-    assert "cannot be used: Is a directory" in result.stderr
-    assert str(moto_stack.home / name) in result.stderr
-    assert "Put that right" in result.stderr
-
-
-@pytest.mark.parametrize("text", ["", "no JSON", "[1]"])
-def test_numbers_that_are_none_are_named(moto_stack: MotoStack, text: str) -> None:
-    (moto_stack.home / "statistics.json").write_text(text)
-    result = invoke("status")
-    assert result.exit_code == 1
-    assert f"{moto_stack.home}/statistics.json cannot be read" in result.stderr
-
-
 def test_interrupting_is_no_fault(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
