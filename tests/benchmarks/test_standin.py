@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -144,3 +147,15 @@ def test_a_transaction_takes_twice_as_long_and_holds_its_items_meanwhile(
     second.send(transaction("c", "a"))
     run(loop, 30)
     assert second.answers[1:] == [(40, 200, {})]
+
+
+def test_as_a_child_it_outlives_a_terminals_interrupt_and_ends_with_its_parent() -> None:
+    command = [sys.executable, "-m", "benchmarks.standin", "--child"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert int(child.stdout.readline()) > 0
+        child.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            child.wait(1)
+        child.communicate()  # closes its standard input, as the end of its parent does
+        assert child.returncode == 0
