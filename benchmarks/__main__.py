@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import performance_page
+from benchmarks.bench_kit import INTERRUPTED
 from benchmarks.report import page
 from benchmarks.rush_load import demands
 from benchmarks.tables import KILLED, RUSH, all_tables
@@ -36,8 +37,6 @@ from oneslot.errors import BadInput
 
 GRACE_SECONDS = 30
 """How long an interrupted part may take to end its child processes."""
-INTERRUPTED = 130
-"""The exit status of whoever was interrupted, as shells have it."""
 RUSH_REPORT_SECONDS = 60
 """What the rush needs beyond its time to count what became of every request."""
 

@@ -33,6 +33,8 @@ CHANNEL, SERVICE, NHS_NUMBER = "Telephone", "General Consultation Routine", "999
 # Next year's first Monday but one: all slots are in the future for as long as anybody runs this.
 FIRST_SLOT = datetime(datetime.now(UTC).year + 1, 1, 11, 8, 0, tzinfo=UTC)
 SLOTS_A_WEEK = 500
+INTERRUPTED = 130
+"""The exit status of whoever was interrupted, as shells have it."""
 CONCURRENCY = 10
 """Records of a batch that run at once: the stack's setting."""
 
@@ -182,19 +184,24 @@ def ours(standin: StandIn, *, group_commit: bool, threads: int = CONCURRENCY, cl
     )
 
 
-def print_figures(figures: Iterable[F], tables: Callable[[Sequence[F]], str], *, as_lines: bool) -> None:
+def print_figures(figures: Iterable[F], tables: Callable[[Sequence[F]], str], *, as_lines: bool) -> int:
     """Print figures (dataclasses) as they are measured, a line of JSON each; or all of them as tables at the end.
 
-    An interrupt ends the measuring and not the report: what is there by then is printed.
+    An interrupt ends the measuring and not the report: what is there by then is printed. Returns the exit status: 0, or 130
+    after an interrupt.
     """
     measured: list[F] = []
-    with contextlib.suppress(KeyboardInterrupt):
+    status = 0
+    try:
         for figure in figures:
             measured.append(figure)
             if as_lines:
                 print(json.dumps(asdict(figure)), flush=True)
+    except KeyboardInterrupt:
+        status = INTERRUPTED
     if not as_lines:
         print(tables(measured) if measured else "Nothing was measured.")
+    return status
 
 
 def median_ms(runs: Sequence[float]) -> float:

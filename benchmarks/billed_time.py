@@ -322,15 +322,15 @@ def tables(figures: Sequence[Figure]) -> str:
     return "\n\n".join(parts)
 
 
-def main() -> None:
-    """Print the tables."""
+def main() -> int:
+    """Print the tables. Returns the exit status: 130 after an interrupt."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="5 ms only, few runs")
     parser.add_argument("--json", action="store_true", help="figures as lines of JSON, each as soon as it is there")
     options = parser.parse_args()
     figures = run(SERVICE_MS[:1] if options.short else SERVICE_MS, 5 if options.short else RUNS)
-    print_figures(figures, tables, as_lines=options.json)
+    return print_figures(figures, tables, as_lines=options.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

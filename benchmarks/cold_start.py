@@ -193,14 +193,14 @@ def tables(figures: Sequence[Figures]) -> str:
     )
 
 
-def main() -> None:
-    """Print both."""
+def main() -> int:
+    """Print both. Returns the exit status: 130 after an interrupt."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="few starts")
     parser.add_argument("--json", action="store_true", help="figures as a line of JSON")
     options = parser.parse_args()
-    print_figures(run(FEW if options.short else 15), tables, as_lines=options.json)
+    return print_figures(run(FEW if options.short else 15), tables, as_lines=options.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -19,6 +19,7 @@ import argparse
 import contextlib
 import queue
 import random
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -144,15 +145,15 @@ def tables(figures: Sequence[Figure]) -> str:
     return table([*header, "wasted WRU/booking", "seconds"], [list(asdict(one).values()) for one in figures])
 
 
-def main() -> None:
-    """Print the table."""
+def main() -> int:
+    """Print the table. Returns the exit status: 130 after an interrupt."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="fewer slots and requests")
     parser.add_argument("--json", action="store_true", help="figures as lines of JSON, each as soon as it is there")
     options = parser.parse_args()
     with stand_in() as standin:
-        print_figures(run(standin, options.short), tables, as_lines=options.json)
+        return print_figures(run(standin, options.short), tables, as_lines=options.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

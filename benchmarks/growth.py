@@ -16,6 +16,7 @@ import cProfile
 import io
 import pstats
 import random
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -159,8 +160,8 @@ def tables(figures: Sequence[Figure]) -> str:
     return table(header, [list(asdict(one).values()) for one in figures])
 
 
-def main() -> None:
-    """Print the table, or the profile."""
+def main() -> int:
+    """Print the table, or the profile. Returns the exit status: 130 after an interrupt."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="smaller sizes")
     parser.add_argument("--json", action="store_true", help="figures as lines of JSON, each as soon as it is there")
@@ -168,9 +169,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.profile:
         print(profile())
-        return
-    print_figures(run(options.short), tables, as_lines=options.json)
+        return 0
+    return print_figures(run(options.short), tables, as_lines=options.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -366,8 +366,8 @@ def over_time(values: Sequence[float]) -> str:
     return " → ".join(f"{value:.0f}" for value in chosen)
 
 
-def main() -> None:
-    """Print the table."""
+def main() -> int:
+    """Print the table. Returns the exit status: 130 after an interrupt."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=20_000, help="before the 30 %% that are sent twice")
     parser.add_argument("--practices", type=int, default=1_000)
@@ -392,8 +392,8 @@ def main() -> None:
         parser.error(f"--demand: {error}")
     profiled = requests(chosen, PROFILED_REQUESTS, seed=2, prefix="p")
     load = Load(requests(chosen, options.requests), profiled, options.kill_every)
-    print_figures(run(load, names, options.seconds), tables, as_lines=options.json)
+    return print_figures(run(load, names, options.seconds), tables, as_lines=options.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

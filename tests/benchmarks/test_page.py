@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cProfile
 import json
+import runpy
 import sys
 from collections import Counter
 from dataclasses import asdict, replace
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from benchmarks import __main__ as bench
-from benchmarks import billed_time, cold_start, contention, growth, performance_page, rush
+from benchmarks import bench_kit, billed_time, cold_start, contention, growth, performance_page, rush
 from benchmarks.bench_kit import print_figures, table
 from benchmarks.cold_start import package, package_sizes
 from benchmarks.contention import STRATEGIES, choosing
@@ -165,10 +166,32 @@ def test_an_interrupted_measurement_prints_what_it_has(capsys: pytest.CaptureFix
         yield growth.Figure(1_000, 100, 0.4, 1.16, 8.0, 1.5)
         raise KeyboardInterrupt
 
-    print_figures(interrupted(), growth.tables, as_lines=False)
+    assert print_figures(interrupted(), growth.tables, as_lines=False) == 130
     assert "1.16" in capsys.readouterr().out
-    print_figures(interrupted(), growth.tables, as_lines=True)
+    assert print_figures(interrupted(), growth.tables, as_lines=True) == 130
     assert json.loads(capsys.readouterr().out)["calls"] == 1.16
+    assert print_figures([growth.Figure(1_000, 100, 0.4, 1.16, 8.0, 1.5)], growth.tables, as_lines=True) == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
+@pytest.mark.parametrize("part", ["billed_time", "cold_start", "contention", "growth", "rush"])
+def test_a_part_that_is_run_by_itself_and_interrupted_says_so_in_its_status(
+    part: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> Any:
+        yield from ()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(
+        bench_kit,
+        "print_figures",
+        lambda _, tables, *, as_lines: print_figures(interrupted(), tables, as_lines=as_lines),
+    )
+    monkeypatch.setattr(sys, "argv", [part])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_module(f"benchmarks.{part}", run_name="__main__")
+    assert end.value.code == 130
+    assert capsys.readouterr().out == "Nothing was measured.\n"
 
 
 def test_a_part_that_fails_or_takes_too_long_keeps_its_figures_and_the_others(tmp_path: Path) -> None:
