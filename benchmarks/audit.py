@@ -100,9 +100,7 @@ def duckdb(folder: Path, output: Path, memory: str, *, evidence: bool) -> dict[s
 def sow(folder: Path) -> None:
     """Two corruptions in the whole history: an answer that differs, and a request that left no trace."""
     accepted = folder / "accepted" / "sown.jsonl"
-    accepted.write_text(
-        json.dumps({"message_id": "sown-lost", "type": "book", "sent": 1_795_000_000_000, "copies": 1}) + "\n"
-    )
+    accepted.write_text(json.dumps({"message_id": "sown-lost", "sent": 1_795_000_000_000, "copies": 1}) + "\n")
     with gzip.open(folder / "deliveries" / "part-0000.jsonl.gz") as file:
         line = json.loads(next(file))
     spoilt = {**line, "outcome": "duplicate", "answer": "another"}

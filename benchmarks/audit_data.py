@@ -88,8 +88,8 @@ else '"' || substr(md5('a' || i), 1, 16) || '"' end || ',"function_request_id":"
 || '","service":"appointments"}'"""
 DELIVERIES = """(select *, unnest(case when i % 20 = 0 then [0, 1] when i % 50 = 1 then [2, 0] else [0] end) as copy
 from requests)"""
-ACCEPTED = """'{"message_id":"' || id || '","type":"' || case fate when 'cancellation' then 'cancel' else 'book' end
-|| '","sent":' || sent || ',"copies":1,"kind":"request","payload_hash":"' || md5('p' || i) || claimed_by || '"}'"""
+ACCEPTED = """'{"message_id":"' || id || '","sent":' || sent || ',"copies":1,"kind":"request","payload_hash":"'
+|| md5('p' || i) || claimed_by || '"}'"""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ ITEMS = {
 LINES = {
     "deliveries": "message VARCHAR, message_id VARCHAR, sqs_message_id VARCHAR, outcome VARCHAR, "
     "consumption_count BIGINT, sent BIGINT, finished BIGINT, claimed_by VARCHAR, answer VARCHAR",
-    "accepted": "message_id VARCHAR, type VARCHAR, sent BIGINT, copies BIGINT",
+    "accepted": "message_id VARCHAR, sent BIGINT, copies BIGINT",
     "dead-letters": "message_id VARCHAR, source_message_id VARCHAR",
     "dropped": "message_id VARCHAR, source_message_id VARCHAR, at BIGINT",
     "waiting": "message_id VARCHAR, sqs_message_id VARCHAR",

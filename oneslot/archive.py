@@ -93,6 +93,7 @@ def read_archive(path: Path, stack: str) -> Iterator[AcceptedRequest]:
             try:
                 document = json.loads(line)
                 sent, ids = document.pop("sent"), document.pop("sqs_message_ids", [])
+                document.pop("type", None)  # earlier versions wrote it, and nobody read it
                 if document.pop("stack", stack) == stack:
                     yield AcceptedRequest(Archived(**document), sent, ids)
             except (ValueError, KeyError, TypeError) as error:

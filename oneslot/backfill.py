@@ -135,7 +135,7 @@ def may_be_shown(message_id: str) -> bool:
 
 def _message(row: Any, number: int) -> Message:
     body = json.loads(row.body)
-    return Message(row.body, Archived(row.message_id, body.get("type")), number, group_of(body.get("practice")))
+    return Message(row.body, Archived(row.message_id), number, group_of(body.get("practice")))
 
 
 def _paced(rows: Iterable[Any], size: int, rate: float) -> Iterator[list[Any]]:

@@ -17,7 +17,6 @@ class Archived:
 
     Attributes:
         message_id: its identity; None where it has none that is fit to be written down.
-        type: `book`, `cancel`, or None where the message does not say.
         kind: `request` or `malformed`.
         fault: what is wrong with a malformed one, e.g. `times_in_wrong_order`; None for a request.
         payload_hash: the digest of its content that the ledger keeps; None where there is no content to digest.
@@ -25,7 +24,6 @@ class Archived:
     """
 
     message_id: str | None
-    type: str | None
     kind: str = REQUEST
     fault: str | None = None
     payload_hash: str | None = None

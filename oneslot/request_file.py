@@ -48,12 +48,8 @@ def _message(path: Path, line: int, text: str) -> Message:
         body = parse_body(text)
     except Unprocessable as problem:
         raise BadInput(f"{path}, line {line}: {problem.detail}.") from problem
-    request = Archived(_identity(body, text), _type(body), payload_hash=payload_hash(body))
+    request = Archived(_identity(body, text), payload_hash=payload_hash(body))
     return Message(text, request, number=line, group=group_of(body.get("practice")))
-
-
-def _type(body: Any) -> str | None:
-    return body.get("type") if body.get("type") in ("book", "cancel") else None
 
 
 def _identity(body: Any, text: str) -> str | None:

@@ -171,7 +171,7 @@ class RequestGenerator:
         attribute_only = body["type"] == "book" and rng.random() < IDENTITY_IN_ATTRIBUTE_ONLY
         content = {name: value for name, value in body.items() if not (attribute_only and name == "message_id")}
         twice = self._sent_twice()
-        request = Archived(identity, body["type"], payload_hash=payload_hash(content), copies=1 + twice)
+        request = Archived(identity, payload_hash=payload_hash(content), copies=1 + twice)
         by_attribute = {IDENTITY_ATTRIBUTE: identity}
         number, self._made = self._made, self._made + 1
         group = group or body["practice"]
@@ -195,7 +195,6 @@ class RequestGenerator:
         text = fault.spoil(body, self._rng)
         request = Archived(
             message_id=body["message_id"] if fault.has_identity else None,
-            type="book" if fault.has_identity else None,
             kind=MALFORMED,
             fault=fault.name,
             payload_hash=_hash_of(text),

@@ -302,7 +302,6 @@ def accepted_facts(lines: DataFrame) -> DataFrame:
     accepted = fact(
         F.col("message_id"),
         Kind.ACCEPTED,
-        code=F.when(F.col("type") == "cancel", F.lit(2)).otherwise(1),
         number=F.coalesce(F.col("copies"), F.lit(1)),
         at=F.col("sent"),
     )

@@ -108,17 +108,8 @@ DELIVERIES = StructType(
 )
 # The report's timelines read these as well, for a few messages only.
 TIMELINE = StructType([*DELIVERIES, StructField("receive_count", COUNT), StructField("attempt_ms", EPOCH_MS)])
-ACCEPTED = StructType(
-    [
-        StructField("message_id", TEXT),
-        StructField("type", TEXT),
-        StructField("sent", EPOCH_MS),
-        StructField("copies", COUNT),
-    ]
-)
-DEAD_LETTERS = StructType(
-    [StructField("message_id", TEXT), StructField("source_message_id", TEXT), StructField("reason", TEXT)]
-)
+ACCEPTED = StructType([StructField("message_id", TEXT), StructField("sent", EPOCH_MS), StructField("copies", COUNT)])
+DEAD_LETTERS = StructType([StructField("message_id", TEXT), StructField("source_message_id", TEXT)])
 DROPPED = StructType(
     [StructField("message_id", TEXT), StructField("source_message_id", TEXT), StructField("at", EPOCH_MS)]
 )

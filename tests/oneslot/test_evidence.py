@@ -29,7 +29,7 @@ AT_ONCE = 10
 def accept(target: Target, name: str | None, sqs_message_id: str, stack: str | None = None) -> None:
     """Note in the archive that the queue took a request."""
     with Archive(target.archive, stack) as archive:
-        archive.accepted(Message("", Archived(name, "book"), 0), sqs_message_id, BEFORE)
+        archive.accepted(Message("", Archived(name), 0), sqs_message_id, BEFORE)
 
 
 def exported(target: Target, folder: Path) -> tuple[dict[str, list[Any]], list[str]]:

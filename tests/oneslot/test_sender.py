@@ -48,7 +48,7 @@ class Queue:
 def messages(count: int, copies: int = 1) -> Iterator[Message]:
     """So many requests, each with all its copies."""
     for number in range(count):
-        request = Archived(f"m-{number}", "book", payload_hash="hash", copies=copies)
+        request = Archived(f"m-{number}", payload_hash="hash", copies=copies)
         for _ in range(copies):
             yield Message(f'{{"n": {number}}}', request, number, group="Z00001", attributes={"Name": "value"})
 
@@ -107,7 +107,7 @@ def test_the_archive_has_one_line_for_each_request(tmp_path: Path) -> None:
     ]
     document = json.loads((tmp_path / "accepted.jsonl").read_text().splitlines()[0])
     assert document.keys() == {
-        "message_id", "type", "kind", "fault", "payload_hash", "copies", "sent", "sqs_message_ids",
+        "message_id", "kind", "fault", "payload_hash", "copies", "sent", "sqs_message_ids",
     }  # fmt: skip
 
 
@@ -115,6 +115,14 @@ def test_a_request_of_which_a_copy_is_missing_is_archived_at_the_end(tmp_path: P
     only_first_copies = (message for at, message in enumerate(messages(2, copies=2)) if at % 2 == 0)
     sent(Queue(), tmp_path, only_first_copies)
     assert [len(line.sqs_message_ids) for line in read_archive(tmp_path / "accepted.jsonl", "this stack")] == [1, 1]
+
+
+def test_the_archive_of_an_earlier_version_which_kept_the_type_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "accepted.jsonl"
+    line = {"message_id": "m-1", "type": "cancel", "sent": 1, "sqs_message_ids": ["s-1"], "stack": "this stack"}
+    path.write_text(json.dumps(line) + "\n")
+    (read,) = read_archive(path, "this stack")
+    assert (read.request, read.sent, read.sqs_message_ids) == (Archived("m-1"), 1, ["s-1"])
 
 
 def test_a_line_cut_off_by_a_crash_is_left_out_and_a_broken_one_is_not(tmp_path: Path) -> None:
@@ -129,7 +137,7 @@ def test_a_line_cut_off_by_a_crash_is_left_out_and_a_broken_one_is_not(tmp_path:
 
 
 def test_a_batch_holds_no_more_bytes_than_sqs_takes() -> None:
-    large = Message("x" * (BATCH_BYTES // 2), Archived("m", "book"), 0)
+    large = Message("x" * (BATCH_BYTES // 2), Archived("m"), 0)
     assert [len(batch) for _, batch in batches([large] * 5, Pacing(None, 5))] == [2, 2, 1]
 
 

@@ -161,7 +161,7 @@ def test_a_row_that_no_consumer_wrote_is_named(
 
 
 def test_a_message_without_an_id_that_vanished_is_lost(moto_stack: MotoStack) -> None:
-    message = Message("not json", Archived(None, None, MALFORMED, "not_json"), 0)
+    message = Message("not json", Archived(None, MALFORMED, "not_json"), 0)
     with Archive(moto_stack.target.archive) as archive:
         archive.accepted(message, "an SQS id that was never delivered", BEFORE)
     verdict = verdict_of(moto_stack)
@@ -173,7 +173,7 @@ def test_a_message_without_an_id_is_found_by_its_sqs_id(moto_stack: MotoStack) -
     sqs, queue_url = moto_stack.bench.sqs, moto_stack.target.outputs.queue_url
     sqs_message_id = sqs.send_message(QueueUrl=queue_url, MessageBody="not json")["MessageId"]
     with Archive(moto_stack.target.archive) as archive:
-        archive.accepted(Message("", Archived(None, None, MALFORMED, "not_json"), 0), sqs_message_id, BEFORE)
+        archive.accepted(Message("", Archived(None, MALFORMED, "not_json"), 0), sqs_message_id, BEFORE)
     moto_stack.consume()
     verdict = verdict_of(moto_stack)
     assert verdict.holds, verdict.sentence

@@ -219,18 +219,14 @@ def refusal_deleted(spoil: Field) -> Breach:
 def request_lost(spoil: Field) -> Breach:
     """The producer sent it, and there is no trace of it."""
     message_id = f"lost-{spoil.random.getrandbits(32):x}"
-    spoil.world.accepted.append(
-        {"message_id": message_id, "type": "book", "sent": spoil.world.now - MINUTE, "copies": 1}
-    )
+    spoil.world.accepted.append({"message_id": message_id, "sent": spoil.world.now - MINUTE, "copies": 1})
     return "I2", message_id
 
 
 def request_stuck(spoil: Field) -> Breach:
     """It was claimed once, the lease is over, and no queue has it."""
     message_id = f"stuck-{spoil.random.getrandbits(32):x}"
-    spoil.world.accepted.append(
-        {"message_id": message_id, "type": "book", "sent": spoil.world.now - MINUTE, "copies": 1}
-    )
+    spoil.world.accepted.append({"message_id": message_id, "sent": spoil.world.now - MINUTE, "copies": 1})
     spoil.world.ledger[message_id] = {
         "message_id": message_id,
         "status": "IN_PROGRESS",

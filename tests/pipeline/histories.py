@@ -111,12 +111,11 @@ class System:
         self.numbered += 1
         return f"m-{self.seed}-{self.numbered:05d}"
 
-    def accept(self, message_id: str, kind: str = "book") -> None:
+    def accept(self, message_id: str) -> None:
         """The producer sends, and notes it."""
         self.world.accepted.append(
             {
                 "message_id": message_id,
-                "type": kind,
                 "sent": self.world.now,
                 "copies": self.random.choice((1, 1, 1, 2)),
                 "kind": "request",
@@ -218,7 +217,7 @@ class System:
         world = self.world
         known = sorted(world.appointments)
         target = self.random.choice(known) if known and self.random.random() < 0.8 else self.new_id()
-        self.accept(message_id, "cancel")
+        self.accept(message_id)
         appointment = world.appointments.get(target)
         mark = {"status": "cancelled", "updated": world.now, "cancelled_by": message_id}
         if appointment is None and target not in world.ledger:

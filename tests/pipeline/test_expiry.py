@@ -64,7 +64,7 @@ def test_of_the_archive_alone_no_loss_is_concluded(
     """The logs are gone as well: appointments speak for themselves, and of a refusal nothing is left."""
     bare = old.copy()
     bare.deliveries, bare.dead_letters, bare.dropped = [], [], []
-    bare.accepted.append({"message_id": "recent", "type": "book", "sent": bare.now - DAY, "copies": 1})
+    bare.accepted.append({"message_id": "recent", "sent": bare.now - DAY, "copies": 1})
     conclusion = audited(bare)
     verdicts, found = agree(spark, tmp_path, "audit", bare.now)
     assert found == {("I2", "recent")}
@@ -153,7 +153,7 @@ def test_a_copy_that_came_after_the_row_had_gone_may_be_under_way_or_find_a_canc
     slot |= {"status": "free", "free_key": free_key(slot)}
     del slot["appointment_id"]
     withdrawn |= {"status": "cancelled", "cancelled_by": "canceller", "updated": world.now}
-    system.accept("canceller", "cancel")
+    system.accept("canceller")
     system.complete("canceller", {"outcome": "cancelled", "appointment_id": "cancelled-since"}, 1)
     early, late = world.copy(), world
     late.now += RETENTION + DAY

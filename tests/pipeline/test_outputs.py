@@ -129,7 +129,7 @@ def test_repair_lists(spark: SparkSession, audited: Audited, tmp_path: Path) -> 
     world = System(64, practices=3, slots_per_practice=20).run(80)
     spoil = Field(world, random.Random(64))
     lost, stuck, odd = request_lost(spoil)[1], request_stuck(spoil)[1], row_deleted(spoil)[1]
-    world.accepted.append({"message_id": "exhausted", "type": "book", "sent": world.now, "copies": 1})
+    world.accepted.append({"message_id": "exhausted", "sent": world.now, "copies": 1})
     world.dead_letters.append({"message_id": "exhausted", "source_message_id": "s", "reason": None})
     audited(world, tables=True)
     repair = tmp_path / "audit" / "repair"

@@ -34,7 +34,7 @@ def test_from_the_audit_through_the_repair_list_to_a_sound_audit(
     moto_stack.bench.deliver(record(booking("wrong", nhs_number="9990000019")))
     put(moto_stack, booking("exhausted", **NOW))
     sent = [("fine", 1), ("wrong", 1), ("exhausted", 1)]
-    lines = [json.dumps({"message_id": name, "type": "book", "sent": at, "copies": 1}) for name, at in sent]
+    lines = [json.dumps({"message_id": name, "sent": at, "copies": 1}) for name, at in sent]
     # The producer died while it wrote its last line.
     moto_stack.target.archive.write_text("\n".join(lines) + '\n{"message_id": "cut-o')
     moto_stack.write_log()

@@ -154,7 +154,7 @@ def test_ids_with_an_nhs_number_are_withheld(spark: SparkSession, audited: Audit
     world = System(97, practices=2, slots_per_practice=10).run(20)
     lost, exhausted, known = f"patient {NHS_NUMBER}", f"999-000-0018/{1}", "1234567890"
     for message_id in (lost, exhausted, known):
-        world.accepted.append({"message_id": message_id, "type": "book", "sent": world.now - 1, "copies": 1})
+        world.accepted.append({"message_id": message_id, "sent": world.now - 1, "copies": 1})
     world.dead_letters.append({"message_id": exhausted, "source_message_id": "s", "reason": None})
     for _ in range(2):
         world.deliveries.append({**world.deliveries[0], "message_id": lost, "outcome": "busy"})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pipeline import facts, sources
 from pipeline.conclusion import Conclusion
 from pipeline.errors import AuditRefused
 from pipeline.layout import Full, Part, item_line, write_export
@@ -48,6 +49,24 @@ def data_file(history: Path, table: str) -> Path:
     """The one data file of a table's export, full or incremental."""
     (path,) = (history / table / "AWSDynamoDB").rglob("data/*.json.gz")
     return path
+
+
+@pytest.mark.parametrize("name", sources.LINES)
+def test_no_column_of_a_log_is_read_for_nothing(name: str, spark: SparkSession) -> None:
+    """Without any one of the columns that are read the facts cannot be made."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql.types import StructField, StructType
+
+    def made(columns: list[StructField]) -> object:
+        more = [StructField(column, sources.TEXT) for column in (sources.CORRUPT, sources.PATH)]
+        lines = spark.createDataFrame([], StructType([*columns, *more]))
+        return facts.delivery_facts(lines, None, 1) if name == "deliveries" else facts.LINE_FACTS[name](lines)
+
+    every = list(sources.LINES[name])
+    assert made(every)
+    for column in every:
+        with pytest.raises(AnalysisException, match=f"`{column.name}` cannot be resolved"):
+            made([other for other in every if other is not column])
 
 
 def edit(path: Path, change: Callable[[dict[str, object]], None]) -> None:
