@@ -148,7 +148,12 @@ class Settings:
 
     @property
     def audit_missing_hours(self) -> int:
-        """After how many hours without a verdict one is missing: a day after the last one, and as long as a night takes."""
+        """After how many hours without a verdict one is missing: a day after the last one, and as long as a night may take.
+
+        No fewer would be honest. One night's verdict may come as soon as it begins, and the next night's begins a day later
+        and may take all of its time: so far apart are two verdicts that are both in time, and the alarm's window slides. A
+        night that fails is told at once, by the notification; this is for the one that never began, or was cut off.
+        """
         return DAY // HOUR + self.audit_night_hours
 
     @property
