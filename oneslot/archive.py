@@ -6,6 +6,7 @@ One line for each request, written when its last copy was accepted; more than on
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -95,8 +96,8 @@ def read_archive(path: Path, stack: str) -> Iterator[AcceptedRequest]:
                 sent, ids = document.pop("sent"), document.pop("sqs_message_ids", [])
                 document.pop("type", None)  # earlier versions wrote it, and nobody read it
                 if document.pop("stack", stack) == stack:
-                    yield AcceptedRequest(Archived(**document), sent, ids)
-            except (ValueError, KeyError, TypeError) as error:
+                    yield AcceptedRequest(Archived(**document), operator.index(sent), ids)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
                 if not line.endswith("\n"):
                     return
                 raise OneslotError(f"{path}, line {number}, is no line of an archive of accepted requests.") from error

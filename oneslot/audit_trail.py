@@ -21,6 +21,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.errors import OneslotError
 from oneslot.target import Target
+from oneslot.terminal import as_json_value
 
 AUDIT_FILE = "audit.jsonl"
 BEGUN, DONE, NOT_DONE = "begun", "done", "not done"
@@ -71,7 +72,7 @@ def append_line(path: Path, line: Mapping[str, Any]) -> None:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - 1))
             cut_off = file.read(1) not in (b"", b"\n")
-            file.write(b"\n" * cut_off + json.dumps(line).encode() + b"\n")
+            file.write(b"\n" * cut_off + json.dumps(line, default=as_json_value).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from oneslot.target import Target
+from oneslot.unusable import DELIVERY_LOG, Unusable, unusable_in_delivery
 
 DELIVERY = "delivery"
 
@@ -18,26 +19,45 @@ def read_deliveries(target: Target, *, since_ms: int = 0, mentioning: str | None
     since_ms: on AWS, leave out what was logged earlier (epoch ms). mentioning: only lines about this message id or SQS
     message id. CloudWatch Logs shows a line seconds after it was written.
     """
+    for _, line in _lines(target, since_ms, mentioning):
+        yield line
+
+
+def sound_deliveries(
+    target: Target, unusable: list[Unusable], *, since_ms: int = 0, mentioning: str | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield of the same lines those that have what must be known of a delivery, both ids among it, if only as None.
+
+    What the others lack is added to `unusable`.
+    """
+    for place, line in _lines(target, since_ms, mentioning):
+        if attribute := unusable_in_delivery(line):
+            unusable.append(Unusable(DELIVERY_LOG, place, attribute))
+        else:
+            yield {"message_id": None, "sqs_message_id": None, **line}
+
+
+def _lines(target: Target, since_ms: int, mentioning: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
     lines = (
         _of_file(Path(target.local.log_file))
         if target.local is not None
         else _of_log_group(target, since_ms, mentioning)
     )
-    for line in lines:
+    for place, line in lines:
         if mentioning is None or mentioning in (line.get("message_id"), line.get("sqs_message_id")):
-            yield line
+            yield place, line
 
 
-def _of_file(path: Path) -> Iterator[dict[str, Any]]:
+def _of_file(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     if not path.exists():
         return
     with path.open(encoding="utf-8", errors="replace") as file:
-        for text in file:
+        for number, text in enumerate(file, 1):
             if (line := _delivery(text)) is not None:
-                yield line
+                yield f"line {number} of {path}", line
 
 
-def _of_log_group(target: Target, since_ms: int, mentioning: str | None) -> Iterator[dict[str, Any]]:
+def _of_log_group(target: Target, since_ms: int, mentioning: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
     pattern = f'{{ $.message = "{DELIVERY}" }}'
     if mentioning is not None:
         pattern = (
@@ -49,7 +69,7 @@ def _of_log_group(target: Target, since_ms: int, mentioning: str | None) -> Iter
     for page in pages:
         for event in page["events"]:
             if (line := _delivery(event["message"])) is not None:
-                yield line
+                yield f"event {event['eventId']} of stream {event['logStreamName']}", line
 
 
 def _delivery(text: str) -> dict[str, Any] | None:

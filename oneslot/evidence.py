@@ -12,11 +12,12 @@ from oneslot.archive import AcceptedRequest, read_archive
 from oneslot.audit_trail import dropped
 from oneslot.consumer_configuration import ledger_retention_seconds
 from oneslot.dead_letters import DeadLetter, waiting_behind
-from oneslot.deliveries import read_deliveries
+from oneslot.deliveries import sound_deliveries
 from oneslot.queues import QueueDepth, queue_depth
 from oneslot.scanning import APPOINTMENTS, LEDGER, SLOTS, scan
 from oneslot.stack_dead_letters import letters_of
 from oneslot.target import Target
+from oneslot.unusable import Unusable
 
 # How much older than its first archived request a log line may be, for clocks that differ.
 CLOCK_DIFFERENCE_MS = 60_000
@@ -32,6 +33,7 @@ class Gathered:
         queue: what the queue held when the reading began.
         too_old: how many requests of the archive are older: neither ledger nor log need still know them.
         behind: about how many dead letters a FIFO queue did not show, because others of their groups are before them.
+        unusable_lines: what lines of the delivery log lack; those are not among the evidence.
     """
 
     evidence: Evidence
@@ -40,6 +42,7 @@ class Gathered:
     queue: QueueDepth
     too_old: int = 0
     behind: int = 0
+    unusable_lines: Sequence[Unusable] = ()
 
     @property
     def complete(self) -> bool:
@@ -65,7 +68,8 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
             lambda: list(scan(target.dynamodb, outputs.appointments_table_name, APPOINTMENTS))
         )
         dead_letters = executor.submit(letters_of, target)
-        deliveries = list(read_deliveries(target, since_ms=since))
+        unusable_lines: list[Unusable] = []
+        deliveries = list(sound_deliveries(target, unusable_lines, since_ms=since))
     letters = dead_letters.result()
     behind = waiting_behind(target.sqs, outputs.dead_letter_queue_url, len(letters))
     now = now_ms()
@@ -85,4 +89,4 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
         now=now,
         retention_ms=retention_ms,
     )
-    return Gathered(evidence, accepted, letters, queue, len(archived) - len(accepted or ()), behind)
+    return Gathered(evidence, accepted, letters, queue, len(archived) - len(accepted or ()), behind, unusable_lines)

@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from appointments.allocation import answer_of
 from appointments.invariants import result_of
 from appointments.messages import BookRequest, parse_message
 from appointments.statuses import COMPLETE
@@ -21,6 +22,7 @@ from oneslot.errors import OneslotError
 from oneslot.scanning import APPOINTMENTS, LEDGER, projection
 from oneslot.stack_dead_letters import reading_of
 from oneslot.target import Target
+from oneslot.unusable import Unusable, stops_the_consumer
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
@@ -130,13 +132,12 @@ def foresee(  # noqa: PLR0911 - one return for each fate
     """Say what would become of it, by the consumer's own rules, in the consumer's order."""
     if facts.problem is not None:
         return Outlook.FAILS_AGAIN, f"{facts.problem}. Have it sent again, corrected"
+    if row is not None and (unusable := stops_the_consumer(row)):
+        return Outlook.FAILS_AGAIN, f"{unusable[0]}. See: oneslot ledger show {facts.message_id}"
     if row is not None and (known := _foresee_known(facts, row, now_ms)):
         return known
     if facts.type == "book" and appointment is not None:
-        return (
-            Outlook.DONE_BEFORE,
-            f"the ledger has forgotten it, but its appointment is there ({appointment['status']}); it gets that answer",
-        )
+        return _foresee_answered(appointment)
     if facts.not_after is not None and int(facts.not_after.timestamp() * 1000) <= now_ms:
         return Outlook.REFUSED, "its window has passed; the refusal is recorded as its answer"
     if facts.practice is not None and not practice_is_known(facts.practice):
@@ -144,9 +145,22 @@ def foresee(  # noqa: PLR0911 - one return for each fate
     if row is not None:
         return (
             Outlook.STUCK,
-            f"begun {row['consumption_count']} time(s) and not finished; it is taken over and finished",
+            f"begun {row.get('consumption_count', 'some')} time(s) and not finished; it is taken over and finished",
         )
     return Outlook.RETRIED, "nothing was done for it yet; it is processed as if it came for the first time"
+
+
+def _foresee_answered(appointment: Mapping[str, Any]) -> tuple[Outlook, str]:
+    """What its appointment decides, by which the consumer answers."""
+    try:
+        answer_of(appointment)
+    except KeyError as missing:
+        lacking = Unusable("appointments", appointment["appointment_id"], missing.args[0])
+        return Outlook.FAILS_AGAIN, f"{lacking}. Complete it by hand"
+    return (
+        Outlook.DONE_BEFORE,
+        f"the ledger has forgotten it, but its appointment is there ({appointment['status']}); it gets that answer",
+    )
 
 
 def _foresee_known(facts: Facts, row: Mapping[str, Any], now_ms: int) -> tuple[Outlook, str] | None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from appointments.invariants import result_of
-from appointments.statuses import COMPLETE
+from appointments.invariants import Evidence, result_of
+from appointments.statuses import CANCELLED, COMPLETE
 from exactly_once.dynamodb import from_attributes
 from oneslot.archive import AcceptedRequest, read_archive
 from oneslot.dead_letters import DeadLetter
-from oneslot.deliveries import read_deliveries
+from oneslot.deliveries import sound_deliveries
 from oneslot.scanning import APPOINTMENTS, LEDGER, SLOTS, projection
 from oneslot.stack_dead_letters import letters_of
 from oneslot.target import Target
+from oneslot.unusable import Unusable, is_moment, unusable_in_ledger_row, unusable_of
 
 MASKED = "*** *** ****"
 
@@ -30,11 +31,25 @@ class Inspection:
     accepted: list[AcceptedRequest]
     deliveries: list[dict[str, Any]]
     dead_letters: list[DeadLetter]
+    unusable_lines: list[Unusable] = field(default_factory=list)
+
+    @property
+    def unusable(self) -> list[Unusable]:
+        """What the rows and the log's lines about it lack."""
+        appointments = {self.appointment["appointment_id"]: self.appointment} if self.appointment else {}
+        slots = {(self.slot["practice"], self.slot["slot_id"]): self.slot} if self.slot else {}
+        return [
+            *(unusable_in_ledger_row(self.ledger) if self.ledger else ()),
+            *unusable_of(Evidence(appointments=appointments, slots=slots)),
+            *self.unusable_lines,
+        ]
 
     @property
     def known(self) -> bool:
         """Whether anything knows it."""
-        return any((self.ledger, self.appointment, self.accepted, self.deliveries, self.dead_letters))
+        return any(
+            (self.ledger, self.appointment, self.accepted, self.deliveries, self.dead_letters, self.unusable_lines)
+        )
 
     def document(self) -> dict[str, Any]:
         """The inspection as JSON."""
@@ -48,15 +63,18 @@ class Inspection:
             "deliveries": self.deliveries,
             "dead_letters": [asdict(letter) for letter in self.dead_letters],
             "timeline": [{"at": at, "what": what} for at, what in self.timeline()],
+            "unusable": [asdict(one) for one in self.unusable],
         }
 
     def summary(self) -> str:
         """One sentence: what became of it."""
-        complete = self.ledger is not None and self.ledger["status"] == COMPLETE
+        complete = self.ledger is not None and self.ledger.get("status") == COMPLETE
         if self.dead_letters and not complete:
             return f"Quarantined: {self.dead_letters[0].reason}."
         if self.ledger is None:
             return "Accepted by the queue, and not consumed yet." if self.accepted else "Not answered."
+        if unusable := unusable_in_ledger_row(self.ledger):
+            return f"Nobody can tell: {unusable[0]}."
         if not complete:
             return "In progress: a consumer has it, or will have it again when its lease ends."
         result = result_of(self.ledger)
@@ -67,7 +85,7 @@ class Inspection:
             "cancelled": f"Cancelled: appointment {result.get('appointment_id')}.",
             "refused": f"Refused: {result.get('reason')}.",
         }.get(outcome, f"Complete: {outcome}.")
-        if outcome in ("booked", "waitlist") and self.appointment and self.appointment["status"] == "cancelled":
+        if outcome in ("booked", "waitlist") and self.appointment and self.appointment.get("status") == CANCELLED:
             sentence += f" Cancelled since, by {self.appointment.get('cancelled_by')}."
         if self.dead_letters:
             sentence += f" Another message with this id is quarantined: {self.dead_letters[0].reason}."
@@ -82,18 +100,21 @@ class Inspection:
             copies = "1 copy" if len(line.sqs_message_ids) == 1 else f"{len(line.sqs_message_ids)} copies"
             fault = f", malformed: {line.request.fault}" if line.request.fault else ""
             yield line.sent, f"sent with `oneslot send`, accepted by the queue: {copies}{fault}"
-        for sqs_message_id, sent in {attempt["sqs_message_id"]: attempt["sent"] for attempt in self.deliveries}.items():
-            yield sent, f"in the queue as {sqs_message_id}"
+        for sqs_message_id, sent in {
+            attempt.get("sqs_message_id"): attempt["sent"] for attempt in self.deliveries
+        }.items():
+            yield sent, f"in the queue as {sqs_message_id or 'nobody knows what'}"
         for attempt in self.deliveries:
             reason = f" ({attempt['reason']})" if attempt.get("reason") else ""
             yield (
                 attempt["finished"],
-                f"delivery {attempt['receive_count']} of {attempt['sqs_message_id'][:8]}: {attempt['outcome']}{reason}, "
-                f"{attempt['attempt_ms']} ms",
+                f"delivery {attempt.get('receive_count', '?')} of {(attempt.get('sqs_message_id') or '?')[:8]}: "
+                f"{attempt['outcome']}{reason}, {attempt.get('attempt_ms', '?')} ms",
             )
         for letter in self.dead_letters:
             yield letter.sent, f"in the dead-letter queue: {letter.reason}: {letter.detail}"
-        if self.appointment and self.appointment["status"] == "cancelled":
+        cancelled = self.appointment is not None and self.appointment.get("status") == CANCELLED
+        if self.appointment and cancelled and is_moment(self.appointment.get("updated")):
             yield self.appointment["updated"], f"appointment cancelled by {self.appointment.get('cancelled_by')}"
 
 
@@ -101,23 +122,26 @@ def inspect(target: Target, message_id: str) -> Inspection:
     """Ask every place. An SQS message id is known to the delivery log, the archive and the dead-letter queue only."""
     outputs = target.outputs
     ledger = _get(target, outputs.ledger_table_name, {"message_id": message_id}, LEDGER)
-    answered = result_of(ledger).get("appointment_id", message_id) if ledger else message_id
+    answered = result_of(ledger).get("appointment_id") if ledger else None
+    answered = answered if isinstance(answered, str) and answered else message_id
     appointment = _get(target, outputs.appointments_table_name, {"appointment_id": answered}, APPOINTMENTS)
     slot = None
     if appointment is not None:
         if appointment.get("practice"):
             appointment["nhs_number"] = MASKED
-        if appointment.get("slot_id"):
-            key = {"practice": appointment["practice"], "slot_id": appointment["slot_id"]}
+        key = {name: appointment.get(name) for name in ("practice", "slot_id")}
+        if all(isinstance(value, str) and value for value in key.values()):
             slot = _get(target, outputs.slots_table_name, key, SLOTS)
+    unusable_lines: list[Unusable] = []
     return Inspection(
         message_id,
         ledger,
         appointment,
         slot,
         accepted=[line for line in read_archive(target.archive, target.identity) if _speaks_of(line, message_id)],
-        deliveries=list(read_deliveries(target, mentioning=message_id)),
+        deliveries=list(sound_deliveries(target, unusable_lines, mentioning=message_id)),
         dead_letters=[letter for letter in letters_of(target) if letter.answers_to(message_id)],
+        unusable_lines=unusable_lines,
     )
 
 
@@ -125,7 +149,7 @@ def _speaks_of(line: AcceptedRequest, message_id: str) -> bool:
     return message_id == line.request.message_id or message_id in line.sqs_message_ids
 
 
-def _get(target: Target, table: str, key: dict[str, str], attributes: tuple[str, ...]) -> dict[str, Any] | None:
+def _get(target: Target, table: str, key: Mapping[str, Any], attributes: tuple[str, ...]) -> dict[str, Any] | None:
     answer = target.dynamodb.get_item(
         TableName=table,
         Key={name: {"S": value} for name, value in key.items()},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from oneslot.audit_trail import BEGUN, DONE, NOT_DONE, AuditTrail
 from oneslot.errors import OneslotError
 from oneslot.scanning import LEDGER, projection
 from oneslot.target import Target
+from oneslot.unusable import sentences, unusable_in_ledger_row
 
 PATIENCE_MS = 10_000
 
@@ -27,6 +29,7 @@ class Standing(StrEnum):
     COMPLETE = "complete"
     LEASED = "leased"
     STUCK = "stuck"
+    UNUSABLE = "unusable"
 
 
 def read_row(target: Target, message_id: str) -> dict[str, Any]:
@@ -47,6 +50,8 @@ def read_row(target: Target, message_id: str) -> dict[str, Any]:
 
 def standing(row: Mapping[str, Any], now_ms: int) -> Standing:
     """Say how it stands at this time (epoch ms)."""
+    if unusable_in_ledger_row(row):
+        return Standing.UNUSABLE
     if row["status"] == COMPLETE:
         return Standing.COMPLETE
     return Standing.LEASED if row.get("lease_until", 0) >= now_ms else Standing.STUCK
@@ -55,6 +60,8 @@ def standing(row: Mapping[str, Any], now_ms: int) -> Standing:
 def advice(row: Mapping[str, Any], now_ms: int) -> str:
     """Say what that means, and what there is to do."""
     match standing(row, now_ms):
+        case Standing.UNUSABLE:
+            return " ".join(sentences(unusable_in_ledger_row(row)))
         case Standing.COMPLETE:
             return f"Complete: {result_of(row).get('outcome')}. Every copy gets this answer again; there is nothing to repair."
         case Standing.LEASED:
@@ -97,11 +104,7 @@ def forget(target: Target, row: Mapping[str, Any], trail: AuditTrail) -> None:
         target.dynamodb.delete_item(
             TableName=target.outputs.ledger_table_name,
             Key={"message_id": {"S": row["message_id"]}},
-            ConditionExpression="#status = :status AND claimed_by = :claimed_by AND updated = :updated",
-            ExpressionAttributeNames={"#status": "status"},
-            ExpressionAttributeValues=to_attributes(
-                {":status": row["status"], ":claimed_by": row["claimed_by"], ":updated": row["updated"]}
-            ),
+            **_as_it_was(row),
         )
     except ClientError as error:
         trail.write("ledger forget", {"message_id": row["message_id"]}, NOT_DONE, reason=error_code(error))
@@ -114,8 +117,31 @@ def forget(target: Target, row: Mapping[str, Any], trail: AuditTrail) -> None:
     trail.write("ledger forget", {"message_id": row["message_id"]}, DONE)
 
 
+def _as_it_was(row: Mapping[str, Any]) -> Any:
+    """The condition that the row's status, claim and time are still these, or still missing."""
+    names = ("status", "claimed_by", "updated")
+    told = {name: row[name] for name in names if name in row}
+    conditions = [f"#{name} = :{name}" if name in told else f"attribute_not_exists(#{name})" for name in names]
+    values = to_attributes({f":{name}": _exact(value) for name, value in told.items()})
+    return {
+        "ConditionExpression": " AND ".join(conditions),
+        "ExpressionAttributeNames": {f"#{name}": name for name in names},
+        **({"ExpressionAttributeValues": values} if values else {}),
+    }
+
+
+def _exact(value: Any) -> Any:
+    """A number with a fraction as DynamoDB takes it."""
+    return Decimal(str(value)) if isinstance(value, float) else value
+
+
 def consequences(row: Mapping[str, Any]) -> str:
     """Say what forgetting this row brings about."""
+    if unusable_in_ledger_row(row):
+        return (
+            "Nobody can tell from it what was done. The next copy of the message is processed as if it were the first: an "
+            "appointment that the request has already is found, and answered again; a refusal is decided anew."
+        )
     if row["status"] != COMPLETE:
         return (
             "The next copy of the message is processed as if it were the first; its consumption_count starts again at 1. "

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from appointments.statuses import COMPLETE, IN_PROGRESS
 from oneslot.queues import QueueDepth, queue_depth
-from oneslot.scanning import scan
 from oneslot.target import Target
+from oneslot.unusable import RELEASED, Tally, Unusable, tally
 
-RELEASED = "released"
 # Counting reads the whole ledger: it may take this share of the time, so that watching a large one costs little.
 SHARE_OF_TIME = 0.1
 # An empty queue is believed when it was seen empty so often in a row: SQS's numbers are approximate.
@@ -27,7 +25,9 @@ class Snapshot:
     """One look.
 
     Attributes:
-        in_progress: rows under a lease. released: rows given back, of messages that wait or were quarantined.
+        in_progress: rows under a lease. released: rows given back, of messages that wait or were quarantined. unknown: rows
+            with another status, or none that is usable.
+        unusable: what rows of the ledger lack.
         rate: how many messages fewer each second the queue holds; None: it grows, or nobody knows yet.
         seconds_left: until nothing waits any more, at that rate.
     """
@@ -40,6 +40,8 @@ class Snapshot:
     rate: float | None = None
     seconds_left: float | None = None
     drained: bool = False
+    unknown: int = 0
+    unusable: Sequence[Unusable] = ()
 
     def document(self) -> dict[str, Any]:
         """The snapshot as JSON."""
@@ -52,7 +54,7 @@ class Observer:
     def __init__(self, target: Target, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._target = target
         self._clock = clock
-        self._ledger: Counter[str] = Counter()
+        self._ledger = Tally()
         self._count_again_at = 0.0
         self._history: list[tuple[float, int]] = []  # (time, messages in the queue)
         self._empty_looks = 0
@@ -66,12 +68,15 @@ class Observer:
         self._count_ledger(now=queue.empty and self._empty_looks < LOOKS_WHEN_EMPTY)
         self._empty_looks = self._empty_looks + 1 if queue.empty else 0
         rate = self._rate(queue)
+        counted = self._ledger.statuses
         return Snapshot(
             queue,
             dead,
-            complete=self._ledger[COMPLETE],
-            in_progress=self._ledger[IN_PROGRESS],
-            released=self._ledger[RELEASED],
+            complete=counted[COMPLETE],
+            in_progress=counted[IN_PROGRESS],
+            released=counted[RELEASED],
+            unknown=counted.total() - counted[COMPLETE] - counted[IN_PROGRESS] - counted[RELEASED],
+            unusable=self._ledger.unusable,
             rate=rate,
             seconds_left=queue.waiting / rate if rate and queue.waiting else None,
             drained=self._empty_looks >= LOOKS_WHEN_EMPTY,
@@ -82,8 +87,7 @@ class Observer:
         idle = self._empty_looks >= LOOKS_WHEN_EMPTY
         if not now and (idle or started < self._count_again_at):
             return
-        rows = scan(self._target.dynamodb, self._target.outputs.ledger_table_name, ("status", "lease_until"))
-        self._ledger = Counter(RELEASED if row.get("lease_until") == 0 else row["status"] for row in rows)
+        self._ledger = tally(self._target.dynamodb, self._target.outputs.ledger_table_name, "ledger")
         ended = self._clock()
         self._count_again_at = ended + (ended - started) / SHARE_OF_TIME
 

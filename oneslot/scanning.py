@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -72,11 +71,6 @@ def scan(
     with ThreadPoolExecutor(segments, "scan") as executor:
         for rows in executor.map(segment, range(segments)):
             yield from rows
-
-
-def count_by_status(client: DynamoDBClient, table_name: str) -> Counter[str]:
-    """Return how many rows there are of each status."""
-    return Counter(row["status"] for row in scan(client, table_name, ["status"]))
 
 
 def projection(attributes: Sequence[str]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from appointments.schedule import utc_text
 from appointments.statuses import BUSY, CANCELLED, COMPLETE, FREE
 from exactly_once.dynamodb import error_code, from_attributes, to_attributes
 from exactly_once.ordering import is_fifo
-from oneslot.deliveries import read_deliveries
+from oneslot.deliveries import sound_deliveries
 from oneslot.errors import OneslotError
 from oneslot.patients import synthetic_nhs_number
 from oneslot.request_file import sample_request
@@ -159,7 +159,7 @@ class Smoke:
         """How the copies ended, once all have; empty before."""
         ended: dict[str, str] = {}
         since = since_ms - CLOCK_DIFFERENCE_MS
-        for line in read_deliveries(self.target, since_ms=since, mentioning=self.message_id):
+        for line in sound_deliveries(self.target, [], since_ms=since, mentioning=self.message_id):
             if line["outcome"] not in ("busy", "failed", "fenced"):
                 ended.setdefault(line["sqs_message_id"], line["outcome"])
         return list(ended.values()) if sent <= set(ended) else []

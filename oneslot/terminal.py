@@ -6,9 +6,10 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import click
@@ -61,10 +62,15 @@ class Terminal:
         if not self.as_json:
             self.out.print(Text(text, style=style), soft_wrap=True)
 
+    def warn(self, sentences: Iterable[str]) -> None:
+        """Part of the result that a person must see."""
+        for sentence in sentences:
+            self.plain(sentence, style="red")
+
     def result(self, document: Mapping[str, Any]) -> None:
         """The whole result, for machines, on standard output."""
         if self.as_json:
-            click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+            click.echo(json.dumps(document, indent=2, ensure_ascii=False, default=as_json_value))
 
     @contextmanager
     def progress(self, what: str, total: int | None) -> Iterator[Advance]:
@@ -100,6 +106,24 @@ class Terminal:
         else:
             with self.err.status(Text(what)):
                 yield
+
+
+def as_json_value(value: Any) -> Any:
+    """What JSON has no word for: DynamoDB's sets and bytes, which only a person writes into these tables."""
+    return sorted(map(str, value)) if isinstance(value, set | frozenset) else str(value)
+
+
+def with_time(epoch_ms: Any) -> str:
+    """A time in epoch ms and as people write it (UTC); anything else as it is."""
+    try:
+        return f"{epoch_ms} ({time_text(epoch_ms)})"
+    except (TypeError, ValueError, OverflowError, OSError):
+        return str(epoch_ms)
+
+
+def time_text(epoch_ms: int) -> str:
+    """Epoch ms → UTC, to the millisecond."""
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
 def table(title: str, *columns: str, numbers: tuple[int, ...] = ()) -> Table:

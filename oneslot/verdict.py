@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from appointments.invariants import INVARIANTS, Breach, check, lacking, result_of
+from appointments.invariants import INVARIANTS, Breach, check, result_of
 from appointments.outcomes import ANSWERED
 from appointments.statuses import COMPLETE
-from oneslot.errors import OneslotError
 from oneslot.evidence import Gathered
 from oneslot.messages import MALFORMED
+from oneslot.unusable import UNKNOWN, Unusable, unusable_of
+from pipeline.vocabulary import REJECT_SHARE
 
-Judgement = Literal["holds", "broken", "unfinished", "nothing"]
+Judgement = Literal["holds", "broken", "unfinished", "nothing", "unreadable"]
 
 ONE_SLOT_PER_REQUEST, ONE_APPOINTMENT_PER_SLOT, NOTHING_LOST = "I1", "I3", "I2"
 
@@ -26,7 +27,7 @@ class Counts:
     Attributes:
         requests: different requests that the queue accepted within the ledger's retention, and of these `malformed`.
         messages: messages that it accepted, re-sent copies included.
-        deliveries: attempts by the consumer, by its log.
+        deliveries: attempts by the consumer, by its log; `malformed_deliveries`: lines of it that are left out.
         appointments: rows, of which `booked`, `waitlisted` and `cancelled`.
         refused: requests whose recorded answer is a refusal.
         duplicates_suppressed: deliveries that were given an earlier answer again.
@@ -49,8 +50,9 @@ class Counts:
     duplicates_suppressed: int
     quarantined: dict[str, int]
     lost: int | None
-    double_booked: int
+    double_booked: int | None
     too_old: int
+    malformed_deliveries: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class Verdict:
     sentence: str
     counts: Counts
     breaches: Sequence[Breach] = field(default_factory=tuple)
+    unusable: Sequence[Unusable] = field(default_factory=tuple)
 
     @property
     def holds(self) -> bool:
@@ -84,15 +87,37 @@ class Verdict:
                 if invariant.breaches is not None
             ],
             "breaches": [asdict(breach) for breach in self.breaches],
+            "unusable": [asdict(one) for one in self.unusable],
         }
 
 
 def judge(gathered: Gathered) -> Verdict:
     """Count, check every invariant that a history can show, and say what it comes to.
 
-    Raises `OneslotError` for a row that lacks what must be known of it: then nothing can be judged.
+    With a row that lacks what must be known of it nothing can be judged, and it is only counted. Lines of the delivery log
+    that lack it are left out; more of them than the audit tolerates are no success.
     """
-    _refuse_incomplete(gathered)
+    lines = gathered.unusable_lines
+    if rows := unusable_of(gathered.evidence):
+        return Verdict("unreadable", _nothing_judged(rows), _count(gathered, None), unusable=[*rows, *lines])
+    verdict = _judge(gathered)
+    if not lines:
+        return verdict
+    evidence = gathered.evidence
+    read = len(evidence.ledger) + len(evidence.slots) + len(evidence.appointments) + len(evidence.deliveries)
+    above = len(lines) > REJECT_SHARE * max(read, 1)
+    judged = "more than" if above else "within"
+    sentence = (
+        f"{verdict.sentence} {len(lines):,} line(s) of the delivery log could not be read, {judged} "
+        f"the limit of {REJECT_SHARE:.3%} of all rows and lines. The first: {lines[0]}."
+    )
+    judgement = "unreadable" if above and verdict.judgement in ("holds", "nothing") else verdict.judgement
+    if judgement == "unreadable":
+        sentence = f"Not sound as far as it can be read. {sentence}"
+    return replace(verdict, judgement=judgement, sentence=sentence, unusable=lines)
+
+
+def _judge(gathered: Gathered) -> Verdict:
     breaches = [*check(gathered.evidence), *_lost_without_identity(gathered)]
     counts = _count(gathered, breaches)
     if breaches:
@@ -118,16 +143,9 @@ def judge(gathered: Gathered) -> Verdict:
     return Verdict("holds", _success(counts), counts)
 
 
-def _refuse_incomplete(gathered: Gathered) -> None:
-    found = list(lacking(gathered.evidence))
-    if not found:
-        return
-    table, key, attribute = found[0]
-    more = f" {len(found) - 1:,} more attribute(s) are missing elsewhere." if found[1:] else ""
-    raise OneslotError(
-        f"Nothing can be judged: the row {key} of the table {table} has no usable attribute {attribute}.{more} No consumer "
-        "leaves such a row. Complete or delete it, then check again."
-    )
+def _nothing_judged(rows: Sequence[Unusable]) -> str:
+    more = f" {len(rows) - 1:,} more attribute(s) are missing elsewhere." if rows[1:] else ""
+    return f"Nothing can be judged: {rows[0]}.{more} No consumer leaves such a row. Complete or delete it, then check again."
 
 
 def _success(counts: Counts) -> str:
@@ -151,11 +169,13 @@ def _told(breach: Breach) -> str:
     return f"{breach.subject}: {breach.detail}"
 
 
-def _count(gathered: Gathered, breaches: Sequence[Breach]) -> Counts:
+def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
+    """Count; without `breaches` nothing was judged, and what follows from them is unknown."""
     evidence, accepted = gathered.evidence, gathered.accepted
-    statuses = Counter(row["status"] for row in evidence.appointments.values())
-    broken = {name: {breach.subject for breach in breaches if breach.invariant == name} for name in ("I1", "I2", "I3")}
-    complete = [row for row in evidence.ledger.values() if row["status"] == COMPLETE]
+    statuses = Counter(str(row.get("status", UNKNOWN)) for row in evidence.appointments.values())
+    found = breaches or ()
+    broken = {name: {breach.subject for breach in found if breach.invariant == name} for name in ("I1", "I2", "I3")}
+    complete = [row for row in evidence.ledger.values() if row.get("status") == COMPLETE]
     return Counts(
         requests=None if accepted is None else len(_subjects(gathered)),
         malformed=None if accepted is None else sum(line.request.kind == MALFORMED for line in accepted),
@@ -169,9 +189,12 @@ def _count(gathered: Gathered, breaches: Sequence[Breach]) -> Counts:
         refused=sum(result_of(row).get("outcome") == "refused" for row in complete),
         duplicates_suppressed=sum(line["outcome"] == "duplicate" for line in evidence.deliveries),
         quarantined=dict(sorted(Counter(letter.reason for letter in gathered.dead_letters).items())),
-        lost=None if accepted is None or not gathered.complete else len(broken[NOTHING_LOST]),
-        double_booked=len(broken[ONE_SLOT_PER_REQUEST]) + len(broken[ONE_APPOINTMENT_PER_SLOT]),
+        lost=None if breaches is None or accepted is None or not gathered.complete else len(broken[NOTHING_LOST]),
+        double_booked=None
+        if breaches is None
+        else len(broken[ONE_SLOT_PER_REQUEST]) + len(broken[ONE_APPOINTMENT_PER_SLOT]),
         too_old=gathered.too_old,
+        malformed_deliveries=len(gathered.unusable_lines),
     )
 
 

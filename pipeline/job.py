@@ -30,6 +30,7 @@ from pipeline.report import render
 from pipeline.report_data import collect
 from pipeline.session import SessionSettings, open_session, size_on_disk
 from pipeline.storage import Storage
+from pipeline.vocabulary import REJECT_SHARE
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class AuditSettings:
     previous: str | None = None
     deliveries: tuple[str, ...] = ()
     partitions: int | None = None
-    reject_share: float = 0.00001
+    reject_share: float = REJECT_SHARE
     patience_seconds: int = 4 * 24 * 3600
     checksums: bool = True
     tables: bool = True

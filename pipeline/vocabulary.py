@@ -93,6 +93,9 @@ class Problem(IntEnum):
     OUTSIDE_WINDOW = 5
 
 
+REJECT_SHARE = 0.00001
+"""Above this share of lines that cannot be read a history is not called sound."""
+
 PROBLEM_SENTENCES = {
     Problem.NOT_JSON: "the line is not a JSON object of the expected shape",
     Problem.MISSING_ATTRIBUTE: "an attribute that every row has is missing, or has another type",

@@ -13,10 +13,17 @@ from oneslot.evidence import gather
 from oneslot.options import json_option, stack_option
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal, table
+from oneslot.unusable import sentences
 from oneslot.verdict import Counts, Verdict, judge
 
 BREACHES_SHOWN = 10
-COLOURS = {"holds": "bold green", "broken": "bold red", "unfinished": "bold yellow", "nothing": "bold yellow"}
+COLOURS = {
+    "holds": "bold green",
+    "broken": "bold red",
+    "unreadable": "bold red",
+    "unfinished": "bold yellow",
+    "nothing": "bold yellow",
+}
 
 
 @click.command(short_help="Count what is there, check every invariant, give a verdict.")
@@ -55,6 +62,7 @@ def show(terminal: Terminal, verdict: Verdict) -> None:
         terminal.show(shown)
         if len(verdict.breaches) > BREACHES_SHOWN:
             terminal.plain(f"... and {len(verdict.breaches) - BREACHES_SHOWN:,} more: see --json.")
+    terminal.warn(sentences(verdict.unusable))
     terminal.plain()
     terminal.plain(verdict.sentence, style=COLOURS[verdict.judgement])
 
@@ -70,6 +78,8 @@ def counts_table(counts: Counts) -> Table:
     row("  of these malformed", counts.malformed)
     row("messages, re-sent copies included", counts.messages)
     row("deliveries to the consumer", counts.deliveries)
+    if counts.malformed_deliveries:
+        row("  malformed lines, left out", counts.malformed_deliveries, "bold red")
     shown.add_section()
     row("appointments", counts.appointments)
     row("  booked", counts.booked, "green")

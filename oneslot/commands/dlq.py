@@ -363,7 +363,8 @@ def _row(row: dict[str, Any] | None) -> str:
     outcome = (
         result_of(row).get("outcome") if isinstance(row.get("result"), str) else (row["result"] or {}).get("outcome")
     )
-    return f"{row['status']}" + (f", {outcome}" if outcome else "") + f", claimed {row['consumption_count']} times"
+    told = f"{row.get('status', 'no status')}" + (f", {outcome}" if outcome else "")
+    return f"{told}, claimed {row.get('consumption_count', 'an unknown number of')} times"
 
 
 def _age(sent_ms: int) -> str:

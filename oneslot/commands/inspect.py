@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -13,7 +12,8 @@ from oneslot.inspection import Inspection
 from oneslot.inspection import inspect as look_up
 from oneslot.options import MessageId, json_option, stack_option
 from oneslot.target import open_target
-from oneslot.terminal import Terminal, table
+from oneslot.terminal import Terminal, table, time_text, with_time
+from oneslot.unusable import sentences
 
 
 @click.command(short_help="What became of one request.")
@@ -47,19 +47,16 @@ def _show(terminal: Terminal, found: Inspection) -> None:
             terminal.show(shown)
     timeline = table("Timeline", "Time (UTC)", "What")
     for at, what in found.timeline():
-        timeline.add_row(_time(at), what)
+        timeline.add_row(time_text(at), what)
     terminal.show(timeline)
+    terminal.warn(sentences(found.unusable))
 
 
 def _value(name: str, value: Any) -> str:
     if name in ("updated", "created", "lease_until"):
-        return f"{value} ({_time(value)})"
-    if name == "expires_at":
-        return f"{value} ({_time(value * 1000)})"
+        return with_time(value)
+    if name == "expires_at" and isinstance(value, int):
+        return with_time(value * 1000).replace(str(value * 1000), str(value), 1)
     if name == "result":
         return ", ".join(f"{key} {said}" for key, said in result_of({"result": value}).items())
     return str(value)
-
-
-def _time(epoch_ms: int) -> str:
-    return datetime.fromtimestamp(epoch_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]

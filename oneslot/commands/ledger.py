@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -17,7 +17,8 @@ from oneslot.ledger_repair import forget as forget_row
 from oneslot.ledger_repair import unlock as unlock_row
 from oneslot.options import MessageId, json_option, stack_option, yes_option
 from oneslot.target import Target, open_target
-from oneslot.terminal import Terminal, table
+from oneslot.terminal import Terminal, table, with_time
+from oneslot.unusable import unusable_in_ledger_row
 
 message_id_argument = click.argument("message_id", metavar="MESSAGE_ID", type=MessageId())
 
@@ -58,6 +59,8 @@ def unlock(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None
     row = read_row(target, message_id)
     now = _now()
     _show(terminal, row, now)
+    if standing(row, now) is Standing.UNUSABLE:
+        raise OneslotError(f"It cannot be unlocked: {unusable_in_ledger_row(row)[0]}. {advice(row, now)}")
     if standing(row, now) is not Standing.LEASED:
         what = "is complete" if standing(row, now) is Standing.COMPLETE else "has no lease any more"
         raise OneslotError(f"There is nothing to unlock: {message_id} {what}.")
@@ -107,6 +110,7 @@ def _document(target: Target, row: dict[str, Any], now: int) -> dict[str, Any]:
         "stack_name": target.stack_name,
         "standing": standing(row, now).value,
         "advice": advice(row, now),
+        "unusable": [asdict(one) for one in unusable_in_ledger_row(row)],
         "row": {**row, "result": result_of(row) or None},
     }
 
@@ -115,15 +119,11 @@ def _show(terminal: Terminal, row: dict[str, Any], now: int) -> None:
     shown = table(row["message_id"], "Attribute", "Value")
     for name, value in row.items():
         if name in ("updated", "lease_until"):
-            shown.add_row(name, f"{value} ({_time(value)})")
+            shown.add_row(name, with_time(value))
         else:
             shown.add_row(name, str(value))
     terminal.show(shown)
     terminal.plain(advice(row, now))
-
-
-def _time(epoch_ms: int) -> str:
-    return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(sep=" ", timespec="seconds")
 
 
 def _now() -> int:

@@ -15,9 +15,9 @@ from oneslot.errors import OneslotError
 from oneslot.local.state import read_statistics
 from oneslot.observation import Observer, Snapshot, until_drained
 from oneslot.options import json_option, stack_option
-from oneslot.scanning import count_by_status
 from oneslot.target import Target, open_target
 from oneslot.terminal import SECONDS_BETWEEN_PLAIN_LINES, Terminal, table
+from oneslot.unusable import sentences, tally
 
 # SQS's and CloudFormation's prices are per call; on loopback a call costs a millisecond.
 LOCAL_INTERVAL, AWS_INTERVAL = 0.5, 5.0
@@ -33,18 +33,25 @@ def status(stack: str | None, as_json: bool) -> None:
     outputs = target.outputs
     with terminal.working("Counting"), ThreadPoolExecutor(3) as executor:
         observed = executor.submit(Observer(target).look)
-        slots = executor.submit(count_by_status, target.dynamodb, outputs.slots_table_name)
-        appointments = executor.submit(count_by_status, target.dynamodb, outputs.appointments_table_name)
+        slots = executor.submit(tally, target.dynamodb, outputs.slots_table_name, "slots")
+        appointments = executor.submit(tally, target.dynamodb, outputs.appointments_table_name, "appointments")
         snapshot = observed.result()
+    unusable = [*snapshot.unusable, *slots.result().unusable, *appointments.result().unusable]
     statistics = read_statistics(target.home) if target.local else None
     document: dict[str, Any] = {
         "stack_name": target.stack_name,
         "endpoint_url": target.local.endpoint_url if target.local else None,
         "queue": asdict(snapshot.queue),
         "dead_letters": snapshot.dead_letters,
-        "ledger": {"complete": snapshot.complete, "in_progress": snapshot.in_progress, "released": snapshot.released},
-        "slots": dict(sorted(slots.result().items())),
-        "appointments": dict(sorted(appointments.result().items())),
+        "ledger": {
+            "complete": snapshot.complete,
+            "in_progress": snapshot.in_progress,
+            "released": snapshot.released,
+            "unknown": snapshot.unknown,
+        },
+        "slots": dict(sorted(slots.result().statuses.items())),
+        "appointments": dict(sorted(appointments.result().statuses.items())),
+        "unusable": [asdict(one) for one in unusable],
         "poller": statistics.to_json() if statistics else None,
     }
     terminal.result(document)
@@ -64,6 +71,7 @@ def status(stack: str | None, as_json: bool) -> None:
         shown.add_row("local poller", "records handled", f"{statistics.records:,}")
         shown.add_row("", "function errors", f"{statistics.function_errors:,}")
     terminal.show(shown)
+    terminal.warn(sentences(unusable))
 
 
 @click.command(short_help="Look on while the queue is worked off.")
@@ -85,6 +93,7 @@ def watch(until_drained: bool, timeout: float | None, interval: float | None, st
     if snapshot is None:
         raise OneslotError("Interrupted before the first look.")
     terminal.result({"stack_name": target.stack_name, **snapshot.document()})
+    terminal.warn(sentences(snapshot.unusable))
     if until_drained and not snapshot.drained:
         terminal.say(f"Not drained: {snapshot.queue.total:,} messages are left.", style="red")
         return 1

@@ -72,7 +72,7 @@ def test_a_handler_without_its_guards_is_found_out(
     report = run(settings, without_guards(synthesised, tmp_path), account, tmp_path, Terminal(as_json=True))
     assert not report.verdict.holds
     assert {"I1", "I4"} <= {breach.invariant for breach in report.verdict.breaches}
-    assert report.verdict.counts.double_booked > 0
+    assert report.verdict.counts.double_booked not in (0, None)
 
 
 @pytest.mark.parametrize("name", ["accepted.jsonl", "host-0"])

@@ -24,7 +24,11 @@ class Logs:
     def paginate(self, **question: Any) -> list[dict[str, Any]]:
         self.asked.append(question)
         half = len(self._lines) // 2
-        return [{"events": [{"message": line} for line in part]} for part in (self._lines[:half], self._lines[half:])]
+        events = [
+            {"message": line, "eventId": f"e-{number}", "logStreamName": "s"}
+            for number, line in enumerate(self._lines, 1)
+        ]
+        return [{"events": part} for part in (events[:half], events[half:])]
 
 
 LINES = [json.dumps({"message": "delivery", "message_id": f"m-{number}", "sqs_message_id": "s"}) for number in (1, 2)]

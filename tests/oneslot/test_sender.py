@@ -131,9 +131,10 @@ def test_a_line_cut_off_by_a_crash_is_left_out_and_a_broken_one_is_not(tmp_path:
     whole = path.read_text()
     path.write_text(whole + whole[:30])
     assert len(list(read_archive(path, "this stack"))) == 2
-    path.write_text(whole[:30] + "\n" + whole)
-    with pytest.raises(OneslotError, match="line 1, is no line of an archive"):
-        list(read_archive(path, "this stack"))
+    for broken in (whole[:30], "5", "[]", '{"message_id": "m"}', '{"message_id": "m", "sent": "today"}'):
+        path.write_text(broken + "\n" + whole)
+        with pytest.raises(OneslotError, match="line 1, is no line of an archive"):
+            list(read_archive(path, "this stack"))
 
 
 def test_a_batch_holds_no_more_bytes_than_sqs_takes() -> None:

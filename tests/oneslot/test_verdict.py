@@ -157,7 +157,8 @@ def test_a_row_that_no_consumer_wrote_is_named(
     moto_stack.bench.dynamodb.put_item(TableName=table, Item=to_attributes(item))
     result = invoke("check")
     assert (result.exit_code, "Traceback" in result.output) == (1, False)
-    assert told in result.stderr
+    assert f"Nothing can be judged: {told}" in " ".join(result.stdout.split())
+    assert json.loads(invoke("check", "--json").stdout)["judgement"] == "unreadable"
 
 
 def test_a_message_without_an_id_that_vanished_is_lost(moto_stack: MotoStack) -> None:
