@@ -13,7 +13,7 @@ from oneslot.backfill import HANDED_OVER, KNOWN, UNFIT, Access, Feeder, Seeder, 
 from oneslot.consumer_configuration import ledger_retention_seconds
 from oneslot.errors import BadInput, OneslotError
 from oneslot.export import export_history
-from oneslot.options import json_option, stack_option
+from oneslot.options import Number, json_option, stack_option
 from oneslot.target import Target, home_folder, open_target
 from oneslot.terminal import Terminal, table
 from pipeline.errors import AuditRefused
@@ -108,7 +108,7 @@ def _show(terminal: Terminal, document: Mapping[str, Any], answer: Path) -> None
 @click.command(short_help="Feed a historical file to the queue, or enter it into the ledger as done.")
 @click.argument("file", type=click.Path(exists=True, path_type=Path))
 @click.option("--into", type=click.Choice(["queue", "ledger"]), default="queue", show_default=True)
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), default=200.0, show_default=True, help="A second.")
+@click.option("--rate", type=Number(min=0, min_open=True), default=200.0, show_default=True, help="A second.")
 @click.option(
     "--retention-seconds",
     type=click.IntRange(min=1),

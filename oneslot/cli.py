@@ -28,6 +28,8 @@ from oneslot.sentences import DEBUG_VARIABLE, sentence
 from oneslot.worker_command import worker
 
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130
+NOBODY_READS = 141
+"""As shells have it of a program that SIGPIPE ended: not 1, which is the verdict of a check that found something."""
 
 
 class Verbs(click.Group):
@@ -51,7 +53,7 @@ class Verbs(click.Group):
 def guarded(command: Callable[[], Any], as_json: bool) -> int:
     """Run a command and return the exit status; an error is told in a sentence."""
     try:
-        status = command()
+        status = _flushed(command)
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.ClickException as error:
@@ -63,10 +65,11 @@ def guarded(command: Callable[[], Any], as_json: bool) -> int:
     except (click.Abort, KeyboardInterrupt):
         _tell("Interrupted.", as_json)
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has gone, as with `| head`. Nothing may be written any more, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILURE
+    except (BrokenPipeError, SystemExit):
+        # The reader of our output has gone, as with `| head`; where click sees it first, it exits, and nothing of ours
+        # does. Nothing may be written any more, not even at exit.
+        _write_no_more()
+        return NOBODY_READS
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise
@@ -75,10 +78,25 @@ def guarded(command: Callable[[], Any], as_json: bool) -> int:
     return status if isinstance(status, int) else 0
 
 
+def _flushed(command: Callable[[], Any]) -> Any:
+    """Run a command until its output is out, as long as an error of that can be told."""
+    status = command()
+    sys.stdout.flush()
+    return status
+
+
+def _write_no_more() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _tell(what: str, as_json: bool) -> None:
     click.echo(f"Error: {what}", err=True)
-    if as_json:
-        click.echo(json.dumps({"error": what}, indent=2))
+    try:
+        if as_json:
+            click.echo(json.dumps({"error": what}, indent=2))
+        sys.stdout.flush()
+    except OSError:  # what cannot be written is told on standard error, above
+        _write_no_more()
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

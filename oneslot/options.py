@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from datetime import date
@@ -15,7 +16,20 @@ from appointments import nhs_number
 F = TypeVar("F", bound=Callable[..., Any])
 
 FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
-SHARE = click.FloatRange(0, 1)
+
+
+class Number(click.FloatRange):
+    """A number within bounds: click takes `nan` and `inf` for numbers, too."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return it. Anything else is a usage error."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is no number to reckon with.", param, ctx)
+        return number
+
+
+SHARE = Number(0, 1)
 COUNT = click.IntRange(min=1)
 
 

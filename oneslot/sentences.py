@@ -21,7 +21,7 @@ def sentence(error: Exception) -> str:
         case NoCredentialsError():
             told = "There are no AWS credentials. Set AWS_PROFILE, or sign in: aws sso login."
         case NoRegionError():
-            told = "There is no AWS region. Set AWS_REGION, e.g. to eu-west-2."
+            told = "There is no AWS region. Set AWS_DEFAULT_REGION, e.g. to eu-west-2."
         case ClientError():
             about = error.response["Error"]
             told = f"AWS refused {error.operation_name}: {about.get('Code')}: {about.get('Message')}"
@@ -29,6 +29,8 @@ def sentence(error: Exception) -> str:
             told = f"AWS cannot be used: {error}"
         case OSError(filename=str() as path, strerror=str() as problem):
             told = f"{path} cannot be used: {problem}. Put that right, and run the command again."
+        case OSError(filename=None, strerror=str() as problem):
+            told = f"The output cannot be written: {problem}. Put that right, and run the command again."
         case _:
             # A message of an unforeseen error may quote a value, so only its class is shown.
             told = (

@@ -147,7 +147,7 @@ def _describe(stack: str) -> Any:
         if error.response["Error"]["Code"] == "ValidationError":
             region = cloudformation.meta.region_name
             raise BadInput(
-                f"There is no stack {stack!r} in {region}. Check its name, and AWS_PROFILE and AWS_REGION."
+                f"There is no stack {stack!r} in {region}. Check its name, and AWS_PROFILE and AWS_DEFAULT_REGION."
             ) from error
         raise
     finally:

@@ -18,7 +18,7 @@ from oneslot.dropping import drop as drop_letters
 from oneslot.errors import BadInput, OneslotError
 from oneslot.forecast import Forecast, forecast_all, grouped
 from oneslot.move_task import FASTEST, follow_move, start_move
-from oneslot.options import FILE, MessageId, json_option, stack_option, yes_option
+from oneslot.options import FILE, MessageId, Number, json_option, stack_option, yes_option
 from oneslot.redrive import redrive as move_in_batches
 from oneslot.redrive_journal import Journal, begin_journal, open_journal
 from oneslot.selection import Selection, select
@@ -112,7 +112,7 @@ def show(message_id: str, stack: str | None, as_json: bool) -> None:
 @click.option("--batches", is_flag=True, help="On AWS, too: receive, send, delete, from here.")
 @click.option(
     "--rate",
-    type=click.FloatRange(min=0.1, max=FASTEST),
+    type=Number(min=0.1, max=FASTEST),
     metavar="N",
     default=100.0,
     show_default=True,

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from oneslot.archive import Archive
 from oneslot.errors import OneslotError
 from oneslot.messages import Message
-from oneslot.options import COUNT, FILE, json_option, mix_options, stack_option
+from oneslot.options import COUNT, FILE, Number, json_option, mix_options, stack_option
 from oneslot.pacing import SHAPES, STEADY, Pacing
 from oneslot.request_file import check_file, read_requests
 from oneslot.requests import Mix, RequestGenerator, utc_now
@@ -31,7 +31,7 @@ GENERATOR_OPTIONS = ("count", "duplicates", "malformed", "cancellations", "seed_
 @mix_options
 @click.option("--seed", "seed_number", type=int, help="The same number sends the same requests. Default: new ones.")
 @click.option("--file", type=FILE, metavar="FILE", help="Send your own: one JSON object on each line.")
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Messages a second, on average.")
+@click.option("--rate", type=Number(min=0, min_open=True), metavar="N", help="Messages a second, on average.")
 @click.option(
     "--shape",
     type=click.Choice(SHAPES),

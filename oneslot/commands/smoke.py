@@ -8,7 +8,7 @@ import click
 from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.errors import OneslotError
-from oneslot.options import json_option, stack_option
+from oneslot.options import Number, json_option, stack_option
 from oneslot.sentences import sentence
 from oneslot.smoke import Smoke
 from oneslot.target import open_target
@@ -20,7 +20,7 @@ LOCAL_INTERVAL, AWS_INTERVAL = 0.2, 2.0
 @click.command(short_help="Book once from two copies, cancel, clean up: for a stack that was just deployed.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     default=120.0,
     show_default=True,
     metavar="SECONDS",

@@ -14,7 +14,7 @@ from rich.table import Table
 from oneslot.errors import OneslotError
 from oneslot.local.state import read_statistics
 from oneslot.observation import Observer, Snapshot, until_drained
-from oneslot.options import json_option, stack_option
+from oneslot.options import Number, json_option, stack_option
 from oneslot.target import Target, open_target
 from oneslot.terminal import SECONDS_BETWEEN_PLAIN_LINES, Terminal, table
 from oneslot.unusable import sentences, tally
@@ -76,12 +76,8 @@ def status(stack: str | None, as_json: bool) -> None:
 
 @click.command(short_help="Look on while the queue is worked off.")
 @click.option("--until-drained", is_flag=True, help="End when the queue is empty.")
-@click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Give up after so long."
-)
-@click.option(
-    "--interval", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Between looks. Default: 0.5, on AWS 5."
-)
+@click.option("--timeout", type=Number(min=0, min_open=True), metavar="SECONDS", help="Give up after so long.")
+@click.option("--interval", type=Number(min=0.1), metavar="SECONDS", help="Between looks. Default: 0.5, on AWS 5.")
 @stack_option
 @json_option
 def watch(until_drained: bool, timeout: float | None, interval: float | None, stack: str | None, as_json: bool) -> int:
