@@ -32,6 +32,8 @@ run: $(VENV)/.installed ## the whole way on this machine: embedded AWS, deploy, 
 	$(BIN)/python -m oneslot run $(if $(REQUESTS),--requests "$(REQUESTS)") $(if $(PRACTICES),--practices "$(PRACTICES)") $(if $(DEMAND),--demand "$(DEMAND)")
 
 WORKERS ?= 3
+# The tests start hundreds of processes. Where Python is told to keep no bytecode, each would compile every module again.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/.installed $(VENV)/fuzz/.installed node_modules/.installed ## all tests, in WORKERS processes: each takes whole files, whose tests share what is dear to make
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations 25
 
