@@ -11,7 +11,7 @@ from stacks.constructs.event_source import EventSource
 from stacks.constructs.keys import customer_managed_key
 from stacks.constructs.request_queue import RequestQueue
 from stacks.constructs.tables import Tables
-from stacks.settings import Settings
+from stacks.settings import Settings, given_settings
 
 
 class AppointmentsStack(Stack):
@@ -45,6 +45,8 @@ class AppointmentsStack(Stack):
         }
         if key:
             outputs["KeyArn"] = key.key_arn  # whoever sends or consumes needs rights on it
+        if given := given_settings(settings):
+            outputs["GivenSettings"] = given  # the next deployment needs them again
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
 

@@ -370,6 +370,16 @@ def settings_from_context(context: Mapping[str, Any]) -> Settings:
     return replace(STAGES[stage], **overrides)
 
 
+def given_settings(settings: Settings) -> str:
+    """What `-c` changed of the stage, as it is to be given again: `-c audit=true -c max_concurrency=100`; empty if nothing."""
+    stage = STAGES[settings.stage]
+    changed = {name: getattr(settings, name) for name in OVERRIDABLE if getattr(settings, name) != getattr(stage, name)}
+    said = {name: FOREVER if value is None else value for name, value in changed.items()}
+    return " ".join(
+        f"-c {name}={str(value).lower() if value is True or value is False else value}" for name, value in said.items()
+    )
+
+
 def _override(name: str, value: Any) -> int | bool | str | None:
     if name not in OVERRIDABLE:
         similar = difflib.get_close_matches(name, OVERRIDABLE, n=1)

@@ -26,9 +26,11 @@ class Tables(Construct):
         super().__init__(scope, construct_id)
         self._settings = settings
         self._key = key
-        # Rows of before are kept, too, once rows are kept for ever: what is switched off deletes none of them.
-        expiry = None if settings.ledger_retention_seconds is None else "expires_at"
-        self.ledger = self._table("Ledger", "message_id", time_to_live_attribute=expiry)
+        self.ledger = self._table("Ledger", "message_id", time_to_live_attribute="expires_at")
+        if settings.ledger_retention_seconds is None:
+            # Rows of before are kept, too: what is switched off deletes none of them. Said and not left out, because
+            # CloudFormation does not switch off what a template stops to mention.
+            _resource(self.ledger).add_property_override("TimeToLiveSpecification.Enabled", False)
         self.slots = self._table(
             "Slots",
             "practice",
@@ -74,11 +76,16 @@ class Tables(Construct):
     @staticmethod
     def _encrypt(table: dynamodb.TableV2, key: kms.IKey) -> None:
         """Written into the template directly: CDK's own way wants to know the region, and this stack fits any."""
-        resource = table.node.default_child
-        if not isinstance(resource, dynamodb.CfnGlobalTable):
-            raise TypeError("a table's default child is its CloudFormation resource")
+        resource = _resource(table)
         resource.add_property_override("SSESpecification", {"SSEEnabled": True, "SSEType": "KMS"})
         resource.add_property_override("Replicas.0.SSESpecification", {"KMSMasterKeyId": key.key_arn})
+
+
+def _resource(table: dynamodb.TableV2) -> dynamodb.CfnGlobalTable:
+    resource = table.node.default_child
+    if not isinstance(resource, dynamodb.CfnGlobalTable):
+        raise TypeError("a table's default child is its CloudFormation resource")
+    return resource
 
 
 def _text(name: str) -> dynamodb.Attribute:

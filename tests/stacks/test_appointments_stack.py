@@ -98,7 +98,12 @@ def test_a_ledger_that_forgets_nothing(tmp_path: Path) -> None:
     variables = kept.of_output("ConsumerFunctionName")["Environment"]["Variables"]
     read = Configuration.from_environment({name: str(value) for name, value in variables.items()})
     assert read.ledger_retention_seconds is None
-    assert "TimeToLiveSpecification" not in kept.of_output("LedgerTableName")
+    # Said, not left out: CloudFormation does not switch off what a template stops to mention.
+    assert kept.of_output("LedgerTableName")["TimeToLiveSpecification"] == {
+        "AttributeName": "expires_at",
+        "Enabled": False,
+    }
+    assert "TimeToLiveSpecification" not in kept.of_output("SlotsTableName")
     audit = Stage(kept.settings, kept.folder, "-audit")
     assert r"\"Body\":{\"ledger_retention\":\"forever\"}" in audit.template_text, "so it expects every row to be there"
 
@@ -222,6 +227,12 @@ def test_the_outputs_are_the_command_lines(stage: Stage) -> None:
     assert {
         name: (resources[stage.logical_id(name)]["Type"], *output["Value"]) for name, output in outputs.items()
     } == kinds
+
+
+def test_what_was_given_for_this_deployment_is_an_output_for_the_next(tmp_path: Path) -> None:
+    kept = synthesise(tmp_path, max_concurrency="9", ledger_retention_seconds="forever")
+    given = kept.template["Outputs"]["GivenSettings"]["Value"]
+    assert given == "-c max_concurrency=9 -c ledger_retention_seconds=forever"
 
 
 def test_the_template_fits_any_account_region_and_second_copy(stage: Stage) -> None:

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stacks.settings import DAY, OVERRIDABLE, STAGES, ContradictorySettings, Settings, settings_from_context
+from stacks.settings import (
+    DAY,
+    OVERRIDABLE,
+    STAGES,
+    ContradictorySettings,
+    Settings,
+    given_settings,
+    settings_from_context,
+)
 
 DEV = STAGES["dev"]
 
@@ -262,3 +270,25 @@ def test_a_bad_context_gets_a_sentence(context: dict[str, Any], said: list[str])
 
 def test_every_name_that_context_may_change_is_a_setting() -> None:
     assert set(OVERRIDABLE) <= {field.name for field in fields(Settings)}
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        {"stage": "prod"},
+        {"stage": "prod", "max_concurrency": "50"},
+        {"stage": "prod", "audit": "true", "ledger_retention_seconds": "forever", "max_concurrency": "100"},
+        {"stage": "dev", "alarm_topic_arn": "arn:aws:sns:eu-west-2:111122223333:on-call", "queue": "fifo"},
+    ],
+)
+def test_what_was_given_is_said_as_it_is_given(context: dict[str, str]) -> None:
+    settings = settings_from_context(context)
+    words = given_settings(settings).split()
+    again = dict(word.split("=", 1) for word in words if word != "-c")
+    assert words.count("-c") == len(again)
+    assert again == {
+        name: value
+        for name, value in context.items()
+        if (name, value) not in {("stage", context["stage"]), ("max_concurrency", "50")}
+    }
+    assert settings_from_context({"stage": context["stage"], **again}) == settings
