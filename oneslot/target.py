@@ -39,6 +39,7 @@ class Outputs:
     appointments_table_name: str
     consumer_function_name: str
     consumer_log_group_name: str
+    event_source_mapping_id: str
 
     @classmethod
     def of(cls, stack_name: str, outputs: Mapping[str, str]) -> Outputs:

@@ -97,6 +97,7 @@ def moto_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moto
                 "SlotsTableName": "slots",
                 "AppointmentsTableName": "appointments",
                 "ConsumerFunctionName": "consumer",
+                "EventSourceMappingId": "mapping",
                 "ConsumerLogGroupName": "/oneslot/consumer",
             },
             supervisor_pid=os.getpid(),

@@ -61,6 +61,7 @@ def test_a_stack_on_aws_is_described_by_its_name(
             "AppointmentsTableName",
             "ConsumerFunctionName",
             "ConsumerLogGroupName",
+            "EventSourceMappingId",
         )
     ]
     described: dict[str, Any] = {

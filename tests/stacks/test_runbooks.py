@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import shlex
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import click
 import pytest
 from awscli.clidriver import create_clidriver  # type: ignore[import-untyped]
 
+from exactly_once.effects import INVALID_MESSAGE_ID
 from oneslot.cli import main as oneslot
+from oneslot.target import Outputs
 from stacks.settings import OVERRIDABLE, settings_from_context
 from tests.stacks.kit import Stage
 
@@ -22,7 +25,9 @@ PAGES = sorted([*FOLDER.glob("*.md"), ROOT / "docs" / "deploying.md"])
 SECTIONS = ("What it means", "What to look at", "What to do", "What not to do")
 # Of the AWS CLI itself, beside each operation's own.
 GLOBAL_OPTIONS = {"query", "output", "region", "profile", "endpoint-url", "no-cli-pager", "max-items", "starting-token"}
-SHELL = {"export", "eval", "make", "git", "source", "npx", "cdk", "aws", "oneslot", "date"}
+# Words in code spelling on the pages about dead letters that are no reason of the consumer's.
+NO_REASONS = {"receives_exhausted", "max_receive_count", "message_id"}
+SHELL = {"export", "eval", "make", "git", "source", "cdk", "aws", "oneslot", "date"}
 
 
 def runbooks() -> list[str]:
@@ -80,10 +85,36 @@ def test_commands_parse(page: str, words: list[str]) -> None:
         check_aws(words[1:])
     elif words[0] == "oneslot":
         check_oneslot(words[1:])
-    elif words[0] in ("cdk", "npx"):
+    elif words[0] == "cdk":
         check_cdk(words[1:])
     elif words[0] == "make":
         check_make(words[1:])
+
+
+def variables_of_env() -> set[str]:
+    """What `eval "$(oneslot env --stack NAME)"` sets."""
+    return {field.name.upper() for field in fields(Outputs)}
+
+
+def test_every_variable_of_a_command_is_set_by_then() -> None:
+    index = (FOLDER / "README.md").read_text(encoding="utf-8")
+    everywhere = variables_of_env() | set(re.findall(r"^export ([A-Z_]+)=", index, re.MULTILINE))
+    unset = {}
+    for page in PAGES:
+        blocks = "".join(
+            re.findall(r"^ *```bash\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+        )
+        there = everywhere | set(re.findall(r"\bexport ([A-Z_]+)=", blocks))
+        unset[page.name] = set(re.findall(r"\$([A-Z_]+)", blocks)) - there
+    assert {name: missing for name, missing in unset.items() if missing} == {}
+
+
+@pytest.mark.parametrize("page", ["dead-letters", "quarantined-deliveries"])
+def test_the_reasons_of_dead_letters_are_those_that_the_consumer_gives(page: str) -> None:
+    text = (FOLDER / f"{page}.md").read_text(encoding="utf-8")
+    code = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "lambda_src").rglob("*.py")))
+    given = set(re.findall(r'Unprocessable\(\s*"([a-z_]+)"', code)) | {INVALID_MESSAGE_ID}
+    assert {name for name in re.findall(r"`([a-z_]+)`", text) if name not in NO_REASONS} == given
 
 
 def test_there_is_something_to_check() -> None:
@@ -148,7 +179,6 @@ def check_oneslot(words: list[str]) -> None:
 
 def check_cdk(words: list[str]) -> None:
     """The verb and our own context."""
-    words = words[1:] if words[0] == "cdk" else words
     assert words[0] in {"deploy", "destroy", "bootstrap", "diff", "synth"}, words[0]
     pairs = [word.partition("=") for before, word in itertools.pairwise(words) if before == "-c"]
     context = {name: value for name, _, value in pairs}
