@@ -110,7 +110,7 @@ def main() -> None:
     oneslot check              count what is there, and judge it
     oneslot dlq, ledger        look at what went wrong, and repair it
 
-    Every verb but up, down and run works on a stack on AWS, too: --stack NAME.
+    Every verb but up, down, run and prove works on a stack on AWS, too: --stack NAME.
     """
 
 
