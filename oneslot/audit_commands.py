@@ -9,7 +9,18 @@ from typing import Any
 
 import click
 
-from oneslot.backfill import HANDED_OVER, KNOWN, UNFIT, Access, Feeder, Seeder, may_be_shown
+from oneslot.backfill import (
+    DIFFERENT,
+    HANDED_OVER,
+    KNOWN,
+    OUTCOMES,
+    UNFINISHED,
+    UNFIT,
+    Access,
+    Feeder,
+    Seeder,
+    may_be_shown,
+)
 from oneslot.consumer_configuration import ledger_retention_seconds
 from oneslot.errors import BadInput, OneslotError
 from oneslot.export import export_history
@@ -18,6 +29,7 @@ from oneslot.target import Target, home_folder, open_target
 from oneslot.terminal import Terminal, table
 from pipeline.errors import AuditRefused
 
+UNACCEPTABLE = "would not be accepted by the consumer (a field is missing or wrong)"
 NEW_FOLDER = click.Path(exists=False, path_type=Path)
 
 
@@ -142,19 +154,29 @@ def backfill(
     )
     if counts[KNOWN]:
         terminal.plain(f"{counts[KNOWN]:,} were in the ledger before, and were left as they are.")
+    if counts[UNFINISHED]:
+        terminal.plain(
+            f"{counts[UNFINISHED]:,} are IN_PROGRESS in the ledger and were left as they are: when their message comes again "
+            "it is processed. Look at them, and run the same command again when they are through.",
+            style="red",
+        )
+    if counts[DIFFERENT]:
+        terminal.plain(
+            f"{counts[DIFFERENT]:,} are in the ledger with another content and were left as they are: if their message "
+            "comes again it is quarantined.",
+            style="red",
+        )
     if counts["ignored_columns"]:
         terminal.plain(f"Columns that no request has were not looked at: {', '.join(counts['ignored_columns'])}.")
     if counts[UNFIT]:
-        terminal.plain(
-            f"{counts[UNFIT]:,} would not be accepted by the consumer (a field is missing or wrong) and were left out.",
-            style="red",
-        )
+        why = "are larger than the queue takes" if into == "queue" else UNACCEPTABLE
+        terminal.plain(f"{counts[UNFIT]:,} {why} and were left out.", style="red")
     if counts["empty"]:
         terminal.plain(f"{counts['empty']:,} rows hold no field of a request and were passed over.")
     conflicts = len(counts["conflicts"]) + counts["conflicts_not_shown"]
     if conflicts:
         terminal.plain(f"{conflicts:,} ids have several contents and were left out: see --json.", style="red")
-    return 1 if conflicts or counts[UNFIT] else 0
+    return 1 if conflicts or counts[UNFIT] or counts[UNFINISHED] or counts[DIFFERENT] else 0
 
 
 commands = [export, audit, backfill]
@@ -191,20 +213,22 @@ def backfill_file(
     `handler` makes what an executor runs, from its share of the rate. Raises BadInput for a file that cannot be used,
     OneslotError if handing over stopped on the way.
     """
-    from pipeline.backfill import FIELDS, deduplicate, feed, open_file
+    from pipeline.backfill import deduplicate, feed
+    from pipeline.request_files import open_file
     from pipeline.session import SessionSettings, open_session, size_on_disk
 
     try:
         spark = open_session(SessionSettings(memory=memory, reads_bytes=size_on_disk(str(file))))
         opened = open_file(spark, str(file.absolute()))
-        found = deduplicate(opened.select(*FIELDS))
+        found = deduplicate(opened.requests)
     except AuditRefused as refusal:
         raise BadInput(str(refusal)) from refusal
     requests = found.read - found.empty - found.duplicates - len(found.conflicts)
     if found.read == found.empty:
         raise BadInput(f"{file} holds no requests: there is nothing to hand over.")
     tell(f"{requests:,} requests at {rate:g} a second: about {requests / rate:,.0f} seconds.")
-    executors = spark.sparkContext.defaultParallelism
+    # Each begins with a message: of a low rate, none begins with more than a second's worth.
+    executors = max(1, min(spark.sparkContext.defaultParallelism, int(rate)))
     try:
         tally = feed(found.rows, handler(rate / executors), executors)
     except AuditRefused as refusal:
@@ -216,8 +240,8 @@ def backfill_file(
         "duplicates": found.duplicates,
         "conflicts": shown,
         "conflicts_not_shown": len(found.conflicts) - len(shown),
-        "ignored_columns": [name for name in opened.columns if name not in FIELDS],
-        **{name: tally[name] for name in (HANDED_OVER, KNOWN, UNFIT)},
+        "ignored_columns": opened.ignored,
+        **{name: tally[name] for name in OUTCOMES},
     }
 
 

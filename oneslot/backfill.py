@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import boto3
 from botocore.config import Config
@@ -21,14 +21,26 @@ from botocore.exceptions import ClientError
 
 from appointments import nhs_number
 from appointments.messages import parse_message
+from exactly_once.dynamodb import found_item
 from exactly_once.effects import Unprocessable
 from exactly_once.identity import identify, parse_body, payload_hash
+from exactly_once.ledger import COMPLETE
 from oneslot.messages import Archived, Message, group_of
-from oneslot.sender import ATTEMPTS, BATCH, BatchSender
+from oneslot.pacing import Pacing
+from oneslot.request_file import LARGEST_BODY_BYTES
+from oneslot.sender import ATTEMPTS, BatchSender, batches
+
+T = TypeVar("T")
 
 WRITERS = 8
+# What a stall cost is made up for as far as this, so that the rate is kept; more would be a flood behind the dam.
+MADE_UP_SECONDS = 1.0
 RESULT_REASON = "handled_before_migration"
 HANDED_OVER, KNOWN, UNFIT = "handed_over", "already_known", "unfit"
+UNFINISHED, DIFFERENT = "in_progress", "known_with_other_content"
+OUTCOMES = (HANDED_OVER, KNOWN, UNFINISHED, DIFFERENT, UNFIT)
+"""What became of a row. `unfit`: too large for the queue, or what the consumer would quarantine. The two before it: the
+ledger has the id, but not as done with this content, so its redelivery is processed, or quarantined."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +67,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Feeder:
-    """Sends rows to the queue, `rate` messages a second at most."""
+    """Sends rows to the queue, `rate` messages a second at most. One that SQS would never take is left out."""
 
     access: Access
     queue_url: str
@@ -64,12 +76,13 @@ class Feeder:
     def __call__(self, rows: Iterable[Any]) -> Counter[str]:
         """Send all rows of one partition. Raises OneslotError for what the queue does not take."""
         client = self.access.client("sqs")
-        sender, sent = BatchSender(client, self.queue_url), 0
-        for batch in _paced(rows, BATCH, self.rate):
-            accepted, _ = sender.send([_message(row, sent + at) for at, row in enumerate(batch)])
-            sent += len(accepted)
+        sender = BatchSender(client, self.queue_url)
+        tally: Counter[str] = Counter({HANDED_OVER: 0})
+        for batch in _paced((batch for _, batch in batches(_fit(rows, tally), Pacing(self.rate, 0))), self.rate):
+            accepted, _ = sender.send(batch)
+            tally[HANDED_OVER] += len(accepted)
         client.close()
-        return Counter({HANDED_OVER: sent})
+        return tally
 
 
 @dataclass(frozen=True)
@@ -89,7 +102,7 @@ class Seeder:
         client = self.access.client("dynamodb")
         tally: Counter[str] = Counter({HANDED_OVER: 0})
         with ThreadPoolExecutor(WRITERS, "seed") as writers:
-            for batch in _paced(rows, WRITERS, self.rate):
+            for batch in _paced(_cut(rows, max(1, min(WRITERS, int(self.rate)))), self.rate):
                 tally.update(writers.map(lambda row: self._enter(client, row.body), batch))
         client.close()
         return tally
@@ -105,7 +118,7 @@ class Seeder:
         result = {"outcome": "refused", "appointment_id": message_id, "reason": RESULT_REASON}
         item = {
             "message_id": {"S": message_id},
-            "status": {"S": "COMPLETE"},
+            "status": {"S": COMPLETE},
             "consumption_count": {"N": "1"},
             "updated": {"N": str(now)},
             "claimed_by": {"S": "backfill"},
@@ -116,12 +129,18 @@ class Seeder:
             item["expires_at"] = {"N": str(now // 1000 + self.retention_seconds)}
         try:
             client.put_item(
-                TableName=self.table_name, Item=item, ConditionExpression="attribute_not_exists(message_id)"
+                TableName=self.table_name,
+                Item=item,
+                ConditionExpression="attribute_not_exists(message_id)",
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
         except ClientError as error:
             if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
                 raise
-            return KNOWN
+            row = found_item(error)
+            if row["payload_hash"] != payload_hash(body):
+                return DIFFERENT
+            return KNOWN if row["status"] == COMPLETE else UNFINISHED
         return HANDED_OVER
 
 
@@ -133,18 +152,30 @@ def may_be_shown(message_id: str) -> bool:
         return False
 
 
-def _message(row: Any, number: int) -> Message:
-    body = json.loads(row.body)
-    return Message(row.body, Archived(row.message_id), number, group_of(body.get("practice")))
+def _fit(rows: Iterable[Any], tally: Counter[str]) -> Iterator[Message]:
+    """Messages that SQS takes, however a row is spelt: ASCII, and not too large. The others are counted."""
+    for number, row in enumerate(rows):
+        body = json.loads(row.body)
+        text = json.dumps(body, separators=(",", ":"))
+        if len(text) > LARGEST_BODY_BYTES:
+            tally[UNFIT] += 1
+        else:
+            yield Message(text, Archived(row.message_id), number, group_of(body.get("practice")))
 
 
-def _paced(rows: Iterable[Any], size: int, rate: float) -> Iterator[list[Any]]:
-    """The rows in batches, each at its time."""
+def _cut(rows: Iterable[T], size: int) -> Iterator[list[T]]:
     iterator = iter(rows)
-    started, given = time.monotonic(), 0
     while batch := list(islice(iterator, size)):
-        early = started + given / rate - time.monotonic()
+        yield batch
+
+
+def _paced(cut: Iterable[list[T]], rate: float) -> Iterator[list[T]]:
+    """Each batch at its time: the next one when this one's share of `rate` is over."""
+    due = time.monotonic()
+    for batch in cut:
+        due = max(due, time.monotonic() - MADE_UP_SECONDS)
+        early = due - time.monotonic()
         if early > 0:
             time.sleep(early)
         yield batch
-        given += len(batch)
+        due += len(batch) / rate

@@ -10,20 +10,17 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from py4j.protocol import Py4JJavaError
 from pyspark import StorageLevel
 from pyspark.errors.exceptions.captured import CapturedException
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline.errors import AuditRefused
 from pipeline.outputs import sentence_of
+from pipeline.request_files import FIELDS, unreadable
 
-BOOKING = ("practice", "nhs_number", "not_before", "not_after", "delivery_channel", "service_type")
-CANCELLATION = ("appointment_id",)
-FIELDS = ("message_id", "type", *BOOKING, *CANCELLATION)
 CONTENT_PREFIX = "content-"
 
 
@@ -42,37 +39,6 @@ class Deduplicated:
 
 Handler = Callable[[Iterable[Row]], Mapping[str, int]]
 """What an executor does with its rows; answers how many of them came to what."""
-
-
-def read_requests(spark: SparkSession, path: str) -> DataFrame:
-    """A CSV file with a header, or Parquet; the fields of a request, as text. Raises AuditRefused with a sentence."""
-    return open_file(spark, path).select(*FIELDS)
-
-
-def open_file(spark: SparkSession, path: str) -> DataFrame:
-    """The file with all its columns, and with those of `FIELDS` that it lacks, empty. Raises AuditRefused with a sentence."""
-    suffix = PurePosixPath(path.removesuffix(".gz")).suffix.lower()
-    try:
-        if suffix == ".csv":
-            # A quote inside quotes is doubled (RFC 4180), as every spreadsheet writes it; Spark's default is a backslash.
-            options = {"header": "true", "escape": '"', "mode": "FAILFAST", "enforceSchema": "false"}
-            read = spark.read.options(**options).csv(path)
-        elif suffix in (".parquet", ""):
-            read = spark.read.parquet(path)
-        else:
-            raise AuditRefused(f"{path} is neither .csv (or .csv.gz) nor .parquet; convert it to one of them.")
-    except (CapturedException, Py4JJavaError) as error:
-        kind = "CSV" if suffix == ".csv" else "Parquet"
-        raise AuditRefused(
-            f"{path} cannot be read as {kind}: it is none, is damaged, or its name ends wrongly."
-        ) from error
-    if "type" not in read.columns or not {"practice", "appointment_id"} & set(read.columns):
-        raise AuditRefused(
-            f"{path} has the columns {', '.join(read.columns) or '(none)'}; a request needs `type` and, for bookings, "
-            f"{', '.join(BOOKING)}; for cancellations, appointment_id."
-        )
-    others = [F.col(f"`{name}`") for name in read.columns if name not in FIELDS]
-    return read.select(*(_column(read, name) for name in FIELDS), *others)
 
 
 def deduplicate(requests: DataFrame) -> Deduplicated:
@@ -95,7 +61,7 @@ def deduplicate(requests: DataFrame) -> Deduplicated:
     try:
         totals = cached.agg(F.sum("copies"), F.sum(empty_copies), F.count("message_id")).collect()[0]
     except (CapturedException, Py4JJavaError) as error:
-        raise AuditRefused(_unreadable(error)) from error
+        raise AuditRefused(unreadable(error)) from error
     read, empty, distinct = (int(total or 0) for total in totals)
     body = F.to_json(F.struct("message_id", "content.*"))
     rows = identified_ones.where(F.col("content") == F.col("other")).select("message_id", body.alias("body"))
@@ -120,20 +86,6 @@ def feed(rows: DataFrame, handle: Handler, executors: int) -> Counter[str]:
             f"It stopped on the way: {_reason(error)} Run the same command again: what was handed over before counts once."
         ) from error
     return total
-
-
-def _column(read: DataFrame, name: str) -> Column:
-    if name not in read.columns:
-        return F.lit(None).cast("string").alias(name)
-    text = F.trim(F.col(name).cast("string"))
-    return F.when(text != "", text).alias(name)
-
-
-def _unreadable(error: Exception) -> str:
-    # Spark quotes the line, which may name a patient.
-    if "MALFORMED_RECORD" in str(error) or "MALFORMED_CSV" in str(error):
-        return "A line of the file has more or fewer fields than its header. Mend the file; nothing was handed over."
-    return f"The file cannot be read to its end: {sentence_of(error)}"
 
 
 def _reason(error: Exception) -> str:

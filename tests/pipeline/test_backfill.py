@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -42,7 +43,8 @@ def write_csv(path: Path, rows: list[dict[str, str]]) -> Path:
 @pytest.mark.spark
 def test_each_request_once(spark: SparkSession, tmp_path: Path) -> None:
     """By id, by content where there is no id; an id with two contents is nobody's to choose."""
-    from pipeline.backfill import deduplicate, read_requests
+    from pipeline.backfill import deduplicate
+    from pipeline.request_files import open_file
 
     rows = [
         {"message_id": "a", **BOOKING},
@@ -59,7 +61,7 @@ def test_each_request_once(spark: SparkSession, tmp_path: Path) -> None:
         {},
         {"message_id": "f"},
     ]
-    found = deduplicate(read_requests(spark, str(write_csv(tmp_path / "old.csv", rows))))
+    found = deduplicate(open_file(spark, str(write_csv(tmp_path / "old.csv", rows))).requests)
     bodies = {row.message_id: json.loads(row.body) for row in found.rows.collect()}
     assert (found.read, found.empty, found.duplicates, found.conflicts) == (12, 2, 3, ["c"])
     content = next(name for name in bodies if name.startswith("content-"))
@@ -74,7 +76,7 @@ def test_each_request_once(spark: SparkSession, tmp_path: Path) -> None:
     digest = hashlib.sha256(json.dumps(dict(sorted(BOOKING.items())), separators=(",", ":")).encode()).hexdigest()
     assert content == f"content-{digest}", "the same in every version: a file is fed again after an upgrade, too"
     spark.createDataFrame([{"message_id": "a", **BOOKING}]).write.parquet(str(tmp_path / "old.parquet"))
-    again = deduplicate(read_requests(spark, str(tmp_path / "old.parquet")))
+    again = deduplicate(open_file(spark, str(tmp_path / "old.parquet")).requests)
     assert [row.body for row in again.rows.collect()] == [
         row.body for row in found.rows.where("message_id = 'a'").collect()
     ]
@@ -83,31 +85,34 @@ def test_each_request_once(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_a_file_that_is_none_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """Named by what is missing."""
-    from pipeline.backfill import read_requests
+    from pipeline.request_files import open_file
 
     (tmp_path / "old.csv").write_text("name\nx\n")
-    with pytest.raises(AuditRefused, match="has the columns name; a request needs `type`"):
-        read_requests(spark, str(tmp_path / "old.csv"))
+    with pytest.raises(
+        AuditRefused, match=r"has no column `type`\. A request needs `type` and, for bookings, practice"
+    ):
+        open_file(spark, str(tmp_path / "old.csv"))
     with pytest.raises(AuditRefused, match=r"is neither \.csv"):
-        read_requests(spark, str(tmp_path / "old.xlsx"))
+        open_file(spark, str(tmp_path / "old.xlsx"))
     (tmp_path / "old.parquet").write_text("no Parquet")
     with pytest.raises(AuditRefused, match="cannot be read as Parquet"):
-        read_requests(spark, str(tmp_path / "old.parquet"))
+        open_file(spark, str(tmp_path / "old.parquet"))
     (tmp_path / "empty.csv").write_text("")
-    with pytest.raises(AuditRefused, match=r"has the columns \(none\)"):
-        read_requests(spark, str(tmp_path / "empty.csv"))
+    with pytest.raises(AuditRefused, match="has no column `type`"):
+        open_file(spark, str(tmp_path / "empty.csv"))
 
 
 @pytest.mark.spark
 def test_a_line_that_does_not_fit_is_refused_and_not_quoted(spark: SparkSession, tmp_path: Path) -> None:
     """A number that stands in the wrong place is a person's all the same."""
-    from pipeline.backfill import deduplicate, read_requests
+    from pipeline.backfill import deduplicate
+    from pipeline.request_files import open_file
 
     path = write_csv(tmp_path / "old.csv", [{"message_id": "a", **BOOKING}])
     with path.open("a") as file:
         file.write("b,book,A81001,9990000018\n")
     with pytest.raises(AuditRefused, match="has more or fewer fields than its header") as refusal:
-        deduplicate(read_requests(spark, str(path)))
+        deduplicate(open_file(spark, str(path)).requests)
     assert "9990000018" not in str(refusal.value)
 
 
@@ -153,7 +158,7 @@ class Row:
 
     def __init__(self, message_id: str, **changes: str) -> None:
         self.message_id = message_id
-        self.body = json.dumps({"message_id": message_id, **BOOKING, **changes})
+        self.body = json.dumps({"message_id": message_id, **BOOKING, **changes}, ensure_ascii=False)
 
 
 class FakeQueue:
@@ -161,12 +166,18 @@ class FakeQueue:
 
     def __init__(self) -> None:
         self.taken: list[str] = []
+        self.bodies = set[str]()
         self.groups: dict[str, str | None] = {}
         self.calls = 0
+        self.ascii = True
+        self.on_call: Callable[[list[Any]], None] = lambda _: None
 
     def send_message_batch(self, **request: Any) -> dict[str, Any]:
         """Answer for each entry."""
         self.calls += 1
+        self.on_call([entry for entry in request["Entries"] if entry["MessageBody"] not in self.bodies])
+        self.bodies |= {entry["MessageBody"] for entry in request["Entries"]}
+        self.ascii = self.ascii and all(entry["MessageBody"].isascii() for entry in request["Entries"])
         entries = request["Entries"] if self.calls % 2 == 0 else request["Entries"][1:]
         self.taken += [json.loads(entry["MessageBody"])["message_id"] for entry in entries]
         self.groups |= {
@@ -191,22 +202,78 @@ class FakeTable:
         assert request["ConditionExpression"] == "attribute_not_exists(message_id)"
         key = request["Item"]["message_id"]["S"]
         if key in self.items:
-            raise ClientError({"Error": {"Code": "ConditionalCheckFailedException"}}, "PutItem")
+            assert request["ReturnValuesOnConditionCheckFailure"] == "ALL_OLD"
+            refusal: Any = {"Error": {"Code": "ConditionalCheckFailedException"}, "Item": self.items[key]}
+            raise ClientError(refusal, "PutItem")
         self.items[key] = request["Item"]
 
     def close(self) -> None:
         """Nothing to close."""
 
 
-def test_the_feeder_sends_every_row_and_keeps_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a batch's answer does not confirm is sent again."""
-    queue, slept = FakeQueue(), list[float]()
+class Clock:
+    """Time that passes by sleeping only."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def monotonic(self) -> float:
+        """Seconds."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Time passes."""
+        assert seconds > 0
+        self.now += seconds
+
+
+@pytest.mark.parametrize("rate", [0.5, 3.0, 10.0, 250.0])
+def test_the_feeder_sends_every_row_and_keeps_its_rate(monkeypatch: pytest.MonkeyPatch, rate: float) -> None:
+    """At no time more than were due, but for those that share a batch; what an answer does not confirm is sent again."""
+    queue, clock = FakeQueue(), Clock()
     monkeypatch.setattr(Access, "client", lambda *_: queue)
     # The module's own clock: other threads go on with the real one.
-    monkeypatch.setattr("oneslot.backfill.time", SimpleNamespace(sleep=slept.append, monotonic=lambda: 0.0))
-    Feeder(Access(None, None, None, None), "url", rate=10.0)([Row(f"m-{number}") for number in range(25)])
-    assert sorted(queue.taken) == sorted(f"m-{number}" for number in range(25))
-    assert slept == [1.0, 2.0]
+    monkeypatch.setattr("oneslot.backfill.time", SimpleNamespace(sleep=clock.sleep, monotonic=clock.monotonic))
+    queue.on_call = lambda entries: ahead.append(
+        len(set(queue.taken)) + len(entries) - rate * (clock.now - 1_000.0 + 0.1)
+    )
+    ahead = list[float]()
+    Feeder(Access(None, None, None, None), "url", rate)([Row(f"m-{number}") for number in range(250)])
+    assert sorted(queue.taken) == sorted(f"m-{number}" for number in range(250))
+    assert max(ahead) <= 1.01
+    assert clock.now - 1_000.0 == pytest.approx(250 / rate, abs=2.5 / rate + 0.11)
+
+
+def test_what_a_stall_cost_is_not_made_up_for_in_a_flood(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue that did not answer for a minute does not get that minute's messages at once."""
+    queue, clock, times = FakeQueue(), Clock(), list[float]()
+    monkeypatch.setattr(Access, "client", lambda *_: queue)
+    monkeypatch.setattr("oneslot.backfill.time", SimpleNamespace(sleep=clock.sleep, monotonic=clock.monotonic))
+
+    def stall(entries: list[Any]) -> None:
+        if queue.calls == 1:
+            clock.now += 60.0
+        times.extend(clock.now for _ in entries)
+
+    queue.on_call = stall
+    Feeder(Access(None, None, None, None), "url", rate=100.0)([Row(f"m-{number}") for number in range(1_000)])
+    assert sum(time <= 1_060.0 for time in times) <= 100 + 3 * 10
+    # But for the first batch, the last, and what a second made up for, each has its hundredth of a second.
+    assert clock.now - 1_060.0 == pytest.approx(980 / 100 - 1.0, abs=0.05)
+
+
+def test_a_row_that_sqs_never_takes_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too large, or of signs that SQS refuses: sent, such a row would stop every run of the command at the same place."""
+    queue, sizes = FakeQueue(), list[int]()
+    monkeypatch.setattr(Access, "client", lambda *_: queue)
+    queue.on_call = lambda entries: sizes.append(sum(len(entry["MessageBody"].encode()) for entry in entries))
+    rows = [Row("huge", service_type="x" * 1_048_576), Row("sign", service_type="\ufffe\u00e9")]
+    wide = [Row(f"wide-{number}", service_type="x" * 300_000) for number in range(9)]
+    counts = Feeder(Access(None, None, None, None), "url", rate=1e6)([*rows, *wide])
+    assert counts == {"handed_over": 10, "unfit": 1}
+    assert sorted(queue.taken) == sorted(["sign", *(f"wide-{number}" for number in range(9))])
+    assert max(sizes) <= 1_048_576
+    assert queue.ascii, "every sign that is not ASCII is written as JSON's own escape"
 
 
 def test_a_practice_that_is_no_name_of_a_group_does_not_stop_the_feeder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,3 +310,18 @@ def test_the_seeder_enters_what_the_consumer_would_recognise(monkeypatch: pytest
         "appointment_id": "m-1",
         "reason": "handled_before_migration",
     }
+
+
+def test_what_the_ledger_knows_otherwise_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither an unfinished row nor one of another content answers for the old request."""
+    table = FakeTable()
+    monkeypatch.setattr(Access, "client", lambda *_: table)
+    seeder = Seeder(Access(None, None, None, None), "ledger", retention_seconds=100, rate=1e6)
+    names = ("done", "begun", "other")
+    seeder([Row(name) for name in names])
+    table.items["begun"]["status"] = {"S": "IN_PROGRESS"}
+    table.items["other"]["payload_hash"] = {"S": "0" * 64}
+    before = json.dumps(table.items)
+    counts = seeder([Row(name) for name in names])
+    assert counts == {"handed_over": 0, "already_known": 1, "in_progress": 1, "known_with_other_content": 1}
+    assert json.dumps(table.items) == before

@@ -150,6 +150,8 @@ def test_fed_twice_with_a_crash_between_counts_once(spark: SparkSession, target:
         "ignored_columns": ["remark"],
         "handed_over": REQUESTS,
         "already_known": 0,
+        "in_progress": 0,
+        "known_with_other_content": 0,
         "unfit": 0,
     }
     log = consume(target)
