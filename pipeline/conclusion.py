@@ -84,6 +84,8 @@ def sentence(document: Mapping[str, Any]) -> str:
         given_up = verdicts[Verdict.DROPPED]
         first = (
             f"Every one of {requests:,} requests, told apart by their ids, took effect at most once, and none is lost."
+            if requests
+            else "No request was seen, so none is lost, and none took effect twice."
         )
         rest = f" {open_requests:,} are still on their way." if open_requests else ""
         rest += f" {given_up:,} were dropped from the dead-letter queue by hand." if given_up else ""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 from collections import Counter
@@ -112,7 +113,10 @@ def story(data: ReportData) -> list[str]:
             "attempt that did not finish."
         )
     if broken:
-        sentences.append(f"Of {len(document['violations'])} invariants {len(broken)} do not hold: {', '.join(broken)}.")
+        sentences.append(
+            f"Of {len(document['violations'])} invariants {len(broken)} do not hold. The findings are below; what to do is in "
+            "repair/, beside this page."
+        )
     else:
         sentences.append(f"All {len(document['violations'])} invariants that a history can show hold.")
     within = dict(percentiles(data.latency))
@@ -181,7 +185,7 @@ def latency_figure(data: ReportData) -> dict[str, Any] | None:
     trace = {**_STEPS, "name": "Requests", "role": BOOKED, "fill": "tozeroy", "x": edges}
     figure = _figure([{**trace, "y": [bars[place] for place in places]}], "from sent to answered", "requests")
     marked = percentiles(data.latency)[:-1]  # the last is hardly told from the one before
-    ends = [math.log10(edges[0]), math.log10(edges[-1])]
+    ends = _to_the_next_marks(math.log10(edges[0]), math.log10(edges[-1]))
     figure["layout"]["xaxis"] |= {**_DURATIONS, "range": ends}
     figure["layout"]["shapes"] = [
         {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper", "role": QUIET, "line": {"dash": "dot"}}
@@ -222,12 +226,21 @@ def timeline_figure(data: ReportData) -> dict[str, Any] | None:
     figure = _figure(traces, "since it was sent", "")
     figure["layout"]["yaxis"] |= {
         "tickvals": list(range(len(data.lives))),
-        "ticktext": [life.label for life in data.lives],
+        "ticktext": [html.escape(life.label, quote=False) for life in data.lives],  # Plotly takes it for HTML
         "range": [len(data.lives) - 0.5, -0.5],
         "zeroline": False,
     }
-    figure["layout"]["xaxis"] |= {**_DURATIONS, "range": [min(places) - 0.2, max(places) + 0.1]}
+    figure["layout"]["xaxis"] |= {**_DURATIONS, "range": _to_the_next_marks(min(places) - 0.2, max(places) + 0.1)}
     return figure
+
+
+def _to_the_next_marks(low: float, high: float) -> list[float]:
+    """A range of a logarithmic axis, made wider so that a mark of `TICKS` is at either end: without one it says nothing."""
+    marks = [math.log10(tick) for tick in TICKS]
+    return [
+        max((mark for mark in marks if mark <= low), default=low),
+        min((mark for mark in marks if mark >= high), default=high),
+    ]
 
 
 def _attempt_traces(outcome: str) -> tuple[dict[str, Any], dict[str, Any]]:
