@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,9 +48,19 @@ def account(embedded_aws: EmbeddedAws) -> Connection:
 
 
 @pytest.fixture(scope="session")
-def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The cloud assembly of stage `dev`, synthesised once: `local_stack(home, assembly=assembly, ...)` starts faster."""
-    return synthesise(tmp_path_factory.mktemp("assembly"), context={"stage": "dev"})
+def assembly(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """The cloud assembly of stage `dev`, synthesised once: `local_stack(home, assembly=assembly, ...)` starts faster.
+
+    Of the processes of one run the first that needs it makes it, and the others wait for it.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "assembly"
+    with folder.with_name("assembly-is-made").open("a+") as made:
+        fcntl.flock(made, fcntl.LOCK_EX)
+        if made.seek(0, os.SEEK_END) == 0:
+            synthesise(folder, context={"stage": "dev"})
+            made.write("yes")
+    return folder
 
 
 @pytest.fixture(scope="session")
