@@ -265,7 +265,7 @@ def test_the_wrapped_handler_keeps_its_name_and_kind(world: World) -> None:
 
     wrapped: Any = make_handler_idempotent(send_mail, lambda message: message, world.ledger, LOCK)
     assert (wrapped.__name__, wrapped.__doc__) == ("send_mail", "Send it.")
-    assert asyncio.iscoroutinefunction(wrapped)
+    assert inspect.iscoroutinefunction(wrapped)
 
 
 def test_the_verbs_by_themselves() -> None:
