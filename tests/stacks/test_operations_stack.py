@@ -150,7 +150,10 @@ def test_the_standstills_expression(
 
 
 def test_silence_is_well_except_where_silence_is_the_fault(operations: Stage, audit: Stage) -> None:
-    assert {alarm["TreatMissingData"] for alarm in alarms(operations).values()} == {"notBreaching"}
+    of_stage = {name: alarm["TreatMissingData"] for name, alarm in alarms(operations).items()}
+    # SQS may fall silent about a queue that nobody touches, and the messages lie there all the same.
+    assert of_stage.pop("dead-letters") == "ignore"
+    assert set(of_stage.values()) == {"notBreaching"}
     silence = {name: alarm["TreatMissingData"] for name, alarm in alarms(audit).items()}
     # The verdict comes once a night: until the next one it is neither well nor missing, but as it was.
     assert silence == {"invariant-violated": "ignore", "audit-missing": "breaching"}
