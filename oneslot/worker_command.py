@@ -19,7 +19,7 @@ from botocore.config import Config
 
 from oneslot import worker_visibility
 from oneslot.errors import BadInput, OneslotError
-from oneslot.options import Number, stack_option
+from oneslot.options import stack_option
 from oneslot.target import open_target
 from oneslot.worker import Handler, Worker
 from oneslot.worker_log import WorkerLog
@@ -61,12 +61,12 @@ OWN_LIMIT_SECONDS = 30.0
 )
 @click.option(
     "--limit",
-    type=Number(),
+    type=float,
     help=f"Hard limit for a message, in seconds. Default: {DEFAULTS.limit_seconds:g}; Oneslot's own: {OWN_LIMIT_SECONDS:g}.",
 )
 @click.option(
     "--grace",
-    type=Number(),
+    type=float,
     default=DEFAULTS.grace_seconds,
     show_default=True,
     help="Seconds after SIGTERM to finish what is in hand.",
