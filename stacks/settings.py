@@ -150,9 +150,8 @@ class Settings:
     def audit_missing_hours(self) -> int:
         """After how many hours without a verdict one is missing: a day after the last one, and as long as a night may take.
 
-        No fewer would be honest. One night's verdict may come as soon as it begins, and the next night's begins a day later
-        and may take all of its time: so far apart are two verdicts that are both in time, and the alarm's window slides. A
-        night that fails is told at once, by the notification; this is for the one that never began, or was cut off.
+        No fewer would be honest: one night's verdict may come as soon as it begins, and the next one's a day later and after
+        all of its time. A night that fails is told at once, by the notification; this is for one that never began, or was cut off.
         """
         return DAY // HOUR + self.audit_night_hours
 
