@@ -151,7 +151,7 @@ class Settings:
         """After how many hours without a verdict one is missing: a day after the last one, and as long as a night may take.
 
         No fewer would be honest: one night's verdict may come as soon as it begins, and the next one's a day later and after
-        all of its time. A night that fails is told at once, by the notification; this is for one that never began, or was cut off.
+        all of its time. A night that fails is told at once by notification; this is for one that never began or was cut off.
         """
         return DAY // HOUR + self.audit_night_hours
 
