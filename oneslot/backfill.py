@@ -26,15 +26,13 @@ from exactly_once.effects import Unprocessable
 from exactly_once.identity import identify, parse_body, payload_hash
 from exactly_once.ledger import COMPLETE
 from oneslot.messages import Archived, Message, group_of
-from oneslot.pacing import Pacing
+from oneslot.pacing import Pacer, Pacing
 from oneslot.request_file import LARGEST_BODY_BYTES
 from oneslot.sender import ATTEMPTS, BatchSender, batches
 
 T = TypeVar("T")
 
 WRITERS = 8
-# What a stall cost is made up for as far as this, so that the rate is kept; more would be a flood behind the dam.
-MADE_UP_SECONDS = 1.0
 RESULT_REASON = "handled_before_migration"
 HANDED_OVER, KNOWN, UNFIT = "handed_over", "already_known", "unfit"
 UNFINISHED, DIFFERENT = "in_progress", "known_with_other_content"
@@ -171,11 +169,7 @@ def _cut(rows: Iterable[T], size: int) -> Iterator[list[T]]:
 
 def _paced(cut: Iterable[list[T]], rate: float) -> Iterator[list[T]]:
     """Each batch at its time: the next one when this one's share of `rate` is over."""
-    due = time.monotonic()
+    pacer = Pacer(rate)
     for batch in cut:
-        due = max(due, time.monotonic() - MADE_UP_SECONDS)
-        early = due - time.monotonic()
-        if early > 0:
-            time.sleep(early)
+        pacer.wait(len(batch))
         yield batch
-        due += len(batch) / rate

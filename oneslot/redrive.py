@@ -9,13 +9,14 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from exactly_once.ordering import GROUP_ATTRIBUTE, is_fifo
 from exactly_once.quarantine import QUARANTINE_ATTRIBUTES
 from oneslot.dead_letters import HeldLetter, Reading, reading
 from oneslot.errors import OneslotError
+from oneslot.pacing import Pacer
 from oneslot.redrive_journal import Journal
 from oneslot.sender import (
     ATTEMPTS,
@@ -41,27 +42,6 @@ class Redriven:
     moved: int
     refused: dict[str, str]
     unseen: int
-
-
-@dataclass
-class Pacer:
-    """Holds a rate in messages a second, from when it is made."""
-
-    rate: float
-    clock: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-    done: int = 0
-    started: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.started = self.clock()
-
-    def wait(self, steps: int) -> None:
-        """Wait until so many more steps are due."""
-        early = self.started + self.done / self.rate - self.clock()
-        if early > 0:
-            self.sleep(early)
-        self.done += steps
 
 
 def redrive(target: Target, journal: Journal, progress: Callable[[int], None], pacer: Pacer | None = None) -> Redriven:

@@ -15,7 +15,7 @@ from exactly_once.ordering import GROUP_ATTRIBUTE, is_fifo
 from oneslot.archive import Archive
 from oneslot.errors import OneslotError
 from oneslot.messages import Message
-from oneslot.pacing import Pacing
+from oneslot.pacing import Pacing, Timetable
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -156,7 +156,7 @@ def send_all(
     """
     workers = 1 if sender.fifo else workers
     sent = Sent()
-    started = clock()
+    timetable = Timetable(clock, sleep)
     running: set[Future[tuple[list[Accepted], int]]] = set()
 
     def collect(done: Iterable[Future[tuple[list[Accepted], int]]]) -> None:
@@ -175,8 +175,7 @@ def send_all(
     with ThreadPoolExecutor(workers, "send") as executor:
         try:
             for due, batch in batches(messages, pacing):
-                if (early := started + due - clock()) > 0:
-                    sleep(early)
+                timetable.wait_until(due)
                 running.add(executor.submit(sender.send, batch))
                 ready, running = wait(
                     running, timeout=None if len(running) >= 2 * workers else 0, return_when=FIRST_COMPLETED

@@ -13,7 +13,8 @@ from click.testing import Result
 from exactly_once.quarantine import QUARANTINE_ATTRIBUTES
 from oneslot.dead_letters import peek
 from oneslot.local.connection import Connection
-from oneslot.redrive import Pacer, entry, parts, redrive
+from oneslot.pacing import Pacer, Timetable
+from oneslot.redrive import entry, parts, redrive
 from oneslot.redrive_journal import begin_journal, open_journal
 from oneslot.target import Target, local_target
 from tests.consumer_kit import (
@@ -322,10 +323,22 @@ def test_what_the_queue_refuses_for_good_stays(moto_stack: MotoStack) -> None:
 
 def test_the_rate_is_held() -> None:
     slept: list[float] = []
-    pacer = Pacer(rate=5.0, clock=lambda: sum(slept), sleep=slept.append)
+    pacer = Pacer(5.0, Timetable(lambda: sum(slept), slept.append))
     for _ in range(4):
         pacer.wait(10)
     assert slept == [2.0, 2.0, 2.0]
+
+
+def test_after_a_stall_the_rate_is_held_again() -> None:
+    """A queue that has just recovered does not get a minute's messages at once: of the minute one second is made up for."""
+    slept: list[float] = []
+    stalled = 0.0
+    pacer = Pacer(5.0, Timetable(lambda: sum(slept) + stalled, slept.append))
+    pacer.wait(10)
+    stalled = 60.0
+    for _ in range(4):
+        pacer.wait(10)
+    assert slept == [1.0, 2.0, 2.0]
 
 
 def test_parts_fit_into_a_call_and_fifo_gets_an_id_of_the_run(moto_stack: MotoStack) -> None:

@@ -157,6 +157,26 @@ def test_each_message_leaves_at_its_time(tmp_path: Path) -> None:
     assert 4.7 < now[0] < 5.0
 
 
+def test_what_a_stall_cost_is_not_made_up_for_in_a_flood(tmp_path: Path) -> None:
+    queue, now = Queue(), [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    def asleep_for_a_minute() -> Iterator[Message]:
+        for number, message in enumerate(messages(50)):
+            if number == 20:
+                now[0] += 60.0
+            yield message
+
+    with Archive(tmp_path / "accepted.jsonl") as archive:
+        sender = BatchSender(queue, "the queue")  # type: ignore[arg-type]
+        stream = asleep_for_a_minute()
+        send_all(stream, sender, archive, Pacing(10, 50), progress=lambda _: None, clock=lambda: now[0], sleep=sleep)
+    assert sum(queue.calls) == 50
+    assert now[0] == pytest.approx(60 + 5 - 1, abs=0.3), "one second is made up for"
+
+
 def test_monday_morning_starts_at_six_times_the_rate_and_lasts_as_long() -> None:
     pacing = Pacing(100, 6_000, MONDAY)
     due = [pacing.due(number) for number in range(6_000)]

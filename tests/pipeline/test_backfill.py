@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
+import functools
 import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +15,7 @@ import pytest
 from exactly_once.identity import parse_body, payload_hash
 from oneslot.audit_commands import backfill_file
 from oneslot.backfill import Access, Feeder, Seeder
+from oneslot.pacing import Pacer, Timetable
 from pipeline.errors import AuditRefused
 
 if TYPE_CHECKING:
@@ -226,14 +227,18 @@ class Clock:
         assert seconds > 0
         self.now += seconds
 
+    def paces(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What an executor hands over keeps its rate by this clock; other threads go on with the real one."""
+        pacer = functools.partial(Pacer, timetable=Timetable(self.monotonic, self.sleep))
+        monkeypatch.setattr("oneslot.backfill.Pacer", pacer)
+
 
 @pytest.mark.parametrize("rate", [0.5, 3.0, 10.0, 250.0])
 def test_the_feeder_sends_every_row_and_keeps_its_rate(monkeypatch: pytest.MonkeyPatch, rate: float) -> None:
     """At no time more than were due, but for those that share a batch; what an answer does not confirm is sent again."""
     queue, clock = FakeQueue(), Clock()
     monkeypatch.setattr(Access, "client", lambda *_: queue)
-    # The module's own clock: other threads go on with the real one.
-    monkeypatch.setattr("oneslot.backfill.time", SimpleNamespace(sleep=clock.sleep, monotonic=clock.monotonic))
+    clock.paces(monkeypatch)
     queue.on_call = lambda entries: ahead.append(
         len(set(queue.taken)) + len(entries) - rate * (clock.now - 1_000.0 + 0.1)
     )
@@ -248,7 +253,7 @@ def test_what_a_stall_cost_is_not_made_up_for_in_a_flood(monkeypatch: pytest.Mon
     """A queue that did not answer for a minute does not get that minute's messages at once."""
     queue, clock, times = FakeQueue(), Clock(), list[float]()
     monkeypatch.setattr(Access, "client", lambda *_: queue)
-    monkeypatch.setattr("oneslot.backfill.time", SimpleNamespace(sleep=clock.sleep, monotonic=clock.monotonic))
+    clock.paces(monkeypatch)
 
     def stall(entries: list[Any]) -> None:
         if queue.calls == 1:
