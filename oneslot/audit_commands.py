@@ -208,7 +208,7 @@ def backfill_file(
 ) -> dict[str, Any]:
     """Deduplicate a file and hand its requests over, `rate` a second; returns the counts and the ids in conflict.
 
-    Of these, one that is no fit id is only counted: people have used NHS numbers for ids.
+    Of these, the first ten thousand; one that is no fit id is only counted: people have used NHS numbers for ids.
 
     `handler` makes what an executor runs, from its share of the rate. Raises BadInput for a file that cannot be used,
     OneslotError if handing over stopped on the way.
@@ -223,7 +223,7 @@ def backfill_file(
         found = deduplicate(opened.requests)
     except AuditRefused as refusal:
         raise BadInput(str(refusal)) from refusal
-    requests = found.read - found.empty - found.duplicates - len(found.conflicts)
+    requests = found.read - found.empty - found.duplicates - found.conflicts
     if found.read == found.empty:
         raise BadInput(f"{file} holds no requests: there is nothing to hand over.")
     tell(f"{requests:,} requests at {rate:g} a second: about {requests / rate:,.0f} seconds.")
@@ -233,13 +233,13 @@ def backfill_file(
         tally = feed(found.rows, handler(rate / executors), executors)
     except AuditRefused as refusal:
         raise OneslotError(str(refusal)) from refusal
-    shown = [message_id for message_id in found.conflicts if may_be_shown(message_id)]
+    shown = [message_id for message_id in found.first_conflicts if may_be_shown(message_id)]
     return {
         "read": found.read,
         "empty": found.empty,
         "duplicates": found.duplicates,
         "conflicts": shown,
-        "conflicts_not_shown": len(found.conflicts) - len(shown),
+        "conflicts_not_shown": found.conflicts - len(shown),
         "ignored_columns": opened.ignored,
         **{name: tally[name] for name in OUTCOMES},
     }

@@ -22,19 +22,23 @@ from pipeline.outputs import sentence_of
 from pipeline.request_files import FIELDS, unreadable
 
 CONTENT_PREFIX = "content-"
+# A file with a wrong column for its ids has millions, which nobody reads and this process need not hold.
+CONFLICTS_NAMED = 10_000
 
 
 @dataclass(frozen=True)
 class Deduplicated:
-    """`rows` has message_id and body (JSON text), each message_id once. `conflicts` are ids with several contents: they
-    are not in `rows`, because nobody but their owner can say which content is meant. Of the rows that were `read`, `empty`
-    ones say nothing at all, as a spreadsheet leaves them behind: they are no requests."""
+    """`rows` has message_id and body (JSON text), each message_id once. Ids with several contents are not in `rows`,
+    because nobody but their owner can say which content is meant: so many `conflicts`, and the first of them by name. Of
+    the rows that were `read`, `empty` ones say nothing at all, as a spreadsheet leaves them behind: they are no requests.
+    """
 
     rows: DataFrame
     read: int
     empty: int
     duplicates: int
-    conflicts: list[str]
+    conflicts: int
+    first_conflicts: list[str]
 
 
 Handler = Callable[[Iterable[Row]], Mapping[str, int]]
@@ -56,16 +60,22 @@ def deduplicate(requests: DataFrame) -> Deduplicated:
     )
     cached = grouped.persist(StorageLevel.MEMORY_AND_DISK)
     identified_ones = cached.where(F.col("message_id").isNotNull())
-    conflicts = identified_ones.where(F.col("content") != F.col("other")).select("message_id").orderBy("message_id")
+    differ = F.col("content") != F.col("other")
     empty_copies = F.when(F.col("message_id").isNull(), F.col("copies"))
     try:
-        totals = cached.agg(F.sum("copies"), F.sum(empty_copies), F.count("message_id")).collect()[0]
+        totals = cached.agg(
+            F.sum("copies"),
+            F.sum(empty_copies),
+            F.count("message_id"),
+            F.count_if(F.col("message_id").isNotNull() & differ),
+        ).collect()[0]
     except (CapturedException, Py4JJavaError) as error:
         raise AuditRefused(unreadable(error)) from error
-    read, empty, distinct = (int(total or 0) for total in totals)
+    read, empty, distinct, conflicts = (int(total or 0) for total in totals)
+    named = identified_ones.where(differ).select("message_id").orderBy("message_id").limit(CONFLICTS_NAMED).collect()
     body = F.to_json(F.struct("message_id", "content.*"))
-    rows = identified_ones.where(F.col("content") == F.col("other")).select("message_id", body.alias("body"))
-    return Deduplicated(rows, read, empty, read - empty - distinct, [row.message_id for row in conflicts.collect()])
+    rows = identified_ones.where(~differ).select("message_id", body.alias("body"))
+    return Deduplicated(rows, read, empty, read - empty - distinct, conflicts, [row.message_id for row in named])
 
 
 def feed(rows: DataFrame, handle: Handler, executors: int) -> Counter[str]:

@@ -64,7 +64,7 @@ def test_each_request_once(spark: SparkSession, tmp_path: Path) -> None:
     ]
     found = deduplicate(open_file(spark, str(write_csv(tmp_path / "old.csv", rows))).requests)
     bodies = {row.message_id: json.loads(row.body) for row in found.rows.collect()}
-    assert (found.read, found.empty, found.duplicates, found.conflicts) == (12, 2, 3, ["c"])
+    assert (found.read, found.empty, found.duplicates, found.first_conflicts) == (12, 2, 3, ["c"])
     content = next(name for name in bodies if name.startswith("content-"))
     assert bodies == {
         "a": {"message_id": "a", **BOOKING},
@@ -129,7 +129,9 @@ def test_rows_reach_the_executors(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_an_id_that_may_name_a_patient_is_counted_and_not_shown(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_id_that_may_name_a_patient_is_counted_and_not_shown(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Old systems have used NHS numbers for ids; two contents under one of them are a conflict as under any other."""
     ids = ("c", "9990000018", "999 000 0018", "visit of 1 May")
     rows = [{"message_id": name, **BOOKING, "practice": practice} for name in ids for practice in ("A81001", "A81002")]
@@ -138,6 +140,9 @@ def test_an_id_that_may_name_a_patient_is_counted_and_not_shown(spark: SparkSess
     shown = {name: counts[name] for name in ("read", "empty", "duplicates", "conflicts", "conflicts_not_shown")}
     assert shown == {"read": 10, "empty": 1, "duplicates": 4, "conflicts": ["c"], "conflicts_not_shown": 3}
     assert "0018" not in json.dumps(counts)
+    monkeypatch.setattr("pipeline.backfill.CONFLICTS_NAMED", 2)
+    named = backfill_file(path, lambda _: Recorder(str(tmp_path)), 1e6)
+    assert (named["conflicts"], named["conflicts_not_shown"]) == ([], 4), "those named are the first in order"
 
 
 class Recorder:
