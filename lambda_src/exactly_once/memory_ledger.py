@@ -1,6 +1,7 @@
 """A ledger in this process's memory, with tables for the effects: for tests, examples and a first try.
 
-It is exact while the process lives and forgets everything when it ends, so it protects nothing in production.
+It is exact while the process lives and forgets everything when it ends, so it protects nothing in production. What DynamoDB
+would refuse, or would take and not protect, it refuses: a test must not be content with what fails in production.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from exactly_once.dynamodb import to_attributes
 from exactly_once.effects import Effects, Item, Put, Update, Write
 from exactly_once.ledger import (
     COMPLETE,
@@ -21,10 +23,12 @@ from exactly_once.ledger import (
     Duplicate,
     Exists,
     Fenced,
+    InvalidEffects,
     Surroundings,
     Taken,
     result_text,
 )
+from exactly_once.store import require_message_id
 
 
 class MemoryLedger:
@@ -39,10 +43,12 @@ class MemoryLedger:
         self.surroundings = surroundings or Surroundings()
         self.rows: dict[str, dict[str, Any]] = {}
         self.tables: dict[str, dict[str, dict[str, Any]]] = {}
+        self._key_names: dict[str, set[str]] = {}
         self._lock = threading.Lock()
 
     def claim(self, message_id: str, payload_hash: str, lease_until: int) -> Claim | Duplicate | Busy | Conflict:
-        """Claim the message until `lease_until` (epoch ms)."""
+        """Claim the message until `lease_until` (epoch ms). Raises `ValueError` for an id that is none."""
+        require_message_id(message_id)
         claimed_by = self.surroundings.new_id()
         with self._lock:
             now = self.surroundings.now_ms()
@@ -67,9 +73,17 @@ class MemoryLedger:
             return Claim(message_id, claimed_by, count, lease_until)
 
     def commit(self, claim: Claim, effects: Effects) -> Committed | Duplicate | Exists | Fenced | Taken:
-        """Complete the row and perform all effects, or nothing. Raises `InvalidEffects` as the DynamoDB ledger does."""
+        """Complete the row and perform all effects, or nothing.
+
+        Raises:
+            InvalidEffects: as the DynamoDB ledger does; and where that one would fail with an error of its own, or
+                where a condition would hold nothing off.
+        """
         result = result_text(effects)
+        _require_answer(effects)
         with self._lock:
+            for write in effects.all_writes:
+                self._require_fit(write)
             row = self.rows.get(claim.message_id, {})
             if row.get("status") == COMPLETE:
                 if row["claimed_by"] == claim.claimed_by:
@@ -106,6 +120,29 @@ class MemoryLedger:
             row |= {"lease_until": lease_until, "updated": self.surroundings.now_ms()}
             return True
 
+    def _require_fit(self, write: Write) -> None:
+        if isinstance(write, Put) and write.key not in write.item:
+            raise InvalidEffects(
+                f"a put into {write.table!r} names the key {write.key!r}, which its item lacks: DynamoDB would overwrite "
+                "what is there; name the table's partition key, as the item spells it"
+            )
+        names = {write.key} if isinstance(write, Put) else set(write.key)
+        known = self._key_names.setdefault(write.table, names)
+        if names != known:
+            raise InvalidEffects(
+                f"{write.table!r} is written under the key {' and '.join(sorted(names))} and was under "
+                f"{' and '.join(sorted(known))}; here a table has one key, and `key` must name it: DynamoDB looks at no other"
+            )
+        values = write.item if isinstance(write, Put) else {**write.key, **write.expect, **write.set}
+        for name, value in values.items():
+            try:
+                to_attributes({name: value})
+            except (TypeError, ArithmeticError) as error:
+                raise InvalidEffects(
+                    f"{name!r} in {write.table!r} is a {type(value).__name__} that DynamoDB does not take; write text, whole "
+                    "numbers (pence, not pounds), booleans, lists and mappings of these"
+                ) from error
+
     def _item(self, write: Write) -> dict[str, Any] | None:
         return self.tables.get(write.table, {}).get(key_text(write))
 
@@ -126,6 +163,13 @@ class MemoryLedger:
         item |= write.set
         for name in write.remove:
             item.pop(name, None)
+
+
+def _require_answer(effects: Effects) -> None:
+    if not isinstance(effects.result, Mapping) or not all(isinstance(name, str) for name in effects.result):
+        raise InvalidEffects('the result must be a mapping with names of text, such as {"outcome": "shipped"}')
+    if effects.once is not None and not isinstance(effects.once.write, Put):
+        raise InvalidEffects("`once` must hold a Put: an item that is there says that the effect has happened")
 
 
 def key_text(write: Put | Update) -> str:

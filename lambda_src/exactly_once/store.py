@@ -22,6 +22,18 @@ from exactly_once.ledger import (
 )
 
 
+def require_message_id(message_id: object) -> None:
+    """Refuse what is no id, as DynamoDB does by itself. Under one made of nothing, different messages would be the same.
+
+    Raises:
+        ValueError: unless it is text, and not empty.
+    """
+    if not isinstance(message_id, str) or not message_id:
+        raise ValueError(
+            "the message's id must be text and not empty; where a message has none, raise Unprocessable in its place"
+        )
+
+
 class Store(Protocol):
     """The verbs of the protocol. Times are epoch milliseconds. Each verb is one atomic step."""
 

@@ -30,6 +30,7 @@ from exactly_once.ledger import (
     Taken,
     result_text,
 )
+from exactly_once.store import require_message_id
 
 T = TypeVar("T")
 
@@ -145,7 +146,8 @@ class ValkeyLedger:
         return f"{self._prefix}{table}:{values}"
 
     def claim(self, message_id: str, payload_hash: str, lease_until: int) -> Claim | Duplicate | Busy | Conflict:
-        """Claim the message until `lease_until` (epoch ms)."""
+        """Claim the message until `lease_until` (epoch ms). Raises `ValueError` for an id that is none."""
+        require_message_id(message_id)
         claimed_by = self.surroundings.new_id()
 
         def attempt() -> Claim | Duplicate | Busy | Conflict:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from botocore.exceptions import ParamValidationError
 
 from exactly_once.effects import Effects, Once, Put, Update
 from exactly_once.ledger import (
@@ -233,3 +235,18 @@ def test_a_window_that_was_lengthened_to_for_ever_holds_for_a_message_in_progres
     mine = claim(kept)
     kept.ledger(for_ever=True).commit(mine, Effects({}))
     assert not kept.expires("m")
+
+
+@pytest.mark.parametrize("nothing", [None, 7])
+def test_p_what_is_no_text_is_no_id(kept: Kept, nothing: Any) -> None:
+    with pytest.raises((ValueError, ParamValidationError)):
+        kept.ledger().claim(nothing, "h", kept.clock() + LEASE)
+    assert kept.row(str(nothing)) is None
+
+
+# DynamoDB refuses an empty key by itself; moto, which stands for it here, does not.
+@pytest.mark.parametrize("kept", ["memory", pytest.param("valkey", marks=pytest.mark.valkey)], indirect=True)
+def test_p_nothing_is_no_id(kept: Kept) -> None:
+    with pytest.raises(ValueError, match="must be text and not empty"):
+        kept.ledger().claim("", "h", kept.clock() + LEASE)
+    assert kept.row("") is None

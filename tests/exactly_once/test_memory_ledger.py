@@ -1,0 +1,66 @@
+"""What the ledger in memory refuses so that tests with it are not content with what fails, or protects nothing, in DynamoDB."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from exactly_once.effects import Effects, Once, Put, Update
+from exactly_once.ledger import Claim, Committed, InvalidEffects
+from exactly_once.memory_ledger import MemoryLedger
+
+
+def claim(ledger: MemoryLedger, message_id: str = "m") -> Claim:
+    granted = ledger.claim(message_id, "h", ledger.surroundings.now_ms() + 60_000)
+    assert isinstance(granted, Claim)
+    return granted
+
+
+def refuse(effects: Effects, told: str) -> None:
+    ledger = MemoryLedger()
+    mine = claim(ledger)
+    with pytest.raises(InvalidEffects, match=told):
+        ledger.commit(mine, effects)
+    assert ledger.tables == {}
+    assert ledger.rows["m"]["status"] == "IN_PROGRESS"
+
+
+def test_a_put_whose_item_lacks_the_key_that_it_names_would_overwrite_and_is_refused() -> None:
+    refuse(
+        Effects({}, (Put("seats", "seatId", {"seat_id": "A1"}),)),
+        "'seats' names the key 'seatId', which its item lacks",
+    )
+
+
+@pytest.mark.parametrize("value", [12.5, [1, 0.5], object(), 10**39])
+def test_a_value_that_dynamodb_does_not_take_is_named_with_its_table(value: Any) -> None:
+    refuse(
+        Effects({}, (Put("refunds", "refund_id", {"refund_id": "1", "amount": value}),)), "'amount' in 'refunds' is a"
+    )
+
+
+@pytest.mark.parametrize("part", ["expect", "set"])
+def test_an_updates_values_are_looked_at_too(part: str) -> None:
+    parts = {"expect": {"state": "free"}, "set": {"state": "taken"}} | {part: {"amount": 1.5}}
+    refuse(Effects({}, (Update("seats", {"seat": "A1"}, **parts),)), "'amount' in 'seats' is a float")
+
+
+@pytest.mark.parametrize("result", ["done", ["done"], {1: "done"}])
+def test_an_answer_that_duplicates_would_not_get_back_as_it_was_is_refused(result: Any) -> None:
+    refuse(Effects(result), "the result must be a mapping with names of text")
+
+
+def test_once_is_a_put() -> None:
+    update: Any = Update("seats", {"seat": "A1"}, {"state": "free"}, {"state": "taken"})
+    refuse(Effects({}, once=Once(update, dict)), "`once` must hold a Put")
+
+
+def test_a_table_has_one_key() -> None:
+    ledger = MemoryLedger()
+    first = Effects({}, (Put("reservations", "reservation_id", {"reservation_id": "1", "seat": "A1"}),))
+    assert isinstance(ledger.commit(claim(ledger, "first"), first), Committed)
+    second = Effects({}, (Put("reservations", "seat", {"reservation_id": "2", "seat": "A1"}),))
+    with pytest.raises(InvalidEffects, match="written under the key seat and was under reservation_id"):
+        ledger.commit(claim(ledger, "second"), second)
+    assert len(ledger.tables["reservations"]) == 1
