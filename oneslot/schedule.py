@@ -13,6 +13,7 @@ from typing import Any
 from oneslot.demand import Demand, read_demand, synthetic_demand
 from oneslot.errors import BadInput
 from oneslot.practices import read_practices, synthetic_practices
+from oneslot.sentences import numbered
 from oneslot.slots import Opening, demanded_slots, share_out, slot_items, working_days
 
 SYNTHETIC_PRACTICES = 12
@@ -59,10 +60,10 @@ def read_candidates(
     """
     if practices is None and demand is None:
         made_up = synthetic_practices(count or at_most or SYNTHETIC_PRACTICES)
-        return Candidates(list(synthetic_demand(made_up, seed)), f"{len(made_up):,} synthetic practices")
+        return Candidates(list(synthetic_demand(made_up, seed)), numbered(len(made_up), "synthetic practice"))
     demands, note = _read_files(practices, demand, seed)
     if count is not None and count > len(demands):
-        raise BadInput(f"{count:,} practices were asked for, but there are {note}.")
+        raise BadInput(f"{count:,} practices were asked for, but there are only these: {note}.")
     limit = count or at_most or len(demands)
     if limit < len(demands):
         demands = sorted(random.Random(f"practices:{seed}").sample(demands, limit), key=lambda line: line.practice)
@@ -75,9 +76,9 @@ def _read_files(practices: Path | None, demand: Path | None, seed: int) -> tuple
         if demand is None:
             raise ValueError("one of the two files must be given")
         demands = list(read_demand(demand))
-        return demands, f"{len(demands):,} practices in {demand.name}"
+        return demands, f"{numbered(len(demands), 'practice')} in {demand.name}"
     active = {practice.code: practice for practice in read_practices(practices)}
-    note = f"{len(active):,} active GP practices in {practices.name}"
+    note = f"{numbered(len(active), 'active GP practice')} in {practices.name}"
     if demand is None:
         return list(synthetic_demand(active.values(), seed)), f"{note}, their demand made up"
     demands = [line for line in read_demand(demand) if line.practice in active]

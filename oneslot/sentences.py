@@ -10,6 +10,11 @@ from oneslot.local.errors import LocalRunError
 DEBUG_VARIABLE = "ONESLOT_DEBUG"
 
 
+def numbered(count: int, noun: str) -> str:
+    """Return the count and what is counted: `1 slot`, `2,000 slots`. `noun` is one whose plural has an s."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def sentence(error: Exception) -> str:
     """Return what to tell the person: what is wrong, and what to do."""
     match error:

@@ -12,6 +12,7 @@ from appointments.outcomes import ANSWERED
 from appointments.statuses import COMPLETE
 from oneslot.evidence import Gathered
 from oneslot.messages import MALFORMED
+from oneslot.sentences import numbered
 from oneslot.unusable import UNKNOWN, Unusable, unusable_of
 from pipeline.vocabulary import REJECT_SHARE
 
@@ -152,16 +153,16 @@ def _success(counts: Counts) -> str:
     checked = sum(invariant.breaches is not None for invariant in INVARIANTS)
     quarantined = sum(counts.quarantined.values())
     older = f" {counts.too_old:,} more are older than what the ledger keeps, and nobody can tell any more."
-    if counts.requests is None:
+    if counts.requests is None or counts.messages is None:
         unknown = " There is no archive of what the queue accepted, so nobody can tell if something was lost."
         return (
-            f"Sound: {counts.completed:,} requests have exactly one answer each, none booked twice, and all {checked} "
-            f"invariants hold.{older if counts.too_old else unknown}"
+            f"Sound: of {numbered(counts.completed, 'request')} each has exactly one answer, none is booked twice, and all "
+            f"{checked} invariants hold.{older if counts.too_old else unknown}"
         )
     return (
-        f"Exactly once: each of {counts.requests:,} requests in {counts.messages:,} messages has exactly one answer or "
-        f"is quarantined with its reason ({quarantined:,}); none is lost, none is booked twice; all {checked} "
-        "invariants hold." + (older if counts.too_old else "")
+        f"Exactly once: of {numbered(counts.requests, 'request')} in {numbered(counts.messages, 'message')} each has "
+        f"exactly one answer or is quarantined with its reason ({quarantined:,}); none is lost, none is booked twice; all "
+        f"{checked} invariants hold." + (older if counts.too_old else "")
     )
 
 

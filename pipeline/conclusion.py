@@ -82,11 +82,16 @@ def sentence(document: Mapping[str, Any]) -> str:
     if document["sound"]:
         open_requests = verdicts[Verdict.IN_FLIGHT]
         given_up = verdicts[Verdict.DROPPED]
-        first = (
-            f"Every one of {requests:,} requests, told apart by their ids, took effect at most once, and none is lost."
-            if requests
-            else "No request was seen, so none is lost, and none took effect twice."
-        )
+        match requests:
+            case 0:
+                first = "No request was seen, so none is lost, and none took effect twice."
+            case 1:
+                first = "The one request that was seen took effect at most once, and is not lost."
+            case _:
+                first = (
+                    f"Every one of {requests:,} requests, told apart by their ids, took effect at most once, "
+                    "and none is lost."
+                )
         rest = f" {open_requests:,} are still on their way." if open_requests else ""
         rest += f" {given_up:,} were dropped from the dead-letter queue by hand." if given_up else ""
         forgotten = verdicts[Verdict.FORGOTTEN]

@@ -24,6 +24,7 @@ from oneslot.options import COUNT, context_option, json_option, mix_options, pra
 from oneslot.pacing import Pacing
 from oneslot.requests import Mix
 from oneslot.schedule import Candidates, Schedule, plan, read_candidates
+from oneslot.sentences import numbered
 from oneslot.slots import LOCAL_TIME, next_monday
 from oneslot.target import Target, home_folder, local_target
 from oneslot.terminal import Terminal, table
@@ -90,10 +91,15 @@ def run(
                 local_stack(home, progress=terminal.say, processes=processes, stage=stage, context=dict(context))
             )
         target = local_target(stack.state, home)
-        with stages.stage("seed", f"Seed {schedule.slots:,} slots at {len(schedule.openings):,} practices"):
+        with stages.stage(
+            "seed", f"Seed {numbered(schedule.slots, 'slot')} at {numbered(len(schedule.openings), 'practice')}"
+        ):
             terminal.say(f"{candidates.note}.")
             start_and_seed(stack, target, schedule, terminal)
-        with stages.stage("send", f"Send {mix.count:,} requests in {mix.messages:,} messages, consumed as they arrive"):
+        with stages.stage(
+            "send",
+            f"Send {numbered(mix.count, 'request')} in {numbered(mix.messages, 'message')}, consumed as they arrive",
+        ):
             messages = generated(target, mix, seed_number)
             with terminal.progress("Sending messages", mix.messages) as progress:
                 sent = send_messages(target, messages, Pacing(None, mix.messages), progress)

@@ -12,6 +12,7 @@ from oneslot.options import COUNT, Day, json_option, practice_options, stack_opt
 from oneslot.schedule import Schedule, plan, read_candidates, save
 from oneslot.seeding import Seeded, SlotWriter
 from oneslot.seeding import seed as insert
+from oneslot.sentences import numbered
 from oneslot.slots import LOCAL_TIME, demanded_slots, next_monday
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal
@@ -69,7 +70,8 @@ def seed(
         }
     )
     terminal.plain(
-        f"{schedule.slots:,} slots at {len(schedule.openings):,} practices, {schedule.days[0]} to {schedule.days[-1]}: "
+        f"{numbered(schedule.slots, 'slot')} at {numbered(len(schedule.openings), 'practice')}, "
+        f"{schedule.days[0]} to {schedule.days[-1]}: "
         f"{seeded.created:,} new, {seeded.kept:,} were there and are as they were."
     )
 

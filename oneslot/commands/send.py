@@ -20,6 +20,7 @@ from oneslot.request_file import check_file, read_requests
 from oneslot.requests import Mix, RequestGenerator, utc_now
 from oneslot.schedule import load
 from oneslot.sender import BatchSender, Sent, send_all
+from oneslot.sentences import numbered
 from oneslot.target import Target, open_target
 from oneslot.terminal import Advance, Terminal
 
@@ -85,9 +86,12 @@ def send(
         "archive": str(target.archive),
     }
     terminal.result(document)
-    again = f", {sent.sent_again:,} entries sent again" if sent.sent_again else ""
+    again = f", {sent.sent_again:,} sent again" if sent.sent_again else ""
     of_seed = f" (--seed {seed_number} sends the same again)" if seed_number is not None else ""
-    terminal.plain(f"{requests:,} requests in {sent.accepted:,} messages accepted in {seconds:.1f} s{again}{of_seed}.")
+    terminal.plain(
+        f"{numbered(requests, 'request')} in {numbered(sent.accepted, 'message')} accepted in {seconds:.1f} s"
+        f"{again}{of_seed}."
+    )
 
 
 def generated(target: Target, mix: Mix, seed: int) -> Iterable[Message]:

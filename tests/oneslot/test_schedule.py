@@ -35,6 +35,7 @@ def test_each_file_does_without_the_other(files: tuple[Path, Path]) -> None:
     assert len(read_candidates(practices, None, seed=1).demands) == 3
     assert len(read_candidates(None, demand, seed=1).demands) == 3
     assert read_candidates(None, None, seed=1).note == "12 synthetic practices"
+    assert read_candidates(None, None, seed=1, count=1).note == "1 synthetic practice"
 
 
 def test_a_choice_of_practices_is_repeatable(files: tuple[Path, Path]) -> None:
@@ -45,7 +46,7 @@ def test_a_choice_of_practices_is_repeatable(files: tuple[Path, Path]) -> None:
 
 
 def test_more_practices_than_there_are_cannot_take_part(files: tuple[Path, Path]) -> None:
-    with pytest.raises(BadInput, match="4 practices were asked for, but there are 3 active GP practices"):
+    with pytest.raises(BadInput, match="4 practices were asked for, but there are only these: 3 active GP practices"):
         read_candidates(files[0], None, 1, count=4)
 
 

@@ -54,7 +54,7 @@ def test_a_run_with_everything_in_it_holds_and_its_numbers_add_up(moto_stack: Mo
     moto_stack.consume()
     verdict = verdict_of(moto_stack)
     assert verdict.holds, verdict.sentence
-    assert verdict.sentence.startswith("Exactly once: each of 100 requests in 130 messages has exactly one answer")
+    assert verdict.sentence.startswith("Exactly once: of 100 requests in 130 messages each has exactly one answer")
     counts = verdict.counts
     assert (counts.requests, counts.malformed, counts.messages, counts.deliveries) == (100, 15, 130, 130)
     assert counts.appointments == counts.booked + counts.waitlisted + counts.cancelled
