@@ -51,6 +51,7 @@ DEV = STAGES["dev"]
             ["dead_letter_retention_seconds is 1296000", "60 to 1209600"],
         ),
         ({"alarm_oldest_message_seconds": 59}, ["alarm_oldest_message_seconds is 59", "60 to"]),
+        ({"alarm_stalled_minutes": 61}, ["alarm_stalled_minutes is 61", "1 to 60"]),
         ({"max_message_bytes": 1_048_577}, ["max_message_bytes is 1048577", "1024 to 1048576"]),
         ({"log_retention_days": 31}, ["log_retention_days is 31", "30, 60"]),
         ({"alarm_topic_arn": "on-call"}, ["alarm_topic_arn is 'on-call'", "arn:aws:sns:"]),
@@ -114,7 +115,7 @@ DEV = STAGES["dev"]
         ),
         (
             {"log_retention_days": 14},
-            ["log_retention_days 14", "ledger_retention_seconds 2592000", "raise log_retention_days"],
+            ["log_retention_days 14", "ledger_retention_seconds 2592000 (30 days)", "raise log_retention_days"],
         ),
         (
             {"log_retention_days": 14, "ledger_retention_seconds": None},
@@ -134,15 +135,18 @@ def test_a_contradiction_is_refused(changes: dict[str, Any], said: list[str]) ->
     assert "\n" not in sentence
 
 
+LONGEST_HIDDEN = {
+    "lambda_timeout_seconds": 900,
+    "visibility_multiplier": 48,
+    "max_receive_count": 5,
+    "queue_retention_seconds": 5 * DAY,
+}
+
+
 @pytest.mark.parametrize(
     "changes",
     [
-        {
-            "lambda_timeout_seconds": 900,
-            "visibility_multiplier": 48,
-            "max_receive_count": 5,
-            "queue_retention_seconds": 5 * DAY,
-        },
+        LONGEST_HIDDEN,
         {"queue_retention_seconds": 601},
         {"max_receive_count": 1_000},
         {"batch_concurrency": 500, "batch_size": 500, "batching_window_seconds": 1, "visibility_multiplier": 2},
@@ -153,6 +157,7 @@ def test_a_contradiction_is_refused(changes: dict[str, Any], said: list[str]) ->
         {"max_concurrency": 1_000},
         {"max_receive_count": 5},
         {"ledger_retention_seconds": 25 * DAY},
+        {"ledger_margin_seconds": 4 * DAY},
         {"ledger_retention_seconds": None},
         {"max_message_bytes": 1_040_384},
         {"audit_timeout_hours": 18, "audit_export_hours": 3},
@@ -176,7 +181,7 @@ numbers = st.integers(-2, 60) | st.integers(-1, 2_000_000)
         },
     )
 )
-@example({"lambda_timeout_seconds": 900, "visibility_multiplier": 48})
+@example({**LONGEST_HIDDEN, "alarm_stalled_minutes": 1})
 @example({"batch_size": 50, "batching_window_seconds": 20, "visibility_multiplier": 2, "batch_concurrency": 50})
 def test_whatever_is_accepted_is_safe(changes: dict[str, Any]) -> None:
     """Said a second time, in other words than the code's: what must be true of any settings that exist."""
@@ -196,6 +201,9 @@ def test_whatever_is_accepted_is_safe(changes: dict[str, Any]) -> None:
     # A message that fails whenever it is received is in the dead-letter queue long before its time in the queue is over.
     assert s.max_receive_count * visible_again <= s.queue_retention_seconds / 2
     assert s.alarm_oldest_message_seconds < s.queue_retention_seconds
+    # Told as soon as it was asked for, or else in the minute after the one in which a crashed consumer's messages return.
+    assert s.stalled_minutes >= s.alarm_stalled_minutes
+    assert visible_again < s.stalled_minutes * 60 <= max(s.alarm_stalled_minutes * 60, visible_again + 119)
     assert 60 <= s.queue_retention_seconds < s.dead_letter_retention_seconds <= 14 * DAY
     assert s.ledger_retention_seconds is not None
     assert s.ledger_retention_seconds >= 2 * s.queue_retention_seconds + s.dead_letter_retention_seconds
