@@ -10,10 +10,13 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
+from unittest.mock import Mock
 
+import boto3
 import pytest
 
 from configuration import Configuration
+from stacks.settings import STAGES
 from tests.consumer_kit import NHS_NUMBER, REGION, Bench, Context, bench, booking, record
 
 ENVIRONMENT = {
@@ -62,6 +65,7 @@ def test_a_batch_goes_all_the_way(made: Bench, handler: ModuleType, capsys: pyte
         record("not JSON"),
         record(booking("late", **past)),
     ]
+    records[3]["attributes"]["SentTimestamp"] = "4102444800000"  # SQS's clock and the function's are two
     handler.logger.registered_handler.stream = sys.stdout  # a logger outlives its module, and keeps its first stdout
     assert handler.lambda_handler({"Records": records}, Context(made.clock)) == {"batchItemFailures": []}
 
@@ -84,9 +88,9 @@ def test_a_batch_goes_all_the_way(made: Bench, handler: ModuleType, capsys: pyte
     assert metrics["Deliveries"] == [4.0]
     assert metrics["DeliveriesDuplicate"] == [1.0]
     assert metrics["service"] == "appointments"
-    assert metrics["SentToDone"] == [
-        line["finished"] - line["sent"] for line in deliveries if line["outcome"] in {"waitlist", "refused"}
-    ]
+    assert metrics["SentToDone"] == [deliveries[0]["finished"] - deliveries[0]["sent"], 0]
+    (emitted,) = metrics["_aws"]["CloudWatchMetrics"]
+    assert {"Name": "SentToDone", "Unit": "Milliseconds"} in emitted["Metrics"]
 
 
 def test_an_empty_batch_is_counted_and_answered(
@@ -142,9 +146,33 @@ def test_a_system_that_does_not_hold_threads_to_a_core_stops_no_start(
     assert caplog.messages == ["one_core has no effect: Operation not permitted"]
 
 
-def test_clients_are_impatient_and_pooled(handler: ModuleType) -> None:
+@pytest.mark.parametrize(("records", "threads"), [("1", None), ("2", 2), ("7", 7)])
+def test_there_are_as_many_threads_as_records_side_by_side(
+    handler: ModuleType, monkeypatch: pytest.MonkeyPatch, records: str, threads: int | None
+) -> None:
+    monkeypatch.setenv("BATCH_CONCURRENCY", records)
+    importlib.reload(handler)
+    executor = handler.consumer.executor
+    assert (executor and executor._max_workers) == threads
+
+
+def test_clients_are_impatient_and_pooled(handler: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: dict[str, Any] = {}
+    monkeypatch.setattr(boto3, "client", lambda service, config: made.setdefault(service, config) and Mock())
+    importlib.reload(handler)
+    assert list(made) == ["dynamodb"], "SQS's is made when a message needs it"
+    assert handler.SQSOnFirstUse().send_message
     configuration = handler.client_config
+    assert made == {"dynamodb": configuration, "sqs": configuration}
+    attempts = configuration.retries["total_max_attempts"]
+    assert configuration.retries == {"mode": "standard", "total_max_attempts": attempts}
+    assert attempts > 1
+    assert configuration.connect_timeout <= 1
     assert configuration.read_timeout <= 3
+    # A call that nobody answers has failed before its invocation ends. Between attempts the standard mode pauses for one
+    # second at most, then two, four, and so on.
+    unanswered = attempts * (configuration.connect_timeout + configuration.read_timeout) + 2 ** (attempts - 1) - 1
+    assert unanswered < STAGES["dev"].lambda_timeout_seconds
     assert configuration.max_pool_connections == 1 + 1, "a record at a time, and the thread that waits for it"
     assert configuration.user_agent.startswith("Oneslot Botocore/")
     assert not configuration.parameter_validation

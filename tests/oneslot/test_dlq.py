@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from exactly_once.identity import payload_hash
 from exactly_once.quarantine import QUARANTINE_ATTRIBUTES
 from oneslot.dead_letters import peek
 from oneslot.local.connection import Connection
@@ -179,6 +180,7 @@ def test_a_redrive_of_named_ones_and_of_a_repair_list(moto_stack: MotoStack, tmp
     path.write_text('{"message_id":"m-1","verdict":"QUARANTINED","action":"redrive"}\n\n{"message_id":"gone"}\n')
     result = document(invoke("dlq", "redrive", ids[0], "--file", str(path), "--yes", "--json"), exit_code=1)
     assert (result["moved"], result["not_found"]) == (2, ["gone"])
+    assert result["selection"] == {"ids": [ids[0], "m-1", "gone"], "reason": None, "everything": False}
     assert {each["message_id"] for each in result["messages"]} == {"m-0", "m-1"}
     left = {each["message_id"] for each in document(invoke("dlq", "list", "--json"))["messages"]}
     assert left == {"m-2", "m-3"}
@@ -191,6 +193,8 @@ def test_a_redrive_of_named_ones_and_of_a_repair_list(moto_stack: MotoStack, tmp
         (["dlq", "redrive", "two words"], "MESSAGE_ID must be 1 to 128 letters"),
         (["dlq", "show", NHS_NUMBER], "That is an NHS number"),
         (["dlq", "redrive", "--all", "m-1"], "--all takes every message; leave out"),
+        (["dlq", "redrive", "--all", "--file", __file__], "--all takes every message; leave out"),
+        (["dlq", "drop", "--all", "--reason", "conflict"], "--all takes every message; leave out"),
         (["dlq", "redrive", "--resume", "m-1"], "--resume goes on with what was chosen before"),
         (["dlq", "redrive", "--rate", "0"], "Invalid value for '--rate'"),
         (["dlq", "redrive", "--file", "nowhere"], "File 'nowhere' does not exist"),
@@ -363,12 +367,26 @@ def test_drop_spares_requests_without_an_answer(moto_stack: MotoStack) -> None:
     result = document(invoke("dlq", "drop", "--all", "--yes", "--json"))
     assert (result["dropped"], len(result["spared"])) == (2, 9)
     lines = [json.loads(line) for line in (moto_stack.home / "audit.jsonl").read_text().splitlines()]
-    assert [(line["action"], line["outcome"]) for line in lines].count(("dlq drop", "done")) == 2
-    assert {line["message_id"] for line in lines} == {"duplicate", "done_before"}
+    assert {line["action"] for line in lines} == {"dlq drop"}
+    for name in ("duplicate", "done_before"):
+        assert [line["outcome"] for line in lines if line["message_id"] == name] == ["begun", "done"]
+    assert len(lines) == 4
     assert all(line["who"]["user"] and line["at"] and line["before"]["reason"] for line in lines)
-    again = document(invoke("dlq", "drop", "invalid", "--accept-loss", "--yes", "--json"))
+    for line in lines:
+        assert line["before"]["outlook"] == line["message_id"]
+        assert line["before"]["payload_hash"] == payload_hash(booking(line["message_id"], **NOW))
+        assert line["sqs_message_id"] == line["source_message_id"], "the redrive policy keeps the id"
+    again = document(invoke("dlq", "drop", "--reason", "invalid_field", "--accept-loss", "--yes", "--json"))
     assert again["dropped"] == 1
     assert NHS_NUMBER not in (moto_stack.home / "audit.jsonl").read_text()
+
+
+def test_what_is_dropped_is_found_behind_others(moto_stack: MotoStack) -> None:
+    """SQS hands out ten at a time, and refuses a call that deletes none of them."""
+    planned(moto_stack, 25)
+    assert document(invoke("dlq", "drop", "m-12", "m-24", "--accept-loss", "--yes", "--json"))["dropped"] == 2
+    left = {each["message_id"] for each in document(invoke("dlq", "list", "--json"))["messages"]}
+    assert left == {f"m-{number}" for number in range(25)} - {"m-12", "m-24"}
 
 
 def test_what_was_dropped_is_not_called_lost(moto_stack: MotoStack, tmp_path: Path) -> None:

@@ -155,6 +155,7 @@ def test_the_function_runs_the_handler_on_arm_with_json_logs_in_its_own_group(st
     assert function["Handler"] == "handler.lambda_handler"
     assert (stage.asset / "handler.py").read_text(encoding="utf-8").count("def lambda_handler(") == 1
     assert function["Architectures"] == ["arm64"]
+    assert function["MemorySize"] == stage.settings.lambda_memory_mb
     assert function["LoggingConfig"] == {
         "LogFormat": "JSON",
         "ApplicationLogLevel": "INFO",

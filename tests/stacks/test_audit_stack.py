@@ -21,12 +21,15 @@ from pipeline.session import find_java, launcher_home
 from stacks.constructs.audit_asset import ROOT, SCRIPT, package_files
 from stacks.constructs.audit_job import SPARK_VERSION
 from stacks.constructs.audit_states import VERDICT_FILE
+from stacks.constructs.audit_storage import ACCESS_LOG_DAYS, OLD_VERSION_DAYS, UNFINISHED_UPLOAD_DAYS
 from stacks.constructs.delivery_archive import DELIVERIES
 from tests.pipeline.histories import System, write_history
 from tests.stacks.kit import Stage, resolve
 
 # What a Glue 6.0 job finds installed, of all that the audit might import.
 BROUGHT_BY_GLUE = ("pyspark", "py4j", "boto3", "botocore", "s3transfer", "jmespath", "urllib3", "dateutil", "six")
+
+PUBLIC_WAYS = ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets")
 
 
 def properties_of_job(audit: Stage) -> dict[str, Any]:
@@ -86,16 +89,94 @@ def test_buckets_are_private_encrypted_versioned_and_expire(audit: Stage) -> Non
     buckets = [bucket["Properties"] for bucket in audit.resources("AWS::S3::Bucket").values()]
     assert len(buckets) == 2
     for bucket in buckets:
-        assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+        assert bucket["PublicAccessBlockConfiguration"] == dict.fromkeys(PUBLIC_WAYS, True)
         assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
         assert {rule["Status"] for rule in bucket["LifecycleConfiguration"]["Rules"]} == {"Enabled"}
-        assert all("ExpirationInDays" in rule for rule in bucket["LifecycleConfiguration"]["Rules"])
+        for rule in bucket["LifecycleConfiguration"]["Rules"]:
+            assert "ExpirationInDays" in rule
+            # Without these what has expired stays for ever, as an older version or as parts of an upload.
+            assert rule["NoncurrentVersionExpiration"] == {"NoncurrentDays": OLD_VERSION_DAYS}
+            assert rule["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": UNFINISHED_UPLOAD_DAYS}
     (ours,) = [bucket for bucket in buckets if "LoggingConfiguration" in bucket]
     (encryption,) = ours["BucketEncryption"]["ServerSideEncryptionConfiguration"]
     assert encryption["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "aws:kms"
+    (access_log,) = [bucket for bucket in buckets if bucket is not ours]
+    assert [rule["ExpirationInDays"] for rule in access_log["LifecycleConfiguration"]["Rules"]] == [ACCESS_LOG_DAYS]
     days = {rule["Prefix"]: rule["ExpirationInDays"] for rule in ours["LifecycleConfiguration"]["Rules"]}
-    assert days["history/"] == audit.settings.audit_history_days
+    assert days["history/"] == days["undelivered/"] == audit.settings.audit_history_days
     assert days["audits/"] == audit.settings.audit_result_days > 2 * audit.settings.audit_full_every_days
+
+
+def test_everything_of_the_audit_is_under_its_one_key(audit: Stage) -> None:
+    """Exports, results and logs, wherever they lie: who may not use the key reads none of it."""
+    (key,) = audit.resources("AWS::KMS::Key")
+    arn = f"<{key}.Arn>"
+    security = resolve(audit.properties("AWS::Glue::SecurityConfiguration"))
+    assert security["EncryptionConfiguration"] == {
+        "CloudWatchEncryption": {"CloudWatchEncryptionMode": "SSE-KMS", "KmsKeyArn": arn},
+        "JobBookmarksEncryption": {"JobBookmarksEncryptionMode": "CSE-KMS", "KmsKeyArn": arn},
+        "S3Encryptions": [{"S3EncryptionMode": "SSE-KMS", "KmsKeyArn": arn}],
+    }
+    assert resolve(properties_of_job(audit)["SecurityConfiguration"]) == security["Name"]
+    stream = resolve(audit.properties("AWS::KinesisFirehose::DeliveryStream"))
+    written = stream["ExtendedS3DestinationConfiguration"]["EncryptionConfiguration"]
+    assert written == {"KMSEncryptionConfig": {"AWSKMSKeyARN": arn}}
+    assert resolve(audit.properties("AWS::SNS::Topic"))["KmsMasterKeyId"] == arn
+    assert resolve(audit.properties("AWS::Logs::LogGroup"))["KmsKeyId"] == arn
+    buckets = [
+        resolve(bucket["Properties"])["BucketEncryption"] for bucket in audit.resources("AWS::S3::Bucket").values()
+    ]
+    assert [found["ServerSideEncryptionConfiguration"] for found in buckets if arn in str(found)] == [
+        [
+            {
+                "BucketKeyEnabled": True,
+                "ServerSideEncryptionByDefault": {"KMSMasterKeyID": arn, "SSEAlgorithm": "aws:kms"},
+            }
+        ]
+    ]
+
+
+def test_what_production_has_audited_outlives_the_stack_and_so_does_its_key(audit: Stage) -> None:
+    kinds = ("AWS::KMS::Key", "AWS::S3::Bucket", "AWS::Logs::LogGroup")
+    found = [(kind, resource) for kind in kinds for resource in audit.resources(kind).values()]
+    assert {kind for kind, _ in found} == set(kinds)
+    for kind, resource in found:
+        assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("Retain", "Retain"), kind
+    manifest = json.loads((audit.folder / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["artifacts"][audit.stack_name]["properties"]["terminationProtection"] is True
+
+
+def test_alarms_of_this_account_may_use_the_topic_and_its_key(audit: Stage) -> None:
+    """An alarm that may not is silent: CloudWatch notes the failure in the alarm's history, which nobody reads."""
+    ours = {"StringEquals": {"aws:SourceAccount": "<AWS::AccountId>"}}
+    by_cloudwatch = {
+        kind: [
+            statement
+            for statement in resolve(audit.properties(kind))[name]["Statement"]
+            if statement["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+        ]
+        for kind, name in (("AWS::SNS::TopicPolicy", "PolicyDocument"), ("AWS::KMS::Key", "KeyPolicy"))
+    }
+    ((publish,), (use,)) = by_cloudwatch.values()
+    topic = f"<{audit.logical_id('AuditTopicArn')}>"
+    assert (publish["Effect"], publish["Action"], publish["Resource"]) == ("Allow", "sns:Publish", topic)
+    assert resolve(audit.properties("AWS::SNS::TopicPolicy"))["Topics"] == [topic]
+    assert (use["Effect"], set(use["Action"])) == ("Allow", {"kms:Decrypt", "kms:GenerateDataKey*"})
+    assert publish["Condition"] == use["Condition"] == ours
+
+
+def test_only_log_groups_of_this_account_are_encrypted_with_the_key_by_the_log_service(audit: Stage) -> None:
+    policy = resolve(audit.properties("AWS::KMS::Key"))["KeyPolicy"]["Statement"]
+    (logs,) = [found for found in policy if found["Principal"] == {"Service": "logs.<AWS::Region>.amazonaws.com"}]
+    groups = "arn:<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>:log-group:*"
+    assert logs["Condition"] == {"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}}
+
+
+def test_what_goes_through_the_states_is_not_logged(audit: Stage) -> None:
+    logged = resolve(audit.properties("AWS::StepFunctions::StateMachine")["LoggingConfiguration"])
+    (group,) = audit.resources("AWS::Logs::LogGroup")
+    assert (logged["Level"], logged["IncludeExecutionData"]) == ("ALL", False)
+    assert logged["Destinations"] == [{"CloudWatchLogsLogGroup": {"LogGroupArn": f"<{group}.Arn>"}}]
 
 
 def test_buckets_and_topic_refuse_plain_text(audit: Stage) -> None:
@@ -118,6 +199,10 @@ def test_the_delivery_log_goes_to_the_day_that_the_audit_reads(audit: Stage) -> 
     assert destination["Prefix"] == "history/!{timestamp:yyyy-MM-dd}/deliveries/"
     assert destination["CompressionFormat"] == "GZIP"
     assert destination["FileExtension"].endswith(".gz")  # Spark knows compression by the name only
+    # What cannot be delivered lies where it is kept as long, and where no audit takes it for a line of the log.
+    assert destination["ErrorOutputPrefix"].startswith("undelivered/")
+    schedule = audit.properties("AWS::Scheduler::Schedule")["ScheduleExpression"]
+    assert 2 * destination["BufferingHints"]["IntervalInSeconds"] <= int(schedule.strip("cron(").split()[0]) * 60
 
 
 def test_every_line_of_the_delivery_log_ends_with_a_newline(audit: Stage) -> None:
@@ -158,6 +243,9 @@ def test_the_machines_log_group_has_the_name_that_step_functions_needs(audit: St
 
 def test_the_filter_selects_the_line_that_the_handler_writes(audit: Stage) -> None:
     subscription = audit.properties("AWS::Logs::SubscriptionFilter")
+    assert resolve(subscription["LogGroupName"]) == "<ConsumerLogGroupName>"
+    (stream,) = audit.resources("AWS::KinesisFirehose::DeliveryStream")
+    assert resolve(subscription["DestinationArn"]) == f"<{stream}.Arn>"
     assert subscription["FilterPattern"] == DELIVERIES == '{ $.message = "delivery" }'
     handler = (ROOT / "lambda_src" / "handler.py").read_text(encoding="utf-8")
     assert 'logger.info("delivery"' in handler
@@ -168,6 +256,8 @@ def test_the_schedule_starts_it_every_night_with_the_time_that_was_meant(audit: 
     schedule = audit.properties("AWS::Scheduler::Schedule")
     assert schedule["ScheduleExpression"] == "cron(30 0 * * ? *)"
     assert schedule["ScheduleExpressionTimezone"] == "UTC"
+    assert schedule["FlexibleTimeWindow"] == {"Mode": "OFF"}
+    assert schedule["Target"]["Arn"] == {"Ref": audit.logical_id("AuditStateMachineArn")}
     assert json.loads(schedule["Target"]["Input"]) == {"scheduled": "<aws.scheduler.scheduled-time>"}
 
 

@@ -206,6 +206,55 @@ def test_thresholds_are_the_settings(operations: Stage) -> None:
     assert {field.name for field in fields(Settings) if field.name.startswith("alarm_")} <= set(OVERRIDABLE)
 
 
+# Of each alarm: what its metrics are over a period, the period's seconds, and how many in a row must be above the threshold.
+WATCHED = {
+    "dead-letters": ({"Maximum"}, 60, 1),
+    "oldest-message": ({"Maximum"}, 60, 3),
+    "stalled": ({"Maximum", "Sum"}, 60, 5),
+    **dict.fromkeys(("function-errors", "function-throttles"), ({"Sum"}, 300, 1)),
+    **dict.fromkeys(("failed-deliveries", "quarantined-deliveries"), ({"Sum"}, 300, 1)),
+    **dict.fromkeys(("table-throttles", "transaction-conflicts"), ({"Sum"}, 300, 1)),
+}
+
+
+@pytest.mark.parametrize("name", sorted(WATCHED))
+def test_each_alarm_looks_at_as_much_as_its_threshold_is_meant_for(operations: Stage, name: str) -> None:
+    alarm = alarms(operations)[name]
+    statistics, seconds, periods = WATCHED[name]
+    assert {metric["Stat"] for metric in watched(alarm)} == statistics
+    assert {metric["Period"] for metric in watched(alarm)} == {seconds}
+    assert alarm["EvaluationPeriods"] == alarm["DatapointsToAlarm"] == periods
+    assert alarm["ComparisonOperator"] == "GreaterThanThreshold"
+
+
+def test_a_standstill_is_of_the_queues_own_figures(operations: Stage) -> None:
+    named = {entry["Id"]: entry["MetricStat"]["Metric"] for entry in alarms(operations)["stalled"]["Metrics"][1:]}
+    assert {name: metric["MetricName"] for name, metric in named.items()} == {
+        "visible": "ApproximateNumberOfMessagesVisible",
+        "inflight": "ApproximateNumberOfMessagesNotVisible",
+        "deleted": "NumberOfMessagesDeleted",
+    }
+    queue = [{"Name": "QueueName", "Value": "<QueueArn>[5]"}]
+    assert [metric["Dimensions"] for metric in named.values()] == [queue] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "counted"),
+    [
+        ("table-throttles", ("ReadThrottleEvents", "WriteThrottleEvents")),
+        ("transaction-conflicts", ("TransactionConflict",)),
+    ],
+)
+def test_every_table_is_counted(operations: Stage, name: str, counted: tuple[str, ...]) -> None:
+    (total, *terms) = alarms(operations)[name]["Metrics"]
+    assert sorted(total["Expression"].split(" + ")) == sorted(f"FILL({term['Id']}, 0)" for term in terms)
+    tables = ("Ledger", "Slots", "Appointments")
+    assert sorted(
+        (term["MetricStat"]["Metric"]["MetricName"], term["MetricStat"]["Metric"]["Dimensions"][0]["Value"])
+        for term in terms
+    ) == sorted((metric, f"<{table}TableName>") for metric in counted for table in tables)
+
+
 def test_refused_conditions_are_graphed_and_never_an_alarm(operations: Stage, audit: Stage) -> None:
     text = json.dumps([alarms(operations), alarms(audit)])
     assert "ConditionalCheckFailedRequests" not in text
@@ -256,7 +305,7 @@ def test_without_a_topic_alarms_tell_nobody(operations: Stage) -> None:
 
 def test_the_audits_alarms_tell_the_audits_topic(audit: Stage) -> None:
     for alarm in alarms(audit).values():
-        assert alarm["AlarmActions"] == [f"<{audit.logical_id('AuditTopicArn')}>"]
+        assert alarm["AlarmActions"] == alarm["OKActions"] == [f"<{audit.logical_id('AuditTopicArn')}>"]
 
 
 def test_every_stage_is_watched(stages: dict[str, Stage]) -> None:

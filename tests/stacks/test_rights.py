@@ -168,6 +168,21 @@ def test_what_has_no_resource_is_held_by_a_condition_where_it_can_be(audit: Stag
     assert listed(put["Action"]) == ["cloudwatch:PutMetricData"]
 
 
+def test_the_audits_key_is_used_through_s3_but_where_a_service_uses_it_in_the_roles_name(audit: Stage) -> None:
+    uses = {
+        (service, *listed(found["Action"])): resolve(found.get("Condition"))
+        for service, found in statements(audit)
+        if any(action.startswith("kms:") for action in listed(found["Action"]))
+    }
+    through_s3 = {"StringEquals": {"kms:ViaService": "s3.<AWS::Region>.amazonaws.com"}}
+    assert uses == {
+        ("glue", "kms:Decrypt", "kms:GenerateDataKey"): through_s3,
+        ("glue", "kms:Encrypt"): None,
+        ("firehose", "kms:Decrypt", "kms:GenerateDataKey"): through_s3,
+        ("states", "kms:Decrypt", "kms:GenerateDataKey"): None,
+    }
+
+
 def test_services_take_their_roles_for_this_account_only(audit: Stage) -> None:
     for role in audit.resources("AWS::IAM::Role").values():
         (trust,) = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
