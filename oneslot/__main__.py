@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import NoReturn
 
 INTERRUPTED = 130
 """The exit status of whoever was interrupted, as shells have it."""
@@ -14,11 +15,24 @@ def main() -> None:
     try:
         from oneslot.cli import main as command_line
     except KeyboardInterrupt:
-        sys.stderr.write("Error: Interrupted.\n")
-        if "--json" in sys.argv:
-            sys.stdout.write(json.dumps({"error": "Interrupted."}, indent=2) + "\n")
-        sys.exit(INTERRUPTED)
+        _end("Interrupted.", INTERRUPTED)
+    except ModuleNotFoundError as error:
+        # `pip install .` brings the library and this command, and not what the command needs.
+        if (error.name or "oneslot").partition(".")[0] == "oneslot":
+            raise
+        _end(
+            f"The command needs {error.name}, which is not installed here. In the repository: make, then "
+            "source .venv/bin/activate.",
+            1,
+        )
     command_line()
+
+
+def _end(told: str, status: int) -> NoReturn:
+    sys.stderr.write(f"Error: {told}\n")
+    if "--json" in sys.argv:
+        sys.stdout.write(json.dumps({"error": told}, indent=2) + "\n")
+    sys.exit(status)
 
 
 if __name__ == "__main__":

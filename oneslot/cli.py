@@ -62,8 +62,9 @@ def guarded(command: Callable[[], Any], as_json: bool) -> int:
         else:
             error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        _tell("Interrupted.", as_json)
+    except (click.Abort, KeyboardInterrupt) as error:
+        # click makes its own of an interrupt; whoever raised it may have said how to go on
+        _tell(str(error.__cause__ or error) or "Interrupted.", as_json)
         return INTERRUPTED
     except (BrokenPipeError, SystemExit):
         # The reader of our output has gone, as with `| head`; where click sees it first, it exits, and nothing of ours

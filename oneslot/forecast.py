@@ -141,7 +141,10 @@ def foresee(  # noqa: PLR0911 - one return for each fate
     if facts.not_after is not None and int(facts.not_after.timestamp() * 1000) <= now_ms:
         return Outlook.REFUSED, "its window has passed; the refusal is recorded as its answer"
     if facts.practice is not None and not practice_is_known(facts.practice):
-        return Outlook.FAILS_AGAIN, f"practice {facts.practice} has no slots here. Seed its slots first"
+        return (
+            Outlook.FAILS_AGAIN,
+            f"practice {facts.practice} has no slots here. Check its code; if it is right, open its slots, then redrive",
+        )
     if row is not None:
         return (
             Outlook.STUCK,

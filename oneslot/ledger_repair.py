@@ -43,7 +43,7 @@ def read_row(target: Target, message_id: str) -> dict[str, Any]:
     if "Item" not in answer:
         raise OneslotError(
             f"The ledger of {target.stack_name} has no row {message_id}: it never came, it was quarantined, or its row has "
-            f"expired. See: oneslot inspect {message_id}."
+            f"expired. See: {target.command(f'inspect {message_id}')}."
         )
     return from_attributes(answer["Item"])
 
@@ -57,7 +57,7 @@ def standing(row: Mapping[str, Any], now_ms: int) -> Standing:
     return Standing.LEASED if row.get("lease_until", 0) >= now_ms else Standing.STUCK
 
 
-def advice(row: Mapping[str, Any], now_ms: int) -> str:
+def advice(target: Target, row: Mapping[str, Any], now_ms: int) -> str:
     """Say what that means, and what there is to do."""
     match standing(row, now_ms):
         case Standing.UNUSABLE:
@@ -65,14 +65,15 @@ def advice(row: Mapping[str, Any], now_ms: int) -> str:
         case Standing.COMPLETE:
             return f"Complete: {result_of(row).get('outcome')}. Every copy gets this answer again; there is nothing to repair."
         case Standing.LEASED:
+            unlock_it = target.command(f"ledger unlock {row['message_id']}")
             return (
-                f"A consumer has it for {(row['lease_until'] - now_ms) / 1000:.0f} s more. Wait for that; `oneslot ledger "
-                "unlock` ends the lease now, if you know that the consumer is dead."
+                f"A consumer has it for {(row['lease_until'] - now_ms) / 1000:.0f} s more. Wait for that; `{unlock_it}` "
+                "ends the lease now, if you know that the consumer is dead."
             )
         case _:
             return (
                 "Begun and not finished; its lease is over, so the next delivery takes it over. If no queue holds a copy, "
-                "redrive it (`oneslot dlq redrive`) or have its producer send it again with the same message_id."
+                f"redrive it (`{target.command('dlq redrive')}`) or have its producer send it again with the same message_id."
             )
 
 
@@ -89,7 +90,7 @@ def unlock(target: Target, row: Mapping[str, Any], trail: AuditTrail) -> None:
     if not ended:
         raise OneslotError(
             f"Nothing was changed: {row['message_id']} was finished, or claimed by another, since you looked. Look again: "
-            f"oneslot ledger show {row['message_id']}."
+            f"{_show(target, row)}."
         )
 
 
@@ -111,10 +112,13 @@ def forget(target: Target, row: Mapping[str, Any], trail: AuditTrail) -> None:
         if error_code(error) != "ConditionalCheckFailedException":
             raise
         raise OneslotError(
-            f"Nothing was changed: {row['message_id']} has changed since you looked. Look again: oneslot ledger show "
-            f"{row['message_id']}."
+            f"Nothing was changed: {row['message_id']} has changed since you looked. Look again: {_show(target, row)}."
         ) from error
     trail.write("ledger forget", {"message_id": row["message_id"]}, DONE)
+
+
+def _show(target: Target, row: Mapping[str, Any]) -> str:
+    return target.command(f"ledger show {row['message_id']}")
 
 
 def _as_it_was(row: Mapping[str, Any]) -> Any:

@@ -49,8 +49,8 @@ def start_move(target: Target, rate: float) -> None:
     except ClientError as error:
         if error_code(error) in {"AWS.SimpleQueueService.UnsupportedOperation", "UnsupportedOperation"}:
             raise OneslotError(
-                "SQS does not start a move task now; a queue can have one at a time. Look on: oneslot dlq list; or move in "
-                "batches: --batches."
+                "SQS does not start a move task now; a queue can have one at a time. Look on: "
+                f"{target.command('dlq list')}; or move in batches: --batches."
             ) from error
         raise
 

@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from exactly_once.ordering import GROUP_ATTRIBUTE, is_fifo
 from exactly_once.quarantine import QUARANTINE_ATTRIBUTES
@@ -27,9 +27,6 @@ from oneslot.sender import (
     first_of_each_group,
 )
 from oneslot.target import Target
-
-if TYPE_CHECKING:
-    from mypy_boto3_sqs.client import SQSClient
 
 
 @dataclass(frozen=True)
@@ -99,21 +96,22 @@ def _move(target: Target, look: Reading, part: list[HeldLetter], journal: Journa
     waiting = [held for held in part if held.letter.sqs_message_id not in journal.sent]
     if waiting:
         pacer.wait(len(waiting))
-        _send(target.sqs, target.outputs.queue_url, waiting, journal)
+        _send(target, waiting, journal)
     accepted = [held for held in part if held.letter.sqs_message_id in journal.sent]
     gone = look.delete(accepted) if accepted else []
     if gone:
         journal.note_deleted({held.letter.sqs_message_id for held in gone})
 
 
-def _send(client: SQSClient, queue_url: str, waiting: list[HeldLetter], journal: Journal) -> None:
+def _send(target: Target, waiting: list[HeldLetter], journal: Journal) -> None:
+    queue_url = target.outputs.queue_url
     ceiling = FIRST_BACKOFF_SECONDS
     fifo = is_fifo(queue_url)
     attempts = 0
     while attempts < ATTEMPTS:
         now, later = first_of_each_group(waiting, lambda held: held.group if fifo else None)
         entries = [entry(held, at, run=journal.run, fifo=fifo) for at, held in enumerate(now)]
-        answer = client.send_message_batch(QueueUrl=queue_url, Entries=entries)
+        answer = target.sqs.send_message_batch(QueueUrl=queue_url, Entries=entries)
         new = {now[int(each["Id"])].letter.sqs_message_id: each["MessageId"] for each in answer.get("Successful", [])}
         if new:
             journal.note_sent(new)
@@ -132,5 +130,5 @@ def _send(client: SQSClient, queue_url: str, waiting: list[HeldLetter], journal:
         ceiling = min(LONGEST_BACKOFF_SECONDS, ceiling * 2)
     raise OneslotError(
         f"The queue did not accept {len(waiting)} message(s) in {ATTEMPTS} attempts; they are still in the dead-letter "
-        "queue. Go on later: oneslot dlq redrive --resume --yes."
+        f"queue. Go on later: {target.command('dlq redrive --resume --yes')}."
     )

@@ -66,8 +66,9 @@ def begin_journal(target: Target, planned: frozenset[str], rate: float, who: Map
     path = target.home / JOURNAL_FILE
     if open_journal(target) is not None:
         raise OneslotError(
-            f"A redrive of {target.stack_name} was interrupted. Finish it first: oneslot dlq redrive --resume --yes "
-            "(what it has sent already is not sent again), or give it up: --abandon."
+            f"A redrive of {target.stack_name} was interrupted. Finish it first: "
+            f"{target.command('dlq redrive --resume --yes')} (what it has sent already is not sent again), "
+            "or give it up: --abandon."
         )
     journal = Journal(path, uuid4().hex, planned, rate)
     path.unlink(missing_ok=True)  # of a stack that is gone

@@ -30,6 +30,11 @@ def sentence(error: Exception) -> str:
         case ClientError():
             about = error.response["Error"]
             told = f"AWS refused {error.operation_name}: {about.get('Code')}: {about.get('Message')}"
+            if about.get("Code") == "ResourceNotFoundException":
+                told += (
+                    ". A table, or another part of the stack, is gone. `oneslot env` has their names, "
+                    "`aws dynamodb list-tables` what is there; docs/runbooks/failed-deliveries.md says how to get a table back."
+                )
         case BotoCoreError():
             told = f"AWS cannot be used: {error}"
         case OSError(filename=str() as path, strerror=str() as problem):

@@ -70,6 +70,10 @@ class Target:
     home: Path
     local: LocalState | None = None
 
+    def command(self, verb: str) -> str:
+        """Return this verb as it is typed for this stack: `oneslot dlq list --stack Oneslot-prod`."""
+        return f"oneslot {verb}" if self.local else f"oneslot {verb} --stack {self.stack_name}"
+
     @property
     def archive(self) -> Path:
         """The archive of accepted requests."""

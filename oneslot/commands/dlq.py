@@ -161,7 +161,7 @@ def redrive(  # noqa: PLR0917 - click passes them by name
         "not_found": missing,
         "method": "move_task" if by_task else "batches",
     }
-    _show_plan(terminal, taken, len(chosen) - len(taken), missing)
+    _show_plan(terminal, target, taken, len(chosen) - len(taken), missing)
     if not taken or not confirmed(terminal, f"Send {len(taken):,} message(s) through again?", yes=yes):
         terminal.result(document | {"moved": 0, "dry_run": not yes})
         return 1 if missing else 0
@@ -229,6 +229,8 @@ def drop(  # noqa: PLR0917 - click passes them by name
     return 0 if len(gone) == len(taken) and not missing else 1
 
 
+RESUME = "dlq redrive --resume --yes"
+
 WOULD = {
     "duplicate": "find it complete: a duplicate",
     "done_before": "find its appointment: the same answer",
@@ -259,7 +261,7 @@ def _resume(terminal: Terminal, target: Target, *, abandon: bool, yes: bool) -> 
     if abandon:
         kept = _finish(journal)
         terminal.result({"stack_name": target.stack_name, "left": len(journal.left), "moved": 0, "journal": str(kept)})
-        terminal.plain(f"Given up. What it did is noted in {kept}; see what is left: oneslot dlq list.")
+        terminal.plain(f"Given up. What it did is noted in {kept}; see what is left: {target.command('dlq list')}.")
         return 0
     outcome = _in_batches(terminal, target, journal)
     terminal.result({"stack_name": target.stack_name, **outcome, "dry_run": False})
@@ -270,8 +272,14 @@ def _in_batches(terminal: Terminal, target: Target, journal: Journal) -> dict[st
     trail = open_trail(target)
     subject = {"run": journal.run}
     trail.write(REDRIVE, subject, BEGUN, planned=sorted(journal.left))
-    with terminal.progress("Redriving", len(journal.left)) as progress:
-        redriven = move_in_batches(target, journal, progress)
+    try:
+        with terminal.progress("Redriving", len(journal.left)) as progress:
+            redriven = move_in_batches(target, journal, progress)
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt(
+            f"Interrupted: {len(journal.deleted):,} of {len(journal.planned):,} message(s) moved; nothing is lost. Go on: "
+            f"{target.command(RESUME)}; or give it up: --abandon."
+        ) from interrupt
     kept = journal.path if redriven.unseen else _finish(journal)
     complete = not redriven.refused and not redriven.unseen
     trail.write(REDRIVE, subject, DONE if complete else NOT_DONE, moved=redriven.moved, refused=redriven.refused)
@@ -282,7 +290,7 @@ def _in_batches(terminal: Terminal, target: Target, journal: Journal) -> dict[st
     if redriven.unseen:
         terminal.plain(
             f"{redriven.unseen:,} were not seen again: another reader hides them (a killed one for five minutes), or took "
-            "them away. Go on in a while: oneslot dlq redrive --resume --yes; or give them up: --abandon.",
+            f"them away. Go on in a while: {target.command(RESUME)}; or give them up: --abandon.",
             style="red",
         )
     return {
@@ -309,15 +317,18 @@ def _by_task(terminal: Terminal, target: Target, rate: float, count: int) -> dic
     terminal.plain(f"SQS's move task: {moved.status}, about {moved.moved:,} of {moved.to_move:,} message(s) moved.")
     if moved.failure:
         terminal.plain(
-            f"It failed: {moved.failure}. Move in batches: oneslot dlq redrive --all --batches.", style="red"
+            f"It failed: {moved.failure}. Move in batches: {target.command('dlq redrive --all --batches')}.",
+            style="red",
         )
     return {"moved": moved.moved, "status": moved.status, "failure": moved.failure, "complete": moved.completed}
 
 
-def _show_plan(terminal: Terminal, taken: Sequence[Forecast], left_alone: int, missing: Sequence[str]) -> None:
+def _show_plan(
+    terminal: Terminal, target: Target, taken: Sequence[Forecast], left_alone: int, missing: Sequence[str]
+) -> None:
     terminal.plain(f"To be sent through again: {len(taken):,} message(s).")
     if left_alone:
-        terminal.plain(f"Left alone: {left_alone:,} that would fail again; see `oneslot dlq list` for why.")
+        terminal.plain(f"Left alone: {left_alone:,} that would fail again; see `{target.command('dlq list')}` for why.")
     _say_missing(terminal, missing)
     _show_some(terminal, taken)
 

@@ -39,7 +39,7 @@ def show(message_id: str, stack: str | None, as_json: bool) -> None:
     row = read_row(target, message_id)
     now = _now()
     terminal.result(_document(target, row, now))
-    _show(terminal, row, now)
+    _show(terminal, target, row, now)
 
 
 @ledger.command(short_help="End the lease of a claim whose consumer is dead.")
@@ -58,9 +58,9 @@ def unlock(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None
     target = open_target(stack)
     row = read_row(target, message_id)
     now = _now()
-    _show(terminal, row, now)
+    _show(terminal, target, row, now)
     if standing(row, now) is Standing.UNUSABLE:
-        raise OneslotError(f"It cannot be unlocked: {unusable_in_ledger_row(row)[0]}. {advice(row, now)}")
+        raise OneslotError(f"It cannot be unlocked: {unusable_in_ledger_row(row)[0]}. {advice(target, row, now)}")
     if standing(row, now) is not Standing.LEASED:
         what = "is complete" if standing(row, now) is Standing.COMPLETE else "has no lease any more"
         raise OneslotError(f"There is nothing to unlock: {message_id} {what}.")
@@ -88,10 +88,11 @@ def forget(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None
     target = open_target(stack)
     row = read_row(target, message_id)
     now = _now()
-    _show(terminal, row, now)
+    _show(terminal, target, row, now)
     if standing(row, now) is Standing.LEASED:
         raise OneslotError(
-            f"A consumer has {message_id} now. Wait until its lease has ended, or end it: oneslot ledger unlock {message_id}."
+            f"A consumer has {message_id} now. Wait until its lease has ended, or end it: "
+            f"{target.command(f'ledger unlock {message_id}')}."
         )
     told = consequences(row)
     terminal.plain(told)
@@ -109,13 +110,13 @@ def _document(target: Target, row: dict[str, Any], now: int) -> dict[str, Any]:
     return {
         "stack_name": target.stack_name,
         "standing": standing(row, now).value,
-        "advice": advice(row, now),
+        "advice": advice(target, row, now),
         "unusable": [asdict(one) for one in unusable_in_ledger_row(row)],
         "row": {**row, "result": result_of(row) or None},
     }
 
 
-def _show(terminal: Terminal, row: dict[str, Any], now: int) -> None:
+def _show(terminal: Terminal, target: Target, row: dict[str, Any], now: int) -> None:
     shown = table(row["message_id"], "Attribute", "Value")
     for name, value in row.items():
         if name in ("updated", "lease_until"):
@@ -123,7 +124,7 @@ def _show(terminal: Terminal, row: dict[str, Any], now: int) -> None:
         else:
             shown.add_row(name, str(value))
     terminal.show(shown)
-    terminal.plain(advice(row, now))
+    terminal.plain(advice(target, row, now))
 
 
 def _now() -> int:

@@ -119,6 +119,10 @@ def test_a_stack_whose_process_is_gone_is_told_apart(moto_stack: MotoStack) -> N
             ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "Scan"),
             "AWS refused Scan: AccessDenied: no",
         ),
+        (
+            ClientError({"Error": {"Code": "ResourceNotFoundException", "Message": "not found"}}, "Scan"),
+            "AWS refused Scan: ResourceNotFoundException: not found. A table, or another part of the stack, is gone.",
+        ),
         (AlreadyRunning("A local stack runs."), "A local stack runs."),
         (OneslotError("As it is."), "As it is."),
         (ZeroDivisionError(NHS_NUMBER), "Unexpected ZeroDivisionError. This is a fault in Oneslot"),

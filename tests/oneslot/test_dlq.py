@@ -84,7 +84,9 @@ def test_list_says_what_a_redrive_would_do_for_each(moto_stack: MotoStack) -> No
     because = {each["message_id"]: each["because"] for each in listed["messages"]}
     assert "already complete (booked)" in because["duplicate"]
     assert "used before with another content" in because["conflict"]
-    assert "practice ZZZ999 has no slots here" in because["unknown"]
+    assert because["unknown"] == (
+        "practice ZZZ999 has no slots here. Check its code; if it is right, open its slots, then redrive"
+    )
     assert "nhs_number must be text of ten digits" in because["invalid"]
     assert because[None].startswith("the body must be one JSON object")
     assert listed["reasons"] == {"invalid_field": 1, "not_json": 1, "receives_exhausted": 9}
