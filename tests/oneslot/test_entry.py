@@ -40,6 +40,32 @@ def test_an_interrupt_before_everything_is_loaded_is_a_sentence(
     assert said.out == ('{\n  "error": "Interrupted."\n}\n' if as_json else "")
 
 
+class Missing:
+    """An installation without what the command line needs."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "click":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_command_without_what_it_needs_says_where_it_is(
+    as_json: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in sys.modules if name in ("oneslot.cli", "click")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Missing(), *sys.meta_path])
+    monkeypatch.setattr(sys, "argv", ["oneslot", "status", *(["--json"] if as_json else [])])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_module("oneslot", run_name="__main__")
+    said = capsys.readouterr()
+    told = (
+        "The command needs click, which is not installed here. In the repository: make, then source .venv/bin/activate."
+    )
+    assert (end.value.code, said.err) == (1, f"Error: {told}\n")
+    assert (json.loads(said.out) if as_json else said.out) == ({"error": told} if as_json else "")
+
+
 def run(*arguments: str, to: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """A command whose standard output goes to this file."""
     with Path(to).open("w") as out:
