@@ -121,6 +121,7 @@ class Schedule:
     def _is_known(self, practice: str) -> bool:
         answer = self.client.query(
             TableName=self.slots_table,
+            ConsistentRead=True,
             KeyConditionExpression="practice = :practice",
             ExpressionAttributeValues={":practice": {"S": practice}},
             Limit=1,

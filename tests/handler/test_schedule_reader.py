@@ -82,6 +82,16 @@ def test_an_appointment_that_was_just_made_is_no_window_that_has_passed() -> Non
     assert reader.decide(request(booking("m-1"))).result["outcome"] == "booked"
 
 
+@pytest.mark.parametrize("together", [False, True])
+def test_a_practice_whose_slots_were_just_opened_and_taken_is_known(together: bool) -> None:
+    """Not seen, a request that has to wait would be set aside as one for a practice that there is not."""
+    reader = schedule({"slots": []}, BOOKED, NOON)
+    video = request(booking("m-2", 1, delivery_channel="Video"))
+    decided = reader.decide_together([video])[0] if together else reader.decide(video)
+    assert decided is not None
+    assert decided.result["outcome"] == "waitlist"
+
+
 def test_a_slot_that_is_moved_before_the_commit_is_booked_at_its_new_time() -> None:
     """What was read is a condition of the commit, so a diary that is changed by hand makes no appointment of old times."""
     with bench(slots=1) as made:
