@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 
 from prover.aftermath import Aftermath
 from prover.hearing import hearing
+from prover.laws import law_name
 from prover.scenario import Scenario, Subject
-from prover.state import State, System, law_name
+from prover.state import State, System
 from prover.world import Services, port_services
 
 ENTERED, COUNTED = 1, 2

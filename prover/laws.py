@@ -46,6 +46,11 @@ class Laws(Protocol):
         """Breaches by a duplicate that is delivered when everything is over, in the world `before`."""
 
 
+def law_name(breach: str) -> str:
+    """The law that a sentence of `Laws` speaks of."""
+    return breach.split(" ", 1)[0].rstrip(":")
+
+
 def asked(breaches: Iterator[str]) -> Iterator[str]:
     """The same; and an error on the way, as of a row without its attributes, is a breach itself.
 

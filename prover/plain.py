@@ -16,7 +16,7 @@ from prover.laws import asked, performed
 from prover.process import Outcome, Process
 from prover.renaming import name_of, rename, rename_lines, swap
 from prover.scenario import Scenario, Subject
-from prover.state import GONE, State, System, law_name
+from prover.state import GONE, State, System
 from prover.world import Request, Services, World, port_services
 
 LATE, TIME = -1, -2
@@ -106,7 +106,7 @@ class _Schedule:
                 program = self.subject.program(
                     [self.scenario.messages[position] for position in messages], self.scenario.side_by_side
                 )
-                self.processes[delivery] = Process(program, self.now)
+                self.processes[delivery] = Process(program, self.now + self.scenario.kinds[delivery][1])
             else:
                 self.over[delivery] = True
                 self.faults -= strand
@@ -127,7 +127,8 @@ class _Schedule:
         if choice.seen == DEATH:
             self.over[delivery] = True
         elif choice.seen == ANSWERED and process is not None and observation is not None:
-            process.answer(strand, rename(observation, swap(delivery)), self.now)
+            clock = self.now + self.scenario.kinds[delivery][1]
+            process.answer(strand, rename(observation, swap(delivery)), clock)
             if process.outcome is not None:
                 self._ended(delivery, process.outcome)
 
@@ -136,7 +137,7 @@ class _Schedule:
         self.world, observation, breaches = performed(
             self.services, laws, self.world, request, now=self.now, sender=sender, conflict=conflict
         )
-        self.broken = self.broken or bool(breaches)
+        self.broken = self.broken or bool(self.scenario.asked(breaches))
         return observation
 
     def _ended(self, delivery: int, outcome: Outcome) -> None:
@@ -159,7 +160,7 @@ class _Schedule:
         waiting = {one.message_id for bit, one in enumerate(messages) if not self.acknowledged >> bit & 1}
         requests = {one.message_id for one in messages}
         laws = self.subject.laws.in_state(self.world, waiting, requests, self.now)
-        if any(law_name(law) not in self.scenario.exempt for law in asked(laws)):
+        if self.scenario.asked(asked(laws)):
             self.broken = True
 
 
@@ -187,11 +188,11 @@ def enumerate_schedules(scenario: Scenario, subject: Subject, services: Services
 
 def anonymous(world: str, scenario: Scenario) -> str:
     """One world for all that differ by the names of identical deliveries: the first in the alphabet."""
-    deliveries = scenario.deliveries
+    kinds = scenario.kinds
     exchanges = (
         exchange
-        for exchange in permutations(range(len(deliveries)))
-        if all(deliveries[old] == deliveries[new] for old, new in enumerate(exchange))
+        for exchange in permutations(range(len(kinds)))
+        if all(kinds[old] == kinds[new] for old, new in enumerate(exchange))
     )
     return min(rename_lines(world, exchange) for exchange in exchanges)
 

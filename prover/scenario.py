@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -14,7 +14,7 @@ from appointments.schedule import utc_text
 from exactly_once.dynamodb import to_attributes
 from prover.dynamodb_port import Contents
 from prover.faults import Choice, all_faults
-from prover.laws import Laws, OurLaws
+from prover.laws import Laws, OurLaws, law_name
 from prover.messages import CHANNEL, PRACTICE, SERVICE, SqsMessage
 from prover.ours import group_program, our_program
 from prover.process import LEASE_MS, Context, Process, Program
@@ -64,12 +64,15 @@ class Scenario:
         faults, expiries: how many of each may happen in one schedule; `EXPIRIES` has so many of the latter.
         choices: what may become of a call, besides being performed.
         side_by_side: whether the records of a batch run on threads of their own.
-        exempt: laws that do not hold at the start, and so are not asked.
+        clocks: for each delivery how far its clock is ahead of the services' (ms); empty if all are right. Such deliveries
+            are interchangeable only if their clocks are equal, too.
+        exempt: laws that are not asked: they do not hold at the start, or are of one clock.
         ends_with: the statuses of all appointments and slots when everything is over; None where the order decides.
         redeliveries: as many fault-free ones must be enough afterwards (I9).
         ends_by_itself: E1 is checked: every delivery acknowledges, without another one.
 
-    Raises `ValueError`, naming the attribute, if one of the first three is not like that: it would be explored, wrongly.
+    Raises `ValueError`, naming the attribute, if deliveries, clocks or the budget are not like that: it would be explored,
+    wrongly.
     """
 
     name: str
@@ -82,6 +85,7 @@ class Scenario:
     choices: Callable[[Request], tuple[Choice, ...]] = all_faults
     side_by_side: bool = False
     ends_by_itself: bool = False
+    clocks: tuple[int, ...] = ()
     exempt: tuple[str, ...] = ()
     ends_with: tuple[str, ...] | None = None
     redeliveries: int = MOST_REDELIVERIES
@@ -93,7 +97,9 @@ class Scenario:
             raise ValueError("deliveries: there must be one at least, and a message in each")
         if not all(position in positions for delivery in self.deliveries for position in delivery):
             raise ValueError(f"deliveries: a position is none of the {len(self.messages)} in messages; count from 0")
-        if len(list(groupby(self.deliveries))) > len(set(self.deliveries)):
+        if self.clocks and len(self.clocks) != len(self.deliveries):
+            raise ValueError(f"clocks: there must be none, or one for each of the {len(self.deliveries)} deliveries")
+        if len(list(groupby(self.kinds))) > len(set(self.kinds)):
             raise ValueError("deliveries: equal ones must stand side by side, as in ((0,), (0,), (1,))")
         if self.faults < 0:
             raise ValueError("faults: there cannot be fewer than 0")
@@ -104,6 +110,15 @@ class Scenario:
     def size(self) -> str:
         """The budget, as people name it."""
         return f"K={len(self.deliveries)} F={self.faults} T={self.expiries}"
+
+    @property
+    def kinds(self) -> tuple[tuple[tuple[int, ...], int], ...]:
+        """For each delivery its messages, and how far its clock is ahead (ms): equal ones are interchangeable."""
+        return tuple(zip(self.deliveries, self.clocks or (0,) * len(self.deliveries), strict=True))
+
+    def asked(self, breaches: Iterable[str]) -> tuple[str, ...]:
+        """The breaches of those laws that are asked here."""
+        return tuple(breach for breach in breaches if law_name(breach) not in self.exempt)
 
     @property
     def world(self) -> World:

@@ -158,6 +158,29 @@ FORGOTTEN = Scenario(
     exempt=("I5r",),
     ends_with=("booked", "busy", "free"),
 )
+# Longer than a lease: what is live for one consumer is over for the other.
+MINUTE_MS = 60_000
+APART = replace(
+    ONE_REQUEST,
+    name="one request, clocks apart",
+    sentence="the same, and one consumer's clock is a minute ahead: it takes over leases that are live",
+    clocks=(0, MINUTE_MS),
+    exempt=("E2",),
+)
+LAST_SLOT_APART = replace(
+    LAST_SLOT,
+    name="the last slot, clocks apart",
+    sentence="the same race, and one consumer of the first request has a clock that is a minute ahead",
+    clocks=(0, MINUTE_MS, 0),
+    exempt=("E2",),
+)
+BOOK_AND_CANCEL_APART = replace(
+    BOOK_AND_CANCEL,
+    name="book and cancel, clocks apart",
+    sentence="the same, and one consumer of the booking has a clock that is a minute ahead",
+    clocks=(0, MINUTE_MS, 0),
+    exempt=("E2",),
+)
 FORGOTTEN_AND_LATE = replace(
     FORGOTTEN,
     name="a forgotten booking, too late",
@@ -225,6 +248,9 @@ ALL = (
     FORGOTTEN_AND_LATE,
     FORGOTTEN_CANCELLATION,
     TOO_LATE,
+    APART,
+    LAST_SLOT_APART,
+    BOOK_AND_CANCEL_APART,
     *BY_ITSELF,
 )
 
@@ -297,6 +323,9 @@ FULL = (
     _sized(SENT_TWICE, 1, 1),
     _sized(BATCH, 2, 1),
     _sized(BATCH_SIDE_BY_SIDE, 1, 0),
+    _sized(APART, 2, 1),
+    _sized(LAST_SLOT_APART, 1, 1),
+    _sized(BOOK_AND_CANCEL_APART, 1, 1),
 )
 """Minutes: `make prove`."""
 

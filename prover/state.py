@@ -86,7 +86,8 @@ class System:
         self._moves: dict[tuple[int, int, int, int, bool], list[_Move]] = {}
         self._orders: dict[tuple[int, ...], tuple[Permutation, ...]] = {}
         self._behaviour = [self.behaviour(messages) for messages in scenario.deliveries]
-        self._class = [scenario.deliveries.index(messages) for messages in scenario.deliveries]
+        self._class = [scenario.kinds.index(kind) for kind in scenario.kinds]
+        self._ahead = [ahead for _, ahead in scenario.kinds]
         self._masked = [{} for _ in scenario.deliveries]
         self._clocks = [scenario.clock(expiries) for expiries in range(scenario.expiries + 1)]
 
@@ -126,7 +127,7 @@ class System:
                 continue
             active = True
             if code == NOT_STARTED:
-                node = self._behaviour[delivery].start(self._clocks[expiries])
+                node = self._behaviour[delivery].start(self._clocks[expiries] + self._ahead[delivery])
                 yield Step(delivery, 0, "invoked", -1, state._replace(codes=_put(codes, delivery, node)), node=node)
                 continue
             if code <= ENDED:
@@ -176,6 +177,7 @@ class System:
                 sender=None if sender < 0 else name_of(sender),
                 conflict=None if conflict < 0 else conflict,
             )
+            breaches = self.scenario.asked(breaches)
             known = self._apply[key] = (self.world_number(after.text), self.observations(observation), breaches)
         return known
 
@@ -187,8 +189,7 @@ class System:
             waiting = {message.message_id for bit, message in enumerate(messages) if not acknowledged >> bit & 1}
             requests = {message.message_id for message in messages}
             broken = self.subject.laws.in_state(self.worlds[world], waiting, requests, now)
-            exempt = self.scenario.exempt
-            self._in_state[key] = tuple(law for law in asked(broken) if law_name(law) not in exempt)
+            self._in_state[key] = self.scenario.asked(asked(broken))
         return self._in_state[key]
 
     def at_end(self, world: int, delivery: int, messages: tuple[int, ...], node: int) -> tuple[str, ...]:
@@ -268,7 +269,7 @@ class System:
         elif choice.seen == ANSWERED:
             seen = self.renamed("observation", observation, swap(delivery))
             behaviour = self._behaviour[delivery]
-            code = history = behaviour.advance(code, strand, seen, now)
+            code = history = behaviour.advance(code, strand, seen, now + self._ahead[delivery])
             outcome = behaviour.nodes[code].outcome
             if outcome is not None:
                 messages = self.scenario.deliveries[delivery]
@@ -326,11 +327,6 @@ class System:
             parent = self._mask(delivery, history.parent)
             known = memory[node] = self._masks(json.dumps([parent, history.strand, history.clock, seen]))
         return known
-
-
-def law_name(breach: str) -> str:
-    """The law that a sentence of `Laws` speaks of."""
-    return breach.split(" ", 1)[0].rstrip(":")
 
 
 def _put(codes: tuple[int, ...], position: int, code: int) -> tuple[int, ...]:

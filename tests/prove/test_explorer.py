@@ -12,6 +12,7 @@ from prover.ours import botocore_program
 from prover.plain import anonymous, enumerate_schedules
 from prover.scenario import OURS, Scenario, Subject
 from prover.scenarios import (
+    APART,
     BATCH_SIDE_BY_SIDE,
     BOOK_AND_CANCEL,
     LAST_SLOT,
@@ -52,6 +53,8 @@ def states(explorer: Explorer, scenario: Scenario) -> set[tuple[str, int, int, i
         (replace(OTHER_CONTENT, faults=0, expiries=0), OURS),
         (replace(SENT_TWICE, deliveries=((0, 1),), faults=1, expiries=0), OURS),
         (replace(BATCH_SIDE_BY_SIDE, deliveries=((0, 1),), faults=0, expiries=0), OURS),
+        (replace(APART, faults=0, expiries=0), OURS),
+        (replace(APART, faults=0, expiries=0, exempt=()), OURS),
         (replace(ONE_REQUEST, deliveries=TWO, faults=0, expiries=0), EXHIBITS[0].subject),
         (replace(ONE_REQUEST, deliveries=ONE, faults=1, expiries=1), EXHIBITS[2].subject),
         (replace(ONE_REQUEST, deliveries=ONE, faults=1, expiries=0), EXHIBITS[3].subject),
