@@ -14,8 +14,7 @@ from exactly_once.identity import payload_hash
 from exactly_once.quarantine import QUARANTINE_ATTRIBUTES
 from oneslot.dead_letters import peek
 from oneslot.local.connection import Connection
-from oneslot.pacing import Pacer, Timetable
-from oneslot.redrive import entry, parts, redrive
+from oneslot.redrive import redrive
 from oneslot.redrive_journal import begin_journal, open_journal
 from oneslot.target import Target, local_target
 from tests.consumer_kit import (
@@ -221,6 +220,8 @@ def test_bad_arguments_get_a_sentence(nothing_runs: Callable[..., Result], argum
         ('{"message_id": "m-1", "action": "compare the rows"}', "line 1: the action is not 'redrive'"),
         (f'{{"message_id": "{NHS_NUMBER}"}}', "line 1: message_id is an NHS number"),
         ("[]", "line 1: no message_id"),
+        ('{"message_id": "two words"}', "line 1: no message_id"),
+        ("\xe9", "cannot be read as UTF-8 text"),
         ("", "names no message"),
     ],
 )
@@ -228,7 +229,7 @@ def test_a_list_that_is_no_repair_list_is_refused(
     nothing_runs: Callable[..., Result], tmp_path: Path, line: str, sentence: str
 ) -> None:
     path = tmp_path / "list.jsonl"
-    path.write_text(line + "\n")
+    path.write_text(line + "\n", encoding="latin-1")
     result = nothing_runs("dlq", "redrive", "--file", str(path))
     assert (result.exit_code, sentence in result.stderr) == (2, True)
     assert NHS_NUMBER not in result.output
@@ -325,40 +326,6 @@ def test_what_the_queue_refuses_for_good_stays(moto_stack: MotoStack) -> None:
     done = redrive(target, begin_journal(target, ids, 500.0, {}), lambda _: None)
     assert (done.moved, list(done.refused.values()), done.unseen) == (2, ["InvalidMessageContents"], 0)
     assert [letter.message_id for letter in peek(sqs, target.outputs.dead_letter_queue_url)] == ["m-1"]
-
-
-def test_the_rate_is_held() -> None:
-    slept: list[float] = []
-    pacer = Pacer(5.0, Timetable(lambda: sum(slept), slept.append))
-    for _ in range(4):
-        pacer.wait(10)
-    assert slept == [2.0, 2.0, 2.0]
-
-
-def test_after_a_stall_the_rate_is_held_again() -> None:
-    """A queue that has just recovered does not get a minute's messages at once: of the minute one second is made up for."""
-    slept: list[float] = []
-    stalled = 0.0
-    pacer = Pacer(5.0, Timetable(lambda: sum(slept) + stalled, slept.append))
-    pacer.wait(10)
-    stalled = 60.0
-    for _ in range(4):
-        pacer.wait(10)
-    assert slept == [1.0, 2.0, 2.0]
-
-
-def test_parts_fit_into_a_call_and_fifo_gets_an_id_of_the_run(moto_stack: MotoStack) -> None:
-    from oneslot.dead_letters import DeadLetter, HeldLetter
-
-    letters = [
-        HeldLetter(DeadLetter(f"s-{number}", None, "r", "d", None, 0), "receipt", "x" * 400_000, {}, "A81001")
-        for number in range(5)
-    ]
-    assert [len(part) for part in parts(letters)] == [2, 2, 1]
-    assert "x" not in repr(letters[0]).replace("x=", "")
-    made = entry(letters[0], 0, run="run", fifo=True)
-    assert (made["MessageGroupId"], made["MessageDeduplicationId"]) == ("A81001", "run-s-0")
-    assert "MessageDeduplicationId" not in entry(letters[0], 0, run="run", fifo=False)
 
 
 # Dropping

@@ -9,6 +9,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 
 from oneslot.errors import OneslotError
@@ -49,9 +50,21 @@ def test_the_destination_is_named_and_the_rate_is_within_sqs_limits(stubbed: tup
 def test_a_second_task_is_a_sentence(stubbed: tuple[Target, Stubber]) -> None:
     target, stubber = stubbed
     arns(stubber, target, DEAD, QUEUE)
-    stubber.add_client_error("start_message_move_task", "AWS.SimpleQueueService.UnsupportedOperation")
+    slowest = {"SourceArn": DEAD, "DestinationArn": QUEUE, "MaxNumberOfMessagesPerSecond": 1}
+    unsupported = "AWS.SimpleQueueService.UnsupportedOperation"
+    stubber.add_client_error("start_message_move_task", unsupported, expected_params=slowest)
     with pytest.raises(OneslotError, match="a queue can have one at a time"):
         start_move(target, 0.5)
+
+
+def test_a_task_that_does_not_start_for_another_reason_is_not_taken_for_one_that_runs(
+    stubbed: tuple[Target, Stubber],
+) -> None:
+    target, stubber = stubbed
+    arns(stubber, target, DEAD, QUEUE)
+    stubber.add_client_error("start_message_move_task", "AccessDenied")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        start_move(target, 1)
 
 
 def test_it_is_followed_to_its_end(stubbed: tuple[Target, Stubber]) -> None:
@@ -59,6 +72,7 @@ def test_it_is_followed_to_its_end(stubbed: tuple[Target, Stubber]) -> None:
     arns(stubber, target, DEAD)
     for result in (
         {"Status": "RUNNING", "ApproximateNumberOfMessagesMoved": 10, "ApproximateNumberOfMessagesToMove": 30},
+        {"Status": "CANCELLING", "ApproximateNumberOfMessagesMoved": 20, "ApproximateNumberOfMessagesToMove": 30},
         {"Status": "FAILED", "ApproximateNumberOfMessagesMoved": 25, "ApproximateNumberOfMessagesToMove": 30}
         | {"FailureReason": "OverLimit"},
     ):
@@ -66,7 +80,7 @@ def test_it_is_followed_to_its_end(stubbed: tuple[Target, Stubber]) -> None:
     steps: list[int] = []
     slept: list[float] = []
     assert follow_move(target, steps.append, slept.append) == Moved("FAILED", 25, 30, "OverLimit")
-    assert (steps, slept) == ([10, 15], [5.0])
+    assert (steps, slept) == ([10, 10, 5], [5.0, 5.0])
 
 
 @pytest.mark.parametrize(("status", "exit_code"), [("COMPLETED", 0), ("FAILED", 1)])

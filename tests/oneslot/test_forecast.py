@@ -1,0 +1,54 @@
+"""What a forecast reads of the ledger: every row that it asked for, as it is now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from exactly_once.dynamodb import to_attributes
+from oneslot.errors import OneslotError
+from oneslot.forecast import ATTEMPTS, read_rows
+
+
+class Throttled:
+    """A table that answers one key of each call; with `answers` = 0 none at all."""
+
+    def __init__(self, answers: int = 1) -> None:
+        self.calls = 0
+        self._answers = answers
+
+    def batch_get_item(self, *, RequestItems: dict[str, Any]) -> dict[str, Any]:  # noqa: N803 - boto3's own
+        self.calls += 1
+        asked = RequestItems["ledger"]
+        assert asked["ConsistentRead"] is True
+        now, later = asked["Keys"][: self._answers], asked["Keys"][self._answers :]
+        rows = [to_attributes({"message_id": key["message_id"]["S"], "status": "COMPLETE"}) for key in now]
+        return {
+            "Responses": {"ledger": rows},
+            "UnprocessedKeys": {"ledger": {**asked, "Keys": later}} if later else {},
+        }
+
+
+def read(client: Any) -> dict[str, dict[str, Any]]:
+    return read_rows(client, "ledger", "message_id", ["m-1", "m-2", "m-3"], ("message_id", "status"))
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits here."""
+    monkeypatch.setattr("oneslot.forecast.BACKOFF_SECONDS", 0)
+
+
+def test_a_key_that_a_throttled_table_left_out_is_asked_for_again() -> None:
+    """Taken for a row that is not there, its request would be told as one for which nothing was done yet."""
+    client = Throttled()
+    assert set(read(client)) == {"m-1", "m-2", "m-3"}
+    assert client.calls == 3
+
+
+def test_a_table_that_stays_throttled_is_a_sentence_and_no_forecast() -> None:
+    client = Throttled(answers=0)
+    with pytest.raises(OneslotError, match="The table ledger is throttled"):
+        read(client)
+    assert client.calls == ATTEMPTS
