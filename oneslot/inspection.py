@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from exactly_once.dynamodb import from_attributes
 from oneslot.archive import AcceptedRequest, read_archive
 from oneslot.dead_letters import DeadLetter
 from oneslot.deliveries import sound_deliveries
+from oneslot.ledger_repair import Standing, standing
 from oneslot.scanning import APPOINTMENTS, LEDGER, SLOTS, projection
 from oneslot.stack_dead_letters import letters_of
 from oneslot.target import Target
@@ -75,6 +77,11 @@ class Inspection:
             return "Accepted by the queue, and not consumed yet." if self.accepted else "Not answered."
         if unusable := unusable_in_ledger_row(self.ledger):
             return f"Nobody can tell: {unusable[0]}."
+        if not complete and standing(self.ledger, time.time_ns() // 1_000_000) is Standing.STUCK:
+            return (
+                "Begun and not finished; its lease is over. If no queue holds a copy, it is sent again with the same "
+                "message_id."
+            )
         if not complete:
             return "In progress: a consumer has it, or will have it again when its lease ends."
         result = result_of(self.ledger)

@@ -57,6 +57,23 @@ def test_show_says_how_it_stands_and_what_to_do(moto_stack: MotoStack) -> None:
     assert (missing.exit_code, "has no row nobody" in missing.stderr) == (1, True)
 
 
+@pytest.mark.parametrize(
+    ("lease_until", "told"),
+    [
+        (FAR, "In progress: a consumer has it, or will have it again when its lease ends."),
+        (
+            0,
+            "Begun and not finished; its lease is over. If no queue holds a copy, it is sent again with the same message_id.",
+        ),
+    ],
+)
+def test_inspect_tells_a_request_in_work_from_one_that_was_left(
+    moto_stack: MotoStack, lease_until: int, told: str
+) -> None:
+    claimed(moto_stack, lease_until=lease_until)
+    assert document(invoke("inspect", "m-1", "--json"))["summary"] == told
+
+
 def test_unlock_ends_the_lease_so_that_the_next_delivery_takes_over(moto_stack: MotoStack) -> None:
     claim = claimed(moto_stack)
     dry = invoke("ledger", "unlock", "m-1")
