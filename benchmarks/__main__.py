@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import performance_page
-from benchmarks.bench_kit import INTERRUPTED
+from benchmarks.ending import INTERRUPTED, ended
 from benchmarks.report import page
 from benchmarks.rush_load import demands
 from benchmarks.tables import KILLED, RUSH, all_tables
@@ -186,4 +186,4 @@ def run_all(bench: Bench, every: Sequence[Part], seconds: float) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

@@ -16,7 +16,6 @@ import json
 import os
 import resource
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.audit_data import DAY_MS, Requests, write_day, write_full
+from benchmarks.ending import ended
 
 DAY_SHARE = 100  # a day's change is a hundredth of the history
 CORES = os.cpu_count() or 1
@@ -170,15 +170,7 @@ def compare(requests: int, folder: Path, memory: str, duckdb_memory: str) -> boo
 
 
 def main() -> int:
-    """The command line. Returns 0; 1 if an audit failed or findings were wrong; 130 after an interrupt."""
-    try:
-        return run()
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
-
-
-def run() -> int:
-    """The command line, which an interrupt breaks off."""
+    """The command line. Returns 0; 1 if an audit failed or findings were wrong."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--requests", type=int, nargs="+", default=[1_000_000, 5_000_000, 10_000_000])
     parser.add_argument(
@@ -215,4 +207,4 @@ def run() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

@@ -20,6 +20,7 @@ from botocore.config import Config
 
 from appointments.free_key import free_key
 from appointments.schedule import utc_text
+from benchmarks.ending import INTERRUPTED
 from composition import client_configuration, compose
 from configuration import Configuration
 from exactly_once.dynamodb import to_attributes
@@ -33,8 +34,6 @@ CHANNEL, SERVICE, NHS_NUMBER = "Telephone", "General Consultation Routine", "999
 # Next year's first Monday but one: all slots are in the future for as long as anybody runs this.
 FIRST_SLOT = datetime(datetime.now(UTC).year + 1, 1, 11, 8, 0, tzinfo=UTC)
 SLOTS_A_WEEK = 500
-INTERRUPTED = 130
-"""The exit status of whoever was interrupted, as shells have it."""
 CONCURRENCY = 10
 """Records of a batch that run at once: the stack's setting."""
 

@@ -46,6 +46,7 @@ from benchmarks.bench_kit import (
     stand_in,
     table,
 )
+from benchmarks.ending import ended
 from benchmarks.peers import ledger_by_hand, powertools
 
 SERVICE_MS = (5.0, 20.0, 2.0)
@@ -333,4 +334,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bench_kit import print_figures, table
+from benchmarks.ending import ended
 
 SOURCE = Path(__file__).resolve().parent.parent / "lambda_src"
 PYTHON, FLOOR, HANDLER = "Python alone", "floor: Python, boto3, one client", "our handler"
@@ -203,4 +204,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

@@ -30,6 +30,7 @@ from appointments import allocation
 from appointments.messages import BookRequest
 from appointments.schedule import choose
 from benchmarks.bench_kit import CONFIGURATION, LambdaContext, StandIn, booking, event, print_figures, stand_in, table
+from benchmarks.ending import ended
 from composition import compose
 
 CONSUMERS = 32
@@ -156,4 +157,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

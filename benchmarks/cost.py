@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ from typing import Any
 
 from benchmarks.bench_kit import Handler, table
 from benchmarks.billed_time import BATCH, CONTENDERS, FINISHED, GROUPED, NEW, OURS, POWERTOOLS, handled, measure
+from benchmarks.ending import ended
 from benchmarks.peers import book
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -172,4 +174,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(ended(main))

@@ -34,6 +34,7 @@ from benchmarks.bench_kit import (
     table,
     week,
 )
+from benchmarks.ending import ended
 from benchmarks.standin import READS, WRITES, MeteredDynamoDB
 from composition import compose
 from exactly_once.dynamodb import to_attributes
@@ -174,4 +175,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

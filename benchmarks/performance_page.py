@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.ending import ended
 from benchmarks.tables import TITLES, Document, tables_of, targets, where
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -51,4 +52,4 @@ def write(document: Mapping[str, Any] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    write()
+    sys.exit(ended(write))

@@ -36,6 +36,7 @@ from typing import Any
 
 from benchmarks.bench_kit import print_figures, table
 from benchmarks.cold_start import ENVIRONMENT
+from benchmarks.ending import ended
 from benchmarks.rush_load import create_tables, demands, requests, slots
 from benchmarks.rush_worker import TIMEOUT_MS
 from benchmarks.watching import LineCount, Progress, cpu_seconds, megabytes, shares
@@ -382,8 +383,7 @@ def main() -> int:
             parser.error(f"--{name} must be more than 0")
     if options.kill_every < 0:
         parser.error("--kill-every must be seconds, or 0 for none")
-    wanted = options.handlers.split(",")
-    names = [name for name in HANDLERS if any(part in name for part in wanted)]
+    names = [name for name in HANDLERS if any(part in name for part in options.handlers.split(","))]
     if not names:
         parser.error(f"--handlers: none of {', '.join(HANDLERS)} has {options.handlers!r} in its name")
     try:
@@ -396,4 +396,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

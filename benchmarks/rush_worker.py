@@ -21,6 +21,7 @@ from typing import Any
 import boto3
 
 from benchmarks.bench_kit import Handler
+from benchmarks.ending import ended
 from benchmarks.peers import ledger_by_hand, powertools
 from composition import client_configuration
 
@@ -105,7 +106,8 @@ def consume(handle: Handler, log_file: Path) -> None:
                 sqs.delete_message_batch(QueueUrl=queue_url, Entries=entries)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Consume by the handler of this name: its log and, to profile it, a file for that."""
     handle = HANDLERS[sys.argv[1]]()
     if len(sys.argv) > 3:
         profiler = cProfile.Profile(time.process_time)
@@ -113,3 +115,7 @@ if __name__ == "__main__":
         profiler.dump_stats(sys.argv[3])
     else:
         consume(handle, Path(sys.argv[2]))
+
+
+if __name__ == "__main__":
+    sys.exit(ended(main))

@@ -32,6 +32,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from benchmarks.ending import ended
 from prover.dynamodb_port import Contents, InMemoryDynamoDB, Table, cancelled
 from prover.world import TABLES
 
@@ -313,7 +314,8 @@ def _end_with_parent() -> None:
     os._exit(0)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Serve until killed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--service-ms", type=float, default=5.0)
@@ -325,3 +327,7 @@ if __name__ == "__main__":
         threading.Thread(target=_end_with_parent, daemon=True).start()
     with asyncio.Runner(loop_factory=_loop) as runner:
         runner.run(serve(options.port, options.service_ms))
+
+
+if __name__ == "__main__":
+    sys.exit(ended(main))

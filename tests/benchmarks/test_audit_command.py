@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks import audit
+from benchmarks.ending import ended
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_the_status_says_how_it_ended(
 
     monkeypatch.setattr(sys, "argv", ["audit", "--requests", "100", "--folder", str(tmp_path)])
     monkeypatch.setattr(audit, "measure", measure)
-    assert audit.main() == status
+    assert ended(audit.main) == status
     assert not list(tmp_path.iterdir()), "nothing is left behind"
 
 
