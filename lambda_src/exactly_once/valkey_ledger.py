@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
-
-import redis
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from exactly_once.effects import Effects, Item, Put, Write
 from exactly_once.ledger import (
@@ -32,14 +31,10 @@ from exactly_once.ledger import (
 )
 from exactly_once.store import require_message_id
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    import redis
 
-TRANSIENT_ERRORS: tuple[type[Exception], ...] = (
-    redis.ConnectionError,
-    redis.TimeoutError,
-    redis.BusyLoadingError,
-    redis.ReadOnlyError,  # a replica that is about to be promoted, or a primary that was just demoted
-)
+T = TypeVar("T")
 
 _FOREVER = 0
 _ROW = "'status', 'payload_hash', 'lease_until', 'claimed_by', 'consumption_count', 'result'"
@@ -229,7 +224,7 @@ class ValkeyLedger:
         while True:
             try:
                 return attempt()
-            except TRANSIENT_ERRORS:
+            except transient_errors():
                 if not patience.pause():
                     raise
 
@@ -250,3 +245,16 @@ def _plain(flat: Sequence[str]) -> dict[str, Any]:
 
 def _json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+@cache
+def transient_errors() -> tuple[type[Exception], ...]:
+    """What the client raises for a fault that may pass. Whoever has a client has `redis`; others can import this module."""
+    import redis
+
+    return (
+        redis.ConnectionError,
+        redis.TimeoutError,
+        redis.BusyLoadingError,
+        redis.ReadOnlyError,  # a replica that is about to be promoted, or a primary that was just demoted
+    )

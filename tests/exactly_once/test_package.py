@@ -109,3 +109,9 @@ def test_a_stranger_who_checks_types_sees_ours(installed: Path, tmp_path: Path) 
     )
     assert re.search(r'Revealed type is "def \((builtins\.)?str\) -> (builtins\.)?int"', done.stdout), done.stdout
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("imported", ["from exactly_once import *", "import exactly_once; exactly_once.ValkeyLedger"])
+def test_every_name_can_be_imported_without_the_client_of_a_server_that_nobody_has(imported: str) -> None:
+    """`redis` comes with `pip install oneslot[valkey]` only."""
+    assert python(f"import sys; sys.modules['redis'] = None\n{imported}\nprint('imported')") == "imported"
