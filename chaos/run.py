@@ -28,7 +28,7 @@ from oneslot.local.state import LocalState
 from oneslot.queues import queue_depth
 from oneslot.requests import utc_now
 from oneslot.seeding import SlotWriter, seed
-from oneslot.target import local_target
+from oneslot.target import local_target, typed
 from oneslot.terminal import Terminal
 from oneslot.verdict import judge
 
@@ -113,7 +113,7 @@ def run(
             gathered = evidence_of(deployment, folder, hosts)
         return summarise(
             gathered,
-            judge(gathered),
+            judge(gathered, lambda verb: typed(verb, None)),
             seed=settings.seed,
             messages=load.sent,
             seconds=ended - began,

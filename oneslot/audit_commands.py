@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +26,7 @@ from oneslot.consumer_configuration import ledger_retention_seconds
 from oneslot.errors import BadInput, OneslotError
 from oneslot.export import export_history
 from oneslot.options import Number, json_option, stack_option
-from oneslot.target import Target, home_folder, open_target
+from oneslot.target import Target, home_folder, open_target, typed
 from oneslot.terminal import Terminal, table
 from pipeline.errors import AuditRefused
 
@@ -77,7 +78,7 @@ def audit(
         conclusion = audit_history(folder, answer, previous, memory)
     report = answer / "report.html"
     terminal.result({"audit": str(answer), "report": str(report), **conclusion.document})
-    _show(terminal, conclusion.document, answer)
+    _show(terminal, conclusion.document, answer, stack)
     terminal.plain(conclusion.sentence, style="bold green" if conclusion.sound else "bold red")
     terminal.plain(f"Report, for a browser: {report}")
     return 0 if conclusion.sound else 1
@@ -92,11 +93,11 @@ def _target_to_audit(stack: str | None) -> Target:
             raise
         raise OneslotError(
             f"No local stack is running. Start one with `oneslot up`, name one on AWS with `--stack Oneslot-dev`, or audit "
-            f"what was exported last: oneslot audit --history {histories[-1]}"
+            f"what was exported last: oneslot audit --history {shlex.quote(str(histories[-1]))}"
         ) from error
 
 
-def _show(terminal: Terminal, document: Mapping[str, Any], answer: Path) -> None:
+def _show(terminal: Terminal, document: Mapping[str, Any], answer: Path, stack: str | None) -> None:
     """What became of the requests, what does not hold, and what to do about it."""
     from pipeline.conclusion import SENTENCES
 
@@ -112,7 +113,8 @@ def _show(terminal: Terminal, document: Mapping[str, Any], answer: Path) -> None
     if look.stat().st_size:
         terminal.plain(f"What a person must see: {look}")
     if redrive.stat().st_size:
-        terminal.plain(f"What may be sent through again: oneslot dlq redrive --file {redrive}")
+        again = typed(f"dlq redrive --file {shlex.quote(str(redrive))}", stack)
+        terminal.plain(f"What may be sent through again: {again}")
     for note in document["notes"]:
         terminal.plain(f"Note: {note}", style="yellow")
 

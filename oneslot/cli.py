@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import click
@@ -28,6 +29,7 @@ from oneslot.sentences import DEBUG_VARIABLE, sentence
 from oneslot.worker_command import worker
 
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130
+STACK_OPTION = "--stack"
 NOBODY_READS = 141
 """As shells have it of a program that SIGPIPE ended: not 1, which is the verdict of a check that found something."""
 
@@ -42,7 +44,11 @@ class Verbs(click.Group):
         arguments = list(sys.argv[1:] if args is None else args)
         extra["standalone_mode"] = False
         sys.exit(
-            guarded(lambda: super(Verbs, self).main(arguments, prog_name or "oneslot", **extra), "--json" in arguments)
+            guarded(
+                lambda: super(Verbs, self).main(arguments, prog_name or "oneslot", **extra),
+                "--json" in arguments,
+                stack_of(arguments),
+            )
         )
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -50,8 +56,18 @@ class Verbs(click.Group):
         return list(self.commands)
 
 
-def guarded(command: Callable[[], Any], as_json: bool) -> int:
-    """Run a command and return the exit status; an error is told in a sentence."""
+def stack_of(arguments: Sequence[str]) -> str | None:
+    """Return what a command line gives to `--stack`, the last of it as click has it; None if it does not."""
+    stack = None
+    for argument, following in pairwise([*arguments, None]):
+        option, equals, value = str(argument).partition("=")
+        if option == STACK_OPTION:
+            stack = value if equals else following
+    return stack
+
+
+def guarded(command: Callable[[], Any], as_json: bool, stack: str | None = None) -> int:
+    """Run a command and return the exit status; an error is told in a sentence, for the stack that was named."""
     try:
         status = _flushed(command)
     except click.exceptions.Exit as end:
@@ -74,7 +90,7 @@ def guarded(command: Callable[[], Any], as_json: bool) -> int:
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise
-        _tell(sentence(error), as_json)
+        _tell(sentence(error, stack), as_json)
         return error.exit_code if isinstance(error, OneslotError) else FAILURE
     return status if isinstance(status, int) else 0
 

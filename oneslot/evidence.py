@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from appointments.invariants import Evidence
 from oneslot.archive import AcceptedRequest, read_archive
@@ -13,11 +14,12 @@ from oneslot.audit_trail import dropped
 from oneslot.consumer_configuration import ledger_retention_seconds
 from oneslot.dead_letters import DeadLetter, waiting_behind
 from oneslot.deliveries import sound_deliveries
+from oneslot.missing import Missing, unless_missing
 from oneslot.queues import QueueDepth, queue_depth
 from oneslot.scanning import APPOINTMENTS, LEDGER, SLOTS, scan
 from oneslot.stack_dead_letters import letters_of
 from oneslot.target import Target
-from oneslot.unusable import Unusable
+from oneslot.unusable import Table, Unusable
 
 # How much older than its first archived request a log line may be, for clocks that differ.
 CLOCK_DIFFERENCE_MS = 60_000
@@ -34,6 +36,7 @@ class Gathered:
         too_old: how many requests of the archive are older: neither ledger nor log need still know them.
         behind: about how many dead letters a FIFO queue did not show, because others of their groups are before them.
         unusable_lines: what lines of the delivery log lack; those are not among the evidence.
+        missing: tables that are not there; the evidence has no row of them.
     """
 
     evidence: Evidence
@@ -43,6 +46,7 @@ class Gathered:
     too_old: int = 0
     behind: int = 0
     unusable_lines: Sequence[Unusable] = ()
+    missing: Sequence[Missing] = ()
 
     @property
     def complete(self) -> bool:
@@ -62,14 +66,14 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
     archived = list(read_archive(target.archive, target.identity))
     since = max(0, min((line.sent for line in archived), default=0) - CLOCK_DIFFERENCE_MS)
     with ThreadPoolExecutor(4, "gather") as executor:
-        ledger = executor.submit(lambda: list(scan(target.dynamodb, outputs.ledger_table_name, LEDGER)))
-        slots = executor.submit(lambda: list(scan(target.dynamodb, outputs.slots_table_name, SLOTS)))
-        appointments = executor.submit(
-            lambda: list(scan(target.dynamodb, outputs.appointments_table_name, APPOINTMENTS))
-        )
+        ledger = executor.submit(_rows, target, outputs.ledger_table_name, "ledger", LEDGER)
+        slots = executor.submit(_rows, target, outputs.slots_table_name, "slots", SLOTS)
+        appointments = executor.submit(_rows, target, outputs.appointments_table_name, "appointments", APPOINTMENTS)
         dead_letters = executor.submit(letters_of, target)
         unusable_lines: list[Unusable] = []
         deliveries = list(sound_deliveries(target, unusable_lines, since_ms=since))
+    tables = [each.result() for each in (ledger, slots, appointments)]
+    rows = [[] if isinstance(each, Missing) else each for each in tables]
     letters = dead_letters.result()
     behind = waiting_behind(target.sqs, outputs.dead_letter_queue_url, len(letters))
     now = now_ms()
@@ -78,9 +82,9 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
         requests=None
         if accepted is None
         else {line.request.message_id for line in accepted if line.request.message_id},
-        ledger={row["message_id"]: row for row in ledger.result()},
-        slots={(row["practice"], row["slot_id"]): row for row in slots.result()},
-        appointments={row["appointment_id"]: row for row in appointments.result()},
+        ledger={row["message_id"]: row for row in rows[0]},
+        slots={(row["practice"], row["slot_id"]): row for row in rows[1]},
+        appointments={row["appointment_id"]: row for row in rows[2]},
         # What a person dropped from there, by the audit trail, is not lost: somebody answers for it.
         quarantined={letter.message_id for letter in letters if letter.message_id} | set(dropped(target)),
         deliveries=deliveries,
@@ -89,4 +93,17 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
         now=now,
         retention_ms=retention_ms,
     )
-    return Gathered(evidence, accepted, letters, queue, len(archived) - len(accepted or ()), behind, unusable_lines)
+    return Gathered(
+        evidence,
+        accepted,
+        letters,
+        queue,
+        len(archived) - len(accepted or ()),
+        behind,
+        unusable_lines,
+        [each for each in tables if isinstance(each, Missing)],
+    )
+
+
+def _rows(target: Target, name: str, table: Table, attributes: Sequence[str]) -> list[dict[str, Any]] | Missing:
+    return unless_missing(lambda: list(scan(target.dynamodb, name, attributes)), table, name)

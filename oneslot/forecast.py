@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from appointments.allocation import answer_of
 from appointments.invariants import result_of
@@ -19,13 +19,16 @@ from exactly_once.effects import Unprocessable
 from exactly_once.identity import parse_body, payload_hash
 from oneslot.dead_letters import DeadLetter, HeldLetter, identity_of
 from oneslot.errors import OneslotError
+from oneslot.missing import Missing, unless_missing
 from oneslot.scanning import APPOINTMENTS, LEDGER, projection
 from oneslot.stack_dead_letters import reading_of
 from oneslot.target import Target
-from oneslot.unusable import Unusable, stops_the_consumer
+from oneslot.unusable import Table, Unusable, stops_the_consumer
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
+
+T = TypeVar("T")
 
 # BatchGetItem takes 100 keys.
 KEYS_AT_ONCE = 100
@@ -123,24 +126,32 @@ def facts_of(held: HeldLetter) -> Facts:
 
 def foresee(  # noqa: PLR0911 - one return for each fate
     facts: Facts,
-    row: Mapping[str, Any] | None,
-    appointment: Mapping[str, Any] | None,
+    row: Mapping[str, Any] | Missing | None,
+    appointment: Mapping[str, Any] | Missing | None,
     *,
-    practice_is_known: Callable[[str], bool],
+    practice_is_known: Callable[[str], bool | Missing],
     now_ms: int,
+    command: Callable[[str], str],
 ) -> tuple[Outlook, str]:
-    """Say what would become of it, by the consumer's own rules, in the consumer's order."""
+    """Say what would become of it, by the consumer's own rules, in the consumer's order; `command` is `Target.command`."""
     if facts.problem is not None:
         return Outlook.FAILS_AGAIN, f"{facts.problem}. Have it sent again, corrected"
+    if isinstance(row, Missing):
+        return _fails_without(row)
     if row is not None and (unusable := stops_the_consumer(row)):
-        return Outlook.FAILS_AGAIN, f"{unusable[0]}. See: oneslot ledger show {facts.message_id}"
+        return Outlook.FAILS_AGAIN, f"{unusable[0]}. See: {command(f'ledger show {facts.message_id}')}"
     if row is not None and (known := _foresee_known(facts, row, now_ms)):
         return known
+    if isinstance(appointment, Missing):
+        return _fails_without(appointment)
     if facts.type == "book" and appointment is not None:
         return _foresee_answered(appointment)
     if facts.not_after is not None and int(facts.not_after.timestamp() * 1000) <= now_ms:
         return Outlook.REFUSED, "its window has passed; the refusal is recorded as its answer"
-    if facts.practice is not None and not practice_is_known(facts.practice):
+    known_practice = facts.practice is None or practice_is_known(facts.practice)
+    if isinstance(known_practice, Missing):
+        return _fails_without(known_practice)
+    if not known_practice:
         return (
             Outlook.FAILS_AGAIN,
             f"practice {facts.practice} has no slots here. Check its code; if it is right, open its slots, then redrive",
@@ -151,6 +162,10 @@ def foresee(  # noqa: PLR0911 - one return for each fate
             f"begun {row.get('consumption_count', 'some')} time(s) and not finished; it is taken over and finished",
         )
     return Outlook.RETRIED, "nothing was done for it yet; it is processed as if it came for the first time"
+
+
+def _fails_without(missing: Missing) -> tuple[Outlook, str]:
+    return Outlook.FAILS_AGAIN, f"{missing}, and every delivery fails. Get it back, then redrive"
 
 
 def _foresee_answered(appointment: Mapping[str, Any]) -> tuple[Outlook, str]:
@@ -178,8 +193,11 @@ def _foresee_known(facts: Facts, row: Mapping[str, Any], now_ms: int) -> tuple[O
     return None
 
 
-def forecast_all(target: Target, progress: Callable[[int], None] = lambda _: None) -> list[Forecast]:
-    """Read the dead-letter queue, ask the ledger about each message, put all back. Memory: about 2 KB for each message."""
+def forecast_all(target: Target, missing: list[Missing]) -> list[Forecast]:
+    """Read the dead-letter queue, ask the ledger about each message, put all back. Memory: about 2 KB for each message.
+
+    Tables that are not there and were asked are added to `missing`.
+    """
     client, outputs = target.dynamodb, target.outputs
     found: list[tuple[DeadLetter, Facts, int]] = []
     with reading_of(target) as look:
@@ -187,19 +205,32 @@ def forecast_all(target: Target, progress: Callable[[int], None] = lambda _: Non
             for held in batch:
                 facts = facts_of(held)
                 found.append((held.letter, facts, len(held.body.encode())))
-            progress(len(batch))
     ids = sorted({facts.message_id for _, facts, _ in found if facts.message_id})
-    rows = read_rows(client, outputs.ledger_table_name, "message_id", ids, LEDGER)
-    unknown = [each for each in ids if each not in rows]
-    appointments = read_rows(client, outputs.appointments_table_name, "appointment_id", unknown, APPOINTMENTS)
-    is_known = cache(lambda practice: _has_slots(client, outputs.slots_table_name, practice))
+    ledger, slots, made = outputs.ledger_table_name, outputs.slots_table_name, outputs.appointments_table_name
+
+    def asked(read: Callable[[], T], table: Table, name: str) -> T | Missing:
+        answer = unless_missing(read, table, name)
+        if isinstance(answer, Missing) and answer not in missing:
+            missing.append(answer)
+        return answer
+
+    rows = asked(lambda: read_rows(client, ledger, "message_id", ids, LEDGER), "ledger", ledger)
+    unknown = [] if isinstance(rows, Missing) else [each for each in ids if each not in rows]
+    appointments = asked(lambda: read_rows(client, made, "appointment_id", unknown, APPOINTMENTS), "appointments", made)
+    is_known = cache(lambda practice: asked(lambda: _has_slots(client, slots, practice), "slots", slots))
     now_ms = time.time_ns() // 1_000_000
     forecasts = []
     for letter, facts, size in found:
-        row = rows.get(facts.message_id or "")
-        appointment = appointments.get(facts.message_id or "")
-        outlook, because = foresee(facts, row, appointment, practice_is_known=is_known, now_ms=now_ms)
-        forecasts.append(Forecast(letter, facts, outlook, because, size, row))
+        row = rows if isinstance(rows, Missing) else rows.get(facts.message_id or "")
+        appointment: Mapping[str, Any] | Missing | None = None
+        if isinstance(appointments, Missing):
+            appointment = appointments if row is None else None
+        else:
+            appointment = appointments.get(facts.message_id or "")
+        outlook, because = foresee(
+            facts, row, appointment, practice_is_known=is_known, now_ms=now_ms, command=target.command
+        )
+        forecasts.append(Forecast(letter, facts, outlook, because, size, None if isinstance(row, Missing) else row))
     return sorted(forecasts, key=lambda each: (each.letter.reason, each.letter.sent, each.letter.sqs_message_id))
 
 
@@ -242,6 +273,7 @@ def grouped(forecasts: Sequence[Forecast]) -> Iterator[tuple[str, Outlook, list[
 def _has_slots(client: DynamoDBClient, table: str, practice: str) -> bool:
     answer = client.query(
         TableName=table,
+        ConsistentRead=True,  # it decides what is told to do: a practice that was opened a moment ago is there
         KeyConditionExpression="practice = :practice",
         ExpressionAttributeValues={":practice": {"S": practice}},
         Limit=1,

@@ -61,7 +61,7 @@ def advice(target: Target, row: Mapping[str, Any], now_ms: int) -> str:
     """Say what that means, and what there is to do."""
     match standing(row, now_ms):
         case Standing.UNUSABLE:
-            return " ".join(sentences(unusable_in_ledger_row(row)))
+            return " ".join(sentences(unusable_in_ledger_row(row), target.command))
         case Standing.COMPLETE:
             return f"Complete: {result_of(row).get('outcome')}. Every copy gets this answer again; there is nothing to repair."
         case Standing.LEASED:
@@ -139,7 +139,7 @@ def _exact(value: Any) -> Any:
     return Decimal(str(value)) if isinstance(value, float) else value
 
 
-def consequences(row: Mapping[str, Any]) -> str:
+def consequences(target: Target, row: Mapping[str, Any]) -> str:
     """Say what forgetting this row brings about."""
     if unusable_in_ledger_row(row):
         return (
@@ -163,6 +163,6 @@ def consequences(row: Mapping[str, Any]) -> str:
         case _:
             what = "A copy that comes later is decided again, and may then get another answer than the first did."
     return (
-        f"{what} `oneslot check` and the audit report the missing row (I5r, I6) until such a copy comes, and then a "
-        "consumption_count that starts again at 1 (I10): they see that something was deleted."
+        f"{what} `{target.command('check')}` and the audit report the missing row (I5r, I6) until such a copy comes, and then "
+        "a consumption_count that starts again at 1 (I10): they see that something was deleted."
     )

@@ -99,7 +99,7 @@ class RequestGenerator:
     def __init__(self, schedule: Schedule, mix: Mix, seed: int, now: datetime) -> None:
         """Raises `BadInput` if every day of the schedule is over at `now`."""
         if opening_hours(schedule.days[-1])[1] <= now:
-            raise BadInput("The slots that were seeded last are all in the past. Seed again: oneslot seed.")
+            raise BadInput("The slots that were seeded last are all in the past.")
         self._mix = mix
         self._rng = random.Random(f"requests:{seed}")
         self._days = [day for day in schedule.days if opening_hours(day)[1] > now]

@@ -118,7 +118,7 @@ def load(path: Path, target: str) -> Schedule | None:
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise BadInput(f"{path} cannot be read any more. Seed again: oneslot seed.") from error
+        raise BadInput(f"{path} cannot be read any more.") from error
     if document["target"] != target:
         return None
     return Schedule(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
 
 from oneslot.errors import OneslotError
 from oneslot.local.errors import LocalRunError
+from oneslot.target import typed
 
 DEBUG_VARIABLE = "ONESLOT_DEBUG"
 
@@ -15,14 +18,24 @@ def numbered(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def sentence(error: Exception) -> str:
-    """Return what to tell the person: what is wrong, and what to do."""
+def how_to_restore(command: Callable[[str], str]) -> str:
+    """Return where the repair of a stack stands that lacks a part; `command` is `Target.command`."""
+    return (
+        f"`{command('env')}` has their names, `aws dynamodb list-tables` what is there; "
+        "docs/runbooks/failed-deliveries.md says how to get a table back."
+    )
+
+
+def sentence(error: Exception, stack: str | None = None) -> str:
+    """Return what to tell the person: what is wrong, and what to do. `stack` is what they gave to `--stack`, if they did."""
     match error:
         case OneslotError() | LocalRunError():
             told = str(error)
         case EndpointConnectionError():
             endpoint = error.kwargs["endpoint_url"]
-            told = f"Cannot reach {endpoint}. Is it running, and is this machine online? See `oneslot status`."
+            told = (
+                f"Cannot reach {endpoint}. Is it running, and is this machine online? See `{typed('status', stack)}`."
+            )
         case NoCredentialsError():
             told = "There are no AWS credentials. Set AWS_PROFILE, or sign in: aws sso login."
         case NoRegionError():
@@ -31,10 +44,8 @@ def sentence(error: Exception) -> str:
             about = error.response["Error"]
             told = f"AWS refused {error.operation_name}: {about.get('Code')}: {about.get('Message')}"
             if about.get("Code") == "ResourceNotFoundException":
-                told += (
-                    ". A table, or another part of the stack, is gone. `oneslot env` has their names, "
-                    "`aws dynamodb list-tables` what is there; docs/runbooks/failed-deliveries.md says how to get a table back."
-                )
+                restored = how_to_restore(lambda verb: typed(verb, stack))
+                told += f". A table, or another part of the stack, is gone. {restored}"
         case BotoCoreError():
             told = f"AWS cannot be used: {error}"
         case OSError(filename=str() as path, strerror=str() as problem):

@@ -59,6 +59,12 @@ class Smoke:
         """The cancellation's id."""
         return f"smoke-{self.run}-cancel"
 
+    @property
+    def look(self) -> str:
+        """What a person is told to look at when the test has failed."""
+        asked, listed = self.target.command(f"inspect {self.message_id}"), self.target.command("dlq list")
+        return f"See `{asked}`, `{listed}`, and the consumer's log."
+
     def check(self) -> None:
         """Open a slot, send twice, look for one appointment, cancel, look again. Raises `Failed` at the first fault."""
         start = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
@@ -76,7 +82,7 @@ class Smoke:
         outcomes = self._wait(lambda: self._outcomes(sent, began), "both copies are in the delivery log")
         if sorted(outcomes) != ["booked", "duplicate"]:
             raise Failed(
-                f"Two copies came to {', '.join(sorted(outcomes))}, not to one booking and one duplicate. {LOOK}"
+                f"Two copies came to {', '.join(sorted(outcomes))}, not to one booking and one duplicate. {self.look}"
             )
         appointment, slot = self._appointment(), self._slot(slot_id)
         if (
@@ -84,12 +90,12 @@ class Smoke:
             or slot.get("appointment_id") != self.message_id
             or slot["status"] != BUSY
         ):
-            raise Failed(f"The appointment {self.message_id} and its slot do not agree. {LOOK}")
+            raise Failed(f"The appointment {self.message_id} and its slot do not agree. {self.look}")
         self.say("one appointment; the second copy was answered as a duplicate")
         self._cancel()
         self._wait(lambda: self._complete(self.cancel_id), f"{self.cancel_id} is complete")
         if self._appointment().get("status") != CANCELLED or self._slot(slot_id)["status"] != FREE:
-            raise Failed(f"The cancellation did not free the slot. {LOOK}")
+            raise Failed(f"The cancellation did not free the slot. {self.look}")
         self.say("cancelled, and the slot is free again")
 
     def clean_up(self) -> None:
@@ -114,7 +120,7 @@ class Smoke:
             except ClientError as error:
                 if error_code(error) != "ConditionalCheckFailedException":
                     raise
-                raise Failed(f"The slot of {self.practice} is busy and stays. {LOOK}") from error
+                raise Failed(f"The slot of {self.practice} is busy and stays. {self.look}") from error
 
     def remains(self) -> list[str]:
         """What stays behind on purpose: removed, it would look to the audit like a breach."""
@@ -191,9 +197,6 @@ class Smoke:
         deadline = time.monotonic() + self.timeout
         while not (found := condition()):
             if time.monotonic() > deadline:
-                raise Failed(f"Not within {self.timeout:.0f} s: {what}. {LOOK}")
+                raise Failed(f"Not within {self.timeout:.0f} s: {what}. {self.look}")
             self.sleep(self.interval)
         return found
-
-
-LOOK = "See `oneslot inspect` with its id, `oneslot dlq list`, and the consumer's log."

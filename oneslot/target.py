@@ -72,7 +72,7 @@ class Target:
 
     def command(self, verb: str) -> str:
         """Return this verb as it is typed for this stack: `oneslot dlq list --stack Oneslot-prod`."""
-        return f"oneslot {verb}" if self.local else f"oneslot {verb} --stack {self.stack_name}"
+        return typed(verb, None if self.local else self.stack_name)
 
     @property
     def archive(self) -> Path:
@@ -108,6 +108,11 @@ class Target:
     def logs(self) -> CloudWatchLogsClient:
         """The CloudWatch Logs client; only for a stack on AWS: the local delivery log is a file."""
         return boto3.client("logs", config=_config())
+
+
+def typed(verb: str, stack: str | None) -> str:
+    """Return a verb as it is typed for the stack of this name on AWS, or for the local one (None)."""
+    return f"oneslot {verb}" if stack is None else f"oneslot {verb} --stack {stack}"
 
 
 def home_folder() -> Path:

@@ -113,6 +113,11 @@ def as_json_value(value: Any) -> Any:
     return sorted(map(str, value)) if isinstance(value, set | frozenset) else str(value)
 
 
+def count_text(count: int | None) -> str:
+    """A count as people write it; `unknown` for one that nobody could make."""
+    return "unknown" if count is None else f"{count:,}"
+
+
 def with_time(epoch_ms: Any) -> str:
     """A time in epoch ms and as people write it (UTC); anything else as it is."""
     try:

@@ -6,7 +6,7 @@ Every verb names them the same way, leaves them out of what cannot do without, a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
@@ -152,8 +152,8 @@ def _is_reserved(message_id: Any) -> bool:
     return isinstance(message_id, str) and message_id.startswith((SLOT_PREFIX, FILE_PREFIX, UNIDENTIFIED_PREFIX))
 
 
-def sentences(found: Sequence[Unusable]) -> Iterator[str]:
-    """What to tell a person: the first of them, how many more there are, and what to do."""
+def sentences(found: Sequence[Unusable], command: Callable[[str], str]) -> Iterator[str]:
+    """What to tell a person: the first of them, how many more there are, and what to do (`command`: `Target.command`)."""
     for one in found[:SHOWN]:
         yield f"{str(one)[0].upper()}{str(one)[1:]}."
     if len(found) > SHOWN:
@@ -161,7 +161,7 @@ def sentences(found: Sequence[Unusable]) -> Iterator[str]:
     rows = [one for one in found if one.where != DELIVERY_LOG]
     if rows:
         ledger = next((one.key for one in rows if one.where == "ledger"), None)
-        forget = f" (oneslot ledger forget {ledger})" if ledger else ""
+        forget = f" ({command(f'ledger forget {ledger}')})" if ledger else ""
         yield f"No consumer leaves such a row. Complete it by hand, or delete it{forget}."
     if len(rows) < len(found):
         yield "No consumer logs such a line. It is left out of everything that is said here."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -12,8 +12,9 @@ from appointments.outcomes import ANSWERED
 from appointments.statuses import COMPLETE
 from oneslot.evidence import Gathered
 from oneslot.messages import MALFORMED
+from oneslot.missing import Missing
 from oneslot.sentences import numbered
-from oneslot.unusable import UNKNOWN, Unusable, unusable_of
+from oneslot.unusable import UNKNOWN, Table, Unusable, unusable_of
 from pipeline.vocabulary import REJECT_SHARE
 
 Judgement = Literal["holds", "broken", "unfinished", "nothing", "unreadable"]
@@ -42,12 +43,12 @@ class Counts:
     malformed: int | None
     messages: int | None
     deliveries: int
-    completed: int
-    appointments: int
-    booked: int
-    waitlisted: int
-    cancelled: int
-    refused: int
+    completed: int | None
+    appointments: int | None
+    booked: int | None
+    waitlisted: int | None
+    cancelled: int | None
+    refused: int | None
     duplicates_suppressed: int
     quarantined: dict[str, int]
     lost: int | None
@@ -65,6 +66,7 @@ class Verdict:
     counts: Counts
     breaches: Sequence[Breach] = field(default_factory=tuple)
     unusable: Sequence[Unusable] = field(default_factory=tuple)
+    missing: Sequence[Missing] = field(default_factory=tuple)
 
     @property
     def holds(self) -> bool:
@@ -89,19 +91,25 @@ class Verdict:
             ],
             "breaches": [asdict(breach) for breach in self.breaches],
             "unusable": [asdict(one) for one in self.unusable],
+            "missing": [asdict(one) for one in self.missing],
         }
 
 
-def judge(gathered: Gathered) -> Verdict:
-    """Count, check every invariant that a history can show, and say what it comes to.
+def judge(gathered: Gathered, command: Callable[[str], str]) -> Verdict:
+    """Count, check every invariant that a history can show, and say what it comes to, and what to type next: `Target.command`.
 
-    With a row that lacks what must be known of it nothing can be judged, and it is only counted. Lines of the delivery log
-    that lack it are left out; more of them than the audit tolerates are no success.
+    Without one of the tables, or with a row that lacks what must be known of it, nothing is judged: what is there is
+    counted. Lines of the delivery log that lack it are left out; more of them than the audit tolerates are no success.
     """
     lines = gathered.unusable_lines
-    if rows := unusable_of(gathered.evidence):
+    rows = unusable_of(gathered.evidence)
+    if missing := gathered.missing:
+        names = " and ".join(map(str, missing))
+        sentence = f"Nothing can be judged: {names}. Get it back, then check again."
+        return Verdict("unreadable", sentence, _count(gathered, None), unusable=[*rows, *lines], missing=missing)
+    if rows:
         return Verdict("unreadable", _nothing_judged(rows), _count(gathered, None), unusable=[*rows, *lines])
-    verdict = _judge(gathered)
+    verdict = _judge(gathered, command)
     if not lines:
         return verdict
     evidence = gathered.evidence
@@ -118,7 +126,7 @@ def judge(gathered: Gathered) -> Verdict:
     return replace(verdict, judgement=judgement, sentence=sentence, unusable=lines)
 
 
-def _judge(gathered: Gathered) -> Verdict:
+def _judge(gathered: Gathered, command: Callable[[str], str]) -> Verdict:
     breaches = [*check(gathered.evidence), *_lost_without_identity(gathered)]
     counts = _count(gathered, breaches)
     if breaches:
@@ -128,19 +136,20 @@ def _judge(gathered: Gathered) -> Verdict:
     if not gathered.queue.empty:
         sentence = (
             f"Not finished: the queue still holds {gathered.queue.total:,} message(s). What is there so far is sound. "
-            "Wait with `oneslot watch --until-drained`, then check again."
+            f"Wait with `{command('watch --until-drained')}`, then check again."
         )
         return Verdict("unfinished", sentence, counts)
     if gathered.behind:
         sentence = (
             f"Not finished: about {gathered.behind:,} dead letter(s) wait behind others of their groups, where a FIFO queue "
-            "does not show them. What is seen so far is sound. Redrive or drop those before them (`oneslot dlq list`), then "
-            "check again."
+            "does not show them. What is seen so far is sound. Redrive or drop those before them "
+            f"(`{command('dlq list')}`), then check again."
         )
         return Verdict("unfinished", sentence, counts)
     kept = (gathered.evidence.ledger, gathered.evidence.appointments, gathered.accepted, gathered.dead_letters)
     if not any(kept) and not gathered.too_old:
-        return Verdict("nothing", "Nothing to check: no request has been sent. Send some: `oneslot send`.", counts)
+        sentence = f"Nothing to check: no request has been sent. Send some: `{command('send')}`."
+        return Verdict("nothing", sentence, counts)
     return Verdict("holds", _success(counts), counts)
 
 
@@ -155,8 +164,9 @@ def _success(counts: Counts) -> str:
     older = f" {counts.too_old:,} more are older than what the ledger keeps, and nobody can tell any more."
     if counts.requests is None or counts.messages is None:
         unknown = " There is no archive of what the queue accepted, so nobody can tell if something was lost."
+        completed = numbered(counts.completed or 0, "request")  # unknown only where nothing is judged
         return (
-            f"Sound: of {numbered(counts.completed, 'request')} each has exactly one answer, none is booked twice, and all "
+            f"Sound: of {completed} each has exactly one answer, none is booked twice, and all "
             f"{checked} invariants hold.{older if counts.too_old else unknown}"
         )
     return (
@@ -177,17 +187,22 @@ def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
     found = breaches or ()
     broken = {name: {breach.subject for breach in found if breach.invariant == name} for name in ("I1", "I2", "I3")}
     complete = [row for row in evidence.ledger.values() if row.get("status") == COMPLETE]
+    missing = {each.table for each in gathered.missing}
+
+    def of(table: Table, count: int) -> int | None:
+        return None if table in missing else count
+
     return Counts(
         requests=None if accepted is None else len(_subjects(gathered)),
         malformed=None if accepted is None else sum(line.request.kind == MALFORMED for line in accepted),
         messages=None if accepted is None else sum(len(line.sqs_message_ids) for line in accepted),
         deliveries=len(evidence.deliveries),
-        completed=len(complete),
-        appointments=len(evidence.appointments),
-        booked=statuses["booked"],
-        waitlisted=statuses["waitlist"],
-        cancelled=statuses["cancelled"],
-        refused=sum(result_of(row).get("outcome") == "refused" for row in complete),
+        completed=of("ledger", len(complete)),
+        appointments=of("appointments", len(evidence.appointments)),
+        booked=of("appointments", statuses["booked"]),
+        waitlisted=of("appointments", statuses["waitlist"]),
+        cancelled=of("appointments", statuses["cancelled"]),
+        refused=of("ledger", sum(result_of(row).get("outcome") == "refused" for row in complete)),
         duplicates_suppressed=sum(line["outcome"] == "duplicate" for line in evidence.deliveries),
         quarantined=dict(sorted(Counter(letter.reason for letter in gathered.dead_letters).items())),
         lost=None if breaches is None or accepted is None or not gathered.complete else len(broken[NOTHING_LOST]),

@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from oneslot.evidence import gather
+from oneslot.missing import told
 from oneslot.options import json_option, stack_option
 from oneslot.target import Target, open_target
-from oneslot.terminal import Terminal, table
+from oneslot.terminal import Terminal, count_text, table
 from oneslot.unusable import sentences
 from oneslot.verdict import Counts, Verdict, judge
 
@@ -38,21 +39,22 @@ def check(stack: str | None, as_json: bool) -> int:
     target = open_target(stack)
     verdict = check_target(target, terminal)
     terminal.result({"stack_name": target.stack_name, **verdict.document()})
-    show(terminal, verdict)
+    show(terminal, target, verdict)
     return 0 if verdict.holds else 1
 
 
 def check_target(target: Target, terminal: Terminal) -> Verdict:
-    """Gather and judge, and leave the report beside the other evidence."""
+    """Gather and judge, and leave the report beside the other evidence. None of an earlier check stays, however this ends."""
+    target.report.unlink(missing_ok=True)
     with terminal.working("Gathering the evidence"):
-        verdict = judge(gather(target))
+        verdict = judge(gather(target), target.command)
     target.report.parent.mkdir(parents=True, exist_ok=True)
     document: dict[str, Any] = {"stack_name": target.stack_name, **verdict.document()}
     target.report.write_text(json.dumps(document, indent=2) + "\n")
     return verdict
 
 
-def show(terminal: Terminal, verdict: Verdict) -> None:
+def show(terminal: Terminal, target: Target, verdict: Verdict) -> None:
     """The counts in a table, the breaches if there are any, and the verdict in one sentence."""
     terminal.show(counts_table(verdict.counts))
     if verdict.breaches:
@@ -62,7 +64,8 @@ def show(terminal: Terminal, verdict: Verdict) -> None:
         terminal.show(shown)
         if len(verdict.breaches) > BREACHES_SHOWN:
             terminal.plain(f"... and {len(verdict.breaches) - BREACHES_SHOWN:,} more: see --json.")
-    terminal.warn(sentences(verdict.unusable))
+    terminal.warn(sentences(verdict.unusable, target.command))
+    terminal.warn(told(verdict.missing, target.command))
     terminal.plain()
     terminal.plain(verdict.sentence, style=COLOURS[verdict.judgement])
 
@@ -72,7 +75,7 @@ def counts_table(counts: Counts) -> Table:
     shown = table("What the evidence says", "What", "Count", numbers=(1,))
 
     def row(name: str, count: int | None, style: str = "") -> None:
-        shown.add_row(Text(name, style=style), Text("unknown" if count is None else f"{count:,}", style=style))
+        shown.add_row(Text(name, style=style), Text(count_text(count), style=style))
 
     row("requests accepted by the queue", counts.requests)
     row("  of these malformed", counts.malformed)

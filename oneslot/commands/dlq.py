@@ -5,18 +5,29 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from appointments.invariants import result_of
 from oneslot.audit_trail import BEGUN, DONE, NOT_DONE, open_trail
 from oneslot.commands.confirmation import confirmed
+from oneslot.commands.dead_letter_display import (
+    WOULD,
+    age,
+    document_of,
+    name_of,
+    row_text,
+    say_not_found,
+    show_some,
+    unanswered,
+)
 from oneslot.dead_letters import waiting_behind
 from oneslot.dropping import drop as drop_letters
 from oneslot.errors import BadInput, OneslotError
 from oneslot.forecast import Forecast, forecast_all, grouped
+from oneslot.missing import Missing, told
 from oneslot.move_task import FASTEST, follow_move, start_move
 from oneslot.options import FILE, MessageId, Number, json_option, stack_option, yes_option
 from oneslot.redrive import redrive as move_in_batches
@@ -25,8 +36,6 @@ from oneslot.selection import Selection, select
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal, table
 
-SHOWN = 20
-SECONDS_A_DAY, SECONDS_AN_HOUR, SECONDS_A_MINUTE = 86_400, 3_600, 60
 REDRIVE = "dlq redrive"
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -52,18 +61,22 @@ def selection_options(function: F) -> F:
 @click.option("--reason", metavar="CODE", help="Only those with this reason.")
 @stack_option
 @json_option
-def list_letters(reason: str | None, stack: str | None, as_json: bool) -> None:
+def list_letters(reason: str | None, stack: str | None, as_json: bool) -> int:
     """Group the messages by reason, and say for each what a redrive would do, by asking the ledger.
 
     Nothing is taken out. Each look adds 1 to the messages' receive counts in the dead-letter queue, which mean nothing
-    there.
+    there. Exit status 1 if a table is missing that had to be asked; the messages are listed all the same.
     """
     terminal = Terminal(as_json)
     target = open_target(stack)
-    everything = _look(terminal, target)
+    missing: list[Missing] = []
+    everything = _look(terminal, target, missing)
     forecasts = Selection(reason=reason).chosen(everything)
     behind = waiting_behind(target.sqs, target.outputs.dead_letter_queue_url, len(everything))
-    terminal.result(_document(target, forecasts) | {"waiting_behind": behind})
+    terminal.result(
+        document_of(target, forecasts) | {"waiting_behind": behind, "missing": [asdict(one) for one in missing]}
+    )
+    terminal.warn(told(missing, target.command))
     if behind:
         terminal.plain(
             f"About {behind:,} more wait behind these: a FIFO queue shows the next of a group when those before it are "
@@ -71,38 +84,45 @@ def list_letters(reason: str | None, stack: str | None, as_json: bool) -> None:
         )
     if not forecasts:
         terminal.plain("The dead-letter queue is empty." if reason is None else f"No message has the reason {reason}.")
-        return
+        return int(bool(missing))
     shown = table(
         f"Dead letters of {target.stack_name}", "Reason", "A redrive would", "Messages", "Oldest", numbers=(2, 3)
     )
     for why, outlook, members in grouped(forecasts):
-        shown.add_row(why, WOULD[outlook.value], f"{len(members):,}", _age(min(each.letter.sent for each in members)))
+        shown.add_row(why, WOULD[outlook.value], f"{len(members):,}", age(min(each.letter.sent for each in members)))
     terminal.show(shown)
-    _show_some(terminal, forecasts)
+    show_some(terminal, forecasts)
+    return int(bool(missing))
 
 
 @dlq.command(short_help="One of its messages, without its body.")
 @click.argument("message_id", metavar="MESSAGE_ID", type=MessageId())
 @stack_option
 @json_option
-def show(message_id: str, stack: str | None, as_json: bool) -> None:
-    """Show what is known of a dead letter. MESSAGE_ID may be SQS's own id. Its body names a patient and is not shown."""
+def show(message_id: str, stack: str | None, as_json: bool) -> int:
+    """Show what is known of a dead letter. MESSAGE_ID may be SQS's own id. Its body names a patient and is not shown.
+
+    Exit status 1 also if a table is missing that had to be asked.
+    """
     terminal = Terminal(as_json)
     target = open_target(stack)
-    found = Selection(ids=(message_id,)).chosen(_look(terminal, target))
+    missing: list[Missing] = []
+    found = Selection(ids=(message_id,)).chosen(_look(terminal, target, missing))
     if not found:
         raise OneslotError(f"The dead-letter queue of {target.stack_name} has no message {message_id}.")
-    terminal.result(_document(target, found))
+    terminal.result(document_of(target, found) | {"missing": [asdict(one) for one in missing]})
+    terminal.warn(told(missing, target.command))
     for each in found:
-        shown = table(_name(each), "What", "Value")
+        shown = table(name_of(each), "What", "Value")
         for name, value in each.document().items():
             if name == "sent":
-                shown.add_row("age", _age(value))
+                shown.add_row("age", age(value))
             elif name == "ledger":
-                shown.add_row("ledger", _row(value))
+                shown.add_row("ledger", row_text(value))
             elif value is not None:
                 shown.add_row(name.replace("_", " "), str(value))
         terminal.show(shown)
+    return int(bool(missing))
 
 
 @dlq.command(short_help="Send its messages through again.")
@@ -150,21 +170,23 @@ def redrive(  # noqa: PLR0917 - click passes them by name
     target = open_target(stack)
     if resume or abandon:
         return _resume(terminal, target, abandon=abandon, yes=yes)
-    forecasts = _look(terminal, target)
+    forecasts = _look_to_change(terminal, target)
     missing = selection.missing(forecasts)
     chosen = selection.chosen(forecasts)
     taken = [each for each in chosen if each.helps or even_failing or everything]
     by_task = everything and target.local is None and not batches
-    document = _document(target, taken) | {
+    document = document_of(target, taken) | {
         "selection": selection.document(),
         "left_alone": [each.document() for each in chosen if each not in taken],
         "not_found": missing,
         "method": "move_task" if by_task else "batches",
     }
-    _show_plan(terminal, target, taken, len(chosen) - len(taken), missing)
+    left = len(chosen) - len(taken)
+    status = _status(selection, missing=missing, taken=len(taken), left=left)
+    _show_plan(terminal, target, taken, left, missing)
     if not taken or not confirmed(terminal, f"Send {len(taken):,} message(s) through again?", yes=yes):
         terminal.result(document | {"moved": 0, "dry_run": not yes})
-        return 1 if missing else 0
+        return status
     if by_task:
         outcome = _by_task(terminal, target, rate, len(taken))
     else:
@@ -173,7 +195,7 @@ def redrive(  # noqa: PLR0917 - click passes them by name
         journal = begin_journal(target, planned, rate, trail.who)
         outcome = _in_batches(terminal, target, journal)
     terminal.result(document | outcome | {"dry_run": False})
-    return 0 if outcome["complete"] and not missing else 1
+    return status if outcome["complete"] else 1
 
 
 @dlq.command(short_help="Delete messages from it, for good.")
@@ -203,48 +225,55 @@ def drop(  # noqa: PLR0917 - click passes them by name
         raise BadInput("Say which: message ids, --file, --reason or --all.")
     terminal = Terminal(as_json)
     target = open_target(stack)
-    forecasts = _look(terminal, target)
+    forecasts = _look_to_change(terminal, target)
     missing = selection.missing(forecasts)
     chosen = selection.chosen(forecasts)
     taken = {each.letter.sqs_message_id: each for each in chosen if each.finished or accept_loss}
     spared = [each for each in chosen if each.letter.sqs_message_id not in taken]
-    document = _document(target, list(taken.values())) | {
+    document = document_of(target, list(taken.values())) | {
         "selection": selection.document(),
         "spared": [each.document() for each in spared],
         "not_found": missing,
     }
-    terminal.plain(f"To be dropped: {len(taken):,} message(s), of which {_unanswered(taken.values())} have no answer.")
+    terminal.plain(f"To be dropped: {len(taken):,} message(s), of which {unanswered(taken.values())} have no answer.")
+    status = _status(selection, missing=missing, taken=len(taken), left=len(spared))
     if spared:
         terminal.plain(f"Left alone: {len(spared):,} whose request has no answer; --accept-loss drops them, too.")
-    _say_missing(terminal, missing)
-    _show_some(terminal, list(taken.values()))
+    if spared and not taken:
+        terminal.warn(["Nothing is dropped."])
+    say_not_found(terminal, missing)
+    show_some(terminal, list(taken.values()))
     if not taken or not confirmed(terminal, f"Delete {len(taken):,} message(s) for good?", yes=yes):
         terminal.result(document | {"dropped": 0, "dry_run": not yes})
-        return 1 if missing else 0
+        return status
     trail = open_trail(target)
     with terminal.progress("Dropping", len(taken)) as progress:
         gone = drop_letters(target, taken, trail, progress)
     terminal.result(document | {"dropped": len(gone), "dry_run": False, "audit_trail": str(trail.path)})
     terminal.plain(f"{len(gone):,} of {len(taken):,} message(s) dropped; each has its line in {trail.path}.")
-    return 0 if len(gone) == len(taken) and not missing else 1
+    return status if len(gone) == len(taken) else 1
 
 
 RESUME = "dlq redrive --resume --yes"
 
-WOULD = {
-    "duplicate": "find it complete: a duplicate",
-    "done_before": "find its appointment: the same answer",
-    "stuck": "finish it: it was begun and is stuck",
-    "busy": "wait: a consumer has it",
-    "retried": "process it afresh",
-    "refused": "record a refusal: its window has passed",
-    "fails_again": "FAIL AGAIN",
-}
 
-
-def _look(terminal: Terminal, target: Target) -> list[Forecast]:
+def _look(terminal: Terminal, target: Target, missing: list[Missing]) -> list[Forecast]:
     with terminal.working("Reading the dead-letter queue"):
-        return forecast_all(target)
+        return forecast_all(target, missing)
+
+
+def _look_to_change(terminal: Terminal, target: Target) -> list[Forecast]:
+    """Raises `OneslotError` if a table is missing: nobody can tell then whom a change helps, and what it loses."""
+    missing: list[Missing] = []
+    forecasts = _look(terminal, target, missing)
+    if missing:
+        raise OneslotError(" ".join(["Nothing was changed.", *told(missing, target.command)]))
+    return forecasts
+
+
+def _status(selection: Selection, *, missing: Sequence[str], taken: int, left: int) -> int:
+    """1 if not all was done, or can be: an id was not found or its message left alone, or all of the messages were."""
+    return int(bool(missing) or (left > 0 and (taken == 0 or bool(selection.ids))))
 
 
 def _resume(terminal: Terminal, target: Target, *, abandon: bool, yes: bool) -> int:
@@ -329,58 +358,7 @@ def _show_plan(
     terminal.plain(f"To be sent through again: {len(taken):,} message(s).")
     if left_alone:
         terminal.plain(f"Left alone: {left_alone:,} that would fail again; see `{target.command('dlq list')}` for why.")
-    _say_missing(terminal, missing)
-    _show_some(terminal, taken)
-
-
-def _say_missing(terminal: Terminal, missing: Sequence[str]) -> None:
-    if missing:
-        more = f" and {len(missing) - SHOWN:,} more" if len(missing) > SHOWN else ""
-        terminal.plain(f"Not in the dead-letter queue: {', '.join(missing[:SHOWN])}{more}.", style="red")
-
-
-def _show_some(terminal: Terminal, forecasts: Sequence[Forecast]) -> None:
-    if not forecasts:
-        return
-    shown = table("Messages", "Message", "Age", "Reason", "What a redrive would do", numbers=(1,))
-    for each in forecasts[:SHOWN]:
-        shown.add_row(_name(each), _age(each.letter.sent), each.letter.reason, each.because)
-    terminal.show(shown)
-    if len(forecasts) > SHOWN:
-        terminal.plain(f"... and {len(forecasts) - SHOWN:,} more: see --json.")
-
-
-def _document(target: Target, forecasts: Sequence[Forecast]) -> dict[str, Any]:
-    return {
-        "stack_name": target.stack_name,
-        "count": len(forecasts),
-        "reasons": dict(sorted(Counter(each.letter.reason for each in forecasts).items())),
-        "outlooks": dict(sorted(Counter(each.outlook.value for each in forecasts).items())),
-        "messages": [each.document() for each in forecasts],
-    }
-
-
-def _unanswered(forecasts: Any) -> str:
-    return f"{sum(not each.finished for each in forecasts):,}"
-
-
-def _name(forecast: Forecast) -> str:
-    return forecast.letter.message_id or f"({forecast.letter.original_sqs_message_id})"
-
-
-def _row(row: dict[str, Any] | None) -> str:
-    if row is None:
-        return "no row"
-    outcome = (
-        result_of(row).get("outcome") if isinstance(row.get("result"), str) else (row["result"] or {}).get("outcome")
-    )
-    told = f"{row.get('status', 'no status')}" + (f", {outcome}" if outcome else "")
-    return f"{told}, claimed {row.get('consumption_count', 'an unknown number of')} times"
-
-
-def _age(sent_ms: int) -> str:
-    seconds = max(0, int(time.time() - sent_ms / 1000))
-    for unit, length in (("d", SECONDS_A_DAY), ("h", SECONDS_AN_HOUR), ("min", SECONDS_A_MINUTE)):
-        if seconds >= 2 * length:
-            return f"{seconds // length} {unit}"
-    return f"{seconds} s"
+    if left_alone and not taken:
+        terminal.warn(["Nothing is sent."])
+    say_not_found(terminal, missing)
+    show_some(terminal, taken)

@@ -11,7 +11,7 @@ from oneslot.errors import OneslotError
 from oneslot.inspection import Inspection
 from oneslot.inspection import inspect as look_up
 from oneslot.options import MessageId, json_option, stack_option
-from oneslot.target import open_target
+from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal, table, time_text, with_time
 from oneslot.unusable import sentences
 
@@ -34,10 +34,10 @@ def inspect(message_id: str, stack: str | None, as_json: bool) -> None:
             f"Nothing is known of {message_id} in {target.stack_name}. If it was sent just now, look again in a moment."
         )
     terminal.result(found.document())
-    _show(terminal, found)
+    _show(terminal, target, found)
 
 
-def _show(terminal: Terminal, found: Inspection) -> None:
+def _show(terminal: Terminal, target: Target, found: Inspection) -> None:
     terminal.plain(f"{found.message_id}\n{found.summary()}\n")
     for title, row in (("Ledger", found.ledger), ("Appointment", found.appointment), ("Slot", found.slot)):
         if row is not None:
@@ -49,7 +49,7 @@ def _show(terminal: Terminal, found: Inspection) -> None:
     for at, what in found.timeline():
         timeline.add_row(time_text(at), what)
     terminal.show(timeline)
-    terminal.warn(sentences(found.unusable))
+    terminal.warn(sentences(found.unusable, target.command))
 
 
 def _value(name: str, value: Any) -> str:

@@ -94,7 +94,7 @@ def forget(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None
             f"A consumer has {message_id} now. Wait until its lease has ended, or end it: "
             f"{target.command(f'ledger unlock {message_id}')}."
         )
-    told = consequences(row)
+    told = consequences(target, row)
     terminal.plain(told)
     document = _document(target, row, now) | {"consequences": told}
     if not confirmed(terminal, f"Delete the row of {message_id}?", yes=yes):

@@ -128,7 +128,7 @@ def run(
         "audit": None if conclusion is None else {"folder": str(answer), **conclusion.document},
     }
     terminal.result(document)
-    report(terminal, verdict, stages, home)
+    report(terminal, target, verdict, stages)
     if conclusion is not None:
         terminal.plain(f"\nThe audit: {conclusion.sentence}", style="bold green" if conclusion.sound else "bold red")
         terminal.plain(f"Its report, for a browser: {answer / 'report.html'}")
@@ -175,7 +175,7 @@ def start_and_seed(stack: LocalStack, target: Target, schedule: Schedule, termin
         started.result()
 
 
-def report(terminal: Terminal, verdict: Verdict, stages: Stages, home: Path) -> None:
+def report(terminal: Terminal, target: Target, verdict: Verdict, stages: Stages) -> None:
     """Say where the time went, and what the evidence says."""
     took = table("Where the time went", "Stage", "Seconds", numbers=(1,))
     for _, what, seconds in stages.done:
@@ -183,5 +183,5 @@ def report(terminal: Terminal, verdict: Verdict, stages: Stages, home: Path) -> 
     took.add_section()
     took.add_row("in all", f"{sum(seconds for _, _, seconds in stages.done):.1f}")
     terminal.show(took)
-    terminal.plain(f"Evidence: {home}\n")
-    show(terminal, verdict)
+    terminal.plain(f"Evidence: {target.home}\n")
+    show(terminal, target, verdict)

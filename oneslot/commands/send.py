@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from oneslot.archive import Archive
-from oneslot.errors import OneslotError
+from oneslot.errors import BadInput, OneslotError
 from oneslot.messages import Message
 from oneslot.options import COUNT, FILE, Number, json_option, mix_options, stack_option
 from oneslot.pacing import SHAPES, STEADY, Pacing
@@ -95,14 +95,18 @@ def send(
 
 
 def generated(target: Target, mix: Mix, seed: int) -> Iterable[Message]:
-    """Return the generator's messages for what was seeded last. Raises `OneslotError` if nothing was."""
-    schedule = load(target.schedule, target.identity)
-    if schedule is None:
+    """Return the generator's messages for what was seeded last. Raises `OneslotError` if nothing was, or for days now over."""
+    try:
+        schedule = load(target.schedule, target.identity)
+        generator = None if schedule is None else RequestGenerator(schedule, mix, seed, utc_now())
+    except BadInput as error:
+        raise BadInput(f"{error} Seed again: {target.command('seed')}.") from error
+    if generator is None:
         raise OneslotError(
             f"Nobody has seeded {target.stack_name} from here, so its practices are not known. "
-            "Seed it first (`oneslot seed`), or send your own requests with --file."
+            f"Seed it first (`{target.command('seed')}`), or send your own requests with --file."
         )
-    return RequestGenerator(schedule, mix, seed, utc_now()).messages()
+    return generator.messages()
 
 
 def send_messages(target: Target, messages: Iterable[Message], pacing: Pacing, progress: Advance) -> Sent:

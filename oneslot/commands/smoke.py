@@ -45,11 +45,11 @@ def smoke(timeout: float, stack: str | None, as_json: bool) -> int:
     test = Smoke(target, timeout, LOCAL_INTERVAL if target.local else AWS_INTERVAL, say)
     failures = []
     try:
-        failures += _failures(test.check)
+        failures += _failures(test.check, stack)
     finally:
         # Also after Ctrl-C: a slot and an appointment would stay behind.
         terminal.say(f"Cleaning up after {test.message_id} at {test.practice}")
-        failures += _failures(test.clean_up)
+        failures += _failures(test.clean_up, stack)
     failure = next(iter(failures), None)
     remains = test.remains()
     terminal.result(
@@ -71,10 +71,10 @@ def smoke(timeout: float, stack: str | None, as_json: bool) -> int:
     return 0 if failure is None else 1
 
 
-def _failures(part: Callable[[], None]) -> list[str]:
+def _failures(part: Callable[[], None], stack: str | None) -> list[str]:
     """Run a part of the test; returns a sentence if it failed, also by what AWS refuses."""
     try:
         part()
     except (OneslotError, BotoCoreError, ClientError) as error:
-        return [sentence(error)]
+        return [sentence(error, stack)]
     return []

@@ -13,30 +13,39 @@ from rich.table import Table
 
 from oneslot.errors import OneslotError
 from oneslot.local.state import read_statistics
+from oneslot.missing import Missing, told, unless_missing
 from oneslot.observation import Observer, Snapshot, until_drained
 from oneslot.options import Number, json_option, stack_option
 from oneslot.target import Target, open_target
-from oneslot.terminal import SECONDS_BETWEEN_PLAIN_LINES, Terminal, table
-from oneslot.unusable import sentences, tally
+from oneslot.terminal import SECONDS_BETWEEN_PLAIN_LINES, Terminal, count_text, table
+from oneslot.unusable import Table as Which
+from oneslot.unusable import Tally, sentences, tally
 
 # SQS's and CloudFormation's prices are per call; on loopback a call costs a millisecond.
 LOCAL_INTERVAL, AWS_INTERVAL = 0.5, 5.0
+# A count of the ledger that is older than this is shown with its age.
+OLD_SECONDS = 2.0
 
 
 @click.command(short_help="What is there now: queues, ledger, slots, appointments.")
 @stack_option
 @json_option
-def status(stack: str | None, as_json: bool) -> None:
-    """Look once. Counting reads all three tables; on AWS that costs a consistent scan of each."""
+def status(stack: str | None, as_json: bool) -> int:
+    """Look once. Counting reads all three tables; on AWS that costs a consistent scan of each.
+
+    Exit status 1 if a table is missing; the rest is shown all the same.
+    """
     terminal = Terminal(as_json)
     target = open_target(stack)
     outputs = target.outputs
     with terminal.working("Counting"), ThreadPoolExecutor(3) as executor:
         observed = executor.submit(Observer(target).look)
-        slots = executor.submit(tally, target.dynamodb, outputs.slots_table_name, "slots")
-        appointments = executor.submit(tally, target.dynamodb, outputs.appointments_table_name, "appointments")
+        slots = executor.submit(_tally, target, outputs.slots_table_name, "slots")
+        appointments = executor.submit(_tally, target, outputs.appointments_table_name, "appointments")
         snapshot = observed.result()
-    unusable = [*snapshot.unusable, *slots.result().unusable, *appointments.result().unusable]
+    tallies = (slots.result(), appointments.result())
+    unusable = [*snapshot.unusable, *(one for each in tallies if isinstance(each, Tally) for one in each.unusable)]
+    missing = [*snapshot.missing, *(each for each in tallies if isinstance(each, Missing))]
     statistics = read_statistics(target.home) if target.local else None
     document: dict[str, Any] = {
         "stack_name": target.stack_name,
@@ -49,8 +58,9 @@ def status(stack: str | None, as_json: bool) -> None:
             "released": snapshot.released,
             "unknown": snapshot.unknown,
         },
-        "slots": dict(sorted(slots.result().statuses.items())),
-        "appointments": dict(sorted(appointments.result().statuses.items())),
+        "slots": _statuses(tallies[0]),
+        "appointments": _statuses(tallies[1]),
+        "missing": [asdict(one) for one in missing],
         "unusable": [asdict(one) for one in unusable],
         "poller": statistics.to_json() if statistics else None,
     }
@@ -60,18 +70,28 @@ def status(stack: str | None, as_json: bool) -> None:
         ("queue", document["queue"]),
         ("dead-letter queue", {"messages": snapshot.dead_letters}),
         ("ledger", document["ledger"]),
-        ("slots", document["slots"] or {"none": 0}),
-        ("appointments", document["appointments"] or {"none": 0}),
+        ("slots", document["slots"]),
+        ("appointments", document["appointments"]),
     ):
-        for name, count in counts.items():
-            shown.add_row(what, name.replace("_", " "), f"{count:,}")
+        for name, count in (counts or {"none": 0} if counts is not None else {"any": None}).items():
+            shown.add_row(what, name.replace("_", " "), count_text(count))
             what = ""  # noqa: PLW2901 - said once for its rows
         shown.add_section()
     if statistics:
         shown.add_row("local poller", "records handled", f"{statistics.records:,}")
         shown.add_row("", "function errors", f"{statistics.function_errors:,}")
     terminal.show(shown)
-    terminal.warn(sentences(unusable))
+    terminal.warn(sentences(unusable, target.command))
+    terminal.warn(told(missing, target.command))
+    return int(bool(missing))
+
+
+def _tally(target: Target, name: str, which: Which) -> Tally | Missing:
+    return unless_missing(lambda: tally(target.dynamodb, name, which), which, name)
+
+
+def _statuses(counted: Tally | Missing) -> dict[str, int] | None:
+    return None if isinstance(counted, Missing) else dict(sorted(counted.statuses.items()))
 
 
 @click.command(short_help="Look on while the queue is worked off.")
@@ -89,11 +109,12 @@ def watch(until_drained: bool, timeout: float | None, interval: float | None, st
     if snapshot is None:
         raise OneslotError("Interrupted before the first look.")
     terminal.result({"stack_name": target.stack_name, **snapshot.document()})
-    terminal.warn(sentences(snapshot.unusable))
+    terminal.warn(sentences(snapshot.unusable, target.command))
+    terminal.warn(told(snapshot.missing, target.command))
     if until_drained and not snapshot.drained:
         terminal.say(f"Not drained: {snapshot.queue.total:,} messages are left.", style="red")
         return 1
-    return 0
+    return int(bool(snapshot.missing))
 
 
 def follow(
@@ -128,8 +149,14 @@ def _line(snapshot: Snapshot) -> str:
     queue = snapshot.queue
     return (
         f"queue {queue.waiting:,} waiting, {queue.in_flight:,} in flight; dead letters {snapshot.dead_letters:,}; "
-        f"ledger {snapshot.complete:,} complete, {snapshot.in_progress:,} in progress{_speed(snapshot)}"
+        f"ledger {count_text(snapshot.complete)} complete, {count_text(snapshot.in_progress)} in progress"
+        f"{_age(snapshot)}{_speed(snapshot)}"
     )
+
+
+def _age(snapshot: Snapshot) -> str:
+    """How old the ledger's counts are, where the queue's are newer: reading a large ledger takes its time."""
+    return f", {snapshot.counted_seconds_ago:,.0f} s ago" if snapshot.counted_seconds_ago >= OLD_SECONDS else ""
 
 
 def _speed(snapshot: Snapshot) -> str:
@@ -145,8 +172,8 @@ def _table(target: Target, snapshot: Snapshot) -> Table:
     shown.add_row("waiting in the queue", f"{snapshot.queue.waiting:,}")
     shown.add_row("in flight", f"{snapshot.queue.in_flight:,}")
     shown.add_row("in the dead-letter queue", f"{snapshot.dead_letters:,}")
-    shown.add_row("ledger: complete", f"{snapshot.complete:,}", style="green")
-    shown.add_row("ledger: in progress", f"{snapshot.in_progress:,}")
+    shown.add_row(f"ledger: complete{_age(snapshot)}", count_text(snapshot.complete), style="green")
+    shown.add_row(f"ledger: in progress{_age(snapshot)}", count_text(snapshot.in_progress))
     shown.add_row("messages a second", f"{snapshot.rate:,.0f}" if snapshot.rate else "-")
     shown.add_row("time left", "drained" if snapshot.drained else _time_left(snapshot))
     return shown

@@ -64,7 +64,7 @@ def test_what_a_fifo_queue_does_not_show_is_not_called_lost(
 ) -> None:
     target = fifo([f"m-{number:02d}" for number in range(IN_A_GROUP)])
     assert len(letters_of(target)) == AT_ONCE
-    verdict = judge(gather(target, lambda: BEFORE))
+    verdict = judge(gather(target, lambda: BEFORE), target.command)
     assert (verdict.judgement, verdict.breaches, verdict.counts.lost) == ("unfinished", (), None)
     assert "about 2 dead letter(s) wait behind others of their groups" in verdict.sentence
     lines, notes = exported(target, tmp_path / "history")
@@ -78,11 +78,11 @@ def test_what_a_fifo_queue_shows_wholly_is_judged_as_ever(
     fifo: Callable[[Sequence[str]], Target], tmp_path: Path
 ) -> None:
     target = fifo([f"m-{number}" for number in range(AT_ONCE)])
-    assert judge(gather(target, lambda: BEFORE)).holds
+    assert judge(gather(target, lambda: BEFORE), target.command).holds
     lines, notes = exported(target, tmp_path / "history")
     assert (lines["waiting"], notes) == ([], [])
     accept(target, "gone", "sqs-gone")
-    assert judge(gather(target, lambda: BEFORE)).counts.lost == 1
+    assert judge(gather(target, lambda: BEFORE), target.command).counts.lost == 1
 
 
 # Messages that are identified by their content
@@ -111,10 +111,10 @@ def test_a_request_that_is_known_by_its_content_is_accounted_for(content_based: 
     digest = send_without_id(content_based)
     content_based.consume()
     assert content_based.bench.row(digest)["status"] == "COMPLETE"
-    verdict = judge(gather(content_based.target, lambda: BEFORE))
+    verdict = judge(gather(content_based.target, lambda: BEFORE), content_based.target.command)
     assert verdict.holds, verdict.sentence
     accept(content_based.target, None, "never delivered")
-    assert judge(gather(content_based.target, lambda: BEFORE)).counts.lost == 1
+    assert judge(gather(content_based.target, lambda: BEFORE), content_based.target.command).counts.lost == 1
 
 
 def test_a_dead_letter_is_found_dropped_and_exported_by_its_content(content_based: MotoStack, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_dead_letter_is_found_dropped_and_exported_by_its_content(content_base
     assert {line["message_id"] for line in lines["dropped"]} == {digest}
     evidence = gather(content_based.target, lambda: BEFORE).evidence
     assert evidence.quarantined == {digest}, "its row, begun and not finished, is no riddle"
-    assert judge(gather(content_based.target, lambda: BEFORE)).holds
+    assert judge(gather(content_based.target, lambda: BEFORE), content_based.target.command).holds
 
 
 def test_whether_content_counts_is_asked_only_where_it_matters(

@@ -9,6 +9,9 @@ import pytest
 from exactly_once.dynamodb import to_attributes
 from oneslot.errors import OneslotError
 from oneslot.forecast import ATTEMPTS, read_rows
+from tests.consumer_kit import booking
+from tests.oneslot.conftest import MotoStack, invoke
+from tests.oneslot.test_dlq import NOW, document, put
 
 
 class Throttled:
@@ -52,3 +55,27 @@ def test_a_table_that_stays_throttled_is_a_sentence_and_no_forecast() -> None:
     with pytest.raises(OneslotError, match="The table ledger is throttled"):
         read(client)
     assert client.calls == ATTEMPTS
+
+
+class Lagging:
+    """DynamoDB whose copies do not know the slots yet: only a consistent read finds them."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def query(self, **question: Any) -> Any:
+        answer = self._client.query(**question)
+        return answer if question.get("ConsistentRead") else answer | {"Count": 0, "Items": []}
+
+
+def test_a_practice_that_was_opened_a_moment_ago_is_known(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the person who has just opened it is told to open it, and the redrive leaves its message alone."""
+    monkeypatch.setattr("oneslot.local.connection.Connection.dynamodb", lambda _: Lagging(moto_stack.bench.dynamodb))
+    put(moto_stack, booking("m-1", **NOW))
+    assert document(invoke("dlq", "list", "--json"))["outlooks"] == {"retried": 1}
+    assert document(invoke("dlq", "redrive", "--yes", "--json"))["moved"] == 1

@@ -150,7 +150,7 @@ def test_each_kind_of_row_has_its_consequences(moto_stack: MotoStack) -> None:
         ("refused", "may then get another answer"),
         ("stuck", "processed as if it were the first"),
     ):
-        assert sentence in consequences(moto_stack.bench.row(name))
+        assert sentence in consequences(moto_stack.target, moto_stack.bench.row(name))
 
 
 def test_a_trail_that_cannot_be_written_stops_the_change(moto_stack: MotoStack) -> None:

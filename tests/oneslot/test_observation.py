@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from oneslot import observation
-from oneslot.observation import LOOKS_WHEN_EMPTY, Observer, until_drained
+from oneslot.commands.status import _line, _table
+from oneslot.observation import LOOKS_WHEN_EMPTY, Observer, Snapshot, until_drained
 from oneslot.queues import QueueDepth
+from oneslot.unusable import Tally
 from tests.consumer_kit import booking, record
 from tests.oneslot.conftest import MotoStack
 
@@ -75,3 +79,51 @@ def test_rows_are_counted_by_what_they_wait_for(moto_stack: MotoStack) -> None:
     snapshot = Observer(moto_stack.target).look()
     assert (snapshot.complete, snapshot.in_progress, snapshot.released) == (1, 0, 1)
     assert snapshot.dead_letters == 1
+
+
+def counts(monkeypatch: pytest.MonkeyPatch, waiting: Waiting, took: float) -> list[float]:
+    """Make each count of the ledger find one complete row more, in so many seconds; returns when they began."""
+    began: list[float] = []
+
+    def tally(*_: object) -> Tally:
+        began.append(waiting.now)
+        waiting.sleep(took)
+        return Tally(Counter(COMPLETE=len(began)))
+
+    monkeypatch.setattr(observation, "tally", tally)
+    return began
+
+
+def test_what_is_consumed_between_two_looks_at_an_empty_queue_is_counted(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A queue with little to do is empty at every look; counting may take a hundredth of the time then."""
+    waiting = Waiting(monkeypatch, QueueDepth(0, 0, 0))
+    began = counts(monkeypatch, waiting, took=1)
+    observer = Observer(moto_stack.target, clock=waiting.clock)
+    looks = until_drained(observer, interval=5, timeout=300, for_ever=True, sleep=waiting.sleep, clock=waiting.clock)
+    completed = [look.complete for look in looks]
+    assert completed[:3] == [1, 2, 3]
+    assert completed[-1] == 5
+    assert began[3] - began[2] > 100
+    assert began[4] - began[3] > 100
+
+
+def test_a_count_that_is_older_than_the_look_says_how_old_it_is(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = Waiting(monkeypatch, QueueDepth(9, 0, 0))
+    counts(monkeypatch, waiting, took=20)
+    observer = Observer(moto_stack.target, clock=waiting.clock)
+    looks = []
+    for _ in range(3):
+        looks.append(observer.look())
+        waiting.sleep(70)
+    assert [(look.complete, look.counted_seconds_ago) for look in looks] == [(1, 0), (1, 70), (1, 140)]
+    assert "ago" not in _line(looks[0]) + _rows(moto_stack, looks[0])
+    assert "ledger 1 complete, 0 in progress, 70 s ago" in _line(looks[1])
+    assert "ledger: complete, 140 s ago" in _rows(moto_stack, looks[2])
+
+
+def _rows(stack: MotoStack, snapshot: Snapshot) -> str:
+    return " ".join(str(cell) for column in _table(stack.target, snapshot).columns for cell in column.cells)

@@ -73,5 +73,5 @@ def test_what_was_seeded_is_noted_for_its_stack_only(tmp_path: Path) -> None:
     assert load(path, "this stack") == schedule
     assert load(path, "the stack before it, at the same port") is None
     path.write_text("{")
-    with pytest.raises(BadInput, match="Seed again: oneslot seed"):
+    with pytest.raises(BadInput, match="cannot be read any more"):
         load(path, "this stack")

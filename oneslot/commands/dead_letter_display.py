@@ -1,0 +1,86 @@
+"""How dead letters are shown: as a table for people, as a document for programs."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from appointments.invariants import result_of
+from oneslot.forecast import Forecast
+from oneslot.target import Target
+from oneslot.terminal import Terminal, table
+
+SHOWN = 20
+SECONDS_A_DAY, SECONDS_AN_HOUR, SECONDS_A_MINUTE = 86_400, 3_600, 60
+
+WOULD = {
+    "duplicate": "find it complete: a duplicate",
+    "done_before": "find its appointment: the same answer",
+    "stuck": "finish it: it was begun and is stuck",
+    "busy": "wait: a consumer has it",
+    "retried": "process it afresh",
+    "refused": "record a refusal: its window has passed",
+    "fails_again": "FAIL AGAIN",
+}
+
+
+def say_not_found(terminal: Terminal, missing: Sequence[str]) -> None:
+    """Which of the ids that were asked for no dead letter has."""
+    if missing:
+        more = f" and {len(missing) - SHOWN:,} more" if len(missing) > SHOWN else ""
+        terminal.plain(f"Not in the dead-letter queue: {', '.join(missing[:SHOWN])}{more}.", style="red")
+
+
+def show_some(terminal: Terminal, forecasts: Sequence[Forecast]) -> None:
+    """The first of them, each with what a redrive would do for it."""
+    if not forecasts:
+        return
+    shown = table("Messages", "Message", "Age", "Reason", "What a redrive would do", numbers=(1,))
+    for each in forecasts[:SHOWN]:
+        shown.add_row(name_of(each), age(each.letter.sent), each.letter.reason, each.because)
+    terminal.show(shown)
+    if len(forecasts) > SHOWN:
+        terminal.plain(f"... and {len(forecasts) - SHOWN:,} more: see --json.")
+
+
+def document_of(target: Target, forecasts: Sequence[Forecast]) -> dict[str, Any]:
+    """These dead letters as JSON."""
+    return {
+        "stack_name": target.stack_name,
+        "count": len(forecasts),
+        "reasons": dict(sorted(Counter(each.letter.reason for each in forecasts).items())),
+        "outlooks": dict(sorted(Counter(each.outlook.value for each in forecasts).items())),
+        "messages": [each.document() for each in forecasts],
+    }
+
+
+def unanswered(forecasts: Iterable[Forecast]) -> str:
+    """How many of them have no answer yet."""
+    return f"{sum(not each.finished for each in forecasts):,}"
+
+
+def name_of(forecast: Forecast) -> str:
+    """Its message id, or in brackets the SQS id under which its producer sent it."""
+    return forecast.letter.message_id or f"({forecast.letter.original_sqs_message_id})"
+
+
+def row_text(row: dict[str, Any] | None) -> str:
+    """A row of the ledger in some words."""
+    if row is None:
+        return "no row"
+    outcome = (
+        result_of(row).get("outcome") if isinstance(row.get("result"), str) else (row["result"] or {}).get("outcome")
+    )
+    told = f"{row.get('status', 'no status')}" + (f", {outcome}" if outcome else "")
+    return f"{told}, claimed {row.get('consumption_count', 'an unknown number of')} times"
+
+
+def age(sent_ms: int) -> str:
+    """How long ago that was (epoch ms), in its largest unit of which there are two."""
+    seconds = max(0, int(time.time() - sent_ms / 1000))
+    for unit, length in (("d", SECONDS_A_DAY), ("h", SECONDS_AN_HOUR), ("min", SECONDS_A_MINUTE)):
+        if seconds >= 2 * length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
