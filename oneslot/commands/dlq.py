@@ -272,8 +272,11 @@ def _look_to_change(terminal: Terminal, target: Target) -> list[Forecast]:
 
 
 def _status(selection: Selection, *, missing: Sequence[str], taken: int, left: int) -> int:
-    """1 if not all was done, or can be: an id was not found or its message left alone, or all of the messages were."""
-    return int(bool(missing) or (left > 0 and (taken == 0 or bool(selection.ids))))
+    """1 if not all was done, or can be: an id was not found or its message left alone, or all that was chosen was.
+
+    Where nothing was chosen, what cannot be helped is no part of what was asked for.
+    """
+    return int(bool(missing) or (left > 0 and selection.given and (taken == 0 or bool(selection.ids))))
 
 
 def _resume(terminal: Terminal, target: Target, *, abandon: bool, yes: bool) -> int:
