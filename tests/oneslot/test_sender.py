@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -83,8 +85,10 @@ def test_an_entry_that_was_not_accepted_is_sent_again(tmp_path: Path, trouble: s
 
 
 def test_a_message_that_the_queue_never_takes_ends_in_a_sentence(tmp_path: Path) -> None:
+    sleeps = list[float]()
     with pytest.raises(OneslotError, match=f"did not accept 1 message.* in {ATTEMPTS} attempts"):
-        sent(Queue(lambda number: "ok" if number < 10 else "failed"), tmp_path, messages(10))
+        sent(Queue(lambda number: "ok" if number < 10 else "failed"), tmp_path, messages(10), sleeps)
+    assert sleeps == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0]), "eight attempts, five seconds at most"
     with pytest.raises(OneslotError, match="refuses a message for good: sender-fault"):
         sent(Queue(lambda _: "sender fault"), tmp_path, messages(10))
 
@@ -95,6 +99,72 @@ def test_what_was_accepted_before_a_failure_is_in_the_archive(tmp_path: Path) ->
     assert [line.request.message_id for line in read_archive(tmp_path / "accepted.jsonl", "this stack")] == [
         f"m-{number}" for number in range(10)
     ]
+
+
+class Together(Queue):
+    """Answers no call before all of `count` are there. It refuses for good what goes with an even number of a batch."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self._all = threading.Barrier(count, timeout=60)
+        self._lock = threading.Lock()
+
+    def send_message_batch(self, *, QueueUrl: str, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
+        self._all.wait()
+        if json.loads(Entries[0]["MessageBody"])["n"] // 10 % 2 == 0:
+            return {"Failed": [{"Id": entry["Id"], "Code": "refused", "SenderFault": True} for entry in Entries]}
+        with self._lock:
+            return super().send_message_batch(QueueUrl=QueueUrl, Entries=Entries)
+
+
+def test_what_other_workers_got_accepted_beside_a_failure_is_in_the_archive(tmp_path: Path) -> None:
+    """Four batches of eight are refused at the same time as the others are taken."""
+    path = tmp_path / "accepted.jsonl"
+    sender = BatchSender(Together(8), "the queue")  # type: ignore[arg-type]
+    with Archive(path) as archive, pytest.raises(OneslotError, match="for good: refused"):
+        send_all(messages(80), sender, archive, Pacing(None, 80), progress=lambda _: None, workers=8)
+    archived = {line.request.message_id for line in read_archive(path, "this stack")}
+    assert archived == {f"m-{number}" for number in range(80) if number // 10 % 2}
+
+
+def test_what_was_accepted_is_in_the_archive_while_sending_goes_on(tmp_path: Path) -> None:
+    """A sender that is killed then has told its archive of all that it said it sent."""
+    path, said, seen = tmp_path / "accepted.jsonl", list[int](), list[int]()
+
+    def progress(count: int) -> None:
+        said.append(count)
+        seen.append(len(path.read_text().splitlines()))
+
+    before = time.time_ns() // 1_000_000
+    with Archive(path) as archive:
+        sender = BatchSender(Queue(), "the queue")  # type: ignore[arg-type]
+        send_all(messages(25), sender, archive, Pacing(None, 25), progress=progress, workers=1)
+    assert sum(said) == 25
+    assert all(lines >= sum(said[: at + 1]) for at, lines in enumerate(seen))
+    assert all(before <= line.sent <= time.time_ns() // 1_000_000 for line in read_archive(path, "this stack"))
+
+
+def test_a_queue_that_does_not_answer_stops_the_reading(tmp_path: Path) -> None:
+    """Of a million messages few are in memory, however slow the queue is."""
+    read, exhausted = list[Message](), threading.Event()
+
+    def stream() -> Iterator[Message]:
+        for message in messages(200):
+            read.append(message)
+            yield message
+        exhausted.set()
+
+    class Slow(Queue):
+        def send_message_batch(self, **request: Any) -> dict[str, Any]:
+            if not self.calls:
+                assert not exhausted.wait(0.3)
+                assert len(read) <= 10 * 2 + 1, "two batches for one worker, and the message that ends the second"
+            return super().send_message_batch(**request)
+
+    with Archive(tmp_path / "accepted.jsonl") as archive:
+        sender = BatchSender(Slow(), "the queue")  # type: ignore[arg-type]
+        sent = send_all(stream(), sender, archive, Pacing(None, 200), progress=lambda _: None, workers=1)
+    assert sent.accepted == 200
 
 
 def test_the_archive_has_one_line_for_each_request(tmp_path: Path) -> None:
@@ -140,6 +210,30 @@ def test_a_line_cut_off_by_a_crash_is_left_out_and_a_broken_one_is_not(tmp_path:
 def test_a_batch_holds_no_more_bytes_than_sqs_takes() -> None:
     large = Message("x" * (BATCH_BYTES // 2), Archived("m"), 0)
     assert [len(batch) for _, batch in batches([large] * 5, Pacing(None, 5))] == [2, 2, 1]
+    wide = Message("é" * (BATCH_BYTES // 4), Archived("m"), 0)
+    assert [len(batch) for _, batch in batches([wide] * 5, Pacing(None, 5))] == [2, 2, 1]
+    # "String", as the type of a value is named, counts as well.
+    text = BATCH_BYTES // 2 - len("name") - len("String") - len("é".encode())
+    for length, expected in ((text, [2, 2, 1]), (text + 1, [1, 1, 1, 1, 1])):
+        named = Message("x" * length, Archived("m"), 0, attributes={"name": "é"})
+        assert [len(batch) for _, batch in batches([named] * 5, Pacing(None, 5))] == expected
+
+
+def test_no_batch_is_empty() -> None:
+    """SQS refuses one that is."""
+    assert list(batches([], Pacing(None, 0))) == []
+    too_large = Message("x" * (BATCH_BYTES + 1), Archived("m"), 0)
+    assert list(batches([too_large], Pacing(None, 1))) == [(0.0, [too_large])]
+
+
+def test_what_is_due_within_a_tenth_of_a_second_shares_a_batch() -> None:
+    assert [len(batch) for _, batch in batches(messages(100), Pacing(1_000, 100))] == [10] * 10
+
+
+def test_a_message_without_group_and_attributes_is_sent_without() -> None:
+    queue = Queue()
+    BatchSender(queue, "the queue").send([Message("{}", Archived("m"), 0)])  # type: ignore[arg-type]
+    assert queue.accepted == [{"Id": "0", "MessageBody": "{}"}]
 
 
 def test_each_message_leaves_at_its_time(tmp_path: Path) -> None:
