@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from typing import Any
 
@@ -67,8 +69,12 @@ def test_seeding_again_frees_no_busy_slot() -> None:
     booked |= {"status": "busy", "appointment_id": "m-1"}
     del booked["free_key"]
     before = {key: dict(row) for key, row in table.rows.items()}
-    assert seeded(table) == Seeded(kept=60)
+    told: list[int] = []
+    writer = SlotWriter(table, "slots")  # type: ignore[arg-type]
+    assert seed(ITEMS, writer, workers=1, progress=told.append) == Seeded(kept=60)
     assert table.rows == before
+    assert sorted(told) == [10, BATCH, BATCH], "a slot that was there counts as progress"
+    assert writer.insert(ITEMS[:2]) + writer.insert(ITEMS[2:5]) == Seeded(kept=5)
 
 
 def test_what_was_throttled_is_tried_again_with_growing_pauses() -> None:
@@ -79,15 +85,43 @@ def test_what_was_throttled_is_tried_again_with_growing_pauses() -> None:
 
 
 def test_a_table_that_stays_throttled_ends_in_a_sentence() -> None:
+    table, sleeps = InsertOnlyTable(lambda _: "ProvisionedThroughputExceeded"), list[float]()
+    writer = SlotWriter(table, "slots", sleep=sleeps.append, jitter=lambda: 1.0)  # type: ignore[arg-type]
     with pytest.raises(OneslotError, match=rf"25 slots of a batch were refused {ATTEMPTS} times"):
-        seeded(InsertOnlyTable(lambda _: "ProvisionedThroughputExceeded"))
+        writer.insert(ITEMS[:BATCH])
+    assert table.batches == [BATCH] * 10
+    assert sleeps == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]), "five seconds at most"
 
 
-def test_another_refusal_ends_at_once() -> None:
-    table = InsertOnlyTable(lambda _: "AccessDenied")
+def test_another_refusal_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches that wait for a worker are given up, and no more slots are read."""
+    given_up = threading.Event()
+    shutdown = ThreadPoolExecutor.shutdown
+
+    def noted(self: ThreadPoolExecutor, **how: bool) -> None:
+        given_up.set()
+        shutdown(self, **how)
+
+    class OthersAreSlow(InsertOnlyTable):
+        def batch_execute_statement(self, *, Statements: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
+            first = not self.batches
+            answer = super().batch_execute_statement(Statements=Statements)
+            assert first or given_up.wait(60)
+            return answer
+
+    read = list[dict[str, Any]]()
+
+    def items() -> Iterator[dict[str, Any]]:
+        for item in ITEMS * 20:
+            read.append(item)
+            yield item
+
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", noted)
+    table = OthersAreSlow(lambda number: "AccessDenied" if number == 1 else None)
     with pytest.raises(OneslotError, match="refused a slot: AccessDenied"):
-        seeded(table)
-    assert len(table.batches) <= 3
+        seed(items(), SlotWriter(table, "slots"), workers=2, progress=lambda _: None)  # type: ignore[arg-type]
+    assert len(table.batches) <= 3, "the one that was refused, and what the workers had in hand"
+    assert len(read) == 4 * BATCH, "two batches for each worker, however many slots there are"
 
 
 def test_progress_counts_every_slot() -> None:
