@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -61,6 +62,7 @@ class Interpreter:
 
     def run(self, given: Any) -> Ended:
         """Execute with an input."""
+        assert self.definition["QueryLanguage"] == "JSONata", "without it Step Functions reads JSONPath"
         try:
             return Ended(output=self._run(self.definition, given, {}))
         except StateFailure as failure:
@@ -143,8 +145,10 @@ class Interpreter:
 
     @staticmethod
     def _allowed(state: Mapping[str, Any], failure: StateFailure) -> int:
+        # States.TaskFailed stands for every error but States.Timeout.
+        names = {failure.error} | ({"States.TaskFailed"} if failure.error != "States.Timeout" else set())
         for retrier in state.get("Retry", ()):
-            if {failure.error, "States.TaskFailed"} & set(retrier["ErrorEquals"]):
+            if names & set(retrier["ErrorEquals"]):
                 return int(retrier["MaxAttempts"])
         return 0
 
@@ -168,6 +172,10 @@ class Interpreter:
             return [self._value(value, states, variables) for value in template]
         if not (isinstance(template, str) and template.startswith("{%") and template.endswith("%}")):
             return template
+        # Step Functions ends at a variable that nobody assigned; this JSONata would go on with nothing.
+        own = {"states", *re.findall(r"function\(\$(\w+)\)", template)}
+        unknown = set(re.findall(r"\$(\w+)\b(?!\()", template)) - own - variables.keys()
+        assert not unknown, f"{unknown} of {template}"
         expression = Jsonata.jsonata(template[2:-2].strip())
         for name, value in {**variables, "states": {**states, "context": self._context()}}.items():
             expression.assign(name, value)

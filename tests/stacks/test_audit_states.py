@@ -37,6 +37,7 @@ class World:
     calls: list[tuple[str, Any]] = field(default_factory=list)
     looks: dict[str, int] = field(default_factory=dict)
     way: list[str] = field(default_factory=list)
+    buckets: set[str] = field(default_factory=set)
     broken: dict[str, StateFailure | NeverAnswered] = field(default_factory=dict)
 
     def run(self, given: Any) -> Ended:
@@ -73,15 +74,18 @@ class World:
         return [arguments for called, arguments in self.calls if called.endswith(name)]
 
     def get(self, arguments: Any) -> Any:
+        self.buckets.add(arguments["Bucket"])
         if arguments["Key"] not in self.objects:
             raise StateFailure("S3.NoSuchKeyException")
         return {"Body": json.dumps(self.objects[arguments["Key"]])}
 
     def put(self, arguments: Any) -> Any:
+        self.buckets.add(arguments["Bucket"])
         self.objects[arguments["Key"]] = arguments["Body"]
         return {}
 
     def export(self, arguments: Any) -> Any:
+        self.buckets.add(arguments["S3Bucket"])
         return {"ExportDescription": {"ExportArn": f"export of {arguments['TableArn']}"}}
 
     def describe(self, arguments: Any) -> Any:
@@ -108,6 +112,16 @@ def world(audit: Stage) -> World:
     return World(json.loads(text))
 
 
+@pytest.mark.parametrize("given", [FULL, CHANGES])
+def test_a_night_reads_and_writes_in_one_bucket(world: World, given: dict[str, str]) -> None:
+    world.verdict = SOUND
+    world.run(given)
+    (bucket,) = world.buckets
+    (job,) = world.called("startJobRun.sync")
+    for name in ("--history", "--output"):
+        assert job["Arguments"][name].startswith(f"s3://{bucket}/")
+
+
 def test_a_sound_night_ends_quietly(world: World) -> None:
     world.verdict = SOUND
     assert world.run(FULL).output == {"day": "2026-11-25", "sound": True}
@@ -128,6 +142,9 @@ def test_a_full_night_exports_all_tables_as_they_were_at_one_midnight(world: Wor
         "history/2026-11-25/appointments": "<AppointmentsTableName>",
     }
     assert {export["S3SseAlgorithm"] for export in exports} == {"KMS"}
+    assert [asked["Key"] for asked in world.called("headObject")] == ["audits/2026-11-25/audit.json"], (
+        "and looks no further"
+    )
     assert len({export["ClientToken"] for export in exports}) == 3
 
 
@@ -283,6 +300,22 @@ def test_a_service_that_does_not_answer_is_told(world: World) -> None:
     world.broken["aws-sdk:dynamodb:describeExport"] = NeverAnswered()
     assert world.run(FULL).failure is not None
     assert "States.Timeout" in world.called("publish")[0]["Message"]
+    assert len(world.called("describeExport")) == 5, "asked again as one that refuses is"
+
+
+def test_a_service_that_fails_is_asked_again_for_minutes_and_not_by_all_at_once(world: World) -> None:
+    """The three exports go side by side: after a throttled call each waits a time of its own."""
+    outer = world.definition["States"]
+    states = {**outer, **outer["ExportTables"]["ItemProcessor"]["States"]}
+    asking = [name for name, state in states.items() if state["Type"] == "Task" and name != "Audit"]
+    assert len(asking) == 10
+    for name in asking:
+        (retry,) = (each for each in states[name]["Retry"] if "States.TaskFailed" in each["ErrorEquals"])
+        pauses = [retry["IntervalSeconds"] * retry["BackoffRate"] ** number for number in range(retry["MaxAttempts"])]
+        assert (sum(pauses) >= 180, retry["JitterStrategy"]) == (True, "FULL"), name
+    (busy,) = states["Audit"]["Retry"]
+    assert busy["ErrorEquals"] == ["Glue.ConcurrentRunsExceededException"]
+    assert busy["IntervalSeconds"] * busy["MaxAttempts"] * busy["BackoffRate"] == 1_800, "another run has half an hour"
 
 
 def test_the_job_ends_by_its_own_timeout_before_the_state_gives_it_up(world: World, audit: Stage) -> None:
