@@ -17,7 +17,7 @@ import pytest
 from exactly_once.consumer import Delivery
 from oneslot.local.cloud_assembly import read_stack
 from pipeline.outputs import DESCRIPTION
-from pipeline.session import find_java, launcher_home
+from pipeline.session import FOR_LITTLE, find_java, launcher_home
 from stacks.constructs.audit_asset import ROOT, SCRIPT, package_files
 from stacks.constructs.audit_job import SPARK_VERSION
 from stacks.constructs.audit_states import VERDICT_FILE
@@ -318,6 +318,8 @@ def test_the_script_audits_a_history_from_the_zip_alone(tmp_path: Path) -> None:
         env={
             "PATH": os.environ["PATH"],
             "JAVA_HOME": str(java),
+            # The script leaves Java as Glue's is, which compiles well for much: sixty requests end before that pays.
+            "JDK_JAVA_OPTIONS": FOR_LITTLE,
             "HOME": str(tmp_path),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": sys.executable,
