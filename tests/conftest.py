@@ -5,11 +5,14 @@ from __future__ import annotations
 import fcntl
 import itertools
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from oneslot.local.cloud_assembly import SynthesisedStack, read_stack
 from oneslot.local.connection import Connection
@@ -17,6 +20,8 @@ from oneslot.local.deployment import Deployment, deploy
 from oneslot.local.embedded_aws import EmbeddedAws
 from oneslot.local.synthesis import synthesise
 
+# Few tests that take long: what begins last should end soon.
+SLOW_ROOMS = ("pipeline", "end_to_end", "chaos")
 NEEDS_LOOPBACK = ("embedded_aws", "valkey", "spark", "browser")
 _ACCOUNTS = itertools.count(100_000_000_001)
 
@@ -25,8 +30,34 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 
+class Distribution(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+    """Each process takes whole files, in the order of the collection; and one of them the audit's whole room.
+
+    Java needs some thirty seconds of CPU to start and warm up for Spark: as much as an ordinary file of that room.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        """What is given to one process: a file, or the audit's room."""
+        return "tests/pipeline" if nodeid.startswith("tests/pipeline/") else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """With `--dist loadfile`, ours."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    config.option.loadscopereorder = False
+    return Distribution(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let a test reach 127.0.0.1 if its mark says why, and nothing otherwise."""
+    """Slow rooms first, then the files with most tests; and a test may reach 127.0.0.1 if its mark says why."""
+    in_file = Counter(item.path for item in items)
+    rooms = Path(__file__).parent
+    slow = {
+        path: SLOW_ROOMS.index(room) for path in in_file if (room := path.relative_to(rooms).parts[0]) in SLOW_ROOMS
+    }
+    items.sort(key=lambda item: (slow.get(item.path, len(SLOW_ROOMS)), -in_file[item.path], item.path))
     for item in items:
         if any(item.get_closest_marker(name) for name in NEEDS_LOOPBACK):
             item.add_marker(pytest.mark.allow_hosts(["127.0.0.1", "::1"]))
