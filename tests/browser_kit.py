@@ -25,4 +25,4 @@ def opened(page: Path, tmp_path: Path, *arguments: str) -> str:
         *(f"--user-data-dir={tmp_path / 'profile'}", "--host-resolver-rules=MAP * ~NOTFOUND", *arguments),
         page.as_uri(),
     ]
-    return subprocess.run(command, capture_output=True, text=True, timeout=180, check=True).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=True).stdout

@@ -332,7 +332,7 @@ def test_the_script_audits_a_history_from_the_zip_alone(tmp_path: Path) -> None:
         },
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=1_200,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]

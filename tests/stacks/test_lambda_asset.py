@@ -105,7 +105,7 @@ def test_the_handler_starts_from_the_asset_and_boto3_alone(stage: Stage, tmp_pat
         env={**environment, "AWS_DEFAULT_REGION": "eu-west-2"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr
