@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -16,14 +17,16 @@ from exactly_once.effects import INVALID_MESSAGE_ID, Unprocessable
 IDENTITY_ATTRIBUTE = "MessageDeduplicationId"
 """The SQS message attribute that, where present, is the message's identity; named as in SQS FIFO."""
 
-NOT_JSON = "the body must be one JSON object, {...}, with each name once and moderate nesting"
+NOT_JSON = "the body must be one JSON object, {...}, with each name once, moderate nesting and numbers up to 1e308"
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
 def parse_body(text: str) -> Mapping[str, Any]:
     """The body as a JSON object. Raises `Unprocessable` (`not_json`) for anything else, hostile JSON included."""
     try:
-        body = json.loads(text, object_pairs_hook=_without_repetition, parse_constant=_refuse_constant)
+        body = json.loads(
+            text, object_pairs_hook=_without_repetition, parse_constant=_refuse_constant, parse_float=_number
+        )
     except (ValueError, RecursionError):
         # The parser's own message may quote the body.
         raise Unprocessable("not_json", NOT_JSON) from None
@@ -67,6 +70,13 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(body) != len(pairs):
         raise ValueError("a name is repeated")
     return body
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):  # all that are too large would be one content
+        raise ValueError("a number is too large")
+    return number
 
 
 def _refuse_constant(constant: str) -> NoReturn:

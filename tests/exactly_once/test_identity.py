@@ -89,6 +89,17 @@ def test_a_body_that_is_nested_too_deeply_has_no_digest() -> None:
         payload_hash(body)
 
 
+@pytest.mark.parametrize("text", ['{"a": 1e400}', '{"in": [-2.5E999]}'])
+def test_a_number_that_is_too_large_is_no_body(text: str) -> None:
+    """Python reads all of them as infinity, so different contents would have one digest."""
+    with pytest.raises(Unprocessable, match="numbers up to 1e308"):
+        parse_body(text)
+
+
+def test_numbers_with_a_point_are_what_they_are() -> None:
+    assert parse_body('{"a": 1.5, "b": -1e308, "c": 1E2}') == {"a": 1.5, "b": -1e308, "c": 100.0}
+
+
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"in": {"a": 1, "a": 1}}', '{"a": NaN}', '{"a": -Infinity}'])
 def test_json_that_readers_take_differently_is_no_body(text: str) -> None:
     """A name twice, or a constant that is no JSON: two readers would see two different requests."""
