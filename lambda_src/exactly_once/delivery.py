@@ -19,8 +19,9 @@ from exactly_once.quarantine import DETAIL_ATTRIBUTE, QUARANTINE_ATTRIBUTES, REA
 MAXIMUM_ATTRIBUTES = 10
 # A busy message returns within this long after its lease has ended, so that many do not return in one moment.
 DEFERRAL_JITTER_MS = 2_000
-# SQS's longest visibility timeout: 12 hours.
-MAXIMUM_VISIBILITY_SECONDS = 43_200
+# SQS hides a message for 12 hours at most, counted from its receive, and refuses to exceed that; the receive may have been as
+# long ago as a Lambda can run (15 minutes).
+LONGEST_DEFERRAL_SECONDS = 43_200 - 900
 
 
 class SQS(Protocol):
@@ -45,7 +46,7 @@ class Queues:
     def defer(self, record: SQSRecord, milliseconds: int) -> int:
         """Hide a busy message until its lease has ended; returns the seconds. It comes back without a wasted receive."""
         wait = milliseconds + self.jitter() * DEFERRAL_JITTER_MS
-        seconds = min(MAXIMUM_VISIBILITY_SECONDS, math.ceil(wait / 1000))
+        seconds = min(LONGEST_DEFERRAL_SECONDS, math.ceil(wait / 1000))
         self.client.change_message_visibility(
             QueueUrl=self.queue_url, ReceiptHandle=record.receipt_handle, VisibilityTimeout=seconds
         )
