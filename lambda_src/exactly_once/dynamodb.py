@@ -28,6 +28,7 @@ TRANSIENT_ERRORS = frozenset(
         "ThrottlingError",
         "RequestLimitExceeded",
         "InternalServerError",
+        "ServiceUnavailable",
     }
 )
 

@@ -184,6 +184,7 @@ TRANSIENT = [
     "ProvisionedThroughputExceededException",
     "RequestLimitExceeded",
     "InternalServerError",
+    "ServiceUnavailable",
 ]
 
 
