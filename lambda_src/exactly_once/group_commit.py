@@ -214,8 +214,8 @@ class GroupConsumer(Consumer[M]):
     decide_together: Callable[[Sequence[M]], Sequence[Effects | None]] = lambda messages: [None for _ in messages]
     # Whether the look knew at most half of the last group: when a file is sent again, nothing is read in vain for it.
     _expects_new: bool = field(default=True, init=False)
-    # By receipt handle, until the record's turn: message id, answer, milliseconds that the group took.
-    _early: dict[str, tuple[str, Answer, int]] = field(default_factory=dict, init=False)
+    # By `_receive`, until the record's turn: message id, answer, milliseconds that the group took.
+    _early: dict[tuple[str, str], tuple[str, Answer, int]] = field(default_factory=dict, init=False)
 
     def __call__(self, event: Mapping[str, Any], context: LambdaContext) -> Mapping[str, Any]:
         """As `Consumer`. Whatever hinders the group is logged as a warning, and each record then takes its turn."""
@@ -233,7 +233,7 @@ class GroupConsumer(Consumer[M]):
         if not isinstance(self.ledger, GroupLedger):
             raise TypeError("a GroupConsumer needs a GroupLedger")
         started = self.ledger.surroundings.now_ms()
-        first: dict[str, tuple[str, M]] = {}  # by message id: a receipt handle, and the message
+        first: dict[str, tuple[tuple[str, str], M]] = {}  # by message id: one receive of it, and the message
         for record in records:
             if group_of(record) is None and record["attributes"]["ApproximateReceiveCount"] == "1":
                 try:
@@ -241,7 +241,7 @@ class GroupConsumer(Consumer[M]):
                     message = self.parse(message_id, payload_hash(body), body)
                 except Unprocessable:
                     continue
-                first.setdefault(message_id, (record["receiptHandle"], message))
+                first.setdefault(message_id, (_receive(record), message))
         if len(first) < FEWEST_MESSAGES:
             return
         rows, decided = self._look_and_decide(self.ledger, [message for _, message in first.values()])
@@ -272,15 +272,20 @@ class GroupConsumer(Consumer[M]):
         return rows, decided
 
     def _batch_key(self, record: Mapping[str, Any]) -> str:
-        early = self._early.get(record["receiptHandle"])
+        early = self._early.get(_receive(record))
         return super()._batch_key(record) if early is None else early[0]
 
     def _is_answered(self, record: Mapping[str, Any]) -> bool:
-        return record["receiptHandle"] in self._early
+        return _receive(record) in self._early
 
     def _decide(self, record: SQSRecord, deadline: int, delivery: Delivery) -> Answer | Busy | Fenced:
-        early = self._early.pop(record.receipt_handle, None)
+        early = self._early.pop(_receive(record.raw_event), None)
         if early is None:
             return super()._decide(record, deadline, delivery)
         delivery.message_id, answer, delivery.attempt_ms = early
         return answer
+
+
+def _receive(record: Mapping[str, Any]) -> tuple[str, str]:
+    """Which receive of which SQS message this is. The handle alone would do, but for events that were written by hand."""
+    return record["messageId"], record["receiptHandle"]

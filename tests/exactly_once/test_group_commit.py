@@ -270,6 +270,16 @@ def test_unprocessable_records_are_quarantined_and_the_rest_is_together(made: Be
     assert len(made.dead_letters()) == 2
 
 
+@pytest.mark.parametrize("same", ["receiptHandle", "messageId"])
+def test_an_answer_is_given_to_its_own_record_whatever_an_event_written_by_hand_repeats(made: Bench, same: str) -> None:
+    records = [*bookings(2), record(booking("m-9", practice="B81002"))]
+    for one in records:
+        one[same] = "the same in all"
+    made.deliver(*records, consumer=grouped(made))
+    assert sorted(made.outcomes) == ["booked", "booked", "quarantined"]
+    assert len(booked(made)) == 2
+
+
 @pytest.mark.parametrize("how", ["redelivered", "alone", "fifo"])
 def test_what_does_not_go_together_is_claimed(made: Bench, how: str) -> None:
     records = bookings(1 if how == "alone" else 2)
