@@ -70,8 +70,9 @@ ITEMS = {
         "fate in ('booked', 'waitlist', 'withdrawn')",
         """'{"appointment_id":{"S":"' || id || '"},"status":{"S":"' || case fate when 'withdrawn' then 'cancelled' else fate
         end || '"},"practice":{"S":"' || practice || '"},"nhs_number":{"S":"9990000018"},"delivery_channel":{"S":"' || channel
-        || '"},"service_type":{"S":"General Consultation Routine"},"not_before":{"S":"2026-11-01T08:00:00Z"},'
-        || '"not_after":{"S":"2026-12-01T08:00:00Z"},"created":{"N":"' || (sent + 900) || '"},"updated":{"N":"'
+        || '"},"service_type":{"S":"General Consultation Routine"},"payload_hash":{"S":"' || md5('p' || i) || claimed_by
+        || '"},"not_before":{"S":"2026-11-01T08:00:00Z"},"not_after":{"S":"2026-12-01T08:00:00Z"},'
+        || '"created":{"N":"' || (sent + 900) || '"},"updated":{"N":"'
         || (sent + 900) || '"}' || case when fate <> 'waitlist' then ',"slot_id":{"S":"' || slot_id || '"},"start":{"S":"'
         || start_at || '"},"end":{"S":"' || start_at || '"}' else '' end
         || case when fate = 'withdrawn' then ',"cancelled_by":{"S":"' || md5((i + 2)::varchar) || '"}' else '' end || '}'""",

@@ -48,6 +48,8 @@ class Outlook(StrEnum):
     FAILS_AGAIN = "fails_again"
 
 
+OTHER_CONTENT = (Outlook.FAILS_AGAIN, "its message_id was used before with another content. Send it with a new id")
+
 FINISHED = frozenset({Outlook.DUPLICATE, Outlook.DONE_BEFORE})
 """The request has its answer already: without this copy nothing would be lost."""
 
@@ -145,7 +147,7 @@ def foresee(  # noqa: PLR0911 - one return for each fate
     if isinstance(appointment, Missing):
         return _fails_without(appointment)
     if facts.type == "book" and appointment is not None:
-        return _foresee_answered(appointment)
+        return _foresee_answered(facts, appointment)
     if facts.not_after is not None and int(facts.not_after.timestamp() * 1000) <= now_ms:
         return Outlook.REFUSED, "its window has passed; the refusal is recorded as its answer"
     known_practice = facts.practice is None or practice_is_known(facts.practice)
@@ -168,8 +170,10 @@ def _fails_without(missing: Missing) -> tuple[Outlook, str]:
     return Outlook.FAILS_AGAIN, f"{missing}, and every delivery fails. Get it back, then redrive"
 
 
-def _foresee_answered(appointment: Mapping[str, Any]) -> tuple[Outlook, str]:
+def _foresee_answered(facts: Facts, appointment: Mapping[str, Any]) -> tuple[Outlook, str]:
     """What its appointment decides, by which the consumer answers."""
+    if appointment.get("payload_hash", facts.payload_hash) != facts.payload_hash:
+        return OTHER_CONTENT
     try:
         answer_of(appointment)
     except KeyError as missing:
@@ -184,7 +188,7 @@ def _foresee_answered(appointment: Mapping[str, Any]) -> tuple[Outlook, str]:
 def _foresee_known(facts: Facts, row: Mapping[str, Any], now_ms: int) -> tuple[Outlook, str] | None:
     """What the row alone decides; None if it may be claimed."""
     if row.get("payload_hash") != facts.payload_hash:
-        return Outlook.FAILS_AGAIN, "its message_id was used before with another content. Send it with a new id"
+        return OTHER_CONTENT
     if row["status"] == COMPLETE:
         return Outlook.DUPLICATE, f"already complete ({result_of(row).get('outcome')}); it gets the same answer again"
     if row.get("lease_until", 0) >= now_ms:
@@ -215,18 +219,18 @@ def forecast_all(target: Target, missing: list[Missing]) -> list[Forecast]:
         return answer
 
     rows = asked(lambda: read_rows(client, ledger, "message_id", ids, LEDGER), "ledger", ledger)
-    unknown = [] if isinstance(rows, Missing) else [each for each in ids if each not in rows]
-    appointments = asked(lambda: read_rows(client, made, "appointment_id", unknown, APPOINTMENTS), "appointments", made)
+    # A row that is not complete may have forgotten what an appointment remembers.
+    known = {} if isinstance(rows, Missing) else rows
+    open_ids = [each for each in ids if known.get(each, {}).get("status") != COMPLETE]
+    appointments = asked(
+        lambda: read_rows(client, made, "appointment_id", open_ids, APPOINTMENTS), "appointments", made
+    )
     is_known = cache(lambda practice: asked(lambda: _has_slots(client, slots, practice), "slots", slots))
     now_ms = time.time_ns() // 1_000_000
     forecasts = []
     for letter, facts, size in found:
         row = rows if isinstance(rows, Missing) else rows.get(facts.message_id or "")
-        appointment: Mapping[str, Any] | Missing | None = None
-        if isinstance(appointments, Missing):
-            appointment = appointments if row is None else None
-        else:
-            appointment = appointments.get(facts.message_id or "")
+        appointment = appointments if isinstance(appointments, Missing) else appointments.get(facts.message_id or "")
         outlook, because = foresee(
             facts, row, appointment, practice_is_known=is_known, now_ms=now_ms, command=target.command
         )

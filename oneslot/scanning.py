@@ -42,6 +42,7 @@ APPOINTMENTS = (
     "practice",
     "delivery_channel",
     "service_type",
+    "payload_hash",
     "not_before",
     "not_after",
     "slot_id",

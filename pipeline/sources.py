@@ -81,6 +81,7 @@ KNOWN_ATTRIBUTES = {
             "nhs_number",
             "delivery_channel",
             "service_type",
+            "payload_hash",
             "not_before",
             "not_after",
             "slot_id",

@@ -10,7 +10,17 @@ from dataclasses import replace
 from prover.faults import domain_faults, mild_faults
 from prover.messages import booking
 from prover.scenario import Scenario, free_slots
-from prover.scenarios import BATCH, BOOK_AND_CANCEL, BOOKING, FORGOTTEN, LAST_SLOT, OTHER_CONTENT, SAME_SLOT, SENT_TWICE
+from prover.scenarios import (
+    BATCH,
+    BOOK_AND_CANCEL,
+    BOOKING,
+    FORGOTTEN,
+    FORGOTTEN_OTHER,
+    LAST_SLOT,
+    OTHER_CONTENT,
+    SAME_SLOT,
+    SENT_TWICE,
+)
 
 BATCH_IN_GROUP = replace(BATCH, name="a batch, in a group")
 SENT_TWICE_IN_GROUP = replace(SENT_TWICE, name="sent twice, in a group")
@@ -83,6 +93,14 @@ GROUP_FORGOTTEN = replace(
     deliveries=((0, 1), (0,)),
     ends_with=("booked", "booked", "busy", "busy"),
 )
+GROUP_FORGOTTEN_OTHER = replace(
+    FORGOTTEN_OTHER,
+    name="a group with a forgotten booking's id",
+    sentence="a forgotten booking's id comes with another content, in one invocation with a new request",
+    messages=(booking("m-1", 1), booking("m-2", 1)),
+    deliveries=((0, 1), (0,)),
+    ends_with=("booked", "booked", "busy", "busy"),
+)
 GROUP_RAISING = Scenario(
     name="a group with an exception",
     sentence="a read of the decision fails, or finds a malformed slot: nobody is worse off than without the group",
@@ -115,6 +133,7 @@ GROUPS_SHORT = (
     _sized(GROUP_CANCELLED, 0, 1),
     _sized(GROUP_OTHER_CONTENT, 0, 0),
     _sized(GROUP_FORGOTTEN, 0, 0),
+    _sized(GROUP_FORGOTTEN_OTHER, 0, 0),
     _sized(GROUP_RAISING, 1, 0),
     _sized(GROUP_UNKNOWN, 0, 0),
     _sized(SENT_TWICE_IN_GROUP, 1, 0),
@@ -133,6 +152,7 @@ GROUPS_FULL = (
     _sized(GROUP_CANCELLED, 1, 1),
     _sized(GROUP_OTHER_CONTENT, 1, 0),
     _sized(GROUP_FORGOTTEN, 1, 1),
+    _sized(GROUP_FORGOTTEN_OTHER, 1, 1),
     _sized(GROUP_RAISING, 1, 1),
     _sized(GROUP_UNKNOWN, 1, 0),
     _sized(SENT_TWICE_IN_GROUP, 1, 1),

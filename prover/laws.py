@@ -159,6 +159,9 @@ class OurLaws:
                 yield f"I2 {message.message_id}: acknowledged as quarantined, and not in the dead-letter queue"
             return
         row = world.by(LEDGER, "message_id").get(message.message_id, {})
+        made_for = world.by("appointments", "appointment_id").get(message.message_id, {}).get("payload_hash")
+        if made_for not in (None, _content(message.body)):
+            yield f"I2 {message.message_id}: acknowledged, and its appointment was made for another content"
         if row.get("status") != COMPLETE:
             yield f"I2 {message.message_id}: acknowledged, and its row is not COMPLETE"
         elif row.get("payload_hash") != _content(message.body):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from appointments.free_key import free_key
@@ -11,7 +12,7 @@ from appointments.messages import BookRequest, CancelRequest
 from appointments.outcomes import Booked, Cancelled, Outcome, Refused, Waitlisted
 from appointments.schedule import choose, free_slot, utc_text
 from appointments.statuses import BOOKED, BUSY, CANCELLED, FREE, WAITLIST
-from exactly_once.effects import Effects, Once, Put, Update
+from exactly_once.effects import Effects, Once, Put, Update, conflict
 
 SLOTS = "slots"
 APPOINTMENTS = "appointments"
@@ -22,7 +23,8 @@ def book(request: BookRequest, candidates: Sequence[str], now: datetime) -> Effe
     """Take one of the free slots, named by their keys in the index, or go on the waitlist if there is none.
 
     The appointment's id is the request's: putting it `once` is what makes a second booking impossible even after the
-    ledger has forgotten the first.
+    ledger has forgotten the first; and it holds the digest of what was asked, so that another request under an old id is not
+    taken for that one.
     """
     appointment: dict[str, Any] = {
         "appointment_id": request.message_id,
@@ -30,6 +32,7 @@ def book(request: BookRequest, candidates: Sequence[str], now: datetime) -> Effe
         "nhs_number": request.nhs_number,
         "delivery_channel": request.delivery_channel,
         "service_type": request.service_type,
+        "payload_hash": request.payload_hash,
         "not_before": utc_text(request.not_before),
         "not_after": utc_text(request.not_after),
         "created": epoch_ms(now),
@@ -37,7 +40,7 @@ def book(request: BookRequest, candidates: Sequence[str], now: datetime) -> Effe
     }
     if not candidates:
         appointment["status"] = WAITLIST
-        return _effects(Waitlisted(request.message_id, request.practice), appointment)
+        return _effects(request, Waitlisted(request.message_id, request.practice), appointment)
     key = choose(request, candidates)
     slot = free_slot(request, key)
     appointment |= {"status": BOOKED, "slot_id": slot.slot_id, "start": slot.start, "end": slot.end}
@@ -48,13 +51,17 @@ def book(request: BookRequest, candidates: Sequence[str], now: datetime) -> Effe
         set={"status": BUSY, "appointment_id": request.message_id},
         remove=("free_key",),
     )
-    return _effects(Booked(request.message_id, request.practice, slot.slot_id, slot.start, slot.end), appointment, take)
+    booked = Booked(request.message_id, request.practice, slot.slot_id, slot.start, slot.end)
+    return _effects(request, booked, appointment, take)
 
 
 def window_passed(request: BookRequest, existing: Mapping[str, Any] | None) -> Effects:
-    """Refuse a request that came too late for every slot it could take; one that was answered before keeps its answer."""
+    """Refuse a request that came too late for every slot it could take; one that was answered before keeps its answer.
+
+    Raises `Unprocessable` (`conflict`) if another content was answered under its id.
+    """
     if existing is not None:
-        return Effects(answer_of(existing))
+        return Effects(answer_again(request, existing))
     return Effects(_result(Refused(request.message_id, "window_passed")))
 
 
@@ -81,8 +88,19 @@ def cancel(request: CancelRequest, existing: Mapping[str, Any] | None, now: date
     return Effects(result, (withdraw, give_back))
 
 
+def answer_again(request: BookRequest, appointment: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer to a booking that finds its appointment made before, when the ledger has forgotten it.
+
+    Raises `Unprocessable` (`conflict`) if the appointment was made for another content. One without a digest is not
+    compared: a cancellation that came first left it, or a version that kept none.
+    """
+    if appointment.get("payload_hash", request.payload_hash) != request.payload_hash:
+        raise conflict()
+    return answer_of(appointment)
+
+
 def answer_of(appointment: Mapping[str, Any]) -> dict[str, Any]:
-    """The result that an appointment stands for; the answer to a booking which finds that it was made before."""
+    """The result that an appointment stands for."""
     match appointment["status"]:
         case "booked":
             names = ("appointment_id", "practice", "slot_id", "start", "end")
@@ -98,8 +116,9 @@ def epoch_ms(time: datetime) -> int:
     return int(time.timestamp() * 1000)
 
 
-def _effects(outcome: Outcome, appointment: Mapping[str, Any], *writes: Update) -> Effects:
-    return Effects(_result(outcome), writes, Once(Put(APPOINTMENTS, "appointment_id", appointment), answer_of))
+def _effects(request: BookRequest, outcome: Outcome, appointment: Mapping[str, Any], *writes: Update) -> Effects:
+    once = Once(Put(APPOINTMENTS, "appointment_id", appointment), partial(answer_again, request))
+    return Effects(_result(outcome), writes, once)
 
 
 def _result(outcome: Outcome) -> dict[str, Any]:

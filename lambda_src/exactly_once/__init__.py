@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from exactly_once.consumer import Consumer
-    from exactly_once.effects import Effects, Once, Put, Unprocessable, Update
+    from exactly_once.effects import Effects, Once, Put, Unprocessable, Update, conflict
     from exactly_once.handlers import acquire, make_handler_idempotent, mark_processed, release
     from exactly_once.idempotency import exactly_once
     from exactly_once.ledger import Ledger
@@ -35,6 +35,7 @@ __all__ = [
     "Update",
     "ValkeyLedger",
     "acquire",
+    "conflict",
     "exactly_once",
     "make_handler_idempotent",
     "mark_processed",
@@ -54,6 +55,7 @@ _MODULES = {
     "Update": "effects",
     "ValkeyLedger": "valkey_ledger",
     "acquire": "handlers",
+    "conflict": "effects",
     "exactly_once": "idempotency",
     "make_handler_idempotent": "handlers",
     "mark_processed": "handlers",

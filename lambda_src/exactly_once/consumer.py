@@ -27,7 +27,7 @@ from botocore.exceptions import ClientError
 from exactly_once.batch import ConcurrentBatchProcessor
 from exactly_once.delivery import Queues
 from exactly_once.dynamodb import error_code
-from exactly_once.effects import INVALID_MESSAGE_ID, Effects, Result, Unprocessable
+from exactly_once.effects import INVALID_MESSAGE_ID, Effects, Result, Unprocessable, conflict
 from exactly_once.idempotency import Answer, M, Outcome, exactly_once
 from exactly_once.identity import identify, parse_body, payload_hash
 from exactly_once.ledger import Busy, Conflict, Fenced
@@ -180,7 +180,7 @@ class Consumer(Generic[M]):
         message = self.parse(delivery.message_id, payload_hash(body), body)
         outcome = self._deliver(message, deadline)
         if isinstance(outcome, Conflict):
-            raise Unprocessable("conflict", "message_id was used before with another content; send it with a new id")
+            raise conflict()
         return outcome
 
 

@@ -20,12 +20,20 @@ Result = Mapping[str, Any]
 class Put:
     """Write a new item, on condition that no item has its key.
 
-    `key` names the table's partition key attribute, `table` is the table's logical name.
+    `key` names the table's partition key attribute, `table` is the table's logical name. An item without that attribute is
+    refused (`ValueError`): the condition would hold for whatever is there, and the write would replace it.
     """
 
     table: str
     key: str
     item: Item
+
+    def __post_init__(self) -> None:
+        if self.key not in self.item:
+            raise ValueError(
+                f"a put into {self.table!r} names the key {self.key!r}, which its item lacks: it would overwrite what is "
+                "there; name the table's partition key, as the item spells it"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +67,16 @@ class Once:
     """The write that marks the effect as done, for as long as its item lives.
 
     If the item is there already, the effect has happened (the ledger's row may be gone by then, its time to live ended),
-    and `answer` turns the item that was found into the result.
+    and `answer` turns the item that was found into the result. It may raise `conflict()` instead, if the item shows that
+    it was another message which had this id: keep the message's `payload_hash` in the item, and compare.
     """
 
     write: Put
     answer: Callable[[Item], Result]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.write, Put):
+            raise TypeError("`once` must hold a Put: an item that is there says that the effect has happened")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +107,8 @@ class Unprocessable(ValueError):
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
         self.detail = detail
+
+
+def conflict() -> Unprocessable:
+    """The problem of a message whose id was used before, for another content."""
+    return Unprocessable("conflict", "message_id was used before with another content; send it with a new id")

@@ -17,7 +17,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast, overload
 
-from exactly_once.effects import Effects, Unprocessable
+from exactly_once.effects import Effects, conflict
 from exactly_once.ledger import Busy, Claim, Committed, Conflict, Duplicate, Fenced
 from exactly_once.store import Store
 
@@ -51,6 +51,8 @@ def acquire(
     Args:
         content: a digest of what the message says. The same id with another digest is a `Conflict`. Always the same
             text, as by default, switches that check off.
+
+    Raises `ValueError` for a `lock_timeout` of less than a millisecond: the lock would hold nobody off.
 
     Returns:
         `Claim`: yours; work, then `mark_processed` or `release`. `claim.message_id` is the stable idempotency key.
@@ -125,7 +127,7 @@ def make_handler_idempotent(
             case Busy(milliseconds):
                 raise Locked(milliseconds)
             case Conflict():
-                raise Unprocessable("conflict", "this id was used before with another content; use a new id")
+                raise conflict()
             case _:
                 return outcome
 
@@ -181,4 +183,7 @@ def make_handler_idempotent(
 
 
 def _until(ledger: Store, lock_timeout: float) -> int:
-    return ledger.surroundings.now_ms() + int(lock_timeout * 1000)
+    milliseconds = int(lock_timeout * 1000)
+    if milliseconds < 1:
+        raise ValueError(f"lock_timeout of {lock_timeout} s locks nothing; give the longest that the work may take")
+    return ledger.surroundings.now_ms() + milliseconds

@@ -108,7 +108,7 @@ class Exists:
 
 
 class InvalidEffects(ValueError):
-    """The decision cannot be committed by anybody: its result is no JSON, or it is too large. Nothing was written."""
+    """The decision cannot be committed by anybody: its result is no JSON mapping or too large; nothing was written."""
 
 
 class CommitRefused(Exception):
@@ -321,6 +321,10 @@ class Ledger:
 
 
 def result_text(effects: Effects) -> str:
+    if not isinstance(effects, Effects):
+        raise InvalidEffects(f"the decision returned a {type(effects).__name__}; return Effects")
+    if not isinstance(effects.result, Mapping) or not all(isinstance(name, str) for name in effects.result):
+        raise InvalidEffects('the result must be a mapping with names of text, such as {"outcome": "shipped"}')
     try:
         result = json.dumps(effects.result, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError) as error:

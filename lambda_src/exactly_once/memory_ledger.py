@@ -80,7 +80,6 @@ class MemoryLedger:
                 where a condition would hold nothing off.
         """
         result = result_text(effects)
-        _require_answer(effects)
         with self._lock:
             for write in effects.all_writes:
                 self._require_fit(write)
@@ -121,11 +120,6 @@ class MemoryLedger:
             return True
 
     def _require_fit(self, write: Write) -> None:
-        if isinstance(write, Put) and write.key not in write.item:
-            raise InvalidEffects(
-                f"a put into {write.table!r} names the key {write.key!r}, which its item lacks: DynamoDB would overwrite "
-                "what is there; name the table's partition key, as the item spells it"
-            )
         names = {write.key} if isinstance(write, Put) else set(write.key)
         known = self._key_names.setdefault(write.table, names)
         if names != known:
@@ -163,13 +157,6 @@ class MemoryLedger:
         item |= write.set
         for name in write.remove:
             item.pop(name, None)
-
-
-def _require_answer(effects: Effects) -> None:
-    if not isinstance(effects.result, Mapping) or not all(isinstance(name, str) for name in effects.result):
-        raise InvalidEffects('the result must be a mapping with names of text, such as {"outcome": "shipped"}')
-    if effects.once is not None and not isinstance(effects.once.write, Put):
-        raise InvalidEffects("`once` must hold a Put: an item that is there says that the effect has happened")
 
 
 def key_text(write: Put | Update) -> str:

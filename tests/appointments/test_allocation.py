@@ -9,7 +9,7 @@ import pytest
 
 from appointments import allocation
 from appointments.messages import BookRequest, CancelRequest, parse_message
-from exactly_once.effects import Put, Update
+from exactly_once.effects import Item, Put, Result, Unprocessable, Update
 from tests.consumer_kit import CHANNEL, NHS_NUMBER, PRACTICE, SERVICE, booking, slot_item
 
 NOW = datetime(2026, 11, 20, 8, 0, 0, 500_000, tzinfo=UTC)
@@ -47,6 +47,7 @@ def test_a_free_slot_is_taken_and_the_appointment_put_once() -> None:
             "nhs_number": NHS_NUMBER,
             "delivery_channel": CHANNEL,
             "service_type": SERVICE,
+            "payload_hash": "hash",
             "not_before": "2099-11-23T08:00:00Z",
             "not_after": "2099-11-24T08:00:00Z",
             "created": NOW_MS,
@@ -77,6 +78,33 @@ def test_a_window_that_has_passed(existing: dict[str, Any] | None) -> None:
     assert effects.all_writes == ()
     refused = {"outcome": "refused", "appointment_id": "m-1", "reason": "window_passed"}
     assert effects.result == ({"outcome": "cancelled", "appointment_id": "m-1"} if existing else refused)
+
+
+def test_another_content_does_not_get_the_answer_of_the_appointment_under_its_id() -> None:
+    once = allocation.book(request(), [slot_item(0)["free_key"]], NOW).once
+    other = parse_message("m-1", "another", booking())
+    assert once is not None
+    assert isinstance(other, BookRequest)
+    for answer in (lambda: allocation.window_passed(other, once.write.item), lambda: answer_to(other, once.write.item)):
+        with pytest.raises(Unprocessable) as problem:
+            answer()
+        assert problem.value.reason == "conflict"
+    assert allocation.window_passed(request(), once.write.item).result == once.answer(once.write.item)
+
+
+def answer_to(other: BookRequest, appointment: Item) -> Result:
+    once = allocation.book(other, [], NOW).once
+    assert once is not None
+    return once.answer(appointment)
+
+
+def test_an_appointment_that_does_not_say_what_was_asked_answers_all() -> None:
+    once = allocation.book(request(), [], NOW).once
+    assert once is not None
+    unsaid = {name: value for name, value in once.write.item.items() if name != "payload_hash"}
+    other = parse_message("m-1", "another", booking())
+    assert isinstance(other, BookRequest)
+    assert answer_to(other, unsaid) == once.answer(unsaid) == once.answer(once.write.item)
 
 
 CANCEL = CancelRequest("c-1", "hash", "m-1")

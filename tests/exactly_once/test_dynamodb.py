@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from exactly_once import dynamodb
 from exactly_once.dynamodb import from_attributes, to_attributes, transact_item
-from exactly_once.effects import Put, Update
+from exactly_once.effects import Once, Put, Update
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.text(),
@@ -88,6 +88,18 @@ def test_an_update_that_changes_nothing_is_refused_and_says_what_to_do() -> None
     """DynamoDB has no update without a clause, and other stores must not take what it refuses."""
     with pytest.raises(ValueError, match="'things' changes nothing; give what it expects a value, if need be the same"):
         Update("things", {"id": "a"}, expect={"status": "active"})
+
+
+def test_a_put_whose_item_lacks_the_key_that_it_names_would_overwrite_and_is_refused() -> None:
+    """`attribute_not_exists` holds for whatever item is there, if it speaks of an attribute that no item has."""
+    with pytest.raises(ValueError, match="'seats' names the key 'seatId', which its item lacks"):
+        Put("seats", "seatId", {"seat_id": "A1"})
+
+
+def test_once_is_a_put() -> None:
+    update: Any = Update("seats", {"seat": "A1"}, {"state": "free"}, {"state": "taken"})
+    with pytest.raises(TypeError, match="`once` must hold a Put"):
+        Once(update, dict)
 
 
 def test_an_update_that_expects_nothing_is_refused_and_says_what_to_do() -> None:

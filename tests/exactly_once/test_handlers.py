@@ -149,6 +149,15 @@ def test_l_the_same_id_with_another_content_is_refused_if_contents_are_compared(
     assert world.done == ["m-1"]
 
 
+@pytest.mark.parametrize("seconds", [0, -1.0, 0.0009])
+def test_a_lock_that_holds_nobody_off_is_refused(world: World, seconds: float) -> None:
+    with pytest.raises(ValueError, match=f"lock_timeout of {seconds} s locks nothing"):
+        world.handler(lock_timeout=seconds)(MESSAGE)
+    assert (world.done, world.ledger.rows) == ([], {})
+    world.handler(lock_timeout=0.001)(MESSAGE)
+    assert world.done == ["m-1"]
+
+
 def test_p_a_message_without_an_id_never_runs_unprotected(world: World) -> None:
     def no_id(message: dict[str, str]) -> str:
         raise Unprocessable("missing_message_id", "the message has no id")

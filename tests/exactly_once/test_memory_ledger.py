@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from exactly_once.effects import Effects, Once, Put, Update
+from exactly_once.effects import Effects, Put, Update
 from exactly_once.ledger import Claim, Committed, InvalidEffects
 from exactly_once.memory_ledger import MemoryLedger
 
@@ -26,13 +26,6 @@ def refuse(effects: Effects, told: str) -> None:
     assert ledger.rows["m"]["status"] == "IN_PROGRESS"
 
 
-def test_a_put_whose_item_lacks_the_key_that_it_names_would_overwrite_and_is_refused() -> None:
-    refuse(
-        Effects({}, (Put("seats", "seatId", {"seat_id": "A1"}),)),
-        "'seats' names the key 'seatId', which its item lacks",
-    )
-
-
 @pytest.mark.parametrize("value", [12.5, [1, 0.5], object(), 10**39])
 def test_a_value_that_dynamodb_does_not_take_is_named_with_its_table(value: Any) -> None:
     refuse(
@@ -49,16 +42,6 @@ def test_a_value_that_dynamodb_does_not_take_is_named_with_its_table(value: Any)
 )
 def test_an_updates_values_are_looked_at_too(update: Update) -> None:
     refuse(Effects({}, (update,)), "'price' in 'seats' is a float")
-
-
-@pytest.mark.parametrize("result", ["done", ["done"], {1: "done"}])
-def test_an_answer_that_duplicates_would_not_get_back_as_it_was_is_refused(result: Any) -> None:
-    refuse(Effects(result), "the result must be a mapping with names of text")
-
-
-def test_once_is_a_put() -> None:
-    update: Any = Update("seats", {"seat": "A1"}, {"state": "free"}, {"state": "taken"})
-    refuse(Effects({}, once=Once(update, dict)), "`once` must hold a Put")
 
 
 def test_a_table_has_one_key() -> None:

@@ -211,13 +211,24 @@ def test_a_late_extension_does_not_undo_a_release(kept: Kept) -> None:
     assert claim(kept).consumption_count == 2
 
 
-@pytest.mark.parametrize("result", [{"no": {1, 2}}, {"no": float("nan")}, {"large": "x" * 400_000}])
-def test_e2_an_impossible_result_is_refused_before_anything_is_written(kept: Kept, result: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "result", [{"no": {1, 2}}, {"no": float("nan")}, {"large": "x" * 400_000}, "done", ["done"], {1: "done"}, None]
+)
+def test_e2_an_impossible_result_is_refused_before_anything_is_written(kept: Kept, result: Any) -> None:
     mine = claim(kept)
     before = kept.row("m")
     with pytest.raises(InvalidEffects, match="the result"):
         kept.ledger().commit(mine, Effects(result, (PUT,)))
     assert (kept.row("m"), kept.thing("a")) == (before, None)
+
+
+def test_a_decision_without_effects_is_refused_before_anything_is_written(kept: Kept) -> None:
+    mine = claim(kept)
+    before = kept.row("m")
+    decided: Any = None
+    with pytest.raises(InvalidEffects, match="the decision returned a NoneType; return Effects"):
+        kept.ledger().commit(mine, decided)
+    assert kept.row("m") == before
 
 
 def test_rows_kept_for_ever_do_not_expire_and_those_with_a_window_do(kept: Kept) -> None:

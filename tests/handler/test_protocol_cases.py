@@ -7,6 +7,7 @@ process where it stands, a frozen process is one whose clock and neighbours move
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -151,6 +152,25 @@ def test_c_redelivered_after_the_ledgers_row_expired_is_a_duplicate() -> None:
         assert made.deliveries[0].answer == made.deliveries[1].answer
         del made.deliveries[0]  # of the row that was forgotten: the new row's count begins again
         assert held(made) == 1
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("late", [False, True])
+def test_c_another_content_under_a_forgotten_bookings_id_is_not_given_its_answer(late: bool, together: bool) -> None:
+    with bench() as made:
+        made.deliver(record(booking()))
+        kept = made.rows("appointments")
+        made.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
+        passed = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2020-01-02T08:00:00Z"} if late else {}
+        consumer = made.another_consumer(configuration=replace(made.configuration, group_commit=together))
+        another = record(booking(nhs_number="9990000026", **passed))
+        assert made.deliver(another, record(booking("m-2")), consumer=consumer) == []
+        assert made.outcomes[1:] in (["quarantined", "booked"], ["booked", "quarantined"])
+        assert {delivery.reason for delivery in made.deliveries} == {None, "conflict"}
+        assert [letter["Body"] for letter in made.dead_letters()] == [another["body"]]
+        assert [row for row in made.rows("appointments") if row["appointment_id"] == "m-1"] == kept
+        assert made.row("m-1")["status"] == "IN_PROGRESS"
+        assert made.row("m-1")["lease_until"] == 0
 
 
 def test_d_sent_twice_by_the_producer_gets_one_answer() -> None:

@@ -52,7 +52,9 @@ def one_of_each(stack: MotoStack) -> None:
     """Dead letters of every outlook, by their ids."""
     stack.bench.deliver(record(booking("duplicate", **NOW)), record(booking("done_before", **NOW)))
     stack.bench.deliver(record(booking("conflict", **NOW)))
-    stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "done_before"}})
+    stack.bench.deliver(record(booking("forgotten", **NOW)))
+    for name in ("done_before", "forgotten"):
+        stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": name}})
     for name, lease in (("stuck", 1), ("busy", 4_000_000_000_000)):
         stack.bench.deliver(record(booking(name, **NOW)))
         stack.bench.dynamodb.update_item(
@@ -65,7 +67,8 @@ def one_of_each(stack: MotoStack) -> None:
         stack.bench.dynamodb.delete_item(TableName="appointments", Key={"appointment_id": {"S": name}})
     for name in ("duplicate", "done_before", "stuck", "busy", "retried"):
         put(stack, booking(name, **NOW))
-    put(stack, booking("conflict", **NOW, service_type="Clinical Triage"))
+    for name in ("conflict", "forgotten"):
+        put(stack, booking(name, **NOW, service_type="Clinical Triage"))
     put(stack, booking("refused", not_before="2020-01-01T08:00:00Z", not_after="2020-01-02T08:00:00Z"))
     put(stack, booking("unknown", **NOW, practice="ZZZ999"))
     put(stack, cancellation("nobody", "cancelled"))
@@ -79,29 +82,30 @@ def test_list_says_what_a_redrive_would_do_for_each(moto_stack: MotoStack) -> No
     as_named = ("duplicate", "done_before", "stuck", "busy", "retried", "refused")
     assert {name: outlooks.pop(name) for name in as_named} == {name: name for name in as_named}
     assert outlooks.pop("cancelled") == "retried"
-    assert outlooks == dict.fromkeys(["conflict", "unknown", "invalid", None], "fails_again")
+    assert outlooks == dict.fromkeys(["conflict", "forgotten", "unknown", "invalid", None], "fails_again")
     because = {each["message_id"]: each["because"] for each in listed["messages"]}
     assert "already complete (booked)" in because["duplicate"]
-    assert "used before with another content" in because["conflict"]
+    for name in ("conflict", "forgotten"):
+        assert "used before with another content" in because[name]
     assert because["unknown"] == (
         "practice ZZZ999 has no slots here. Check its code; if it is right, open its slots, then redrive"
     )
     assert "nhs_number must be text of ten digits" in because["invalid"]
     assert because[None].startswith("the body must be one JSON object")
-    assert listed["reasons"] == {"invalid_field": 1, "not_json": 1, "receives_exhausted": 9}
+    assert listed["reasons"] == {"invalid_field": 1, "not_json": 1, "receives_exhausted": 10}
     told = invoke("dlq", "list")
     assert told.exit_code == 0
     assert "FAIL AGAIN" in told.stdout
     assert NHS_NUMBER not in told.output + json.dumps(listed)
     assert "9990000019" not in told.output + json.dumps(listed)
-    assert len(peek(moto_stack.bench.sqs, moto_stack.target.outputs.dead_letter_queue_url)) == 11, "all are still there"
+    assert len(peek(moto_stack.bench.sqs, moto_stack.target.outputs.dead_letter_queue_url)) == 12, "all are still there"
 
 
 def test_what_list_foresees_is_what_a_redrive_brings(moto_stack: MotoStack) -> None:
     one_of_each(moto_stack)
     moto_stack.bench.deliveries.clear()
     moved = document(invoke("dlq", "redrive", "--all", "--yes", "--json"))
-    assert (moved["moved"], moved["method"]) == (11, "batches")
+    assert (moved["moved"], moved["method"]) == (12, "batches")
     moto_stack.consume()
     came_to = {
         delivery.message_id or "": (delivery.outcome, delivery.reason) for delivery in moto_stack.bench.deliveries
@@ -113,9 +117,14 @@ def test_what_list_foresees_is_what_a_redrive_brings(moto_stack: MotoStack) -> N
     assert came_to["retried"][0] == "waitlist"
     assert came_to["refused"] == ("refused", None)
     assert came_to["cancelled"][0] == "cancelled"
-    for name, reason in (("conflict", "conflict"), ("unknown", "unknown_practice"), ("invalid", "invalid_field")):
+    fails_again = {
+        "unknown": "unknown_practice",
+        "invalid": "invalid_field",
+        **dict.fromkeys(("conflict", "forgotten"), "conflict"),
+    }
+    for name, reason in fails_again.items():
         assert came_to[name] == ("quarantined", reason)
-    assert document(invoke("dlq", "list", "--json"))["outlooks"] == {"fails_again": 4}
+    assert document(invoke("dlq", "list", "--json"))["outlooks"] == {"fails_again": 5}
 
 
 @pytest.mark.parametrize(("switched_on", "outlook"), [("true", "retried"), ("false", "fails_again")])
@@ -161,7 +170,7 @@ def test_without_yes_nothing_is_changed(moto_stack: MotoStack) -> None:
         assert planned.exit_code == 0
         assert "Nothing was changed. Add --yes to do it." in planned.stdout
         assert document(invoke("dlq", *verb, "--json"))["dry_run"] is True
-    assert document(invoke("dlq", "list", "--json"))["count"] == 11
+    assert document(invoke("dlq", "list", "--json"))["count"] == 12
     assert not list(moto_stack.home.glob("redrive*"))
     assert not (moto_stack.home / "audit.jsonl").exists()
 
@@ -169,8 +178,8 @@ def test_without_yes_nothing_is_changed(moto_stack: MotoStack) -> None:
 def test_a_redrive_takes_what_it_helps_and_leaves_the_rest(moto_stack: MotoStack) -> None:
     one_of_each(moto_stack)
     result = document(invoke("dlq", "redrive", "--yes", "--json"))
-    assert (result["moved"], len(result["left_alone"])) == (7, 4)
-    assert document(invoke("dlq", "list", "--json"))["outlooks"] == {"fails_again": 4}
+    assert (result["moved"], len(result["left_alone"])) == (7, 5)
+    assert document(invoke("dlq", "list", "--json"))["outlooks"] == {"fails_again": 5}
     moved = document(invoke("dlq", "redrive", "invalid", "conflict", "--even-failing", "--yes", "--json"))
     assert moved["moved"] == 2
 
@@ -334,7 +343,7 @@ def test_what_the_queue_refuses_for_good_stays(moto_stack: MotoStack) -> None:
 def test_drop_spares_requests_without_an_answer(moto_stack: MotoStack) -> None:
     one_of_each(moto_stack)
     result = document(invoke("dlq", "drop", "--all", "--yes", "--json"))
-    assert (result["dropped"], len(result["spared"])) == (2, 9)
+    assert (result["dropped"], len(result["spared"])) == (2, 10)
     lines = [json.loads(line) for line in (moto_stack.home / "audit.jsonl").read_text().splitlines()]
     assert {line["action"] for line in lines} == {"dlq drop"}
     for name in ("duplicate", "done_before"):

@@ -193,6 +193,7 @@ class System:
             "nhs_number": "9990000018",
             "delivery_channel": self.random.choice(CHANNELS),
             "service_type": "Planned Clinics",
+            "payload_hash": "ab",
             "not_before": "2026-11-23T08:00:00Z",
             "not_after": "2026-11-24T08:00:00Z",
             "created": world.now,
