@@ -29,7 +29,7 @@ from pipeline.vocabulary import Subject, Verdict
 DESCRIPTION = "audit.json"
 VERDICTS = "verdicts"
 OPERATIONS = "operations"
-VERSION = 4
+VERSION = 5
 
 
 @dataclass(frozen=True)
