@@ -34,6 +34,11 @@ GUARDS: Mapping[str, Guard] = {
         " back, too, even if the failure before it were forgotten.",
         ("exactly_once/batch.py:ConcurrentBatchProcessor.process.process_group:one operand less:040f2a",),
     ),
+    "nothing decided, nothing committed": Guard(
+        "What was not decided has no effects, and the ledger refuses that before it sends anything: the group would leave it"
+        " to the ordinary way, as it does now.",
+        ("exactly_once/group_commit.py:GroupConsumer._look_and_decide:one operand less:a367e8",),
+    ),
 }
 """The guards by their names."""
 
