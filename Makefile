@@ -34,7 +34,7 @@ run: $(VENV)/.installed ## the whole way on this machine: embedded AWS, deploy, 
 WORKERS ?= 3
 # The tests start hundreds of processes. Where Python is told to keep no bytecode, each would compile every module again.
 test: export PYTHONDONTWRITEBYTECODE :=
-test: $(VENV)/.installed $(VENV)/fuzz/.installed node_modules/.installed ## all tests, in WORKERS processes: each takes whole files, one all that share a Spark session
+test: $(VENV)/.installed $(VENV)/fuzz/.installed node_modules/.installed ## all tests, in WORKERS processes: each takes whole files, two of them all that share a Spark session
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations 25
 
 spec: node_modules/.installed ## the protocol's TLA+ specification, in worlds of growing size

@@ -31,14 +31,17 @@ settings.load_profile("untimed")
 
 
 class Distribution(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """Each process takes whole files, in the order of the collection; and one of them the audit's whole room.
+    """Each process takes whole files, in the order of the collection; and two of them half of the audit's room each.
 
-    Java needs some thirty seconds of CPU to start and warm up for Spark: as much as an ordinary file of that room.
+    Java needs some thirty seconds of CPU to start and warm up for Spark: as much as an ordinary file of that room. One
+    process for all of it would still be at work when the others have ended.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        """What is given to one process: a file, or the audit's room."""
-        return "tests/pipeline" if nodeid.startswith("tests/pipeline/") else super()._split_scope(nodeid)
+        """What is given to one process: a file, or a half of the audit's room; what takes long is in both halves."""
+        if not nodeid.startswith("tests/pipeline/"):
+            return str(super()._split_scope(nodeid))
+        return "tests/pipeline, first half" if nodeid < "tests/pipeline/test_o" else "tests/pipeline, second half"
 
 
 @pytest.hookimpl(optionalhook=True)
