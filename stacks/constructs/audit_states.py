@@ -336,6 +336,7 @@ def _measure(plan: AuditPlan) -> State:
                 }
             ],
         },
+        "TimeoutSeconds": CALL_SECONDS,
         "Retry": RETRY,
         # The metric is the second way to people; the notification is not held up by it.
         "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "IsSound"}],
@@ -356,13 +357,20 @@ def _notify(plan: AuditPlan, what: str, sentence: str, alarm: str, then: str) ->
             "Subject": f"Oneslot-{plan.stage}: audit {what}",
             "Message": text,
         },
+        "TimeoutSeconds": CALL_SECONDS,
         "Retry": RETRY,
         "Next": then,
     }
 
 
 def _s3(plan: AuditPlan, action: str, arguments: State) -> State:
-    return {"Type": "Task", "Resource": _sdk(plan, f"s3:{action}"), "Arguments": arguments, "Retry": _but_missing()}
+    return {
+        "Type": "Task",
+        "Resource": _sdk(plan, f"s3:{action}"),
+        "Arguments": arguments,
+        "TimeoutSeconds": CALL_SECONDS,
+        "Retry": _but_missing(),
+    }
 
 
 def _but_missing() -> list[State]:

@@ -296,11 +296,21 @@ def test_a_job_that_hangs_is_told_before_the_execution_ends(world: World, audit:
     assert f"did not end within {audit.settings.audit_timeout_hours} hours" in told["Message"]
 
 
-def test_a_service_that_does_not_answer_is_told(world: World) -> None:
-    world.broken["aws-sdk:dynamodb:describeExport"] = NeverAnswered()
+@pytest.mark.parametrize("call", ["dynamodb:describeExport", "dynamodb:exportTableToPointInTime", "s3:putObject"])
+def test_a_service_that_does_not_answer_is_told(world: World, call: str) -> None:
+    world.broken[f"aws-sdk:{call}"] = NeverAnswered()
     assert world.run(FULL).failure is not None
     assert "States.Timeout" in world.called("publish")[0]["Message"]
-    assert len(world.called("describeExport")) == 5, "asked again as one that refuses is"
+    asked = len(world.called(call.partition(":")[2]))
+    assert asked >= 5, "asked again as one that refuses is"
+    assert asked % 5 == 0
+
+
+def test_a_metric_that_is_never_answered_does_not_hold_up_the_notification(world: World) -> None:
+    world.verdict = BAD
+    world.broken["aws-sdk:cloudwatch:putMetricData"] = NeverAnswered()
+    assert world.run(FULL).output == {"day": "2026-11-25", "sound": False}
+    assert len(world.called("publish")) == 1
 
 
 def test_a_service_that_fails_is_asked_again_for_minutes_and_not_by_all_at_once(world: World) -> None:
@@ -313,6 +323,7 @@ def test_a_service_that_fails_is_asked_again_for_minutes_and_not_by_all_at_once(
         (retry,) = (each for each in states[name]["Retry"] if "States.TaskFailed" in each["ErrorEquals"])
         pauses = [retry["IntervalSeconds"] * retry["BackoffRate"] ** number for number in range(retry["MaxAttempts"])]
         assert (sum(pauses) >= 180, retry["JitterStrategy"]) == (True, "FULL"), name
+        assert states[name]["TimeoutSeconds"] == 60, name
     (busy,) = states["Audit"]["Retry"]
     assert busy["ErrorEquals"] == ["Glue.ConcurrentRunsExceededException"]
     assert busy["IntervalSeconds"] * busy["MaxAttempts"] * busy["BackoffRate"] == 1_800, "another run has half an hour"
