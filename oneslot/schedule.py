@@ -115,17 +115,17 @@ def load(path: Path, target: str) -> Schedule | None:
     """Read the note that `save` made for `target`; None if there is none, or if it speaks of another stack."""
     try:
         document = json.loads(path.read_text())
+        if document["target"] != target:
+            return None
+        return Schedule(
+            openings=[
+                Opening(Demand(code, appointments, tuple(channels)), slots)
+                for code, appointments, channels, slots in document["practices"]
+            ],
+            days=[date.fromisoformat(day) for day in document["days"]],
+            seed=document["seed"],
+        )
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise BadInput(f"{path} cannot be read any more.") from error
-    if document["target"] != target:
-        return None
-    return Schedule(
-        openings=[
-            Opening(Demand(code, appointments, tuple(channels)), slots)
-            for code, appointments, channels, slots in document["practices"]
-        ],
-        days=[date.fromisoformat(day) for day in document["days"]],
-        seed=document["seed"],
-    )
+    except (LookupError, TypeError, ValueError) as error:
+        raise BadInput(f"{path} cannot be read any more. Remove it, and seed again.") from error

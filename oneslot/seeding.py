@@ -69,7 +69,10 @@ class SlotWriter:
                 elif code in TRANSIENT_ERRORS:
                     refused.append(item)
                 else:
-                    raise OneslotError(f"The table {self._table_name} refused a slot: {code}. No slot was changed.")
+                    raise OneslotError(
+                        f"The table {self._table_name} refused a slot: {code}. "
+                        "Mend that and seed again: slots that are there are left as they are."
+                    )
             if not refused:
                 return seeded
             waiting = refused

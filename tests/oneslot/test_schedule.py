@@ -72,6 +72,7 @@ def test_what_was_seeded_is_noted_for_its_stack_only(tmp_path: Path) -> None:
     save(schedule, path, "this stack")
     assert load(path, "this stack") == schedule
     assert load(path, "the stack before it, at the same port") is None
-    path.write_text("{")
-    with pytest.raises(BadInput, match="cannot be read any more"):
-        load(path, "this stack")
+    for spoilt in ("{", "[]", "{}", '{"target": "this stack"}', '{"target": "this stack", "practices": [7]}'):
+        path.write_text(spoilt)
+        with pytest.raises(BadInput, match=r"cannot be read any more\. Remove it, and seed again"):
+            load(path, "this stack")
