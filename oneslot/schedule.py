@@ -128,4 +128,4 @@ def load(path: Path, target: str) -> Schedule | None:
     except FileNotFoundError:
         return None
     except (LookupError, TypeError, ValueError) as error:
-        raise BadInput(f"{path} cannot be read any more. Remove it, and seed again.") from error
+        raise BadInput(f"{path} cannot be read any more.") from error
