@@ -71,32 +71,38 @@ class Inspection:
     def summary(self) -> str:
         """One sentence: what became of it."""
         complete = self.ledger is not None and self.ledger.get("status") == COMPLETE
+        if self.ledger is not None and complete and not unusable_in_ledger_row(self.ledger):
+            return self._with_letters(self._answered(result_of(self.ledger)))
+        if not complete and self.appointment is not None and self.appointment.get("practice"):
+            told = _outcome_told(str(self.appointment.get("status")), self.appointment)
+            return self._with_letters(f"{told} The ledger does not say so any more: the appointment stands for it.")
+        return self._unfinished(complete)
+
+    def _answered(self, result: Mapping[str, Any]) -> str:
+        outcome = str(result.get("outcome"))
+        sentence = _outcome_told(outcome, result)
+        if outcome in ("booked", "waitlist") and self.appointment and self.appointment.get("status") == CANCELLED:
+            sentence += f" Cancelled since, by {self.appointment.get('cancelled_by')}."
+        return sentence
+
+    def _unfinished(self, complete: bool) -> str:
         if self.dead_letters and not complete:
             return f"Quarantined: {self.dead_letters[0].reason}."
         if self.ledger is None:
             return "Accepted by the queue, and not consumed yet." if self.accepted else "Not answered."
         if unusable := unusable_in_ledger_row(self.ledger):
             return f"Nobody can tell: {unusable[0]}."
-        if not complete and standing(self.ledger, time.time_ns() // 1_000_000) is Standing.STUCK:
+        if standing(self.ledger, time.time_ns() // 1_000_000) is Standing.STUCK:
             return (
                 "Begun and not finished; its lease is over. If no queue holds a copy, it is sent again with the same "
                 "message_id."
             )
-        if not complete:
-            return "In progress: a consumer has it, or will have it again when its lease ends."
-        result = result_of(self.ledger)
-        outcome = str(result.get("outcome"))
-        sentence = {
-            "booked": f"Booked: {result.get('practice')}, slot {result.get('slot_id')}, {result.get('start')}.",
-            "waitlist": f"On the waitlist of {result.get('practice')}: no slot was free in its window.",
-            "cancelled": f"Cancelled: appointment {result.get('appointment_id')}.",
-            "refused": f"Refused: {result.get('reason')}.",
-        }.get(outcome, f"Complete: {outcome}.")
-        if outcome in ("booked", "waitlist") and self.appointment and self.appointment.get("status") == CANCELLED:
-            sentence += f" Cancelled since, by {self.appointment.get('cancelled_by')}."
-        if self.dead_letters:
-            sentence += f" Another message with this id is quarantined: {self.dead_letters[0].reason}."
-        return sentence
+        return "In progress: a consumer has it, or will have it again when its lease ends."
+
+    def _with_letters(self, sentence: str) -> str:
+        if not self.dead_letters:
+            return sentence
+        return f"{sentence} Another message with this id is quarantined: {self.dead_letters[0].reason}."
 
     def timeline(self) -> list[tuple[int, str]]:
         """What happened, each with its time (epoch ms), oldest first."""
@@ -164,3 +170,13 @@ def _get(target: Target, table: str, key: Mapping[str, Any], attributes: tuple[s
         **projection(attributes),
     )
     return from_attributes(answer["Item"]) if "Item" in answer else None
+
+
+def _outcome_told(outcome: str, about: Mapping[str, Any]) -> str:
+    """An outcome in a sentence; `about` is the result that says more, or the appointment."""
+    return {
+        "booked": f"Booked: {about.get('practice')}, slot {about.get('slot_id')}, {about.get('start')}.",
+        "waitlist": f"On the waitlist of {about.get('practice')}: no slot was free in its window.",
+        "cancelled": f"Cancelled: appointment {about.get('appointment_id')}.",
+        "refused": f"Refused: {about.get('reason')}.",
+    }.get(outcome, f"Complete: {outcome}.")
