@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.config import Config
@@ -34,34 +36,53 @@ class Connection:
         """The 12-digit account that this connection's resources live in."""
         return self.access_key_id
 
-    def _session(self) -> boto3.Session:
-        # A session of its own per client: sessions are not thread-safe while they build one.
-        return boto3.Session(self.access_key_id, self.secret_access_key, region_name=self.region)
-
-    def _config(self) -> Config:
-        # The whole exchange is on loopback: a slow answer is a fault to see soon, not to wait 60 s for.
-        return Config(
-            connect_timeout=5, read_timeout=30, max_pool_connections=32, retries={"total_max_attempts": 3}, proxies={}
-        )
-
     def cloudformation(self) -> CloudFormationClient:
         """Return a new CloudFormation client. The caller closes it."""
-        return self._session().client("cloudformation", endpoint_url=self.endpoint_url, config=self._config())
+        client: CloudFormationClient = self._client("cloudformation")
+        return client
 
     def dynamodb(self) -> DynamoDBClient:
         """Return a new DynamoDB client. The caller closes it."""
-        return self._session().client("dynamodb", endpoint_url=self.endpoint_url, config=self._config())
+        client: DynamoDBClient = self._client("dynamodb")
+        return client
 
     def functions(self) -> LambdaClient:
         """Return a new Lambda client. The caller closes it."""
-        return self._session().client("lambda", endpoint_url=self.endpoint_url, config=self._config())
+        client: LambdaClient = self._client("lambda")
+        return client
 
     def s3(self) -> S3Client:
         """Return a new S3 client with path-style addresses (no name resolution). The caller closes it."""
-        config = self._config().merge(Config(s3={"addressing_style": "path"}))
-        return self._session().client("s3", endpoint_url=self.endpoint_url, config=config)
+        client: S3Client = self._client("s3", Config(s3={"addressing_style": "path"}))
+        return client
 
     def sqs(self, config: Config | None = None) -> SQSClient:
         """Return a new SQS client; `config` wins over what is usual here. The caller closes it."""
-        merged = self._config().merge(config) if config else self._config()
-        return self._session().client("sqs", endpoint_url=self.endpoint_url, config=merged)
+        client: SQSClient = self._client("sqs", config)
+        return client
+
+    def _client(self, service: str, config: Config | None = None) -> Any:
+        # The whole exchange is on loopback: a slow answer is a fault to see soon, not to wait 60 s for.
+        usual = Config(
+            connect_timeout=5, read_timeout=30, max_pool_connections=32, retries={"total_max_attempts": 3}, proxies={}
+        )
+        make: Any = _session().client
+        with _MAKING:
+            return make(
+                service,
+                endpoint_url=self.endpoint_url,
+                region_name=self.region,
+                aws_access_key_id=self.access_key_id,
+                aws_secret_access_key=self.secret_access_key,
+                config=usual.merge(config) if config else usual,
+            )
+
+
+# A session is not thread-safe while it makes a client; the clients themselves are.
+_MAKING = Lock()
+
+
+@cache
+def _session() -> boto3.Session:
+    """The one session of this process: each reads AWS's whole list of endpoints anew, which is a tenth of a second of CPU."""
+    return boto3.Session()

@@ -1,0 +1,69 @@
+"""The clients of the local run: made from one session, and each for its own account."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
+from typing import Any
+
+import pytest
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.compat import HTTPHeaders
+from botocore.loaders import JSONFileLoader
+
+from oneslot.local.connection import Connection
+
+
+class Body(BytesIO):
+    """A response's body, as urllib3 gives it."""
+
+    def stream(self, **_: Any) -> Iterator[bytes]:
+        """The whole body."""
+        yield self.read()
+
+
+def request_of(client: Any) -> AWSPreparedRequest:
+    """What this SQS client sends; the answer is made up."""
+    sent: list[AWSPreparedRequest] = []
+
+    def answer(request: AWSPreparedRequest, **_: Any) -> AWSResponse:
+        sent.append(request)
+        return AWSResponse(request.url, 200, HTTPHeaders(), Body(b"{}"))
+
+    client.meta.events.register("before-send", answer)
+    client.list_queues()
+    (request,) = sent
+    return request
+
+
+def test_each_client_has_its_own_endpoint_account_and_region_whoever_makes_one_beside_it() -> None:
+    connections = [
+        Connection(f"http://127.0.0.1:{number}", f"{number:012}", region=("eu-west-2", "eu-west-1")[number % 2])
+        for number in range(1, 33)
+    ]
+    with ThreadPoolExecutor(max_workers=16) as threads:
+        clients = list(threads.map(lambda connection: connection.sqs(), connections))
+    for connection, client in zip(connections, clients, strict=True):
+        request = request_of(client)
+        assert request.url == f"{connection.endpoint_url}/"
+        authorization: Any = request.headers["Authorization"]
+        credential = authorization.decode().partition("Credential=")[2].split("/")
+        assert (credential[0], credential[2]) == (connection.account, connection.region)
+        client.close()
+
+
+def test_aws_list_of_endpoints_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes a tenth of a second of CPU, and every verb makes two clients or more."""
+    Connection("http://127.0.0.1:1").sqs().close()
+    read: list[str] = []
+    really = JSONFileLoader.load_file
+
+    def noted(self: JSONFileLoader, path: str) -> Any:
+        read.append(path)
+        return really(self, path)
+
+    monkeypatch.setattr(JSONFileLoader, "load_file", noted)
+    Connection("http://127.0.0.1:2", "000000000002").cloudformation().close()
+    assert [path for path in read if "cloudformation" in path], "this is how botocore reads what a client is made of"
+    assert [path for path in read if path.endswith("endpoints")] == []
