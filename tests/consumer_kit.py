@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, cast
 
 import boto3
@@ -224,12 +225,17 @@ class Bench:
         return [delivery.outcome for delivery in self.deliveries]
 
 
+@cache
+def session() -> Any:
+    """The boto3 session of all clients of moto in this process: each new one reads AWS's whole list of endpoints anew."""
+    return boto3.Session("123456789012", "none", region_name=REGION)
+
+
 @contextmanager
 def bench(slots: int = 3) -> Iterator[Bench]:
     """A bench with this many free slots at one practice."""
     with mock_aws():
-        session = boto3.Session("123456789012", "none", region_name=REGION)
-        dynamodb, sqs = session.client("dynamodb"), session.client("sqs")
+        dynamodb, sqs = session().client("dynamodb"), session().client("sqs")
         create_tables(dynamodb)
         configuration = Configuration(
             ledger_table="ledger",

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import boto3
 import redis
 from moto import mock_aws
 
@@ -17,7 +16,7 @@ from exactly_once.ledger import Ledger
 from exactly_once.memory_ledger import MemoryLedger, item_key
 from exactly_once.store import Store
 from exactly_once.valkey_ledger import ValkeyLedger
-from tests.consumer_kit import REGION, Clock, surroundings
+from tests.consumer_kit import Clock, session, surroundings
 
 TABLE = "things"
 KEY = "thing_id"
@@ -113,8 +112,7 @@ class InDynamoDB:
 def in_dynamodb() -> Iterator[InDynamoDB]:
     """A ledger on moto."""
     with mock_aws():
-        session = boto3.Session("123456789012", "none", region_name=REGION)
-        yield InDynamoDB(session.client("dynamodb"))
+        yield InDynamoDB(session().client("dynamodb"))
 
 
 @dataclass

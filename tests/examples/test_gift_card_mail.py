@@ -19,7 +19,7 @@ from exactly_once.ledger import Ledger
 from examples.gift_card_mail.build import build
 from examples.gift_card_mail.runtime import issue, mail
 from examples.gift_card_mail.runtime.mails import Mail, SesMailer, deliver_stream
-from tests.consumer_kit import REGION, Clock, Context, Intercepted, Killed, raising, record, surroundings
+from tests.consumer_kit import Clock, Context, Intercepted, Killed, raising, record, session, surroundings
 
 TABLES = {"ledger": "message_id", "cards": "card_id", "outbox": "mail_id"}
 TIMEOUT_MS = 30_000
@@ -44,9 +44,8 @@ class Shop:
     """The example on moto."""
 
     def __init__(self) -> None:
-        session = boto3.Session("123456789012", "none", region_name=REGION)
-        self.dynamodb: Any = session.client("dynamodb")
-        self.sqs: Any = session.client("sqs")
+        self.dynamodb: Any = session().client("dynamodb")
+        self.sqs: Any = session().client("sqs")
         for name, key in TABLES.items():
             self.dynamodb.create_table(
                 TableName=name,

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any
 
-import boto3
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from prover.dynamodb_port import TOKEN_WINDOW_MS, Contents
 from prover.world import TABLES, Request, Services, World, answer_text, count_claim, error_text, port_services
-from tests.consumer_kit import REGION, create_tables
+from tests.consumer_kit import create_tables, session
 
 
 @contextmanager
@@ -25,10 +25,12 @@ def moto_services() -> Iterator[Services]:
     the port's, too: what an exploration keeps of it is the messages as they were sent.
     """
     with mock_aws():
-        client = boto3.Session("123456789012", "none", region_name=REGION).client("dynamodb")
+        client = session().client("dynamodb")
         create_tables(client)
+        held: dict[str, dict[str, Any]] | None = None  # what moto's tables hold, if it is known
 
         def perform(world: World, request: Request, now: int, conflict: int | None = None) -> tuple[World, str]:
+            nonlocal held
             operation, parameters = request.parts
             if conflict is not None or not hasattr(client, operation):
                 return port_services(world, request, now, conflict)
@@ -36,13 +38,15 @@ def moto_services() -> Iterator[Services]:
             token = parameters.get("ClientRequestToken")
             if token in contents.tokens and now < contents.tokens[token][0] + TOKEN_WINDOW_MS:
                 return port_services(world, request, now)
-            _fill(client, contents)
+            _fill(client, _read(client) if held is None else held, contents)
+            held = None
             try:
                 answer = getattr(client, operation)(**parameters)
             except ClientError as error:
                 return world, error_text(_shape(error.response))
             count_claim(claims, operation, parameters)
-            after = Contents(_read(client), contents.tokens)
+            held = _read(client)
+            after = Contents(deepcopy(held), contents.tokens)
             if token is not None:
                 after.tokens[token] = (now, json.dumps(parameters, sort_keys=True))
             return World.of(after, world.queues, claims), answer_text(_shape(answer))
@@ -50,13 +54,15 @@ def moto_services() -> Iterator[Services]:
         yield perform
 
 
-def _fill(client: Any, contents: Contents) -> None:
-    for name, items in _read(client).items():
+def _fill(client: Any, held: dict[str, dict[str, Any]], contents: Contents) -> None:
+    """Make moto's tables, which hold that, hold these contents."""
+    for name, items in held.items():
         for key, item in items.items():
-            if contents.tables[name].get(key) != item:
+            if key not in contents.tables[name]:
                 client.delete_item(TableName=name, Key={part: item[part] for part in TABLES[name].keys})
-        for item in contents.tables[name].values():
-            client.put_item(TableName=name, Item=item)
+        for key, item in contents.tables[name].items():
+            if items.get(key) != item:
+                client.put_item(TableName=name, Item=item)
 
 
 def _read(client: Any) -> dict[str, dict[str, Any]]:

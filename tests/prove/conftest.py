@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-import boto3
 import pytest
 from moto import mock_aws
 
 from prover.dynamodb_port import InMemoryDynamoDB
-from tests.consumer_kit import REGION, create_tables
+from tests.consumer_kit import create_tables, session
 from tests.prove.port_clients import MOTO, PORT, Clock
 
 
@@ -24,7 +23,7 @@ def client(request: pytest.FixtureRequest) -> Iterator[Any]:
         yield port
     elif request.param == MOTO:
         with mock_aws():
-            made = boto3.Session("123456789012", "none", region_name=REGION).client("dynamodb")
+            made = session().client("dynamodb")
             create_tables(made)
             yield made
     else:
