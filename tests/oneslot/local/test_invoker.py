@@ -282,6 +282,32 @@ def test_closing_ends_every_process(pool_of: Callable[..., HandlerPool]) -> None
     assert [start_ticks(pid) for pid in pids] == [None] * 3
 
 
+def test_one_process_compiles_the_asset_for_all(pool_of: Callable[..., HandlerPool]) -> None:
+    pool = pool_of(
+        """
+        import os, time
+        from importlib.util import find_spec
+        print("compiled before:", os.path.exists(find_spec("big").cached), flush=True)
+        time.sleep(1)
+        import big
+        def handle(event, context): pass
+        """,
+        size=4,
+    )
+    (pool.installation.code / "big.py").write_text("")
+    assert pool.warm(4) is None
+    assert pool.installation.log_file.read_text().splitlines() == [
+        f"compiled before: {before}" for before in (False, True, True, True)
+    ]
+
+
+def test_what_cannot_be_imported_is_tried_once(pool_of: Callable[..., HandlerPool]) -> None:
+    pool = pool_of("print('begun', flush=True); import no_such_package", size=4)
+    assert pool.warm(4) == FunctionError("init", "ModuleNotFoundError")
+    assert pool.installation.log_file.read_text().splitlines().count("begun") == 1
+    assert pool.pids() == []
+
+
 def test_a_handler_process_does_not_outlive_a_killed_parent(installed: Make, tmp_path: Path) -> None:
     installation = installed("import time\ndef handle(event, context): time.sleep(600)")
     program = tmp_path / "parent.py"
