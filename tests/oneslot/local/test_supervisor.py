@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,16 @@ def descendants(pid: int) -> set[int]:
     for task in Path(f"/proc/{pid}/task").iterdir():
         children |= {int(child) for child in (task / "children").read_text().split()}
     return children.union(*(descendants(child) for child in children)) if children else children
+
+
+def synthesising(home: Path) -> list[int]:
+    """The processes, where the system has a /proc, that make the cloud assembly of the local stack in this folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # it has ended since, or is not ours
+            if f"CDK_OUTDIR={home}/".encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found
 
 
 def send(state: LocalState, body: str) -> None:
@@ -92,6 +102,8 @@ def test_a_start_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
         up(tmp_path, progress=interrupt)
     assert not in_use(tmp_path)
     assert read_state(tmp_path) is None
+    wait_for(lambda: not synthesising(tmp_path), seconds=180)
+    assert not list(tmp_path.glob("cdk.out/manifest.json")), "no synthesis went on to its end"
 
 
 def test_a_start_whose_command_is_killed_leaves_nothing(tmp_path: Path, assembly: Path) -> None:
