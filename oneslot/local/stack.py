@@ -61,7 +61,7 @@ def local_stack(
         with EmbeddedAws(home) as aws:
             progress(f"The embedded AWS answers at {aws.endpoint_url}.")
             if assembly is None:
-                progress("Synthesising the CDK app (about 10 s)...")
+                progress("Synthesising the CDK app (about 5 s)...")
                 assembly = synthesise(home / "cdk.out", context={**(context or {}), "stage": stage})
             connection = aws.connection()
             deployment = deploy(read_stack(assembly, f"Oneslot-{stage}"), connection, progress=progress)

@@ -37,6 +37,7 @@ def test_the_app_is_told_the_folder_and_the_context_and_nothing_of_the_persons_a
     seen = json.loads((output / "manifest.json").read_text())
     assert json.loads(seen["CDK_CONTEXT_JSON"]) == {"stage": "prod", "flag": True}
     assert "AWS_PROFILE" not in seen
+    assert seen["CDK_VALIDATION"] == "false", "what takes half of the time, and belongs to a real deployment"
     assert not (output / "old").exists()
 
 
