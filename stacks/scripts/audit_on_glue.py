@@ -42,10 +42,16 @@ def main(arguments: list[str]) -> None:
                 content_based=of_aws.content_based == "true",
             )
         )
-    spark = SparkSession.builder.appName("oneslot-audit").getOrCreate()
-    for name, value in options(session_settings).items():
-        if name.startswith("spark.sql."):  # the rest describes one machine, or is Glue's to say
-            spark.conf.set(name, value)
+    # Of the options these two kinds: the rest describes one machine, or is Glue's to say.
+    chosen = options(session_settings)
+    builder = SparkSession.builder.appName("oneslot-audit")
+    for name in chosen:
+        if name.startswith("spark.python."):  # fixed from the session's start on
+            builder = builder.config(name, chosen[name])
+    spark = builder.getOrCreate()
+    for name in chosen:
+        if name.startswith("spark.sql."):
+            spark.conf.set(name, chosen[name])
     try:
         print(audit(spark, settings).sentence)  # noqa: T201 - as above
     except AuditRefused as refusal:

@@ -310,7 +310,10 @@ def test_the_script_audits_a_history_from_the_zip_alone(tmp_path: Path) -> None:
     program = (
         f"import runpy, sys; sys.path[:0] = [{str(archive)!r}, {str(brought)!r}]\n"
         f"sys.argv[1:] = {given!r}\n"
-        f"runpy.run_path({str(SCRIPT)!r}, run_name='__main__')"
+        f"runpy.run_path({str(SCRIPT)!r}, run_name='__main__')\n"
+        "from pyspark.sql import SparkSession\n"
+        "given = SparkSession.active().conf.get\n"
+        "print([given(f'spark.{name}') for name in ('python.sql.dataFrameDebugging.enabled', 'sql.shuffle.partitions')])"
     )
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", program],
@@ -339,5 +342,8 @@ def test_the_script_audits_a_history_from_the_zip_alone(tmp_path: Path) -> None:
     verdict = json.loads((output / DESCRIPTION).read_text(encoding="utf-8"))
     assert verdict["sound"] is True
     assert verdict["sentence"] in done.stdout
+    assert done.stdout.endswith("['false', '2']\n"), (
+        "the job's options reach the session, the one fixed at its start, too"
+    )
     assert "The dead letters are not listed: EndpointConnectionError." in done.stdout
     assert "<script" in (output / "report.html").read_text(encoding="utf-8")
