@@ -12,6 +12,7 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.compat import HTTPHeaders
 from botocore.loaders import JSONFileLoader
 
+from oneslot.local import connection
 from oneslot.local.connection import Connection
 
 
@@ -43,19 +44,18 @@ def test_each_client_has_its_own_endpoint_account_and_region_whoever_makes_one_b
         for number in range(1, 33)
     ]
     with ThreadPoolExecutor(max_workers=16) as threads:
-        clients = list(threads.map(lambda connection: connection.sqs(), connections))
-    for connection, client in zip(connections, clients, strict=True):
+        clients = list(threads.map(lambda own: own.sqs(), connections))
+    for own, client in zip(connections, clients, strict=True):
         request = request_of(client)
-        assert request.url == f"{connection.endpoint_url}/"
+        assert request.url == f"{own.endpoint_url}/"
         authorization: Any = request.headers["Authorization"]
         credential = authorization.decode().partition("Credential=")[2].split("/")
-        assert (credential[0], credential[2]) == (connection.account, connection.region)
+        assert (credential[0], credential[2]) == (own.account, own.region)
         client.close()
 
 
 def test_aws_list_of_endpoints_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes a tenth of a second of CPU, and every verb makes two clients or more."""
-    Connection("http://127.0.0.1:1").sqs().close()
     read: list[str] = []
     really = JSONFileLoader.load_file
 
@@ -64,6 +64,8 @@ def test_aws_list_of_endpoints_is_read_once(monkeypatch: pytest.MonkeyPatch) -> 
         return really(self, path)
 
     monkeypatch.setattr(JSONFileLoader, "load_file", noted)
-    Connection("http://127.0.0.1:2", "000000000002").cloudformation().close()
-    assert [path for path in read if "cloudformation" in path], "this is how botocore reads what a client is made of"
-    assert [path for path in read if path.endswith("endpoints")] == []
+    connection._session.cache_clear()  # as in a process that has made none yet
+    for account in ("000000000001", "000000000002"):
+        for make in (Connection.sqs, Connection.cloudformation):
+            make(Connection("http://127.0.0.1:1", account)).close()
+    assert len([path for path in read if path.endswith("endpoints")]) == 1
