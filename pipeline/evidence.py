@@ -6,7 +6,6 @@ it once added: yesterday's evidence and today's changes give today's evidence, e
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -18,22 +17,19 @@ KEY = ("hash", "key")
 """What evidence is grouped and sorted by. The hash comes first: comparing it nearly always decides, and never text."""
 
 
-_AGGREGATES: dict[str, Callable[[Column], Column]] = {
-    "sum": F.sum,
-    "xor": F.bit_xor,
-    "or": F.bit_or,
-    "min": F.min,
-    "max": F.max,
-}
+_AGGREGATES = {"sum": "sum", "xor": "bit_xor", "or": "bit_or", "min": "min", "max": "max"}
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One column of evidence: which facts it looks at, what of them, and how they are put together."""
+    """One column of evidence: which facts it looks at, what of them, and how they are put together.
+
+    `value` is SQL over the columns of a fact. Built of Spark's column objects it would be a dozen calls to Java.
+    """
 
     name: str
     kinds: tuple[Kind, ...]
-    value: Column
+    value: str
     merge: str
     snapshot: bool = False
 
@@ -42,103 +38,98 @@ class Measure:
         """Sums and bits of nothing are 0; a minimum or maximum of nothing stays unknown."""
         return self.merge not in ("min", "max")
 
-    def of_fact(self) -> Column:
-        """What one fact adds."""
-        mine = F.when(F.col("kind").isin(*map(int, self.kinds)), self.value)
-        return F.coalesce(mine, F.lit(0).cast("bigint")) if self.starts_at_zero else mine
+    def of_fact(self) -> str:
+        """What one fact adds, as SQL."""
+        mine = f"CASE WHEN kind IN ({', '.join(str(int(kind)) for kind in self.kinds)}) THEN {self.value} END"
+        return f"coalesce({mine}, 0L)" if self.starts_at_zero else mine
 
     def over_facts(self) -> Column:
         """The aggregate over facts."""
-        return self._aggregate(self.of_fact())
+        return F.expr(f"{_AGGREGATES[self.merge]}({self.of_fact()}) AS {self.name}")
 
     def over_evidence(self) -> Column:
         """The aggregate over rows of evidence, of which at most one may hold what was taken as a snapshot."""
-        return self._aggregate(F.col(self.name))
-
-    def _aggregate(self, value: Column) -> Column:
-        return _AGGREGATES[self.merge](value).alias(self.name)
+        return F.expr(f"{_AGGREGATES[self.merge]}({self.name}) AS {self.name}")
 
 
-def _count(name: str, kind: Kind, condition: Column | None = None, *, snapshot: bool = False) -> Measure:
-    signed = F.col("sign").cast("bigint")
-    return Measure(name, (kind,), signed if condition is None else F.when(condition, signed), "sum", snapshot)
+def _count(name: str, kind: Kind, condition: str | None = None, *, snapshot: bool = False) -> Measure:
+    signed = "CAST(sign AS BIGINT)"
+    return Measure(name, (kind,), signed if condition is None else _where(condition, signed), "sum", snapshot)
 
 
 def _value(name: str, kind: Kind, column: str) -> Measure:
     """A single value: a key has one such row, so the sum is the value, and an old image takes it back."""
-    return Measure(name, (kind,), (F.col("sign") * F.col(column)).cast("bigint"), "sum")
+    return Measure(name, (kind,), f"CAST(sign * {column} AS BIGINT)", "sum")
 
 
 def _link(name: str, *kinds: Kind) -> Measure:
     """What one fact links to; or of two kinds of facts the difference, which is 0 where both link to the same."""
-    return Measure(name, kinds, F.col("link"), "xor")
+    return Measure(name, kinds, "link", "xor")
 
 
-def _bit(hashed: Column) -> Column:
-    return F.call_function("shiftleft", F.lit(1).cast("bigint"), F.pmod(hashed, F.lit(64)).cast("int"))
+def _where(condition: str, value: str) -> str:
+    return f"CASE WHEN {condition} THEN {value} END"
 
 
-def _delivered(*outcomes: Delivered) -> Column:
-    return F.col("code").isin(*(int(outcome) for outcome in outcomes))
+def _delivered(*outcomes: Delivered) -> str:
+    return f"code IN ({', '.join(str(int(outcome)) for outcome in outcomes)})"
 
 
 _FRESH = (Delivered.BOOKED, Delivered.WAITLIST, Delivered.CANCELLED, Delivered.REFUSED)
+_CLAIMED = "link != 0"
 
+MEASURES = (
+    _count("ledger_rows", Kind.LEDGER),
+    _count("ledger_complete", Kind.LEDGER, "code > 0"),
+    _value("ledger_outcome", Kind.LEDGER, "code"),
+    _value("ledger_consumptions", Kind.LEDGER, "number"),
+    _value("ledger_resting_since", Kind.LEDGER, "until"),
+    _link("ledger_names", Kind.LEDGER),
+    _count("expects_cancelled", Kind.EXPECTS_CANCELLED),
+    _count("appointment_rows", Kind.APPOINTMENT),
+    _value("appointment_status", Kind.APPOINTMENT, "code"),
+    _value("appointment_channel", Kind.APPOINTMENT, "number"),
+    _value("appointment_created", Kind.APPOINTMENT, "at"),
+    _value("appointment_start", Kind.APPOINTMENT, "until"),
+    # 0 where the recorded answer, what the request made and what it cancelled all speak of one place or appointment.
+    _link("answer_differs", Kind.LEDGER, Kind.APPOINTMENT, Kind.CANCELLED),
+    _count("cancellations", Kind.CANCELLED),
+    _value("cancelled_at", Kind.CANCELLED, "at"),
+    _count("held_slots", Kind.HELD),
+    _link("held_differs", Kind.HELD, Kind.APPOINTMENT),
+    _count("slot_rows", Kind.SLOT),
+    _value("slot_status", Kind.SLOT, "code"),
+    _value("slot_date", Kind.SLOT, "number"),
+    _count("holdings", Kind.HOLDING),
+    _link("holder_differs", Kind.SLOT, Kind.HOLDING),
+    Measure("accepted_copies", (Kind.ACCEPTED,), "number", "sum"),
+    Measure("accepted_sent", (Kind.ACCEPTED,), "at", "min"),
+    _count("deliveries", Kind.DELIVERY),
+    _count("deliveries_done", Kind.DELIVERY, _delivered(*_FRESH, Delivered.DUPLICATE)),
+    _count("deliveries_duplicate", Kind.DELIVERY, _delivered(Delivered.DUPLICATE)),
+    Measure("quarantined_at", (Kind.DELIVERY,), _where(_delivered(Delivered.QUARANTINED), "at"), "max"),
+    Measure("delivered_outcome", (Kind.DELIVERY,), _where(_delivered(*_FRESH), "CAST(code AS BIGINT)"), "max"),
+    Measure("delivery_sent", (Kind.DELIVERY,), "until", "min"),
+    Measure("first_done", (Kind.DELIVERY,), _where(_delivered(*_FRESH), "at"), "min"),
+    Measure("last_finished", (Kind.DELIVERY,), "at", "max"),
+    Measure("consumptions_seen", (Kind.DELIVERY,), "number", "max"),
+    # How many different claims there were, without keeping them: one bit of 64 for each never counts too many, and
+    # the least and the greatest tell two from one for certain.
+    Measure("claims_seen", (Kind.DELIVERY,), _where(_CLAIMED, "shiftleft(1L, CAST(pmod(link, 64) AS INT))"), "or"),
+    Measure("claim_low", (Kind.DELIVERY,), _where(_CLAIMED, "link"), "min"),
+    Measure("claim_high", (Kind.DELIVERY,), _where(_CLAIMED, "link"), "max"),
+    Measure("answer_low", (Kind.DELIVERY,), "extra", "min"),
+    Measure("answer_high", (Kind.DELIVERY,), "extra", "max"),
+    _count("dead_letters", Kind.DEAD_LETTER, snapshot=True),
+    _count("waiting", Kind.WAITING, snapshot=True),
+    # The latest and no count: the list may be handed in again every day.
+    Measure("dropped_at", (Kind.DROPPED,), "at", "max"),
+    _count("rejected", Kind.REJECT),
+    Measure("practice", (Kind.APPOINTMENT,), "extra", "xor"),
+)
+"""All columns of evidence, in order."""
 
-def measures() -> tuple[Measure, ...]:
-    """All columns of evidence, in order. A function, because Spark's expressions need a running session."""
-    claimed = F.col("link") != 0
-    return (
-        _count("ledger_rows", Kind.LEDGER),
-        _count("ledger_complete", Kind.LEDGER, F.col("code") > 0),
-        _value("ledger_outcome", Kind.LEDGER, "code"),
-        _value("ledger_consumptions", Kind.LEDGER, "number"),
-        _value("ledger_resting_since", Kind.LEDGER, "until"),
-        _link("ledger_names", Kind.LEDGER),
-        _count("expects_cancelled", Kind.EXPECTS_CANCELLED),
-        _count("appointment_rows", Kind.APPOINTMENT),
-        _value("appointment_status", Kind.APPOINTMENT, "code"),
-        _value("appointment_channel", Kind.APPOINTMENT, "number"),
-        _value("appointment_created", Kind.APPOINTMENT, "at"),
-        _value("appointment_start", Kind.APPOINTMENT, "until"),
-        # 0 where the recorded answer, what the request made and what it cancelled all speak of one place or appointment.
-        _link("answer_differs", Kind.LEDGER, Kind.APPOINTMENT, Kind.CANCELLED),
-        _count("cancellations", Kind.CANCELLED),
-        _value("cancelled_at", Kind.CANCELLED, "at"),
-        _count("held_slots", Kind.HELD),
-        _link("held_differs", Kind.HELD, Kind.APPOINTMENT),
-        _count("slot_rows", Kind.SLOT),
-        _value("slot_status", Kind.SLOT, "code"),
-        _value("slot_date", Kind.SLOT, "number"),
-        _count("holdings", Kind.HOLDING),
-        _link("holder_differs", Kind.SLOT, Kind.HOLDING),
-        Measure("accepted_copies", (Kind.ACCEPTED,), F.col("number"), "sum"),
-        Measure("accepted_sent", (Kind.ACCEPTED,), F.col("at"), "min"),
-        _count("deliveries", Kind.DELIVERY),
-        _count("deliveries_done", Kind.DELIVERY, _delivered(*_FRESH, Delivered.DUPLICATE)),
-        _count("deliveries_duplicate", Kind.DELIVERY, _delivered(Delivered.DUPLICATE)),
-        Measure("quarantined_at", (Kind.DELIVERY,), F.when(_delivered(Delivered.QUARANTINED), F.col("at")), "max"),
-        Measure(
-            "delivered_outcome", (Kind.DELIVERY,), F.when(_delivered(*_FRESH), F.col("code")).cast("bigint"), "max"
-        ),
-        Measure("delivery_sent", (Kind.DELIVERY,), F.col("until"), "min"),
-        Measure("first_done", (Kind.DELIVERY,), F.when(_delivered(*_FRESH), F.col("at")), "min"),
-        Measure("last_finished", (Kind.DELIVERY,), F.col("at"), "max"),
-        Measure("consumptions_seen", (Kind.DELIVERY,), F.col("number"), "max"),
-        # How many different claims there were, without keeping them: one bit of 64 for each never counts too many, and
-        # the least and the greatest tell two from one for certain.
-        Measure("claims_seen", (Kind.DELIVERY,), F.when(claimed, _bit(F.col("link"))), "or"),
-        Measure("claim_low", (Kind.DELIVERY,), F.when(claimed, F.col("link")), "min"),
-        Measure("claim_high", (Kind.DELIVERY,), F.when(claimed, F.col("link")), "max"),
-        Measure("answer_low", (Kind.DELIVERY,), F.col("extra"), "min"),
-        Measure("answer_high", (Kind.DELIVERY,), F.col("extra"), "max"),
-        _count("dead_letters", Kind.DEAD_LETTER, snapshot=True),
-        _count("waiting", Kind.WAITING, snapshot=True),
-        # The latest and no count: the list may be handed in again every day.
-        Measure("dropped_at", (Kind.DROPPED,), F.col("at"), "max"),
-        _count("rejected", Kind.REJECT),
-        Measure("practice", (Kind.APPOINTMENT,), F.col("extra"), "xor"),
-    )
+EVIDENCE_COLUMNS = (*KEY, *(measure.name for measure in MEASURES))
 
 
 PACKED = (
@@ -157,14 +148,13 @@ def gather(facts: DataFrame, partitions: int) -> DataFrame:
     """Facts → evidence. One shuffle by key, one sort, one pass; each partition's rows come out sorted by key."""
     together = narrow(facts).repartition(partitions, "key").withColumn("hash", _place("key"))
     ordered = widen(together.sortWithinPartitions(*KEY))
-    every = {measure.name: measure for measure in measures()}
     packed = {name for widths in PACKED for name in widths}
-    alone = [measure.over_facts() for name, measure in every.items() if name not in packed]
-    sums = [_packed_sum([every[name] for name in widths], widths, f"packed_{n}") for n, widths in enumerate(PACKED)]
+    alone = [measure.over_facts() for measure in MEASURES if measure.name not in packed]
+    sums = [_packed_sum(widths, f"packed_{number}") for number, widths in enumerate(PACKED)]
     gathered = ordered.groupBy(*KEY).agg(*alone, *sums)
     for number, widths in enumerate(PACKED):
-        gathered = gathered.withColumns(_unpacked(F.col(f"packed_{number}"), widths))
-    return gathered.select(*evidence_columns())
+        gathered = gathered.withColumns(_unpacked(f"packed_{number}", widths))
+    return gathered.select(*EVIDENCE_COLUMNS)
 
 
 def _place(key: str) -> Column:
@@ -194,25 +184,22 @@ def widen(narrowed: DataFrame) -> DataFrame:
     )
 
 
-def _packed_sum(parts: list[Measure], widths: dict[str, int], name: str) -> Column:
-    total, lowest = None, 0
-    for part in parts:
-        shifted = F.call_function("shiftleft", part.of_fact(), F.lit(lowest))
-        total = shifted if total is None else total + shifted
-        lowest += widths[part.name]
-    if total is None:
-        raise ValueError("nothing to pack")
-    return F.sum(total).alias(name)
+def _packed_sum(widths: dict[str, int], name: str) -> Column:
+    value = {measure.name: measure.of_fact() for measure in MEASURES if measure.name in widths}
+    parts, lowest = [], 0
+    for part, width in widths.items():
+        parts.append(f"shiftleft({value[part]}, {lowest})")
+        lowest += width
+    return F.expr(f"sum({' + '.join(parts)}) AS {name}")
 
 
-def _unpacked(packed: Column, widths: dict[str, int]) -> dict[str, Column]:
+def _unpacked(packed: str, widths: dict[str, int]) -> dict[str, Column]:
     """Each part of a packed sum, with its sign."""
     found, lowest = {}, 0
     for name, width in widths.items():
         # A negative part below has borrowed one from this part: half of all that is below gives it back.
-        whole = packed + F.lit(1 << (lowest - 1)) if lowest else packed
-        top = F.call_function("shiftleft", whole, F.lit(64 - lowest - width))
-        found[name] = F.call_function("shiftright", top, F.lit(64 - width))
+        whole = f"{packed} + {1 << (lowest - 1)}L" if lowest else packed
+        found[name] = F.expr(f"shiftright(shiftleft({whole}, {64 - lowest - width}), {64 - width})")
         lowest += width
     return found
 
@@ -222,14 +209,9 @@ def merge(yesterday: DataFrame, today: DataFrame, partitions: int) -> DataFrame:
 
     What was a snapshot (the queues' content) is taken from `today` alone.
     """
-    snapshots = [measure.name for measure in measures() if measure.snapshot]
-    before = yesterday.withColumns({name: F.lit(0).cast("bigint") for name in snapshots}).select(*evidence_columns())
-    both = before.unionByName(today.select(*evidence_columns()))
+    snapshots = [measure.name for measure in MEASURES if measure.snapshot]
+    before = yesterday.withColumns(dict.fromkeys(snapshots, F.expr("0L"))).select(*EVIDENCE_COLUMNS)
+    both = before.unionByName(today.select(*EVIDENCE_COLUMNS))
     together = both.repartition(partitions, "key").sortWithinPartitions(*KEY)
-    merged = together.groupBy(*KEY).agg(*(measure.over_evidence() for measure in measures()))
-    return merged.select(*evidence_columns())
-
-
-def evidence_columns() -> list[str]:
-    """The names of the columns of evidence, keys first."""
-    return [*KEY, *(measure.name for measure in measures())]
+    merged = together.groupBy(*KEY).agg(*(measure.over_evidence() for measure in MEASURES))
+    return merged.select(*EVIDENCE_COLUMNS)

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline.columns import WITHHELD, shown_id
 from pipeline.errors import AuditRefused
-from pipeline.evidence import KEY, measures
+from pipeline.evidence import KEY, MEASURES
 from pipeline.storage import Storage
 from pipeline.vocabulary import Subject, Verdict
 
@@ -30,6 +30,12 @@ DESCRIPTION = "audit.json"
 VERDICTS = "verdicts"
 OPERATIONS = "operations"
 VERSION = 5
+USUAL_VALUES = {
+    **{measure.name: "0L" for measure in MEASURES if measure.starts_at_zero},
+    "claim_high": "claim_low",
+    "answer_high": "answer_low",
+}
+"""Columns of verdicts → what their null stands for, as SQL."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class Run:
 
 def write_verdicts(storage: Storage, judged: DataFrame, folder: str) -> None:
     """Judged evidence as Parquet. What is 0, or repeats another column, is written as null: most of a row, and free then."""
-    written = judged.withColumns({name: F.nullif(F.col(name), usual) for name, usual in _usual_values().items()})
+    written = judged.withColumns({name: F.expr(f"nullif({name}, {usual})") for name, usual in USUAL_VALUES.items()})
     written.write.parquet(folder)
     rename_parts(storage, folder)
 
@@ -68,14 +74,8 @@ def write_verdicts(storage: Storage, judged: DataFrame, folder: str) -> None:
 def read_verdicts(spark: SparkSession, folder: str) -> DataFrame:
     """One folder of verdicts as it was judged, with what it was written without."""
     return spark.read.parquet(folder).withColumns(
-        {name: F.coalesce(name, usual) for name, usual in _usual_values().items()}
+        {name: F.expr(f"coalesce({name}, {usual})") for name, usual in USUAL_VALUES.items()}
     )
-
-
-def _usual_values() -> dict[str, Column]:
-    """Columns of verdicts → what their null stands for."""
-    zeros = {measure.name: F.lit(0).cast("bigint") for measure in measures() if measure.starts_at_zero}
-    return {**zeros, "claim_high": F.col("claim_low"), "answer_high": F.col("answer_low")}
 
 
 def newest_rows(layered: DataFrame) -> DataFrame:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from pipeline.evidence import KEY, evidence_columns
+from pipeline.evidence import EVIDENCE_COLUMNS, KEY
 from pipeline.vocabulary import (
     FILE_PREFIX,
     SLOT_PREFIX,
@@ -63,7 +63,7 @@ def judge(evidence: DataFrame, moment: Moment) -> DataFrame:
         "subject",
         F.when(F.col("subject").isin(Subject.REQUEST, Subject.UNIDENTIFIED), verdict(moment)).alias("verdict"),
         F.concat_ws(" ", *broken).alias("violations"),
-        *evidence_columns()[len(KEY) :],
+        *EVIDENCE_COLUMNS[len(KEY) :],
     )
 
 

@@ -39,7 +39,7 @@ def test_packed_sums_are_the_sums(spark: SparkSession, monkeypatch: pytest.Monke
         for _ in range(3_000)
     ]
     facts = spark.createDataFrame(rows, schema)
-    columns = [F.col(name) for name in evidence.evidence_columns()]
+    columns = [F.col(name) for name in evidence.EVIDENCE_COLUMNS]
     packed = sorted(evidence.gather(facts, 2).select(*columns).collect(), key=lambda row: row.key)
     monkeypatch.setattr(evidence, "PACKED", ())
     alone = sorted(evidence.gather(facts, 2).select(*columns).collect(), key=lambda row: row.key)
