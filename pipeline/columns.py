@@ -16,7 +16,7 @@ WITHHELD = "withheld-"
 
 def zero() -> Column:
     """No count, no link."""
-    return F.lit(0).cast("bigint")
+    return F.expr("0L")
 
 
 def text(name: str) -> Column:
@@ -26,42 +26,40 @@ def text(name: str) -> Column:
 
 def number(name: str) -> Column:
     """A number attribute of the item; null if it is missing or no whole number."""
-    return F.col(f"Item.{name}.N").try_cast("bigint")
+    return F.expr(_number(name))
+
+
+def _number(name: str) -> str:
+    return f"try_cast(Item.{name}.N AS BIGINT)"
 
 
 def bad_number(**largest: int) -> Column:
     """Whether one of the attributes is there but is no whole number from 0 to its largest."""
-    conditions = [
-        F.col(f"Item.{name}.N").isNotNull() & ~F.coalesce(number(name).between(0, bound), F.lit(False))
+    conditions = (
+        f"(Item.{name}.N IS NOT NULL AND NOT coalesce({_number(name)} BETWEEN 0 AND {bound}, false))"
         for name, bound in largest.items()
-    ]
-    combined = conditions[0]
-    for condition in conditions[1:]:
-        combined = combined | condition
-    return combined
+    )
+    return F.expr(" OR ".join(conditions))
 
 
-def absent(*names: str) -> Column:
-    """Whether one of the columns is null."""
-    combined = F.col(names[0]).isNull()
-    for name in names[1:]:
-        combined = combined | F.col(name).isNull()
-    return combined
+def absent(*names: str) -> str:
+    """Whether one of the columns is null, as SQL."""
+    return f"({' OR '.join(f'{name} IS NULL' for name in names)})"
 
 
-def reserved(key: Column) -> Column:
-    """Whether an id begins like a key that is no request's; null counts as no."""
-    return F.coalesce(F.substring(key, 1, 1).isin(SLOT_PREFIX, FILE_PREFIX, UNIDENTIFIED_PREFIX), F.lit(False))
+def reserved(key: str) -> str:
+    """Whether an id begins like a key that is no request's, as SQL; null counts as no."""
+    return f"coalesce(substring({key}, 1, 1) IN ('{SLOT_PREFIX}', '{FILE_PREFIX}', '{UNIDENTIFIED_PREFIX}'), false)"
 
 
-def identity_or(sqs_message_id: Column) -> Column:
+def identity_or(sqs_message_id: str) -> Column:
     """The message's own id, or a key made of SQS's id for a message that carries none."""
-    return F.coalesce(F.col("message_id"), F.concat(F.lit(UNIDENTIFIED_PREFIX), sqs_message_id))
+    return F.expr(f"coalesce(message_id, concat('{UNIDENTIFIED_PREFIX}', {sqs_message_id}))")
 
 
-def no_identity(sqs_message_id: str) -> Column:
-    """Whether a line has neither the message's own id nor SQS's."""
-    return absent("message_id") & absent(sqs_message_id)
+def no_identity(sqs_message_id: str) -> str:
+    """Whether a line has neither the message's own id nor SQS's, as SQL."""
+    return f"(message_id IS NULL AND {sqs_message_id} IS NULL)"
 
 
 def slot_key_of(practice: Column, slot_id: Column) -> Column:
@@ -99,12 +97,7 @@ def shown_id(key: Column, shown: Column) -> Column:
     return F.when(holds_nhs_number(shown), F.concat(F.lit(WITHHELD), F.lower(F.hex(F.xxhash64(key))))).otherwise(shown)
 
 
-def coded(value: Column, codes: Mapping[str, IntEnum | Column]) -> Column:
-    """A word as its number; null for an unknown word."""
-    chosen: Column | None = None
-    for word, code in codes.items():
-        result = code if isinstance(code, Column) else F.lit(int(code))
-        chosen = F.when(value == word, result) if chosen is None else chosen.when(value == word, result)
-    if chosen is None:
-        raise ValueError("no codes were given")
-    return chosen
+def coded(value: str, codes: Mapping[str, IntEnum | str]) -> str:
+    """A word as its number, as SQL; null for an unknown word. `value` and codes that are text are SQL, too."""
+    cases = (f"WHEN '{word}' THEN {code if isinstance(code, str) else int(code)}" for word, code in codes.items())
+    return f"CASE {value} {' '.join(cases)} END"

@@ -41,6 +41,7 @@ from pipeline.vocabulary import (
 FREE_KEY = ("delivery_channel", "service_type", "start", "end", "slot_id")
 LATEST_EPOCH_MS = 4_102_444_800_000  # the year 2100
 LARGEST_COUNT = 1_000_000_000
+CHANNELS = {"In-person": Channel.IN_PERSON, "Telephone": Channel.TELEPHONE, "Video": Channel.VIDEO}
 RESULT_SCHEMA = "outcome string, appointment_id string, practice string, slot_id string, start string, end string"
 
 FACT_COLUMNS = {
@@ -61,16 +62,14 @@ its answer, of an appointment its practice's code, `packed`."""
 
 def fact(key: Column, kind: Kind, **values: Column) -> Column:
     """One fact as a struct; what is not given is 0, or null for times and what is extra."""
-    defaults = {
-        "key": key,
-        "kind": F.lit(int(kind)),
-        "sign": F.lit(1),
-        "code": F.lit(0),
-        "number": zero(),
-        "link": zero(),
-    }
-    given = {**defaults, **values}
-    columns = [given.get(name, F.lit(None)).cast(kind_of).alias(name) for name, kind_of in FACT_COLUMNS.items()]
+    given = {"key": key, **values}
+    usual = {"kind": int(kind), "sign": 1, "code": 0, "number": 0, "link": 0}
+    columns = [
+        given[name].cast(kind_of).alias(name)
+        if name in given
+        else F.expr(f"CAST({usual.get(name, 'NULL')} AS {kind_of}) AS {name}")
+        for name, kind_of in FACT_COLUMNS.items()
+    ]
     return F.struct(*columns)
 
 
@@ -109,21 +108,25 @@ def ledger_facts(items: DataFrame) -> DataFrame:
         *("sign", "outside", CORRUPT, PATH),
     )
     complete = F.col("status") == "COMPLETE"
-    other = F.col("result.appointment_id") != F.col("key")
+    its_own, others = "result.appointment_id = key", "result.appointment_id != key"
     outcome = coded(
-        F.col("result.outcome"),
+        "result.outcome",
         {
-            "booked": F.when(~other, F.lit(int(Outcome.BOOKED))),
-            "waitlist": F.when(~other, F.lit(int(Outcome.WAITLIST))),
-            "cancelled": F.when(other, F.lit(int(Outcome.CANCELLED_OTHER))).when(~other, F.lit(int(Outcome.CANCELLED))),
-            "refused": F.when(~other, F.lit(int(Outcome.REFUSED))),
+            "booked": f"CASE WHEN {its_own} THEN {int(Outcome.BOOKED)} END",
+            "waitlist": f"CASE WHEN {its_own} THEN {int(Outcome.WAITLIST)} END",
+            "cancelled": f"CASE WHEN {others} THEN {int(Outcome.CANCELLED_OTHER)} "
+            f"WHEN {its_own} THEN {int(Outcome.CANCELLED)} END",
+            "refused": f"CASE WHEN {its_own} THEN {int(Outcome.REFUSED)} END",
         },
     )
     ledger = fact(
         F.col("key"),
         Kind.LEDGER,
         sign=F.col("sign"),
-        code=F.when(complete, F.coalesce(outcome, F.lit(int(Outcome.UNKNOWN)))).otherwise(int(Outcome.IN_PROGRESS)),
+        code=F.expr(
+            f"CASE WHEN status = 'COMPLETE' THEN coalesce({outcome}, {int(Outcome.UNKNOWN)}) "
+            f"ELSE {int(Outcome.IN_PROGRESS)} END"
+        ),
         number=F.col("consumption_count"),
         # From when nobody has it. A consumer that gives its claim back writes a lease that ended long ago, and the time.
         until=F.when(~complete, F.greatest("lease_until", "updated")),
@@ -133,13 +136,13 @@ def ledger_facts(items: DataFrame) -> DataFrame:
         ),
     )
     cancels = F.when(
-        complete & (F.col("result.outcome") == "cancelled") & other,
+        F.expr(f"status = 'COMPLETE' AND result.outcome = 'cancelled' AND {others}"),
         fact(F.col("result.appointment_id"), Kind.EXPECTS_CANCELLED, sign=F.col("sign")),
     )
     problem = first_problem(
         {
             Problem.MISSING_ATTRIBUTE: absent("key", "status", "consumption_count", "updated"),
-            Problem.UNKNOWN_VALUE: ~F.col("status").isin("IN_PROGRESS", "COMPLETE") | reserved(F.col("key")),
+            Problem.UNKNOWN_VALUE: f"status NOT IN ('IN_PROGRESS', 'COMPLETE') OR {reserved('key')}",
         }
     )
     return facts_or_reject(read, problem, ledger, cancels)
@@ -163,14 +166,11 @@ def appointment_facts(items: DataFrame) -> DataFrame:
         Kind.APPOINTMENT,
         sign=F.col("sign"),
         code=F.when(~made, F.lit(int(AppointmentStatus.TOMBSTONE))).otherwise(
-            coded(F.col("status"), {status.name.lower(): status for status in list(AppointmentStatus)[:3]})
+            F.expr(coded("status", {status.name.lower(): status for status in list(AppointmentStatus)[:3]}))
         ),
-        number=F.coalesce(
-            coded(
-                F.col("delivery_channel"),
-                {"In-person": Channel.IN_PERSON, "Telephone": Channel.TELEPHONE, "Video": Channel.VIDEO},
-            ),
-            F.when(made, F.lit(int(Channel.OTHER))).otherwise(0),
+        number=F.expr(
+            f"coalesce({coded('delivery_channel', CHANNELS)}, "
+            f"CASE WHEN practice IS NOT NULL THEN {int(Channel.OTHER)} ELSE 0 END)"
         ),
         at=F.col("created"),
         until=F.col("starts"),
@@ -190,13 +190,11 @@ def appointment_facts(items: DataFrame) -> DataFrame:
     )
     problem = first_problem(
         {
-            Problem.MISSING_ATTRIBUTE: absent("key", "status", "created")
-            | (booked & absent("practice", "slot_id", "starts"))
-            | ((F.col("status") == "cancelled") & absent("cancelled_by"))
-            | (~made & (F.col("status") != "cancelled")),
-            Problem.UNKNOWN_VALUE: ~F.col("status").isin("booked", "waitlist", "cancelled")
-            | reserved(F.col("key"))
-            | reserved(F.col("cancelled_by")),
+            Problem.MISSING_ATTRIBUTE: f"{absent('key', 'status', 'created')} "
+            f"OR (status = 'booked' AND {absent('practice', 'slot_id', 'starts')}) "
+            "OR (status = 'cancelled' AND cancelled_by IS NULL) OR (practice IS NULL AND status != 'cancelled')",
+            Problem.UNKNOWN_VALUE: "status NOT IN ('booked', 'waitlist', 'cancelled') "
+            f"OR {reserved('key')} OR {reserved('cancelled_by')}",
         }
     )
     # A booked appointment is not cancelled: one further element serves both.
@@ -241,7 +239,7 @@ def slot_facts(items: DataFrame) -> DataFrame:
     problem = first_problem(
         {
             Problem.MISSING_ATTRIBUTE: absent("practice", "slot_id", "status", "date"),
-            Problem.UNKNOWN_VALUE: ~F.col("status").isin("free", "busy") | reserved(F.col("appointment_id")),
+            Problem.UNKNOWN_VALUE: f"status NOT IN ('free', 'busy') OR {reserved('appointment_id')}",
         }
     )
     return facts_or_reject(read, problem, slot, held)
@@ -254,10 +252,10 @@ def delivery_facts(lines: DataFrame, start: int | None, end: int) -> DataFrame:
     the tables do not show what a later one did, and an earlier one has been counted.
     """
     delivery = fact(
-        identity_or(F.col("sqs_message_id")),
+        identity_or("sqs_message_id"),
         Kind.DELIVERY,
-        code=delivered(),
-        number=F.coalesce(F.col("consumption_count"), F.lit(0)),
+        code=F.expr(DELIVERED),
+        number=F.expr("coalesce(consumption_count, 0)"),
         at=F.col("finished"),
         until=F.col("sent"),
         link=F.when(F.col("claimed_by").isNotNull(), F.xxhash64("claimed_by")).otherwise(zero()),
@@ -273,20 +271,18 @@ def sound_deliveries(lines: DataFrame) -> DataFrame:
     return whole_lines(lines.where(F.col("message") == "delivery")).where(delivery_problem().isNull())
 
 
-def delivered() -> Column:
-    """The code of a line's outcome; null for one that the audit does not know."""
-    return coded(F.col("outcome"), {delivered.name.lower(): delivered for delivered in Delivered})
+DELIVERED = coded("outcome", {delivered.name.lower(): delivered for delivered in Delivered})
+"""The code of a line's outcome, as SQL; null for one that the audit does not know."""
 
 
 def delivery_problem() -> Column:
     """What is wrong with a line of the delivery log, or null."""
     return first_problem(
         {
-            Problem.MISSING_ATTRIBUTE: absent("outcome", "finished", "sent") | no_identity("sqs_message_id"),
-            Problem.OUT_OF_RANGE: ~F.col("finished").between(0, LATEST_EPOCH_MS)
-            | ~F.col("sent").between(0, LATEST_EPOCH_MS)
-            | (F.coalesce("consumption_count", F.lit(0)) < 0),
-            Problem.UNKNOWN_VALUE: delivered().isNull() | reserved(F.col("message_id")),
+            Problem.MISSING_ATTRIBUTE: f"{absent('outcome', 'finished', 'sent')} OR {no_identity('sqs_message_id')}",
+            Problem.OUT_OF_RANGE: f"finished NOT BETWEEN 0 AND {LATEST_EPOCH_MS} "
+            f"OR sent NOT BETWEEN 0 AND {LATEST_EPOCH_MS} OR consumption_count < 0",
+            Problem.UNKNOWN_VALUE: f"{DELIVERED} IS NULL OR {reserved('message_id')}",
         }
     )
 
@@ -308,9 +304,8 @@ def accepted_facts(lines: DataFrame) -> DataFrame:
     problem = first_problem(
         {
             Problem.MISSING_ATTRIBUTE: absent("sent"),
-            Problem.OUT_OF_RANGE: ~F.col("sent").between(0, LATEST_EPOCH_MS)
-            | ~F.coalesce("copies", F.lit(1)).between(0, LARGEST_COUNT),
-            Problem.UNKNOWN_VALUE: reserved(F.col("message_id")),
+            Problem.OUT_OF_RANGE: f"sent NOT BETWEEN 0 AND {LATEST_EPOCH_MS} OR copies NOT BETWEEN 0 AND {LARGEST_COUNT}",
+            Problem.UNKNOWN_VALUE: reserved("message_id"),
         }
     )
     relevant = lines.where(F.col("message_id").isNotNull() | F.col(CORRUPT).isNotNull())
@@ -320,7 +315,7 @@ def accepted_facts(lines: DataFrame) -> DataFrame:
 def dead_letter_facts(lines: DataFrame) -> DataFrame:
     """Messages of which a copy is in the dead-letter queue."""
     problem = first_problem({Problem.MISSING_ATTRIBUTE: no_identity("source_message_id")})
-    dead = fact(identity_or(F.col("source_message_id")), Kind.DEAD_LETTER)
+    dead = fact(identity_or("source_message_id"), Kind.DEAD_LETTER)
     return facts_or_reject(whole_lines(lines), problem, dead)
 
 
@@ -328,25 +323,25 @@ def dropped_facts(lines: DataFrame) -> DataFrame:
     """Messages that a person deleted from the dead-letter queue, from the audit trail."""
     problem = first_problem(
         {
-            Problem.MISSING_ATTRIBUTE: absent("at") | no_identity("source_message_id"),
-            Problem.OUT_OF_RANGE: ~F.col("at").between(0, LATEST_EPOCH_MS),
-            Problem.UNKNOWN_VALUE: reserved(F.col("message_id")),
+            Problem.MISSING_ATTRIBUTE: f"at IS NULL OR {no_identity('source_message_id')}",
+            Problem.OUT_OF_RANGE: f"at NOT BETWEEN 0 AND {LATEST_EPOCH_MS}",
+            Problem.UNKNOWN_VALUE: reserved("message_id"),
         }
     )
-    dropped = fact(identity_or(F.col("source_message_id")), Kind.DROPPED, at=F.col("at"))
+    dropped = fact(identity_or("source_message_id"), Kind.DROPPED, at=F.col("at"))
     return facts_or_reject(whole_lines(lines), problem, dropped)
 
 
 def waiting_facts(lines: DataFrame) -> DataFrame:
     """Messages that the queue still holds."""
     problem = first_problem({Problem.MISSING_ATTRIBUTE: no_identity("sqs_message_id")})
-    waiting = fact(identity_or(F.col("sqs_message_id")), Kind.WAITING)
+    waiting = fact(identity_or("sqs_message_id"), Kind.WAITING)
     return facts_or_reject(whole_lines(lines), problem, waiting)
 
 
 def whole_lines(lines: DataFrame) -> DataFrame:
     """Lines of a log → rows as the tables' items are: they count once, and were all written in time."""
-    return lines.withColumns({"sign": F.lit(1), "outside": F.lit(False), "bad": F.lit(False)})
+    return lines.selectExpr("*", "1 AS sign", "false AS outside", "false AS bad")
 
 
 def no_facts(spark: SparkSession) -> DataFrame:
@@ -372,14 +367,18 @@ def facts_or_reject(rows: DataFrame, problem: Column, *facts: Column) -> DataFra
     first, *others = facts
     wanted = F.array(F.when(sound, first).otherwise(reject), *(F.when(sound, other) for other in others))
     exploded = judged.select(F.explode(wanted).alias("fact")).where(F.col("fact").isNotNull())
-    return exploded.select(*(F.col(f"fact.{name}").alias(name) for name in FACT_COLUMNS))
+    return exploded.select("fact.*")
 
 
-def first_problem(conditions: Mapping[Problem, Column]) -> Column:
-    """The first problem that a row has, as its code, or null. A line that is no JSON has none of the others' columns."""
-    chosen = F.when(F.col(CORRUPT).isNotNull(), F.lit(int(Problem.NOT_JSON)))
-    chosen = chosen.when(F.col("outside"), F.lit(int(Problem.OUTSIDE_WINDOW)))
-    chosen = chosen.when(F.col("bad"), F.lit(int(Problem.OUT_OF_RANGE)))
-    for problem, condition in conditions.items():
-        chosen = chosen.when(condition, F.lit(int(problem)))
-    return chosen
+def first_problem(conditions: Mapping[Problem, str]) -> Column:
+    """The first problem that a row has, as its code, or null. A line that is no JSON has none of the others' columns.
+
+    Conditions are SQL. Null counts as no.
+    """
+    of_all = {
+        Problem.NOT_JSON: f"{CORRUPT} IS NOT NULL",
+        Problem.OUTSIDE_WINDOW: "outside",
+        Problem.OUT_OF_RANGE: "bad",
+    }
+    asked = [*of_all.items(), *conditions.items()]
+    return F.expr(f"CASE {' '.join(f'WHEN {condition} THEN {int(problem)}' for problem, condition in asked)} END")

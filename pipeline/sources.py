@@ -140,8 +140,4 @@ def read_lines(spark: SparkSession, paths: list[str], schema: StructType) -> Dat
     """JSON lines → columns of `schema`, the text of a line that does not fit in `corrupt_line`, and the file's `path`."""
     with_corrupt = StructType([*schema, StructField(CORRUPT, TEXT)])
     reader = spark.read.schema(with_corrupt).option("columnNameOfCorruptRecord", CORRUPT)
-    return (
-        reader.json(paths)
-        .select(*with_corrupt.fieldNames(), "_metadata.file_path")
-        .withColumnRenamed("file_path", PATH)
-    )
+    return reader.json(paths).selectExpr("*", f"_metadata.file_path AS {PATH}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -93,13 +94,19 @@ class Storage:
     def _java(self) -> Any:
         return self.spark._jvm
 
-    def _path(self, path: str) -> Any:
-        return self._java.org.apache.hadoop.fs.Path(path)
+    # A name of Java's is five questions to it, and each looks through every library for a class that is not there.
+    @cached_property
+    def _path(self) -> Any:
+        """Hadoop's class of paths."""
+        return self._java.org.apache.hadoop.fs.Path
+
+    @cached_property
+    def _configuration(self) -> Any:
+        return self.spark._jsc.hadoopConfiguration()
 
     def _at(self, path: str) -> tuple[Any, Any]:
         location = self._path(path)
-        configuration = self.spark._jsc.hadoopConfiguration()
-        system = location.getFileSystem(configuration)
+        system = location.getFileSystem(self._configuration)
         # No .crc files beside ours: they would make equal data look different, and nothing reads them.
         system.setWriteChecksum(False)
         return system, location
