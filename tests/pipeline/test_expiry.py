@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,9 +11,6 @@ from appointments.free_key import free_key
 from pipeline.conclusion import Conclusion
 from tests.pipeline.histories import MINUTE, RETENTION, START, System, World
 from tests.pipeline.test_nightly import agree
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 Audited = Callable[..., Conclusion]
@@ -49,24 +45,22 @@ def old() -> World:
     return system.world
 
 
-def test_expired_rows_break_nothing(spark: SparkSession, audited: Audited, old: World, tmp_path: Path) -> None:
+def test_expired_rows_break_nothing(audited: Audited, old: World, tmp_path: Path) -> None:
     """Late duplicates, letters in the dead-letter queue and letters dropped, half of the retention after the answer."""
     conclusion = audited(old)
-    verdicts, found = agree(spark, tmp_path, "audit", old.now)
+    verdicts, found = agree(tmp_path, "audit", old.now)
     assert found == set()
     assert conclusion.sound, conclusion.sentence
     assert set(verdicts.values()) == {"booked", "waitlist", "cancelled", "refused", "quarantined"}
 
 
-def test_of_the_archive_alone_no_loss_is_concluded(
-    spark: SparkSession, audited: Audited, old: World, tmp_path: Path
-) -> None:
+def test_of_the_archive_alone_no_loss_is_concluded(audited: Audited, old: World, tmp_path: Path) -> None:
     """The logs are gone as well: appointments speak for themselves, and of a refusal nothing is left."""
     bare = old.copy()
     bare.deliveries, bare.dead_letters, bare.dropped = [], [], []
     bare.accepted.append({"message_id": "recent", "sent": bare.now - DAY, "copies": 1})
     conclusion = audited(bare)
-    verdicts, found = agree(spark, tmp_path, "audit", bare.now)
+    verdicts, found = agree(tmp_path, "audit", bare.now)
     assert found == {("I2", "recent")}
     assert verdicts.pop("recent") == "lost"
     assert set(verdicts.values()) == {"booked", "waitlist", "cancelled", "forgotten"}
@@ -76,19 +70,17 @@ def test_of_the_archive_alone_no_loss_is_concluded(
     assert conclusion.document["verdicts"]["forgotten"] == list(verdicts.values()).count("forgotten")
 
 
-def test_a_row_that_went_too_early_is_missed(spark: SparkSession, audited: Audited, old: World, tmp_path: Path) -> None:
+def test_a_row_that_went_too_early_is_missed(audited: Audited, old: World, tmp_path: Path) -> None:
     """The same history a while earlier: the rows should be there."""
     early = old.copy()
     early.now = START + RETENTION - DAY
     audited(early)
-    verdicts, found = agree(spark, tmp_path, "audit", early.now)
+    verdicts, found = agree(tmp_path, "audit", early.now)
     assert {"I2", "I5r", "I6", "I11"} <= {name for name, _ in found}
     assert "forgotten" not in verdicts.values()
 
 
-def test_of_duplicates_alone_the_row_may_be_as_old_as_the_request(
-    spark: SparkSession, audited: Audited, tmp_path: Path
-) -> None:
+def test_of_duplicates_alone_the_row_may_be_as_old_as_the_request(audited: Audited, tmp_path: Path) -> None:
     """The line of the first answer was lost with its process: copies that came later do not make the row live longer."""
     system = System(82, practices=2, slots_per_practice=10)
     system.run(20)
@@ -102,7 +94,7 @@ def test_of_duplicates_alone_the_row_may_be_as_old_as_the_request(
     system.expire()
     for world, name in ((recent, "recent"), (system.world, "audit")):
         audited(world, name)
-        verdicts, found = agree(spark, tmp_path, name, world.now)
+        verdicts, found = agree(tmp_path, name, world.now)
         missed = {invariant for invariant, subject in found if subject == "refused-once"}
         assert (verdicts["refused-once"], missed) == (
             ("lost", {"I2", "I6"}) if name == "recent" else ("forgotten", set())
@@ -110,7 +102,7 @@ def test_of_duplicates_alone_the_row_may_be_as_old_as_the_request(
 
 
 def test_a_request_that_comes_again_after_its_row_has_expired_counts_its_claims_from_one(
-    spark: SparkSession, audited: Audited, tmp_path: Path
+    audited: Audited, tmp_path: Path
 ) -> None:
     """Its appointment answers for it, in a new row. While the first row had to be there, such a count is a lost one."""
     system = System(83, practices=2, slots_per_practice=10)
@@ -134,13 +126,13 @@ def test_a_request_that_comes_again_after_its_row_has_expired_counts_its_claims_
         )
         world.now += 1_000
         audited(world, name)
-        _, found = agree(spark, tmp_path, name, world.now)
+        _, found = agree(tmp_path, name, world.now)
         missed = {invariant for invariant, subject in found if subject == "comes-again"}
         assert missed == ({"I10"} if name == "early" else set())
 
 
 def test_a_copy_that_came_after_the_row_had_gone_may_be_under_way_or_find_a_cancellation(
-    spark: SparkSession, audited: Audited, tmp_path: Path
+    audited: Audited, tmp_path: Path
 ) -> None:
     """A new row that is IN_PROGRESS reverts nothing, and who was cancelled since is told so. Earlier both are faults."""
     system = System(84, practices=2, slots_per_practice=10)
@@ -168,7 +160,7 @@ def test_a_copy_that_came_after_the_row_had_gone_may_be_under_way_or_find_a_canc
         system.complete("cancelled-since", {"outcome": "cancelled", "appointment_id": "cancelled-since"}, 1)
         shown.now += MINUTE
         audited(shown, name)
-        _, breaches = agree(spark, tmp_path, name, shown.now)
+        _, breaches = agree(tmp_path, name, shown.now)
         found[name] = {breach for breach in breaches if breach[1] in ("under-way", "cancelled-since", "canceller")}
     assert found["early"] == {
         *((invariant, "under-way") for invariant in ("I5r", "I6", "I11")),

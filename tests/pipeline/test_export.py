@@ -23,8 +23,6 @@ from tests.pipeline.histories import System
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import SparkSession
-
 
 @pytest.fixture
 def target(account: Connection, synthesised: SynthesisedStack, tmp_path: Path) -> Target:
@@ -46,9 +44,7 @@ def target(account: Connection, synthesised: SynthesisedStack, tmp_path: Path) -
 
 @pytest.mark.embedded_aws
 @pytest.mark.spark
-def test_an_exported_stack_is_audited(
-    spark: SparkSession, audited: Callable[..., Any], target: Target, tmp_path: Path
-) -> None:
+def test_an_exported_stack_is_audited(audited: Callable[..., Any], target: Target, tmp_path: Path) -> None:
     """What stands in the tables and queues is what the audit sees; the patient's number never leaves the table."""
     world = System(71, practices=2, slots_per_practice=8).run(25)
     names = target.outputs
@@ -82,6 +78,6 @@ def test_an_exported_stack_is_audited(
     assert conclusion.document["rejects"]["lines"] == 0
     in_flight = {row["message_id"] for row in world.waiting or ()}
     # The test put nothing on the queue, so what was in flight is lost now; nothing else may be wrong.
-    assert {subject for _, subject in audit_found(spark, tmp_path / "audit")} <= in_flight
+    assert {subject for _, subject in audit_found(tmp_path / "audit")} <= in_flight
     with pytest.raises(BadInput, match="exists already"):
         export_history(replace(target), tmp_path / "history")

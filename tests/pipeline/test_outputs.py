@@ -37,7 +37,7 @@ def digests(folder: Path) -> dict[str, str]:
     }
 
 
-def test_the_same_input_gives_the_same_bytes(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
+def test_the_same_input_gives_the_same_bytes(audited: Audited, tmp_path: Path) -> None:
     """Verdicts, tables and lists, names and bytes: two runs can be compared with `diff -r`."""
     folder = write_history(System(61).run(60), tmp_path / "history")
     audited(folder, "one/audit", tables=True)
@@ -55,7 +55,7 @@ def test_the_same_input_gives_the_same_bytes(spark: SparkSession, audited: Audit
 
 @pytest.mark.parametrize("stage", ["write_verdicts", "summarise", "check_counts", "conclude"])
 def test_a_crash_leaves_nothing_that_could_be_taken_for_whole(
-    spark: SparkSession, audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+    audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
     """Whenever it dies, the output's name does not exist; and the next run succeeds."""
     world = System(62, practices=1).run(10)
@@ -116,7 +116,7 @@ def test_a_folder_copied_in_part_is_no_audit(
         audited(tmp_path / "audit-history")
 
 
-def test_an_audit_never_overwrites_another(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
+def test_an_audit_never_overwrites_another(audited: Audited, tmp_path: Path) -> None:
     """Its name would then stand for two answers."""
     (tmp_path / "audit").mkdir()
     (tmp_path / "audit" / "audit.json").write_text("{}")
@@ -124,7 +124,7 @@ def test_an_audit_never_overwrites_another(spark: SparkSession, audited: Audited
         audited(System(63, practices=1).run(3))
 
 
-def test_repair_lists(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
+def test_repair_lists(audited: Audited, tmp_path: Path) -> None:
     """What ran out of receives is redriven; what the consumer refused is not; the rest is for a person to see."""
     world = System(64, practices=3, slots_per_practice=20).run(80)
     spoil = Field(world, random.Random(64))
@@ -161,9 +161,8 @@ def test_operations_tables_add_up(spark: SparkSession, audited: Audited, tmp_pat
     assert "2 to 7 Days" in {row.TIME_BETWEEN_BOOK_AND_APPT for row in appointments}
 
 
-def test_the_job_runs_from_its_command_line(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("spark")  # which the job then uses
+def test_the_job_runs_from_its_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Sound: 0. Something does not hold: 1. Cannot be audited: 2 and a sentence. A service's own arguments are ignored."""
     world = System(66, practices=1).run(10)
     write_history(world, tmp_path / "sound")

@@ -43,7 +43,7 @@ def test_a_place_is_told_from_one_that_lacks_another_part(spark: SparkSession) -
 
 
 def test_an_answer_that_lacks_another_part_than_its_appointment_is_found_by_all_three(
-    spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path
+    audited: Callable[..., Conclusion], tmp_path: Path
 ) -> None:
     world = System(21, practices=5, slots_per_practice=30).run(200)
     spoil = Field(world, random.Random(21))
@@ -58,5 +58,5 @@ def test_an_answer_that_lacks_another_part_than_its_appointment_is_found_by_all_
     conclusion = audited(world)
     assert list_found(world) == sown
     assert duckdb_answers(tmp_path / "audit-history", world.now)[1] == sown
-    assert audit_found(spark, tmp_path / "audit") == sown
+    assert audit_found(tmp_path / "audit") == sown
     assert not conclusion.sound

@@ -81,7 +81,7 @@ def eventful(world: World) -> Item:
     return next(line for line in world.deliveries if ids.count(line["message_id"]) > 1)
 
 
-def test_malformed_lines_about_an_eventful_message(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
+def test_malformed_lines_about_an_eventful_message(audited: Audited, tmp_path: Path) -> None:
     """They are rejected, and the report is drawn without them."""
     world = System(93, practices=3, slots_per_practice=20).run(60)
     sample = eventful(world)
@@ -94,7 +94,7 @@ def test_malformed_lines_about_an_eventful_message(spark: SparkSession, audited:
     assert "mislaid" not in report
 
 
-def test_a_claim_of_yesterday_is_no_crash_of_today(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
+def test_a_claim_of_yesterday_is_no_crash_of_today(audited: Audited, tmp_path: Path) -> None:
     """Claimed and fenced before midnight, answered after: today's log does not tell of the first claim, and need not."""
     system = System(94, practices=2, slots_per_practice=10)
     world = system.world
@@ -116,7 +116,7 @@ def test_a_claim_of_yesterday_is_no_crash_of_today(spark: SparkSession, audited:
 
 
 def test_paths_that_lead_nowhere_are_refused_with_a_sentence(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A file system that is not there fails before anything is read: exit status 2, as all that cannot be audited."""
     history = write_history(System(95, practices=1).run(5), tmp_path / "history")
@@ -138,7 +138,7 @@ def test_folders_of_the_delivery_log_are_given_apart_or_together() -> None:
     assert job.parse_arguments(required)[0].deliveries == ()
 
 
-def test_a_malformed_line_in_a_folder_with_a_space(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
+def test_a_malformed_line_in_a_folder_with_a_space(audited: Audited, tmp_path: Path) -> None:
     """Spark names files as URLs; people do not."""
     history = write_history(System(96, practices=1).run(5), tmp_path / "a history, 100% deliveries" / "deliveries")
     log = history / "deliveries" / "deliveries.jsonl.gz"

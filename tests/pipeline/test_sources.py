@@ -224,9 +224,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_refused_with_a_sentence(
-    spark: SparkSession, audited: Audited, history: Path, tmp_path: Path, kind: str
-) -> None:
+def test_refused_with_a_sentence(audited: Audited, history: Path, tmp_path: Path, kind: str) -> None:
     """What cannot be audited as if it were whole is refused, and nothing is left that could be taken for an answer."""
     damage, expected = REFUSED[kind]
     damage(history)
@@ -248,9 +246,7 @@ def test_truncation_is_a_sentence_without_checksums_too(spark: SparkSession, his
         audit(spark, settings)
 
 
-def test_malformed_lines_are_counted_and_located(
-    spark: SparkSession, audited: Audited, history: Path, world: World, tmp_path: Path
-) -> None:
+def test_malformed_lines_are_counted_and_located(audited: Audited, history: Path, world: World, tmp_path: Path) -> None:
     """Each with its file, line and problem; the line itself, which may be personal, is kept nowhere."""
     log = history / "deliveries" / "deliveries.jsonl.gz"
     lines = gzip.decompress(log.read_bytes()).decode().splitlines()
@@ -287,7 +283,7 @@ def test_malformed_lines_are_counted_and_located(
 
 
 def test_duplicate_items_in_an_export_are_a_finding(
-    spark: SparkSession, audited: Audited, history: Path, world: World, tmp_path: Path
+    audited: Audited, history: Path, world: World, tmp_path: Path
 ) -> None:
     """A table has one item for a key; an export with two is no picture of a table."""
     items = [item_line(item) for item in world.ledger.values()]
@@ -295,20 +291,20 @@ def test_duplicate_items_in_an_export_are_a_finding(
     part = Part(b"".join([*items, items[0]]), len(items) + 1)
     write_export(history / "ledger", arn("ledger"), Full(world.now), [part])
     conclusion = audited(history)
-    assert ("S1", next(iter(world.ledger))) in audit_found(spark, tmp_path / "audit")
+    assert ("S1", next(iter(world.ledger))) in audit_found(tmp_path / "audit")
     assert conclusion.document["verdicts"]["duplicate_effect"] == 1
 
 
-def test_an_unreadable_result_is_a_finding(spark: SparkSession, audited: Audited, world: World, tmp_path: Path) -> None:
+def test_an_unreadable_result_is_a_finding(audited: Audited, world: World, tmp_path: Path) -> None:
     """COMPLETE with a result that is no JSON: its outcome cannot be shown to exist."""
     spoilt = world.copy()
     row = next(row for row in spoilt.ledger.values() if row["status"] == "COMPLETE")
     row["result"] = '{"outcome": "boo'
     audited(spoilt)
-    assert ("I5", row["message_id"]) in audit_found(spark, tmp_path / "audit")
+    assert ("I5", row["message_id"]) in audit_found(tmp_path / "audit")
 
 
-def test_unknown_attributes_are_named(spark: SparkSession, audited: Audited, world: World) -> None:
+def test_unknown_attributes_are_named(audited: Audited, world: World) -> None:
     """A newer version may write more; the audit says what it has not looked at."""
     newer = world.copy()
     for slot in newer.slots.values():
@@ -320,7 +316,7 @@ def test_unknown_attributes_are_named(spark: SparkSession, audited: Audited, wor
     )
 
 
-def test_what_is_not_known_is_said(spark: SparkSession, audited: Audited, history: Path) -> None:
+def test_what_is_not_known_is_said(audited: Audited, history: Path) -> None:
     """Without logs and queues the tables alone are judged, and the notes say what that leaves open."""
     for name in ("deliveries", "accepted", "dead-letters", "dropped", "waiting"):
         shutil.rmtree(history / name)
@@ -329,7 +325,7 @@ def test_what_is_not_known_is_said(spark: SparkSession, audited: Audited, histor
     assert len(conclusion.document["notes"]) == 5
 
 
-def test_empty_tables_are_refused_or_noted(spark: SparkSession, audited: Audited, world: World, tmp_path: Path) -> None:
+def test_empty_tables_are_refused_or_noted(audited: Audited, world: World, tmp_path: Path) -> None:
     """Nothing at all cannot be audited; one empty table can, and is noted."""
     with pytest.raises(AuditRefused, match="holds no rows at all"):
         audited(World(), "nothing")

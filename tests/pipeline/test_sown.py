@@ -56,7 +56,7 @@ def test_each_kind_once_among_correct_rows(spark: SparkSession, tmp_path: Path) 
     write_full(tmp_path / "history", correct, parts(world))
     settings = AuditSettings(str(tmp_path / "history"), str(tmp_path / "audit"), partitions=2, tables=False)
     conclusion = audit(spark, settings)
-    found = audit_found(spark, tmp_path / "audit")
+    found = audit_found(tmp_path / "audit")
     assert {name: breach for name, breach in sown.items() if breach not in found} == {}
     assert found == list_found(world)
     sums = conclusion.document["sums"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,13 +14,11 @@ from tests.pipeline.answers import audit_found, audit_verdicts, duckdb_answers, 
 from tests.pipeline.corruptions import CORRUPTIONS, Field
 from tests.pipeline.histories import System
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 pytestmark = pytest.mark.spark
 
 
-def test_the_audit_knows_the_projects_own_list(spark: SparkSession) -> None:
+@pytest.mark.usefixtures("spark")  # columns need a session
+def test_the_audit_knows_the_projects_own_list() -> None:
     """No invariant that a history can show is left out, and none has a name of the audit's own."""
     from pipeline.verdicts import SOURCE_FINDINGS, Moment, violations
 
@@ -31,38 +28,34 @@ def test_the_audit_knows_the_projects_own_list(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("seed", [16, 19])
-def test_a_correct_history_raises_nothing(
-    spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path, seed: int
-) -> None:
+def test_a_correct_history_raises_nothing(audited: Callable[..., Conclusion], tmp_path: Path, seed: int) -> None:
     """Duplicates, takeovers, cancellations that came first, quarantine and redrive are all allowed."""
     world = System(seed, practices=5, slots_per_practice=30).run(260)
     assert list_found(world) == set()
     conclusion = audited(world)
-    assert audit_found(spark, tmp_path / "audit") == set()
+    assert audit_found(tmp_path / "audit") == set()
     assert conclusion.sound, conclusion.sentence
     verdicts, findings = duckdb_answers(tmp_path / "audit-history", world.now)
     assert findings == set()
-    assert audit_verdicts(spark, tmp_path / "audit") == verdicts
+    assert audit_verdicts(tmp_path / "audit") == verdicts
     assert set(verdicts.values()) >= {"booked", "cancelled", "refused", "quarantined", "dropped", "in_flight"}
 
 
 @pytest.mark.parametrize("seed", [21, 23])
-def test_every_corruption_is_found_by_all_three(
-    spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path, seed: int
-) -> None:
+def test_every_corruption_is_found_by_all_three(audited: Callable[..., Conclusion], tmp_path: Path, seed: int) -> None:
     """All kinds sown into one history: each is found where it was sown, and the three implementations agree on the rest."""
     world = System(seed, practices=8, slots_per_practice=26).run(420)
     spoil = Field(world, random.Random(seed))
     sown = {corruption.__name__: corruption(spoil) for corruption in CORRUPTIONS}
     conclusion = audited(world)
-    found = audit_found(spark, tmp_path / "audit")
+    found = audit_found(tmp_path / "audit")
     missed = {name: breach for name, breach in sown.items() if breach not in found}
     assert not missed
     assert not conclusion.sound
     verdicts, by_duckdb = duckdb_answers(tmp_path / "audit-history", world.now)
     assert found == by_duckdb
     assert found == list_found(world)
-    assert audit_verdicts(spark, tmp_path / "audit") == verdicts
+    assert audit_verdicts(tmp_path / "audit") == verdicts
     assert {"lost", "stuck", "duplicate_effect"} <= set(verdicts.values())
 
 
