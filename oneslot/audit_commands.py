@@ -24,8 +24,9 @@ from oneslot.backfill import (
 )
 from oneslot.consumer_configuration import ledger_retention_seconds
 from oneslot.errors import BadInput, OneslotError
-from oneslot.export import export_history
+from oneslot.export import export_history, whole_histories
 from oneslot.options import Number, json_option, stack_option
+from oneslot.sentences import numbered
 from oneslot.target import Target, home_folder, open_target, typed
 from oneslot.terminal import Terminal, table
 from pipeline.errors import AuditRefused
@@ -47,7 +48,7 @@ def export(output: Path | None, stack: str | None, as_json: bool) -> int:
     with terminal.working("Exporting"):
         counts = export_history(target, folder, notes.append)
     terminal.result({"history": str(folder), "rows": counts, "notes": notes})
-    terminal.plain(f"{sum(counts.values()):,} rows in {folder}")
+    terminal.plain(f"{numbered(sum(counts.values()), 'row')} in {folder}")
     for note in notes:
         terminal.plain(f"Note: {note}", style="yellow")
     return 0
@@ -88,7 +89,7 @@ def _target_to_audit(stack: str | None) -> Target:
     try:
         return open_target(stack)
     except OneslotError as error:
-        histories = sorted((home_folder() / "history").glob("*"))
+        histories = whole_histories(home_folder() / "history")
         if stack is not None or not histories:
             raise
         raise OneslotError(
@@ -228,7 +229,7 @@ def backfill_file(
     requests = found.read - found.empty - found.duplicates - found.conflicts
     if found.read == found.empty:
         raise BadInput(f"{file} holds no requests: there is nothing to hand over.")
-    tell(f"{requests:,} requests at {rate:g} a second: about {requests / rate:,.0f} seconds.")
+    tell(f"{numbered(requests, 'request')} at {rate:g} a second: about {requests / rate:,.0f} seconds.")
     # Each begins with a message: of a low rate, none begins with more than a second's worth.
     executors = max(1, min(spark.sparkContext.defaultParallelism, int(rate)))
     try:

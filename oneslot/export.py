@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import chain, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from configuration import FOREVER
@@ -29,17 +30,32 @@ from oneslot.target import Target
 from pipeline.layout import CONTEXT, Full, Part, item_line, write_export
 
 ITEMS_PER_FILE = 200_000
+UNFINISHED = ".unfinished-"
 ARN = "arn:aws:dynamodb:{region}:000000000000:table/{name}"
 
 
 def export_history(target: Target, folder: Path, note: Callable[[str], None] = lambda _: None) -> dict[str, int]:
     """Write the history into a folder that does not exist yet; returns how many rows each source has.
 
-    `note` is told what the history cannot hold.
+    `note` is told what the history cannot hold. The folder has its name only when it is whole: the audit takes every
+    table and list that it finds there for all there was.
     """
     if folder.exists():
         raise BadInput(f"{folder} exists already; name a folder that does not.")
-    folder.mkdir(parents=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=f"{UNFINISHED}{folder.name}-", dir=folder.parent) as unfinished:
+        written = Path(unfinished) / folder.name
+        counts = _write_history(target, written, note)
+        written.rename(folder)
+    return counts
+
+
+def whole_histories(folder: Path) -> list[Path]:
+    """The exported histories in a folder, sorted by name, without what an export that was killed left behind."""
+    return sorted(path for path in folder.glob("*") if not path.name.startswith(UNFINISHED))
+
+
+def _write_history(target: Target, folder: Path, note: Callable[[str], None]) -> dict[str, int]:
     now = time.time_ns() // 1_000_000
     outputs = target.outputs
     tables = {

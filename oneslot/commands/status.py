@@ -16,6 +16,7 @@ from oneslot.local.state import read_statistics
 from oneslot.missing import Missing, told, unless_missing
 from oneslot.observation import Observer, Snapshot, until_drained
 from oneslot.options import Number, json_option, stack_option
+from oneslot.sentences import numbered
 from oneslot.target import Target, open_target
 from oneslot.terminal import SECONDS_BETWEEN_PLAIN_LINES, Terminal, count_text, table
 from oneslot.unusable import Table as Which
@@ -112,7 +113,7 @@ def watch(until_drained: bool, timeout: float | None, interval: float | None, st
     terminal.warn(sentences(snapshot.unusable, target.command))
     terminal.warn(told(snapshot.missing, target.command))
     if until_drained and not snapshot.drained:
-        terminal.say(f"Not drained: {snapshot.queue.total:,} messages are left.", style="red")
+        terminal.say(f"Not drained: {numbered(snapshot.queue.total, 'message')} left.", style="red")
         return 1
     return int(bool(snapshot.missing))
 

@@ -27,6 +27,14 @@ def invoke(*arguments: str, **environment: str) -> Result:
     return CliRunner().invoke(main, list(arguments), env={"COLUMNS": "", **environment})
 
 
+def document(result: Result, exit_code: int = 0) -> dict[str, Any]:
+    """The one JSON document on standard output, of a command that ended with this status and by no fault of its own."""
+    assert (result.exit_code, "Unexpected" in result.output) == (exit_code, False), result.output
+    loaded = json.loads(result.stdout)
+    assert isinstance(loaded, dict)
+    return loaded
+
+
 @dataclass
 class MotoStack:
     """The stack, its consumer, and its state folder."""

@@ -25,17 +25,9 @@ from tests.consumer_kit import (
     raising,
     record,
 )
-from tests.oneslot.conftest import Functions, MotoStack, invoke
+from tests.oneslot.conftest import Functions, MotoStack, document, invoke
 
 NOW = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2100-01-01T08:00:00Z"}
-
-
-def document(result: Result, exit_code: int = 0) -> dict[str, Any]:
-    """The one JSON document on standard output."""
-    assert result.exit_code == exit_code, result.output
-    loaded = json.loads(result.stdout)
-    assert isinstance(loaded, dict)
-    return loaded
 
 
 def put(stack: MotoStack, body: dict[str, Any] | str, **attributes: str) -> str:

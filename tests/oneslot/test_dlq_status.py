@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tests.consumer_kit import booking, record
-from tests.oneslot.conftest import MotoStack, invoke
-from tests.oneslot.test_dlq import NOW, document, put
+from tests.oneslot.conftest import MotoStack, document, invoke
+from tests.oneslot.test_dlq import NOW, put
 
 BODY = json.dumps(booking("m-1", **NOW))
 

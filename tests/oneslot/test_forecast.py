@@ -10,8 +10,8 @@ from exactly_once.dynamodb import to_attributes
 from oneslot.errors import OneslotError
 from oneslot.forecast import ATTEMPTS, read_rows
 from tests.consumer_kit import booking
-from tests.oneslot.conftest import MotoStack, invoke
-from tests.oneslot.test_dlq import NOW, document, put
+from tests.oneslot.conftest import MotoStack, document, invoke
+from tests.oneslot.test_dlq import NOW, put
 
 
 class Throttled:

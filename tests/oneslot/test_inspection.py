@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.consumer_kit import booking, cancellation, record
-from tests.oneslot.conftest import MotoStack, invoke
-from tests.oneslot.test_command_line import document
+from tests.oneslot.conftest import MotoStack, document, invoke
 
 STANDS = "The ledger does not say so any more: the appointment stands for it."
 

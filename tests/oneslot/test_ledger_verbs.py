@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
-from click.testing import Result
 
 from exactly_once.ledger import Claim, Duplicate, Ledger
 from oneslot.audit_trail import append_line, open_trail, read_lines
 from oneslot.errors import OneslotError
 from oneslot.ledger_repair import consequences, forget, read_row, unlock
 from tests.consumer_kit import NHS_NUMBER, booking, cancellation, record
-from tests.oneslot.conftest import MotoStack, invoke
+from tests.oneslot.conftest import MotoStack, document, invoke
 
 FAR = 4_000_000_000_000
-
-
-def document(result: Result, exit_code: int = 0) -> dict[str, Any]:
-    assert result.exit_code == exit_code, result.output
-    loaded = json.loads(result.stdout)
-    assert isinstance(loaded, dict)
-    return loaded
 
 
 def ledger_of(stack: MotoStack) -> Ledger:

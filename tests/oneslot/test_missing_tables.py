@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
-from click.testing import Result
 
 from tests.consumer_kit import Intercepted, booking, raising, record, service_error
-from tests.oneslot.conftest import MotoStack, invoke
+from tests.oneslot.conftest import MotoStack, document, invoke
 from tests.oneslot.test_dlq import NOW, put
 
 TABLES = ("ledger", "slots", "appointments")
-
-
-def document(result: Result) -> dict[str, Any]:
-    """The one JSON document, of a command that could not read everything."""
-    assert result.exit_code == 1, result.output
-    loaded = json.loads(result.stdout)
-    assert isinstance(loaded, dict)
-    return loaded
 
 
 def without(stack: MotoStack, table: str) -> MotoStack:
@@ -38,7 +28,7 @@ def without(stack: MotoStack, table: str) -> MotoStack:
 @pytest.mark.parametrize("table", TABLES)
 def test_status_shows_the_rest(moto_stack: MotoStack, table: str) -> None:
     without(moto_stack, table)
-    shown = document(invoke("status", "--json"))
+    shown = document(invoke("status", "--json"), 1)
     assert shown["missing"] == [{"table": table, "name": table}]
     assert shown["dead_letters"] == 3
     there = {
@@ -57,7 +47,7 @@ def test_status_shows_the_rest(moto_stack: MotoStack, table: str) -> None:
 
 def test_watch_shows_the_queue_without_a_ledger(moto_stack: MotoStack) -> None:
     without(moto_stack, "ledger")
-    watched = document(invoke("watch", "--timeout", "0.1", "--interval", "0.1", "--json"))
+    watched = document(invoke("watch", "--timeout", "0.1", "--interval", "0.1", "--json"), 1)
     assert (watched["dead_letters"], watched["complete"], watched["in_progress"]) == (3, None, None)
     people = invoke("watch", "--timeout", "0.1", "--interval", "0.1")
     assert "ledger unknown complete, unknown in progress" in people.stderr
@@ -67,7 +57,7 @@ def test_watch_shows_the_queue_without_a_ledger(moto_stack: MotoStack) -> None:
 @pytest.mark.parametrize("table", TABLES)
 def test_a_check_judges_nothing_and_leaves_no_report_that_is_sound(moto_stack: MotoStack, table: str) -> None:
     without(moto_stack, table)
-    checked = document(invoke("check", "--json"))
+    checked = document(invoke("check", "--json"), 1)
     assert (checked["holds"], checked["judgement"]) == (False, "unreadable")
     assert checked["missing"] == [{"table": table, "name": table}]
     assert f"Nothing can be judged: the table {table} ({table}) is missing." in checked["verdict"]
@@ -105,7 +95,7 @@ def test_dead_letters_are_listed_and_shown_without_a_table(
     moto_stack: MotoStack, table: str, outlooks: list[str]
 ) -> None:
     without(moto_stack, table)
-    listed = document(invoke("dlq", "list", "--json"))
+    listed = document(invoke("dlq", "list", "--json"), 1)
     assert listed["missing"] == [{"table": table, "name": table}]
     assert sorted(each["outlook"] for each in listed["messages"]) == outlooks
     because = {each["message_id"]: each["because"] for each in listed["messages"]}
@@ -116,7 +106,7 @@ def test_dead_letters_are_listed_and_shown_without_a_table(
     people = invoke("dlq", "list")
     assert (people.exit_code, f"The table {table} ({table}) is missing" in people.stdout) == (1, True)
     assert "m-2" in people.stdout
-    shown = document(invoke("dlq", "show", "m-2", "--json"))
+    shown = document(invoke("dlq", "show", "m-2", "--json"), 1)
     assert (shown["count"], len(shown["missing"])) == (1, 1)
 
 
@@ -129,7 +119,7 @@ def test_nothing_is_changed_without_a_table(moto_stack: MotoStack, table: str, v
     without(moto_stack, table)
     refused = invoke("dlq", *verb, "--yes")
     assert (refused.exit_code, "Nothing was changed. The table" in refused.stderr) == (1, True), refused.output
-    assert len(document(invoke("dlq", "list", "--json"))["messages"]) == 3
+    assert len(document(invoke("dlq", "list", "--json"), 1)["messages"]) == 3
 
 
 def test_another_refusal_than_a_missing_table_ends_a_look_as_ever(

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 
 from exactly_once.dynamodb import from_attributes, to_attributes
 from exactly_once.identity import payload_hash
 from oneslot.audit_trail import read_lines
 from oneslot.deliveries import read_deliveries
 from tests.consumer_kit import booking, cancellation, record
-from tests.oneslot.conftest import MotoStack, invoke
+from tests.oneslot.conftest import MotoStack, document, invoke
 from tests.oneslot.test_deliveries import Logs, on_aws
 from tests.oneslot.test_dlq import put
 
@@ -46,17 +45,6 @@ SPOILT: list[tuple[dict[str, Any], str]] = [
     ),
 ]
 NAMED_BY_INVARIANTS = ("status", "consumption_count", "lease_until")
-
-
-def document(result: Result, exit_code: int = 0) -> dict[str, Any]:
-    assert (result.exit_code, "Unexpected" in result.output, result.exception is None) == (
-        exit_code,
-        False,
-        exit_code == 0,
-    ), result.output
-    loaded = json.loads(result.stdout)
-    assert isinstance(loaded, dict)
-    return loaded
 
 
 def write(stack: MotoStack, table: str, item: dict[str, Any]) -> None:

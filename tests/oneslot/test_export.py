@@ -1,0 +1,55 @@
+"""`oneslot export` under an interrupt: what has a history's name is whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from oneslot.export import export_history, whole_histories
+from tests.consumer_kit import booking, record
+from tests.oneslot.conftest import MotoStack, document, invoke
+
+
+def stopped(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def consumed(stack: MotoStack) -> MotoStack:
+    stack.bench.deliver(record(booking("m-1")))
+    stack.write_log()
+    return stack
+
+
+def test_an_export_that_is_stopped_leaves_nothing(
+    moto_stack: MotoStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tables are written by then; as a history they would say that nobody accepted or delivered anything."""
+    consumed(moto_stack)
+    folder = tmp_path / "exports" / "mine"
+    monkeypatch.setattr("oneslot.export.read_deliveries", stopped)
+    assert invoke("export", "--output", str(folder)).exit_code == 130
+    assert list(folder.parent.iterdir()) == []
+
+
+def test_an_export_that_was_killed_is_offered_to_no_audit(
+    moto_stack: MotoStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    histories = tmp_path / "history"
+    export_history(consumed(moto_stack).target, histories / "20260101T000000")
+    seen: list[Path] = []
+
+    def look(*_: object) -> None:
+        seen.extend(histories.iterdir())
+        stopped()
+
+    with monkeypatch.context() as patched:
+        patched.setattr("oneslot.export.read_deliveries", look)
+        with pytest.raises(KeyboardInterrupt):
+            export_history(moto_stack.target, histories / "20260102T000000")
+    (unfinished,) = [path for path in seen if path.name != "20260101T000000"]
+    unfinished.mkdir()  # what SIGKILL would have left
+    assert whole_histories(histories) == [histories / "20260101T000000"]
+    (tmp_path / "state.json").unlink()
+    told = document(invoke("audit", "--json"), 1)["error"]
+    assert str(histories / "20260101T000000") in told
