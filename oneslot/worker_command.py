@@ -8,7 +8,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
@@ -168,7 +168,7 @@ def _appointments(
 ) -> tuple[Connect, SQSClient, str, Handler]:
     """Oneslot's own consumer with the clients and the configuration of a stack, or of the environment."""
     try:
-        from composition import compose
+        from composition import client_configuration, compose
         from configuration import Configuration
     except ImportError as error:
         raise OneslotError(
@@ -177,11 +177,14 @@ def _appointments(
     if stack is None and "LEDGER_TABLE" in os.environ:
         environment: Mapping[str, str] = os.environ
         connect: Connect = _on_aws
-        dynamodb: Any = boto3.client("dynamodb", config=_config(settings.threads))
+        dynamodb: Any = boto3.client("dynamodb", config=client_configuration(settings.threads))
     else:
         target = open_target(stack)
         connect = target.local.connection.sqs if target.local else _on_aws
-        dynamodb = target.dynamodb
+        # As the function's own: a lost answer is asked for again long before the lease is over.
+        dynamodb = (
+            target.dynamodb if target.local else boto3.client("dynamodb", config=client_configuration(settings.threads))
+        )
         functions = (
             target.local.connection.functions()
             if target.local
@@ -194,6 +197,8 @@ def _appointments(
         configuration = Configuration.from_environment(environment)
     except ValueError as error:
         raise BadInput(f"The consumer's configuration: {error}.") from error
+    if queue_url:  # what is deferred is so in the queue that it came from
+        configuration = replace(configuration, queue_url=queue_url)
     sqs = connect(_config(settings.threads))
     consumer = compose(
         configuration,
@@ -201,7 +206,7 @@ def _appointments(
         cast("Any", sqs),
         lambda delivery: log.line("delivery", **asdict(delivery)),
     )
-    return connect, sqs, queue_url or configuration.queue_url, consumer
+    return connect, sqs, configuration.queue_url, consumer
 
 
 def _on_aws(config: Config) -> SQSClient:

@@ -19,7 +19,7 @@ import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol
+from typing import Any, Generic, Protocol, assert_never
 
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from botocore.exceptions import ClientError
@@ -174,10 +174,14 @@ class Consumer(Generic[M]):
                 delivery.outcome = "fenced"
                 delivery.claimed_by, delivery.consumption_count = claim.claimed_by, claim.consumption_count
                 raise NotFinished
+            case _:  # a record that falls through here would be deleted
+                assert_never(outcome)
 
     def _decide(self, record: SQSRecord, deadline: int, delivery: Delivery) -> Answer | Busy | Fenced:
-        delivery.message_id, body = self._identify(record)
-        message = self.parse(delivery.message_id, payload_hash(body), body)
+        message_id, body = self._identify(record)
+        content = payload_hash(body)
+        delivery.message_id = message_id  # from here on only the parser refuses it, and says so if the id is why
+        message = self.parse(message_id, content, body)
         outcome = self._deliver(message, deadline)
         if isinstance(outcome, Conflict):
             raise conflict()

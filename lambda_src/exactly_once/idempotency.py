@@ -148,7 +148,9 @@ def exactly_once(ledger: Store) -> Callable[[Callable[[M], Effects]], Callable[[
             try:
                 result = cast("Result", idempotent(key=key, message=message))
             except (IdempotencyAlreadyInProgressError, IdempotencyValidationError):
-                return cast("Busy | Conflict", attempt.outcome)
+                if isinstance(attempt.outcome, Busy | Conflict):
+                    return attempt.outcome
+                raise  # the decision's own: what it asks elsewhere may be guarded by Powertools, too
             except IdempotencyPersistenceLayerError as error:
                 raise error.__cause__ or error from None  # the cause says more than Powertools' wrapping
             finally:

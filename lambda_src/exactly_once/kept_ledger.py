@@ -45,7 +45,12 @@ class KeptLedger:
         self._thread.join()
 
     def claim(self, message_id: str, payload_hash: str, lease_until: int) -> Claim | Duplicate | Busy | Conflict:
-        """Claim for a short lease, which is kept until `lease_until` (epoch ms) at the latest."""
+        """Claim for a short lease, which is kept until `lease_until` (epoch ms) at the latest.
+
+        Raises `RuntimeError` after the `with` block: nothing extends a lease any more.
+        """
+        if self._ended.is_set():
+            raise RuntimeError("this KeptLedger has ended and keeps no lease; claim within its `with` block")
         first = min(lease_until, self.surroundings.now_ms() + self._lease_ms)
         outcome = self._ledger.claim(message_id, payload_hash, first)
         if not isinstance(outcome, Claim):

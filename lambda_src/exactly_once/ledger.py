@@ -151,8 +151,10 @@ class Ledger:
     """The ledger table and the three verbs on it, and `extend` for work that is longer than a lease.
 
     `tables` maps the logical table names in `Effects` to real ones. `retention_seconds` is how long a row outlives its
-    last change: cleaning only, so it must exceed every retention a copy of the message can wait in. None keeps rows for
-    ever: they then have no `expires_at`.
+    last change, and its lease: cleaning only, so it must exceed every retention a copy of the message can wait in. None
+    keeps rows for ever: they then have no `expires_at`.
+
+    Raises `ValueError` if `tables` names "ledger": that is the ledger's own.
     """
 
     def __init__(
@@ -164,6 +166,8 @@ class Ledger:
         tables: Mapping[str, str] | None = None,
         surroundings: Surroundings | None = None,
     ) -> None:
+        if tables and "ledger" in tables:
+            raise ValueError('"ledger" in `tables` is the ledger\'s own; call your table by another name in `Effects`')
         self._client = client
         self._table_name = table_name
         self._retention_seconds = retention_seconds
@@ -178,7 +182,7 @@ class Ledger:
             now = self.surroundings.now_ms()
             first = "attribute_not_exists(message_id)"
             lease_ended = "#status = :in_progress AND lease_until < :now AND payload_hash = :payload_hash"
-            expires_at = self._expires_at(now)
+            expires_at = self._expires_at(max(now, lease_until))
             expiry = (
                 (" REMOVE expires_at", {})
                 if expires_at is None
@@ -278,19 +282,24 @@ class Ledger:
         self, claim: Claim, lease_until: int, condition: str = "", values: Mapping[str, int] | None = None
     ) -> bool:
         def attempt() -> bool:
+            now = self.surroundings.now_ms()
+            # A row must not expire under its lease, however often that is extended.
+            expires_at = self._expires_at(max(now, lease_until))
+            expiry = ("", {}) if expires_at is None else (", expires_at = :expires_at", {":expires_at": expires_at})
             try:
                 self._client.update_item(
                     TableName=self._table_name,
                     Key={"message_id": {"S": claim.message_id}},
                     ConditionExpression=f"#status = :in_progress AND claimed_by = :claimed_by{condition}",
-                    UpdateExpression="SET lease_until = :ended, updated = :now",
+                    UpdateExpression=f"SET lease_until = :ended, updated = :now{expiry[0]}",
                     ExpressionAttributeNames={"#status": "status"},
                     ExpressionAttributeValues=to_attributes(
                         {
                             ":in_progress": IN_PROGRESS,
                             ":claimed_by": claim.claimed_by,
                             ":ended": lease_until,
-                            ":now": self.surroundings.now_ms(),
+                            ":now": now,
+                            **expiry[1],
                             **(values or {}),
                         }
                     ),

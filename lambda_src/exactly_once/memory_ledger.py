@@ -28,7 +28,7 @@ from exactly_once.ledger import (
     Taken,
     result_text,
 )
-from exactly_once.store import require_message_id
+from exactly_once.store import require_message_id, require_one_write_each
 
 
 class MemoryLedger:
@@ -83,6 +83,7 @@ class MemoryLedger:
         with self._lock:
             for write in effects.all_writes:
                 self._require_fit(write)
+            require_one_write_each([f"{write.table} {key_text(write)}" for write in effects.all_writes])
             row = self.rows.get(claim.message_id, {})
             if row.get("status") == COMPLETE:
                 if row["claimed_by"] == claim.claimed_by:

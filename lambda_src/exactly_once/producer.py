@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, ParamValidationError
 
 from exactly_once.identity import IDENTITY_ATTRIBUTE
 
@@ -141,6 +141,8 @@ class Producer:
         Raises:
             NotAccepted: some were not confirmed within the time; what came of the others is in it.
             ClientError: the queue cannot be used at all, e.g. AccessDenied; nothing more is sent.
+            ParamValidationError, NoCredentialsError: of botocore, as it is, for a message that has a wrong type in it, or
+                without credentials; nothing more is sent.
             ValueError: a message for a FIFO queue has no group; nothing was sent.
         """
         waiting = list(messages)
@@ -196,6 +198,8 @@ class Producer:
             if code == "AWS.SimpleQueueService.BatchRequestTooLong" and len(batch) == 1:
                 return [Refused(batch[0], code)]
             return []
+        except (ParamValidationError, NoCredentialsError):
+            raise  # nothing was sent, and nothing would be by trying again
         except (BotoCoreError, OSError):
             return []  # no answer: accepted or not, nobody knows; the same id makes another attempt harmless
         by_id = {str(at): message for at, message in enumerate(batch)}

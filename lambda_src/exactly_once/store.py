@@ -6,6 +6,7 @@ docs/stores.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from exactly_once.effects import Effects
@@ -17,6 +18,7 @@ from exactly_once.ledger import (
     Duplicate,
     Exists,
     Fenced,
+    InvalidEffects,
     Surroundings,
     Taken,
 )
@@ -32,6 +34,16 @@ def require_message_id(message_id: object) -> None:
         raise ValueError(
             "the message's id must be text and not empty; where a message has none, raise Unprocessable in its place"
         )
+
+
+def require_one_write_each(items: Sequence[str]) -> None:
+    """Refuse two writes to one item in one commit, as DynamoDB does by itself: both conditions would hold before either.
+
+    Raises:
+        InvalidEffects: if one of `items`, the table and key of each write as a text, is there twice.
+    """
+    if len(set(items)) < len(items):
+        raise InvalidEffects("two writes are about one item; a transaction takes one for each: make them one")
 
 
 class Store(Protocol):

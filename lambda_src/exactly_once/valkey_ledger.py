@@ -29,7 +29,7 @@ from exactly_once.ledger import (
     Taken,
     result_text,
 )
-from exactly_once.store import require_message_id
+from exactly_once.store import require_message_id, require_one_write_each
 
 if TYPE_CHECKING:
     import redis
@@ -93,13 +93,14 @@ if ARGV[3] == '0' then redis.call('PERSIST', KEYS[1]) else redis.call('PEXPIRE',
 return {{'committed'}}
 """
 
-# KEYS: the row. ARGV: claimed_by, now, lease_until, '1' if a released claim may be changed too.
+# KEYS: the row. ARGV: claimed_by, now, lease_until, '1' if a released claim may be changed too, milliseconds to live.
 _SET_LEASE = """
 local status, lease, owner = unpack(redis.call('HMGET', KEYS[1], 'status', 'lease_until', 'claimed_by'))
 if status ~= 'IN_PROGRESS' or owner ~= ARGV[1] or (lease == '0' and ARGV[4] ~= '1') then
     return 0
 end
 redis.call('HSET', KEYS[1], 'lease_until', ARGV[3], 'updated', ARGV[2])
+if ARGV[5] ~= '0' then redis.call('PEXPIRE', KEYS[1], ARGV[5]) end
 return 1
 """
 
@@ -111,7 +112,7 @@ class ValkeyLedger:
         client: made with `decode_responses=True`, and with socket timeouts, so that a lost answer is noticed.
         prefix: begins every key. In a cluster, all keys of one commit must be on one shard: give the prefix a hash tag,
             e.g. "{bookings}:", or write no effects.
-        retention_seconds: how long a row outlives its last change; None for ever. The server must evict nothing
+        retention_seconds: how long a row outlives its last change, and its lease; None for ever. The server must evict nothing
             (`maxmemory-policy noeviction`).
     """
 
@@ -149,7 +150,7 @@ class ValkeyLedger:
             now = self.surroundings.now_ms()
             answer = self._claim(
                 keys=[self.row_key(message_id)],
-                args=[message_id, claimed_by, payload_hash, now, lease_until, self._to_live],
+                args=[message_id, claimed_by, payload_hash, now, lease_until, self._to_live_after(now, lease_until)],
             )
             if answer[0] == "claimed":
                 return Claim(message_id, claimed_by, int(answer[1]), lease_until)
@@ -169,6 +170,7 @@ class ValkeyLedger:
         result = result_text(effects)
         writes = effects.all_writes
         keys = [self.row_key(claim.message_id), *(self._key_of(write) for write in writes)]
+        require_one_write_each(keys)
         once_at = len(writes) if effects.once else 0
         described = _json([_described(write) for write in writes])
 
@@ -208,11 +210,17 @@ class ValkeyLedger:
         def attempt() -> bool:
             now = self.surroundings.now_ms()
             allowed = int(even_if_released)
+            to_live = self._to_live_after(now, lease_until)
             return bool(
-                self._lease(keys=[self.row_key(claim.message_id)], args=[claim.claimed_by, now, lease_until, allowed])
+                self._lease(
+                    keys=[self.row_key(claim.message_id)], args=[claim.claimed_by, now, lease_until, allowed, to_live]
+                )
             )
 
         return self._with_patience(attempt, claim.lease_until)
+
+    def _to_live_after(self, now: int, lease_until: int) -> int:
+        return _FOREVER if self._to_live == _FOREVER else self._to_live + max(0, lease_until - now)
 
     def _key_of(self, write: Write) -> str:
         key = {write.key: write.item[write.key]} if isinstance(write, Put) else write.key

@@ -34,8 +34,8 @@ class Kept(Protocol):
     def row(self, message_id: str) -> dict[str, Any] | None:
         """A row of the ledger, without when it expires."""
 
-    def expires(self, message_id: str) -> bool:
-        """Whether the row will be cleaned away some day."""
+    def lives_for(self, message_id: str) -> int | None:
+        """In how many seconds at the earliest the row is cleaned away; None: never."""
 
     def thing(self, thing_id: str) -> dict[str, Any] | None:
         """A thing."""
@@ -57,8 +57,8 @@ class InMemory:
     def row(self, message_id: str) -> dict[str, Any] | None:
         return self._ledger.rows.get(message_id)
 
-    def expires(self, message_id: str) -> bool:
-        return False
+    def lives_for(self, message_id: str) -> int | None:
+        return None
 
     def thing(self, thing_id: str) -> dict[str, Any] | None:
         return self._ledger.tables.get(TABLE, {}).get(item_key({KEY: thing_id}))
@@ -94,8 +94,9 @@ class InDynamoDB:
         row = self._item("ledger", {"message_id": message_id})
         return row and {name: value for name, value in row.items() if name != "expires_at"}
 
-    def expires(self, message_id: str) -> bool:
-        return "expires_at" in (self._item("ledger", {"message_id": message_id}) or {})
+    def lives_for(self, message_id: str) -> int | None:
+        expires_at = (self._item("ledger", {"message_id": message_id}) or {}).get("expires_at")
+        return None if expires_at is None else expires_at - self.clock() // 1000
 
     def thing(self, thing_id: str) -> dict[str, Any] | None:
         return self._item(TABLE, {KEY: thing_id})
@@ -132,10 +133,9 @@ class InValkey:
         numbers = {"consumption_count", "updated", "lease_until"}
         return {name: int(value) if name in numbers else value for name, value in row.items()} or None
 
-    def expires(self, message_id: str) -> bool:
-        left: Any = self.client.pttl(self.ledger().row_key(message_id))
-        assert left <= RETENTION_SECONDS * 1000
-        return bool(left > 0)
+    def lives_for(self, message_id: str) -> int | None:
+        left: Any = self.client.pttl(self.ledger().row_key(message_id))  # ms by the server's own clock; -1: for ever
+        return -(-left // 1000) if left > 0 else None
 
     def thing(self, thing_id: str) -> dict[str, Any] | None:
         return self.ledger().item(TABLE, {KEY: thing_id})

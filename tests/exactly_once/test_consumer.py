@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyPersistenceLayerError
+from aws_lambda_powertools.utilities.idempotency.exceptions import (
+    IdempotencyAlreadyInProgressError,
+    IdempotencyPersistenceLayerError,
+)
 
 from exactly_once import idempotency
 from exactly_once.consumer import Consumer, Delivery
@@ -77,7 +80,11 @@ def raiser(error: BaseException) -> Callable[..., Any]:
 
 @pytest.mark.parametrize(
     ("error", "reason"),
-    [(ZeroDivisionError("of patient 9990000018"), "ZeroDivisionError"), (service_error("Throttling"), "Throttling")],
+    [
+        (ZeroDivisionError("of patient 9990000018"), "ZeroDivisionError"),
+        (service_error("Throttling"), "Throttling"),
+        (IdempotencyAlreadyInProgressError("of another function"), "IdempotencyAlreadyInProgressError"),
+    ],
 )
 def test_the_log_names_an_exceptions_class_or_the_services_code(error: Exception, reason: str) -> None:
     """And nothing of its message, which may quote a value."""
@@ -85,6 +92,22 @@ def test_the_log_names_an_exceptions_class_or_the_services_code(error: Exception
     one = record({"message_id": "m"})
     assert desk.deliver(one) == [one["messageId"]]
     assert [(line.outcome, line.reason) for line in desk.log] == [("failed", reason)]
+
+
+def test_an_outcome_that_is_none_deletes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("exactly_once.consumer.exactly_once", lambda _ledger: lambda _decide: lambda *_: "neither")
+    desk = Desk()
+    one = record({"message_id": "m"})
+    assert desk.deliver(one) == [one["messageId"]]
+    assert [(line.outcome, line.reason) for line in desk.log] == [("failed", "AssertionError")]
+
+
+def test_the_id_of_a_body_that_has_no_digest_is_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No parser has seen it: it may be anything, an NHS number, too."""
+    monkeypatch.setattr("exactly_once.consumer.payload_hash", raiser(Unprocessable("not_json", "nested too deep")))
+    desk = Desk()
+    assert desk.deliver(record({"message_id": "m"})) == []
+    assert [(line.outcome, line.reason, line.message_id) for line in desk.log] == [("quarantined", "not_json", None)]
 
 
 def test_the_log_has_the_time_that_an_attempt_took() -> None:

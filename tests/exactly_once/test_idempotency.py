@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.utilities.idempotency import idempotent_function
 from aws_lambda_powertools.utilities.idempotency.exceptions import (
+    IdempotencyAlreadyInProgressError,
     IdempotencyItemNotFoundError,
     IdempotencyKeyError,
     IdempotencyPersistenceLayerError,
+    IdempotencyValidationError,
 )
 from botocore.exceptions import ClientError
 
@@ -82,6 +84,18 @@ def test_an_exception_releases_and_is_raised_unwrapped(made: Bench) -> None:
     with pytest.raises(Unprocessable, match="detail"):
         exactly_once(ledger(made))(decide)(Message(), made.clock() + LEASE)
     assert made.row("m")["lease_until"] == 0
+
+
+@pytest.mark.parametrize("error", [IdempotencyAlreadyInProgressError("inner"), IdempotencyValidationError("inner")])
+def test_what_powertools_raises_within_a_decision_is_no_answer(made: Bench, error: Exception) -> None:
+    """A decision may ask through a function of its own that Powertools guards. Taken for ours, it would lose the message."""
+
+    def decide(_message: Message) -> Effects:
+        raise error
+
+    with pytest.raises(type(error), match="inner"):
+        exactly_once(ledger(made))(decide)(Message(), made.clock() + LEASE)
+    assert (made.row("m")["status"], made.row("m")["lease_until"]) == ("IN_PROGRESS", 0)
 
 
 def test_an_error_of_the_service_is_raised_unwrapped(made: Bench) -> None:

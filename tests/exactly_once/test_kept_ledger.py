@@ -86,6 +86,16 @@ def test_never_beyond_the_deadline_that_was_asked_for() -> None:
     assert kept.ledger.commit(mine, Effects({})) == Fenced(mine)
 
 
+def test_nothing_is_claimed_that_nothing_would_keep() -> None:
+    """Made in a `with` block of a module that a worker imports, it has ended before the first message comes."""
+    kept = Kept()
+    with kept.ledger:
+        kept.claim()
+    with pytest.raises(RuntimeError, match="has ended and keeps no lease"):
+        kept.ledger.claim("other", "h", kept.clock() + WHOLE)
+    assert "other" not in kept.plain.rows
+
+
 def test_a_short_deadline_is_not_lengthened() -> None:
     kept = Kept()
     kept.claim(2_000)

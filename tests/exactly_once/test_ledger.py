@@ -66,7 +66,7 @@ def test_the_first_claim_writes_the_row(made: Bench) -> None:
         "lease_until": made.clock() + LEASE,
         "claimed_by": granted.claimed_by,
         "payload_hash": "h",
-        "expires_at": made.clock() // 1000 + 100,
+        "expires_at": (made.clock() + LEASE) // 1000 + 100,
     }
     assert granted == Claim("m", granted.claimed_by, 1, made.clock() + LEASE)
 
@@ -336,6 +336,11 @@ def test_a_commit_says_when_and_lets_the_row_live_on_from_then(made: Bench) -> N
     ledger(made).commit(mine, Effects({}))
     row = made.row("m")
     assert (row["updated"], row["expires_at"]) == (made.clock(), made.clock() // 1000 + 100)
+
+
+def test_the_ledgers_own_name_is_no_table_of_the_effects(made: Bench) -> None:
+    with pytest.raises(ValueError, match='"ledger" in `tables`'):
+        Ledger(made.dynamodb, "ledger", retention_seconds=None, tables={"ledger": "mine"})
 
 
 def test_rows_that_are_kept_for_ever_have_no_expiry_and_lose_the_one_they_had(made: Bench) -> None:

@@ -7,7 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, ConnectTimeoutError, ReadTimeoutError
+from botocore.exceptions import (
+    ClientError,
+    ConnectTimeoutError,
+    NoCredentialsError,
+    ParamValidationError,
+    ReadTimeoutError,
+)
 
 from exactly_once.producer import BATCH_BYTES, Accepted, NotAccepted, Outgoing, Producer, Refused
 from tests.consumer_kit import Bench, bench, booking, record
@@ -134,6 +140,14 @@ def test_throttling_of_an_entry_is_not_taken_for_a_refusal() -> None:
 def test_a_queue_that_cannot_be_used_is_an_error_at_once() -> None:
     queue = Queue(fail(service_error("AccessDenied")))
     with pytest.raises(ClientError, match="AccessDenied"):
+        queue.producer().send(outgoing("a"))
+    assert queue.slept == []
+
+
+@pytest.mark.parametrize("error", [NoCredentialsError(), ParamValidationError(report="Invalid type")])
+def test_what_never_reached_the_queue_is_an_error_at_once(error: Exception) -> None:
+    queue = Queue(fail(error))
+    with pytest.raises(type(error)):
         queue.producer().send(outgoing("a"))
     assert queue.slept == []
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from botocore.exceptions import ParamValidationError
+from botocore.exceptions import ClientError, ParamValidationError
 
 from exactly_once.effects import Effects, Once, Put, Update
 from exactly_once.ledger import (
@@ -20,7 +20,7 @@ from exactly_once.ledger import (
     InvalidEffects,
     Taken,
 )
-from tests.exactly_once.stores import KEY, TABLE, InMemory, InValkey, Kept, in_dynamodb
+from tests.exactly_once.stores import KEY, RETENTION_SECONDS, TABLE, InMemory, InValkey, Kept, in_dynamodb
 
 LEASE = 30_000
 
@@ -237,15 +237,46 @@ def test_rows_kept_for_ever_do_not_expire_and_those_with_a_window_do(kept: Kept)
         granted = ledger.claim(f"m-{for_ever}", "h", kept.clock() + LEASE)
         assert isinstance(granted, Claim)
         expires = not for_ever and not isinstance(kept, InMemory)  # the one in memory forgets nothing while it lives
-        assert kept.expires(f"m-{for_ever}") is expires
+        assert (kept.lives_for(f"m-{for_ever}") is not None) is expires
+        assert ledger.extend(granted, kept.clock() + LEASE)
+        assert (kept.lives_for(f"m-{for_ever}") is not None) is expires
         ledger.commit(granted, Effects({}))
-        assert kept.expires(f"m-{for_ever}") is expires
+        assert (kept.lives_for(f"m-{for_ever}") is not None) is expires
 
 
 def test_a_window_that_was_lengthened_to_for_ever_holds_for_a_message_in_progress(kept: Kept) -> None:
     mine = claim(kept)
     kept.ledger(for_ever=True).commit(mine, Effects({}))
-    assert not kept.expires("m")
+    assert kept.lives_for("m") is None
+
+
+def test_no_row_is_cleaned_away_under_its_lease(kept: Kept) -> None:
+    """Another could claim the message then while the first is at work on it, and neither could commit."""
+    if isinstance(kept, InMemory):
+        assert kept.lives_for("m") is None  # it forgets nothing while it lives
+        return
+    mine = kept.ledger().claim("m", "h", kept.clock() + 600_000)
+    assert isinstance(mine, Claim)
+    assert kept.lives_for("m") == 600 + RETENTION_SECONDS
+    assert kept.ledger().extend(mine, kept.clock() + 900_000)
+    assert kept.lives_for("m") == 900 + RETENTION_SECONDS
+    assert kept.ledger().release(mine)
+    assert kept.lives_for("m") == RETENTION_SECONDS
+    again = kept.ledger().claim("m", "h", kept.clock() - 1)
+    assert isinstance(again, Claim)
+    assert kept.lives_for("m") == RETENTION_SECONDS
+    kept.ledger().commit(again, Effects({}))
+    assert kept.lives_for("m") == RETENTION_SECONDS
+
+
+def test_two_writes_to_one_item_are_refused_before_anything_is_written(kept: Kept) -> None:
+    """As DynamoDB does: the conditions of both would hold before either is written."""
+    mine = claim(kept)
+    before = kept.row("m")
+    other = Put(TABLE, KEY, {**PUT.item, "amount": 6})
+    with pytest.raises((InvalidEffects, ClientError), match=r"one item|multiple operations on one item"):
+        kept.ledger().commit(mine, Effects({}, (PUT, other)))
+    assert (kept.row("m"), kept.thing("a")) == (before, None)
 
 
 @pytest.mark.parametrize("nothing", [None, 7])

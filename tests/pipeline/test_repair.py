@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.consumer_kit import booking, record
-from tests.oneslot.conftest import MotoStack, invoke, moto_stack
-from tests.oneslot.test_dlq import NOW, document, put
+from tests.oneslot.conftest import MotoStack, document, invoke, moto_stack
+from tests.oneslot.test_dlq import NOW, put
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
