@@ -350,6 +350,8 @@ def test_rows_that_are_kept_for_ever_have_no_expiry_and_lose_the_one_they_had(ma
     taken_over = for_ever.claim("m", "h", made.clock() + LEASE)
     assert isinstance(taken_over, Claim)
     assert "expires_at" not in made.row("m")
+    assert for_ever.extend(taken_over, made.clock() + 2 * LEASE)
+    assert "expires_at" not in made.row("m")
 
     claim(made, "n")
     made.clock.now += 1
