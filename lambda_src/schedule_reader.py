@@ -31,7 +31,12 @@ class Schedule:
     executor: Executor | None = None
 
     def decide(self, request: Request) -> Effects:
-        """Read what the request needs, and decide. Raises `Unprocessable` for a practice that has no slots at all."""
+        """Read what the request needs, and decide.
+
+        Raises `Unprocessable` for a practice that has no slots at all (`unknown_practice`), unless the request was
+        answered or cancelled before: then it keeps its answer; and for one under whose id another content was answered
+        (`conflict`).
+        """
         now = datetime.fromtimestamp(self.now_ms() / 1000, UTC)
         if not isinstance(request, BookRequest):
             return allocation.cancel(request, self._appointment(request.appointment_id), now)
@@ -39,6 +44,9 @@ class Schedule:
             return allocation.window_passed(request, self._appointment(request.message_id))
         candidates = self._free_keys(request, *free_key_range(request, now), self.candidate_slots)
         if not candidates and not self._is_known(request.practice):
+            existing = self._appointment(request.message_id)
+            if existing is not None:
+                return Effects(allocation.answer_again(request, existing))
             raise Unprocessable("unknown_practice", "practice has no slots here; check its ODS code, or seed its slots")
         return allocation.book(request, candidates, now)
 

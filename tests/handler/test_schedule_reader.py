@@ -12,7 +12,7 @@ import pytest
 from appointments.free_key import free_key
 from appointments.messages import Request, parse_message
 from exactly_once.dynamodb import to_attributes
-from exactly_once.effects import Effects
+from exactly_once.effects import Effects, Unprocessable
 from exactly_once.identity import payload_hash
 from prover.dynamodb_port import InMemoryDynamoDB
 from prover.messages import SqsMessage, booking, cancellation
@@ -90,6 +90,33 @@ def test_a_practice_whose_slots_were_just_opened_and_taken_is_known(together: bo
     decided = reader.decide_together([video])[0] if together else reader.decide(video)
     assert decided is not None
     assert decided.result["outcome"] == "waitlist"
+
+
+TOMBSTONE = {"appointment_id": "m-1", "status": "cancelled", "created": 1, "updated": 1, "cancelled_by": "c-1"}
+
+
+@pytest.mark.parametrize(
+    ("appointments", "outcome"),
+    [(BOOKED["appointments"], "booked"), ([TOMBSTONE], "cancelled")],
+    ids=["made", "tombstone"],
+)
+def test_an_appointment_at_a_practice_without_slots_answers_for_its_booking(
+    appointments: list[Mapping[str, Any]], outcome: str
+) -> None:
+    """The practice's slots were cleared away since. Not seen, a booking that was answered would be set aside."""
+    reader = schedule({}, {"appointments": appointments})
+    decided = reader.decide(request(booking("m-1")))
+    assert (decided.result["outcome"], decided.result["appointment_id"]) == (outcome, "m-1")
+    assert tables_of(decided) == set()
+    assert reader.decide_together([request(booking("m-1"))]) == [None], "it is decided by itself"
+
+
+@pytest.mark.parametrize(("message", "reason"), [(booking("m-1", 1), "conflict"), (booking("m-2"), "unknown_practice")])
+def test_at_a_practice_without_slots_nothing_else_is_answered(message: SqsMessage, reason: str) -> None:
+    """Neither another content under the id of an appointment, nor a request that has none."""
+    with pytest.raises(Unprocessable) as refusal:
+        schedule({}, {"appointments": BOOKED["appointments"]}).decide(request(message))
+    assert refusal.value.reason == reason
 
 
 def test_a_slot_that_is_moved_before_the_commit_is_booked_at_its_new_time() -> None:

@@ -9,7 +9,7 @@ import pytest
 from exactly_once.dynamodb import to_attributes
 from oneslot.errors import OneslotError
 from oneslot.forecast import ATTEMPTS, read_rows
-from tests.consumer_kit import booking
+from tests.consumer_kit import booking, cancellation, record
 from tests.oneslot.conftest import MotoStack, document, invoke
 from tests.oneslot.test_dlq import NOW, put
 
@@ -79,3 +79,31 @@ def test_a_practice_that_was_opened_a_moment_ago_is_known(
     put(moto_stack, booking("m-1", **NOW))
     assert document(invoke("dlq", "list", "--json"))["outlooks"] == {"retried": 1}
     assert document(invoke("dlq", "redrive", "--yes", "--json"))["moved"] == 1
+
+
+def test_what_is_foreseen_at_a_practice_without_slots_is_what_the_consumer_does(moto_stack: MotoStack) -> None:
+    """Its slots were cleared away: what was booked or cancelled before keeps its answer, and nothing else has one."""
+    bench = moto_stack.bench
+    bench.deliver(record(booking("done", **NOW)), record(booking("other", **NOW)), record(cancellation("withdrawn")))
+    for message_id in ("done", "other"):
+        bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": message_id}})
+    for slot in bench.rows("slots"):
+        key = {name: {"S": slot[name]} for name in ("practice", "slot_id")}
+        bench.dynamodb.delete_item(TableName="slots", Key=key)
+    for message_id in ("done", "withdrawn", "unknown"):
+        put(moto_stack, booking(message_id, **NOW))
+    put(moto_stack, booking("other", **NOW, service_type="Clinical Triage"))
+    listed = document(invoke("dlq", "list", "--json"))["messages"]
+    assert {each["message_id"]: each["outlook"] for each in listed} == {
+        **dict.fromkeys(("done", "withdrawn"), "done_before"),
+        **dict.fromkeys(("other", "unknown"), "fails_again"),
+    }
+    bench.deliveries.clear()
+    assert document(invoke("dlq", "redrive", "--all", "--yes", "--json"))["moved"] == 4
+    moto_stack.consume()
+    assert {each.message_id: (each.outcome, each.reason) for each in bench.deliveries} == {
+        "done": ("booked", None),
+        "withdrawn": ("cancelled", None),
+        "other": ("quarantined", "conflict"),
+        "unknown": ("quarantined", "unknown_practice"),
+    }
