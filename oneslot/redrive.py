@@ -25,6 +25,7 @@ from oneslot.sender import (
     FIRST_BACKOFF_SECONDS,
     LONGEST_BACKOFF_SECONDS,
     first_of_each_group,
+    is_hopeless,
 )
 from oneslot.target import Target
 
@@ -116,7 +117,7 @@ def _send(target: Target, waiting: list[HeldLetter], journal: Journal) -> None:
         if new:
             journal.note_sent(new)
         for failure in answer.get("Failed", []):
-            if failure["SenderFault"]:
+            if is_hopeless(failure):
                 journal.note_refused(now[int(failure["Id"])].letter.sqs_message_id, failure["Code"])
         settled = journal.sent | set(journal.refused)
         again = [held for held in now if held.letter.sqs_message_id not in settled]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from exactly_once.ordering import GROUP_ATTRIBUTE, is_fifo
+from exactly_once.producer import THROTTLED
 from oneslot.archive import Archive
 from oneslot.errors import OneslotError
 from oneslot.messages import Message
@@ -100,7 +101,7 @@ class BatchSender:
             answer = self._client.send_message_batch(
                 QueueUrl=self._queue_url, Entries=[_entry(at, entry) for at, entry in enumerate(now)]
             )
-            hopeless = {failure["Code"] for failure in answer.get("Failed", []) if failure["SenderFault"]}
+            hopeless = {failure["Code"] for failure in answer.get("Failed", []) if is_hopeless(failure)}
             if hopeless:
                 raise OneslotError(f"The queue refuses a message for good: {', '.join(sorted(hopeless))}.")
             ids = {entry["Id"]: entry["MessageId"] for entry in answer.get("Successful", [])}
@@ -125,6 +126,11 @@ class BatchSender:
             return _Waiting(message, {})
         copy = f"{self._run}-{next(self._numbers)}"
         return _Waiting(message, {GROUP_ATTRIBUTE: message.group or copy, "MessageDeduplicationId": copy})
+
+
+def is_hopeless(failure: Mapping[str, Any]) -> bool:
+    """Whether the queue will never take this entry. That it was throttled is called the sender's fault, and passes."""
+    return failure["SenderFault"] and failure["Code"] not in THROTTLED
 
 
 def first_of_each_group(waiting: Sequence[T], group: Callable[[T], str | None]) -> tuple[list[T], list[T]]:

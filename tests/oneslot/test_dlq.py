@@ -300,7 +300,8 @@ def test_a_redrive_killed_at_any_moment_loses_nothing_and_resumes(moto_stack: Mo
     assert (gone.exit_code, "No redrive of Oneslot-dev is unfinished." in gone.stderr) == (1, True)
 
 
-def test_what_the_queue_refuses_for_good_stays(moto_stack: MotoStack) -> None:
+@pytest.mark.parametrize("passing", [("InternalError", False), ("RequestThrottled", True), ("KmsThrottled", True)])
+def test_what_the_queue_refuses_for_good_stays(moto_stack: MotoStack, passing: tuple[str, bool]) -> None:
     ids = planned(moto_stack, 3)
     sqs = moto_stack.bench.sqs
 
@@ -319,7 +320,8 @@ def test_what_the_queue_refuses_for_good_stays(moto_stack: MotoStack) -> None:
             good = [each for each in Entries if each not in bad]
             failed = [{"Id": each["Id"], "SenderFault": True, "Code": "InvalidMessageContents"} for each in bad]
             if self.calls == 1:
-                failed += [{"Id": each["Id"], "SenderFault": False, "Code": "InternalError"} for each in good]
+                code, blamed = passing
+                failed += [{"Id": each["Id"], "SenderFault": blamed, "Code": code} for each in good]
                 return {"Failed": failed}
             return sqs.send_message_batch(QueueUrl=QueueUrl, Entries=good) | {"Failed": failed}
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from exactly_once.producer import THROTTLED
 from oneslot.archive import Archive, read_archive
 from oneslot.errors import OneslotError
 from oneslot.messages import Archived, Message
@@ -18,7 +19,7 @@ from oneslot.pacing import MONDAY, Pacing
 from oneslot.sender import ATTEMPTS, BATCH_BYTES, BatchSender, Sent, batches, send_all
 
 Fate = Callable[[int], str]
-"""The number of an entry, counted over all calls → `ok`, `failed`, `sender fault` or `vanished`."""
+"""The number of an entry, counted over all calls → `ok`, `failed`, `sender fault`, `vanished`, or a code of THROTTLED."""
 
 
 class Queue:
@@ -42,7 +43,8 @@ class Queue:
                 successful = {"Id": entry["Id"], "MessageId": f"sqs-{len(self.accepted)}"}
                 answer.setdefault("Successful", []).append(successful)
             elif fate != "vanished":
-                failed = {"Id": entry["Id"], "Code": fate.replace(" ", "-"), "SenderFault": fate == "sender fault"}
+                blamed = fate == "sender fault" or fate in THROTTLED
+                failed = {"Id": entry["Id"], "Code": fate.replace(" ", "-"), "SenderFault": blamed}
                 answer.setdefault("Failed", []).append(failed)
         return answer
 
@@ -75,7 +77,7 @@ def test_messages_go_in_batches_of_ten_with_group_and_attributes(tmp_path: Path)
     }
 
 
-@pytest.mark.parametrize("trouble", ["failed", "vanished"])
+@pytest.mark.parametrize("trouble", ["failed", "vanished", *sorted(THROTTLED)])
 def test_an_entry_that_was_not_accepted_is_sent_again(tmp_path: Path, trouble: str) -> None:
     queue, sleeps = Queue(lambda number: trouble if number in (3, 4, 11) else "ok"), list[float]()
     assert sent(queue, tmp_path, messages(10), sleeps) == Sent(accepted=10, sent_again=3)
