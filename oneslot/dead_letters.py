@@ -31,6 +31,8 @@ BATCH = 10
 # What the queue's redrive policy moved carries no reason of the consumer's.
 RECEIVES_EXHAUSTED = "receives_exhausted"
 MISSING_MESSAGE_ID = "missing_message_id"
+# SQS's name for the queue that its redrive policy moved a message from; what the consumer sends here has none.
+MOVED_FROM = "DeadLetterQueueSourceArn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +163,10 @@ def waiting_behind(client: SQSClient, queue_url: str, seen: int) -> int:
 
 def _held(message: MessageTypeDef, content_based: Callable[[], bool]) -> HeldLetter:
     attributes: Mapping[str, Any] = message.get("MessageAttributes", {})
-    said = {name: value.get("StringValue", "") for name, value in attributes.items()}
     system: Mapping[Any, str] = message.get("Attributes", {})
+    # SQS's move task leaves the attributes on a message. One that the redrive policy moved here since has them of before.
+    by_consumer = MOVED_FROM not in system
+    said = {name: value.get("StringValue", "") for name, value in attributes.items()} if by_consumer else {}
     letter = DeadLetter(
         sqs_message_id=message["MessageId"],
         message_id=_shown_identity(message["Body"], attributes, content_based),

@@ -61,6 +61,33 @@ def test_what_the_redrive_policy_moved_has_no_reason_but_its_old_id(moto_stack: 
     assert letter.original_sqs_message_id == sqs_message_id
 
 
+def test_what_the_redrive_policy_moved_has_no_reason_of_an_earlier_stay(moto_stack: MotoStack) -> None:
+    """SQS's move task brings a message back with the attributes that the consumer gave it; then its receives ran out.
+
+    SQS names the queue that it moved a message from; what the consumer sends there comes from no queue.
+    """
+    bench = moto_stack.bench
+    bench.deliver(record(booking("m-1", practice="ZZZ999")))
+    moved: set[str] = set()
+
+    def receive(**asked: Any) -> Any:
+        answer = bench.sqs.receive_message(**asked)
+        for message in answer.get("Messages", []):
+            message["Attributes"] |= dict.fromkeys(moved, "arn:aws:sqs:eu-west-2:123456789012:requests")
+        return answer
+
+    put_back = bench.sqs.change_message_visibility_batch
+    client: Any = SimpleNamespace(receive_message=receive, change_message_visibility_batch=put_back)
+    (quarantined,) = peek(client, moto_stack.target.outputs.dead_letter_queue_url)
+    assert quarantined.reason == "unknown_practice"
+    moved.add("DeadLetterQueueSourceArn")
+    (exhausted,) = peek(client, moto_stack.target.outputs.dead_letter_queue_url)
+    assert (exhausted.reason, exhausted.source_sqs_message_id) == (RECEIVES_EXHAUSTED, None)
+    assert "ZZZ999" not in exhausted.detail
+    assert "practice" not in exhausted.detail
+    assert exhausted.original_sqs_message_id == quarantined.sqs_message_id
+
+
 @pytest.mark.parametrize("body", ["not json", json.dumps(booking(None)), json.dumps(booking(NHS_NUMBER))])
 def test_an_identity_that_may_not_be_shown_is_not(moto_stack: MotoStack, body: str) -> None:
     moto_stack.bench.deliver(record(body))
