@@ -71,7 +71,7 @@ select coalesce(l.message_id, a.id, d.id, q.id, x.id) as id, l.status, coalesce(
   q.id is not null as waits, coalesce(held.slots, 0) as slots,
   coalesce(kept.sent, log.sent) as first_seen, b.id is not null as blocked,
   case when p.practice is not null then p.created when b.id is not null then b.created
-    when log.answered is not null then log.answered when log.done = 0 then log.last_finished
+    when log.answered is not null then log.answered when log.done > 0 then 0 when log.done = 0 then log.last_finished
     when kept.sent < log.sent or log.sent is null then kept.sent else log.sent end as decided,
   coalesce(l.message_id is null and decided + $retention < $now, false) as forgotten,
   forgotten or coalesce(not l.complete and l.left_alone > decided + $retention, false) as excused,

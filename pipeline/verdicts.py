@@ -117,14 +117,15 @@ def over_since() -> Column:
     """When the row that would tell of the request was last written, as well as the other sources know it; epoch ms.
 
     That is the commit, and no duplicate after it makes the row live longer. What a request made carries the commit's time;
-    else the first answer comes next. Where only duplicates tell of an answer, it was given at any time after sending.
+    else the first answer comes next. Where only duplicates tell of an answer it may be of any time, even before the first
+    copy that is known was sent: 0, as in `appointments.invariants`.
     """
-    unanswered = F.when(F.col("deliveries_done") == 0, F.col("last_finished"))
     return F.coalesce(
         F.when(made(), F.col("appointment_created")),
         F.when(F.col("cancellations") > 0, F.col("cancelled_at")),
         F.col("first_done"),
-        unanswered,
+        F.when(F.col("deliveries_done") > 0, F.lit(0)),
+        F.col("last_finished"),
         F.least("delivery_sent", "accepted_sent"),
     )
 

@@ -55,8 +55,8 @@ def audit_verdicts(folder: Path) -> dict[str, str]:
     return {row.key: row.verdict for row in judged(folder) if row.subject == "request"}
 
 
-def list_found(world: World) -> Found:
-    """(invariant, subject) by the project's own list."""
+def list_found(world: World, retention_ms: int | None = None) -> Found:
+    """(invariant, subject) by the project's own list; `retention_ms` as in its evidence."""
     deliveries = [line for line in world.deliveries if line["message_id"] and line["finished"] < world.now]
     evidence = Evidence(
         requests={row["message_id"] for row in world.accepted} | {line["message_id"] for line in deliveries},
@@ -67,6 +67,7 @@ def list_found(world: World) -> Found:
         deliveries=deliveries,
         waiting=None if world.waiting is None else {row["message_id"] for row in world.waiting},
         now=world.now,
+        retention_ms=retention_ms,
     )
     return {(breach.invariant, breach.subject) for breach in check(evidence)}
 

@@ -9,6 +9,7 @@ import pytest
 
 from appointments.free_key import free_key
 from pipeline.conclusion import Conclusion
+from tests.pipeline.answers import list_found
 from tests.pipeline.histories import MINUTE, RETENTION, START, System, World
 from tests.pipeline.test_nightly import agree
 
@@ -80,7 +81,7 @@ def test_a_row_that_went_too_early_is_missed(audited: Audited, old: World, tmp_p
     assert "forgotten" not in verdicts.values()
 
 
-def test_of_duplicates_alone_the_row_may_be_as_old_as_the_request(audited: Audited, tmp_path: Path) -> None:
+def test_of_duplicates_alone_nobody_can_tell_when_the_row_was_written(audited: Audited, tmp_path: Path) -> None:
     """The line of the first answer was lost with its process: copies that came later do not make the row live longer."""
     system = System(82, practices=2, slots_per_practice=10)
     system.run(20)
@@ -96,9 +97,37 @@ def test_of_duplicates_alone_the_row_may_be_as_old_as_the_request(audited: Audit
         audited(world, name)
         verdicts, found = agree(tmp_path, name, world.now)
         missed = {invariant for invariant, subject in found if subject == "refused-once"}
-        assert (verdicts["refused-once"], missed) == (
-            ("lost", {"I2", "I6"}) if name == "recent" else ("forgotten", set())
-        )
+        assert (verdicts["refused-once"], missed) == ("forgotten", set())
+
+
+def test_a_row_that_is_older_than_every_copy_goes_before_these_are_old(audited: Audited, tmp_path: Path) -> None:
+    """A backfill entered it, or the log of its first answer is no longer read; a copy was sent and answered much later.
+
+    Where nothing was answered, the copy is lost all the same.
+    """
+    system = System(85, practices=2, slots_per_practice=10)
+    system.run(20)
+    result = {"outcome": "refused", "appointment_id": "entered", "reason": "backfilled"}
+    system.complete("entered", result, 1)
+    line = system.world.deliveries.pop()
+    system.world.now += RETENTION * 2 // 3
+    for message_id in ("entered", "unanswered"):
+        system.accept(message_id)
+    given = {name: line[name] for name in ("claimed_by", "consumption_count", "answer")}
+    system.deliver("entered", "duplicate", **given)
+    system.world.now += MINUTE
+    early, late = system.world.copy(), system.world
+    late.now += RETENTION // 3 + DAY
+    system.expire()
+    assert "entered" in early.ledger
+    assert "entered" not in late.ledger
+    for world, name, verdict in ((early, "early", "refused"), (late, "late", "forgotten")):
+        audited(world, name)
+        verdicts, found = agree(tmp_path, name, world.now)
+        assert (verdicts["entered"], verdicts["unanswered"]) == (verdict, "lost")
+        of_these = {breach for breach in found if breach[1] in ("entered", "unanswered")}
+        assert of_these == {("I2", "unanswered")}
+        assert of_these == {breach for breach in list_found(world, RETENTION) if breach[1] in ("entered", "unanswered")}
 
 
 def test_a_request_that_comes_again_after_its_row_has_expired_counts_its_claims_from_one(
