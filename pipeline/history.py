@@ -214,17 +214,18 @@ def _items(line: str) -> list[dict[str, object]]:
 
 
 def _export(storage: Storage, folder: str, table: str) -> Export:
+    """The newest whole export of a table. Beside one that is whole, those that failed or go on are left out."""
     root = f"{folder}/{EXPORT_FOLDER}"
     homes = [name for name in storage.names(root) if name != "data" and not name.startswith(("_", "."))]
     if not homes:
         raise AuditRefused(f"{folder} holds no export: there is no {EXPORT_FOLDER}/<export id> in it. Export {table}.")
-    found = []
-    for name in homes:
-        home = f"{root}/{name}"
-        checksum = storage.read_text(f"{home}/manifest-summary.md5")
-        found.append(
-            (home, manifests.parse_summary(home, storage.read_text(f"{home}/manifest-summary.json"), checksum))
-        )
+    read = [(home := f"{root}/{name}", storage.read_text(f"{home}/manifest-summary.json")) for name in homes]
+    # The summary is written last. An export that failed leaves its folder, and the night is then exported again.
+    whole = [(home, text) for home, text in read if text is not None] or read
+    found = [
+        (home, manifests.parse_summary(home, text, storage.read_text(f"{home}/manifest-summary.md5")))
+        for home, text in whole
+    ]
     home, summary = manifests.newest(found)
     text = storage.read_text(f"{home}/manifest-files.json")
     export = manifests.parse_export(home, summary, text, storage.read_text(f"{home}/manifest-files.md5"))

@@ -188,10 +188,23 @@ def _a_file(history: Path) -> None:
     history.write_text("history")
 
 
+def _failed(history: Path, table: str) -> None:
+    """What an export leaves that failed, or goes on: its folder, without a summary. The name sorts after all others."""
+    home = history / table / "AWSDynamoDB" / "99999999999999-fa11ed00"
+    home.mkdir()
+    (home / "_started").touch()
+
+
+def _failed_only(history: Path) -> None:
+    shutil.rmtree(manifest(history, "slots", "manifest-summary.json").parent)
+    _failed(history, "slots")
+
+
 REFUSED = {
     "no folder": (_no_history, "There is no folder"),
     "no export": (_no_export, "slots holds no export"),
     "no summary": (_remove("manifest-summary.json"), "has no manifest-summary.json: the export is not finished"),
+    "no whole export": (_failed_only, "has no manifest-summary.json: the export is not finished"),
     "no list of files": (
         _remove("manifest-files.json"),
         "has no manifest-files.json: not all of the export was copied",
@@ -234,6 +247,19 @@ def test_refused_with_a_sentence(audited: Audited, history: Path, tmp_path: Path
     assert "Traceback" not in str(refusal.value)
     assert not (tmp_path / "audit").exists()
     assert not list(tmp_path.glob(".*incomplete*"))
+
+
+@pytest.mark.parametrize("tables", [("ledger",), ("ledger", "slots", "appointments")])
+def test_an_export_that_failed_beside_a_whole_one_is_left_out(
+    audited: Audited, history: Path, world: World, tmp_path: Path, tables: tuple[str, ...]
+) -> None:
+    """A night that is started again exports into the same folders; what failed there before says nothing."""
+    for table in tables:
+        _failed(history, table)
+    conclusion = audited(history)
+    assert conclusion.sound, conclusion.sentence
+    assert audit_found(tmp_path / "audit") == set()
+    assert conclusion.document["items"] == sum(len(rows) for rows in world.tables().values())
 
 
 def test_truncation_is_a_sentence_without_checksums_too(spark: SparkSession, history: Path, tmp_path: Path) -> None:
