@@ -25,7 +25,7 @@ from pipeline.errors import AuditRefused
 from pipeline.history import NOTHING, History, find_history, sample_notes
 from pipeline.operations import WEIGHT
 from pipeline.outputs import Run
-from pipeline.rejects import locate_rejects
+from pipeline.rejects import locate_rejects, source_of
 from pipeline.report import render
 from pipeline.report_data import collect
 from pipeline.session import SessionSettings, open_session, size_on_disk
@@ -214,7 +214,7 @@ def check_counts(
     for table, column in (("ledger", "ledger_rows"), ("appointments", "appointment_rows"), ("slots", "slot_rows")):
         export = history.exports[table]
         if previous is None:
-            mine = sum(count for path, count in rejected.items() if f"/{table}/" in path)
+            mine = sum(count for path, count in rejected.items() if source_of(history, path) == table)
             read = sum(row[f"sum_{column}"] for row in totals) + mine
         else:
             # Old images take rows back, so rows say nothing about lines; a day's lines are quickly counted.

@@ -138,9 +138,10 @@ def test_folders_of_the_delivery_log_are_given_apart_or_together() -> None:
     assert job.parse_arguments(required)[0].deliveries == ()
 
 
-def test_a_malformed_line_in_a_folder_with_a_space(audited: Audited, tmp_path: Path) -> None:
-    """Spark names files as URLs; people do not."""
-    history = write_history(System(96, practices=1).run(5), tmp_path / "a history, 100% deliveries" / "deliveries")
+@pytest.mark.parametrize("above", ["a history, 100% deliveries/deliveries", "slots/ledger", "appointments/night"])
+def test_a_malformed_line_in_a_folder_with_a_space(audited: Audited, tmp_path: Path, above: str) -> None:
+    """Spark names files as URLs; people do not, and call a folder as they like: as a source, too."""
+    history = write_history(System(96, practices=1).run(5), tmp_path / above)
     log = history / "deliveries" / "deliveries.jsonl.gz"
     log.write_bytes(gzip.compress(b"{\n" + gzip.decompress(log.read_bytes()), mtime=0))
     assert audited(history).document["rejects"]["lines"] == 1
