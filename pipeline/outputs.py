@@ -202,15 +202,17 @@ def write_findings(storage: Storage, judged: DataFrame, folder: str, *, dead_let
         "violations",
         "quarantined_at",
         "dead_letters",
-        "ledger_rows",
+        "ledger_resting_since",
     ).persist()
     findings = shown.select("subject", "id", "verdict", F.explode(F.split("violations", " ")).alias("invariant"))
     ordered = findings.where(F.col("invariant") != "").orderBy("invariant", "subject", "id")
     write_table(storage, ordered, f"{folder}/findings", None)
     storage.make_folder(f"{folder}/repair")
     # Quarantined by the consumer means that it can never succeed as it is. In the dead-letter queue without that,
-    # its receives ran out: it may well succeed now.
-    exhausted = (F.col("dead_letters") > 0) & (F.col("quarantined_at").isNull())
+    # its receives ran out: it may well succeed now. A row that was written later was redriven in between, as in
+    # `verdicts.quarantined_by_log`, and what the consumer said before is over.
+    quarantined = F.col("quarantined_at")
+    exhausted = (F.col("dead_letters") > 0) & (quarantined.isNull() | (quarantined < F.col("ledger_resting_since")))
     resend = F.col("verdict").isin(Verdict.LOST, Verdict.STUCK)
     perhaps_there = resend & ~F.lit(dead_letters_known)
     redriven = (exhausted & (F.col("verdict") == Verdict.QUARANTINED)) | perhaps_there

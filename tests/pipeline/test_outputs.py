@@ -19,7 +19,7 @@ from pipeline.errors import AuditRefused
 from pipeline.outputs import current_verdicts
 from pipeline.storage import Storage
 from tests.pipeline.corruptions import Field, request_lost, request_stuck, row_deleted
-from tests.pipeline.histories import System, write_history
+from tests.pipeline.histories import MINUTE, System, write_history
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,8 +125,21 @@ def test_an_audit_never_overwrites_another(audited: Audited, tmp_path: Path) -> 
 
 
 def test_repair_lists(audited: Audited, tmp_path: Path) -> None:
-    """What ran out of receives is redriven; what the consumer refused is not; the rest is for a person to see."""
-    world = System(64, practices=3, slots_per_practice=20).run(80)
+    """What ran out of receives is redriven, also if it was refused before and redriven since; what the consumer refused is
+    not; the rest is for a person to see.
+    """
+    system = System(64, practices=3, slots_per_practice=20)
+    world = system.run(80)
+    for message_id in ("hopeless", "mended"):
+        system.accept(message_id)
+        system.begin(message_id, 0)
+        system.deliver(message_id, "quarantined", reason="unknown_practice")
+    world.now += MINUTE
+    system.begin("mended", 0)
+    system.deliver("mended", "failed")
+    world.now += MINUTE
+    for message_id, reason in (("hopeless", "unknown_practice"), ("mended", None)):
+        world.dead_letters.append({"message_id": message_id, "source_message_id": "s", "reason": reason})
     spoil = Field(world, random.Random(64))
     lost, stuck, odd = request_lost(spoil)[1], request_stuck(spoil)[1], row_deleted(spoil)[1]
     world.accepted.append({"message_id": "exhausted", "sent": world.now, "copies": 1})
@@ -134,7 +147,10 @@ def test_repair_lists(audited: Audited, tmp_path: Path) -> None:
     audited(world, tables=True)
     repair = tmp_path / "audit" / "repair"
     redrive = [json.loads(line) for line in (repair / "redrive.jsonl").read_text().splitlines()]
-    assert redrive == [{"message_id": "exhausted", "verdict": "quarantined", "action": "redrive"}]
+    assert redrive == [
+        {"message_id": message_id, "verdict": "quarantined", "action": "redrive"}
+        for message_id in ("exhausted", "mended")
+    ]
     look = {row["id"]: row for row in map(json.loads, (repair / "look-at.jsonl").read_text().splitlines())}
     assert look[lost]["action"] == look[stuck]["action"] == "send the request again with the same message_id"
     assert look[odd]["violations"] == "I2 I5r I6"
