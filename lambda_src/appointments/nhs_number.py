@@ -5,8 +5,15 @@ from __future__ import annotations
 import re
 
 _TEN_DIGITS = re.compile(r"[0-9]{10}")
-WRITTEN = re.compile(r"(?<![0-9A-Fa-f])([0-9]{3})[ ._:-]?([0-9]{3})[ ._:-]?([0-9]{4})(?![0-9A-Fa-f])")
-"""Ten digits, plain or grouped 3-3-4 as people write them. Beside hexadecimal digits they are part of a longer number."""
+_GROUPED = "[0-9]{3}[ ._:-]?[0-9]{3}[ ._:-]?[0-9]{4}"
+WRITTEN = re.compile(
+    rf"(?<![0-9A-Fa-f]){_GROUPED}(?![0-9A-Fa-f])"
+    rf"|(?<![0-9]){_GROUPED}(?=[A-Fa-f][0-9A-Za-z]{{0,40}}[G-Zg-z])"  # before a word, such as cancel
+    rf"|(?<=[G-Zg-z])(?:[A-Za-z]{{0,40}}[A-Fa-f])?{_GROUPED}(?![0-9])"  # after one, such as case
+)
+"""Ten digits, plain or grouped 3-3-4 as people write them, perhaps after a word that is glued to them. Beside hexadecimal
+digits they are part of a longer number, unless the letters there show a word. Bounded, so that no text takes long.
+"""
 
 
 def check_digit(nine_digits: str) -> int | None:
@@ -23,4 +30,4 @@ def is_valid(text: str) -> bool:
 
 def contains_one(text: str) -> bool:
     """Whether a valid NHS number stands in `text`, plain or grouped 3-3-4, and in no longer decimal or hexadecimal number."""
-    return any(is_valid("".join(groups)) for groups in WRITTEN.findall(text))
+    return any(is_valid(re.sub("[^0-9]", "", found)) for found in WRITTEN.findall(text))

@@ -45,6 +45,13 @@ def test_what_is_not_ten_digits_is_not_valid(text: str) -> None:
         "patient9434765919",
         "NHS9434765919",
         "9434765919T0800",
+        "9434765919cancel",
+        "943-476-5919book",
+        "case9434765919",
+        "made9434765919add2you",
+        "x9434765919a",
+        "a9434765919cancel",
+        "created1a then case9434765919",
     ],
 )
 def test_a_number_in_a_text_is_found(text: str) -> None:
@@ -52,7 +59,17 @@ def test_a_number_in_a_text_is_found(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["9434765918", "a9434765919", "9434765919F", "94347659190", "00000000-0000-4000-8000-000000000001"]
+    "text",
+    [
+        "9434765918",
+        "a9434765919",
+        "9434765919F",
+        "94347659190",
+        "19434765919cancel",
+        "case94347659190",
+        "00000000-0000-4000-8000-000000000001",
+        "0e9434765919-face",
+    ],
 )
 def test_other_digits_are_left_alone(text: str) -> None:
     assert not contains_one(text)

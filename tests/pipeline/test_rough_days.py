@@ -191,9 +191,9 @@ def test_nhs_numbers_are_found_as_the_consumer_finds_them(spark: SparkSession) -
         digits = "".join(luck.choices("0123456789", k=10))
         gap = luck.choice(("", "", " ", "-", "--"))
         texts.append(
-            luck.choice(("", "a", "#", "7 "))
+            luck.choice(("", "a", "#", "7 ", "case", "g1a", "ge", "5z"))
             + gap.join((digits[:3], digits[3:6], digits[6:]))
-            + luck.choice(("", "z", "/2"))
+            + luck.choice(("", "z", "/2", "cancel", "b", "a0y"))
         )
     answers = spark.createDataFrame([(text,) for text in texts], "text string").select(
         "text", holds_nhs_number(F.col("text"))
