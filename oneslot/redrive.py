@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from exactly_once.ordering import GROUP_ATTRIBUTE, is_fifo
+from exactly_once.producer import is_hopeless
 from exactly_once.quarantine import QUARANTINE_ATTRIBUTES
 from oneslot.dead_letters import HeldLetter, Reading, reading
 from oneslot.errors import OneslotError
@@ -25,7 +26,6 @@ from oneslot.sender import (
     FIRST_BACKOFF_SECONDS,
     LONGEST_BACKOFF_SECONDS,
     first_of_each_group,
-    is_hopeless,
 )
 from oneslot.target import Target
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from exactly_once.ordering import GROUP_ATTRIBUTE, is_fifo
-from exactly_once.producer import THROTTLED
+from exactly_once.producer import is_hopeless
 from oneslot.archive import Archive
 from oneslot.errors import OneslotError
 from oneslot.messages import Message
@@ -126,11 +126,6 @@ class BatchSender:
             return _Waiting(message, {})
         copy = f"{self._run}-{next(self._numbers)}"
         return _Waiting(message, {GROUP_ATTRIBUTE: message.group or copy, "MessageDeduplicationId": copy})
-
-
-def is_hopeless(failure: Mapping[str, Any]) -> bool:
-    """Whether the queue will never take this entry. That it was throttled is called the sender's fault, and passes."""
-    return failure["SenderFault"] and failure["Code"] not in THROTTLED
 
 
 def first_of_each_group(waiting: Sequence[T], group: Callable[[T], str | None]) -> tuple[list[T], list[T]]:

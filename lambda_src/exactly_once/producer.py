@@ -208,9 +208,7 @@ class Producer:
             for entry in answer.get("Successful", ())
         ]
         refused = [
-            Refused(by_id[entry["Id"]], str(entry["Code"]))
-            for entry in answer.get("Failed", ())
-            if entry.get("SenderFault") and entry["Code"] not in THROTTLED
+            Refused(by_id[entry["Id"]], str(entry["Code"])) for entry in answer.get("Failed", ()) if is_hopeless(entry)
         ]
         return accepted + refused
 
@@ -232,3 +230,8 @@ class Producer:
 
 THROTTLED = frozenset({"RequestThrottled", "ThrottlingException", "Throttling", "KmsThrottled"})
 """Reported as the sender's fault, and passing all the same."""
+
+
+def is_hopeless(failed: Mapping[str, Any]) -> bool:
+    """Whether the queue will never take this entry of `Failed`, in the answer to a batch: its sender's fault, and lasting."""
+    return bool(failed.get("SenderFault")) and failed["Code"] not in THROTTLED
