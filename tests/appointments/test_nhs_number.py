@@ -69,6 +69,10 @@ def test_a_number_in_a_text_is_found(text: str) -> None:
         "case94347659190",
         "00000000-0000-4000-8000-000000000001",
         "0e9434765919-face",
+        "req9434765919c04e1a7d4b2e4f0b9a6d5e",
+        "7d9434765919c04e1a7d4b2e4f0b9a6d5ereq",
+        "7d4b2e4f0b9a6d5e9434765919creq",
+        "9434765919c04e1a7d4b2e4f0b9a6d5ereq",
     ],
 )
 def test_other_digits_are_left_alone(text: str) -> None:
