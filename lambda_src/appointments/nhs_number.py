@@ -8,13 +8,13 @@ _TEN_DIGITS = re.compile(r"[0-9]{10}")
 _GROUPED = "[0-9]{3}[ ._:-]?[0-9]{3}[ ._:-]?[0-9]{4}"
 WRITTEN = re.compile(
     rf"(?<![0-9A-Fa-f]){_GROUPED}(?![0-9A-Fa-f])"
-    rf"|(?<![0-9A-Za-z])[A-Fa-f]{{0,40}}{_GROUPED}(?=[A-Fa-f][A-Za-z]{{0,40}}[G-Zg-z])"  # 9990000018cancel
-    rf"|(?<=[G-Zg-z])(?:[A-Za-z]{{0,40}}[A-Fa-f])?{_GROUPED}"  # case9990000018
-    r"(?=[A-Fa-f]{0,40}(?![0-9A-Za-z])|[A-Fa-f][0-9A-Za-z]{0,40}[G-Zg-z])"  # or case9990000018a2you
+    rf"|(?<![0-9A-Za-z])[A-Fa-f]{{0,40}}{_GROUPED}(?=[A-Fa-f][A-Za-z]{{0,40}}[G-Zg-z])"  # before a word, such as cancel
+    rf"|(?<=[G-Zg-z])(?:[A-Za-z]{{0,40}}[A-Fa-f])?{_GROUPED}"  # after one, such as case; or between two
+    r"(?=[A-Fa-f]{0,40}(?![0-9A-Za-z])|[A-Fa-f][0-9A-Za-z]{0,40}[G-Zg-z])"
 )
-"""Ten digits, plain or grouped 3-3-4 as people write them, perhaps with a word glued to them. Within a longer hexadecimal number
-they are part of it, also where that has one word before or after it: one of 300 random ids such as `1f0c…9req` holds ten digits that
-would pass for a patient's. Bounded, so that no text takes long.
+"""Ten digits, plain or grouped 3-3-4 as people write them, perhaps with a word glued to them. Within a longer hexadecimal
+number they are part of it, also where that has one word before or after it: of random ids with a word at their end one in 300
+holds ten digits that would pass for a patient's. Bounded, so that no text takes long.
 """
 
 

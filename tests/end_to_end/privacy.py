@@ -24,6 +24,18 @@ def written(folder: Path) -> Iterator[tuple[str, str]]:
         yield path.relative_to(folder).as_posix(), text
 
 
+_OF_THE_RANGE = re.compile(r"(?<![0-9.])999[0-9]{7}(?![0-9])")
+_RANDOM = re.compile(r"[0-9A-Fa-f]{12,}")
+
+
+def of_the_range(text: str) -> list[str]:
+    """What stands in a text and looks like a number of the range for tests, from which all synthetic patients' are.
+
+    Left out are decimal fractions, and hexadecimal ids and digests: among thousands one holds such digits by chance.
+    """
+    return _OF_THE_RANGE.findall(_RANDOM.sub("#", text))
+
+
 def spelled(numbers: Iterable[str]) -> re.Pattern[str]:
     """A pattern that finds any of these numbers, plain or grouped 3-3-4 with anything that people put between."""
     between = r"[ ._:\\/-]{0,3}"

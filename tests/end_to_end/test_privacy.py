@@ -16,7 +16,7 @@ from exactly_once.dynamodb import from_attributes
 from exactly_once.quarantine import QUARANTINE_ATTRIBUTES
 from tests.consumer_kit import booking
 from tests.end_to_end.conftest import Terminal
-from tests.end_to_end.privacy import spelled, telling
+from tests.end_to_end.privacy import of_the_range, spelled, telling
 
 pytestmark = pytest.mark.embedded_aws
 
@@ -124,3 +124,10 @@ def test_the_search_reads_what_is_packed(tmp_path: Path) -> None:
     parquet.write_table(pyarrow.table({"n": ["9990000018"]}), tmp_path / "y.parquet")
     (tmp_path / "z.txt").write_text("99900000181 and 1999000001")
     assert telling(tmp_path, ["9990000018"]) == ["a/x.json.gz", "y.parquet"]
+
+
+def test_the_search_takes_no_random_id_for_a_patient() -> None:
+    text = '{"a": "9990000018", "b": "a9990000018.", "c": 0.9990000018, "d": "aa9e4d24-9aff-48b1-bcd1-a9990457144f"}'
+    assert of_the_range(f"{text} {'c0ffee' * 5}9990457144face 99900000181 x9992468130") == ["9990000018"] * 2 + [
+        "9992468130"
+    ]
