@@ -10,8 +10,8 @@ from aws_cdk import App, Validations
 from cdk_nag import AwsSolutionsChecks, HIPAASecurityChecks
 
 from stacks.appointments_stack import AppointmentsStack
+from stacks.context import settings_from_context
 from stacks.operations_stack import OperationsStack
-from stacks.settings import settings_from_context
 
 CDK_JSON = Path(__file__).resolve().parents[1] / "cdk.json"
 

@@ -11,7 +11,8 @@ from stacks.constructs.event_source import EventSource
 from stacks.constructs.keys import customer_managed_key
 from stacks.constructs.request_queue import RequestQueue
 from stacks.constructs.tables import Tables
-from stacks.settings import Settings, given_settings
+from stacks.context import given_settings
+from stacks.settings import Settings
 
 
 class AppointmentsStack(Stack):

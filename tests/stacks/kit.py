@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from stacks.application import build
-from stacks.settings import Settings, settings_from_context
+from stacks.context import settings_from_context
+from stacks.settings import Settings
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from stacks.application import build
-from stacks.settings import STAGES, ContradictorySettings, settings_from_context
+from stacks.context import settings_from_context
+from stacks.settings import STAGES, ContradictorySettings
 from tests.stacks.kit import Stage
 
 

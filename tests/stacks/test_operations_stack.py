@@ -12,7 +12,8 @@ import pytest
 
 from appointments.outcomes import ANSWERED
 from stacks.constructs.measures import LATENCY_METRIC, OUTCOMES
-from stacks.settings import OVERRIDABLE, STAGES, Settings
+from stacks.context import OVERRIDABLE
+from stacks.settings import STAGES, Settings
 from tests.stacks.kit import Stage, resolve, synthesise
 
 HANDLER = Path(__file__).resolve().parents[2] / "lambda_src" / "handler.py"

@@ -16,7 +16,7 @@ from awscli.clidriver import create_clidriver  # type: ignore[import-untyped]
 from exactly_once.effects import INVALID_MESSAGE_ID
 from oneslot.cli import main as oneslot
 from oneslot.target import Outputs
-from stacks.settings import OVERRIDABLE, settings_from_context
+from stacks.context import OVERRIDABLE, settings_from_context
 from tests.stacks.kit import Stage
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,15 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stacks.settings import (
-    DAY,
-    OVERRIDABLE,
-    STAGES,
-    ContradictorySettings,
-    Settings,
-    given_settings,
-    settings_from_context,
-)
+from stacks.context import OVERRIDABLE, given_settings, settings_from_context
+from stacks.settings import DAY, STAGES, ContradictorySettings, Settings
 
 DEV = STAGES["dev"]
 
