@@ -79,14 +79,14 @@ def duckdb(folder: Path, output: Path, memory: str, *, evidence: bool) -> dict[s
     from benchmarks import audit_duckdb
 
     started = time.monotonic()
-    now, retention = audit_duckdb.moment(folder)
+    now = audit_duckdb.moment(folder)
     gigabytes = f"{memory.removesuffix('g')}GB"
     with audit_duckdb.open_history(folder, threads=CORES, memory=gigabytes) as connection:
         connection.execute("set temp_directory = ?", [str(output.parent / "duckdb-scratch")])
-        audit_duckdb.gather(connection, now, retention)
+        audit_duckdb.gather(connection, now, folder)
         written = audit_duckdb.JUDGED if evidence else audit_duckdb.VERDICTS
         connection.execute(f"copy ({written} order by id) to '{output}' (format parquet, compression zstd)")
-        broken = sorted(audit_duckdb.violations(connection, now, retention))
+        broken = sorted(audit_duckdb.violations(connection, now))
         requests = connection.execute("select count(*) from requests").fetchall()[0][0]
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return {

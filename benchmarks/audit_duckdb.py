@@ -30,6 +30,8 @@ FIRST = "('booked', 'waitlist', 'cancelled', 'refused')"
 PATIENCE = 4 * 24 * 3600 * 1000
 
 PREPARATION = f"""
+create temp macro gone(since, moment) as coalesce(since + getvariable('retention') < moment, false)
+  or coalesce(since < getvariable('forgotten_before'), false);
 create temp table slots as select *, coalesce(
   free_key = concat_ws('#', delivery_channel, service_type, start, "end", slot_id), false) as findable from slots_file;
 create temp table appointments as from appointments_file;
@@ -73,10 +75,10 @@ select coalesce(l.message_id, a.id, d.id, q.id, x.id) as id, l.status, coalesce(
   case when p.practice is not null then p.created when b.id is not null then b.created
     when log.answered is not null then log.answered when log.done > 0 then 0 when log.done = 0 then log.last_finished
     when kept.sent < log.sent or log.sent is null then kept.sent else log.sent end as decided,
-  coalesce(l.message_id is null and decided + $retention < $now, false) as forgotten,
-  forgotten or coalesce(not l.complete and l.left_alone > decided + $retention, false) as excused,
-  coalesce(log.sent + $retention < $now, false) as renewed,
-  coalesce(p.status = 'cancelled' and log.last_finished > decided + $retention, false) as answered_anew,
+  l.message_id is null and gone(decided, $now) as forgotten,
+  forgotten or coalesce(not l.complete and gone(decided, l.left_alone), false) as excused,
+  gone(log.sent, $now) as renewed,
+  coalesce(p.status = 'cancelled' and gone(decided, log.last_finished), false) as answered_anew,
   d.id is null and q.id is null and x.id is null as nowhere,
   nowhere and not (getvariable('queue_known') and getvariable('letters_known')) and coalesce(
     l.message_id is null or log.quarantined >= l.left_alone, false) and log.quarantined is not null as set_aside,
@@ -147,8 +149,8 @@ union all select distinct 'I5r', author from (
   select appointment_id as author, created as made from appointments where practice is not null
   union all select id, made from cancels) deeds
   left join ledger_read l on l.message_id = author
-  where not coalesce(l.complete, false) and not (l.message_id is null and made + $retention < $now)
-    and not coalesce(l.left_alone > made + $retention, false)
+  where not coalesce(l.complete, false) and not (l.message_id is null and gone(made, $now))
+    and not (l.message_id is not null and gone(made, l.left_alone))
 union all select 'I6', id from requests where done > 0 and not complete and not excused
 union all select 'I7', id from requests where answers > 1 and not answered_anew
 union all select 'I7', id from requests where complete and delivered <> outcome and not renewed
@@ -192,11 +194,16 @@ def open_history(
     return connection
 
 
-def gather(connection: duckdb.DuckDBPyConnection, now: int, retention: int) -> None:
-    """Read everything once and join it by request. Times in epoch ms."""
-    connection.execute(f"set variable now = {now}")
+def gather(connection: duckdb.DuckDBPyConnection, now: int, folder: Path) -> None:
+    """Read everything once and join it by request, as of `now` (epoch ms) and of the history's context."""
+    path = folder / "context.json"
+    context = json.loads(path.read_text()) if path.exists() else {}
+    retention = context["ledger_retention_seconds"] * 1000 if "ledger_retention_seconds" in context else "null"
+    before = epoch_ms(context["ledger_forgotten_before"]) if "ledger_forgotten_before" in context else "null"
+    for name, value in {"now": now, "retention": retention, "forgotten_before": before}.items():
+        connection.execute(f"set variable {name} = {value}")
     connection.execute(PREPARATION)
-    connection.execute(REQUESTS, {"now": now, "retention": retention, "patience": PATIENCE})
+    connection.execute(REQUESTS, {"now": now, "patience": PATIENCE})
 
 
 def verdicts(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
@@ -204,16 +211,17 @@ def verdicts(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
     return dict(connection.execute(VERDICTS).fetchall())
 
 
-def violations(connection: duckdb.DuckDBPyConnection, now: int, retention: int) -> set[tuple[str, str]]:
-    """Which invariant does not hold, for which subject."""
-    return set(connection.execute(VIOLATIONS, {"now": now, "retention": retention}).fetchall())
+def violations(connection: duckdb.DuckDBPyConnection, now: int) -> set[tuple[str, str]]:
+    """Which invariant does not hold, for which subject, after `gather`."""
+    return set(connection.execute(VIOLATIONS, {"now": now}).fetchall())
 
 
-def moment(folder: Path) -> tuple[int, int]:
-    """The time of a history's exports and the ledger's retention, epoch ms and ms."""
+def moment(folder: Path) -> int:
+    """The time of a history's exports, epoch ms."""
     (summary,) = folder.glob("ledger/AWSDynamoDB/*/manifest-summary.json")
-    exported = json.loads(summary.read_text())["exportTime"]
-    now = duckdb.execute("select epoch_ms(?::timestamp)", [exported]).fetchall()[0][0]
-    context = folder / "context.json"
-    seconds = json.loads(context.read_text())["ledger_retention_seconds"] if context.exists() else 10**10
-    return int(now), int(seconds) * 1000
+    return epoch_ms(json.loads(summary.read_text())["exportTime"])
+
+
+def epoch_ms(moment: str) -> int:
+    """ISO 8601 with a zone → epoch ms."""
+    return int(duckdb.execute("select epoch_ms(?::timestamptz)", [moment]).fetchall()[0][0])

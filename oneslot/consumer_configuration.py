@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from botocore.exceptions import ClientError
 
 from configuration import FOREVER
@@ -9,6 +11,7 @@ from oneslot.errors import OneslotError
 from oneslot.target import Target
 
 RETENTION_VARIABLE = "LEDGER_RETENTION_SECONDS"
+FORGOTTEN_VARIABLE = "LEDGER_FORGOTTEN_BEFORE"
 CONTENT_BASED_VARIABLE = "CONTENT_BASED_DEDUPLICATION"
 
 
@@ -22,6 +25,31 @@ def ledger_retention_seconds(target: Target) -> int | None:
             f"The function {target.outputs.consumer_function_name} has no {RETENTION_VARIABLE}: is it Oneslot's consumer?"
         )
     return int(given)
+
+
+def ledger_forgotten_before(target: Target, now_ms: int) -> int:
+    """The moment before which the ledger kept a row for less than it does now, as it is configured: epoch ms, 0 for none.
+
+    Raises `OneslotError` for one that is no moment, or is still to come.
+    """
+    given = _variable(target, FORGOTTEN_VARIABLE)
+    if not given:
+        return 0
+    try:
+        before = datetime.fromisoformat(given)
+    except ValueError:
+        before = None
+    if before is None or before.tzinfo is None:
+        raise OneslotError(
+            f"The consumer's {FORGOTTEN_VARIABLE} is {given}, which is no moment such as 2026-11-23T14:00:00Z."
+        )
+    moment = round(before.timestamp() * 1000)
+    if moment > now_ms:
+        raise OneslotError(
+            f"The consumer's {FORGOTTEN_VARIABLE} is {given}, which is still to come: until then no row at all would be "
+            "missed. Deploy with the moment from which the ledger keeps its rows for longer (ledger_forgotten_before)."
+        )
+    return moment
 
 
 def is_content_based(target: Target) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from appointments.invariants import Evidence
 from oneslot.archive import AcceptedRequest, read_archive
 from oneslot.audit_trail import dropped
-from oneslot.consumer_configuration import ledger_retention_seconds
+from oneslot.consumer_configuration import ledger_forgotten_before, ledger_retention_seconds
 from oneslot.dead_letters import DeadLetter, waiting_behind
 from oneslot.deliveries import sound_deliveries
 from oneslot.missing import Missing, unless_missing
@@ -57,12 +57,13 @@ class Gathered:
 def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> Gathered:
     """Read everything; the tables in parallel. It all stays in memory: about 2 KB for each request.
 
-    Raises `OneslotError` if the consumer does not say how long its ledger keeps a row.
+    Raises `OneslotError` if the consumer does not say how long its ledger keeps a row, or says what cannot be.
     """
     outputs = target.outputs
     queue = queue_depth(target.sqs, outputs.queue_url)
     seconds = ledger_retention_seconds(target)
     retention_ms = None if seconds is None else seconds * 1000
+    forgotten_before = ledger_forgotten_before(target, now_ms())
     archived = list(read_archive(target.archive, target.identity))
     since = max(0, min((line.sent for line in archived), default=0) - CLOCK_DIFFERENCE_MS)
     with ThreadPoolExecutor(4, "gather") as executor:
@@ -77,11 +78,7 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
     letters = dead_letters.result()
     behind = waiting_behind(target.sqs, outputs.dead_letter_queue_url, len(letters))
     now = now_ms()
-    accepted = [line for line in archived if retention_ms is None or line.sent + retention_ms >= now] or None
     evidence = Evidence(
-        requests=None
-        if accepted is None
-        else {line.request.message_id for line in accepted if line.request.message_id},
         ledger={row["message_id"]: row for row in rows[0]},
         slots={(row["practice"], row["slot_id"]): row for row in rows[1]},
         appointments={row["appointment_id"]: row for row in rows[2]},
@@ -92,9 +89,12 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
         waiting=frozenset() if queue.empty and not behind else None,
         now=now,
         retention_ms=retention_ms,
+        forgotten_before=forgotten_before,
     )
+    accepted = [line for line in archived if not evidence.may_be_gone(line.sent)] or None
+    requests = accepted and {line.request.message_id for line in accepted if line.request.message_id}
     return Gathered(
-        evidence,
+        replace(evidence, requests=requests),
         accepted,
         letters,
         queue,

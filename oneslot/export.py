@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +19,7 @@ from typing import Any
 from configuration import FOREVER
 from oneslot.archive import ARCHIVE_FILE
 from oneslot.audit_trail import drops, read_lines
-from oneslot.consumer_configuration import ledger_retention_seconds
+from oneslot.consumer_configuration import ledger_forgotten_before, ledger_retention_seconds
 from oneslot.dead_letters import waiting_behind
 from oneslot.deliveries import read_deliveries
 from oneslot.errors import BadInput
@@ -87,7 +87,9 @@ def _write_history(target: Target, folder: Path, note: Callable[[str], None]) ->
     elif queue_depth(target.sqs, outputs.queue_url).empty:
         counts["waiting"] = _write_lines(folder / "waiting" / "waiting.jsonl", ())
     seconds = ledger_retention_seconds(target)
-    kept = {"ledger_retention": FOREVER} if seconds is None else {"ledger_retention_seconds": seconds}
+    kept: dict[str, Any] = {"ledger_retention": FOREVER} if seconds is None else {"ledger_retention_seconds": seconds}
+    if before := ledger_forgotten_before(target, time.time_ns() // 1_000_000):
+        kept["ledger_forgotten_before"] = datetime.fromtimestamp(before / 1000, UTC).isoformat()
     (folder / CONTEXT).write_text(json.dumps(kept) + "\n", encoding="utf-8")
     return counts
 

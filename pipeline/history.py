@@ -9,7 +9,7 @@
 <history>/dead-letters/*                 which messages are in the dead-letter queue
 <history>/dropped/*                      what a person deleted from the dead-letter queue, by the audit trail
 <history>/waiting/*                      which messages the queue holds; without this folder that is not known
-<history>/context.json                   {"ledger_retention_seconds": ...}, optional
+<history>/context.json                   {"ledger_retention_seconds": ...}, optional; `pipeline/context.py`
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline import facts, manifests, sources
+from pipeline.context import Context, read_context
 from pipeline.errors import AuditRefused
-from pipeline.layout import CONTEXT, EXPORT_FOLDER
+from pipeline.layout import EXPORT_FOLDER
 from pipeline.manifests import Export
 from pipeline.storage import Storage
 from pipeline.vocabulary import Kind
@@ -48,7 +49,7 @@ class History:
     exports: Mapping[str, Export]
     lines: Mapping[str, tuple[str, ...]]
     more_deliveries: tuple[str, ...]
-    retention_ms: int | None
+    context: Context
     notes: tuple[str, ...]
 
     @property
@@ -150,8 +151,9 @@ def find_history(storage: Storage, folder: str, after: int | None, more_deliveri
             notes.append(MISSING_SOURCES[name])
     besides = tuple(path for path in dict.fromkeys(more) if path not in lines.get("deliveries", ()))
     first = exports[TABLES[0]]
-    retention = _retention(storage, folder)
-    return History(folder, first.start, first.end, exports, lines, besides, retention, tuple(notes))
+    context = read_context(storage, folder, first.end)
+    notes += [FORGOTTEN] if context.forgotten_before else []
+    return History(folder, first.start, first.end, exports, lines, besides, context, tuple(notes))
 
 
 def _files(storage: Storage, folder: str) -> list[str] | None:
@@ -160,6 +162,9 @@ def _files(storage: Storage, folder: str) -> list[str] | None:
     return [path for name in names if storage.size(path := f"{folder}/{name}")] if names else None
 
 
+FORGOTTEN = (
+    "What was done before the moment that ledger_forgotten_before names needs no row: one that vanished is not missed."
+)
 NOTHING = "{folder} holds no rows at all: there is nothing to audit. Are these the right tables?"
 MISSING_SOURCES = {
     "deliveries": "There is no delivery log: latency, duplicates and the invariants I6, I7 and I10 cannot be judged.",
@@ -233,18 +238,3 @@ def _export(storage: Storage, folder: str, table: str) -> Export:
         if not storage.exists(f"{folder}/{file.path}"):
             raise AuditRefused(f"{home} lists {file.path}, which is not there: not all of the export was copied.")
     return export
-
-
-def _retention(storage: Storage, folder: str) -> int | None:
-    text = storage.read_text(f"{folder}/{CONTEXT}")
-    if text is None:
-        return None
-    try:
-        seconds = json.loads(text).get("ledger_retention_seconds")
-    except (ValueError, AttributeError) as error:
-        raise AuditRefused(f"{folder}/{CONTEXT} is not a JSON object. Write one, or remove it.") from error
-    if seconds is None:
-        return None
-    if not isinstance(seconds, int) or seconds <= 0:
-        raise AuditRefused(f"{folder}/{CONTEXT}: ledger_retention_seconds must be a whole number of seconds above 0.")
-    return seconds * 1000

@@ -87,7 +87,7 @@ def _audit(spark: SparkSession, settings: AuditSettings) -> Conclusion:
         outputs.refuse_unrelated(settings.previous, settings.output)
     previous = outputs.open_run(storage, settings.previous) if settings.previous else None
     history = find_history(storage, settings.history, previous.end if previous else None, settings.deliveries)
-    if previous and previous.retention_ms != history.retention_ms:
+    if previous and previous.context != history.context:
         raise AuditRefused(
             "The ledger's retention is not what it was in the earlier audit, which changes verdicts on old requests. "
             "Audit full exports."
@@ -140,7 +140,8 @@ def write_verdicts(work: Work) -> DataFrame:
         queue_known=history.queue_known,
         dead_letters_known=history.dead_letters_known,
         patience=work.settings.patience_seconds * 1000,
-        retention=history.retention_ms,
+        retention=history.context.retention_ms,
+        forgotten_before=history.context.forgotten_before,
     )
     gathered = evidence.gather(history.facts(spark), work.partitions)
     folder = f"{work.aside}/{outputs.VERDICTS}"

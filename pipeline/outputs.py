@@ -21,6 +21,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline.columns import WITHHELD, shown_id
+from pipeline.context import Context
 from pipeline.errors import AuditRefused
 from pipeline.evidence import KEY, MEASURES
 from pipeline.storage import Storage
@@ -49,7 +50,7 @@ class Run:
     folder: str
     end: int
     items: int
-    retention_ms: int | None
+    context: Context
     layers: tuple[str, ...]
     document: dict[str, Any]
 
@@ -106,7 +107,7 @@ def open_run(storage: Storage, folder: str) -> Run:
             folder,
             int(document["end"]),
             int(document["items"]),
-            document["retention_ms"],
+            Context(document["retention_ms"], document.get("forgotten_before", 0)),
             tuple(_beside(folder, layer) for layer in layers),
             document,
         )

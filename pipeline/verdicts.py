@@ -45,6 +45,7 @@ class Moment:
         dead_letters_known: the `dead-letters` source lists all that the dead-letter queue holds.
         patience: how long a request may be unseen when the queue's content is not known. 4 days is SQS's own retention.
         retention: how long the ledger keeps a row; None if it never deletes. An older effect needs no row any more.
+        forgotten_before: epoch ms; nor does an effect of before that, when the retention was shorter.
     """
 
     now: int
@@ -52,6 +53,16 @@ class Moment:
     dead_letters_known: bool = False
     patience: int = 4 * 24 * 3600 * 1000
     retention: int | None = None
+    forgotten_before: int = 0
+
+    def may_be_gone(self, since: Column, at: Column | int) -> Column:
+        """Whether the row of what was done at `since` may be gone rightly at `at` (epoch ms); false where one is not known."""
+        gone = F.lit(False)
+        if self.retention is not None:
+            gone = gone | (since + self.retention < at)
+        if self.forgotten_before:
+            gone = gone | (since < self.forgotten_before)
+        return F.coalesce(gone, F.lit(False))
 
 
 def judge(evidence: DataFrame, moment: Moment) -> DataFrame:
@@ -132,26 +143,19 @@ def over_since() -> Column:
 
 def forgotten(moment: Moment) -> Column:
     """Whether the ledger has rightly deleted its row."""
-    if moment.retention is None:
-        return F.lit(False)
-    gone = (F.col("ledger_rows") == 0) & (over_since() + moment.retention < moment.now)
-    return F.coalesce(gone, F.lit(False))
+    return (F.col("ledger_rows") == 0) & moment.may_be_gone(over_since(), moment.now)
 
 
 def begun_anew(moment: Moment) -> Column:
     """Whether the row is that of a copy which came after the first row had rightly gone, and is not through yet."""
-    if moment.retention is None:
-        return F.lit(False)
-    later = F.col("ledger_resting_since") > over_since() + moment.retention
-    return F.coalesce((F.col("ledger_rows") > 0) & ~complete() & later, F.lit(False))
+    later = moment.may_be_gone(over_since(), F.col("ledger_resting_since"))
+    return (F.col("ledger_rows") > 0) & ~complete() & later
 
 
 def answered_anew(moment: Moment) -> Column:
     """Whether a copy that came after the row had rightly gone may have found an appointment that was cancelled since."""
-    if moment.retention is None:
-        return F.lit(False)
     cancelled = F.col("appointment_status").isin(int(AppointmentStatus.CANCELLED), int(AppointmentStatus.TOMBSTONE))
-    return F.coalesce(cancelled & (F.col("last_finished") > over_since() + moment.retention), F.lit(False))
+    return F.coalesce(cancelled & moment.may_be_gone(over_since(), F.col("last_finished")), F.lit(False))
 
 
 def dropped() -> Column:
@@ -261,11 +265,7 @@ def violations(moment: Moment) -> Mapping[str, Column]:
     old = forgotten(moment)
     two = F.when(F.col("claim_low") != F.col("claim_high"), F.lit(2))
     # A request that comes again after its row has expired gets a new row, which counts from 1.
-    renewed = (
-        F.coalesce(F.col("delivery_sent") + moment.retention < moment.now, F.lit(False))
-        if moment.retention
-        else F.lit(False)
-    )
+    renewed = moment.may_be_gone(F.col("delivery_sent"), moment.now)
     excused = old | begun_anew(moment)
     claims = F.greatest(F.lit(1), F.col("consumptions_seen"), F.bit_count("claims_seen"), two)
     return {

@@ -29,6 +29,7 @@ OVERRIDABLE = (
     "dead_letter_retention_seconds",
     "ledger_retention_seconds",
     "ledger_margin_seconds",
+    "ledger_forgotten_before",
     "log_retention_days",
     "customer_managed_keys",
     "alarm_topic_arn",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from stacks.limits import (
     ALARM_COUNTS,
@@ -86,6 +87,9 @@ class Settings:
     # `forever`, deletes no row: a copy is then known however late it comes.
     ledger_retention_seconds: int | None = 30 * DAY
     ledger_margin_seconds: int = 7 * DAY
+    ledger_forgotten_before: str = (
+        ""  # when its retention was raised: rows of before that may be gone (docs/deploying.md)
+    )
 
     # The delivery log: the audit reads it beside the ledger.
     log_retention_days: int = 30
@@ -235,9 +239,22 @@ def _outside_limits(s: Settings) -> Iterator[str]:
             f"alarm_topic_arn is {s.alarm_topic_arn!r}, which is no ARN of an SNS topic; give one such as "
             "arn:aws:sns:eu-west-2:111122223333:on-call, or leave it out"
         )
+    if s.ledger_forgotten_before and not _is_moment(s.ledger_forgotten_before):
+        yield (
+            f"ledger_forgotten_before is {s.ledger_forgotten_before!r}, which is no moment in UTC; give one such as "
+            "2026-11-23T14:00:00Z, or leave it out"
+        )
     if s.log_retention_days not in LOG_RETENTION_DAYS:
         choices = ", ".join(map(str, LOG_RETENTION_DAYS))
         yield f"log_retention_days is {s.log_retention_days}, which CloudWatch Logs does not have; use one of {choices}"
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ")  # noqa: DTZ007 - the Z is in the pattern
+    except ValueError:
+        return False
+    return True
 
 
 COUNTED_ALARMS = (

@@ -35,6 +35,7 @@ class Evidence:
         now: epoch ms; leases that ended before are over.
         retention_ms: how long the ledger keeps a row after its last change; None for ever. Appointments, archive and log
             outlive the row, so what was done longer ago needs none any more.
+        forgotten_before: epoch ms; nor does what was done before that, when the ledger kept its rows for less.
     """
 
     requests: Collection[str] | None = None
@@ -46,17 +47,20 @@ class Evidence:
     waiting: Collection[str] | None = None
     now: int = 0
     retention_ms: int | None = None
+    forgotten_before: int = 0
+
+    def may_be_gone(self, since: int) -> bool:
+        """Whether the ledger may have deleted, rightly, the row of what was done at `since`, epoch ms."""
+        return since < self.forgotten_before or (self.retention_ms is not None and since + self.retention_ms < self.now)
 
     def forgotten(self, message_id: str) -> bool:
         """Whether the request was done, and nothing shows that it was done so recently that its row must be there."""
-        if self.retention_ms is None or message_id not in self._completed:
-            return False
-        return self._completed[message_id] + self.retention_ms < self.now
+        return message_id in self._completed and self.may_be_gone(self._completed[message_id])
 
     def remembered(self) -> Iterator[Mapping[str, Any]]:
         """The delivery log's lines that can speak of a row that is there now, and not of an earlier one under its id."""
         for line in self.deliveries:
-            if self.retention_ms is None or line.get("finished", self.now) + self.retention_ms >= self.now:
+            if not self.may_be_gone(line.get("finished", self.now)):
                 yield line
 
     @cached_property

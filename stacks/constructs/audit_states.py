@@ -19,6 +19,7 @@ POLL_SECONDS = 60  # an export takes minutes to an hour; each look costs one sta
 CALL_SECONDS = 60  # a call that only asks or starts something answers in less, or is asked again
 JOB_AROUND_SECONDS = HOUR  # Glue counts the job's timeout from when it runs: it must start before, and stop after
 VERDICT_FILE = "audit.json"  # pipeline.outputs.DESCRIPTION; a test compares them
+AUDIT_VERSION = 5  # pipeline.outputs.VERSION; a test compares them
 
 DAY_MS = DAY * 1000
 DATE = "'[Y0001]-[M01]-[D01]'"
@@ -46,6 +47,7 @@ class AuditPlan:
         tables: the ARN of each table by the name of its folder in a history.
         full_every_days: full exports on every so many-th day, changes only on the others; 1 is always full.
         content_based: whether the consumer identifies messages without an id by their content.
+        ledger_forgotten_before: a moment in UTC as text, or empty; `stacks.settings`.
         delivery_days: how many earlier days of the delivery log a full audit reads beside its own.
         export_seconds: how long the exports may take, together.
         job_seconds: the job's own timeout.
@@ -64,6 +66,7 @@ class AuditPlan:
     full_every_days: int
     delivery_days: int
     ledger_retention_seconds: int | None
+    ledger_forgotten_before: str
     patience_seconds: int
     export_seconds: int
     job_seconds: int
@@ -135,11 +138,20 @@ def _look_for_verdict(plan: AuditPlan) -> State:
 
 
 def _look_for_earlier_audit(plan: AuditPlan) -> State:
-    """Changes are added to the audit of the day before. Without one (the first night, a failed night) it is a full one."""
+    """Changes are added to the audit of the day before, if the job can go on from it.
+
+    Else (the first night, a failed night, another version of the audit or another memory of the ledger) it is a full one.
+    """
+    kept, before = plan.ledger_retention_seconds, plan.ledger_forgotten_before
+    same = {
+        "version": AUDIT_VERSION,
+        "retention_ms": "null" if kept is None else kept * 1000,
+        "forgotten_before": f"$toMillis('{before}')" if before else 0,
+    }
+    goes_on = " and ".join(f"$earlier.{name} = {value}" for name, value in same.items())
     return {
-        **_s3(
-            plan, "headObject", {"Bucket": plan.bucket, "Key": f"{{% 'audits/' & $dayBefore & '/{VERDICT_FILE}' %}}"}
-        ),
+        **_s3(plan, "getObject", {"Bucket": plan.bucket, "Key": f"{{% 'audits/' & $dayBefore & '/{VERDICT_FILE}' %}}"}),
+        "Assign": {"full": f"{{% ($earlier := $parse($states.result.Body); $not({goes_on})) %}}"},
         "Catch": [{"ErrorEquals": ["States.ALL"], "Assign": {"full": True}, "Next": "ExportTables"}],
         "Next": "ExportTables",
     }
@@ -239,20 +251,17 @@ def _export(plan: AuditPlan, what: State) -> State:
 
 
 def _write_context(plan: AuditPlan) -> State:
+    kept, before = plan.ledger_retention_seconds, plan.ledger_forgotten_before
     # Without a number the audit expects every row to be there. A null would not do: CDK leaves it out of the template.
-    kept = plan.ledger_retention_seconds
+    memory = {"ledger_retention": "forever"} if kept is None else {"ledger_retention_seconds": kept}
     arguments = {
         "Bucket": plan.bucket,
         "Key": "{% 'history/' & $day & '/context.json' %}",
-        "Body": {"ledger_retention": "forever"} if kept is None else {"ledger_retention_seconds": kept},
+        "Body": {**memory, "ledger_forgotten_before": before} if before else memory,
         "ContentType": "application/json",
     }
-    return {
-        **_s3(plan, "putObject", arguments),
-        "Retry": RETRY,
-        "Catch": _caught("NotifyNotAudited"),
-        "Next": "Audit",
-    }
+    put = _s3(plan, "putObject", arguments)
+    return {**put, "Retry": RETRY, "Catch": _caught("NotifyNotAudited"), "Next": "Audit"}
 
 
 def _audit(plan: AuditPlan) -> State:

@@ -70,6 +70,7 @@ class AuditWorkflow(Construct):
             full_every_days=settings.audit_full_every_days,
             delivery_days=settings.audit_delivery_days,
             ledger_retention_seconds=settings.ledger_retention_seconds,
+            ledger_forgotten_before=settings.ledger_forgotten_before,
             # A message that the queue has given up cannot come back.
             patience_seconds=settings.queue_retention_seconds,
             export_seconds=settings.audit_export_hours * HOUR,

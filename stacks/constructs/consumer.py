@@ -110,6 +110,8 @@ def _environment(settings: Settings, tables: Tables, requests: RequestQueue) -> 
         "QUEUE_URL": requests.queue.queue_url,
         "DEAD_LETTER_QUEUE_URL": requests.dead_letter_queue.queue_url,
         "LEDGER_RETENTION_SECONDS": str(settings.ledger_retention_seconds or FOREVER),
+        # For those who look for rows that are missing; the function itself does not read it.
+        **({"LEDGER_FORGOTTEN_BEFORE": before} if (before := settings.ledger_forgotten_before) else {}),
         "BATCH_CONCURRENCY": str(settings.batch_concurrency),
         "CANDIDATE_SLOTS": str(settings.candidate_slots),
         "CONTENT_BASED_DEDUPLICATION": str(settings.content_based_deduplication).lower(),

@@ -272,6 +272,13 @@ def test_a_row_that_has_expired_is_missed_until_then_and_no_longer() -> None:
     assert found(replace(ALL_DONE, now=LAST_DAY + 1, retention_ms=None)) == missed
 
 
+@pytest.mark.parametrize("retention", [RETENTION, None])
+def test_what_was_done_while_rows_were_kept_for_less_is_not_missed(retention: int | None) -> None:
+    done = replace(ALL_DONE, now=LAST_DAY, retention_ms=retention)
+    assert found(replace(done, forgotten_before=NOW)) == found(done) != set()
+    assert found(replace(done, forgotten_before=NOW + 1)) == set()
+
+
 def test_what_shows_nowhere_as_done_is_lost_however_old_it_is() -> None:
     assert found(replace(ALL_DONE, requests={"new"}, now=LAST_DAY + 1)) == {("I2", "new")}
 
@@ -290,6 +297,7 @@ def test_the_log_of_an_expired_row_says_nothing_of_the_row_that_is_there_now() -
         now=LAST_DAY + 1,
     )
     assert found(again) == set()
+    assert found(replace(again, retention_ms=None, forgotten_before=NOW + 1)) == set()
     assert found(replace(again, retention_ms=None)) >= {("I7", "gone"), ("I10", "gone")}
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from exactly_once.dynamodb import to_attributes
 from oneslot.archive import Archive
+from oneslot.errors import OneslotError
 from oneslot.evidence import gather
 from oneslot.local.connection import Connection
 from oneslot.messages import MALFORMED, Archived, Message
@@ -227,6 +228,34 @@ def test_the_requests_of_this_month_are_judged_on_an_old_stack_as_on_a_new_one(m
     lost = verdict_of(moto_stack, BEFORE + 1)
     assert ("I2", nothing_made) in {(breach.invariant, breach.subject) for breach in lost.breaches}
     assert lost.counts.too_old == len(lines) - 1
+
+
+def test_what_was_done_before_the_retention_was_raised_is_not_missed(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {**ENVIRONMENT, "LEDGER_RETENTION_SECONDS": "forever"}
+    monkeypatch.setattr(Connection, "functions", lambda _: Functions(told))
+    send(moto_stack, Mix(10, malformed=0))
+    moto_stack.consume()
+    expire(moto_stack)
+    later = max(BEFORE, time.time_ns() // 1_000_000) + 5_000
+    assert verdict_of(moto_stack, later).counts.lost == 10
+    told["LEDGER_FORGOTTEN_BEFORE"] = datetime.fromtimestamp(later / 1000, UTC).isoformat()
+    after = verdict_of(moto_stack, later)
+    assert after.holds, after.sentence
+    assert (after.counts.lost, after.counts.too_old) == (None, 10)
+    with pytest.raises(OneslotError, match="which is still to come: until then no row at all would be missed"):
+        verdict_of(moto_stack, later - 1)
+
+
+@pytest.mark.parametrize("moment", ["yesterday", "2026-11-23T14:00:00"])
+def test_a_moment_that_is_none_is_said(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+    told = Functions({**ENVIRONMENT, "LEDGER_FORGOTTEN_BEFORE": moment})
+    monkeypatch.setattr(Connection, "functions", lambda _: told)
+    result = invoke("check")
+    assert result.exit_code != 0
+    assert "LEDGER_FORGOTTEN_BEFORE" in result.stderr
+    assert moment in result.stderr
 
 
 def test_a_consumer_that_keeps_its_rows_for_ever_forgets_nothing(

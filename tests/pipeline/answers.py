@@ -10,7 +10,7 @@ import duckdb
 
 from appointments.invariants import Evidence, check
 from benchmarks import audit_duckdb
-from tests.pipeline.histories import RETENTION, World
+from tests.pipeline.histories import World
 
 Found = set[tuple[str, str]]
 
@@ -55,8 +55,8 @@ def audit_verdicts(folder: Path) -> dict[str, str]:
     return {row.key: row.verdict for row in judged(folder) if row.subject == "request"}
 
 
-def list_found(world: World, retention_ms: int | None = None) -> Found:
-    """(invariant, subject) by the project's own list; `retention_ms` as in its evidence."""
+def list_found(world: World, retention_ms: int | None = None, forgotten_before: int = 0) -> Found:
+    """(invariant, subject) by the project's own list; `retention_ms` and `forgotten_before` as in its evidence."""
     deliveries = [line for line in world.deliveries if line["message_id"] and line["finished"] < world.now]
     evidence = Evidence(
         requests={row["message_id"] for row in world.accepted} | {line["message_id"] for line in deliveries},
@@ -68,6 +68,7 @@ def list_found(world: World, retention_ms: int | None = None) -> Found:
         waiting=None if world.waiting is None else {row["message_id"] for row in world.waiting},
         now=world.now,
         retention_ms=retention_ms,
+        forgotten_before=forgotten_before,
     )
     return {(breach.invariant, breach.subject) for breach in check(evidence)}
 
@@ -75,5 +76,5 @@ def list_found(world: World, retention_ms: int | None = None) -> Found:
 def duckdb_answers(folder: Path, now: int) -> tuple[dict[str, str], Found]:
     """Verdicts and findings by the independent implementation."""
     with audit_duckdb.open_history(folder, threads=2) as connection:
-        audit_duckdb.gather(connection, now, RETENTION)
-        return audit_duckdb.verdicts(connection), audit_duckdb.violations(connection, now, RETENTION)
+        audit_duckdb.gather(connection, now, folder)
+        return audit_duckdb.verdicts(connection), audit_duckdb.violations(connection, now)

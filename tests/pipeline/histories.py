@@ -7,6 +7,7 @@ import json
 import random
 from copy import deepcopy
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ class World:
     dropped: list[Item] = field(default_factory=list)
     waiting: list[Item] | None = field(default_factory=list)
     now: int = START
+    retention: int | None = RETENTION
+    forgotten_before: int = 0
 
     def tables(self) -> dict[str, dict[Any, Item]]:
         """The three tables by name."""
@@ -353,7 +356,7 @@ def write_history(
         write_export(folder / table, arn(table), span, [Part(b"".join(chunk), len(chunk)) for chunk in chunks])
     known = (0, 0) if since is None else (len(since.accepted), len(since.deliveries))
     write_lines(folder / "deliveries" / "deliveries.jsonl.gz", world.deliveries[known[1] :])
-    (folder / "context.json").write_text(json.dumps({"ledger_retention_seconds": RETENTION // 1000}))
+    (folder / "context.json").write_text(json.dumps(_context(world)))
     if nightly:
         return folder
     write_lines(folder / "accepted" / "accepted.jsonl", world.accepted[known[0] :])
@@ -362,6 +365,12 @@ def write_history(
     if world.waiting is not None:
         write_lines(folder / "waiting" / "waiting.jsonl", world.waiting)
     return folder
+
+
+def _context(world: World) -> Item:
+    kept = {"ledger_retention_seconds": world.retention // 1000} if world.retention else {"ledger_retention": "forever"}
+    before = datetime.fromtimestamp(world.forgotten_before / 1000, UTC).isoformat()
+    return {**kept, "ledger_forgotten_before": before} if world.forgotten_before else kept
 
 
 def write_lines(path: Path, rows: list[Item]) -> None:

@@ -81,6 +81,24 @@ def test_a_row_that_went_too_early_is_missed(audited: Audited, old: World, tmp_p
     assert "forgotten" not in verdicts.values()
 
 
+@pytest.mark.parametrize("retention", [10 * RETENTION, None], ids=["raised", "for ever"])
+def test_what_went_before_the_retention_was_raised_is_missed_only_where_nobody_says_so(
+    audited: Audited, old: World, tmp_path: Path, retention: int | None
+) -> None:
+    """The copies came after that moment, and renew no row; what is done after it must have one."""
+    kept = old.copy()
+    kept.retention = retention
+    kept.accepted.append({"message_id": "recent", "sent": kept.now - DAY, "copies": 1})
+    audited(kept, "silent")
+    _, found = agree(tmp_path, "silent", kept.now)
+    assert {"I2", "I5r", "I6", "I11"} <= {name for name, _ in found}
+    kept.forgotten_before = START + RETENTION // 3
+    said = audited(kept)
+    _, found = agree(tmp_path, "audit", kept.now)
+    assert found == {("I2", "recent")} == list_found(kept, retention, kept.forgotten_before)
+    assert [note for note in said.document["notes"] if "ledger_forgotten_before" in note]
+
+
 def test_of_duplicates_alone_nobody_can_tell_when_the_row_was_written(audited: Audited, tmp_path: Path) -> None:
     """The line of the first answer was lost with its process: copies that came later do not make the row live longer."""
     system = System(82, practices=2, slots_per_practice=10)
@@ -140,9 +158,10 @@ def test_a_request_that_comes_again_after_its_row_has_expired_counts_its_claims_
     system.world.ledger["comes-again"]["consumption_count"] = 3
     given = next(line for line in reversed(system.world.deliveries) if line["message_id"] == "comes-again")
     given |= {"consumption_count": 3, "finished": system.world.now + 20}
-    early = system.world.copy()
+    early, told = system.world.copy(), system.world.copy()
+    told.forgotten_before = told.now + 1
     system.world.now += RETENTION + DAY
-    for world, name in ((early, "early"), (system.world, "audit")):
+    for world, name in ((early, "early"), (told, "told"), (system.world, "audit")):
         world.ledger["comes-again"] |= {"consumption_count": 1, "updated": world.now, "claimed_by": "f" * 32}
         world.deliveries.append(
             {
@@ -163,7 +182,10 @@ def test_a_request_that_comes_again_after_its_row_has_expired_counts_its_claims_
 def test_a_copy_that_came_after_the_row_had_gone_may_be_under_way_or_find_a_cancellation(
     audited: Audited, tmp_path: Path
 ) -> None:
-    """A new row that is IN_PROGRESS reverts nothing, and who was cancelled since is told so. Earlier both are faults."""
+    """A new row that is IN_PROGRESS reverts nothing, and who was cancelled since is told so. Earlier both are faults.
+
+    Unless the ledger kept its rows for less then.
+    """
     system = System(84, practices=2, slots_per_practice=10)
     system.run(20)
     for message_id in ("under-way", "cancelled-since"):
@@ -176,11 +198,15 @@ def test_a_copy_that_came_after_the_row_had_gone_may_be_under_way_or_find_a_canc
     withdrawn |= {"status": "cancelled", "cancelled_by": "canceller", "updated": world.now}
     system.accept("canceller")
     system.complete("canceller", {"outcome": "cancelled", "appointment_id": "cancelled-since"}, 1)
-    early, late = world.copy(), world
+    early, told, late = world.copy(), world.copy(), world
+    told.now += MINUTE
+    told.forgotten_before = told.now + 1
     late.now += RETENTION + DAY
     system.expire()
+    for message_id in early.ledger.keys() - late.ledger.keys():
+        del told.ledger[message_id]
     found = {}
-    for name, shown in (("early", early), ("late", late)):
+    for name, shown in (("early", early), ("told", told), ("late", late)):
         system.world = shown
         shown.now += MINUTE
         system.begin("under-way", 0)
@@ -195,4 +221,4 @@ def test_a_copy_that_came_after_the_row_had_gone_may_be_under_way_or_find_a_canc
         *((invariant, "under-way") for invariant in ("I5r", "I6", "I11")),
         *((invariant, "cancelled-since") for invariant in ("I7", "I10")),
     }
-    assert found["late"] == set()
+    assert found["late"] == found["told"] == set()

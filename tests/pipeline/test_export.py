@@ -64,6 +64,11 @@ def test_an_exported_stack_is_audited(audited: Callable[..., Any], target: Targe
         target.sqs.send_message(
             QueueUrl=names.dead_letter_queue_url, MessageBody=json.dumps(body), MessageAttributes=attributes
         )
+    about = target.functions.get_function_configuration(FunctionName=names.consumer_function_name)
+    variables = {**about["Environment"]["Variables"], "LEDGER_FORGOTTEN_BEFORE": "2020-01-01T00:00:00Z"}
+    target.functions.update_function_configuration(
+        FunctionName=names.consumer_function_name, Environment={"Variables": variables}
+    )
     counts = export_history(target, tmp_path / "history")
     expected = {name: len(items) for name, items in world.tables().items()}
     assert {name: counts[name] for name in expected} == expected
@@ -71,9 +76,13 @@ def test_an_exported_stack_is_audited(audited: Callable[..., Any], target: Targe
     assert counts["dead-letters"] == len(world.dead_letters)
     assert not any(b"9990000018" in path.read_bytes() for path in (tmp_path / "history").rglob("*") if path.is_file())
     context = json.loads((tmp_path / "history" / "context.json").read_text())
-    assert context == {"ledger_retention_seconds": 30 * 86_400}
+    assert context == {
+        "ledger_retention_seconds": 30 * 86_400,
+        "ledger_forgotten_before": "2020-01-01T00:00:00+00:00",
+    }
     conclusion = audited(tmp_path / "history")
     assert conclusion.document["retention_ms"] == 30 * 86_400_000
+    assert conclusion.document["forgotten_before"] == 1_577_836_800_000
     assert conclusion.document["verdicts"]["booked"] > 0
     assert conclusion.document["rejects"]["lines"] == 0
     in_flight = {row["message_id"] for row in world.waiting or ()}

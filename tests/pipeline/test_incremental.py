@@ -121,6 +121,10 @@ def test_changes_that_do_not_follow_are_refused(audited: Callable[..., Conclusio
     (changed / "context.json").write_text('{"ledger_retention_seconds": 5}')
     with pytest.raises(AuditRefused, match="retention is not what it was"):
         audited(changed, "day-2e", previous="day-0")
+    told = later.copy()
+    told.forgotten_before = told.now
+    with pytest.raises(AuditRefused, match="retention is not what it was"):
+        audited(told, "day-2g", previous="day-0", since=world)
     description = tmp_path / "day-0" / "audit.json"
     description.write_text(json.dumps({**json.loads(description.read_text()), "version": VERSION - 1}))
     with pytest.raises(AuditRefused, match="written by another version of the audit"):

@@ -162,6 +162,13 @@ def _bad_context(history: Path) -> None:
     (history / "context.json").write_text('{"ledger_retention_seconds": "long"}')
 
 
+def _forgotten(before: object) -> Callable[[Path], None]:
+    def spoil(history: Path) -> None:
+        (history / "context.json").write_text(json.dumps({"ledger_forgotten_before": before}))
+
+    return spoil
+
+
 def _truncated_log(history: Path) -> None:
     path = history / "deliveries" / "deliveries.jsonl.gz"
     path.write_bytes(path.read_bytes()[:-40])
@@ -233,6 +240,13 @@ REFUSED = {
     "a folder for the context": (_folder_for_context, "context.json is a folder, and should be a file"),
     "a folder for a manifest": (_folder_for_manifest, "manifest-summary.json is a folder, and should be a file"),
     "bad context": (_bad_context, "must be a whole number of seconds above 0"),
+    "no moment": (_forgotten("yesterday"), "ledger_forgotten_before must be a moment such as 2026"),
+    "a moment without a zone": (
+        _forgotten("2020-01-01T00:00:00"),
+        "ledger_forgotten_before must be a moment such as 2026",
+    ),
+    "a number for a moment": (_forgotten(1_700_000_000), "ledger_forgotten_before must be a moment such as 2026"),
+    "a moment to come": (_forgotten("2100-01-01T00:00:00Z"), "no row at all would be missed"),
 }
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from stacks.settings import STAGES
-from tests.stacks.kit import Stage, synthesise
+from tests.stacks.kit import Stage, resolve, synthesise
+from tests.stacks.night import World
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +34,10 @@ def with_audit(tmp_path_factory: pytest.TempPathFactory) -> Stage:
 def audit(with_audit: Stage) -> Stage:
     """The audit stack of production."""
     return replace(with_audit, part="-audit")
+
+
+@pytest.fixture
+def world(audit: Stage) -> World:
+    """A night of production's state machine."""
+    text = resolve(audit.properties("AWS::StepFunctions::StateMachine")["DefinitionString"])
+    return World(json.loads(text))

@@ -103,6 +103,7 @@ class Interpreter:
             return self._leave(state, given, {"input": given}, variables)
         try:
             result = self._work(state, given, variables)
+            return self._leave(state, result, {"input": given, "result": result}, variables)
         except StateFailure as failure:
             for catcher in state.get("Catch", ()):
                 if {"States.ALL", failure.error} & set(catcher["ErrorEquals"]):
@@ -110,7 +111,6 @@ class Interpreter:
                     told = {"Error": failure.error, **({"Cause": failure.cause} if failure.cause else {})}
                     return self._leave(catcher, told, {"input": given, "errorOutput": told}, variables)
             raise
-        return self._leave(state, result, {"input": given, "result": result}, variables)
 
     def _work(self, state: Mapping[str, Any], given: Any, variables: dict[str, Any]) -> Any:
         if state["Type"] == "Map":
@@ -173,13 +173,20 @@ class Interpreter:
         if not (isinstance(template, str) and template.startswith("{%") and template.endswith("%}")):
             return template
         # Step Functions ends at a variable that nobody assigned; this JSONata would go on with nothing.
-        own = {"states", *re.findall(r"function\(\$(\w+)\)", template)}
+        own = {"states", *re.findall(r"function\(\$(\w+)\)", template), *re.findall(r"\$(\w+) :=", template)}
         unknown = set(re.findall(r"\$(\w+)\b(?!\()", template)) - own - variables.keys()
         assert not unknown, f"{unknown} of {template}"
         expression = Jsonata.jsonata(template[2:-2].strip())
         for name, value in {**variables, "states": {**states, "context": self._context()}}.items():
             expression.assign(name, value)
-        expression.register_lambda("parse", json.loads)
+        expression.register_lambda("parse", _parse)
         value = expression.evaluate(None)
         assert value is not None, f"undefined: {template}"
         return value
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise StateFailure("States.QueryEvaluationError") from None

@@ -94,7 +94,8 @@ def test_rows_expire_in_the_ledger_and_nowhere_else(stage: Stage) -> None:
 def test_a_ledger_that_forgets_nothing(tmp_path: Path) -> None:
     from configuration import Configuration
 
-    kept = synthesise(tmp_path / "appointments", ledger_retention_seconds="forever", audit="true")
+    raised = {"ledger_retention_seconds": "forever", "ledger_forgotten_before": "2026-11-23T14:00:00Z"}
+    kept = synthesise(tmp_path / "appointments", audit="true", **raised)
     variables = kept.of_output("ConsumerFunctionName")["Environment"]["Variables"]
     read = Configuration.from_environment({name: str(value) for name, value in variables.items()})
     assert read.ledger_retention_seconds is None
@@ -105,7 +106,9 @@ def test_a_ledger_that_forgets_nothing(tmp_path: Path) -> None:
     }
     assert "TimeToLiveSpecification" not in kept.of_output("SlotsTableName")
     audit = Stage(kept.settings, kept.folder, "-audit")
-    assert r"\"Body\":{\"ledger_retention\":\"forever\"}" in audit.template_text, "so it expects every row to be there"
+    told = r"\"Body\":{\"ledger_retention\":\"forever\",\"ledger_forgotten_before\":\"2026-11-23T14:00:00Z\"}"
+    assert told in audit.template_text, "so it expects every row of after that to be there"
+    assert variables["LEDGER_FORGOTTEN_BEFORE"] == "2026-11-23T14:00:00Z"
 
 
 def test_a_row_of_the_ledger_outlives_every_copy_of_its_message(stage: Stage) -> None:

@@ -16,11 +16,11 @@ import pytest
 
 from exactly_once.consumer import Delivery
 from oneslot.local.cloud_assembly import read_stack
-from pipeline.outputs import DESCRIPTION
+from pipeline.outputs import DESCRIPTION, VERSION
 from pipeline.session import FOR_LITTLE, find_java, launcher_home
 from stacks.constructs.audit_asset import ROOT, SCRIPT, package_files
 from stacks.constructs.audit_job import SPARK_VERSION
-from stacks.constructs.audit_states import VERDICT_FILE
+from stacks.constructs.audit_states import AUDIT_VERSION, VERDICT_FILE
 from stacks.constructs.audit_storage import ACCESS_LOG_DAYS, OLD_VERSION_DAYS, UNFINISHED_UPLOAD_DAYS
 from stacks.constructs.delivery_archive import DELIVERIES
 from tests.pipeline.histories import System, write_history
@@ -271,7 +271,7 @@ def test_a_named_topic_is_used_and_none_is_made(tmp_path: Path) -> None:
 
 
 def test_the_verdict_is_the_file_that_the_job_writes_last() -> None:
-    assert VERDICT_FILE == DESCRIPTION
+    assert (VERDICT_FILE, AUDIT_VERSION) == (DESCRIPTION, VERSION)
 
 
 def test_the_zip_has_every_module_and_nothing_else(audit: Stage) -> None:

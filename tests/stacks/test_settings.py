@@ -261,6 +261,9 @@ def test_cdks_own_context_is_not_ours_to_judge() -> None:
         ({"max_concurrency": "1"}, ["max_concurrency is 1", "2 to 1000"]),
         ({"audit": "1"}, ["audit", "'1'", "true or false"]),
         ({"alarm_topic_arn": "arn:aws:sqs:eu-west-2:111122223333:q"}, ["alarm_topic_arn", "SNS topic"]),
+        ({"ledger_forgotten_before": "yesterday"}, ["ledger_forgotten_before", "'yesterday'", "2026-11-23T14:00:00Z"]),
+        ({"ledger_forgotten_before": "2026-11-23T14:00:00"}, ["ledger_forgotten_before", "no moment in UTC"]),
+        ({"ledger_forgotten_before": "2026-11-31T14:00:00Z"}, ["ledger_forgotten_before", "no moment in UTC"]),
     ],
 )
 def test_a_bad_context_gets_a_sentence(context: dict[str, Any], said: list[str]) -> None:
@@ -280,6 +283,7 @@ def test_every_name_that_context_may_change_is_a_setting() -> None:
         {"stage": "prod", "max_concurrency": "50"},
         {"stage": "prod", "audit": "true", "ledger_retention_seconds": "forever", "max_concurrency": "100"},
         {"stage": "dev", "alarm_topic_arn": "arn:aws:sns:eu-west-2:111122223333:on-call", "queue": "fifo"},
+        {"stage": "prod", "ledger_forgotten_before": "2026-11-23T14:00:00Z"},
     ],
 )
 def test_what_was_given_is_said_as_it_is_given(context: dict[str, str]) -> None:
