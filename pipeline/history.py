@@ -129,9 +129,10 @@ def find_history(storage: Storage, folder: str, after: int | None, more_deliveri
     """
     if not storage.exists(folder):
         raise AuditRefused(f"There is no folder {folder}. Make one with `oneslot export`, or name another history.")
-    exports = {table: _export(storage, f"{folder}/{table}", table) for table in TABLES}
+    notes: list[str] = []
+    exports = {table: _export(storage, f"{folder}/{table}", table, notes) for table in TABLES}
     manifests.check_together(exports, after)
-    notes = [f"The export of {table} is empty." for table, export in exports.items() if not export.items]
+    notes += [f"The export of {table} is empty." for table, export in exports.items() if not export.items]
     lines = {}
     more: list[str] = []
     missing: list[str] = []
@@ -218,8 +219,8 @@ def _items(line: str) -> list[dict[str, object]]:
     return [item for name in ("Item", "NewImage", "OldImage") if isinstance(item := record.get(name), dict)]
 
 
-def _export(storage: Storage, folder: str, table: str) -> Export:
-    """The newest whole export of a table. Beside one that is whole, those that failed or go on are left out."""
+def _export(storage: Storage, folder: str, table: str, notes: list[str]) -> Export:
+    """The newest whole export of a table. Beside one that is whole, those that failed or go on are left out, and noted."""
     root = f"{folder}/{EXPORT_FOLDER}"
     homes = [name for name in storage.names(root) if name != "data" and not name.startswith(("_", "."))]
     if not homes:
@@ -227,6 +228,8 @@ def _export(storage: Storage, folder: str, table: str) -> Export:
     read = [(home := f"{root}/{name}", storage.read_text(f"{home}/manifest-summary.json")) for name in homes]
     # The summary is written last. An export that failed leaves its folder, and the night is then exported again.
     whole = [(home, text) for home, text in read if text is not None] or read
+    if left_out := len(read) - len(whole):
+        notes.append(f"Exports of {table} that failed or were not finished are left out: {left_out}.")
     found = [
         (home, manifests.parse_summary(home, text, storage.read_text(f"{home}/manifest-summary.md5")))
         for home, text in whole

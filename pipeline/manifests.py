@@ -132,7 +132,13 @@ def check_together(exports: Mapping[str, Export], after: int | None) -> None:
 
 def newest(homes: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[str, Mapping[str, Any]]:
     """Of several exports of one table, the newest by its time (or by the end of its window)."""
-    return max(homes, key=lambda pair: (str(pair[1].get("exportTime") or pair[1].get("exportToTime")), pair[0]))
+    if len(homes) == 1:  # what is wrong with its times is told later, with what else is wrong with it
+        return homes[0]
+    return max(homes, key=lambda pair: (_ends(*pair), pair[0]))
+
+
+def _ends(home: str, summary: Mapping[str, Any]) -> int:
+    return _time(home, summary, "exportToTime" if summary.get("exportType") == INCREMENTAL else "exportTime")
 
 
 def _data_file(name: str, line: str) -> DataFile:

@@ -17,6 +17,7 @@ from pipeline import facts, sources
 from pipeline.conclusion import Conclusion
 from pipeline.errors import AuditRefused
 from pipeline.layout import Full, Part, item_line, write_export
+from pipeline.manifests import newest
 from tests.pipeline.answers import audit_found
 from tests.pipeline.histories import System, World, arn, write_history
 
@@ -272,8 +273,18 @@ def test_an_export_that_failed_beside_a_whole_one_is_left_out(
         _failed(history, table)
     conclusion = audited(history)
     assert conclusion.sound, conclusion.sentence
+    told = [note.split()[2] for note in conclusion.document["notes"] if note.endswith("are left out: 1.")]
+    assert told == list(tables)
     assert audit_found(tmp_path / "audit") == set()
     assert conclusion.document["items"] == sum(len(rows) for rows in world.tables().values())
+
+
+def test_the_newest_export_is_the_one_of_the_latest_moment() -> None:
+    """However its time is written; of one moment the one that was started last."""
+    changes = {"exportType": "INCREMENTAL_EXPORT", "exportToTime": "2026-11-24T01:00:00+01:00"}
+    exports = [("01", {"exportTime": "2026-11-24T00:00:00.500Z"}), ("02", {"exportTime": "2026-11-24T00:00:00Z"})]
+    assert newest([*exports, ("03", changes)])[0] == "01"
+    assert newest([exports[1], ("03", changes)])[0] == "03"
 
 
 def test_truncation_is_a_sentence_without_checksums_too(spark: SparkSession, history: Path, tmp_path: Path) -> None:
