@@ -7,6 +7,7 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from stacks.constructs.consumer import Consumer
+from stacks.constructs.deployed import QUEUE_OUTPUTS, to_be_read
 from stacks.constructs.event_source import EventSource
 from stacks.constructs.keys import customer_managed_key
 from stacks.constructs.request_queue import RequestQueue
@@ -44,6 +45,7 @@ class AppointmentsStack(Stack):
             "ConsumerLogGroupName": consumer.log_group.log_group_name,
             "EventSourceMappingId": source.mapping.event_source_mapping_id,
         }
+        outputs |= {to_be_read(name, fifo=settings.fifo): outputs[name] for name in QUEUE_OUTPUTS}
         if key:
             outputs["KeyArn"] = key.key_arn  # whoever sends or consumes needs rights on it
         if given := given_settings(settings):

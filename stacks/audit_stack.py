@@ -29,7 +29,7 @@ class AuditStack(Stack):
             synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False),
             termination_protection=settings.retain_data,
         )
-        deployed = Deployed(self, appointments)
+        deployed = Deployed(self, appointments, settings.fifo)
         storage = AuditStorage(self, "Storage", settings=settings)
         topic = audit_topic(self, "Topic", settings=settings, key=storage.key)
         DeliveryArchive(self, "Deliveries", storage=storage, deployed=deployed)

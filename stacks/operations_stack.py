@@ -26,7 +26,7 @@ class OperationsStack(Stack):
             description="Oneslot: is it keeping up, is it right, what is failing",
             synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False),
         )
-        measures = Measures(Deployed(self, appointments), settings.stage)
+        measures = Measures(Deployed(self, appointments, settings.fifo), settings.stage)
         topic = named_topic(self, "Topic", settings=settings)
         alarms = Alarms(self, "Alarms", conditions=conditions(measures, settings), topic=topic)
         Dashboard(self, "Operations", settings=settings, measures=measures, alarms=alarms.alarms)

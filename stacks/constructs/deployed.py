@@ -10,10 +10,22 @@ from aws_cdk import Fn, Stack
 TABLE_OUTPUTS = {"ledger": "LedgerTableName", "slots": "SlotsTableName", "appointments": "AppointmentsTableName"}
 """The outputs with the tables' names, by what the tables hold."""
 
+QUEUE_OUTPUTS = ("QueueUrl", "QueueArn", "DeadLetterQueueUrl", "DeadLetterQueueArn")
+"""The outputs that name a queue."""
+
+
+def to_be_read(output: str, *, fifo: bool) -> str:
+    """The name under which the other stacks read an output: that of a FIFO queue under a second one, e.g. `FifoQueueArn`.
+
+    A queue of another kind is another queue, and its name is read only when a stack is deployed. CDK's command line passes
+    over a stack whose template is what it was, so the template has to say which kind is meant.
+    """
+    return f"Fifo{output}" if fifo and output in QUEUE_OUTPUTS else output
+
 
 @dataclass(frozen=True)
 class Deployed:
-    """The appointments stack, seen from `stack` in the same account and region.
+    """The appointments stack, seen from `stack` in the same account and region; `fifo` is the kind of its queues.
 
     Reading outputs exports nothing: the appointments template is the same whether or not another stack looks at it, and
     may change without asking the others first.
@@ -21,10 +33,11 @@ class Deployed:
 
     stack: Stack
     name: str
+    fifo: bool
 
     def output(self, output: str) -> str:
         """The value of one output."""
-        return Fn.get_stack_output(self.name, output)
+        return Fn.get_stack_output(self.name, to_be_read(output, fifo=self.fifo))
 
     @property
     def queue_name(self) -> str:

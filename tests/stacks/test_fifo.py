@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from stacks.application import build
 from stacks.context import settings_from_context
 from stacks.settings import STAGES, ContradictorySettings
-from tests.stacks.kit import Stage
+from tests.stacks.kit import Stage, resolve, synthesise
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +90,35 @@ def test_the_value_may_be_spelled_in_capitals() -> None:
 
 def test_the_assets_of_both_kinds_are_the_same_code(fifo: Stage, stages: dict[str, Stage]) -> None:
     assert Path(fifo.asset).name == stages["dev"].asset.name
+
+
+def queues_by_output(stage: Stage) -> dict[str, Any]:
+    """The outputs that name a queue, by what they say of which."""
+    queues = stage.resources("AWS::SQS::Queue")
+    values = {name: resolve(output["Value"]) for name, output in stage.template["Outputs"].items()}
+    return {name: value for name, value in values.items() if value.strip("<>").removesuffix(".Arn") in queues}
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stage]:
+    """A stage with each kind of queue, and the audit."""
+    return {
+        kind: synthesise(tmp_path_factory.mktemp(f"assembly-{kind}"), audit="true", queue=kind)
+        for kind in ("standard", "fifo")
+    }
+
+
+@pytest.mark.parametrize("part", ["-operations", "-audit"])
+def test_who_reads_of_a_queue_reads_anew_when_it_is_another(kinds: dict[str, Stage], part: str) -> None:
+    """CDK's command line passes over a stack whose template is what it was, whatever the outputs say that it reads: its
+    alarms would go on watching the queue of before, which is silent, and silence is well.
+    """
+    read, said = {}, {}
+    for kind, stage in kinds.items():
+        outputs = queues_by_output(stage)
+        template = replace(stage, part=part).template_text
+        # In a state machine's definition the reference stands in a list of parts, as it does everywhere else.
+        read[kind] = set(re.findall(r'"OutputName": "(\w+)"', template)) & set(outputs)
+        said[kind] = sorted(outputs[name] for name in read[kind])
+    assert said["standard"] == said["fifo"] != []
+    assert not read["standard"] & read["fifo"]
