@@ -173,13 +173,15 @@ def audit_conditions(
 
 
 def stalled(measures: Measures) -> cloudwatch.MathExpression:
-    """1 in a minute in which the queue held messages, waiting or in flight, and none was deleted; else 0.
+    """1 in a minute in which the queue held messages, waiting or in flight, and none was deleted; else 0 or less.
 
-    By the queue's own figures, so a consumer that does not even start is seen as well. SQS sends no figures of a queue
-    that nobody used for hours: FILL makes that a queue with nothing in it.
+    By the queue's own figures, so a consumer that does not even start is seen as well. SQS reports what waits of every queue
+    in use, and the other two only where there is some, so these are filled. A minute of which nothing is reported has no value:
+    figures come late, and a newest minute that is filled with 0 each time would keep the alarm from seeing enough in a row.
     """
+    held, finished = "IF(visible + FILL(inflight, 0) > 0, 1, 0)", "IF(FILL(deleted, 0) > 0, 1, 0)"
     return cloudwatch.MathExpression(
-        expression="IF(FILL(visible, 0) + FILL(inflight, 0) > 0 AND FILL(deleted, 0) == 0, 1, 0)",
+        expression=f"IF(visible >= 0, {held} - {finished}, 0)",
         using_metrics={
             "visible": measures.queue("ApproximateNumberOfMessagesVisible"),
             "inflight": measures.queue("ApproximateNumberOfMessagesNotVisible"),
