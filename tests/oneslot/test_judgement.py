@@ -194,12 +194,16 @@ def test_only_an_archive_of_this_time_says_that_nothing_is_lost() -> None:
     assert (old.judgement, "3 more are older" in old.sentence) == ("holds", True)
 
 
-@pytest.mark.parametrize("left", ["ledger", "appointments", "accepted", "dead letter"])
-def test_where_anything_was_left_behind_it_is_judged(left: str) -> None:
-    evidence = {left: sound()[left]} if left in ("ledger", "appointments") else {}
-    requests = [accepted("m-1", "sqs-1")] if left == "accepted" else ()
-    letters = [letter("m-1", "not_json", "sqs-1")] if left == "dead letter" else ()
-    assert verdict_of(gathered(requests, letters, **evidence)).judgement in ("holds", "broken")
+def test_where_anything_was_left_behind_it_is_judged() -> None:
+    """Be it one thing alone: a refusal, an appointment that the ledger has forgotten, a dropped request, a dead letter."""
+    dropped = gathered([accepted("m-1", "sqs-1")])
+    left = (
+        gathered(ledger={"refused": row("refused", "refused")}),
+        gathered(appointments={"waits": appointment("waits", "waitlist")}, forgotten_before=NOW + 1),
+        replace(dropped, evidence=replace(dropped.evidence, quarantined={"m-1"})),
+        gathered(letters=[letter("m-1", "not_json", "sqs-1")]),
+    )
+    assert [verdict_of(found).judgement for found in left] == ["holds"] * len(left)
     assert verdict_of(gathered()).judgement == "nothing"
 
 
