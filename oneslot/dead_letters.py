@@ -6,6 +6,7 @@ the stack is in `stack_dead_letters.py`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,9 @@ WAIT_SECONDS = 1
 # SQS asks some of its servers at a time: one empty answer proves nothing.
 EMPTY_ANSWERS = 2
 BATCH = 10
+# How often and how far apart the count of a queue is asked again that says more than a look has seen.
+SETTLING_LOOKS = 5
+SETTLING_SECONDS = 2.0
 # What the queue's redrive policy moved carries no reason of the consumer's.
 RECEIVES_EXHAUSTED = "receives_exhausted"
 MISSING_MESSAGE_ID = "missing_message_id"
@@ -154,11 +158,31 @@ def peek(client: SQSClient, queue_url: str, content_based: Callable[[], bool] = 
 
 
 def waiting_behind(client: SQSClient, queue_url: str, seen: int) -> int:
-    """How many messages a look at a FIFO queue that saw `seen` could not see, about; 0 on a standard queue.
+    """How many messages a look that has just seen `seen` could not see, about.
 
-    SQS hands out ten of a group at most as long as these are not deleted.
+    Another reader hides them: one that was killed, until `HIDDEN_SECONDS` are over. And of a FIFO queue SQS hands out ten of
+    a group at most as long as these are not deleted.
     """
-    return max(0, queue_depth(client, queue_url).total - seen) if is_fifo(queue_url) else 0
+    unseen = queue_depth(client, queue_url).total - seen
+    if not is_fifo(queue_url):
+        # There it is seldom more than a count that lags behind: what a look puts back may count twice for a moment.
+        for _ in range(SETTLING_LOOKS):
+            if unseen <= 0:
+                break
+            time.sleep(SETTLING_SECONDS)
+            unseen = queue_depth(client, queue_url).total - seen
+    return max(0, unseen)
+
+
+def unseen_told(unseen: int) -> list[str]:
+    """What to tell a person of dead letters that a look could not see: nothing if there are none."""
+    if not unseen:
+        return []
+    return [
+        f"About {unseen:,} dead letter(s) are not shown: another reader hides them (one that was killed for five minutes), or "
+        "they wait behind others of their groups on a FIFO queue. Look again in a while; on a FIFO queue redrive or drop "
+        "those before them first."
+    ]
 
 
 def _held(message: MessageTypeDef, content_based: Callable[[], bool]) -> HeldLetter:

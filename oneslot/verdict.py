@@ -141,8 +141,8 @@ def _judge(gathered: Gathered, command: Callable[[str], str]) -> Verdict:
         return Verdict("unfinished", sentence, counts)
     if gathered.behind:
         sentence = (
-            f"Not finished: about {gathered.behind:,} dead letter(s) wait behind others of their groups, where a FIFO queue "
-            "does not show them. What is seen so far is sound. Redrive or drop those before them "
+            f"Not finished: about {gathered.behind:,} dead letter(s) are not shown: another reader hides them, or they wait "
+            "behind others of their groups on a FIFO queue. What is seen so far is sound. Look how to go on "
             f"(`{command('dlq list')}`), then check again."
         )
         return Verdict("unfinished", sentence, counts)

@@ -23,7 +23,7 @@ from oneslot.commands.dead_letter_display import (
     show_some,
     unanswered,
 )
-from oneslot.dead_letters import waiting_behind
+from oneslot.dead_letters import unseen_told, waiting_behind
 from oneslot.dropping import drop as drop_letters
 from oneslot.errors import BadInput, OneslotError
 from oneslot.forecast import Forecast, forecast_all, grouped
@@ -72,16 +72,14 @@ def list_letters(reason: str | None, stack: str | None, as_json: bool) -> int:
     missing: list[Missing] = []
     everything = _look(terminal, target, missing)
     forecasts = Selection(reason=reason).chosen(everything)
-    behind = waiting_behind(target.sqs, target.outputs.dead_letter_queue_url, len(everything))
+    behind = _unseen(target, everything)
     terminal.result(
         document_of(target, forecasts) | {"waiting_behind": behind, "missing": [asdict(one) for one in missing]}
     )
     terminal.warn(told(missing, target.command))
-    if behind:
-        terminal.plain(
-            f"About {behind:,} more wait behind these: a FIFO queue shows the next of a group when those before it are "
-            "gone. Redrive or drop these, then look again.",
-        )
+    terminal.warn(unseen_told(behind))
+    if not forecasts and behind and reason is None:
+        return int(bool(missing))
     if not forecasts:
         terminal.plain("The dead-letter queue is empty." if reason is None else f"No message has the reason {reason}.")
         return int(bool(missing))
@@ -107,9 +105,11 @@ def show(message_id: str, stack: str | None, as_json: bool) -> int:
     terminal = Terminal(as_json)
     target = open_target(stack)
     missing: list[Missing] = []
-    found = Selection(ids=(message_id,)).chosen(_look(terminal, target, missing))
+    everything = _look(terminal, target, missing)
+    found = Selection(ids=(message_id,)).chosen(everything)
     if not found:
-        raise OneslotError(f"The dead-letter queue of {target.stack_name} has no message {message_id}.")
+        told_of_it = [f"The dead-letter queue of {target.stack_name} has no message {message_id}."]
+        raise OneslotError(" ".join([*told_of_it, *unseen_told(_unseen(target, everything))]))
     terminal.result(document_of(target, found) | {"missing": [asdict(one) for one in missing]})
     terminal.warn(told(missing, target.command))
     for each in found:
@@ -170,7 +170,7 @@ def redrive(  # noqa: PLR0917 - click passes them by name
     target = open_target(stack)
     if resume or abandon:
         return _resume(terminal, target, abandon=abandon, yes=yes)
-    forecasts = _look_to_change(terminal, target)
+    forecasts, behind = _look_to_change(terminal, target)
     missing = selection.missing(forecasts)
     chosen = selection.chosen(forecasts)
     taken = [each for each in chosen if each.helps or even_failing or everything]
@@ -179,6 +179,7 @@ def redrive(  # noqa: PLR0917 - click passes them by name
         "selection": selection.document(),
         "left_alone": [each.document() for each in chosen if each not in taken],
         "not_found": missing,
+        "waiting_behind": behind,
         "method": "move_task" if by_task else "batches",
     }
     left = len(chosen) - len(taken)
@@ -225,7 +226,7 @@ def drop(  # noqa: PLR0917 - click passes them by name
         raise BadInput("Say which: message ids, --file, --reason or --all.")
     terminal = Terminal(as_json)
     target = open_target(stack)
-    forecasts = _look_to_change(terminal, target)
+    forecasts, behind = _look_to_change(terminal, target)
     missing = selection.missing(forecasts)
     chosen = selection.chosen(forecasts)
     taken = {each.letter.sqs_message_id: each for each in chosen if each.finished or accept_loss}
@@ -234,6 +235,7 @@ def drop(  # noqa: PLR0917 - click passes them by name
         "selection": selection.document(),
         "spared": [each.document() for each in spared],
         "not_found": missing,
+        "waiting_behind": behind,
     }
     terminal.plain(f"To be dropped: {len(taken):,} message(s), of which {unanswered(taken.values())} have no answer.")
     status = _status(selection, missing=missing, taken=len(taken), left=len(spared))
@@ -262,13 +264,22 @@ def _look(terminal: Terminal, target: Target, missing: list[Missing]) -> list[Fo
         return forecast_all(target, missing)
 
 
-def _look_to_change(terminal: Terminal, target: Target) -> list[Forecast]:
-    """Raises `OneslotError` if a table is missing: nobody can tell then whom a change helps, and what it loses."""
+def _unseen(target: Target, seen: Sequence[Forecast]) -> int:
+    return waiting_behind(target.sqs, target.outputs.dead_letter_queue_url, len(seen))
+
+
+def _look_to_change(terminal: Terminal, target: Target) -> tuple[list[Forecast], int]:
+    """Return what is seen, and about how many are not.
+
+    Raises `OneslotError` if a table is missing: nobody can tell then whom a change helps, and what it loses.
+    """
     missing: list[Missing] = []
     forecasts = _look(terminal, target, missing)
     if missing:
         raise OneslotError(" ".join(["Nothing was changed.", *told(missing, target.command)]))
-    return forecasts
+    behind = _unseen(target, forecasts)
+    terminal.warn(unseen_told(behind))
+    return forecasts, behind
 
 
 def _status(selection: Selection, *, missing: Sequence[str], taken: int, left: int) -> int:

@@ -74,7 +74,7 @@ def list_dead_letters(sqs: Any, s3: Any, queue_url: str, history: str, *, conten
             lines = "".join(json.dumps(letter.line) + "\n" for letter in letters)
             s3.put_object(**place, Body=lines.encode())
             return f"{len(letters)} dead letter(s) listed."
-        problem = f"a FIFO queue does not show about {behind} of them behind others"
+        problem = f"about {behind} of them are hidden by another reader, or wait behind others on a FIFO queue"
     except (BotoCoreError, ClientError) as error:
         problem = _said(error)
     try:

@@ -45,10 +45,37 @@ def test_answers_of_few_servers_are_put_together(moto_stack: MotoStack, times: i
     assert len(peek(client, url)) == 1  # type: ignore[arg-type]
 
 
-def test_a_standard_queue_hides_nothing_behind_others(moto_stack: MotoStack) -> None:
-    """Its count lags behind, so that it says nothing of what a look did not see."""
-    moto_stack.bench.deliver(record("not json"))
-    assert waiting_behind(moto_stack.bench.sqs, moto_stack.target.outputs.dead_letter_queue_url, 0) == 0
+def test_what_another_reader_of_a_standard_queue_hides_is_known(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was killed hides what it held for five minutes."""
+    monkeypatch.setattr("oneslot.dead_letters.SETTLING_SECONDS", 0)
+    moto_stack.bench.deliver(*[record(f"not json {number}") for number in range(3)])
+    sqs, url = moto_stack.bench.sqs, moto_stack.target.outputs.dead_letter_queue_url
+    assert waiting_behind(sqs, url, len(peek(sqs, url))) == 0
+    sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=2)
+    letters = peek(sqs, url)
+    assert (len(letters), waiting_behind(sqs, url, len(letters))) == (1, 2)
+
+
+def test_a_count_that_lags_behind_is_given_time_to_settle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a look has put back counts twice for a moment: as hidden still, and as in sight again."""
+    waits: list[float] = []
+    monkeypatch.setattr("oneslot.dead_letters.time.sleep", waits.append)
+    counts = iter([(3, 3), (3, 1), (3, 0)])
+
+    def attributes(**_: object) -> dict[str, Any]:
+        waiting, in_flight = next(counts)
+        return {
+            "Attributes": {
+                "ApproximateNumberOfMessages": str(waiting),
+                "ApproximateNumberOfMessagesNotVisible": str(in_flight),
+                "ApproximateNumberOfMessagesDelayed": "0",
+            }
+        }
+
+    client: Any = SimpleNamespace(get_queue_attributes=attributes)
+    assert (waiting_behind(client, "https://sqs.test/1/dead-letters", 3), len(waits)) == (0, 2)
 
 
 def test_what_the_redrive_policy_moved_has_no_reason_but_its_old_id(moto_stack: MotoStack) -> None:

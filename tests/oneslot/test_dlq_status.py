@@ -97,3 +97,33 @@ def test_bytes_go_back_as_they_came(moto_stack: MotoStack) -> None:
     (message,) = sqs.receive_message(QueueUrl=outputs.queue_url, MessageAttributeNames=["All"])["Messages"]
     assert message["MessageAttributes"] == attributes
     assert message["Body"] == BODY
+
+
+@pytest.fixture
+def hidden(letters: MotoStack, monkeypatch: pytest.MonkeyPatch) -> MotoStack:
+    """The same, and another reader holds all of them: a command beside this one, or one that was killed."""
+    monkeypatch.setattr("oneslot.dead_letters.SETTLING_SECONDS", 0)
+    held = letters.bench.sqs.receive_message(
+        QueueUrl=letters.target.outputs.dead_letter_queue_url, MaxNumberOfMessages=10
+    )
+    assert len(held["Messages"]) == 3
+    return letters
+
+
+def test_a_queue_whose_messages_another_reader_hides_is_not_called_empty(hidden: MotoStack) -> None:
+    told = invoke("dlq", "list")
+    assert "About 3 dead letter(s) are not shown: another reader hides them" in told.stdout
+    assert "is empty" not in told.stdout
+    assert document(invoke("dlq", "list", "--json"))["waiting_behind"] == 3
+
+
+@pytest.mark.parametrize(
+    "verb", [("show", "unanswered"), ("redrive",), ("redrive", "unanswered"), ("drop", "unanswered"), ("drop", "--all")]
+)
+def test_a_message_that_is_not_found_may_be_hidden_by_another_reader(hidden: MotoStack, verb: tuple[str, ...]) -> None:
+    assert "About 3 dead letter(s) are not shown: another reader hides them" in invoke("dlq", *verb).output
+
+
+def test_nothing_is_said_of_hidden_messages_where_all_are_seen(letters: MotoStack) -> None:
+    for verb in (("list",), ("show", "nobody"), ("redrive",), ("drop", "--all")):
+        assert "not shown" not in invoke("dlq", *verb).output

@@ -66,7 +66,7 @@ def test_what_a_fifo_queue_does_not_show_is_not_called_lost(
     assert len(letters_of(target)) == AT_ONCE
     verdict = judge(gather(target, lambda: BEFORE), target.command)
     assert (verdict.judgement, verdict.breaches, verdict.counts.lost) == ("unfinished", (), None)
-    assert "about 2 dead letter(s) wait behind others of their groups" in verdict.sentence
+    assert "about 2 dead letter(s) are not shown" in verdict.sentence
     lines, notes = exported(target, tmp_path / "history")
     assert len(lines["dead-letters"]) == AT_ONCE
     assert "waiting" not in lines
@@ -82,6 +82,23 @@ def test_what_a_fifo_queue_shows_wholly_is_judged_as_ever(
     lines, notes = exported(target, tmp_path / "history")
     assert (lines["waiting"], notes) == ([], [])
     accept(target, "gone", "sqs-gone")
+    assert judge(gather(target, lambda: BEFORE), target.command).counts.lost == 1
+
+
+def test_what_a_reader_that_was_killed_hides_is_not_called_lost(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A redrive under kill -9 hides what it held for five minutes, also on a standard queue."""
+    monkeypatch.setattr("oneslot.dead_letters.SETTLING_SECONDS", 0)
+    target, sqs = moto_stack.target, moto_stack.bench.sqs
+    url = target.outputs.dead_letter_queue_url
+    accept(target, "m-1", "sqs-m-1")
+    sqs.send_message(QueueUrl=url, MessageBody=json.dumps(booking("m-1")))
+    held = sqs.receive_message(QueueUrl=url)["Messages"]
+    verdict = judge(gather(target, lambda: BEFORE), target.command)
+    assert (verdict.judgement, verdict.breaches, verdict.counts.lost) == ("unfinished", (), None)
+    assert "about 1 dead letter(s) are not shown" in verdict.sentence
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=held[0]["ReceiptHandle"])
     assert judge(gather(target, lambda: BEFORE), target.command).counts.lost == 1
 
 

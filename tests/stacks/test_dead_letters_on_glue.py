@@ -174,5 +174,20 @@ def test_what_a_fifo_queue_hides_makes_no_list() -> None:
         s3.put_object(Bucket=BUCKET, Key=f"history/2026-11-23/{WRITTEN}", Body=b"")  # an earlier run's
         hiding = Hiding(made.sqs, [shown])
         sentence = list_dead_letters(hiding, s3, url, HISTORY, content_based=False)
-        assert sentence == "The dead letters are not listed: a FIFO queue does not show about 2 of them behind others."
+        hidden = "about 2 of them are hidden by another reader, or wait behind others on a FIFO queue"
+        assert sentence == f"The dead letters are not listed: {hidden}."
+        assert listed(s3) is None
+
+
+def test_what_another_reader_hides_makes_no_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A redrive that was killed, or a person who looks just then: a list without theirs would call them lost."""
+    monkeypatch.setattr("oneslot.dead_letters.SETTLING_SECONDS", 0)
+    monkeypatch.setattr("oneslot.dead_letters.WAIT_SECONDS", 0)
+    with bench() as made:
+        s3 = bucket()
+        made.deliver(record("not json"), record("nor this"))
+        url = made.configuration.dead_letter_queue_url
+        made.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=1)
+        sentence = make_list(made, s3)
+        assert "about 1 of them are hidden by another reader" in sentence
         assert listed(s3) is None
