@@ -74,6 +74,7 @@ class AuditJob(Construct):
             enable_metrics=False,
             enable_observability_metrics=False,
         )
+        self.job.node.add_dependency(security)  # a name tells CloudFormation of no order
 
 
 def _encrypted(scope: Construct, storage: AuditStorage) -> glue.CfnSecurityConfiguration:

@@ -136,6 +136,13 @@ def test_everything_of_the_audit_is_under_its_one_key(audit: Stage) -> None:
     ]
 
 
+def test_the_job_is_made_after_the_security_configuration_that_it_names(audit: Stage) -> None:
+    """It is named by its name, which tells CloudFormation of no order."""
+    (job,) = audit.resources("AWS::Glue::Job").values()
+    (security,) = audit.resources("AWS::Glue::SecurityConfiguration")
+    assert security in job["DependsOn"]
+
+
 def test_what_production_has_audited_outlives_the_stack_and_so_does_its_key(audit: Stage) -> None:
     kinds = ("AWS::KMS::Key", "AWS::S3::Bucket", "AWS::Logs::LogGroup")
     found = [(kind, resource) for kind in kinds for resource in audit.resources(kind).values()]
