@@ -159,9 +159,11 @@ class OurLaws:
                 yield f"I2 {message.message_id}: acknowledged as quarantined, and not in the dead-letter queue"
             return
         row = world.by(LEDGER, "message_id").get(message.message_id, {})
-        made_for = world.by("appointments", "appointment_id").get(message.message_id, {}).get("payload_hash")
-        if made_for not in (None, _content(message.body)):
+        made = world.by("appointments", "appointment_id").get(message.message_id, {})
+        if made.get("payload_hash") not in (None, _content(message.body)):
             yield f"I2 {message.message_id}: acknowledged, and its appointment was made for another content"
+        if different := ", ".join(_not_as_asked(made, json.loads(message.body))):
+            yield f"I2 {message.message_id}: acknowledged, and its appointment is not as it asked: {different}"
         if row.get("status") != COMPLETE:
             yield f"I2 {message.message_id}: acknowledged, and its row is not COMPLETE"
         elif row.get("payload_hash") != _content(message.body):
@@ -170,6 +172,10 @@ class OurLaws:
             yield f"I7 {message.message_id}: its delivery was given another answer than the recorded one"
         elif line["claimed_by"] != row.get("claimed_by"):
             yield f"I7 {message.message_id}: its delivery names another winner than the row"
+        elif line["message_id"] != message.message_id:
+            yield f"I7 {message.message_id}: its delivery is logged as one of {line['message_id']}"
+        elif line["outcome"] not in ("duplicate", json.loads(row["result"])["outcome"]):
+            yield f"I7 {message.message_id}: its delivery came to {line['outcome']}, which is not what the row keeps"
 
     def at_last(self, world: World, wanted: Sequence[str]) -> Iterator[str]:
         """See `Laws`."""
@@ -216,6 +222,16 @@ def _content(body: str) -> str:
     """The digest by which the ledger knows a content: SHA-256 of canonical JSON."""
     canonical = json.dumps(json.loads(body), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _not_as_asked(appointment: Mapping[str, Any], asked_for: Mapping[str, Any]) -> Iterator[str]:
+    """Where an appointment differs from the booking in this body; nowhere if no booking made it."""
+    if appointment.get("practice"):
+        for name in ("practice", "nhs_number", "delivery_channel", "service_type"):
+            if appointment.get(name) != asked_for.get(name):
+                yield name
+        if "start" in appointment and not asked_for["not_before"] <= appointment["start"] < asked_for["not_after"]:
+            yield "start"
 
 
 def _fence(request: Request) -> str:

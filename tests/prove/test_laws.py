@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -15,8 +16,8 @@ from prover.dynamodb_port import Contents
 from prover.laws import OurLaws, asked
 from prover.process import Outcome
 from prover.scenario import free_slots
-from prover.scenarios import BOOKING, SAME_WISH
-from prover.world import DEAD_LETTERS, LEDGER, TABLES, Request, World
+from prover.scenarios import BOOKING, FORGOTTEN, SAME_WISH
+from prover.world import APPOINTMENTS, DEAD_LETTERS, LEDGER, TABLES, Request, World
 
 LAWS = OurLaws()
 A, B = "delivery-0-1", "delivery-1-1"
@@ -38,8 +39,15 @@ COMPLETE = {
 }
 
 
-def world(*rows: dict[str, Any], claims: int = 1, letters: tuple[dict[str, Any], ...] = ()) -> World:
+def world(
+    *rows: dict[str, Any],
+    claims: int = 1,
+    letters: tuple[dict[str, Any], ...] = (),
+    appointment: Mapping[str, Any] | None = None,
+) -> World:
     contents = Contents({name: {} for name in TABLES})
+    if appointment is not None:
+        contents.tables[APPOINTMENTS][""] = to_attributes(appointment)
     for row in rows:
         item = to_attributes(row)
         contents.tables[LEDGER][TABLES[LEDGER].key_text(item)] = item
@@ -103,13 +111,14 @@ def test_writes_that_break_none(before: dict[str, Any], after: dict[str, Any]) -
         assert list(LAWS.at_write(world(before), world(after), write(fence), 5_000, sender)) == []
 
 
-def ended(outcome: str, answer: str | None = None, claimed_by: str = A) -> Outcome:
+def ended(outcome: str, answer: str | None = None, **others: str) -> Outcome:
     line = {
         "sqs_message_id": BOOKING.sqs_id,
         "message_id": "m-1",
         "outcome": outcome,
         "answer": answer,
-        "claimed_by": claimed_by,
+        "claimed_by": A,
+        **others,
     }
     return Outcome(lines=(json.dumps(line),))
 
@@ -133,6 +142,41 @@ def test_ends_that_break_a_law(rows: list[dict[str, Any]], outcome: Outcome, law
     """Acknowledged without reason, with another's answer, never; or logged with a patient's number."""
     broken = list(LAWS.at_end(world(*rows), [BOOKING], outcome))
     assert [sentence.split()[0] for sentence in broken] == [law]
+
+
+MADE = FORGOTTEN.before["appointments"][0]
+RIGHT = "ab9f2c451f189afc"
+"""The digest of `RESULT`."""
+
+
+@pytest.mark.parametrize(
+    ("appointment", "outcome", "sentences"),
+    [
+        (MADE, ended("refused", RIGHT), []),
+        (MADE, ended("duplicate", RIGHT), []),
+        ({"appointment_id": "m-1", "status": "cancelled"}, ended("duplicate", RIGHT), []),
+        ({**MADE, "nhs_number": "9990000026"}, ended("refused", RIGHT), ["I2 not as it asked: nhs_number"]),
+        ({**MADE, "practice": "B81002"}, ended("refused", RIGHT), ["I2 not as it asked: practice"]),
+        (
+            {**MADE, "delivery_channel": "Video", "service_type": "Other"},
+            ended("refused", RIGHT),
+            ["I2 not as it asked: delivery_channel, service_type"],
+        ),
+        ({**MADE, "start": "2026-11-23T07:59:59Z"}, ended("refused", RIGHT), ["I2 not as it asked: start"]),
+        ({**MADE, "start": "2026-11-24T08:00:00Z"}, ended("refused", RIGHT), ["I2 not as it asked: start"]),
+        ({**MADE, "start": "2026-11-24T07:59:59Z"}, ended("refused", RIGHT), []),
+        (None, ended("refused", RIGHT, message_id="m-2"), ["I7 its delivery is logged as one of m-2"]),
+        (None, ended("booked", RIGHT), ["I7 its delivery came to booked, which is not what the row keeps"]),
+        (None, ended("refused", RIGHT, claimed_by=B), ["I7 its delivery names another winner than the row"]),
+    ],
+)
+def test_an_answer_is_of_what_was_asked_and_logged_as_what_it_is(
+    appointment: Mapping[str, Any] | None, outcome: Outcome, sentences: list[str]
+) -> None:
+    """For whom, where, how and when; under its own id, with the recorded outcome."""
+    broken = list(LAWS.at_end(world(COMPLETE, appointment=appointment), [BOOKING], outcome))
+    said = [one.replace("m-1: ", "").replace("acknowledged, and its appointment is ", "") for one in broken]
+    assert said == sentences
 
 
 def test_what_no_law_can_read_is_a_breach() -> None:
