@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +19,8 @@ from exactly_once.consumer import Consumer, Delivery
 from exactly_once.delivery import Queues
 from exactly_once.effects import INVALID_MESSAGE_ID, Effects, Unprocessable, Update
 from exactly_once.idempotency import exactly_once
-from exactly_once.ledger import Claim, Committed, Duplicate, Exists, Fenced, Taken
+from exactly_once.identity import IDENTITY_ATTRIBUTE, payload_hash
+from exactly_once.ledger import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
 from exactly_once.memory_ledger import MemoryLedger
 from exactly_once.store import Store
 from tests.consumer_kit import Clock, Context, record, service_error, surroundings
@@ -94,6 +97,55 @@ def test_the_log_names_an_exceptions_class_or_the_services_code(error: Exception
     assert [(line.outcome, line.reason) for line in desk.log] == [("failed", reason)]
 
 
+def test_a_failed_message_is_left_to_its_visibility_timeout() -> None:
+    """Shown again at once it would spend all its receives on a fault of a few seconds."""
+    desk = Desk(decide=raiser(ZeroDivisionError()))
+    one = record({"message_id": "m"})
+    assert desk.deliver(one) == [one["messageId"]]
+    assert desk.sqs.calls == []
+
+
+@pytest.mark.parametrize("receive_count", [1, 10, 1_000])
+@pytest.mark.parametrize("outcome", ["busy", "fenced", "failed"])
+def test_what_is_not_done_is_kept_however_often_it_was_received(outcome: str, receive_count: int) -> None:
+    """The last receive is the redrive policy's business: it keeps the message, and an acknowledgement would lose it."""
+    desk = Desk(decide=raiser(ZeroDivisionError()) if outcome == "failed" else lambda request: Effects({}))
+    made = FencedLedger if outcome == "fenced" else MemoryLedger
+    desk.ledger = made(surroundings=surroundings(desk.clock))
+    if outcome == "busy":
+        desk.ledger.claim("m", payload_hash({"message_id": "m"}), desk.clock() + 30_000)
+    one = record({"message_id": "m"}, receive_count=receive_count)
+    assert desk.deliver(one) == [one["messageId"]]
+    assert [line.outcome for line in desk.log] == [outcome]
+
+
+def test_on_threads_one_id_twice_is_decided_once_and_neither_fails() -> None:
+    """The second waits for the first in its own batch, and not for the end of a lease."""
+    desk = Desk()
+    claims: list[str] = []
+    claimed_again = threading.Event()
+
+    class Watched(MemoryLedger):
+        def claim(self, message_id: str, payload_hash: str, lease_until: int) -> Claim | Duplicate | Busy | Conflict:
+            claims.append(message_id)
+            if claims.count("m") == 2:
+                claimed_again.set()
+            return super().claim(message_id, payload_hash, lease_until)
+
+    ledger = Watched(surroundings=surroundings(desk.clock))
+
+    def decide(request: Request) -> Effects:
+        assert request.message_id != "m" or not claimed_again.wait(0.3)
+        return Effects({"outcome": "done"})
+
+    queues = Queues(desk.sqs, "queue", "dead-letters", lambda: 0.0)
+    with ThreadPoolExecutor(3) as executor:
+        consumer = Consumer(ledger, queues, parse=desk.parse, decide=decide, log=desk.log.append, executor=executor)
+        records = [record({"message_id": name}) for name in ("m", "other", "m")]
+        assert consumer({"Records": records}, Context(desk.clock)) == {"batchItemFailures": []}
+    assert sorted(line.outcome for line in desk.log) == ["done", "done", "duplicate"]
+
+
 def test_an_outcome_that_is_none_deletes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("exactly_once.consumer.exactly_once", lambda _ledger: lambda _decide: lambda *_: "neither")
     desk = Desk()
@@ -129,6 +181,52 @@ def test_an_id_that_is_none_is_not_logged(reason: str, kept: str | None) -> None
     assert desk.deliver(record({"message_id": "m"})) == []
     assert [(line.outcome, line.reason, line.message_id) for line in desk.log] == [("quarantined", reason, kept)]
     assert [name for name, _ in desk.sqs.calls] == ["send_message"]
+
+
+def test_one_body_under_two_ids_is_two_requests() -> None:
+    """Where the id is an attribute, two bodies may be equal: what is known of the one says nothing of the other."""
+    desk = Desk()
+    desk.ledger = ledger = MemoryLedger(surroundings=surroundings(desk.clock))
+    decided: list[str] = []
+
+    def decide(request: Request) -> Effects:
+        decided.append(request.message_id)
+        return Effects({"outcome": "done", "of": request.message_id})
+
+    desk.decide = decide
+    assert desk.deliver(*(record("{}", attributes={IDENTITY_ATTRIBUTE: name}) for name in ("a", "b", "a"))) == []
+    assert decided == ["a", "b"]
+    assert sorted((line.message_id, line.outcome) for line in desk.log) == [
+        ("a", "done"),
+        ("a", "duplicate"),
+        ("b", "done"),
+    ]
+    assert {name: row["result"] for name, row in ledger.rows.items()} == {
+        "a": '{"of":"a","outcome":"done"}',
+        "b": '{"of":"b","outcome":"done"}',
+    }
+
+
+def test_every_lease_ends_with_the_invocation_that_claims_it() -> None:
+    """Whichever record of a batch it is for, and however many invocations the same consumer had before."""
+    desk = Desk()
+    ledger = MemoryLedger(surroundings=surroundings(desk.clock))
+    leases: list[int] = []
+
+    def decide(request: Request) -> Effects:
+        leases.append(ledger.rows[request.message_id]["lease_until"])
+        desk.clock.now += 10_000
+        return Effects({})
+
+    queues = Queues(desk.sqs, "queue", "dead-letters", lambda: 0.0)
+    consumer = Consumer(ledger, queues, parse=desk.parse, decide=decide, log=desk.log.append)
+    ends = []
+    for names in (("a", "b"), ("c", "d")):
+        context = Context(desk.clock)
+        ends += [context.deadline] * 2
+        consumer({"Records": [record({"message_id": name}) for name in names]}, context)
+        desk.clock.now += 3_600_000
+    assert leases == ends
 
 
 def test_a_fenced_delivery_is_reported_as_failed_and_logged_as_fenced() -> None:

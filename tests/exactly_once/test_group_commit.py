@@ -109,6 +109,29 @@ def test_the_row_is_as_the_ordinary_way_leaves_it(made: Bench) -> None:
     assert json.loads(together["result"]).keys() == json.loads(alone["result"]).keys()
 
 
+def test_each_is_booked_for_its_own_patient(made: Bench) -> None:
+    """Together they share a read; nothing of what they ask is another's."""
+    patients = {"m-0": "9990000018", "m-1": "9990000026", "m-2": "9990000034"}
+    client = Counting(made.dynamodb)
+    records = [record(booking(message_id, nhs_number=patient)) for message_id, patient in patients.items()]
+    assert made.deliver(*records, consumer=grouped(made, client)) == []
+    assert client.calls["transact_write_items"] == 1
+    assert {row["appointment_id"]: row["nhs_number"] for row in made.rows("appointments")} == patients
+    assert [line.message_id for line in made.deliveries] == list(patients)
+
+
+def test_one_body_under_two_ids_is_two_requests(made: Bench) -> None:
+    """Where the id is an attribute, two bodies may be equal: each record gets its own request's answer."""
+    body = booking(None)
+    records = [record(body, attributes={"MessageDeduplicationId": name}) for name in ("a", "b")]
+    client = Counting(made.dynamodb)
+    assert made.deliver(*records, consumer=grouped(made, client)) == []
+    assert client.calls == {"batch_get_item": 1, "query": 1, "transact_write_items": 1}
+    assert [(line.message_id, line.outcome) for line in made.deliveries] == [("a", "booked"), ("b", "booked")]
+    assert [line.claimed_by for line in made.deliveries] == [made.row(name)["claimed_by"] for name in ("a", "b")]
+    assert booked(made) == ["a", "b"]
+
+
 def test_a_duplicate_that_the_look_missed_leaves_the_group_with_its_answer(made: Bench) -> None:
     """It is finished by another consumer between the look and the commit."""
     fifth = booking("m-5")
@@ -179,6 +202,23 @@ def test_whatever_fails_each_record_takes_its_turn(made: Bench, call: str, caplo
     assert failures == [call]
     assert caplog.messages == ["these records are committed one by one: AccessDeniedException"]
     assert booked(made) == ["m-0", "m-1", "m-2"]
+
+
+def test_what_hinders_a_group_is_logged_without_a_word_of_its_message(
+    made: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor as a traceback: a service may quote what it was sent."""
+    failures = [service_error("ValidationException"), ValueError("for the test")]
+
+    def meanwhile(name: str, request: dict[str, Any]) -> None:
+        if name == "batch_get_item":
+            raise failures.pop()
+
+    for first in (0, 2):
+        records = [record(booking(f"m-{first + position}")) for position in range(2)]
+        assert made.deliver(*records, consumer=grouped(made, Counting(made.dynamodb, meanwhile))) == []
+    assert [one.getMessage().rpartition(" ")[2] for one in caplog.records] == ["ValueError", "ValidationException"]
+    assert "for the test" not in caplog.text
 
 
 @pytest.mark.parametrize("reasons", [0, 6], ids=["no reasons", "no reason among them"])
@@ -422,6 +462,15 @@ def test_a_transaction_holds_a_hundred_items(made: Bench, number: int, writes: i
     assert list(answers) == [f"m-{position}" for position in range(number)]
     assert client.calls == {"transact_write_items": transactions}
     assert "expires_at" not in made.row("m-0")
+
+
+def test_no_message_is_divided_between_two_transactions(made: Bench) -> None:
+    """Its row in the one and an effect in the other, refused: it would be complete without having had its effect."""
+    made.dynamodb.put_item(TableName="appointments", Item={"appointment_id": {"S": "33-1"}})
+    answers = ledger(made, made.dynamodb).commit_first(decided(34, 2))
+    assert list(answers) == [f"m-{position}" for position in range(33)]
+    assert {row["message_id"] for row in made.rows("ledger")} == set(answers)
+    assert "33-0" not in {row["appointment_id"] for row in made.rows("appointments")}
 
 
 def test_who_writes_what_an_earlier_one_writes_is_left_out(made: Bench) -> None:

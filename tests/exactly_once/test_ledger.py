@@ -244,6 +244,27 @@ def test_patience_ends_with_the_lease(made: Bench) -> None:
     assert made.clock() < deadline
 
 
+def test_patience_with_a_commit_and_with_a_release_ends_with_the_lease_too(made: Bench) -> None:
+    """Else Lambda ends the invocation before its error is reported, and the whole batch comes back."""
+
+    class AlwaysInConflict:
+        calls = 0
+
+        def __getattr__(self, name: str) -> Any:
+            def call(**request: Any) -> Any:
+                self.calls += 1
+                raise service_error("TransactionConflictException")
+
+            return call
+
+    for verb in ("commit", "release"):
+        mine, client = claim(made, verb), AlwaysInConflict()
+        with pytest.raises(ClientError, match="TransactionConflictException"):
+            ledger(made, client).commit(mine, Effects({})) if verb == "commit" else ledger(made, client).release(mine)
+        assert client.calls > 10
+        assert made.clock() < mine.lease_until - 1_000
+
+
 @pytest.mark.parametrize(
     "error",
     [

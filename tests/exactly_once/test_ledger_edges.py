@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from typing import Any, cast
 
@@ -24,6 +27,7 @@ from prover.dynamodb_port import InMemoryDynamoDB
 from prover.world import TABLES
 
 LEASE = 30_000
+PATHS = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 @pytest.fixture
@@ -116,6 +120,32 @@ def test_without_surroundings_it_lives_in_the_real_world(port: InMemoryDynamoDB)
     fences = {claim.claimed_by for claim in claims if isinstance(claim, Claim)}
     assert len(fences) == 2
     assert all(now <= int(row["updated"]["N"]) < now + LEASE for row in port.contents.tables["ledger"].values())
+
+
+def test_its_clock_is_the_systems_whatever_passed_while_it_was_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that counts from the start stands still with a frozen environment, and is a picture's after a restore."""
+    surroundings = Surroundings()
+    for now in (2_000_000_000_000, 1_000_000_000_000):
+        monkeypatch.setattr(time, "time_ns", lambda now=now: now * 1_000_000)
+        assert surroundings.now_ms() == now
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here; Lambda's system has them")
+def test_two_that_start_from_one_picture_draw_different_ids_and_pauses() -> None:
+    """As environments do with SnapStart. With the same fence neither could tell its own claim from the other's."""
+    restored = (
+        "import os; from exactly_once.ledger import Surroundings; made = Surroundings(); first = made.new_id(), made.jitter()\n"
+        "for _ in range(2):\n"
+        "    child = os.fork()\n"
+        "    if not child:\n"
+        "        print(made.new_id(), made.jitter(), flush=True)\n"
+        "        os._exit(0)\n"
+        "    os.waitpid(child, 0)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", restored], capture_output=True, text=True, check=True, env=PATHS)
+    (one, one_pause), (other, other_pause) = (line.split() for line in told.stdout.splitlines())
+    assert one != other
+    assert one_pause != other_pause
 
 
 @pytest.mark.parametrize("retention", [100, None])

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
@@ -108,6 +109,21 @@ def test_the_consumer_keeps_a_groups_order_through_a_failure() -> None:
         assert [line.message_id for line in made.deliveries] == ["m-1", "m-3", "m-1", "m-2"]
 
 
+def test_one_that_another_consumer_has_stops_its_group_too() -> None:
+    """It is not done yet: whatever follows it in its group would be done before it."""
+    with bench(slots=3) as made:
+        records = [fifo(booking(f"m-{number}"), group) for number, group in enumerate(("p", "p", "q"), 1)]
+        dying = made.another_consumer(
+            dynamodb=Intercepted(made.dynamodb, before={"transact_write_items": raising(Killed())})
+        )
+        with pytest.raises(Killed):
+            made.deliver(records[0], consumer=dying)
+        hidden = made.another_consumer(sqs=Mock())
+        assert made.deliver(*records, consumer=hidden) == [records[0]["messageId"], records[1]["messageId"]]
+        assert [(line.message_id, line.outcome) for line in made.deliveries[1:]] == [("m-1", "busy"), ("m-3", "booked")]
+        assert [row["message_id"] for row in made.rows("ledger") if row["status"] == "COMPLETE"] == ["m-3"]
+
+
 def test_one_that_can_never_succeed_is_quarantined_in_its_group_and_the_group_goes_on() -> None:
     with bench() as made:
         url = made.sqs.create_queue(QueueName="dead.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
@@ -122,6 +138,19 @@ def test_one_that_can_never_succeed_is_quarantined_in_its_group_and_the_group_go
         (dead,) = answer["Messages"]
         assert dead["Attributes"]["MessageGroupId"] == "p"
         assert dead["MessageAttributes"]["SourceMessageId"]["StringValue"] == bad["messageId"]
+
+
+def test_two_that_can_never_succeed_are_both_kept_though_they_say_the_same() -> None:
+    """SQS drops what has a deduplication id that it has seen within five minutes: each needs one of its own."""
+    with bench() as made:
+        url = made.sqs.create_queue(QueueName="dead.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+        consumer = made.another_consumer()
+        consumer.queues = type(consumer.queues)(made.sqs, "unused", url, lambda: 0.0)
+        bad = [fifo("not json", "p") for _ in range(2)]
+        assert made.deliver(*bad, consumer=consumer) == []
+        dead = made.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"])["Messages"]
+        sources = [letter["MessageAttributes"]["SourceMessageId"]["StringValue"] for letter in dead]
+        assert sources == [one["messageId"] for one in bad]
 
 
 class FifoQueue:

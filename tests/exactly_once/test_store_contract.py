@@ -98,6 +98,13 @@ def test_another_content_is_a_conflict_and_changes_nothing(kept: Kept, complete:
     assert kept.row("m") == before
 
 
+def test_a_lease_holds_to_its_end_however_long_it_is(kept: Kept) -> None:
+    granted = kept.ledger().claim("m", "h", kept.clock() + 900_000)
+    assert isinstance(granted, Claim)
+    kept.clock.now += 899_999
+    assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Busy(1)
+
+
 def test_a_complete_row_answers_every_claim_with_its_result(kept: Kept) -> None:
     first = claim(kept)
     result = {"text": "é", "list": [1, {"deep": None}], "empty": [], "no": False}
@@ -150,6 +157,16 @@ def test_the_same_commit_twice_is_one(kept: Kept) -> None:
     assert kept.ledger().commit(mine, effects) == Committed({"done": 1})
     kept.clock.now += 5
     assert kept.ledger().commit(mine, effects) == Committed({"done": 1})
+
+
+def test_another_commit_of_the_same_claim_gets_what_the_first_one_recorded(kept: Kept) -> None:
+    """The first one lands late, when its owner has decided again: what is recorded is the answer, not what came last."""
+    mine = claim(kept)
+    assert kept.ledger().commit(mine, Effects({"decided": "first"}, (PUT,))) == Committed({"decided": "first"})
+    before = kept.row("m")
+    again = Effects({"decided": "last"}, (Put(TABLE, KEY, {KEY: "other"}),))
+    assert kept.ledger().commit(mine, again) == Committed({"decided": "first"})
+    assert (kept.row("m"), kept.thing("other")) == (before, None)
 
 
 def test_b_frozen_past_the_lease_while_the_other_is_at_work_is_fenced(kept: Kept) -> None:

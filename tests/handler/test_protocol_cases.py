@@ -173,6 +173,22 @@ def test_c_another_content_under_a_forgotten_bookings_id_is_not_given_its_answer
         assert made.row("m-1")["lease_until"] == 0
 
 
+@pytest.mark.parametrize("kind", ["waiting", "cancelled"])
+def test_c_another_content_under_a_forgotten_request_that_has_no_slot_is_not_given_its_answer(kind: str) -> None:
+    """It waits, or was cancelled: its appointment says for what it was made, as one with a slot does."""
+    with bench() as made:
+        first = booking(delivery_channel="Video") if kind == "waiting" else booking()
+        made.deliver(record(first), *([] if kind == "waiting" else [record(cancellation("m-1"))]))
+        kept = made.rows("appointments")
+        made.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
+        del made.deliveries[:]
+        another = record({**first, "nhs_number": "9990000026"})
+        assert made.deliver(another) == []
+        assert [(line.outcome, line.reason) for line in made.deliveries] == [("quarantined", "conflict")]
+        assert [letter["Body"] for letter in made.dead_letters()] == [another["body"]]
+        assert made.rows("appointments") == kept
+
+
 def test_d_sent_twice_by_the_producer_gets_one_answer() -> None:
     with bench() as made:
         first, second = record(booking()), record(booking())
@@ -357,6 +373,28 @@ def test_k_a_claim_that_lands_late_after_its_own_retry_locks_nobody_out() -> Non
         assert made.deliver(record(booking()), consumer=made.another_consumer(dynamodb=client)) == []
         assert made.outcomes == ["booked"]
         assert made.row("m-1")["consumption_count"] == 1
+        assert held(made) == 1
+
+
+def test_k_a_commit_that_lands_late_is_the_answer_whatever_was_decided_since() -> None:
+    """Its slot is taken, so its owner decides to wait; the slot is free again, and the first decision lands after all."""
+    with bench(slots=1) as made:
+        late: list[Callable[[], Any]] = []
+
+        def keep(perform: Callable[[], Any]) -> None:
+            late.append(perform)
+            made.deliver(record(booking("m-2")))
+            client._before["transact_write_items"] = land
+
+        def land(_perform: Callable[[], Any]) -> None:
+            made.deliver(record(cancellation("m-2")))
+            late[0]()
+
+        client = Intercepted(made.dynamodb, before={"transact_write_items": keep})
+        assert made.deliver(record(booking()), consumer=made.another_consumer(dynamodb=client)) == []
+        assert made.deliver(record(booking())) == []
+        assert made.outcomes == ["booked", "cancelled", "booked", "duplicate"]
+        assert made.deliveries[2].answer == made.deliveries[3].answer
         assert held(made) == 1
 
 

@@ -66,6 +66,30 @@ def test_a_slot_that_was_free_is_not_chosen(together: bool) -> None:
     assert decided.result["slot_id"] == LATE["slot_id"]
 
 
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(
+    ("not_before", "not_after", "slot"),
+    [
+        ("2026-11-23T07:00:00Z", "2026-11-23T08:00:00Z", None),
+        ("2026-11-23T07:00:00Z", "2026-11-23T08:00:01Z", EARLY),
+        ("2026-11-23T08:00:01Z", "2026-11-23T08:10:01Z", LATE),
+        ("2026-11-23T08:10:00Z", "2026-11-24T08:00:00Z", LATE),
+        ("2026-11-23T08:10:01Z", "2026-11-24T08:00:00Z", None),
+    ],
+)
+def test_nobody_is_given_a_slot_outside_of_the_window_that_was_asked_for(
+    not_before: str, not_after: str, slot: Mapping[str, Any] | None, together: bool
+) -> None:
+    """It waits, though others are free."""
+    reader = schedule({}, {"slots": free_slots(2)})
+    one = request(booking("m-1", not_before=not_before, not_after=not_after))
+    decided = reader.decide_together([one])[0] if together else reader.decide(one)
+    assert decided is not None
+    assert (decided.result["outcome"], decided.result.get("slot_id")) == (
+        ("booked", slot["slot_id"]) if slot else ("waitlist", None)
+    )
+
+
 def tables_of(effects: Effects) -> set[str]:
     return {write.table for write in effects.all_writes}
 
