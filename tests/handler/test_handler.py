@@ -93,6 +93,26 @@ def test_a_batch_goes_all_the_way(made: Bench, handler: ModuleType, capsys: pyte
     assert {"Name": "SentToDone", "Unit": "Milliseconds"} in emitted["Metrics"]
 
 
+def test_of_an_error_nothing_but_its_class_is_logged(
+    made: Bench, handler: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its message nor a traceback: both may quote what was asked for."""
+
+    def fail(*arguments: Any) -> Any:
+        raise LookupError(f"nothing for {NHS_NUMBER}")
+
+    monkeypatch.setattr("schedule_reader.Schedule._free_keys", fail)
+    handler.logger.registered_handler.stream = sys.stdout
+    one = record(booking(not_before="2100-01-04T08:00:00Z", not_after="2100-01-05T08:00:00Z"))
+    answer = handler.lambda_handler({"Records": [one]}, Context(made.clock))
+    assert answer == {"batchItemFailures": [{"itemIdentifier": one["messageId"]}]}
+    told = capsys.readouterr()
+    (line,) = [line for line in lines(told.out) if line.get("message") == "delivery"]
+    assert (line["outcome"], line["reason"]) == ("failed", "LookupError")
+    assert NHS_NUMBER not in told.out + told.err
+    assert "nothing for" not in told.out + told.err
+
+
 def test_an_empty_batch_is_counted_and_answered(
     made: Bench, handler: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
