@@ -88,6 +88,30 @@ def test_a_message_keeps_its_identity_whatever_else_gives_way() -> None:
     assert len(sqs.requests[0]["MessageAttributes"]) == 10
 
 
+def test_an_attribute_keeps_its_type() -> None:
+    """A redrive sends the message as it was first sent."""
+    sqs = Recording()
+    source = record("body")
+    source["messageAttributes"] = {
+        "Count": {"stringValue": "7", "dataType": "Number"},
+        "Kind": {"stringValue": "x", "dataType": "String.kind"},
+    }
+    Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(SQSRecord(source), Unprocessable("why", "what"))
+    sent = sqs.requests[0]["MessageAttributes"]
+    assert sent["Count"] == {"DataType": "Number", "StringValue": "7"}
+    assert sent["Kind"] == {"DataType": "String.kind", "StringValue": "x"}
+
+
+def test_two_messages_that_say_the_same_are_both_quarantined() -> None:
+    sqs = Recording()
+    queues = Queues(sqs, "queue", "letters", lambda: 0.0)
+    sources = [record("body") for _ in range(2)]
+    for source in sources:
+        queues.quarantine(SQSRecord(source), Unprocessable("why", "what"))
+    sent = [one["MessageAttributes"]["SourceMessageId"]["StringValue"] for one in sqs.requests]
+    assert sent == [source["messageId"] for source in sources]
+
+
 def test_a_binary_attribute_comes_along_byte_by_byte() -> None:
     """Lambda hands over base64 text, and null where there is no value; SQS takes the bytes, and refuses an empty one."""
     with mock_aws():

@@ -50,6 +50,37 @@ def test_the_digest_depends_on_content_and_not_on_spelling(body: dict[str, Any],
     assert payload_hash({**body, "one more": 1}) != payload_hash(body) or body.get("one more") == 1
 
 
+LONG = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"a": None}, {}),
+        ({"a": "x"}, {"a": "X"}),
+        ({"a": "x"}, {"a": "x "}),
+        ({"a": "\u00e9"}, {"a": "e\u0301"}),
+        ({"a": "1"}, {"a": 1}),
+        ({"a": True}, {"a": 1}),
+        ({"a": 10**30}, {"a": 10**30 + 1}),
+        ({"a": [1, 2]}, {"a": [2, 1]}),
+        ({"a": {"b": 1}}, {"a": {"b": 2}}),
+        ({"a": 1, "b": 2}, {"a": 2, "b": 1}),
+        ({"a": LONG + "1"}, {"a": LONG + "2"}),
+    ],
+    ids=lambda body: repr(body)[:30],
+)
+def test_what_differs_anywhere_is_another_content(one: dict[str, Any], other: dict[str, Any]) -> None:
+    """Else a second request under an old id would be acknowledged with the first one's answer."""
+    assert payload_hash(one) != payload_hash(other)
+
+
+@pytest.mark.parametrize("other", ["Text", "text ", " text", "text\n", LONG + "text"])
+def test_a_content_is_the_text_as_it_was_sent(other: str) -> None:
+    assert identify({}, {}, other, content_based=True) != identify({}, {}, "text", content_based=True)
+    assert identify({}, {}, LONG, content_based=True) != identify({}, {}, LONG + "x", content_based=True)
+
+
 @given(st.text() | st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape")))
 def test_any_text_is_a_body_or_unprocessable(text: str) -> None:
     try:

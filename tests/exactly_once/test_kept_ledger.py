@@ -130,6 +130,21 @@ def test_the_lease_is_kept_while_a_commit_leaves_work_to_do() -> None:
     assert isinstance(kept.other(), Busy)
 
 
+def test_the_lease_is_kept_while_a_commit_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer than three leases: it waits for a store that is throttled, say."""
+    kept = Kept()
+    mine = kept.claim()
+    commit = kept.plain.commit
+
+    def slow(claim: Claim, effects: Effects) -> object:
+        kept.pass_by(30_000)
+        assert isinstance(kept.other(), Busy)
+        return commit(claim, effects)
+
+    monkeypatch.setattr(kept.plain, "commit", slow)
+    assert kept.ledger.commit(mine, Effects({})) == Committed({})
+
+
 def test_an_error_while_extending_is_repeated_at_the_next_beat(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Kept()
     kept.claim()

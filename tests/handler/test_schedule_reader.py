@@ -90,6 +90,19 @@ def test_nobody_is_given_a_slot_outside_of_the_window_that_was_asked_for(
     )
 
 
+def test_nobody_waits_for_a_slot_that_was_only_not_read() -> None:
+    """Together they read the first slots of all their windows; where those end before a window begins, it decides alone."""
+    slots = free_slots(6)
+    reader = replace(schedule({}, {"slots": slots}), candidate_slots=2)
+    early = request(booking("m-1", not_after="2026-11-23T08:10:00Z"))
+    late = request(booking("m-2", not_before=slots[5]["start"]))
+    first, second = reader.decide_together([early, late])
+    assert first is not None
+    assert first.result["slot_id"] == slots[0]["slot_id"]
+    assert second is None
+    assert reader.decide(late).result["slot_id"] == slots[5]["slot_id"]
+
+
 def tables_of(effects: Effects) -> set[str]:
     return {write.table for write in effects.all_writes}
 
