@@ -94,8 +94,8 @@ class Inspection:
             return f"Nobody can tell: {unusable[0]}."
         if standing(self.ledger, time.time_ns() // 1_000_000) is Standing.STUCK:
             return (
-                "Begun and not finished; its lease is over. If no queue holds a copy, it is sent again with the same "
-                "message_id."
+                "Begun and not finished; its lease is over, so the next delivery takes it over. If no queue holds a copy, have "
+                "its producer send it again with the same message_id."
             )
         return "In progress: a consumer has it, or will have it again when its lease ends."
 

@@ -71,9 +71,11 @@ def advice(target: Target, row: Mapping[str, Any], now_ms: int) -> str:
                 "ends the lease now, if you know that the consumer is dead."
             )
         case _:
+            show_it = target.command(f"dlq show {row['message_id']}")
             return (
-                "Begun and not finished; its lease is over, so the next delivery takes it over. If no queue holds a copy, "
-                f"redrive it (`{target.command('dlq redrive')}`) or have its producer send it again with the same message_id."
+                "Begun and not finished; its lease is over, so the next delivery takes it over. If its copy is in the "
+                f"dead-letter queue, `{show_it}` says what a redrive would do; if no "
+                "queue holds one, have its producer send it again with the same message_id."
             )
 
 
@@ -155,8 +157,8 @@ def consequences(target: Target, row: Mapping[str, Any]) -> str:
         case "booked" | "waitlist":
             what = (
                 "Its appointment stays, and keeps its slot. A copy that comes later still finds that appointment and gets "
-                "the same answer, so nobody is booked twice; but another request under the same id is no longer noticed as "
-                "a conflict: it would be given this one's answer."
+                "the same answer, so nobody is booked twice, and another request under the same id is still a conflict. But if "
+                "that one comes first, the id is its own from then on, and this one's copies are the conflict."
             )
         case "cancelled":
             what = "The appointment stays cancelled. A copy that comes later finds it so, and cancels nothing more."

@@ -33,9 +33,8 @@ def sentence(error: Exception, stack: str | None = None) -> str:
             told = str(error)
         case EndpointConnectionError():
             endpoint = error.kwargs["endpoint_url"]
-            told = (
-                f"Cannot reach {endpoint}. Is it running, and is this machine online? See `{typed('status', stack)}`."
-            )
+            right = "Is it running" if stack is None else "Is its region the right one (AWS_DEFAULT_REGION)"
+            told = f"Cannot reach {endpoint}. {right}, and is this machine online? See `{typed('status', stack)}`."
         case NoCredentialsError():
             told = "There are no AWS credentials. Set AWS_PROFILE, or sign in: aws sso login."
         case NoRegionError():
@@ -45,7 +44,8 @@ def sentence(error: Exception, stack: str | None = None) -> str:
             told = f"AWS refused {error.operation_name}: {about.get('Code')}: {about.get('Message')}"
             if about.get("Code") == "ResourceNotFoundException":
                 restored = how_to_restore(lambda verb: typed(verb, stack))
-                told += f". A table, or another part of the stack, is gone. {restored}"
+                which = f"`{typed('status', stack)}` says which table is missing."
+                told += f". A table, or another part of the stack, is gone. {which} {restored}"
         case BotoCoreError():
             told = f"AWS cannot be used: {error}"
         case OSError(filename=str() as path, strerror=str() as problem):

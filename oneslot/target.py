@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 
 from oneslot.archive import ARCHIVE_FILE
 from oneslot.errors import BadInput, OneslotError
@@ -150,7 +150,12 @@ def open_target(stack: str | None) -> Target:
 
 
 def _describe(stack: str) -> Any:
-    cloudformation = boto3.client("cloudformation", config=_config())
+    try:
+        cloudformation = boto3.client("cloudformation", config=_config())
+    except ValueError as error:
+        if isinstance(error, BotoCoreError):
+            raise
+        raise NoRegionError from error  # AWS_DEFAULT_REGION is there and empty
     try:
         return cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
     except ClientError as error:

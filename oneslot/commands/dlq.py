@@ -81,7 +81,7 @@ def list_letters(reason: str | None, stack: str | None, as_json: bool) -> int:
     if not forecasts and behind and reason is None:
         return int(bool(missing))
     if not forecasts:
-        terminal.plain("The dead-letter queue is empty." if reason is None else f"No message has the reason {reason}.")
+        terminal.plain("The dead-letter queue is empty." if reason is None else _no_such_reason(reason, everything))
         return int(bool(missing))
     shown = table(
         f"Dead letters of {target.stack_name}", "Reason", "A redrive would", "Messages", "Oldest", numbers=(2, 3)
@@ -185,6 +185,7 @@ def redrive(  # noqa: PLR0917 - click passes them by name
     left = len(chosen) - len(taken)
     status = _status(selection, missing=missing, taken=len(taken), left=left)
     _show_plan(terminal, target, taken, left, missing)
+    _say_no_such_reason(terminal, selection, chosen, forecasts)
     if not taken or not confirmed(terminal, f"Send {len(taken):,} message(s) through again?", yes=yes):
         terminal.result(document | {"moved": 0, "dry_run": not yes})
         return status
@@ -244,6 +245,7 @@ def drop(  # noqa: PLR0917 - click passes them by name
     if spared and not taken:
         terminal.warn(["Nothing is dropped."])
     say_not_found(terminal, missing)
+    _say_no_such_reason(terminal, selection, chosen, forecasts)
     show_some(terminal, list(taken.values()))
     if not taken or not confirmed(terminal, f"Delete {len(taken):,} message(s) for good?", yes=yes):
         terminal.result(document | {"dropped": 0, "dry_run": not yes})
@@ -280,6 +282,19 @@ def _look_to_change(terminal: Terminal, target: Target) -> tuple[list[Forecast],
     behind = _unseen(target, forecasts)
     terminal.warn(unseen_told(behind))
     return forecasts, behind
+
+
+def _say_no_such_reason(
+    terminal: Terminal, selection: Selection, chosen: Sequence[Forecast], everything: Sequence[Forecast]
+) -> None:
+    if selection.reason is not None and not chosen and not selection.ids:
+        terminal.plain(_no_such_reason(selection.reason, everything))
+
+
+def _no_such_reason(reason: str, everything: Sequence[Forecast]) -> str:
+    """Which reasons there are instead: the one that was asked for may be misspelt."""
+    others = ", ".join(sorted({each.letter.reason for each in everything}))
+    return f"No message has the reason {reason}" + (f"; there are {others}." if others else ".")
 
 
 def _status(selection: Selection, *, missing: Sequence[str], taken: int, left: int) -> int:

@@ -127,3 +127,13 @@ def test_a_message_that_is_not_found_may_be_hidden_by_another_reader(hidden: Mot
 def test_nothing_is_said_of_hidden_messages_where_all_are_seen(letters: MotoStack) -> None:
     for verb in (("list",), ("show", "nobody"), ("redrive",), ("drop", "--all")):
         assert "not shown" not in invoke("dlq", *verb).output
+
+
+@pytest.mark.parametrize("verb", ["list", "redrive", "drop"])
+def test_a_reason_that_nothing_has_is_answered_with_those_that_there_are(letters: MotoStack, verb: str) -> None:
+    told = invoke("dlq", verb, "--reason", "receives_exausted")
+    assert (
+        told.exit_code,
+        "No message has the reason receives_exausted; there are receives_exhausted." in told.stdout,
+    ) == (0, True)
+    assert "No message has" not in invoke("dlq", verb, "--reason", "receives_exhausted").stdout

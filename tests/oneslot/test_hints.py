@@ -47,7 +47,7 @@ def dead_letter(target: Target, **body: Any) -> None:
     ("lease_until", "told"),
     [
         (FAR, "`oneslot ledger unlock m-1 --stack Oneslot-prod`"),
-        (1, "`oneslot dlq redrive --stack Oneslot-prod`"),
+        (1, "`oneslot dlq show m-1 --stack Oneslot-prod`"),
     ],
 )
 def test_what_the_ledger_advises_names_the_stack(on_aws: Target, lease_until: int, told: str) -> None:
@@ -166,6 +166,7 @@ def refusal(code: str) -> ClientError:
     [
         (EndpointConnectionError(endpoint_url="https://sqs"), "`oneslot status{}`"),
         (refusal("ResourceNotFoundException"), "`oneslot env{}`"),
+        (refusal("ResourceNotFoundException"), "`oneslot status{}` says which table is missing"),
     ],
 )
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from exactly_once.ledger import Claim, Duplicate, Ledger
 from oneslot.audit_trail import append_line, open_trail, read_lines
+from oneslot.dead_letters import peek
 from oneslot.errors import OneslotError
 from oneslot.ledger_repair import consequences, forget, read_row, unlock
 from tests.consumer_kit import NHS_NUMBER, booking, cancellation, record
@@ -36,7 +37,7 @@ def test_show_says_how_it_stands_and_what_to_do(moto_stack: MotoStack) -> None:
     for name, advice in (
         ("complete", "Every copy gets this answer again"),
         ("leased", "ends the lease now, if you know that the consumer is dead"),
-        ("stuck", "redrive it (`oneslot dlq redrive`)"),
+        ("stuck", "`oneslot dlq show stuck` says what a redrive would do"),
     ):
         shown = document(invoke("ledger", "show", name, "--json"))
         assert (shown["standing"], advice in shown["advice"]) == (name, True)
@@ -52,7 +53,8 @@ def test_show_says_how_it_stands_and_what_to_do(moto_stack: MotoStack) -> None:
         (FAR, "In progress: a consumer has it, or will have it again when its lease ends."),
         (
             0,
-            "Begun and not finished; its lease is over. If no queue holds a copy, it is sent again with the same message_id.",
+            "Begun and not finished; its lease is over, so the next delivery takes it over. If no queue holds a copy, have its "
+            "producer send it again with the same message_id.",
         ),
     ],
 )
@@ -111,6 +113,19 @@ def test_a_forgotten_booking_still_finds_its_appointment(moto_stack: MotoStack) 
     assert len(moto_stack.bench.rows("appointments")) == 1
     assert moto_stack.bench.row("m-1")["result"] == before["result"]
     assert isinstance(ledger_of(moto_stack).claim("m-1", before["payload_hash"], FAR), Duplicate)
+
+
+def test_a_forgotten_booking_and_another_content_under_its_id_are_a_conflict_as_was_told(moto_stack: MotoStack) -> None:
+    bench, url = moto_stack.bench, moto_stack.target.outputs.dead_letter_queue_url
+    bench.deliver(record(booking("m-1")))
+    told = document(invoke("ledger", "forget", "m-1", "--yes", "--json"))["consequences"]
+    assert "another request under the same id is still a conflict" in told
+    bench.deliver(record(booking("m-1", service_type="Clinical Triage")))
+    assert [(letter.message_id, letter.reason) for letter in peek(bench.sqs, url)] == [("m-1", "conflict")]
+    assert "if that one comes first, the id is its own from then on, and this one's copies are the conflict" in told
+    bench.deliver(record(booking("m-1")))
+    assert [letter.reason for letter in peek(bench.sqs, url)] == ["conflict", "conflict"]
+    assert len(bench.rows("appointments")) == 1
 
 
 def test_forget_waits_for_a_lease_and_leaves_what_changed(moto_stack: MotoStack) -> None:

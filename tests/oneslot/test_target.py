@@ -8,11 +8,13 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import EndpointConnectionError
 from botocore.stub import Stubber
 
 from oneslot.errors import BadInput, OneslotError
+from oneslot.sentences import sentence
 from oneslot.target import Outputs, home_folder, local_target, open_target
-from tests.oneslot.conftest import MotoStack
+from tests.oneslot.conftest import MotoStack, invoke
 
 
 def test_the_state_folder_is_the_repositorys_or_the_one_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,3 +85,20 @@ def test_a_stack_that_is_not_there_is_named_with_its_region(cloudformation: Stub
     cloudformation.add_client_error("describe_stacks", "ValidationError")
     with cloudformation, pytest.raises(BadInput, match="There is no stack 'Oneslot-prod' in eu-west-2"):
         open_target("Oneslot-prod")
+
+
+def test_a_region_that_is_set_and_empty_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    for name, value in (("ACCESS_KEY_ID", "1"), ("SECRET_ACCESS_KEY", "2"), ("DEFAULT_REGION", "")):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    told = invoke("status", "--stack", "Oneslot-prod")
+    assert (told.exit_code, "There is no AWS region. Set AWS_DEFAULT_REGION" in told.stderr) == (1, True), told.stderr
+    told = invoke("status", "--stack", "Oneslot-prod", AWS_DEFAULT_REGION="eu west")
+    assert "AWS cannot be used: Provided region_name 'eu west'" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("stack", "asked"), [(None, "Is it running"), ("Oneslot-prod", "Is its region the right one (AWS_DEFAULT_REGION)")]
+)
+def test_an_endpoint_that_cannot_be_reached_may_be_of_a_wrong_region(stack: str | None, asked: str) -> None:
+    assert asked in sentence(EndpointConnectionError(endpoint_url="https://sqs.eu-mars-9.amazonaws.com"), stack)
