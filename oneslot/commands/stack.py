@@ -10,8 +10,10 @@ from typing import Any
 from uuid import uuid4
 
 import click
+from click.core import ParameterSource
 
 from exactly_once.ordering import is_fifo
+from oneslot.errors import OneslotError
 from oneslot.local.state import LocalState, read_state
 from oneslot.local.supervisor import down as stop_stack
 from oneslot.local.supervisor import up as start_stack
@@ -42,6 +44,7 @@ def up(stage: str, processes: int, context: Sequence[tuple[str, str]], as_json: 
     home = home_folder()
     state = read_state(home)
     if state is not None:
+        _refuse_other_settings(state, stage, context)
         terminal.say("The local stack is running already.")
     else:
         with terminal.working("Starting the local stack"):
@@ -61,6 +64,21 @@ def up(stage: str, processes: int, context: Sequence[tuple[str, str]], as_json: 
     terminal.plain(f"{state.stack_name} is up at {state.endpoint_url}\n")
     for _, what, text in lines:
         terminal.plain(f"# {what}\n{text}\n")
+
+
+def _refuse_other_settings(state: LocalState, stage: str, context: Sequence[tuple[str, str]]) -> None:
+    """A stack that runs takes no settings. Raises `OneslotError` for those that it was not started with, as far as it says."""
+    given = state.outputs.get("GivenSettings", "").split(" -c ")
+    known = {text.strip().removeprefix("-c ") for text in given}
+    asked = [f"-c {name}={value}" for name, value in context if f"{name}={value}" not in known]
+    named = click.get_current_context().get_parameter_source("stage") is not ParameterSource.DEFAULT
+    if named and state.stack_name != f"Oneslot-{stage}":
+        asked.insert(0, f"--stage {stage}")
+    if asked:
+        raise OneslotError(
+            f"A local stack is running already, {state.stack_name}, and does not say that it was started with "
+            f"{' '.join(asked)}. Use it as it is (oneslot status), or end it first: oneslot down."
+        )
 
 
 @click.command(short_help="Stop the local stack.")

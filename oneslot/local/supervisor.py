@@ -84,7 +84,8 @@ def down(home: Path) -> bool:
     """Stop the supervisor of that folder and clean up. True if one was running, False if there was nothing to stop.
 
     Only a process that is surely the one that wrote the state is stopped: same PID, same start time, and it holds the
-    folder's lock. Batches in hand are finished first.
+    folder's lock. Batches in hand are finished first. Raises `AlreadyRunning` if another command is starting one there, or
+    stopping it: it is not ours to stop, and "none was running" would not be true.
     """
     home = home.resolve()
     try:
@@ -94,6 +95,10 @@ def down(home: Path) -> bool:
     running = state is not None and state.running and in_use(home)
     if state is not None and running:
         _stop(state.supervisor_pid, state.supervisor_start)
+    elif in_use(home):
+        raise AlreadyRunning(
+            f"Another command is starting or stopping a local stack in {home}. Wait for it, then look again."
+        )
     with usable(home):
         (home / STATE_FILE).unlink(missing_ok=True)
     return running

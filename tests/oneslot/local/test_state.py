@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from oneslot.local.errors import StaleState
+from oneslot.local.errors import AlreadyRunning, StaleState
 from oneslot.local.processes import end_process, start_ticks
 from oneslot.local.state import LocalState, load_state, prepare_home, read_state, read_statistics
 from oneslot.local.statistics import Statistics, StatisticsCounter
@@ -64,6 +65,15 @@ def test_down_never_stops_a_process_that_does_not_hold_the_folder(tmp_path: Path
         assert down(tmp_path) is False
         assert bystander.poll() is None
         bystander.communicate(b"\n")
+
+
+def test_down_beside_a_start_does_not_say_that_none_was_running(tmp_path: Path) -> None:
+    """A start owns the folder before there is a state."""
+    with (tmp_path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(AlreadyRunning, match="Another command is starting or stopping a local stack"):
+            down(tmp_path)
+    assert down(tmp_path) is False
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"endpoint_url": 1', "null"])
