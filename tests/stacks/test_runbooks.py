@@ -109,6 +109,14 @@ def test_every_variable_of_a_command_is_set_by_then() -> None:
     assert {name: missing for name, missing in unset.items() if missing} == {}
 
 
+def test_no_command_has_a_day_an_account_or_a_region_of_its_own() -> None:
+    """Pasted at night as it stands, it would look at another day or account than the one that the alarm is about."""
+    own = re.compile(r"\b20\d\d-\d\d-\d\d|\b\d{12}\b|\b[a-z]{2}-[a-z]+-\d\b")
+    here = [(path.name, words) for path in sorted(FOLDER.glob("*.md")) for words in commands(path)]
+    assert len(here) > 40
+    assert [(name, words) for name, words in here if own.search(" ".join(words))] == []
+
+
 @pytest.mark.parametrize("page", ["dead-letters", "quarantined-deliveries"])
 def test_the_reasons_of_dead_letters_are_those_that_the_consumer_gives(page: str) -> None:
     text = (FOLDER / f"{page}.md").read_text(encoding="utf-8")
