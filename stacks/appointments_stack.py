@@ -36,8 +36,10 @@ class AppointmentsStack(Stack):
         outputs = {
             "QueueUrl": requests.queue.queue_url,
             "QueueArn": requests.queue.queue_arn,
+            "QueueName": requests.queue.queue_name,
             "DeadLetterQueueUrl": requests.dead_letter_queue.queue_url,
             "DeadLetterQueueArn": requests.dead_letter_queue.queue_arn,
+            "DeadLetterQueueName": requests.dead_letter_queue.queue_name,
             "LedgerTableName": tables.ledger.table_name,
             "SlotsTableName": tables.slots.table_name,
             "AppointmentsTableName": tables.appointments.table_name,

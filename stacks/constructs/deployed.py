@@ -10,7 +10,7 @@ from aws_cdk import Fn, Stack
 TABLE_OUTPUTS = {"ledger": "LedgerTableName", "slots": "SlotsTableName", "appointments": "AppointmentsTableName"}
 """The outputs with the tables' names, by what the tables hold."""
 
-QUEUE_OUTPUTS = ("QueueUrl", "QueueArn", "DeadLetterQueueUrl", "DeadLetterQueueArn")
+QUEUE_OUTPUTS = tuple(f"{queue}{what}" for queue in ("Queue", "DeadLetterQueue") for what in ("Url", "Arn", "Name"))
 """The outputs that name a queue."""
 
 
@@ -42,12 +42,12 @@ class Deployed:
     @property
     def queue_name(self) -> str:
         """The request queue's name."""
-        return _last_of_arn(self.output("QueueArn"))
+        return self.output("QueueName")
 
     @property
     def dead_letter_queue_name(self) -> str:
         """The dead-letter queue's name."""
-        return _last_of_arn(self.output("DeadLetterQueueArn"))
+        return self.output("DeadLetterQueueName")
 
     def table_names(self) -> dict[str, str]:
         """The tables' names by what they hold."""
@@ -65,8 +65,3 @@ class Deployed:
         reference = {"Fn::GetStackOutput": {"StackName": self.name, "OutputName": output}}
         name = json.dumps(reference, separators=(",", ":"))
         return f"arn:<AWS::Partition>:dynamodb:<AWS::Region>:<AWS::AccountId>:table/{name}"
-
-
-def _last_of_arn(queue_arn: str) -> str:
-    # arn:aws:sqs:region:account:name
-    return Fn.select(5, Fn.split(":", queue_arn))

@@ -223,8 +223,10 @@ def test_the_outputs_are_the_command_lines(stage: Stage) -> None:
     kinds = {
         "QueueUrl": ("AWS::SQS::Queue", "Ref"),
         "QueueArn": ("AWS::SQS::Queue", "Fn::GetAtt"),
+        "QueueName": ("AWS::SQS::Queue", "Fn::GetAtt"),
         "DeadLetterQueueUrl": ("AWS::SQS::Queue", "Ref"),
         "DeadLetterQueueArn": ("AWS::SQS::Queue", "Fn::GetAtt"),
+        "DeadLetterQueueName": ("AWS::SQS::Queue", "Fn::GetAtt"),
         "LedgerTableName": ("AWS::DynamoDB::GlobalTable", "Ref"),
         "SlotsTableName": ("AWS::DynamoDB::GlobalTable", "Ref"),
         "AppointmentsTableName": ("AWS::DynamoDB::GlobalTable", "Ref"),

@@ -96,7 +96,7 @@ def queues_by_output(stage: Stage) -> dict[str, Any]:
     """The outputs that name a queue, by what they say of which."""
     queues = stage.resources("AWS::SQS::Queue")
     values = {name: resolve(output["Value"]) for name, output in stage.template["Outputs"].items()}
-    return {name: value for name, value in values.items() if value.strip("<>").removesuffix(".Arn") in queues}
+    return {name: value for name, value in values.items() if value.strip("<>").split(".")[0] in queues}
 
 
 @pytest.fixture(scope="module")

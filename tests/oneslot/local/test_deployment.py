@@ -21,12 +21,14 @@ from tests.oneslot.local.kit import Source
 
 pytestmark = pytest.mark.embedded_aws
 
-# What the local run, the command line and the pipeline read.
+# What the local run, the command line, the pipeline and the other stacks read.
 OUTPUTS = {
     "QueueUrl",
     "QueueArn",
+    "QueueName",
     "DeadLetterQueueUrl",
     "DeadLetterQueueArn",
+    "DeadLetterQueueName",
     "LedgerTableName",
     "SlotsTableName",
     "AppointmentsTableName",
