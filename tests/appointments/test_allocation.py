@@ -148,3 +148,11 @@ def test_cancelling_twice_writes_nothing_the_second_time() -> None:
     effects = allocation.cancel(CANCEL, {"appointment_id": "m-1", **CANCELLED}, NOW)
     assert effects.all_writes == ()
     assert effects.result == {"outcome": "cancelled", "appointment_id": "m-1"}
+
+
+def test_cancelling_what_another_cancelled_leaves_it_as_the_first_one_left_it() -> None:
+    """The first one's name stays: of its answer the appointment is the only witness once the ledger has forgotten it."""
+    once = allocation.book(request(), [slot_item(0)["free_key"]], NOW).once
+    assert once is not None
+    cancelled_by_another = {**once.write.item, **CANCELLED, "cancelled_by": "c-0"}
+    assert allocation.cancel(CANCEL, cancelled_by_another, NOW).all_writes == ()

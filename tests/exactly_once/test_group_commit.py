@@ -16,7 +16,8 @@ import pytest
 
 from exactly_once.consumer import Consumer
 from exactly_once.effects import Effects, Put
-from exactly_once.group_commit import Decided, GroupLedger
+from exactly_once.group_commit import Decided, GroupLedger, finished
+from exactly_once.idempotency import Answer
 from tests.consumer_kit import (
     Bench,
     Context,
@@ -488,6 +489,33 @@ def test_who_is_refused_has_no_answer_and_the_rest_has(made: Bench) -> None:
     assert list(ledger(made, client).commit_first(decided(3, 1))) == ["m-1", "m-2"]
     assert client.calls == {"transact_write_items": 2}
     assert len(set(tokens)) == 2, "DynamoDB refuses another transaction under a token that it has seen"
+
+
+def test_who_is_refused_leaves_alone_however_many_writes_each_has(made: Bench) -> None:
+    """One waits and one is booked, say. Who is blamed for another's item would leave in its place."""
+    made.dynamodb.put_item(TableName="appointments", Item={"appointment_id": {"S": "2-0"}})
+    group = [
+        replace(one, effects=Effects({}, one.effects.writes[:writes]))
+        for one, writes in zip(decided(4, 3), (1, 3, 1, 2), strict=True)
+    ]
+    client = Counting(made.dynamodb)
+    assert list(ledger(made, client).commit_first(group)) == ["m-0", "m-1", "m-3"]
+    assert client.calls == {"transact_write_items": 2}
+
+
+def test_a_row_for_another_content_is_no_answer_however_alike_their_digests_are() -> None:
+    row = {"status": "COMPLETE", "payload_hash": "0" * 64, "result": "{}", "consumption_count": 1, "claimed_by": "x"}
+    unlike = replace(decided(1, 1)[0], payload_hash="0" * 63 + "1")
+    assert finished(row, replace(unlike, payload_hash="0" * 64)) == Answer({}, True, 1, "x")
+    assert finished(row, unlike) is None
+
+
+def test_an_answer_is_given_once(made: Bench) -> None:
+    """The next delivery asks the ledger again, and nothing is kept for it."""
+    consumer = grouped(made)
+    records = bookings(2)
+    assert made.deliver(*records, consumer=consumer) == made.deliver(records[0], consumer=consumer) == []
+    assert made.outcomes == ["booked", "booked", "duplicate"]
 
 
 def test_what_cannot_be_committed_by_anybody_is_left_out(made: Bench) -> None:

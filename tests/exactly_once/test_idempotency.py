@@ -20,8 +20,8 @@ from botocore.exceptions import ClientError
 from exactly_once import idempotency
 from exactly_once.effects import Effects, Unprocessable, Update
 from exactly_once.idempotency import Answer, LedgerPersistence, NoClaim, _Attempt, _attempt, exactly_once
-from exactly_once.ledger import Busy, Conflict, Ledger
-from tests.consumer_kit import Bench, Intercepted, bench, raising, service_error, surroundings
+from exactly_once.ledger import Busy, CommitRefused, Conflict, Ledger
+from tests.consumer_kit import Bench, Intercepted, bench, cancelled, raising, service_error, surroundings
 
 LEASE = 30_000
 
@@ -84,6 +84,36 @@ def test_an_exception_releases_and_is_raised_unwrapped(made: Bench) -> None:
     with pytest.raises(Unprocessable, match="detail"):
         exactly_once(ledger(made))(decide)(Message(), made.clock() + LEASE)
     assert made.row("m")["lease_until"] == 0
+
+
+class Refusing:
+    """A client whose transactions are always cancelled for this reason at the second item."""
+
+    def __init__(self, client: Any, reason: str) -> None:
+        self._client, self._reason = client, reason
+
+    def update_item(self, **request: Any) -> Any:
+        return self._client.update_item(**request)
+
+    def transact_write_items(self, **_request: Any) -> Any:
+        raise cancelled("None", self._reason)
+
+
+@pytest.mark.parametrize(
+    ("reason", "error"),
+    [
+        ("ValidationError", CommitRefused),
+        ("ConditionalCheckFailed", TimeoutError),
+        ("TransactionConflict", ClientError),
+    ],
+)
+def test_a_commit_that_is_given_up_releases_the_claim(made: Bench, reason: str, error: type[Exception]) -> None:
+    """Refused for good, or again and again until the lease is nearly over: the next delivery need not wait for its end."""
+    write = Update("ledger", {"message_id": "nobody"}, {"status": "free"}, {"status": "busy"})
+    decide = exactly_once(ledger(made, Refusing(made.dynamodb, reason)))(lambda _message: Effects({}, (write,)))
+    with pytest.raises(error):
+        decide(Message(), made.clock() + LEASE)
+    assert (made.row("m")["status"], made.row("m")["lease_until"]) == ("IN_PROGRESS", 0)
 
 
 @pytest.mark.parametrize("error", [IdempotencyAlreadyInProgressError("inner"), IdempotencyValidationError("inner")])

@@ -98,6 +98,20 @@ def test_the_largest_result_is_committed(port: InMemoryDynamoDB) -> None:
     assert commit(port, effects) == Committed(effects.result)
 
 
+def test_the_largest_row_fits_into_an_item(port: InMemoryDynamoDB) -> None:
+    """400 KB with all names and values (DynamoDB's quotas), which the port does not count; a key has 2,048 bytes at most."""
+    made = ledger(port, Surroundings(now_ms=lambda: 2**53))
+    claim = made.claim("m" * 2_048, "h" * 1_024, 2**53 + LEASE)
+    assert isinstance(claim, Claim)
+    effects = result_of(MAXIMUM_RESULT_BYTES - 5)
+    largest = Effects({"text": effects.result["text"][:-1] + "\u00e9"})
+    assert made.commit(claim, largest) == Committed(largest.result)
+    (row,) = port.contents.tables["ledger"].values()
+    assert len(row["result"]["S"]) == MAXIMUM_RESULT_BYTES
+    size = sum(len(name.encode()) + len(str(value).encode()) for name, item in row.items() for value in item.values())
+    assert size < 400 * 1024
+
+
 def test_one_byte_more_is_refused(port: InMemoryDynamoDB) -> None:
     with pytest.raises(InvalidEffects):
         commit(port, result_of(MAXIMUM_RESULT_BYTES + 1))
