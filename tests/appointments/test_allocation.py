@@ -80,6 +80,15 @@ def test_a_window_that_has_passed(existing: dict[str, Any] | None) -> None:
     assert effects.result == ({"outcome": "cancelled", "appointment_id": "m-1"} if existing else refused)
 
 
+def test_a_window_that_has_passed_for_one_that_waited_is_its_waiting() -> None:
+    """It was answered so when it came first; its later copy is not refused."""
+    once = allocation.book(request(), [], NOW).once
+    assert once is not None
+    effects = allocation.window_passed(request(), once.write.item)
+    assert effects.all_writes == ()
+    assert effects.result == {"outcome": "waitlist", "appointment_id": "m-1", "practice": PRACTICE}
+
+
 def test_another_content_does_not_get_the_answer_of_the_appointment_under_its_id() -> None:
     once = allocation.book(request(), [slot_item(0)["free_key"]], NOW).once
     other = parse_message("m-1", "another", booking())
@@ -133,6 +142,18 @@ def test_cancelling_a_booking_frees_its_slot() -> None:
             remove=("appointment_id",),
         ),
     )
+
+
+@pytest.mark.parametrize("now", ["2099-11-23T07:59:59Z", "2099-11-23T08:00:00Z", "2100-01-01T00:00:00Z"])
+def test_whenever_it_is_cancelled_the_slot_is_freed_with_it(now: str) -> None:
+    """Also one that has begun: busy, it would belong to an appointment that is none."""
+    once = allocation.book(request(), [slot_item(0)["free_key"]], NOW).once
+    assert once is not None
+    effects = allocation.cancel(CANCEL, once.write.item, datetime.fromisoformat(now))
+    assert [(write.table, write.set["status"]) for write in effects.all_writes if isinstance(write, Update)] == [
+        ("appointments", "cancelled"),
+        ("slots", "free"),
+    ]
 
 
 def test_cancelling_a_place_on_the_waitlist_touches_no_slot() -> None:

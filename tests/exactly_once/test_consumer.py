@@ -254,6 +254,17 @@ def test_a_busy_message_is_hidden_until_the_lease_ends() -> None:
     assert desk.log[-1].outcome == "busy"
 
 
+def test_a_message_that_is_met_in_a_leases_last_millisecond_is_shown_again_at_once() -> None:
+    """Not after its visibility timeout: nobody has it then."""
+    desk = Desk()
+    desk.ledger = MemoryLedger(surroundings=surroundings(desk.clock))
+    desk.ledger.claim("m", payload_hash({"message_id": "m"}), desk.clock())
+    one = record({"message_id": "m"})
+    assert desk.deliver(one) == [one["messageId"]]
+    hidden = {"QueueUrl": "queue", "ReceiptHandle": one["receiptHandle"], "VisibilityTimeout": 0}
+    assert desk.sqs.calls == [("change_message_visibility", hidden)]
+
+
 @pytest.mark.parametrize("event", [None, [], "Records", {}, {"Records": None}, {"Records": {}}])
 def test_an_event_that_is_not_sqs_is_refused_with_a_remedy(event: Any) -> None:
     clock = Clock()

@@ -527,6 +527,23 @@ def test_more_than_a_read_can_hold_is_looked_up_in_part(made: Bench) -> None:
     assert ledger(made, made.dynamodb).known([f"m-{position}" for position in range(101)]) == {}
 
 
+@pytest.mark.parametrize("answered", [{"ledger": []}, {}], ids=["none of the table", "no table"])
+def test_what_the_look_could_not_see_is_found_by_the_transaction(made: Bench, answered: dict[str, Any]) -> None:
+    """DynamoDB may leave keys for later: neither are they taken for new ones' rows, nor for done."""
+    made.deliver(record(booking("m-0")))
+
+    class Overloaded(Counting):
+        def batch_get_item(self, **request: Any) -> Any:
+            return {"Responses": answered, "UnprocessedKeys": request["RequestItems"]}
+
+    client = Overloaded(made.dynamodb)
+    assert made.deliver(*bookings(3), consumer=grouped(made, client)) == []
+    assert client.calls == {"query": 1, "transact_write_items": 2}, "nobody has to claim"
+    assert made.outcomes == ["booked", "duplicate", "booked", "booked"]
+    assert made.deliveries[0].answer == made.deliveries[1].answer
+    assert booked(made) == ["m-0", "m-1", "m-2"]
+
+
 def test_a_wrong_event_is_refused_as_ever(made: Bench, caplog: pytest.LogCaptureFixture) -> None:
     wrong: Sequence[Any] = ({}, {"Records": None}, [])
     for event in wrong:

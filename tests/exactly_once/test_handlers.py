@@ -77,6 +77,28 @@ def test_any_json_value_is_given_again(world: World, returned: Any) -> None:
     assert handle(MESSAGE) == returned
 
 
+@pytest.mark.parametrize("returned", [0, "", False, [], {}, None])
+def test_what_counts_for_nothing_is_given_again_as_it_is(world: World, returned: Any) -> None:
+    def work(message: dict[str, str], key: str) -> Any:
+        world.done.append(key)
+        return returned
+
+    async def work_later(message: dict[str, str], key: str) -> Any:
+        return work(message, key)
+
+    handle: Any = make_handler_idempotent(
+        work_later if world.asynchronous else work, lambda message: message["id"], world.ledger, LOCK
+    )
+
+    async def call() -> Any:
+        return await handle(MESSAGE)
+
+    for _ in range(2):
+        answer = asyncio.run(call()) if world.asynchronous else handle(MESSAGE)
+        assert (type(answer), answer) == (type(returned), returned)
+    assert world.done == ["m-1"]
+
+
 def test_a_killed_between_effect_and_mark_is_done_again_with_the_same_key(world: World) -> None:
     def die() -> None:
         raise Killed

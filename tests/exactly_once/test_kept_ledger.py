@@ -120,6 +120,19 @@ def test_one_that_was_taken_over_is_let_go() -> None:
     assert kept.ledger.commit(mine, Effects({})) == Fenced(mine)
 
 
+def test_one_that_was_lost_is_not_taken_back_when_it_is_free_again() -> None:
+    """Its work has no right to it any more: only a new delivery claims it."""
+    kept = Kept()
+    kept.claim()
+    kept.clock.now += LEASE + 1
+    other = kept.other()
+    assert isinstance(other, Claim)
+    kept.plain.release(other)
+    before = dict(kept.plain.rows["m"])
+    kept.pass_by(9_000)
+    assert kept.plain.rows["m"] == before
+
+
 def test_the_lease_is_kept_while_a_commit_leaves_work_to_do() -> None:
     kept = Kept()
     kept.plain.tables["things"] = {'{"key":"a"}': {"key": "a"}}

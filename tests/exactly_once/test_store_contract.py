@@ -105,6 +105,12 @@ def test_a_lease_holds_to_its_end_however_long_it_is(kept: Kept) -> None:
     assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Busy(1)
 
 
+def test_another_content_is_a_conflict_while_the_first_is_at_work(kept: Kept) -> None:
+    """And nothing to wait for: it would be one at the end of the lease, too."""
+    claim(kept)
+    assert kept.ledger().claim("m", "other", kept.clock() + LEASE) == Conflict()
+
+
 def test_a_complete_row_answers_every_claim_with_its_result(kept: Kept) -> None:
     first = claim(kept)
     result = {"text": "é", "list": [1, {"deep": None}], "empty": [], "no": False}

@@ -129,6 +129,21 @@ def test_a_practice_whose_slots_were_just_opened_and_taken_is_known(together: bo
     assert decided.result["outcome"] == "waitlist"
 
 
+@pytest.mark.parametrize("together", [False, True])
+def test_a_slot_that_cannot_be_read_is_no_fault_of_the_request(together: bool) -> None:
+    """It stays in the queue until the row is mended, and is not set aside."""
+    with bench(slots=1) as made:
+        (slot,) = made.rows("slots")
+        bad = f"{slot['delivery_channel']}#{slot['service_type']}#{slot['start']}"
+        made.dynamodb.put_item(TableName="slots", Item=to_attributes({**slot, "free_key": bad}))
+        consumer = made.another_consumer(configuration=replace(made.configuration, group_commit=together))
+        records = [record(kit_booking(message_id)) for message_id in ("m-1", "m-2")]
+        assert made.deliver(*records, consumer=consumer) == [one["messageId"] for one in records]
+        assert {(line.outcome, line.reason) for line in made.deliveries} == {("failed", "UnreadableFreeKey")}
+        made.dynamodb.put_item(TableName="slots", Item=to_attributes(slot))
+        assert made.deliver(*records, consumer=consumer) == []
+
+
 TOMBSTONE = {"appointment_id": "m-1", "status": "cancelled", "created": 1, "updated": 1, "cancelled_by": "c-1"}
 
 
