@@ -95,11 +95,12 @@ class Verdict:
         }
 
 
-def judge(gathered: Gathered, command: Callable[[str], str]) -> Verdict:
+def judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[Breach] | None = None) -> Verdict:
     """Count, check every invariant that a history can show, and say what it comes to, and what to type next: `Target.command`.
 
     Without one of the tables, or with a row that lacks what must be known of it, nothing is judged: what is there is
     counted. Lines of the delivery log that lack it are left out; more of them than the audit tolerates are no success.
+    `lasting` are the breaches that this evidence is judged by, where an earlier look tells which of them count.
     """
     lines = gathered.unusable_lines
     rows = unusable_of(gathered.evidence)
@@ -109,7 +110,7 @@ def judge(gathered: Gathered, command: Callable[[str], str]) -> Verdict:
         return Verdict("unreadable", sentence, _count(gathered, None), unusable=[*rows, *lines], missing=missing)
     if rows:
         return Verdict("unreadable", _nothing_judged(rows), _count(gathered, None), unusable=[*rows, *lines])
-    verdict = _judge(gathered, command)
+    verdict = _judge(gathered, command, lasting)
     if not lines:
         return verdict
     evidence = gathered.evidence
@@ -126,8 +127,24 @@ def judge(gathered: Gathered, command: Callable[[str], str]) -> Verdict:
     return replace(verdict, judgement=judgement, sentence=sentence, unusable=lines)
 
 
-def _judge(gathered: Gathered, command: Callable[[str], str]) -> Verdict:
-    breaches = [*check(gathered.evidence), *_lost_without_identity(gathered)]
+def seen_before(breaches: Sequence[Breach], earlier: Sequence[Breach]) -> list[Breach]:
+    """Return those of the breaches that an earlier look found, too: the same invariant, of the same subject."""
+    known = {(breach.invariant, breach.subject) for breach in earlier}
+    return [breach for breach in breaches if (breach.invariant, breach.subject) in known]
+
+
+def changing(verdict: Verdict, command: Callable[[str], str]) -> Verdict:
+    """Return what can be said where each look found other breaches: what is at work now looks like them."""
+    sentence = (
+        f"Not finished: requests are being worked on, and each look found something else between two steps (the last: "
+        f"{len(verdict.breaches):,}). Wait with `{command('watch --until-drained')}`, or stop the consumer, then check again."
+    )
+    counts = replace(verdict.counts, lost=None, double_booked=None)
+    return replace(verdict, judgement="unfinished", sentence=sentence, counts=counts, breaches=())
+
+
+def _judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[Breach] | None) -> Verdict:
+    breaches = [*check(gathered.evidence), *_lost_without_identity(gathered)] if lasting is None else list(lasting)
     counts = _count(gathered, breaches)
     if breaches:
         names = ", ".join(dict.fromkeys(breach.invariant for breach in breaches))
