@@ -11,7 +11,7 @@ from stacks.constructs.audit_storage import AuditStorage
 from stacks.constructs.audit_workflow import AuditWorkflow
 from stacks.constructs.delivery_archive import DeliveryArchive
 from stacks.constructs.deployed import Deployed
-from stacks.constructs.measures import audit_violations
+from stacks.constructs.measures import archive_delay, audit_violations
 from stacks.constructs.notifications import audit_topic
 from stacks.settings import Settings
 
@@ -32,13 +32,13 @@ class AuditStack(Stack):
         deployed = Deployed(self, appointments, settings.fifo)
         storage = AuditStorage(self, "Storage", settings=settings)
         topic = audit_topic(self, "Topic", settings=settings, key=storage.key)
-        DeliveryArchive(self, "Deliveries", storage=storage, deployed=deployed)
+        archive = DeliveryArchive(self, "Deliveries", storage=storage, deployed=deployed)
         job = AuditJob(self, "Job", settings=settings, storage=storage, deployed=deployed)
         workflow = AuditWorkflow(
             self, "Workflow", settings=settings, storage=storage, job=job, deployed=deployed, topic=topic
         )
         succeeded = workflow.machine.metric_succeeded(period=Duration.hours(1), statistic="Sum")
-        watched = audit_conditions(audit_violations(settings.stage), succeeded, settings)
+        watched = audit_conditions(audit_violations(settings.stage), succeeded, archive_delay(archive.stream), settings)
         Alarms(self, "Alarms", conditions=watched, topic=topic)
         outputs = {
             "AuditBucketName": storage.bucket.bucket_name,

@@ -10,6 +10,7 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from stacks.constructs.delivery_archive import BUFFER_SECONDS
 from stacks.constructs.measures import Measures
 from stacks.constructs.rules import accept
 from stacks.constructs.runbooks import runbook
@@ -17,6 +18,8 @@ from stacks.settings import Settings
 
 WINDOW_MINUTES = 5
 """Over which counts are added: long enough to tell a pattern from one event, short enough to act."""
+ARCHIVE_DELAY_SECONDS = 3 * BUFFER_SECONDS
+"""After which a line of the delivery log should be in the audit's bucket, and Firehose have tried more than once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +146,7 @@ def conditions(measures: Measures, settings: Settings) -> list[Condition]:
 
 
 def audit_conditions(
-    violations: cloudwatch.IMetric, succeeded: cloudwatch.IMetric, settings: Settings
+    violations: cloudwatch.IMetric, succeeded: cloudwatch.IMetric, delay: cloudwatch.Metric, settings: Settings
 ) -> list[Condition]:
     """What must not be, on a stage with the audit."""
     hours = settings.audit_missing_hours
@@ -168,6 +171,14 @@ def audit_conditions(
             above=0,
             periods=hours,
             silence=cloudwatch.TreatMissingData.BREACHING,
+        ),
+        Condition(
+            name="unarchived-deliveries",
+            # Firehose gives a line up after a day. A night without them is called sound, with a note at most.
+            means="The delivery log does not arrive in the audit's bucket: nights are judged without what it tells.",
+            metric=_over_window(delay),
+            above=ARCHIVE_DELAY_SECONDS,
+            periods=3,
         ),
     ]
 

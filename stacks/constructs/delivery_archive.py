@@ -23,6 +23,9 @@ class DeliveryArchive(Construct):
     """Every line of the delivery log, within minutes, in `history/<day of arrival, UTC>/deliveries/`, gzipped.
 
     The day is that of the oldest line in a file, so from around midnight lines of one day are in the folder of the other.
+
+    Attributes:
+        stream: the name of Firehose's stream.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, storage: AuditStorage, deployed: Deployed) -> None:
@@ -63,6 +66,7 @@ class DeliveryArchive(Construct):
             ),
         )
         stream.node.add_dependency(role)
+        self.stream = stream.ref
         put = allow(["firehose:PutRecord", "firehose:PutRecordBatch"], stream.attr_arn)
         sender = service_role(self, "SubscriptionRole", "logs", {"Send": document(put)})
         subscription = logs.CfnSubscriptionFilter(

@@ -75,6 +75,11 @@ def audit_violations(stage: str) -> cloudwatch.Metric:
     return _metric(namespace(stage), VIOLATIONS_METRIC, {}, "Maximum", "violations")
 
 
+def archive_delay(stream: str) -> cloudwatch.Metric:
+    """Seconds for which the oldest line of the delivery log has waited in this stream of Firehose's."""
+    return _metric("AWS/Firehose", "DeliveryToS3.DataFreshness", {"DeliveryStreamName": stream}, "Maximum", "waiting")
+
+
 def _metric(
     space: str, name: str, dimensions: Mapping[str, str], statistic: str, label: str | None
 ) -> cloudwatch.Metric:

@@ -29,6 +29,7 @@ PUBLISHED = {
         *("ReadThrottleEvents", "WriteThrottleEvents", "TransactionConflict", "ConditionalCheckFailedRequests"),
     },
     "AWS/States": {"ExecutionsSucceeded"},
+    "AWS/Firehose": {"DeliveryToS3.DataFreshness"},
 }
 
 
@@ -62,7 +63,7 @@ def test_everything_that_must_not_be_has_an_alarm(operations: Stage, audit: Stag
         *("dead-letters", "oldest-message", "stalled", "function-errors", "function-throttles"),
         *("failed-deliveries", "quarantined-deliveries", "table-throttles", "transaction-conflicts"),
     }
-    assert set(alarms(audit)) == {"invariant-violated", "audit-missing"}
+    assert set(alarms(audit)) == {"invariant-violated", "audit-missing", "unarchived-deliveries"}
 
 
 def test_every_metric_is_one_that_is_published(operations: Stage, audit: Stage) -> None:
@@ -194,7 +195,22 @@ def test_silence_is_well_except_where_silence_is_the_fault(operations: Stage, au
     assert set(of_stage.values()) == {"notBreaching"}
     silence = {name: alarm["TreatMissingData"] for name, alarm in alarms(audit).items()}
     # The verdict comes once a night: until the next one it is neither well nor missing, but as it was.
-    assert silence == {"invariant-violated": "ignore", "audit-missing": "breaching"}
+    assert silence.pop("invariant-violated") == "ignore"
+    assert silence == {"audit-missing": "breaching", "unarchived-deliveries": "notBreaching"}
+
+
+def test_lines_that_do_not_arrive_are_told_long_before_firehose_gives_them_up(audit: Stage) -> None:
+    """It tries for 24 hours. A night without the lines is called sound, with a note at most: nothing else tells."""
+    alarm = alarms(audit)["unarchived-deliveries"]
+    (stream,) = audit.resources("AWS::KinesisFirehose::DeliveryStream")
+    (age,) = watched(alarm)
+    assert (age["MetricName"], age["Stat"]) == ("DeliveryToS3.DataFreshness", "Maximum")
+    assert age["Dimensions"] == [{"Name": "DeliveryStreamName", "Value": f"<{stream}>"}]
+    destination = audit.properties("AWS::KinesisFirehose::DeliveryStream")["ExtendedS3DestinationConfiguration"]
+    collected = destination["BufferingHints"]["IntervalInSeconds"]
+    assert collected * 2 <= alarm["Threshold"] <= 900  # the longest that Firehose may be told to collect
+    assert alarm["DatapointsToAlarm"] == alarm["EvaluationPeriods"]
+    assert alarm["Threshold"] + age["Period"] * alarm["EvaluationPeriods"] <= 3600
 
 
 def test_an_audit_is_missing_when_the_next_one_could_have_ended(audit: Stage) -> None:
