@@ -229,6 +229,22 @@ def test_every_lease_ends_with_the_invocation_that_claims_it() -> None:
     assert leases == ends
 
 
+def test_an_invocation_without_time_left_has_no_lease() -> None:
+    """Whoever comes a millisecond later may take over: it will not be there any more."""
+    desk = Desk()
+    ledger = MemoryLedger(surroundings=surroundings(desk.clock))
+    leases: list[int] = []
+
+    def decide(request: Request) -> Effects:
+        leases.append(ledger.rows["m"]["lease_until"])
+        return Effects({})
+
+    queues = Queues(desk.sqs, "queue", "dead-letters", lambda: 0.0)
+    consumer = Consumer(ledger, queues, parse=desk.parse, decide=decide, log=desk.log.append)
+    consumer({"Records": [record({"message_id": "m"})]}, Context(desk.clock, timeout_ms=0))
+    assert leases == [desk.clock.now]
+
+
 def test_a_fenced_delivery_is_reported_as_failed_and_logged_as_fenced() -> None:
     desk = Desk()
     desk.ledger = FencedLedger(surroundings=surroundings(desk.clock))

@@ -114,6 +114,23 @@ def test_a_killed_between_effect_and_mark_is_done_again_with_the_same_key(world:
     assert world.done == ["m-1", "m-1"]
 
 
+def test_the_key_is_the_same_in_every_attempt_however_many_there_are(world: World) -> None:
+    """Whatever takes it makes the repetition harmless only if it is."""
+    attempts: list[str] = []
+
+    def fail() -> None:
+        attempts.append(world.done[-1])
+        if len(attempts) < 12:
+            raise ConnectionError("the outside system is down")
+
+    handle = world.handler(fail)
+    for _ in range(11):
+        with pytest.raises(ConnectionError):
+            handle(MESSAGE)
+    assert handle(MESSAGE) == {"sent": "hello"}
+    assert attempts == ["m-1"] * 12
+
+
 def test_e_an_exception_gives_the_lock_back_at_once(world: World) -> None:
     def fail() -> None:
         raise ConnectionError("the outside system is down")

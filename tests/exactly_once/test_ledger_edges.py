@@ -227,6 +227,14 @@ def test_patience_leaves_time_to_report_the_error() -> None:
     assert (client.calls, clock.sleeps) == (3, [0.025])
 
 
+def test_each_pause_is_up_to_twice_as_long_as_the_one_before_and_never_longer_than_a_second() -> None:
+    clock, client = Clock(), Throttled()
+    made = Ledger(cast("DynamoDB", client), "ledger", retention_seconds=1, surroundings=clock.surroundings(jitter=1.0))
+    with pytest.raises(ClientError):
+        made.claim("m", "h", clock.now + 7_000)
+    assert clock.sleeps == [0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]
+
+
 def test_patience_is_over_a_second_and_a_half_before_the_lease() -> None:
     clock = Clock()
     patience = Patience(clock.surroundings(jitter=0.0), clock.now + 30_000)

@@ -105,6 +105,12 @@ def test_a_lease_holds_to_its_end_however_long_it_is(kept: Kept) -> None:
     assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Busy(1)
 
 
+def test_a_message_is_busy_for_all_that_is_left_however_long_it_is(kept: Kept) -> None:
+    granted = kept.ledger().claim("m", "h", kept.clock() + 86_400_000)
+    assert isinstance(granted, Claim)
+    assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Busy(86_400_000)
+
+
 def test_another_content_is_a_conflict_while_the_first_is_at_work(kept: Kept) -> None:
     """And nothing to wait for: it would be one at the end of the lease, too."""
     claim(kept)
