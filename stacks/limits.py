@@ -43,6 +43,8 @@ AUDIT_FULL_EVERY_DAYS = range(1, 31)
 AUDIT_HOURS_AROUND = 2
 # The audit of a night must be over before the next one; so much at most for the exports, and for the job.
 AUDIT_HOURS = range(1, 21)
+# An execution ends, with nobody told, at its 25,000th event. A look at three exports each minute makes 27, 1,620 an hour.
+AUDIT_EXPORT_HOURS = range(1, 13)
 # From two nights, so that one can build on the other, to ten years.
 STORAGE_DAYS = range(2, 3_654)
 # More candidates than this are read, paid for and hashed without making conflicts any rarer.

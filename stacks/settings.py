@@ -9,6 +9,7 @@ from datetime import datetime
 
 from stacks.limits import (
     ALARM_COUNTS,
+    AUDIT_EXPORT_HOURS,
     AUDIT_FULL_EVERY_DAYS,
     AUDIT_HOURS,
     AUDIT_HOURS_AROUND,
@@ -228,7 +229,7 @@ def _outside_limits(s: Settings) -> Iterator[str]:
         ("audit_result_days", STORAGE_DAYS, "the product's"),
         ("audit_workers", GLUE_WORKERS, "Glue's"),
         ("audit_timeout_hours", AUDIT_HOURS, "one night's"),
-        ("audit_export_hours", AUDIT_HOURS, "one night's"),
+        ("audit_export_hours", AUDIT_EXPORT_HOURS, "one execution's"),
     )
     for name, limit, whose in limits:
         value = getattr(s, name)

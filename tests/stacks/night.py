@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.outputs import DESCRIPTION, VERSION
+from stacks.constructs.audit_states import AuditPlan
 from tests.stacks.state_machine import Ended, Interpreter, NeverAnswered, StateFailure
 
 SOUND = {"sound": True, "sentence": "Every one of 7 requests took effect at most once.", "violations": {"I1": 0}}
@@ -100,3 +101,20 @@ class World:
         if self.job_fails:
             raise StateFailure("States.TaskFailed", self.job_fails)
         return {"JobRunState": "SUCCEEDED"}
+
+
+def plan(**given: Any) -> AuditPlan:
+    """A plan of three tables, with what is given; the ledger keeps rows for thirty days."""
+    texts = ("partition", "bucket", "key_arn", "job_name", "dead_letter_queue_url", "topic_arn", "stage")
+    numbers = ("full_every_days", "delivery_days", "patience_seconds")
+    seconds = ("export_seconds", "job_seconds", "timeout_seconds")
+    usual: dict[str, Any] = {
+        **dict.fromkeys(texts, "x"),
+        **dict.fromkeys(numbers, 7),
+        **dict.fromkeys(seconds, 3_600),
+        "tables": {"ledger": "l", "slots": "s", "appointments": "a"},
+        "content_based": False,
+        "ledger_retention_seconds": 30 * 86_400,
+        "ledger_forgotten_before": "",
+    }
+    return AuditPlan(**{**usual, **given})

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pipeline.outputs import VERSION
-from stacks.constructs.audit_states import AuditPlan, definition
-from tests.stacks.night import CHANGES, EARLIER, SOUND, World
+from stacks.constructs.audit_states import definition
+from tests.stacks.night import CHANGES, EARLIER, SOUND, World, plan
 
 
 @pytest.mark.parametrize(
@@ -60,15 +60,9 @@ def test_how_long_the_ledger_remembers_is_told_and_compared(
     given: dict[str, Any], earlier: dict[str, Any], told: dict[str, Any]
 ) -> None:
     """What the job writes of a context is what the next night asks for."""
-    texts: dict[str, Any] = dict.fromkeys(
-        ("partition", "bucket", "key_arn", "job_name", "dead_letter_queue_url", "topic_arn"), "x"
-    )
-    numbers: dict[str, Any] = dict.fromkeys(("full_every_days", "delivery_days", "patience_seconds"), 7)
-    hours: dict[str, Any] = dict.fromkeys(("export_seconds", "job_seconds", "timeout_seconds"), 3_600)
-    kept: dict[str, Any] = {"ledger_retention_seconds": 30 * 86_400, "ledger_forgotten_before": "", **given}
-    plan = AuditPlan(**texts, **numbers, **hours, **kept, tables={"ledger": "t"}, content_based=False, stage="dev")
+    machine = definition(plan(**given))
     for before, ends in ((EARLIER, "FULL_EXPORT"), ({**EARLIER, **earlier}, "INCREMENTAL_EXPORT")):
-        one = World(definition(plan), {"audits/2026-11-22/audit.json": before}, SOUND)
+        one = World(machine, {"audits/2026-11-22/audit.json": before}, SOUND)
         one.run(CHANGES)
         assert {export["ExportType"] for export in one.called("exportTableToPointInTime")} == {ends}
         assert [put["Body"] for put in one.called("putObject")] == [told]

@@ -9,8 +9,10 @@ from datetime import date, timedelta
 import pytest
 
 from pipeline.job import parse_arguments
+from stacks.constructs.audit_states import definition
+from stacks.limits import AUDIT_EXPORT_HOURS
 from tests.stacks.kit import Stage
-from tests.stacks.night import BAD, CHANGES, EARLIER, FULL, SOUND, World
+from tests.stacks.night import BAD, CHANGES, EARLIER, FULL, SOUND, World, plan
 from tests.stacks.state_machine import NeverAnswered, StateFailure
 
 
@@ -184,6 +186,21 @@ def test_an_export_that_never_ends_is_told(world: World, audit: Stage) -> None:
     (told,) = world.called("publish")
     assert f"not exported within {audit.settings.audit_export_hours} hours" in told["Message"]
     assert world.called("startJobRun.sync") == []
+
+
+def test_the_longest_wait_fits_into_what_an_execution_may_remember() -> None:
+    """Step Functions ends an execution at 25,000 events, and nobody is told: two for each state, three more for a task."""
+    longest = definition(plan(export_seconds=AUDIT_EXPORT_HOURS[-1] * 3_600, timeout_seconds=86_400))
+    one = World(longest, export_minutes=10**6)
+    assert one.run(FULL).failure is not None
+    assert one.called("publish"), "given up, and told"
+    inner = longest["States"]["ExportTables"]["ItemProcessor"]["States"]
+    kinds = [{**longest["States"], **inner}[name]["Type"] for name in one.way]
+    events = 2 * len(kinds) + 3 * kinds.count("Task")
+    looks = one.way.count("Look")
+    # An export that gives up ends the others, so that this machine looked at one only: three are.
+    assert 60 * AUDIT_EXPORT_HOURS[-1] - 2 <= looks <= 60 * AUDIT_EXPORT_HOURS[-1] + 2
+    assert 3 * events < 25_000
 
 
 @pytest.mark.parametrize("export_minutes", [3, 179])

@@ -51,7 +51,7 @@ DEV = STAGES["dev"]
         ({"audit_workers": 1}, ["audit_workers is 1", "2 to 299"]),
         ({"audit_full_every_days": 0}, ["audit_full_every_days is 0", "1 to 30"]),
         ({"audit_timeout_hours": 24}, ["audit_timeout_hours is 24", "1 to 20"]),
-        ({"audit_export_hours": 0}, ["audit_export_hours is 0", "1 to 20"]),
+        ({"audit_export_hours": 0}, ["audit_export_hours is 0", "1 to 12"]),
         # Relations: both numbers, and what to do.
         (
             {"queue_retention_seconds": 60},
