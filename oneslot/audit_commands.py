@@ -26,6 +26,7 @@ from oneslot.consumer_configuration import ledger_retention_seconds
 from oneslot.errors import BadInput, OneslotError
 from oneslot.export import export_history, whole_histories
 from oneslot.options import Number, json_option, stack_option
+from oneslot.queues import queue_depth
 from oneslot.sentences import numbered
 from oneslot.target import Target, home_folder, open_target, typed
 from oneslot.terminal import Terminal, table
@@ -46,7 +47,7 @@ def export(output: Path | None, stack: str | None, as_json: bool) -> int:
     folder = output or _new_folder("history")
     notes: list[str] = []
     with terminal.working("Exporting"):
-        counts = export_history(target, folder, notes.append)
+        counts = _exported(target, folder, notes.append)
     terminal.result({"history": str(folder), "rows": counts, "notes": notes})
     terminal.plain(f"{numbered(sum(counts.values()), 'row')} in {folder}")
     for note in notes:
@@ -67,22 +68,43 @@ def audit(
     """Audit a history. Exit status 0: sound; 1: something does not hold; 2: the history cannot be audited."""
     terminal = Terminal(as_json)
     folder = history
+    notes: list[str] = []
     if folder is None:
         target = _target_to_audit(stack)
         folder = _new_folder("history")
         terminal.say(f"Exporting {target.stack_name} to {folder}")
         with terminal.working("Exporting"):
-            export_history(target, folder, terminal.say)
+            _exported(target, folder, notes.append)
+        for note in notes:
+            terminal.say(note)
     answer = output or _new_folder("audit")
     terminal.say(f"Auditing {folder} in Spark; its start takes a moment")
     with terminal.working("Auditing in Spark"):
         conclusion = audit_history(folder, answer, previous, memory)
     report = answer / "report.html"
-    terminal.result({"audit": str(answer), "report": str(report), **conclusion.document})
-    _show(terminal, conclusion.document, answer, stack)
+    document = {**conclusion.document, "notes": [*notes, *conclusion.document["notes"]]}
+    terminal.result({"audit": str(answer), "report": str(report), **document})
+    _show(terminal, document, answer, stack)
     terminal.plain(conclusion.sentence, style="bold green" if conclusion.sound else "bold red")
     terminal.plain(f"Report, for a browser: {report}")
     return 0 if conclusion.sound else 1
+
+
+def _exported(target: Target, folder: Path, note: Callable[[str], None]) -> dict[str, int]:
+    """Export, and say what a verdict on it is worth if the consumer was at work meanwhile."""
+
+    def waiting() -> int:
+        return queue_depth(target.sqs, target.outputs.queue_url).total
+
+    before = waiting()
+    counts = export_history(target, folder, note)
+    if held := max(before, waiting()):
+        note(
+            f"The queue held {numbered(held, 'message')} while the tables were read, one after the other: a request that "
+            "committed meanwhile looks broken (I4, I5r). For a verdict wait until it is drained: "
+            f"{target.command('watch --until-drained')}."
+        )
+    return counts
 
 
 def _target_to_audit(stack: str | None) -> Target:

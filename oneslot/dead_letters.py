@@ -170,7 +170,7 @@ def waiting_behind(client: SQSClient, queue_url: str, seen: int) -> int:
             if unseen <= 0:
                 break
             time.sleep(SETTLING_SECONDS)
-            unseen = queue_depth(client, queue_url).total - seen
+            unseen = min(unseen, queue_depth(client, queue_url).total - seen)  # what arrives meanwhile is not hidden
     return max(0, unseen)
 
 
