@@ -72,7 +72,7 @@ class KeptLedger:
         return self._ledger.release(claim)
 
     def extend(self, claim: Claim, lease_until: int) -> bool:
-        """Hold the claim until `lease_until`; from then on nothing extends it."""
+        """Hold the claim until `lease_until`, or the end that it has if that is later; from then on nothing extends it."""
         self._forget(claim)
         return self._ledger.extend(claim, lease_until)
 

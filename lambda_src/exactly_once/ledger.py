@@ -275,8 +275,11 @@ class Ledger:
         return self._set_lease(claim, 0)
 
     def extend(self, claim: Claim, lease_until: int) -> bool:
-        """Hold the claim until `lease_until` (epoch ms). False if it was released, or is no longer ours."""
-        return self._set_lease(claim, lease_until, " AND lease_until <> :released", {":released": 0})
+        """Hold the claim until `lease_until` (epoch ms) at least. False if it was released, or is no longer ours.
+
+        Nothing shortens a lease but its release: an extension may land late, behind a longer one.
+        """
+        return self._set_lease(claim, lease_until, " AND lease_until BETWEEN :least AND :ended", {":least": 1})
 
     def _set_lease(
         self, claim: Claim, lease_until: int, condition: str = "", values: Mapping[str, int] | None = None
@@ -303,11 +306,13 @@ class Ledger:
                             **(values or {}),
                         }
                     ),
+                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
                 )
             except ClientError as error:
                 if error_code(error) != "ConditionalCheckFailedException":
                     raise
-                return False
+                row = found_item(error)
+                return row.get("claimed_by") == claim.claimed_by and 0 < lease_until < row.get("lease_until", 0)
             return True
 
         return self._with_patience(attempt, claim.lease_until)

@@ -107,16 +107,16 @@ class MemoryLedger:
         return self._set_lease(claim, 0)
 
     def extend(self, claim: Claim, lease_until: int) -> bool:
-        """Hold the claim until `lease_until` (epoch ms)."""
-        return self._set_lease(claim, lease_until, unless_released=True)
+        """Hold the claim until `lease_until` (epoch ms) at least."""
+        return self._set_lease(claim, lease_until, only_longer=True)
 
-    def _set_lease(self, claim: Claim, lease_until: int, *, unless_released: bool = False) -> bool:
+    def _set_lease(self, claim: Claim, lease_until: int, *, only_longer: bool = False) -> bool:
         with self._lock:
             row = self.rows.get(claim.message_id, {})
             if row.get("status") != IN_PROGRESS or row["claimed_by"] != claim.claimed_by:
                 return False
-            if unless_released and row["lease_until"] == 0:
-                return False
+            if only_longer and (row["lease_until"] == 0 or row["lease_until"] > lease_until):
+                return bool(row["lease_until"])
             row |= {"lease_until": lease_until, "updated": self.surroundings.now_ms()}
             return True
 

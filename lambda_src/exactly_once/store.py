@@ -61,4 +61,7 @@ class Store(Protocol):
         """End the lease now. False if the claim is no longer ours."""
 
     def extend(self, claim: Claim, lease_until: int) -> bool:
-        """Hold the claim until `lease_until`. False if it was released, or is no longer ours."""
+        """Hold the claim until `lease_until` at least. False if it was released, or is no longer ours.
+
+        It never shortens a lease: an extension may land late, behind a longer one.
+        """

@@ -96,8 +96,10 @@ return {{'committed'}}
 # KEYS: the row. ARGV: claimed_by, now, lease_until, '1' if a released claim may be changed too, milliseconds to live.
 _SET_LEASE = """
 local status, lease, owner = unpack(redis.call('HMGET', KEYS[1], 'status', 'lease_until', 'claimed_by'))
-if status ~= 'IN_PROGRESS' or owner ~= ARGV[1] or (lease == '0' and ARGV[4] ~= '1') then
-    return 0
+if status ~= 'IN_PROGRESS' or owner ~= ARGV[1] then return 0 end
+if ARGV[4] ~= '1' then
+    if lease == '0' then return 0 end
+    if tonumber(lease) > tonumber(ARGV[3]) then return 1 end
 end
 redis.call('HSET', KEYS[1], 'lease_until', ARGV[3], 'updated', ARGV[2])
 if ARGV[5] ~= '0' then redis.call('PEXPIRE', KEYS[1], ARGV[5]) end
@@ -198,7 +200,7 @@ class ValkeyLedger:
         return self._set_lease(claim, 0, even_if_released=True)
 
     def extend(self, claim: Claim, lease_until: int) -> bool:
-        """Hold the claim until `lease_until` (epoch ms)."""
+        """Hold the claim until `lease_until` (epoch ms) at least."""
         return self._set_lease(claim, lease_until, even_if_released=False)
 
     def item(self, table: str, key: Item) -> dict[str, Any] | None:

@@ -249,11 +249,15 @@ def test_one_that_was_taken_over_costs_one_call_more(monkeypatch: pytest.MonkeyP
 
 
 def test_an_end_that_the_owner_asked_for_stays() -> None:
-    kept = Kept()
-    mine = kept.claim()
-    assert kept.ledger.extend(mine, kept.clock() + 2_000)
-    kept.pass_by(3_000)
-    assert isinstance(kept.other(), Claim)
+    """Nothing extends it any more. One before the end that the lease has already leaves that as it is."""
+    for asked, end in ((2_000, LEASE), (12_000, 12_000)):
+        kept = Kept()
+        mine = kept.claim()
+        assert kept.ledger.extend(mine, kept.clock() + asked)
+        kept.pass_by(end)
+        assert kept.other() == Busy(0)
+        kept.clock.now += 1
+        assert isinstance(kept.other(), Claim)
 
 
 def test_its_own_thread_keeps_it_in_real_time(monkeypatch: pytest.MonkeyPatch) -> None:

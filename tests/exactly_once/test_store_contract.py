@@ -233,6 +233,21 @@ def test_an_extended_lease_holds_and_its_commit_counts(kept: Kept) -> None:
     assert kept.ledger().commit(first, Effects({})) == Committed({})
 
 
+def test_an_extension_never_shortens_a_lease(kept: Kept) -> None:
+    """One that lands late, or a heartbeat beside a longer one: the claim is held, to the later end."""
+    first = claim(kept)
+    begun = kept.clock()
+    for end in (begun + 5 * LEASE, begun + 5 * LEASE, begun + 5 * LEASE - 1, begun + LEASE, begun + 1):
+        assert kept.ledger().extend(first, end)
+    kept.clock.now = begun + 5 * LEASE - 1
+    assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Busy(1)
+    kept.clock.now += 2
+    second = claim(kept)
+    assert not kept.ledger().extend(first, begun), "of another's lease it says nothing"
+    assert kept.ledger().commit(second, Effects({})) == Committed({})
+    assert not kept.ledger().extend(second, begun), "nor of one that is over"
+
+
 def test_a_late_extension_does_not_undo_a_release(kept: Kept) -> None:
     first = claim(kept)
     kept.ledger().release(first)
