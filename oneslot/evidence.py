@@ -32,7 +32,7 @@ class Gathered:
     Attributes:
         accepted: the archive, as far back as the ledger's retention; None if it has nothing of that time, as when nobody
             sent with `oneslot send`.
-        queue: what the queue held when the reading began.
+        queue: what the queue held when the reading began; where that was nothing, when it ended.
         too_old: how many requests of the archive are older: neither ledger nor log need still know them.
         behind: about how many dead letters a FIFO queue did not show, because others of their groups are before them.
         unusable_lines: what lines of the delivery log lack; those are not among the evidence.
@@ -60,11 +60,12 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
     Raises `OneslotError` if the consumer does not say how long its ledger keeps a row, or says what cannot be.
     """
     outputs = target.outputs
+    # First the archive: what is sent from now on is not asked for.
+    archived = list(read_archive(target.archive, target.identity))
     queue = queue_depth(target.sqs, outputs.queue_url)
     seconds = ledger_retention_seconds(target)
     retention_ms = None if seconds is None else seconds * 1000
     forgotten_before = ledger_forgotten_before(target, now_ms())
-    archived = list(read_archive(target.archive, target.identity))
     since = max(0, min((line.sent for line in archived), default=0) - CLOCK_DIFFERENCE_MS)
     with ThreadPoolExecutor(4, "gather") as executor:
         ledger = executor.submit(_rows, target, outputs.ledger_table_name, "ledger", LEDGER)
@@ -77,6 +78,8 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
     rows = [[] if isinstance(each, Missing) else each for each in tables]
     letters = dead_letters.result()
     behind = waiting_behind(target.sqs, outputs.dead_letter_queue_url, len(letters))
+    if queue.empty:  # a redrive since then took messages out of the dead-letter queue before that was looked at
+        queue = queue_depth(target.sqs, outputs.queue_url)
     now = now_ms()
     evidence = Evidence(
         ledger={row["message_id"]: row for row in rows[0]},

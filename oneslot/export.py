@@ -20,7 +20,7 @@ from configuration import FOREVER
 from oneslot.archive import ARCHIVE_FILE
 from oneslot.audit_trail import drops, read_lines
 from oneslot.consumer_configuration import ledger_forgotten_before, ledger_retention_seconds
-from oneslot.dead_letters import waiting_behind
+from oneslot.dead_letters import unseen_told, waiting_behind
 from oneslot.deliveries import read_deliveries
 from oneslot.errors import BadInput
 from oneslot.queues import queue_depth
@@ -78,11 +78,11 @@ def _write_history(target: Target, folder: Path, note: Callable[[str], None]) ->
     )
     counts["dropped"] = _write_lines(folder / "dropped" / "dropped.jsonl", map(_dropped, drops(target)))
     # SQS cannot list a queue. An empty one needs no list: everything that is not finished elsewhere is lost. Unless it is
-    # where a FIFO dead-letter queue does not show it.
+    # where the dead-letter queue does not show it.
     if behind:
         note(
-            f"About {behind:,} dead letter(s) wait behind others of their groups, where a FIFO queue does not show them. The "
-            "history has no list of what waits, so the audit calls nothing lost that was seen of late."
+            f"{' '.join(unseen_told(behind))} The history has no list of what waits, so the audit calls nothing lost that was "
+            "seen of late."
         )
     elif queue_depth(target.sqs, outputs.queue_url).empty:
         counts["waiting"] = _write_lines(folder / "waiting" / "waiting.jsonl", ())

@@ -7,20 +7,26 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from oneslot import evidence
 from oneslot.archive import Archive
+from oneslot.dead_letters import DeadLetter
 from oneslot.evidence import gather
 from oneslot.export import export_history
 from oneslot.local.connection import Connection
 from oneslot.messages import Archived, Message
+from oneslot.queues import QueueDepth, queue_depth
 from oneslot.stack_dead_letters import letters_of
 from oneslot.target import Target
 from oneslot.verdict import judge
 from tests.consumer_kit import BEFORE, booking
 from tests.oneslot.conftest import ENVIRONMENT, Functions, MotoStack, invoke
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs.client import SQSClient
 
 IN_A_GROUP = 12
 AT_ONCE = 10
@@ -71,7 +77,7 @@ def test_what_a_fifo_queue_does_not_show_is_not_called_lost(
     assert len(lines["dead-letters"]) == AT_ONCE
     assert "waiting" not in lines
     assert len(notes) == 1
-    assert "About 2 dead letter(s) wait behind" in notes[0]
+    assert "About 2 dead letter(s) are not shown" in notes[0]
 
 
 def test_what_a_fifo_queue_shows_wholly_is_judged_as_ever(
@@ -209,3 +215,36 @@ def test_send_writes_down_which_stack_took_it(moto_stack: MotoStack, tmp_path: P
     assert invoke("send", "--file", str(path)).exit_code == 0
     (line,) = moto_stack.target.archive.read_text().splitlines()
     assert json.loads(line)["stack"] == moto_stack.target.identity
+
+
+# A stack that is at work
+
+
+def test_what_is_sent_after_the_look_at_the_queue_is_not_asked_for(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = moto_stack.target
+    accept(target, "before", "sqs-before", target.identity)
+
+    def looked(sqs: SQSClient, url: str) -> QueueDepth:
+        depth = queue_depth(sqs, url)
+        accept(target, "after", "sqs-after", target.identity)
+        return depth
+
+    monkeypatch.setattr(evidence, "queue_depth", looked)
+    assert gather(target, lambda: BEFORE).evidence.requests == {"before"}
+
+
+def test_what_is_redriven_between_the_looks_at_both_queues_is_not_lost(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = moto_stack.target
+
+    def redriven(of: Target) -> Sequence[DeadLetter]:
+        target.sqs.send_message(QueueUrl=target.outputs.queue_url, MessageBody=json.dumps(booking("m-1")))
+        return letters_of(of)
+
+    monkeypatch.setattr(evidence, "letters_of", redriven)
+    accept(target, "m-1", "sqs-1", target.identity)
+    verdict = judge(gather(target, lambda: BEFORE), target.command)
+    assert (verdict.judgement, verdict.breaches) == ("unfinished", ())
