@@ -59,4 +59,4 @@ def _forgotten_before(path: str, document: dict[str, object], end: int) -> int:
             f"{path}: ledger_forgotten_before is {moment}, after the moment that the exports show, so no row at all would be "
             "missed. It is the moment from which the ledger kept its rows for longer."
         )
-    return int(before.timestamp() * 1000)
+    return round(before.timestamp() * 1000)

@@ -44,7 +44,7 @@ OVERRIDABLE = (
     "audit_timeout_hours",
     "audit_export_hours",
 )
-"""What `cdk -c name=value` may change. The rest belongs to a stage, and is changed here."""
+"""What `cdk -c name=value` may change. The rest belongs to a stage, and is changed in `stacks/settings.py`."""
 
 
 def settings_from_context(context: Mapping[str, Any]) -> Settings:

@@ -37,6 +37,9 @@ from stacks.limits import (
 HOUR, DAY = 3_600, 86_400
 """Seconds."""
 
+MOMENT = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"
+"""How a moment in UTC is written."""
+
 QUEUE_KINDS = ("standard", "fifo")
 """What `queue` can be."""
 
@@ -251,11 +254,12 @@ def _outside_limits(s: Settings) -> Iterator[str]:
 
 
 def _is_moment(text: str) -> bool:
+    """Written in full, as everyone who reads it later takes it: the command line, the audit, and its state machine."""
     try:
-        datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ")  # noqa: DTZ007 - the Z is in the pattern
+        datetime.fromisoformat(text)
     except ValueError:
         return False
-    return True
+    return bool(re.fullmatch(MOMENT, text))
 
 
 COUNTED_ALARMS = (

@@ -263,6 +263,7 @@ def test_cdks_own_context_is_not_ours_to_judge() -> None:
         ({"alarm_topic_arn": "arn:aws:sqs:eu-west-2:111122223333:q"}, ["alarm_topic_arn", "SNS topic"]),
         ({"ledger_forgotten_before": "yesterday"}, ["ledger_forgotten_before", "'yesterday'", "2026-11-23T14:00:00Z"]),
         ({"ledger_forgotten_before": "2026-11-23T14:00:00"}, ["ledger_forgotten_before", "no moment in UTC"]),
+        ({"ledger_forgotten_before": "2026-11-3T14:00:00Z"}, ["ledger_forgotten_before", "no moment in UTC"]),
         ({"ledger_forgotten_before": "2026-11-31T14:00:00Z"}, ["ledger_forgotten_before", "no moment in UTC"]),
     ],
 )
