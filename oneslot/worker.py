@@ -44,10 +44,12 @@ _HANDLER_FAILED = "the handler reported the message as failed"
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a worker ended. `given_back`: messages that were unfinished at the end and can be received again at once.
+    `at_work`: handlers that had not returned; what they have started, such as threads of their own, may outlive `run`.
     `stuck`: it ended by itself, because too many threads were given up at once, or one that the others need had died: it
     must be started anew."""
 
     given_back: int
+    at_work: int
     stuck: bool
 
 
@@ -137,7 +139,7 @@ class Worker:
         threads["heartbeat"].join()
         for _ in range(self._settings.threads):
             self._handed.put(None)
-        return Ended(given_back, self._stuck)
+        return Ended(given_back, len(unfinished) + self._abandoned, self._stuck)
 
     # The poller
 

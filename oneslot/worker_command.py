@@ -8,6 +8,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
@@ -124,8 +125,14 @@ def worker(
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, stop)
     ended = running.run()
+    status = 1 if ended.stuck else 0
+    if ended.stuck or ended.at_work:
+        # Python waits for every thread that is no daemon before it ends, and so for what a handler hangs in.
+        with suppress(OSError):
+            sys.stdout.flush()
+        os._exit(status)
     sys.stdout.flush()
-    return 1 if ended.stuck else 0
+    return status
 
 
 def load(handler: str) -> Handler:

@@ -75,8 +75,14 @@ class Place:
         wait_for(lambda: len(self.rows("done")) >= count or process.poll() is not None, seconds=300)
 
     def left(self) -> int:
+        return sum(self._numbers().values())
+
+    def hidden(self) -> int:
+        return self._numbers()["ApproximateNumberOfMessagesNotVisible"]
+
+    def _numbers(self) -> dict[str, int]:
         attributes = self.sqs.get_queue_attributes(QueueUrl=self.queue_url, AttributeNames=["All"])["Attributes"]
-        return sum(int(value) for name, value in attributes.items() if name.startswith("ApproximateNumberOf"))
+        return {name: int(value) for name, value in attributes.items() if name.startswith("ApproximateNumberOf")}
 
     def all_done_once(self, names: list[str]) -> None:
         """Nothing lost, nothing twice: one row for each, and every request complete."""
@@ -215,13 +221,19 @@ PROGRAM = """
 
 
 def start(
-    folder: Path, place: Place, *, threads: int, seconds: int, killed_at: int | None = None
+    folder: Path,
+    place: Place,
+    *options: str,
+    threads: int,
+    seconds: int,
+    killed_at: int | None = None,
+    program: str = PROGRAM,
 ) -> subprocess.Popen[str]:
     """`oneslot worker` with the program above, in a process of its own; what it lost comes again after these `seconds`.
 
     killed_at: the number of the message at which it kills itself, after the commit and before the deletion.
     """
-    (folder / "slow_work.py").write_text(textwrap.dedent(PROGRAM))
+    (folder / "slow_work.py").write_text(textwrap.dedent(program))
     environment = {
         **os.environ,
         "AWS_ENDPOINT_URL": place.account.endpoint_url,
@@ -235,6 +247,7 @@ def start(
     numbers = {"--threads": threads, "--visibility": seconds, "--buffer": seconds, "--wait": 1}
     common = ["--handler", "slow_work:handle", "--queue-url", place.queue_url]
     common += [text for name, value in numbers.items() for text in (name, str(value))]
+    common += options
     return subprocess.Popen(
         [sys.executable, "-c", "from oneslot.worker_command import worker; worker()", *common],
         cwd=folder,
@@ -280,6 +293,36 @@ def test_sigterm_in_the_middle_ends_in_order_and_another_goes_on(place: Place, t
     place.all_done_once(names)
     again = [line for line in map(json.loads, out.splitlines()) if line.get("receive_count", 1) > 1]
     assert len(again) <= 4  # at most what one poll brought in the moment of the stop, given back untouched
+
+
+HANGS = """
+    import threading
+    from concurrent.futures import ThreadPoolExecutor
+
+    pool = ThreadPoolExecutor()
+
+    def handle(event, context):
+        pool.submit(threading.Event().wait).result()
+"""
+
+
+@pytest.mark.parametrize(("limit", "status"), [("1", 1), ("600", 0)])
+def test_a_worker_ends_though_a_handler_hangs_in_a_thread_of_its_own(
+    place: Place, tmp_path: Path, limit: str, status: int
+) -> None:
+    """Over its limit it ends by itself; before that by SIGTERM, and gives the message back."""
+    place.send(1)
+    process = start(tmp_path, place, "--limit", limit, "--grace", "2", threads=1, seconds=60, program=HANGS)
+    if status == 0:
+        wait_for(lambda: place.hidden() == 1 or process.poll() is not None)
+        process.send_signal(signal.SIGTERM)
+    try:
+        out, errors = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == status, errors
+    assert json.loads(out.splitlines()[-1])["event"] == "stopped"
+    assert (place.left(), place.hidden()) == (1, 0)
 
 
 @pytest.mark.parametrize(
