@@ -45,8 +45,8 @@ _HANDLER_FAILED = "the handler reported the message as failed"
 class Ended:
     """How a worker ended. `given_back`: messages that were unfinished at the end and can be received again at once.
     `at_work`: handlers that had not returned; what they have started, such as threads of their own, may outlive `run`.
-    `stuck`: it ended by itself, because too many threads were given up at once, or one that the others need had died: it
-    must be started anew."""
+    `stuck`: it ended by itself, because too many threads were given up at once, one had died, or what it says cannot be
+    written: it must be started anew."""
 
     given_back: int
     at_work: int
@@ -116,7 +116,7 @@ class Worker:
         while not self._stopping.is_set():
             time.sleep(0.1)
             dead = [name for name, thread in started.items() if not thread.is_alive()]
-            if dead and not self._stopping.is_set():
+            if (dead or self.log.broken) and not self._stopping.is_set():
                 self._stuck = True
                 self.log.event("broken", threads=dead)
                 self.stop()
@@ -212,16 +212,21 @@ class Worker:
         self._become_idle()
 
     def _work(self) -> None:
-        while (job := self._handed.get()) is not None:
-            error = self._handle(job)
-            if not self._settle(job, error):
-                return  # given up in the meantime; another thread is in its place
-            self._become_idle()
+        try:
+            while (job := self._handed.get()) is not None:
+                error = self._handle(job)
+                if not self._settle(job, error):
+                    return  # given up in the meantime; another thread is in its place
+                self._become_idle()
+        except BaseException:  # of ours, not of the handler: nobody would take its place
+            self._stuck = True
+            self.stop()
+            raise
 
     def _handle(self, job: Job) -> str | None:
         """Call the handler; the name of what went wrong, or None."""
-        record = event([job.message], queue_arn=self._queue_arn, region=self._region)  # type: ignore[list-item]
         try:
+            record = event([job.message], queue_arn=self._queue_arn, region=self._region)  # type: ignore[list-item]
             answer = self._handler(record, Context(job, self._now, str(uuid.uuid4())))
             verdict = judge(json.dumps(answer), [job.sqs_message_id], reports_failures=True)
         except BaseException as error:

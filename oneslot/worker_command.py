@@ -93,7 +93,8 @@ def worker(
     oneslot worker --handler mails:handle --queue-url https://sqs...
 
     One JSON line for each event on standard output, metrics once a minute in CloudWatch's embedded format.
-    Exit status 0 after an orderly stop; 1 if too many messages at once were over their limit: start it again.
+    Exit status 0 after an orderly stop; 1 if too many messages at once were over their limit, or a thread of its own has
+    died: start it again.
     """
     settings = WorkerSettings(
         threads=threads,
@@ -129,6 +130,8 @@ def worker(
     if ended.stuck or ended.at_work:
         # Python waits for every thread that is no daemon before it ends, and so for what a handler hangs in.
         with suppress(OSError):
+            if log.broken:
+                click.echo("Error: what the worker says cannot be written, so it ended. Start it again.", err=True)
             sys.stdout.flush()
         os._exit(status)
     sys.stdout.flush()

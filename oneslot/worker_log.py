@@ -27,6 +27,8 @@ class WorkerLog:
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
         self._told: Counter[str] = Counter()
+        self.broken = False
+        """Whether a line could not be written: nobody hears this worker any more. Its work is not disturbed by that."""
 
     def count(self, **numbers: int) -> None:
         """Add to counters."""
@@ -47,7 +49,7 @@ class WorkerLog:
         """Write one line, at once."""
         line = json.dumps({"message": message, **details})
         with self._lock:
-            self._write(line)
+            self._say(line)
 
     def metrics(self, **gauges: float) -> None:
         """Write what was counted since the last time, and `gauges` as they are, in CloudWatch's embedded metric format."""
@@ -70,7 +72,13 @@ class WorkerLog:
                 "service": "worker",
                 **values,
             }
-            self._write(json.dumps(document))
+            self._say(json.dumps(document))
+
+    def _say(self, line: str) -> None:
+        try:
+            self._write(line)
+        except (OSError, ValueError):  # its reader has gone, the disk is full; it was closed
+            self.broken = True
 
 
 def _capitals(name: str) -> str:

@@ -10,7 +10,8 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from unittest.mock import Mock
 
 import boto3
 import pytest
@@ -20,10 +21,13 @@ from chaos.proxy_process import ProxyProcess
 from oneslot import worker_visibility
 from oneslot.errors import BadInput
 from oneslot.local.connection import Connection
+from oneslot.worker import Worker
+from oneslot.worker_acknowledgement import Acknowledgement
 from oneslot.worker_command import load, worker
+from oneslot.worker_log import WorkerLog
 from oneslot.worker_settings import WorkerSettings
 from tests.oneslot.local.kit import wait_for
-from tests.oneslot.worker_kit import FakeQueue, body_of, no_answer, working
+from tests.oneslot.worker_kit import ARN, FakeQueue, body_of, no_answer, working
 
 CHANGE = "ChangeMessageVisibilityBatch"
 
@@ -122,6 +126,32 @@ def test_a_worker_whose_deletion_died_ends_though_its_threads_wait_for_it() -> N
     ) as running:
         assert running.ended().stuck
     assert running.events("broken")[0]["threads"] == ["acknowledgement"]
+
+
+@pytest.mark.parametrize(
+    "error", [BrokenPipeError(), OSError(28, "No space left on device"), ValueError("closed file")]
+)
+def test_a_worker_that_nobody_hears_any_more_ends_in_order_to_be_started_anew(error: Exception) -> None:
+    queue = FakeQueue(["a"])
+    log = WorkerLog(Mock(side_effect=[None, error, error, error, error]))  # it still says that it has started
+    worker = Worker(
+        cast("Any", queue),
+        "https://sqs/mails",
+        ARN,
+        lambda event, context: None,
+        WorkerSettings(threads=1, wait_seconds=0),
+        heartbeat_client=cast("Any", queue),
+        log=log,
+    )
+    assert worker.run().stuck
+    assert (queue.messages, log.counts["deleted"]) == ([], 1)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_worker_of_whose_pool_a_thread_has_died_ends_to_be_started_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Acknowledgement, "add", Mock(side_effect=MemoryError))
+    with working(FakeQueue(["a"]), lambda event, context: None, threads=2, grace_seconds=0.5) as running:
+        assert running.ended().stuck
 
 
 class Clock:
