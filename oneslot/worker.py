@@ -264,8 +264,14 @@ class Worker:
             self._visibility.beat()
             self._give_up_what_is_over_its_limit()
             if self._now() >= next_metrics:
-                self.log.metrics(in_hand=len(self._in_hand.all()), idle=self._idle)
+                self.log.metrics(**self._gauges())
                 next_metrics += METRICS_SECONDS
+
+    def _gauges(self) -> dict[str, float]:
+        # Not `_idle`: those that the poller asks messages for are idle, too.
+        jobs = self._in_hand.all()
+        running = sum(job.state is State.RUNNING for job in jobs)
+        return {"in_hand": len(jobs), "idle": self._settings.threads - running}
 
     def _give_up_what_is_over_its_limit(self) -> None:
         now = self._now()

@@ -16,6 +16,7 @@ from unittest.mock import Mock
 import boto3
 import pytest
 
+import oneslot.worker
 from chaos.plan import NetworkFault, NetworkPlan
 from chaos.proxy_process import ProxyProcess
 from oneslot import worker_visibility
@@ -162,6 +163,20 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+def test_threads_for_which_messages_are_asked_count_as_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oneslot.worker, "METRICS_SECONDS", 0.0)  # with each beat
+    said: list[dict[str, Any]] = []
+
+    def handler(event: Mapping[str, Any], context: Any) -> None:
+        before = len(running.lines)
+        wait_for(lambda: any("WorkerIdle" in line for line in running.lines[before:]))
+        said.extend(line for line in running.lines[before:] if "WorkerIdle" in line)
+
+    with working(FakeQueue(["a"]), handler, threads=4, buffer_seconds=1) as running:
+        wait_for(lambda: bool(said))
+    assert (said[0]["WorkerInHand"], said[0]["WorkerIdle"]) == (1, 3)
 
 
 def test_threads_that_come_back_after_their_limit_no_longer_count() -> None:
