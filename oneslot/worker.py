@@ -24,7 +24,7 @@ from oneslot.local.batch_response import Split, judge
 from oneslot.local.sqs_records import event
 from oneslot.worker_acknowledgement import Acknowledgement
 from oneslot.worker_job import Context, InHand, Job, State
-from oneslot.worker_log import WorkerLog
+from oneslot.worker_log import WorkerLog, name_of
 from oneslot.worker_settings import WorkerSettings
 from oneslot.worker_visibility import Visibility
 
@@ -155,7 +155,7 @@ class Worker:
                 pause = PAUSE_AFTER_ERROR
             except (BotoCoreError, ClientError, OSError) as error:
                 self.log.count(receive_errors=1)
-                self.log.event("receive_error", error=type(error).__name__)
+                self.log.event("receive_error", error=name_of(error))
                 self._stopping.wait(pause)
                 pause = min(30.0, pause * 2)
             finally:
@@ -230,7 +230,7 @@ class Worker:
             answer = self._handler(record, Context(job, self._now, str(uuid.uuid4())))
             verdict = judge(json.dumps(answer), [job.sqs_message_id], reports_failures=True)
         except BaseException as error:
-            return type(error).__name__
+            return name_of(error)
         if isinstance(verdict, Split):
             return _HANDLER_FAILED if verdict.failed else None
         return verdict.reason

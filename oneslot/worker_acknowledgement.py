@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.worker_job import InHand, Job
-from oneslot.worker_log import WorkerLog
+from oneslot.worker_log import WorkerLog, name_of
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -90,7 +90,7 @@ class Acknowledgement:
         try:
             answer = self._client.delete_message_batch(QueueUrl=self._queue_url, Entries=entries)
         except (BotoCoreError, ClientError, OSError) as error:
-            self._log.event("delete_error", error=type(error).__name__)
+            self._log.event("delete_error", error=name_of(error))
             return list(jobs)
         done = {entry["Id"] for entry in answer.get("Successful", ())}
         refused = {entry["Id"]: entry["Code"] for entry in answer.get("Failed", ()) if entry.get("SenderFault")}

@@ -10,7 +10,16 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from botocore.exceptions import ClientError
+
+from exactly_once.dynamodb import error_code
+
 NAMESPACE = "Oneslot"
+
+
+def name_of(error: BaseException) -> str:
+    """The class of an error, or the code of a service's own. Never its text, which may quote a value."""
+    return (error_code(error) if isinstance(error, ClientError) else "") or type(error).__name__
 
 
 def write_line(line: str) -> None:

@@ -9,7 +9,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.worker_job import InHand, Job, State
-from oneslot.worker_log import WorkerLog
+from oneslot.worker_log import WorkerLog, name_of
 from oneslot.worker_settings import WorkerSettings
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Visibility:
             return self._client.change_message_visibility_batch(QueueUrl=self._queue_url, Entries=entries)
         except (BotoCoreError, ClientError, OSError) as error:
             self._log.count(visibility_errors=1)
-            self._log.event("visibility_error", error=type(error).__name__)
+            self._log.event("visibility_error", error=name_of(error))
             return None
 
     def _lose(self, job: Job, reason: str) -> None:

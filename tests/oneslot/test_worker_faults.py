@@ -15,6 +15,7 @@ from unittest.mock import Mock
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 import oneslot.worker
 from chaos.plan import NetworkFault, NetworkPlan
@@ -163,6 +164,26 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+def test_what_a_service_refuses_is_said_by_its_code() -> None:
+    """And nothing of its text, which may quote what was sent."""
+    queue, denied = FakeQueue(["9990000018"]), ClientError({"Error": {"Code": "AccessDenied", "Message": "999"}}, "Any")
+    receive, answers = queue.receive_message, iter([denied])
+
+    def receive_message(**request: Any) -> Any:
+        for error in answers:
+            raise error
+        return receive(**request)
+
+    def handler(event: Mapping[str, Any], context: Any) -> None:
+        raise ClientError({"Error": {"Code": "ThrottlingException", "Message": body_of(event)}}, "Any")
+
+    queue.receive_message = receive_message  # type: ignore[method-assign]
+    with working(queue, handler) as running:
+        wait_for(lambda: bool(running.events("failed")))
+    assert [line["error"] for line in running.events("receive_error")] == ["AccessDenied"]
+    assert [line["reason"] for line in running.events("failed")] == ["ThrottlingException"]
 
 
 def test_threads_for_which_messages_are_asked_count_as_idle(monkeypatch: pytest.MonkeyPatch) -> None:
