@@ -116,6 +116,8 @@ class ValkeyLedger:
             e.g. "{bookings}:", or write no effects.
         retention_seconds: how long a row outlives its last change, and its lease; None for ever. The server must evict nothing
             (`maxmemory-policy noeviction`).
+
+    Raises `ValueError` for a client that answers in bytes: every row would be one of another content.
     """
 
     def __init__(
@@ -126,6 +128,8 @@ class ValkeyLedger:
         retention_seconds: int | None,
         surroundings: Surroundings | None = None,
     ) -> None:
+        if not client.get_encoder().decode_responses:
+            raise ValueError("the client answers in bytes, not in text; make it with decode_responses=True")
         self._client = client
         self._prefix = prefix
         self._to_live = _FOREVER if retention_seconds is None else retention_seconds * 1000

@@ -98,6 +98,11 @@ def test_patience_ends_with_the_lease(valkey: redis.Redis) -> None:
     assert 0 < clock() - Clock().now < 5_000
 
 
+def test_a_client_that_answers_in_bytes_is_refused() -> None:
+    with pytest.raises(ValueError, match="decode_responses=True"):
+        ValkeyLedger(redis.Redis(), retention_seconds=None)
+
+
 def test_an_error_of_the_script_is_not_repeated(valkey: redis.Redis) -> None:
     ledger = InValkey(valkey).ledger()
     valkey.set(ledger.row_key("m"), "no hash")
