@@ -117,7 +117,8 @@ class ValkeyLedger:
         retention_seconds: how long a row outlives its last change, and its lease; None for ever. The server must evict nothing
             (`maxmemory-policy noeviction`).
 
-    Raises `ValueError` for a client that answers in bytes: every row would be one of another content.
+    Raises `ValueError` for a client that answers in bytes: every row would be one of another content; and for a
+    `retention_seconds` of less than a millisecond.
     """
 
     def __init__(
@@ -132,7 +133,9 @@ class ValkeyLedger:
             raise ValueError("the client answers in bytes, not in text; make it with decode_responses=True")
         self._client = client
         self._prefix = prefix
-        self._to_live = _FOREVER if retention_seconds is None else retention_seconds * 1000
+        self._to_live = _FOREVER if retention_seconds is None else int(retention_seconds * 1000)
+        if retention_seconds is not None and self._to_live < 1:
+            raise ValueError(f"retention_seconds of {retention_seconds} keeps no row; None keeps them for ever")
         self.surroundings = surroundings or Surroundings()
         self._claim = client.register_script(_CLAIM)
         self._commit = client.register_script(_COMMIT)

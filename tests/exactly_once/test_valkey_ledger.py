@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,20 @@ def test_patience_ends_with_the_lease(valkey: redis.Redis) -> None:
 def test_a_client_that_answers_in_bytes_is_refused() -> None:
     with pytest.raises(ValueError, match="decode_responses=True"):
         ValkeyLedger(redis.Redis(), retention_seconds=None)
+
+
+@pytest.mark.parametrize("seconds", [0, -1])
+def test_a_window_of_nothing_is_refused(seconds: int) -> None:
+    with pytest.raises(ValueError, match="keeps no row"):
+        ValkeyLedger(redis.Redis(decode_responses=True), retention_seconds=seconds)
+
+
+def test_a_window_may_be_given_as_python_counts_seconds(valkey: redis.Redis) -> None:
+    window: Any = timedelta(days=7).total_seconds()  # a float
+    ledger = ValkeyLedger(valkey, retention_seconds=window)
+    ledger.commit(claim(ledger), DONE)
+    assert isinstance(ledger.claim("m", "h", ledger.surroundings.now_ms() + LEASE), Duplicate)
+    assert 0 < valkey.pttl(ledger.row_key("m")) <= window * 1000
 
 
 def test_an_error_of_the_script_is_not_repeated(valkey: redis.Redis) -> None:
