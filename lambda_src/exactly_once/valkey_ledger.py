@@ -244,6 +244,13 @@ class ValkeyLedger:
             except transient_errors():
                 if not patience.pause():
                     raise
+                self._connect_anew()
+
+    def _connect_anew(self) -> None:
+        """Let go of connections that nobody uses: they may lead to who was the primary, by a name that is another's now."""
+        pool = getattr(self._client, "connection_pool", None)
+        if pool is not None:  # a cluster's client finds its primaries by itself
+            pool.disconnect(inuse_connections=False)
 
 
 def _described(write: Write) -> Mapping[str, Any]:

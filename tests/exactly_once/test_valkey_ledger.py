@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -214,6 +215,24 @@ def test_a_failover_loses_the_effects_together_with_the_row(tmp_path: Path) -> N
         assert kept.row("seen by both") is not None
         assert (kept.row("m"), kept.thing("a")) == (None, None)
         assert kept.ledger().commit(replace(claim(kept.ledger())), DONE) == Committed({"done": True})
+
+
+def test_a_failover_by_name_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The primary's name is another server's now, but the connections that there are lead to the old one, a replica."""
+    with ValkeyServer(tmp_path / "old") as old, ValkeyServer(tmp_path / "new") as new:
+        primary, look_up = old, socket.getaddrinfo
+
+        def find(host: str, port: int, *more: Any) -> Any:
+            return look_up("127.0.0.1", primary.port, *more) if host == "primary" else look_up(host, port, *more)
+
+        monkeypatch.setattr(socket, "getaddrinfo", find)
+        client = redis.Redis(host="primary", decode_responses=True, socket_timeout=5)
+        ledger = ValkeyLedger(client, retention_seconds=None)
+        claim(ledger, "before")
+        primary = new
+        old.client().replicaof("127.0.0.1", new.port)
+        assert claim(ledger, "after").consumption_count == 1
+        assert new.client().exists(ledger.row_key("after"))
 
 
 def wait_until_in_step(replica: redis.Redis) -> None:
