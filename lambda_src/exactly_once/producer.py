@@ -46,6 +46,16 @@ HOPELESS = frozenset(
     }
 )
 
+# Its codes for a whole call that one of its messages may have spoiled; a message alone with one is refused.
+SPOILED = frozenset(
+    {
+        "AWS.SimpleQueueService.BatchRequestTooLong",
+        "InvalidMessageContents",
+        "InvalidParameterValue",
+        "MissingParameter",
+    }
+)
+
 
 class SendsBatches(Protocol):
     """The one call of an SQS client that is needed."""
@@ -74,6 +84,12 @@ class Outgoing:
     def __post_init__(self) -> None:
         if not _MESSAGE_ID.fullmatch(self.message_id):
             raise ValueError("message_id must be 1 to 128 letters, digits or any of . _ : -")
+        try:
+            self.size  # noqa: B018  to see that SQS can be sent all of it
+        except UnicodeEncodeError:
+            raise ValueError(
+                "body and attributes must be text that UTF-8 can say, without half a surrogate pair"
+            ) from None
 
     @property
     def size(self) -> int:
@@ -195,9 +211,11 @@ class Producer:
             code = str(error.response.get("Error", {}).get("Code", ""))
             if code in HOPELESS:
                 raise
-            if code == "AWS.SimpleQueueService.BatchRequestTooLong" and len(batch) == 1:
+            if code not in SPOILED:
+                return []
+            if len(batch) == 1:
                 return [Refused(batch[0], code)]
-            return []
+            return [outcome for message in batch for outcome in self._attempt([message], attempts)]
         except (ParamValidationError, NoCredentialsError):
             raise  # nothing was sent, and nothing would be by trying again
         except (BotoCoreError, OSError):

@@ -174,6 +174,38 @@ def test_one_that_is_too_long_by_itself_is_refused() -> None:
     assert queue.producer().send(outgoing("a")) == [Refused(Outgoing("id-a", "a"), code)]
 
 
+@pytest.mark.parametrize(
+    "code", ["MissingParameter", "InvalidParameterValue", "AWS.SimpleQueueService.BatchRequestTooLong"]
+)
+def test_one_that_spoils_its_whole_call_does_not_hold_up_the_others(code: str) -> None:
+    def spoiled(entries: list[dict[str, Any]]) -> dict[str, Any]:
+        if any(entry["MessageBody"] == "bad" for entry in entries):
+            raise service_error(code)
+        return accept(entries)
+
+    queue = Queue(*[spoiled] * 20)
+    settled = queue.producer().send(outgoing("a", "bad", "c", *"defghijkl"))
+    assert [outcome for outcome in settled if isinstance(outcome, Refused)] == [
+        Refused(Outgoing("id-bad", "bad"), code)
+    ]
+    assert len(settled) == 12
+    assert queue.slept == []
+
+
+def test_messages_that_are_too_long_together_are_sent_one_by_one() -> None:
+    """Not every service takes as much in one call as SQS does by now."""
+    queue = Queue(fail(service_error("AWS.SimpleQueueService.BatchRequestTooLong")))
+    assert all(isinstance(outcome, Accepted) for outcome in queue.producer().send(outgoing("a", "b")))
+    assert queue.bodies() == [["a", "b"], ["a"], ["b"]]
+
+
+@pytest.mark.parametrize("broken", [{"body": "\ud800"}, {"body": "", "attributes": {"name": "\ud800"}}])
+def test_text_that_is_none_is_refused_before_sending(broken: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="UTF-8") as told:
+        Outgoing("id", **broken)
+    assert not isinstance(told.value, UnicodeError)  # whose text and arguments quote what was to be sent
+
+
 def test_order_within_a_group_survives_a_failed_entry_on_a_fifo_queue() -> None:
     queue = Queue(all_but(0), fifo=True)
     messages = [*outgoing("a1", "a2", group="a"), *outgoing("b1", "b2", group="b")]
