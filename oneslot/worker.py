@@ -10,6 +10,7 @@ manager to start it anew. None of this is what makes effects exactly once. That 
 from __future__ import annotations
 
 import json
+import os
 import queue
 import threading
 import time
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from oneslot.local.batch_response import Split, judge
+from oneslot.local.batch_response import Invalid, judge
 from oneslot.local.sqs_records import event
 from oneslot.worker_acknowledgement import Acknowledgement
 from oneslot.worker_job import Context, InHand, Job, State
@@ -92,6 +93,7 @@ class Worker:
         self._abandoned = 0  # threads that were given up and have not come back
         self._counting = threading.Lock()
         self._stuck = False
+        self._process = os.getpid()
         self._stopping = threading.Event()
         self._finished = threading.Event()
 
@@ -230,10 +232,12 @@ class Worker:
             answer = self._handler(record, Context(job, self._now, str(uuid.uuid4())))
             verdict = judge(json.dumps(answer), [job.sqs_message_id], reports_failures=True)
         except BaseException as error:
-            return name_of(error)
-        if isinstance(verdict, Split):
-            return _HANDLER_FAILED if verdict.failed else None
-        return verdict.reason
+            failure: str | None = name_of(error)
+        else:
+            failure = verdict.reason if isinstance(verdict, Invalid) else _HANDLER_FAILED if verdict.failed else None
+        if os.getpid() != self._process:
+            os._exit(1 if failure else 0)  # the handler has forked, and this is its child: it settles nothing
+        return failure
 
     def _settle(self, job: Job, error: str | None) -> bool:
         """Have it deleted, or leave it to its visibility. False if this thread was given up."""

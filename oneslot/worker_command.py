@@ -129,7 +129,7 @@ def worker(
     status = 1 if ended.stuck else 0
     if ended.stuck or ended.at_work:
         # Python waits for every thread that is no daemon before it ends, and so for what a handler hangs in.
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             if log.broken:
                 click.echo("Error: what the worker says cannot be written, so it ended. Start it again.", err=True)
             sys.stdout.flush()

@@ -325,6 +325,27 @@ def test_a_worker_ends_though_a_handler_hangs_in_a_thread_of_its_own(
     assert (place.left(), place.hidden()) == (1, 0)
 
 
+FORKS = """
+    import os, sys
+
+    def handle(event, context):
+        if os.fork() == 0:
+            sys.exit(0)
+"""
+
+
+def test_the_child_of_a_handler_that_forks_is_no_worker(place: Place, tmp_path: Path) -> None:
+    """What it writes to is read to its end, so a child that stays is noticed."""
+    place.send(3)
+    process = start(tmp_path, place, threads=2, seconds=20, program=FORKS)
+    wait_for(lambda: place.left() == 0 or process.poll() is not None)
+    process.send_signal(signal.SIGTERM)
+    out, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    said = [line["event"] for line in map(json.loads, out.splitlines()) if "event" in line]
+    assert sorted(said) == ["finished"] * 3 + ["started", "stopped"]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
