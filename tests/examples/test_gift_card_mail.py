@@ -138,6 +138,13 @@ def test_c_ordered_again_after_the_ledgers_row_expired_is_a_duplicate(shop: Shop
     assert (len(shop.rows("cards")), shop.log[-1].outcome) == (1, "duplicate")
 
 
+def test_c_another_order_under_an_id_that_the_ledger_has_forgotten_is_not_given_its_card(shop: Shop) -> None:
+    shop.order(order())
+    shop.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": order()["message_id"]}})
+    assert shop.order(order(pence=999)) == []
+    assert (shop.dead(), len(shop.rows("cards"))) == (["conflict"], 1)
+
+
 def test_l_and_p_what_cannot_be_issued_is_quarantined_and_the_rest_goes_on(shop: Shop) -> None:
     shop.order(order(1))
     bad = [order(1, pence=9), order(3, to="nobody"), order(4, pence=True), order(5, pence=50_001), order(6, to=None)]

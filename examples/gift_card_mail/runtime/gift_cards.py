@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from exactly_once.effects import Effects, Once, Put, Unprocessable
+from exactly_once.effects import Effects, Once, Put, Unprocessable, conflict
 
 CARDS, OUTBOX = "cards", "outbox"
 """Logical names of the tables."""
@@ -42,10 +42,21 @@ def issue(order: Order, new_code: Callable[[], str]) -> Effects:
 
     The mail is not sent here. A mail cannot be part of a transaction, its row in the outbox can.
     """
-    card = {"card_id": order.message_id, "code": new_code(), "pence": order.pence}
+    card = {
+        "card_id": order.message_id,
+        "payload_hash": order.payload_hash,
+        "code": new_code(),
+        "pence": order.pence,
+    }
+
+    def answer(found: Mapping[str, Any]) -> Mapping[str, Any]:
+        if found["payload_hash"] != order.payload_hash:
+            raise conflict()  # another order under an id that the ledger has forgotten
+        return {"outcome": "issued", "card_id": found["card_id"]}
+
     mail = {"mail_id": order.message_id, "to": order.to, "code": card["code"], "pence": order.pence}
     return Effects(
         result={"outcome": "issued", "card_id": order.message_id},
         writes=(Put(OUTBOX, "mail_id", mail),),
-        once=Once(Put(CARDS, "card_id", card), lambda found: {"outcome": "issued", "card_id": found["card_id"]}),
+        once=Once(Put(CARDS, "card_id", card), answer),
     )
