@@ -9,6 +9,7 @@ import hashlib
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -41,7 +42,7 @@ for argument do
     *) set -- "$@" "$argument" ;;
   esac
 done
-exec "{java}" "$@"
+exec {java} "$@"
 """
 
 
@@ -107,7 +108,7 @@ def packaged_java() -> Path | None:
 def launcher_home(java: Path, folder: Path) -> Path:
     """Write `folder`/bin/java, which starts `java` with the arguments that every Java understands; returns `folder`."""
     script = folder / "bin" / "java"
-    text = LAUNCHER.format(module=UNUSED_MODULE, java=java)
+    text = LAUNCHER.format(module=UNUSED_MODULE, java=shlex.quote(str(java)))
     if not script.is_file() or script.read_text() != text:
         script.parent.mkdir(parents=True, exist_ok=True)
         # Written aside and renamed: two audits that start together must not run half a script.
@@ -134,8 +135,10 @@ def find_java(environment: Mapping[str, str]) -> Path:
     raise AuditRefused(NO_JAVA)
 
 
-def cache_folder() -> Path:
-    """Where the launcher script is kept between runs: the user's cache folder."""
+def launchers_folder() -> Path:
+    """Where the launcher script is kept between runs: Python's environment, else the user's cache folder."""
+    if os.access(sys.prefix, os.W_OK):  # not so for the home of many a container's user
+        return Path(sys.prefix) / "oneslot-java"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oneslot" / "java"
 
 
@@ -146,7 +149,7 @@ def options(settings: SessionSettings) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": settings.memory,
         # Without a log configuration of ours Spark prints its defaults and warnings before any level can be set.
-        "spark.driver.extraJavaOptions": f"{settings.java_options} -Dlog4j2.configurationFile=file:{LOG_CONFIGURATION}",
+        "spark.driver.extraJavaOptions": f"{settings.java_options} -Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": str(settings.partitions),
@@ -223,13 +226,23 @@ DECIDING = frozenset(
 """Settings without which the same input could give another verdict, or other bytes: no `spark-submit` changes them."""
 
 
+OF_ANOTHER_SPARK = ("SPARK_", "PYSPARK_", "HADOOP_", "YARN_")
+OF_THIS_MACHINE = ("SPARK_LOCAL_DIRS", "SPARK_LOCAL_HOSTNAME", "SPARK_LOCAL_IP", "SPARK_USER", "HADOOP_USER_NAME")
+
+
 def prepare_java() -> None:
-    """Point this process at a Java that Spark runs on, and its workers at this Python."""
+    """Point this process at a Java that Spark runs on, and its workers at this Python.
+
+    What the person set for a Spark of their own is not for this one: its version, master and file system would be theirs.
+    """
     java = find_java(os.environ)
     # A folder for each Java: two sessions with different ones must not rewrite each other's launcher.
-    launchers = cache_folder()
+    launchers = launchers_folder()
     if launchers not in java.parents:
         java_home = launcher_home(java, launchers / hashlib.sha256(str(java).encode()).hexdigest()[:12])
         os.environ["JAVA_HOME"] = str(java_home)
+    for name in list(os.environ):
+        if name.startswith(OF_ANOTHER_SPARK) and name not in OF_THIS_MACHINE:
+            del os.environ[name]
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run what this process runs
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers run what this process runs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -67,6 +68,39 @@ def test_java_compiles_quickly_for_little_and_well_for_much(tmp_path: Path) -> N
         assert given.startswith(f"{wanted} -D")
 
 
+def test_the_checkout_may_be_in_a_folder_of_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark takes Java's options apart as a shell does: a space or an apostrophe in the path ended the audit."""
+    monkeypatch.setattr(session, "LOG_CONFIGURATION", tmp_path / "Jörg's work" / "log4j2.properties")
+    given = shlex.split(session.options(session.SessionSettings())["spark.driver.extraJavaOptions"])
+    assert f"-Dlog4j2.configurationFile={tmp_path.as_uri()}/J%C3%B6rg%27s%20work/log4j2.properties" in given
+
+
+def test_neither_a_home_nor_another_spark_of_the_person_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SPARK_HOME's would be started, of whatever version; HADOOP_CONF_DIR's file system would be asked for the history."""
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": "/nonexistent",
+        "SPARK_HOME": "/opt/spark-2.4",
+        "SPARK_CONF_DIR": "/opt/spark-2.4/conf",
+        "HADOOP_CONF_DIR": "/etc/hadoop",
+        "PYSPARK_PYTHON": "python2",
+        "PYSPARK_SUBMIT_ARGS": "--master yarn pyspark-shell",
+        "SPARK_LOCAL_DIRS": "/scratch",
+    }
+    monkeypatch.setattr(os, "environ", environment)
+    session.prepare_java()
+    java_home = Path(environment.pop("JAVA_HOME"))
+    assert (java_home / "bin" / "java").is_file()
+    assert Path(sys.prefix) in java_home.parents
+    assert environment == {
+        "PATH": environment["PATH"],
+        "HOME": "/nonexistent",
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_DIRS": "/scratch",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
 @pytest.mark.spark
 def test_spark_submit_decides_where_the_job_runs(tmp_path: Path) -> None:
     """The documented command, for real: the master is the one that it was told, the verdict the job's own."""
@@ -109,8 +143,9 @@ def test_spark_submit_decides_where_the_job_runs(tmp_path: Path) -> None:
 
 
 def test_the_launcher_drops_one_argument_and_keeps_the_rest(tmp_path: Path) -> None:
-    """The wheel's Java does not start with a module that it lacks."""
-    echo = tmp_path / "echo"
+    """The wheel's Java does not start with a module that it lacks. The folder has a name that means something to a shell."""
+    echo = tmp_path / "Jörg's `cost` of $1" / "echo"
+    echo.parent.mkdir()
     echo.write_text('#!/bin/sh\nfor argument do echo "$argument"; done\n')
     echo.chmod(0o755)
     home = session.launcher_home(echo, tmp_path / "launcher")
