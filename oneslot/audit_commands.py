@@ -272,10 +272,7 @@ def backfill_file(
 
 def access_of(target: Target) -> Access:
     """What an executor needs to reach the stack."""
-    if target.local is None:
-        return Access(None, None, None, None)
-    state = target.local
-    return Access(state.endpoint_url, state.region, state.access_key_id, state.secret_access_key)
+    return Access(None if target.local is None else target.local.connection)
 
 
 def _new_folder(kind: str) -> Path:

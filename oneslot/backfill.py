@@ -25,6 +25,7 @@ from exactly_once.dynamodb import found_item
 from exactly_once.effects import Unprocessable
 from exactly_once.identity import identify, parse_body, payload_hash
 from exactly_once.ledger import COMPLETE
+from oneslot.local.connection import Connection
 from oneslot.messages import Archived, Message, group_of
 from oneslot.pacing import Pacer, Pacing
 from oneslot.request_file import LARGEST_BODY_BYTES
@@ -43,24 +44,17 @@ ledger has the id, but not as done with this content, so its redelivery is proce
 
 @dataclass(frozen=True)
 class Access:
-    """How an executor reaches AWS: endpoint and credentials of the local stack, or None for the executor's own."""
+    """How an executor reaches AWS: by the local stack's connection, or None for its own endpoint and credentials."""
 
-    endpoint_url: str | None
-    region: str | None
-    access_key_id: str | None
-    secret_access_key: str | None
+    local: Connection | None
 
     def client(self, service: str) -> Any:
         """A client of the executor's own."""
+        config = Config(retries={"mode": "standard", "total_max_attempts": ATTEMPTS})
+        if self.local is not None:
+            return self.local.client(service, config)
         make: Any = boto3.client
-        return make(
-            service,
-            endpoint_url=self.endpoint_url,
-            region_name=self.region,
-            aws_access_key_id=self.access_key_id,
-            aws_secret_access_key=self.secret_access_key,
-            config=Config(retries={"mode": "standard", "total_max_attempts": ATTEMPTS}),
-        )
+        return make(service, config=config)
 
 
 @dataclass(frozen=True)

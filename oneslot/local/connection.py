@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.config import Config
+from botocore.configprovider import BOTOCORE_DEFAUT_SESSION_VARIABLES
+from botocore.session import Session
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation.client import CloudFormationClient
@@ -38,30 +40,31 @@ class Connection:
 
     def cloudformation(self) -> CloudFormationClient:
         """Return a new CloudFormation client. The caller closes it."""
-        client: CloudFormationClient = self._client("cloudformation")
+        client: CloudFormationClient = self.client("cloudformation")
         return client
 
     def dynamodb(self) -> DynamoDBClient:
         """Return a new DynamoDB client. The caller closes it."""
-        client: DynamoDBClient = self._client("dynamodb")
+        client: DynamoDBClient = self.client("dynamodb")
         return client
 
     def functions(self) -> LambdaClient:
         """Return a new Lambda client. The caller closes it."""
-        client: LambdaClient = self._client("lambda")
+        client: LambdaClient = self.client("lambda")
         return client
 
     def s3(self) -> S3Client:
         """Return a new S3 client with path-style addresses (no name resolution). The caller closes it."""
-        client: S3Client = self._client("s3", Config(s3={"addressing_style": "path"}))
+        client: S3Client = self.client("s3", Config(s3={"addressing_style": "path"}))
         return client
 
     def sqs(self, config: Config | None = None) -> SQSClient:
         """Return a new SQS client; `config` wins over what is usual here. The caller closes it."""
-        client: SQSClient = self._client("sqs", config)
+        client: SQSClient = self.client("sqs", config)
         return client
 
-    def _client(self, service: str, config: Config | None = None) -> Any:
+    def client(self, service: str, config: Config | None = None) -> Any:
+        """Return a new client of any service; `config` wins over what is usual here. The caller closes it."""
         # The whole exchange is on loopback: a slow answer is a fault to see soon, not to wait 60 s for.
         usual = Config(
             connect_timeout=5, read_timeout=30, max_pool_connections=32, retries={"total_max_attempts": 3}, proxies={}
@@ -80,9 +83,18 @@ class Connection:
 
 # A session is not thread-safe while it makes a client; the clients themselves are.
 _MAKING = Lock()
+_FILES = ("config_file", "credentials_file")
 
 
 @cache
 def _session() -> boto3.Session:
-    """The one session of this process: each reads AWS's whole list of endpoints anew, which is a tenth of a second of CPU."""
-    return boto3.Session()
+    """The one session of this process: each reads AWS's whole list of endpoints anew, which is a tenth of a second of CPU.
+
+    It has every setting's default: what the person's variables and files say is meant for AWS. A profile that is gone or
+    FIPS endpoints would stop the local run, and one attempt, or adaptive retries, would make it another.
+    """
+    defaults = {
+        name: (None, None, None if name in _FILES else default, conversion)
+        for name, (_, _, default, conversion) in BOTOCORE_DEFAUT_SESSION_VARIABLES.items()
+    }
+    return boto3.Session(botocore_session=Session(session_vars=defaults))

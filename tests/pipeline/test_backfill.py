@@ -248,7 +248,7 @@ def test_the_feeder_sends_every_row_and_keeps_its_rate(monkeypatch: pytest.Monke
         len(set(queue.taken)) + len(entries) - rate * (clock.now - 1_000.0 + 0.1)
     )
     ahead = list[float]()
-    Feeder(Access(None, None, None, None), "url", rate)([Row(f"m-{number}") for number in range(250)])
+    Feeder(Access(None), "url", rate)([Row(f"m-{number}") for number in range(250)])
     assert sorted(queue.taken) == sorted(f"m-{number}" for number in range(250))
     assert max(ahead) <= 1.01
     assert clock.now - 1_000.0 == pytest.approx(250 / rate, abs=2.5 / rate + 0.11)
@@ -266,7 +266,7 @@ def test_what_a_stall_cost_is_not_made_up_for_in_a_flood(monkeypatch: pytest.Mon
         times.extend(clock.now for _ in entries)
 
     queue.on_call = stall
-    Feeder(Access(None, None, None, None), "url", rate=100.0)([Row(f"m-{number}") for number in range(1_000)])
+    Feeder(Access(None), "url", rate=100.0)([Row(f"m-{number}") for number in range(1_000)])
     assert sum(time <= 1_060.0 for time in times) <= 100 + 3 * 10
     # But for the first batch, the last, and what a second made up for, each has its hundredth of a second.
     assert clock.now - 1_060.0 == pytest.approx(980 / 100 - 1.0, abs=0.05)
@@ -279,7 +279,7 @@ def test_a_row_that_sqs_never_takes_does_not_stop_the_others(monkeypatch: pytest
     queue.on_call = lambda entries: sizes.append(sum(len(entry["MessageBody"].encode()) for entry in entries))
     rows = [Row("huge", service_type="x" * 1_048_576), Row("sign", service_type="\ufffe\u00e9")]
     wide = [Row(f"wide-{number}", service_type="x" * 300_000) for number in range(9)]
-    counts = Feeder(Access(None, None, None, None), "url", rate=1e6)([*rows, *wide])
+    counts = Feeder(Access(None), "url", rate=1e6)([*rows, *wide])
     assert counts == {"handed_over": 10, "unfit": 1}
     assert sorted(queue.taken) == sorted(["sign", *(f"wide-{number}" for number in range(9))])
     assert max(sizes) <= 1_048_576
@@ -293,7 +293,7 @@ def test_a_practice_that_is_no_name_of_a_group_does_not_stop_the_feeder(monkeypa
     longest = "A" * 128
     practices = {"plain": "A81001", "umlaut": "Zürich1", "longest": longest, "longer": longest + "A", "spaced": "A 1"}
     rows = [Row(message_id, practice=practice) for message_id, practice in practices.items()]
-    Feeder(Access(None, None, None, None), "url", rate=1e6)([*rows, Row("none", practice="")])
+    Feeder(Access(None), "url", rate=1e6)([*rows, Row("none", practice="")])
     taken = {"plain": "A81001", "longest": longest}
     assert queue.groups == dict.fromkeys([*practices, "none"]) | taken
 
@@ -302,7 +302,7 @@ def test_the_seeder_enters_what_the_consumer_would_recognise(monkeypatch: pytest
     """COMPLETE, with the digest of the very content, and never over a row that is there."""
     table = FakeTable()
     monkeypatch.setattr(Access, "client", lambda *_: table)
-    seeder = Seeder(Access(None, None, None, None), "ledger", retention_seconds=100, rate=1e6)
+    seeder = Seeder(Access(None), "ledger", retention_seconds=100, rate=1e6)
     assert seeder([Row("m-1")]) == {"handed_over": 1}
     first = dict(table.items["m-1"])
     # An id with a patient's number, or one that is no id, would never be a duplicate of anything.
@@ -326,7 +326,7 @@ def test_what_the_ledger_knows_otherwise_is_told_apart(monkeypatch: pytest.Monke
     """Neither an unfinished row nor one of another content answers for the old request."""
     table = FakeTable()
     monkeypatch.setattr(Access, "client", lambda *_: table)
-    seeder = Seeder(Access(None, None, None, None), "ledger", retention_seconds=100, rate=1e6)
+    seeder = Seeder(Access(None), "ledger", retention_seconds=100, rate=1e6)
     names = ("done", "begun", "other")
     seeder([Row(name) for name in names])
     table.items["begun"]["status"] = {"S": "IN_PROGRESS"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.compat import HTTPHeaders
 from botocore.loaders import JSONFileLoader
 
+from oneslot.backfill import Access
 from oneslot.local import connection
 from oneslot.local.connection import Connection
 
@@ -71,3 +73,32 @@ def test_aws_list_of_endpoints_is_read_once(monkeypatch: pytest.MonkeyPatch) -> 
         for make in (Connection.sqs, Connection.cloudformation):
             make(Connection("http://127.0.0.1:1", account)).close()
     assert len([path for path in read if path.endswith("endpoints")]) == 1
+
+
+def test_what_the_person_set_for_aws_is_not_for_the_embedded_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AWS_PROFILE names one that is not on this machine, as in a shell that another project configured."""
+    configuration = tmp_path / "config"
+    configuration.write_text("[default]\nretry_mode = adaptive\n[profile broken\n")
+    given = {
+        "AWS_PROFILE": "work",
+        "AWS_CONFIG_FILE": str(configuration),
+        "AWS_USE_FIPS_ENDPOINT": "true",
+        "AWS_RETRY_MODE": "adaptive",
+        "AWS_MAX_ATTEMPTS": "1",
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+        "HTTP_PROXY": "http://127.0.0.1:9",
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    connection._session.cache_clear()  # as in a process that has made none yet
+    own = Connection("http://127.0.0.1:1")
+    clients: list[Any] = [own.sqs(), Access(own).client("sqs")]
+    for client in clients:
+        assert client.meta.endpoint_url == own.endpoint_url
+        assert client.meta.config.retries["mode"] != "adaptive"
+        assert client.meta.config.retries["total_max_attempts"] > 1
+        assert client.meta.config.proxies == {}
+        assert request_of(client).url == f"{own.endpoint_url}/"
+        client.close()
