@@ -14,6 +14,13 @@ CDK := $(BIN)/cdk
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
+# An environment that was made in another folder, as that of a checkout that was moved or copied, runs the code that is or was
+# there; one whose Python is gone runs nothing. It is made anew.
+ifneq ($(shell test -s $(VENV)/.installed && { test -x $(BIN)/python && test "$$(cat $(VENV)/.installed)" = "$$(pwd -P)" || echo elsewhere; }),)
+$(info $(VENV) was made in another folder, or for a Python that is gone: it is made anew.)
+$(shell rm -rf $(VENV))
+endif
+
 .DEFAULT_GOAL := help
 .PHONY: audit-sown bench bench-audit browser fuzz help run test check lint types imports format lock synth deploy audit audit-offline valkey clean soak spec prove mutants figures
 
@@ -26,7 +33,7 @@ $(VENV)/.installed: requirements.txt pyproject.toml
 	@$(BIN)/python -m pip install -q --disable-pip-version-check uv==$(UV_VERSION)
 	$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements.txt
 	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps -e .
-	@touch $@
+	@pwd -P > $@
 
 run: $(VENV)/.installed ## the whole way on this machine: embedded AWS, deploy, seed, send, drain, verdict
 	$(BIN)/python -m oneslot run $(if $(REQUESTS),--requests "$(REQUESTS)") $(if $(PRACTICES),--practices "$(PRACTICES)") $(if $(DEMAND),--demand "$(DEMAND)")
