@@ -145,8 +145,10 @@ class MemoryLedger:
         item = self._item(write)
         if isinstance(write, Put):
             return item is None
+        # In DynamoDB's own spelling: Python takes 1 for True.
         return item is not None and all(
-            name in item and item[name] == expected for name, expected in write.expect.items()
+            name in item and to_attributes({name: item[name]}) == to_attributes({name: expected})
+            for name, expected in write.expect.items()
         )
 
     def _perform(self, write: Write) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from exactly_once.effects import Effects, Put, Update
-from exactly_once.ledger import Claim, Committed, InvalidEffects
-from exactly_once.memory_ledger import MemoryLedger
+from exactly_once.ledger import Claim, Committed, InvalidEffects, Taken
+from exactly_once.memory_ledger import MemoryLedger, item_key
 
 
 def claim(ledger: MemoryLedger, message_id: str = "m") -> Claim:
@@ -42,6 +42,19 @@ def test_a_value_that_dynamodb_does_not_take_is_named_with_its_table(value: Any)
 )
 def test_an_updates_values_are_looked_at_too(update: Update) -> None:
     refuse(Effects({}, (update,)), "'price' in 'seats' is a float")
+
+
+@pytest.mark.parametrize(("there", "asked"), [(1, True), (False, 0), ([1, True], [1, 1]), ({"x": 1}, {"x": True})])
+def test_a_number_is_no_truth_as_in_dynamodb(there: Any, asked: Any) -> None:
+    ledger = MemoryLedger()
+    ledger.tables["seats"] = {item_key({"seat": "A1"}): {"seat": "A1", "state": there}}
+
+    def take(state: Any) -> Effects:
+        return Effects({}, (Update("seats", {"seat": "A1"}, expect={"state": state}, set={"by": "m"}),))
+
+    mine = claim(ledger)
+    assert ledger.commit(mine, take(asked)) == Taken()
+    assert ledger.commit(mine, take(there)) == Committed({})
 
 
 def test_a_table_has_one_key() -> None:
