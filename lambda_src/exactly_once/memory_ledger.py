@@ -128,6 +128,13 @@ class MemoryLedger:
                 f"{write.table!r} is written under the key {' and '.join(sorted(names))} and was under "
                 f"{' and '.join(sorted(known))}; here a table has one key, and `key` must name it: DynamoDB looks at no other"
             )
+        if isinstance(write, Update) and (
+            wrong := names & {*write.set, *write.remove} or set(write.set) & set(write.remove)
+        ):
+            raise InvalidEffects(
+                f"an update of {write.table!r} changes its key, or sets and removes the same: {', '.join(sorted(wrong))}; "
+                "DynamoDB refuses that"
+            )
         values = write.item if isinstance(write, Put) else {**write.key, **write.expect, **write.set}
         for name, value in values.items():
             try:

@@ -44,6 +44,18 @@ def test_an_updates_values_are_looked_at_too(update: Update) -> None:
     refuse(Effects({}, (update,)), "'price' in 'seats' is a float")
 
 
+@pytest.mark.parametrize(
+    "update",
+    [
+        Update("seats", {"seat": "A1"}, expect={"state": "free"}, set={"seat": "A2"}),
+        Update("seats", {"seat": "A1"}, expect={"state": "free"}, remove=("seat",)),
+        Update("seats", {"seat": "A1"}, expect={"state": "free"}, set={"by": "m"}, remove=("by",)),
+    ],
+)
+def test_an_update_that_dynamodb_does_not_take_is_refused(update: Update) -> None:
+    refuse(Effects({}, (update,)), "DynamoDB refuses that")
+
+
 @pytest.mark.parametrize(("there", "asked"), [(1, True), (False, 0), ([1, True], [1, 1]), ({"x": 1}, {"x": True})])
 def test_a_number_is_no_truth_as_in_dynamodb(there: Any, asked: Any) -> None:
     ledger = MemoryLedger()
