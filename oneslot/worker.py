@@ -223,6 +223,7 @@ class Worker:
         except BaseException:  # of ours, not of the handler: nobody would take its place
             self._stuck = True
             self.stop()
+            self.log.event("broken", threads=["worker"])
             raise
 
     def _handle(self, job: Job) -> str | None:

@@ -154,6 +154,7 @@ def test_a_worker_of_whose_pool_a_thread_has_died_ends_to_be_started_anew(monkey
     monkeypatch.setattr(Acknowledgement, "add", Mock(side_effect=MemoryError))
     with working(FakeQueue(["a"]), lambda event, context: None, threads=2, grace_seconds=0.5) as running:
         assert running.ended().stuck
+    assert running.events("broken")[0]["threads"] == ["worker"]
 
 
 class Clock:
