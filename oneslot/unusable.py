@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from appointments.invariants import Evidence, lacking, result_of
-from appointments.statuses import COMPLETE
+from appointments.statuses import COMPLETE, IN_PROGRESS
 from oneslot.scanning import scan
 from pipeline.vocabulary import FILE_PREFIX, SLOT_PREFIX, UNIDENTIFIED_PREFIX, Delivered
 
@@ -79,9 +79,10 @@ def tally(client: DynamoDBClient, table_name: str, table: Table) -> Tally:
 
 
 def _status(row: Mapping[str, Any]) -> str:
-    if row.get("lease_until") == 0:
+    status = row.get("status")
+    if status == IN_PROGRESS and row.get("lease_until") == 0:
         return RELEASED
-    return row["status"] if isinstance(row.get("status"), str) else UNKNOWN
+    return status if isinstance(status, str) else UNKNOWN
 
 
 def unusable_rows(table: Table, rows: Iterable[Mapping[str, Any]]) -> list[Unusable]:

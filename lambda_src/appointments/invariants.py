@@ -20,6 +20,11 @@ from appointments.statuses import BOOKED, BUSY, CANCELLED, COMPLETE, FREE, IN_PR
 TIMES = ("start", "end")
 PLACE = ("practice", "slot_id", *TIMES)
 """Where and when somebody is expected: an appointment and the answer that records it name the same."""
+_STATUSES: Mapping[str, Collection[str]] = {
+    "ledger": (IN_PROGRESS, COMPLETE),
+    "slots": (FREE, BUSY),
+    "appointments": (BOOKED, WAITLIST, CANCELLED),
+}
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,7 @@ def check(evidence: Evidence) -> list[Breach]:
 
 
 def lacking(evidence: Evidence) -> Iterator[tuple[str, str, str]]:
-    """(table, key, attribute) for what an invariant needs and a row does not have, or not as text or whole number.
+    """(table, key, attribute) for what an invariant needs and a row does not have, or not as text, whole number or status.
 
     No program of this project leaves such a row behind, and `check` raises for one: ask this first where people may write.
     """
@@ -128,7 +133,7 @@ def _lacks(
 ) -> Iterator[tuple[str, str, str]]:
     there = {name: kind for name, kind in may.items() if name in row}
     for name, kind in {**must, **there}.items():
-        if not isinstance(row.get(name), kind):
+        if not isinstance(row.get(name), kind) or (name == "status" and row[name] not in _STATUSES[table]):
             yield table, key, name
 
 

@@ -36,6 +36,7 @@ SPOILT: list[tuple[dict[str, Any], str]] = [
         (ROW | {name: value}, name)
         for name, value in (
             ("status", {"a", "set"}),
+            ("status", "DONE"),
             ("consumption_count", "3"),
             ("lease_until", OTHER_TYPE),
             ("updated", "yesterday"),
@@ -139,6 +140,7 @@ def test_what_is_foreseen_of_such_rows_is_what_the_consumer_does(moto_stack: Mot
 APPOINTMENTS = [
     ({"appointment_id": "m-1"}, "status"),
     ({"appointment_id": "m-1", "status": OTHER_TYPE}, "status"),
+    ({"appointment_id": "m-1", "status": "made", "practice": "A81001"}, "status"),
     ({"appointment_id": "m-1", "status": "booked", "slot_id": "s"}, "practice"),
     ({"appointment_id": "m-1", "status": "booked", "practice": "A81001"}, "slot_id"),
     ({"appointment_id": "m-1", "status": "booked", "practice": "A81001", "slot_id": OTHER_TYPE}, "slot_id"),
@@ -165,11 +167,12 @@ def test_an_appointment_written_by_hand_is_named(moto_stack: MotoStack, row: dic
     assert letter["outlook"] == ("fails_again" if fails else "done_before")
 
 
-def test_a_slot_written_by_hand_is_named(moto_stack: MotoStack) -> None:
-    write(moto_stack, "slots", {"practice": "A81001", "slot_id": "s", "start": {"a", "b"}})
+@pytest.mark.parametrize("row", [{"start": {"a", "b"}}, {"status": "reserved"}])
+def test_a_slot_written_by_hand_is_named(moto_stack: MotoStack, row: dict[str, Any]) -> None:
+    write(moto_stack, "slots", {"practice": "A81001", "slot_id": "s", **row})
     told = {"where": "slots", "key": "A81001/s", "attribute": "status"}
     shown = document(invoke("status", "--json"))
-    assert (shown["unusable"], shown["slots"]["unknown"]) == ([told], 1)
+    assert (shown["unusable"], shown["slots"][row.get("status", "unknown")]) == ([told], 1)
     assert sentence("slots", "A81001/s", "status") in invoke("status").stdout
 
 
@@ -181,6 +184,23 @@ def test_a_cancelled_appointment_without_its_time_has_no_place_in_the_timeline(m
         moto_stack, "appointments", {name: value for name, value in from_attributes(item).items() if name != "updated"}
     )
     assert "Cancelled since, by c-1." in invoke("inspect", "m-1").stdout
+
+
+def test_a_status_that_nobody_writes_is_not_judged_nor_counted_as_released(moto_stack: MotoStack) -> None:
+    """No consumer takes such a row over, whatever it says of its lease: each delivery finds it busy."""
+    moto_stack.bench.deliver(record(booking("m-1")))
+    moto_stack.write_log()
+    write(moto_stack, "ledger", ROW | {"status": "DONE", "lease_until": 0})
+    assert document(invoke("status", "--json"))["ledger"] == {
+        "complete": 1,
+        "in_progress": 0,
+        "released": 0,
+        "unknown": 1,
+    }
+    judged = document(invoke("check", "--json"), exit_code=1)
+    assert (judged["judgement"], "by-hand" in judged["verdict"]) == ("unreadable", True)
+    assert "the next delivery takes it over" not in invoke("inspect", "by-hand").stdout
+    assert moto_stack.bench.deliver(record(booking("by-hand"))) != []
 
 
 def test_many_are_counted_and_the_first_are_named(moto_stack: MotoStack) -> None:
