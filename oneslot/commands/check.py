@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -34,25 +35,35 @@ COLOURS = {
 def check(stack: str | None, as_json: bool) -> int:
     """Count from the evidence: tables, delivery log, dead-letter queue, archive of accepted requests.
 
-    Exit status 0 only if every invariant holds and nothing is left to be done.
+    Exit status 0 only if every invariant holds, nothing is left to be done, and the report is written.
     """
     terminal = Terminal(as_json)
     target = open_target(stack)
-    verdict = check_target(target, terminal)
-    terminal.result({"stack_name": target.stack_name, **verdict.document()})
+    verdict, unwritten = check_target(target, terminal)
+    terminal.result({"stack_name": target.stack_name, **verdict.document(), "unwritten": unwritten})
     show(terminal, target, verdict)
-    return 0 if verdict.holds else 1
+    terminal.warn(unwritten)
+    return 0 if verdict.holds and not unwritten else 1
 
 
-def check_target(target: Target, terminal: Terminal) -> Verdict:
-    """Gather and judge, and leave the report beside the other evidence. None of an earlier check stays, however this ends."""
-    target.report.unlink(missing_ok=True)
+def check_target(target: Target, terminal: Terminal) -> tuple[Verdict, list[str]]:
+    """Gather and judge, and leave the report beside the other evidence. None of an earlier check stays, however this ends.
+
+    Returns the verdict, and a sentence if the report cannot be written: that is no reason to keep the verdict back.
+    """
+    with suppress(OSError):  # told when the new one cannot be written either
+        target.report.unlink(missing_ok=True)
     with terminal.working("Gathering the evidence"):
         verdict = _judged(target)
-    target.report.parent.mkdir(parents=True, exist_ok=True)
     document: dict[str, Any] = {"stack_name": target.stack_name, **verdict.document()}
-    target.report.write_text(json.dumps(document, indent=2) + "\n")
-    return verdict
+    try:
+        target.report.parent.mkdir(parents=True, exist_ok=True)
+        target.report.write_text(json.dumps(document, indent=2) + "\n")
+    except OSError as error:
+        return verdict, [
+            f"{target.report} cannot be written ({error.strerror}): what is there is no report of this check."
+        ]
+    return verdict, []
 
 
 def _judged(target: Target) -> Verdict:

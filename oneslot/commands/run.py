@@ -106,7 +106,7 @@ def run(
         with stages.stage("drain", "Drain the queue"):
             follow(target, terminal, interval=LOCAL_INTERVAL, timeout=DRAIN_TIMEOUT_SECONDS, drain=True)
         with stages.stage("check", "Check every invariant on the evidence"):
-            verdict = check_target(target, terminal)
+            verdict, unwritten = check_target(target, terminal)
         history, answer = (home / kind / f"{datetime.now(UTC):%Y%m%dT%H%M%S}" for kind in ("history", "audit"))
         if audit:
             with stages.stage("export", "Export tables, delivery log, archive and dead letters"):
@@ -125,14 +125,16 @@ def run(
         "messages_accepted": sent.accepted,
         "seconds": {name: round(seconds, 3) for name, _, seconds in stages.done},
         "evidence": str(home),
+        "unwritten": unwritten,
         "audit": None if conclusion is None else {"folder": str(answer), **conclusion.document},
     }
     terminal.result(document)
     report(terminal, target, verdict, stages)
+    terminal.warn(unwritten)
     if conclusion is not None:
         terminal.plain(f"\nThe audit: {conclusion.sentence}", style="bold green" if conclusion.sound else "bold red")
         terminal.plain(f"Its report, for a browser: {answer / 'report.html'}")
-    return 0 if verdict.holds and (conclusion is None or conclusion.sound) else 1
+    return 0 if verdict.holds and not unwritten and (conclusion is None or conclusion.sound) else 1
 
 
 @contextmanager

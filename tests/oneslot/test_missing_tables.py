@@ -132,3 +132,16 @@ def test_another_refusal_than_a_missing_table_ends_a_look_as_ever(
     monkeypatch.setattr("oneslot.local.connection.Connection.dynamodb", lambda _: refused)
     failed = invoke("dlq", "list")
     assert (failed.exit_code, "AccessDeniedException" in failed.stderr) == (1, True)
+
+
+def test_a_verdict_is_told_although_its_report_cannot_be_written(moto_stack: MotoStack) -> None:
+    moto_stack.bench.deliver(record(booking("m-1", **NOW)))
+    moto_stack.write_log()
+    moto_stack.target.report.mkdir()
+    said = f"{moto_stack.target.report} cannot be written (Is a directory): what is there is no report of this check."
+    checked = document(invoke("check", "--json"), 1)
+    assert (checked["judgement"], checked["unwritten"]) == ("holds", [said])
+    people = invoke("check")
+    assert people.exit_code == 1
+    assert "Sound: of 1 request" in people.stdout
+    assert said in people.stdout

@@ -14,7 +14,6 @@ from tests.oneslot.conftest import MotoStack, invoke
         ("check", "accepted.jsonl"),
         ("check", "consumer.jsonl"),
         ("check", "audit.jsonl"),
-        ("check", "check.json"),
         ("inspect x", "accepted.jsonl"),
     ],
 )
