@@ -28,7 +28,7 @@ IGNORED = {
 }
 """Options, and those that would make no difference beside them."""
 
-DIRECTORY = click.Path(file_okay=False, path_type=Path)
+DIRECTORY = click.Path(file_okay=False, writable=True, path_type=Path)
 
 
 @click.command(short_help="Run the handler through every schedule and fault within a budget.")
@@ -63,6 +63,9 @@ def prove(  # noqa: PLR0917 - click passes them by name
         return _replay(replay, terminal)
     if only_mutants:
         return _show_mutants(terminal, *_mutants(terminal, record))
+    for directory in (save, write):
+        if directory is not None:  # what cannot be made shows before the exploration, and not after it
+            directory.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     from prover.proof import Proof, explore_all
 
@@ -188,7 +191,6 @@ def _table(title: str, what: str, explored: tuple[Explored, ...]) -> Table:
 
 
 def _save(directory: Path, proof: Proof, terminal: Terminal) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
     for one in (*proof.ours, *proof.museum):
         for number, found in enumerate(one.counterexamples, 1):
             known = one.exploration
@@ -203,7 +205,6 @@ def _write(directory: Path, proof: Proof, terminal: Terminal) -> None:
     from prover.picture import museum_picture, page
     from prover.proof import to_json
 
-    directory.mkdir(parents=True, exist_ok=True)
     (directory / "explored.json").write_text(to_json(proof))
     (directory / "explored.md").write_text(page(proof))
     (directory / "museum.svg").write_text(museum_picture([one.exploration for one in proof.museum]))

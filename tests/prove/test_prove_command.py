@@ -123,6 +123,16 @@ def test_options_that_would_be_ignored_are_refused(arguments: list[str], monkeyp
         prove.main(arguments, standalone_mode=False)
 
 
+@pytest.mark.parametrize("option", ["--save", "--write"])
+def test_a_directory_that_cannot_be_made_is_told_before_anything_is_explored(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delattr("prover.proof.explore_all")
+    (tmp_path / "file").touch()
+    assert run(["--short", option, str(tmp_path / "file" / "in")]) == 1
+    assert "file/in cannot be used: Not a directory" in capsys.readouterr().err
+
+
 def test_bad_input_is_told_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By `python -m prover` as by `oneslot prove`: no stack trace."""
     path = tmp_path / "list.json"
