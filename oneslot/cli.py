@@ -25,7 +25,7 @@ from oneslot.commands.stack import down, up
 from oneslot.commands.status import status, watch
 from oneslot.errors import OneslotError
 from oneslot.prove_command import prove
-from oneslot.sentences import DEBUG_VARIABLE, sentence
+from oneslot.sentences import DEBUG_VARIABLE, sentence, with_notes
 from oneslot.worker_command import worker
 
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130
@@ -80,7 +80,8 @@ def guarded(command: Callable[[], Any], as_json: bool, stack: str | None = None)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as error:
         # click makes its own of an interrupt; whoever raised it may have said how to go on
-        _tell(str(error.__cause__ or error) or "Interrupted.", as_json)
+        interrupt = error.__cause__ or error
+        _tell(with_notes(str(interrupt) or "Interrupted.", interrupt), as_json)
         return INTERRUPTED
     except (BrokenPipeError, SystemExit):
         # The reader of our output has gone, as with `| head`; where click sees it first, it exits, and nothing of ours

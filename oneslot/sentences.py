@@ -58,4 +58,9 @@ def sentence(error: Exception, stack: str | None = None) -> str:
                 f"Unexpected {type(error).__name__}. This is a fault in Oneslot: run the command again with "
                 f"{DEBUG_VARIABLE}=1 in the environment to see where, and report it."
             )
-    return told
+    return with_notes(told, error)
+
+
+def with_notes(told: str, error: BaseException) -> str:
+    """Add what was noted on the way of an error or an interrupt: what was done until then."""
+    return " ".join([told, *getattr(error, "__notes__", ())])

@@ -72,9 +72,22 @@ def send(
     if file is None:
         seed_number = random.SystemRandom().randrange(1_000_000_000) if seed_number is None else seed_number
         messages, requests, total = generated(target, mix, seed_number), mix.count, mix.messages
+    same_again = "" if seed_number is None else f" (--seed {seed_number} sends the same again)"
+    accepted = 0
     started = time.monotonic()
     with terminal.progress("Sending messages", total) as progress:
-        sent = send_messages(target, messages, Pacing(rate, total, shape), progress)
+
+        def counted(steps: int = 1) -> None:
+            nonlocal accepted
+            accepted += steps
+            progress(steps)
+
+        try:
+            sent = send_messages(target, messages, Pacing(rate, total, shape), counted)
+        except (KeyboardInterrupt, Exception) as error:
+            so_far = f"{accepted:,} of {numbered(total, 'message')} accepted by the queue"
+            error.add_note(f"{so_far}, as the archive has it{same_again}.")
+            raise
     seconds = time.monotonic() - started
     document: dict[str, Any] = {
         "stack_name": target.stack_name,
@@ -87,10 +100,9 @@ def send(
     }
     terminal.result(document)
     again = f", {sent.sent_again:,} sent again" if sent.sent_again else ""
-    of_seed = f" (--seed {seed_number} sends the same again)" if seed_number is not None else ""
     terminal.plain(
         f"{numbered(requests, 'request')} in {numbered(sent.accepted, 'message')} accepted in {seconds:.1f} s"
-        f"{again}{of_seed}."
+        f"{again}{same_again}."
     )
 
 

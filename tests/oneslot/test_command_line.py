@@ -324,6 +324,41 @@ def test_send_sends_a_file_of_ones_own(moto_stack: MotoStack, tmp_path: Path) ->
     assert document(invoke("status", "--json"))["appointments"] == {"booked": 3, "waitlist": 9}
 
 
+@pytest.mark.parametrize(
+    ("end", "told", "exit_code"),
+    [
+        (KeyboardInterrupt(), "Interrupted.", 130),
+        (OneslotError("The queue is full."), "The queue is full.", 1),
+        (EndpointConnectionError(endpoint_url="there"), "Cannot reach there.", 1),
+    ],
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_send_that_ends_early_says_how_much_was_accepted(
+    moto_stack: MotoStack,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    end: BaseException,
+    told: str,
+    exit_code: int,
+    as_json: bool,
+) -> None:
+    """Also what a batch under way had accepted by then, and how to send the same requests again."""
+    seed(moto_stack)
+    batches = iter((None, None, end))
+
+    def wait_until(*_: Any) -> None:
+        if (error := next(batches)) is not None:
+            raise error
+
+    monkeypatch.setattr("oneslot.sender.Timetable.wait_until", wait_until)
+    ended = invoke("send", "--count", "40", "--seed", "7", *(["--json"] if as_json else []))
+    said = document(ended, exit_code)["error"] if as_json else ended.stderr
+    assert ended.exit_code == exit_code
+    assert told in said
+    assert "20 of 48 messages accepted by the queue, as the archive has it (--seed 7 sends the same again)." in said
+    assert document(invoke("status", "--json"))["queue"]["waiting"] == 20
+
+
 def test_seed_reads_the_files_before_it_looks_for_a_stack(nothing_runs: Invoke, tmp_path: Path) -> None:
     path = tmp_path / "epraccur.csv"
     path.write_text(practice_line(status="C"))
