@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from botocore.exceptions import ClientError
+
+from exactly_once.dynamodb import error_code
+from oneslot.missing import NOT_FOUND
 from oneslot.target import Target
 from oneslot.unusable import DELIVERY_LOG, Unusable, unusable_in_delivery
 
@@ -28,13 +32,21 @@ def sound_deliveries(
 ) -> Iterator[dict[str, Any]]:
     """Yield of the same lines those that have what must be known of a delivery, both ids among it, if only as None.
 
-    What the others lack is added to `unusable`.
+    What the others lack is added to `unusable`. A log that is not there has none, here as on this machine.
     """
-    for place, line in _lines(target, since_ms, mentioning):
+    for place, line in _while_there(_lines(target, since_ms, mentioning)):
         if attribute := unusable_in_delivery(line):
             unusable.append(Unusable(DELIVERY_LOG, place, attribute))
         else:
             yield {"message_id": None, "sqs_message_id": None, **line}
+
+
+def _while_there(lines: Iterator[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    try:
+        yield from lines
+    except ClientError as error:
+        if error_code(error) != NOT_FOUND:
+            raise
 
 
 def _lines(target: Target, since_ms: int, mentioning: str | None) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -29,7 +29,8 @@ class Counts:
     Attributes:
         requests: different requests that the queue accepted within the ledger's retention, and of these `malformed`.
         messages: messages that it accepted, re-sent copies included.
-        deliveries: attempts by the consumer, by its log; `malformed_deliveries`: lines of it that are left out.
+        deliveries: attempts by the consumer, by its log; None if that says nothing, although the ledger has rows.
+            `malformed_deliveries`: lines of it that are left out.
         appointments: rows, of which `booked`, `waitlisted` and `cancelled`.
         refused: requests whose recorded answer is a refusal.
         duplicates_suppressed: deliveries that were given an earlier answer again.
@@ -42,14 +43,14 @@ class Counts:
     requests: int | None
     malformed: int | None
     messages: int | None
-    deliveries: int
+    deliveries: int | None
     completed: int | None
     appointments: int | None
     booked: int | None
     waitlisted: int | None
     cancelled: int | None
     refused: int | None
-    duplicates_suppressed: int
+    duplicates_suppressed: int | None
     quarantined: dict[str, int]
     lost: int | None
     double_booked: int | None
@@ -179,17 +180,22 @@ def _success(counts: Counts) -> str:
     checked = sum(invariant.breaches is not None for invariant in INVARIANTS)
     quarantined = sum(counts.quarantined.values())
     older = f" {counts.too_old:,} more are older than what the ledger keeps, and nobody can tell any more."
+    unlogged = (
+        " The delivery log says nothing of them, so nobody can tell if an answer was changed or taken away."
+        if counts.deliveries is None
+        else ""
+    )
     if counts.requests is None or counts.messages is None:
         unknown = " There is no archive of what the queue accepted, so nobody can tell if something was lost."
         completed = numbered(counts.completed or 0, "request")  # unknown only where nothing is judged
         return (
             f"Sound: of {completed} each has exactly one answer, none is booked twice, and all "
-            f"{checked} invariants hold.{older if counts.too_old else unknown}"
+            f"{checked} invariants hold.{older if counts.too_old else unknown}{unlogged}"
         )
     return (
         f"Exactly once: of {numbered(counts.requests, 'request')} in {numbered(counts.messages, 'message')} each has "
         f"exactly one answer or is quarantined with its reason ({quarantined:,}); none is lost, none is booked twice; all "
-        f"{checked} invariants hold." + (older if counts.too_old else "")
+        f"{checked} invariants hold.{older if counts.too_old else ''}{unlogged}"
     )
 
 
@@ -209,18 +215,21 @@ def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
     def of(table: Table, count: int) -> int | None:
         return None if table in missing else count
 
+    def logged(count: int) -> int | None:
+        return count if evidence.deliveries or gathered.unusable_lines or not evidence.ledger else None
+
     return Counts(
         requests=None if accepted is None else len(_subjects(gathered)),
         malformed=None if accepted is None else sum(line.request.kind == MALFORMED for line in accepted),
         messages=None if accepted is None else sum(len(line.sqs_message_ids) for line in accepted),
-        deliveries=len(evidence.deliveries),
+        deliveries=logged(len(evidence.deliveries)),
         completed=of("ledger", len(complete)),
         appointments=of("appointments", len(evidence.appointments)),
         booked=of("appointments", statuses["booked"]),
         waitlisted=of("appointments", statuses["waitlist"]),
         cancelled=of("appointments", statuses["cancelled"]),
         refused=of("ledger", sum(result_of(row).get("outcome") == "refused" for row in complete)),
-        duplicates_suppressed=sum(line["outcome"] == "duplicate" for line in evidence.deliveries),
+        duplicates_suppressed=logged(sum(line["outcome"] == "duplicate" for line in evidence.deliveries)),
         quarantined=dict(sorted(Counter(letter.reason for letter in gathered.dead_letters).items())),
         lost=None if breaches is None or accepted is None or not gathered.complete else len(broken[NOTHING_LOST]),
         double_booked=None

@@ -5,8 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+from botocore.exceptions import ClientError
+
 from oneslot.deliveries import read_deliveries
+from oneslot.evidence import gather
+from oneslot.inspection import inspect
 from oneslot.target import Outputs, Target
+from oneslot.verdict import judge
+from tests.consumer_kit import BEFORE, booking, record
 from tests.oneslot.conftest import MotoStack
 
 
@@ -60,3 +67,46 @@ def test_one_message_is_asked_for_by_either_of_its_ids(moto_stack: MotoStack) ->
 
 def test_a_local_log_that_is_not_there_yet_is_empty(moto_stack: MotoStack) -> None:
     assert list(read_deliveries(moto_stack.target)) == []
+
+
+class NoLogs(Logs):
+    """Refuses every question."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__()
+        self._code = code
+
+    def paginate(self, **_: Any) -> list[dict[str, Any]]:
+        raise ClientError({"Error": {"Code": self._code, "Message": "no"}}, "FilterLogEvents")
+
+
+def gathered_from(stack: MotoStack, logs: Logs) -> Target:
+    """As if on AWS, with the tables and queues that there are."""
+    target = on_aws(stack, logs)
+    target.__dict__.update({name: getattr(stack.target, name) for name in ("dynamodb", "sqs", "functions")})
+    return target
+
+
+@pytest.mark.parametrize("logs", [NoLogs("ResourceNotFoundException"), Logs()], ids=["no log group", "an empty one"])
+def test_what_the_log_does_not_say_is_unknown(moto_stack: MotoStack, logs: Logs) -> None:
+    moto_stack.bench.deliver(record(booking("m-1")))
+    on_it = gathered_from(moto_stack, logs)
+    verdict = judge(gather(on_it, lambda: BEFORE), on_it.command)
+    assert (verdict.judgement, verdict.counts.deliveries, verdict.counts.duplicates_suppressed) == ("holds", None, None)
+    assert "The delivery log says nothing of them" in verdict.sentence
+    assert inspect(on_it, "m-1").ledger
+
+
+def test_a_log_of_nothing_says_so(moto_stack: MotoStack) -> None:
+    counts = judge(gather(moto_stack.target), moto_stack.target.command).counts
+    assert (counts.deliveries, counts.duplicates_suppressed) == (0, 0)
+
+
+def test_a_log_that_may_not_be_read_is_not_taken_for_one_that_says_nothing(moto_stack: MotoStack) -> None:
+    with pytest.raises(ClientError, match="AccessDenied"):
+        gather(gathered_from(moto_stack, NoLogs("AccessDeniedException")))
+
+
+def test_a_log_that_is_not_there_is_not_exported_as_one_that_says_nothing(moto_stack: MotoStack) -> None:
+    with pytest.raises(ClientError, match="ResourceNotFound"):
+        list(read_deliveries(on_aws(moto_stack, NoLogs("ResourceNotFoundException"))))
