@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -19,6 +20,7 @@ from pipeline.vocabulary import REJECT_SHARE
 
 Judgement = Literal["holds", "broken", "unfinished", "nothing", "unreadable"]
 
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 ONE_SLOT_PER_REQUEST, ONE_APPOINTMENT_PER_SLOT, NOTHING_LOST = "I1", "I3", "I2"
 
 
@@ -253,13 +255,19 @@ def _subjects(gathered: Gathered) -> set[tuple[str | None, str | None]]:
 def _lost_without_identity(gathered: Gathered) -> list[Breach]:
     """A message without an id has no row under one; it must have been in the dead-letter queue.
 
-    Or it was answered: where the consumer takes its content for its id.
+    Or it was answered, where the consumer takes its content for its id: by the delivery log, or, of what a worker consumed,
+    by the row under that id.
     """
     if gathered.accepted is None or not gathered.complete:
         return []
     ended = ANSWERED | {"duplicate", "quarantined"}
     accounted = {letter.original_sqs_message_id for letter in gathered.dead_letters} | {
         line["sqs_message_id"] for line in gathered.evidence.deliveries if line["outcome"] in ended
+    }
+    answered = {
+        row.get("payload_hash")
+        for message_id, row in gathered.evidence.ledger.items()
+        if row["status"] == COMPLETE and _DIGEST.fullmatch(message_id)
     }
     return [
         Breach(
@@ -268,7 +276,7 @@ def _lost_without_identity(gathered: Gathered) -> list[Breach]:
             "a message without an id, accepted by the queue, and never answered nor quarantined",
         )
         for line in gathered.accepted
-        if line.request.message_id is None
+        if line.request.message_id is None and (line.request.payload_hash or "") not in answered
         for sqs_message_id in line.sqs_message_ids
         if sqs_message_id not in accounted
     ]

@@ -110,7 +110,7 @@ def counts_table(counts: Counts) -> Table:
     row("requests accepted by the queue", counts.requests)
     row("  of these malformed", counts.malformed)
     row("messages, re-sent copies included", counts.messages)
-    row("deliveries to the consumer", counts.deliveries)
+    row("deliveries, by the delivery log", counts.deliveries)
     if counts.malformed_deliveries:
         row("  malformed lines, left out", counts.malformed_deliveries, "bold red")
     shown.add_section()

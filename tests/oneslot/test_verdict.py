@@ -23,7 +23,7 @@ from oneslot.requests import Mix, RequestGenerator
 from oneslot.schedule import plan, read_candidates
 from oneslot.sender import BatchSender, send_all
 from oneslot.verdict import Verdict, judge
-from tests.consumer_kit import BEFORE
+from tests.consumer_kit import BEFORE, booking, record
 from tests.oneslot.conftest import ENVIRONMENT, Functions, MotoStack, invoke
 
 RETENTION_MS = 1000 * int(ENVIRONMENT["LEDGER_RETENTION_SECONDS"])
@@ -170,6 +170,18 @@ def test_a_message_without_an_id_that_vanished_is_lost(moto_stack: MotoStack) ->
     verdict = verdict_of(moto_stack)
     assert verdict.counts.lost == 1
     assert "without an id, accepted by the queue, and never answered nor quarantined" in verdict.sentence
+
+
+def test_a_message_without_an_id_that_a_worker_answered_is_not_lost(moto_stack: MotoStack) -> None:
+    """A worker's lines are not in the delivery log; the row has the content's digest for its id."""
+    moto_stack.bench.deliver(record(booking("m-1")))
+    row = moto_stack.bench.row("m-1") | {"message_id": "0" * 64, "result": '{"outcome": "cancelled"}'}
+    moto_stack.bench.dynamodb.put_item(TableName="ledger", Item=to_attributes(row))
+    for content in (row["payload_hash"], "another"):
+        with Archive(moto_stack.target.archive) as archive:
+            archive.accepted(Message("", Archived(None, payload_hash=content), 0), f"of {content}", BEFORE)
+    lost = [breach.subject for breach in verdict_of(moto_stack).breaches if breach.invariant == "I2"]
+    assert lost == ["of another"]
 
 
 def test_a_message_without_an_id_is_found_by_its_sqs_id(moto_stack: MotoStack) -> None:
