@@ -14,17 +14,21 @@ from oneslot.archive import AcceptedRequest, read_archive
 from oneslot.dead_letters import DeadLetter
 from oneslot.deliveries import sound_deliveries
 from oneslot.ledger_repair import Standing, standing
+from oneslot.missing import Missing, unless_missing
 from oneslot.scanning import APPOINTMENTS, LEDGER, SLOTS, projection
 from oneslot.stack_dead_letters import letters_of
 from oneslot.target import Target
-from oneslot.unusable import Unusable, is_moment, unusable_in_ledger_row, unusable_of
+from oneslot.unusable import Table, Unusable, is_moment, unusable_in_ledger_row, unusable_of
 
 MASKED = "*** *** ****"
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """What each place knows of a message id, or of an SQS message id; None or empty where it knows nothing."""
+    """What each place knows of a message id, or of an SQS message id; None or empty where it knows nothing.
+
+    `missing`: tables that had to be asked and are not there.
+    """
 
     message_id: str
     ledger: dict[str, Any] | None
@@ -34,6 +38,7 @@ class Inspection:
     deliveries: list[dict[str, Any]]
     dead_letters: list[DeadLetter]
     unusable_lines: list[Unusable] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
 
     @property
     def unusable(self) -> list[Unusable]:
@@ -66,6 +71,7 @@ class Inspection:
             "dead_letters": [asdict(letter) for letter in self.dead_letters],
             "timeline": [{"at": at, "what": what} for at, what in self.timeline()],
             "unusable": [asdict(one) for one in self.unusable],
+            "missing": [asdict(one) for one in self.missing],
         }
 
     def summary(self) -> str:
@@ -75,7 +81,9 @@ class Inspection:
             return self._with_letters(self._answered(result_of(self.ledger)))
         if not complete and self.appointment is not None and self.appointment.get("practice"):
             told = _outcome_told(str(self.appointment.get("status")), self.appointment)
-            return self._with_letters(f"{told} The ledger does not say so any more: the appointment stands for it.")
+            gone = any(each.table == "ledger" for each in self.missing)
+            silent = "is missing" if gone else "does not say so any more"
+            return self._with_letters(f"{told} The ledger {silent}: the appointment stands for it.")
         return self._unfinished(complete)
 
     def _answered(self, result: Mapping[str, Any]) -> str:
@@ -88,6 +96,8 @@ class Inspection:
     def _unfinished(self, complete: bool) -> str:
         if self.dead_letters and not complete:
             return f"Quarantined: {self.dead_letters[0].reason}."
+        if self.ledger is None and (asked := [each for each in self.missing if each.table != "slots"]):
+            return f"Nobody can tell: {asked[0]}."
         if self.ledger is None:
             return "Accepted by the queue, and not consumed yet." if self.accepted else "Not answered."
         if unusable := unusable_in_ledger_row(self.ledger):
@@ -134,17 +144,27 @@ class Inspection:
 def inspect(target: Target, message_id: str) -> Inspection:
     """Ask every place. An SQS message id is known to the delivery log, the archive and the dead-letter queue only."""
     outputs = target.outputs
-    ledger = _get(target, outputs.ledger_table_name, {"message_id": message_id}, LEDGER)
+    missing: list[Missing] = []
+
+    def row(table: Table, name: str, key: Mapping[str, Any], attributes: tuple[str, ...]) -> dict[str, Any] | None:
+        found = unless_missing(lambda: _get(target, name, key, attributes), table, name)
+        if not isinstance(found, Missing):
+            return found
+        missing.append(found)
+        return None
+
+    ledger = row("ledger", outputs.ledger_table_name, {"message_id": message_id}, LEDGER)
     answered = result_of(ledger).get("appointment_id") if ledger else None
     answered = answered if isinstance(answered, str) and answered else message_id
-    appointment = _get(target, outputs.appointments_table_name, {"appointment_id": answered}, APPOINTMENTS)
+    made = outputs.appointments_table_name
+    appointment = row("appointments", made, {"appointment_id": answered}, APPOINTMENTS)
     slot = None
     if appointment is not None:
         if appointment.get("practice"):
             appointment["nhs_number"] = MASKED
         key = {name: appointment.get(name) for name in ("practice", "slot_id")}
         if all(isinstance(value, str) and value for value in key.values()):
-            slot = _get(target, outputs.slots_table_name, key, SLOTS)
+            slot = row("slots", outputs.slots_table_name, key, SLOTS)
     unusable_lines: list[Unusable] = []
     return Inspection(
         message_id,
@@ -155,6 +175,7 @@ def inspect(target: Target, message_id: str) -> Inspection:
         deliveries=list(sound_deliveries(target, unusable_lines, mentioning=message_id)),
         dead_letters=[letter for letter in letters_of(target) if letter.answers_to(message_id)],
         unusable_lines=unusable_lines,
+        missing=missing,
     )
 
 

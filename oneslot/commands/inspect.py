@@ -10,6 +10,7 @@ from appointments.invariants import result_of
 from oneslot.errors import OneslotError
 from oneslot.inspection import Inspection
 from oneslot.inspection import inspect as look_up
+from oneslot.missing import told
 from oneslot.options import MessageId, json_option, stack_option
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal, table, time_text, with_time
@@ -20,21 +21,22 @@ from oneslot.unusable import sentences
 @click.argument("message_id", metavar="MESSAGE_ID", type=MessageId())
 @stack_option
 @json_option
-def inspect(message_id: str, stack: str | None, as_json: bool) -> None:
+def inspect(message_id: str, stack: str | None, as_json: bool) -> int:
     """Show a request's row in the ledger, its appointment and its deliveries. MESSAGE_ID may be SQS's own id, too.
 
-    The patient's number is never shown.
+    The patient's number is never shown. Exit status 1 also if a table is missing that had to be asked.
     """
     terminal = Terminal(as_json)
     target = open_target(stack)
     with terminal.working("Looking it up"):
         found = look_up(target, message_id)
     if not found.known:
-        raise OneslotError(
-            f"Nothing is known of {message_id} in {target.stack_name}. If it was sent just now, look again in a moment."
-        )
+        nothing = f"Nothing is known of {message_id} in {target.stack_name}."
+        again = ["If it was sent just now, look again in a moment."]
+        raise OneslotError(" ".join([nothing, *(told(found.missing, target.command) if found.missing else again)]))
     terminal.result(found.document())
     _show(terminal, target, found)
+    return int(bool(found.missing))
 
 
 def _show(terminal: Terminal, target: Target, found: Inspection) -> None:
@@ -50,6 +52,7 @@ def _show(terminal: Terminal, target: Target, found: Inspection) -> None:
         timeline.add_row(time_text(at), what)
     terminal.show(timeline)
     terminal.warn(sentences(found.unusable, target.command))
+    terminal.warn(told(found.missing, target.command))
 
 
 def _value(name: str, value: Any) -> str:

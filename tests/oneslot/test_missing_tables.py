@@ -111,6 +111,32 @@ def test_dead_letters_are_listed_and_shown_without_a_table(
 
 
 @pytest.mark.parametrize("table", TABLES)
+def test_one_request_is_shown_without_a_table(moto_stack: MotoStack, table: str) -> None:
+    without(moto_stack, table)
+    found = document(invoke("inspect", "m-1", "--json"), 1)
+    assert found["missing"] == [{"table": table, "name": table}]
+    assert (len(found["deliveries"]), len(found["dead_letters"])) == (1, 1)
+    rows = {"ledger": "ledger", "appointments": "appointment", "slots": "slot"}
+    gone = {"appointments": {"appointment", "slot"}}.get(table, {rows[table]})
+    assert {name for name in rows.values() if found[name] is None} == gone
+    people = invoke("inspect", "m-1")
+    assert (people.exit_code, f"The table {table} ({table}) is missing" in people.stdout) == (1, True)
+    assert people.stdout.startswith("m-1\nBooked: A81001, ")
+    assert ("The ledger is missing: the appointment stands for it." in people.stdout) == (table == "ledger")
+
+
+def test_what_only_a_missing_table_could_tell_is_not_told(moto_stack: MotoStack) -> None:
+    without(moto_stack, "ledger")
+    moto_stack.bench.dynamodb.delete_item(TableName="appointments", Key={"appointment_id": {"S": "m-1"}})
+    moto_stack.bench.sqs.purge_queue(QueueUrl=moto_stack.target.outputs.dead_letter_queue_url)
+    summary = document(invoke("inspect", "m-1", "--json"), 1)["summary"]
+    assert summary == "Nobody can tell: the table ledger (ledger) is missing."
+    nobody = invoke("inspect", "nobody")
+    assert (nobody.exit_code, "Nothing is known of nobody" in nobody.stderr) == (1, True)
+    assert "The table ledger (ledger) is missing" in nobody.stderr
+
+
+@pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize(
     "verb", [("redrive", "--all"), ("redrive", "--even-failing"), ("drop", "--all", "--accept-loss")]
 )
