@@ -47,7 +47,9 @@ class Smoke:
     run: str = field(default_factory=lambda: uuid4().hex[:12])
     practice: str = field(default_factory=lambda: "ZZ" + "".join(random.choices(string.ascii_uppercase, k=4)))
     slot_opened: bool = False
+    sent: bool = False
     cancelled: bool = False
+    settled: bool = False
 
     @property
     def message_id(self) -> str:
@@ -76,6 +78,7 @@ class Smoke:
             self.practice, utc_text(start), last, synthetic_nhs_number(random.Random()), self.message_id
         )
         began = time.time_ns() // 1_000_000
+        self.sent = True
         sent = {self._send(body) for _ in range(COPIES)}
         self.say(f"{self.message_id} sent {COPIES} times")
         self._wait(lambda: self._complete(self.message_id), f"{self.message_id} is complete")
@@ -92,8 +95,7 @@ class Smoke:
         ):
             raise Failed(f"The appointment {self.message_id} and its slot do not agree. {self.look}")
         self.say("one appointment; the second copy was answered as a duplicate")
-        self._cancel()
-        self._wait(lambda: self._complete(self.cancel_id), f"{self.cancel_id} is complete")
+        self._settle()
         if self._appointment().get("status") != CANCELLED or self._slot(slot_id)["status"] != FREE:
             raise Failed(f"The cancellation did not free the slot. {self.look}")
         self.say("cancelled, and the slot is free again")
@@ -105,9 +107,8 @@ class Smoke:
         """
         if not self.slot_opened:
             return
-        if not self.cancelled:
-            self._cancel()
-            self._wait(lambda: self._complete(self.cancel_id), f"{self.cancel_id} is complete")
+        if self.sent and not self.cancelled:
+            self._settle()
         for slot in self._slots():
             try:
                 self.target.dynamodb.delete_item(
@@ -121,14 +122,20 @@ class Smoke:
                 if error_code(error) != "ConditionalCheckFailedException":
                     raise
                 raise Failed(f"The slot of {self.practice} is busy and stays. {self.look}") from error
+        self.slot_opened = False
 
     def remains(self) -> list[str]:
-        """What stays behind on purpose: removed, it would look to the audit like a breach."""
-        return [
-            f"appointment {self.message_id}, cancelled, of a made-up patient",
-            f"ledger rows {self.message_id} and {self.cancel_id}, until they expire",
-            "their lines in the delivery log",
-        ]
+        """What stays behind: on purpose, because removed it would look to the audit like a breach, or as the test failed."""
+        slot = [f"perhaps the slot of the made-up practice {self.practice}"] if self.slot_opened else []
+        if self.settled:
+            return [
+                *slot,
+                f"appointment {self.message_id}, cancelled, of a made-up patient",
+                f"ledger rows {self.message_id} and {self.cancel_id}, until they expire",
+                "their lines in the delivery log",
+            ]
+        requests = " and ".join([self.message_id, *([self.cancel_id] if self.cancelled else [])])
+        return [*slot, *([f"{requests} in the queue, or what the stack makes of it"] if self.sent else [])]
 
     def _open_slot(self, slot_id: str, start: datetime) -> None:
         self.slot_opened = True
@@ -152,6 +159,11 @@ class Smoke:
         # On FIFO, an id for each copy: else SQS drops the second one, and the ledger is not asked at all.
         order: Any = {"MessageGroupId": self.practice, "MessageDeduplicationId": uuid4().hex} if is_fifo(url) else {}
         return str(self.target.sqs.send_message(QueueUrl=url, MessageBody=body, **order)["MessageId"])
+
+    def _settle(self) -> None:
+        self._cancel()
+        self._wait(lambda: self._complete(self.cancel_id), f"{self.cancel_id} is complete")
+        self.settled = True
 
     def _cancel(self) -> None:
         self._send(json.dumps({"message_id": self.cancel_id, "type": "cancel", "appointment_id": self.message_id}))

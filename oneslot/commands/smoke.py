@@ -65,7 +65,7 @@ def smoke(timeout: float, stack: str | None, as_json: bool) -> int:
     )
     if failure:
         terminal.plain(f"FAILED  {failure}", style="red")
-    terminal.plain(f"What remains: {'; '.join(remains)}.")
+    terminal.plain(f"What remains: {'; '.join(remains) or 'nothing'}.")
     if failure is None:
         terminal.plain(f"{target.stack_name} works.", style="green")
     return 0 if failure is None else 1

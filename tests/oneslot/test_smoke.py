@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +12,8 @@ from botocore.exceptions import ClientError
 from oneslot.commands import smoke as verb
 from oneslot.smoke import Failed, Smoke
 from oneslot.target import Target
-from tests.consumer_kit import PRACTICE
-from tests.oneslot.conftest import MotoStack, invoke
+from tests.consumer_kit import PRACTICE, service_error
+from tests.oneslot.conftest import MotoStack, document, invoke
 
 
 def smoke(stack: MotoStack, consume: Callable[[], None]) -> tuple[Smoke, list[str]]:
@@ -67,7 +68,32 @@ def test_the_verb_says_what_failed_and_what_remains(moto_stack: MotoStack) -> No
     assert result.exit_code == 1
     assert "ok  one free slot at the made-up practice ZZ" in result.stdout
     assert "FAILED  Not within 0 s" in result.stdout
-    assert "What remains: appointment smoke-" in result.stdout
+    remains = re.search("What remains: (.*)", result.stdout)
+    assert remains
+    slot, requests = remains[1].split("; ")
+    assert re.fullmatch(r"perhaps the slot of the made-up practice ZZ\w+", slot)
+    assert re.fullmatch(r"(smoke-\w+) and \1-cancel in the queue, or what the stack makes of it\.", requests)
+
+
+def test_what_remains_is_what_was_made(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a test that could open no slot, send nothing, or be told nothing."""
+
+    def refuse(*_: object) -> None:
+        raise service_error("AccessDeniedException")
+
+    with monkeypatch.context() as no_sending:
+        no_sending.setattr(Smoke, "_send", refuse)
+        unsent = document(invoke("smoke", "--json"), 1)
+    opened = slots(moto_stack)
+    assert unsent["remains"] == [
+        f"perhaps the slot of the made-up practice {opened[0]['practice']}",
+        f"{unsent['message_id']} in the queue, or what the stack makes of it",
+    ], "an error may come after the sending"
+    with monkeypatch.context() as no_request:
+        no_request.setattr("oneslot.smoke.sample_request", refuse)
+        assert document(invoke("smoke", "--json"), 1)["remains"] == []
+        assert "What remains: nothing." in invoke("smoke").stdout
+    assert (slots(moto_stack), moto_stack.bench.rows("appointments")) == (opened, [])
 
 
 @pytest.mark.parametrize(
