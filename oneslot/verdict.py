@@ -170,7 +170,7 @@ def _judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[
     if not any(kept) and not gathered.too_old:
         sentence = f"Nothing to check: no request has been sent. Send some: `{command('send')}`."
         return Verdict("nothing", sentence, counts)
-    return Verdict("holds", _success(counts), counts)
+    return Verdict("holds", _success(counts, _quarantined_of(gathered)), counts)
 
 
 def _nothing_judged(rows: Sequence[Unusable]) -> str:
@@ -178,9 +178,16 @@ def _nothing_judged(rows: Sequence[Unusable]) -> str:
     return f"Nothing can be judged: {rows[0]}.{more} No consumer leaves such a row. Complete or delete it, then check again."
 
 
-def _success(counts: Counts) -> str:
+def _quarantined_of(gathered: Gathered) -> int:
+    """How many dead letters are of the requests that the archive has: others may have been sent by somebody else."""
+    accepted = gathered.accepted or ()
+    ids = {line.request.message_id for line in accepted} - {None}
+    sent = {sqs_message_id for line in accepted for sqs_message_id in line.sqs_message_ids}
+    return sum(letter.message_id in ids or letter.original_sqs_message_id in sent for letter in gathered.dead_letters)
+
+
+def _success(counts: Counts, quarantined: int) -> str:
     checked = sum(invariant.breaches is not None for invariant in INVARIANTS)
-    quarantined = sum(counts.quarantined.values())
     older = f" {counts.too_old:,} more are older than what the ledger keeps, and nobody can tell any more."
     unlogged = (
         " The delivery log says nothing of them, so nobody can tell if an answer was changed or taken away."

@@ -180,6 +180,20 @@ def test_a_slot_with_two_appointments_and_a_request_with_two_slots_are_two_doubl
     assert sum(found.values()) == len(document["breaches"])
 
 
+def test_only_dead_letters_of_the_requests_that_are_judged_are_told_with_them() -> None:
+    """Somebody else's, and those from before the archive, are counted, and are no part of the sentence."""
+    letters = [
+        letter("bad", "invalid_field", "dlq-1"),
+        letter(None, "not_json", "sqs-3"),
+        letter("not ours", "invalid_field", "dlq-2"),
+        letter(None, "not_json", "dlq-3"),
+    ]
+    requests = [accepted("booked", "sqs-1"), accepted("bad", "sqs-2"), accepted(None, "sqs-3")]
+    verdict = verdict_of(gathered(requests, letters, **sound()))
+    assert (verdict.judgement, sum(verdict.counts.quarantined.values())) == ("holds", 4)
+    assert "is quarantined with its reason (2)" in verdict.sentence
+
+
 def test_only_an_archive_of_this_time_says_that_nothing_is_lost() -> None:
     known = verdict_of(gathered([accepted("booked", "sqs-1")], **sound()))
     assert (known.judgement, known.counts.lost) == ("holds", 0)
