@@ -31,8 +31,9 @@ from oneslot.sentences import numbered
 from oneslot.target import Target, home_folder, open_target, typed
 from oneslot.terminal import Terminal, table
 from pipeline.errors import AuditRefused
+from pipeline.vocabulary import counted
 
-UNACCEPTABLE = "would not be accepted by the consumer (a field is missing or wrong)"
+UNACCEPTABLE = "the consumer would not accept it (a field is missing or wrong)"
 NEW_FOLDER = click.Path(exists=False, path_type=Path)
 
 
@@ -175,32 +176,35 @@ def backfill(
         counts = backfill_file(file, handler, rate, memory, terminal.say)
     terminal.result(counts)
     terminal.plain(
-        f"{counts['read']:,} read, {counts['duplicates']:,} duplicates dropped, {counts[HANDED_OVER]:,} into the {into}."
+        f"{counts['read']:,} read, {numbered(counts['duplicates'], 'duplicate')} dropped, "
+        f"{counts[HANDED_OVER]:,} into the {into}."
     )
     if counts[KNOWN]:
-        terminal.plain(f"{counts[KNOWN]:,} were in the ledger before, and were left as they are.")
+        terminal.plain(f"{counted(counts[KNOWN], 'was', 'were')} in the ledger before, and left unchanged.")
     if counts[UNFINISHED]:
         terminal.plain(
-            f"{counts[UNFINISHED]:,} are IN_PROGRESS in the ledger and were left as they are: when their message comes again "
-            "it is processed. Look at them, and run the same command again when they are through.",
+            f"{counted(counts[UNFINISHED], 'is', 'are')} IN_PROGRESS in the ledger and left unchanged: "
+            "when such a message comes again it is processed. Look, and run the same command again when all are through.",
             style="red",
         )
     if counts[DIFFERENT]:
         terminal.plain(
-            f"{counts[DIFFERENT]:,} are in the ledger with another content and were left as they are: if their message "
-            "comes again it is quarantined.",
+            f"{counted(counts[DIFFERENT], 'is', 'are')} in the ledger with another content and left unchanged: "
+            "if such a message comes again it is quarantined.",
             style="red",
         )
     if counts["ignored_columns"]:
         terminal.plain(f"Columns that no request has were not looked at: {', '.join(counts['ignored_columns'])}.")
     if counts[UNFIT]:
-        why = "are larger than the queue takes" if into == "queue" else UNACCEPTABLE
-        terminal.plain(f"{counts[UNFIT]:,} {why} and were left out.", style="red")
+        why = "it is larger than the queue takes" if into == "queue" else UNACCEPTABLE
+        terminal.plain(f"{counts[UNFIT]:,} left out, of each: {why}.", style="red")
     if counts["empty"]:
-        terminal.plain(f"{counts['empty']:,} rows hold no field of a request and were passed over.")
+        terminal.plain(f"{counted(counts['empty'], 'row holds', 'rows hold')} no field of a request: passed over.")
     conflicts = len(counts["conflicts"]) + counts["conflicts_not_shown"]
     if conflicts:
-        terminal.plain(f"{conflicts:,} ids have several contents and were left out: see --json.", style="red")
+        terminal.plain(
+            f"{counted(conflicts, 'id has', 'ids have')} several contents: left out, see --json.", style="red"
+        )
     return 1 if conflicts or counts[UNFIT] or counts[UNFINISHED] or counts[DIFFERENT] else 0
 
 

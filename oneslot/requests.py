@@ -21,6 +21,7 @@ from oneslot.faults import CONFLICT, FAULTS, Fault
 from oneslot.messages import MALFORMED, Archived, Message
 from oneslot.patients import synthetic_nhs_number
 from oneslot.schedule import Schedule
+from oneslot.sentences import numbered
 from oneslot.slots import LOCAL_TIME, SERVICE_TYPES, SERVICE_WEIGHTS, opening_hours
 
 # Days between booking and appointment, England, April 2025 to March 2026 (NHS England): the last day in a range, and its
@@ -49,8 +50,8 @@ class Mix:
     def __post_init__(self) -> None:
         if self.bookings < self.number_of_cancellations:
             raise BadInput(
-                f"Of {self.count:,} requests, {self.number_of_cancellations:,} cancellations and "
-                f"{self.number_malformed:,} malformed ones leave too few bookings to cancel. Lower one of the shares."
+                f"Of {numbered(self.count, 'request')}, {numbered(self.number_of_cancellations, 'cancellation')} and "
+                f"{self.number_malformed:,} malformed leave too few bookings to cancel. Lower one of the shares."
             )
 
     @property

@@ -12,7 +12,7 @@ from pipeline.history import History
 from pipeline.operations import SUMMED
 from pipeline.outputs import UNSOUND, VERSION
 from pipeline.verdicts import SOURCE_FINDINGS
-from pipeline.vocabulary import Subject, Verdict
+from pipeline.vocabulary import Subject, Verdict, counted
 
 SENTENCES = {
     **{invariant.name: invariant.sentence for invariant in INVARIANTS if invariant.breaches is not None},
@@ -93,12 +93,14 @@ def sentence(document: Mapping[str, Any]) -> str:
                     f"Every one of {requests:,} requests, told apart by their ids, took effect at most once, "
                     "and none is lost."
                 )
-        rest = f" {open_requests:,} are still on their way." if open_requests else ""
-        rest += f" {given_up:,} were dropped from the dead-letter queue by hand." if given_up else ""
+        rest = f" {counted(open_requests, 'is still on its way', 'are still on their way')}." if open_requests else ""
+        rest += f" {counted(given_up, 'was', 'were')} dropped from the dead-letter queue by hand." if given_up else ""
         forgotten = verdicts[Verdict.FORGOTTEN]
-        rest += (
-            f" {forgotten:,} are older than the ledger remembers, and nothing says how they ended." if forgotten else ""
+        older = (
+            "is older than the ledger remembers, and nothing says how it",
+            "are older than the ledger remembers, and nothing says how they",
         )
+        rest += f" {counted(forgotten, *older)} ended." if forgotten else ""
         return first + rest + _rejects(document)
     faults = [
         f"{verdicts[verdict]:,} {word}"
@@ -110,7 +112,7 @@ def sentence(document: Mapping[str, Any]) -> str:
         if verdicts[verdict]
     ]
     broken = [f"{name} ({count:,})" for name, count in document["violations"].items() if count]
-    parts = [f"Of {requests:,} requests: {', '.join(faults)}." if faults else ""]
+    parts = [f"Of {counted(requests, 'request', 'requests')}: {', '.join(faults)}." if faults else ""]
     parts.append(f"Invariants that do not hold: {', '.join(broken)}." if broken else "")
     return " ".join(part for part in (*parts, _rejects(document).strip()) if part)
 
@@ -120,4 +122,5 @@ def _rejects(document: Mapping[str, Any]) -> str:
     if not rejects["lines"]:
         return ""
     judged = "more than" if rejects["above_limit"] else "within"
-    return f" {rejects['lines']:,} lines could not be read, {judged} the limit of {rejects['limit_share']:.3%} of all."
+    lines = counted(rejects["lines"], "line", "lines")
+    return f" {lines} could not be read, {judged} the limit of {rejects['limit_share']:.3%} of all."

@@ -17,7 +17,7 @@ from plotly.offline import get_plotlyjs
 
 from pipeline.report_data import ReportData
 from pipeline.report_lives import CRASHED, Attempt
-from pipeline.vocabulary import VERDICT_SENTENCES, Verdict
+from pipeline.vocabulary import VERDICT_SENTENCES, Verdict, counted
 
 # Roles, not colours: the page gives each role a colour in light and one in dark, and draws again when the mode changes.
 REQUESTS, DELIVERIES, DUPLICATES, BOOKED, WARNING, BAD, QUIET = (
@@ -89,27 +89,33 @@ def story(data: ReportData) -> list[str]:
     """What the audit found, in sentences; every figure is one of the tables'."""
     document = data.document
     verdicts, sums = document["verdicts"], document["sums"]
+    unfit = "could not be processed and"
     said = [
-        f"{verdicts[verdict]:,} {words}"
-        for verdict, words in (
-            ("booked", "have one slot each"),
-            ("waitlist", "wait, because no slot fitted"),
-            ("cancelled", "are cancelled or were cancellations"),
-            ("refused", "got a recorded refusal"),
-            ("quarantined", "could not be processed and are in the dead-letter queue with their reason"),
-            ("dropped", "were given up by a person"),
-            ("forgotten", "are older than the ledger remembers"),
-            ("in_flight", "are on their way"),
+        counted(verdicts[verdict], one, several)
+        for verdict, one, several in (
+            ("booked", "has one slot", "have one slot each"),
+            ("waitlist", "waits, because no slot fitted", "wait, because no slot fitted"),
+            ("cancelled", "is cancelled or was a cancellation", "are cancelled or were cancellations"),
+            ("refused", "got a recorded refusal", "got a recorded refusal"),
+            (
+                "quarantined",
+                f"{unfit} is in the dead-letter queue with its reason",
+                f"{unfit} are in the dead-letter queue with their reason",
+            ),
+            ("dropped", "was given up by a person", "were given up by a person"),
+            ("forgotten", "is older than the ledger remembers", "are older than the ledger remembers"),
+            ("in_flight", "is on its way", "are on their way"),
         )
         if verdicts[verdict]
     ]
     broken = [name for name, count in document["violations"].items() if count]
-    sentences = [f"Of {document['requests']:,} requests {_listed(said)}."] if said else []
+    sentences = [f"Of {counted(document['requests'], 'request', 'requests')} {_listed(said)}."] if said else []
     if sums["deliveries"]:
         takeovers = data.total("COUNT_OF_TAKEOVERS")
         sentences.append(
-            f"They took {sums['deliveries']:,} deliveries; {sums['deliveries_duplicate']:,} of these were repetitions, and got "
-            f"the first answer again. {f'{takeovers:,} times' if takeovers else 'Never'} was a request taken over from an "
+            f"That took {counted(sums['deliveries'], 'delivery', 'deliveries')}; "
+            f"{counted(sums['deliveries_duplicate'], 'was a repetition', 'were repetitions')}, and got the first answer again. "
+            f"{counted(takeovers, 'time', 'times') if takeovers else 'Never'} was a request taken over from an "
             "attempt that did not finish."
         )
     if broken:

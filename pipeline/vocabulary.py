@@ -13,6 +13,11 @@ UNIDENTIFIED_PREFIX = "?"
 """First characters of keys that are no request's: no message id may begin with one of them."""
 
 
+def counted(count: int, one: str, several: str) -> str:
+    """Return the count and what is said of so many: `1 is`, `2,000 are`."""
+    return f"{count:,} {one if count == 1 else several}"
+
+
 class Kind(IntEnum):
     """Which statement a fact makes about its key."""
 
