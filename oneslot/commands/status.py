@@ -11,7 +11,6 @@ import click
 from rich.live import Live
 from rich.table import Table
 
-from oneslot.errors import OneslotError
 from oneslot.local.state import read_statistics
 from oneslot.missing import Missing, told, unless_missing
 from oneslot.observation import Observer, Snapshot, until_drained
@@ -108,7 +107,7 @@ def watch(until_drained: bool, timeout: float | None, interval: float | None, st
     interval = interval or (LOCAL_INTERVAL if target.local else AWS_INTERVAL)
     snapshot = follow(target, terminal, interval=interval, timeout=timeout, drain=until_drained)
     if snapshot is None:
-        raise OneslotError("Interrupted before the first look.")
+        raise KeyboardInterrupt("Interrupted before the first look.")
     terminal.result({"stack_name": target.stack_name, **snapshot.document()})
     terminal.warn(sentences(snapshot.unusable, target.command))
     terminal.warn(told(snapshot.missing, target.command))

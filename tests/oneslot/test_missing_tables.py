@@ -171,3 +171,17 @@ def test_a_verdict_is_told_although_its_report_cannot_be_written(moto_stack: Mot
     assert people.exit_code == 1
     assert "Sound: of 1 request" in people.stdout
     assert said in people.stdout
+
+
+@pytest.mark.parametrize("drain", [[], ["--until-drained"]])
+def test_watching_that_is_interrupted_before_the_first_look_is_interrupted(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, drain: list[str]
+) -> None:
+    """Status 1 says that the queue is not drained, or that a table is missing."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("oneslot.commands.status.Observer.look", interrupt)
+    ended = invoke("watch", *drain)
+    assert (ended.exit_code, "Interrupted" in ended.stderr) == (130, True)
