@@ -32,7 +32,7 @@ class AuditStack(Stack):
         deployed = Deployed(self, appointments, settings.fifo)
         storage = AuditStorage(self, "Storage", settings=settings)
         topic = audit_topic(self, "Topic", settings=settings, key=storage.key)
-        archive = DeliveryArchive(self, "Deliveries", storage=storage, deployed=deployed)
+        archive = DeliveryArchive(self, "Deliveries", settings=settings, storage=storage, deployed=deployed)
         job = AuditJob(self, "Job", settings=settings, storage=storage, deployed=deployed)
         workflow = AuditWorkflow(
             self, "Workflow", settings=settings, storage=storage, job=job, deployed=deployed, topic=topic

@@ -9,8 +9,11 @@ from constructs import Construct
 
 from stacks.constructs.audit_storage import AuditStorage
 from stacks.constructs.deployed import Deployed
+from stacks.constructs.log_retention import LOG_RETENTION
+from stacks.constructs.removal import removal_policy
 from stacks.constructs.roles import allow, document, service_role, through
 from stacks.constructs.rules import objects_in_report
+from stacks.settings import Settings
 
 # The handler's own lines, by the name that it gives them: Lambda's START and REPORT lines are not the audit's.
 DELIVERIES = '{ $.message = "delivery" }'
@@ -28,13 +31,28 @@ class DeliveryArchive(Construct):
         stream: the name of Firehose's stream.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, storage: AuditStorage, deployed: Deployed) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: Settings, storage: AuditStorage, deployed: Deployed
+    ) -> None:
         super().__init__(scope, construct_id)
+        # Firehose's own word for why it cannot write; no line of the delivery log is in it.
+        errors = logs.LogGroup(
+            self,
+            "Errors",
+            retention=LOG_RETENTION[settings.log_retention_days],
+            encryption_key=storage.key,
+            removal_policy=removal_policy(settings),
+        )
+        error_stream = errors.add_stream("ErrorStream")
+        error_stream.apply_removal_policy(removal_policy(settings))
         role = service_role(
             self,
             "Role",
             "firehose",
-            {"Write": _may_write(storage)},
+            {
+                "Write": _may_write(storage),
+                "Errors": document(allow(["logs:PutLogEvents"], errors.log_group_arn)),
+            },
             wildcards={
                 objects_in_report(storage.bucket, f"{folder}/*"): "Firehose names its objects itself, in this folder"
                 for folder in FOLDERS
@@ -63,6 +81,9 @@ class DeliveryArchive(Construct):
                     )
                 ),
                 processing_configuration=_lines_of_log_events(),
+                cloud_watch_logging_options=firehose.CfnDeliveryStream.CloudWatchLoggingOptionsProperty(
+                    enabled=True, log_group_name=errors.log_group_name, log_stream_name=error_stream.log_stream_name
+                ),
             ),
         )
         stream.node.add_dependency(role)

@@ -122,7 +122,8 @@ def test_everything_of_the_audit_is_under_its_one_key(audit: Stage) -> None:
     written = stream["ExtendedS3DestinationConfiguration"]["EncryptionConfiguration"]
     assert written == {"KMSEncryptionConfig": {"AWSKMSKeyARN": arn}}
     assert resolve(audit.properties("AWS::SNS::Topic"))["KmsMasterKeyId"] == arn
-    assert resolve(audit.properties("AWS::Logs::LogGroup"))["KmsKeyId"] == arn
+    groups = audit.resources("AWS::Logs::LogGroup").values()
+    assert [resolve(group["Properties"])["KmsKeyId"] for group in groups] == [arn, arn]
     buckets = [
         resolve(bucket["Properties"])["BucketEncryption"] for bucket in audit.resources("AWS::S3::Bucket").values()
     ]
@@ -181,7 +182,7 @@ def test_only_log_groups_of_this_account_are_encrypted_with_the_key_by_the_log_s
 
 def test_what_goes_through_the_states_is_not_logged(audit: Stage) -> None:
     logged = resolve(audit.properties("AWS::StepFunctions::StateMachine")["LoggingConfiguration"])
-    (group,) = audit.resources("AWS::Logs::LogGroup")
+    (group,) = [name for name in audit.resources("AWS::Logs::LogGroup") if name.startswith("Workflow")]
     assert (logged["Level"], logged["IncludeExecutionData"]) == ("ALL", False)
     assert logged["Destinations"] == [{"CloudWatchLogsLogGroup": {"LogGroupArn": f"<{group}.Arn>"}}]
 
@@ -212,6 +213,21 @@ def test_the_delivery_log_goes_to_the_day_that_the_audit_reads(audit: Stage) -> 
     assert 2 * destination["BufferingHints"]["IntervalInSeconds"] <= int(schedule.strip("cron(").split()[0]) * 60
 
 
+def test_why_the_delivery_log_cannot_be_written_is_logged(audit: Stage) -> None:
+    """In a group of its own, kept as long as the others; whoever is woken by the alarm reads it there."""
+    destination = audit.properties("AWS::KinesisFirehose::DeliveryStream")["ExtendedS3DestinationConfiguration"]
+    (stream,) = audit.resources("AWS::Logs::LogStream")
+    (group,) = [name for name in audit.resources("AWS::Logs::LogGroup") if name.startswith("Deliveries")]
+    assert resolve(destination["CloudWatchLoggingOptions"]) == {
+        "Enabled": True,
+        "LogGroupName": f"<{group}>",
+        "LogStreamName": f"<{stream}>",
+    }
+    assert resolve(audit.resources("AWS::Logs::LogStream")[stream]["Properties"]["LogGroupName"]) == f"<{group}>"
+    kept = audit.resources("AWS::Logs::LogGroup")[group]["Properties"]["RetentionInDays"]
+    assert kept == audit.settings.log_retention_days
+
+
 def test_every_line_of_the_delivery_log_ends_with_a_newline(audit: Stage) -> None:
     """Firehose puts records together as they are: without the last step two lines of JSON would be one that is malformed."""
     destination = audit.properties("AWS::KinesisFirehose::DeliveryStream")["ExtendedS3DestinationConfiguration"]
@@ -229,14 +245,18 @@ def test_what_a_deleted_stack_left_behind_is_not_in_the_way_of_the_next(with_aud
     for stage in (with_audit, audit, replace(with_audit, part="-operations")):
         for resource in stage.template["Resources"].values():
             if "Retain" in resource.get("DeletionPolicy", ""):
-                names = [value for key, value in resource["Properties"].items() if key.endswith("Name")]
+                named = [value for key, value in resource["Properties"].items() if key.endswith("Name")]
+                # The name of another resource of this stack, where one is part of it, is that one's own.
+                others = [{"Ref": other} for other in stage.template["Resources"]]
+                names = [name for name in named if name not in others]
                 assert all("AWS::StackId" in json.dumps(name) for name in names), names
                 retained += bool(names)
     assert retained
 
 
 def test_the_machines_log_group_has_the_name_that_step_functions_needs(audit: Stage) -> None:
-    (group,) = audit.resources("AWS::Logs::LogGroup").values()
+    groups = audit.resources("AWS::Logs::LogGroup").items()
+    (group,) = [group for name, group in groups if name.startswith("Workflow")]
     # The stack's name has 128 characters at most, and the last part of a stack's id 12.
     name = resolve(group["Properties"]["LogGroupName"])
     prefix, _, rest = name.partition("<AWS::StackName>")

@@ -59,6 +59,7 @@ AUDIT_RIGHTS = {
         "<bucket>": {"s3:GetBucketLocation"},
         "<bucket>/history/*": {"s3:AbortMultipartUpload", "s3:PutObject"},
         "<bucket>/undelivered/*": {"s3:AbortMultipartUpload", "s3:PutObject"},
+        "<errors>": {"logs:PutLogEvents"},
         "<key>": {"kms:Decrypt", "kms:GenerateDataKey"},
     },
     "logs": {"<stream>": {"firehose:PutRecord", "firehose:PutRecordBatch"}},
@@ -95,6 +96,7 @@ def readable(resource: Any) -> str:
         (r"<TopicTopic\w+>|<Topic\w+>", "<topic>"),
         (r"<WorkflowMachine\w+>", "<machine>"),
         (r"<DeliveriesStream\w*\.Arn>", "<stream>"),
+        (r"<DeliveriesErrors\w*\.Arn>", "<errors>"),
         (r"arn:.*:job/<\w+>", "<job>"),
         (r"arn:<AWS::Partition>:(?:dynamodb|logs):<AWS::Region>:<AWS::AccountId>:", ""),
     ):
