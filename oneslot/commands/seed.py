@@ -72,7 +72,7 @@ def seed(
     terminal.plain(
         f"{numbered(schedule.slots, 'slot')} at {numbered(len(schedule.openings), 'practice')}, "
         f"{schedule.days[0]} to {schedule.days[-1]}: "
-        f"{seeded.created:,} new, {seeded.kept:,} were there and are as they were."
+        f"{seeded.created:,} new, {seeded.kept:,} there before and unchanged."
     )
 
 

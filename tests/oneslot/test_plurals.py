@@ -11,6 +11,7 @@ from oneslot import audit_commands
 from oneslot.backfill import OUTCOMES
 from oneslot.errors import BadInput
 from oneslot.requests import Mix
+from oneslot.seeding import Seeded
 from pipeline.conclusion import SENTENCES, sentence
 from pipeline.report import story
 from pipeline.vocabulary import Verdict
@@ -82,3 +83,9 @@ def test_a_backfill_of_one_of_each(moto_stack: MotoStack, monkeypatch: pytest.Mo
 def test_a_mix_of_one_that_cannot_be() -> None:
     with pytest.raises(BadInput, match="Of 1 request, 1 cancellation and 0 malformed leave too few"):
         Mix(1, cancellations=1.0)
+
+
+def test_one_slot_that_was_there(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oneslot.commands.seed.insert", lambda *_, **__: Seeded(kept=1))
+    said = invoke("seed", "--practice-count", "1", "--slots", "1", "--days", "1").stdout
+    assert "0 new, 1 there before and unchanged." in said
