@@ -13,6 +13,7 @@ import pwd
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -154,6 +155,25 @@ def launchers_folder() -> Path:
     return Path(temporary.name)
 
 
+def names_option(environment: Mapping[str, str]) -> str:
+    """Java's option for a machine whose own name has no address; empty where it has one, or is not asked for.
+
+    Spark ends without that address if it finds AWS credentials, which `oneslot env` sets, whatever it reads.
+    """
+    if not {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} <= environment.keys():
+        return ""
+    name = socket.gethostname()
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        # Java then knows no other name: this session speaks to this machine only.
+        names = launchers_folder() / f"names-{name}"
+        names.parent.mkdir(parents=True, exist_ok=True)
+        names.write_text(f"127.0.0.1 localhost {name}\n")
+        return f' -Djdk.net.hosts.file="{names}"'
+    return ""
+
+
 def options(settings: SessionSettings) -> dict[str, str]:
     """Spark's configuration. Every figure here was measured on 1 to 10 million requests; see docs/pipeline.md."""
     chosen = {
@@ -161,7 +181,9 @@ def options(settings: SessionSettings) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": settings.memory,
         # Without a log configuration of ours Spark prints its defaults and warnings before any level can be set.
-        "spark.driver.extraJavaOptions": f"{settings.java_options} -Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}",
+        "spark.driver.extraJavaOptions": (
+            f"{settings.java_options} -Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}{names_option(os.environ)}"
+        ),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": str(settings.partitions),

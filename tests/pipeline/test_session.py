@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -111,6 +113,25 @@ def test_where_the_environment_is_read_only_the_launcher_is_temporary(monkeypatc
         assert Path(tempfile.gettempdir()) in session.launchers_folder().parents
     finally:
         session.launchers_folder.cache_clear()
+
+
+def test_a_machine_whose_own_name_has_no_address_is_named_to_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Spark finds credentials it asks for that address, and ends without one. Nothing is looked up where it does not."""
+
+    def unknown(*_: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    monkeypatch.setattr(socket, "gethostname", lambda: "nowhere")
+    credentials = {"AWS_ACCESS_KEY_ID": "1", "AWS_SECRET_ACCESS_KEY": "2"}
+    option = session.names_option(credentials)
+    names = re.fullmatch(r' -Djdk\.net\.hosts\.file="(.+)"', option)
+    assert names is not None
+    assert Path(names[1]).read_text() == "127.0.0.1 localhost nowhere\n"
+    Path(names[1]).unlink()
+    assert session.names_option({"AWS_ACCESS_KEY_ID": "1"}) == ""
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: [])
+    assert session.names_option(credentials) == ""
 
 
 def test_a_user_without_a_name_is_told_that_java_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
