@@ -21,8 +21,9 @@ def locate_rejects(spark: SparkSession, history: History, path: str) -> list[dic
     lines = spark.read.option("lineSep", "\n").text(path).coalesce(1)
     numbered = lines.select(F.monotonically_increasing_id().alias("line"), F.col("value"))
     fields = F.from_json("value", schema, {"columnNameOfCorruptRecord": CORRUPT}).alias("row")
-    parsed = numbered.where(F.trim("value") != "").select("line", fields)
-    rows = parsed.select("row.*", F.concat(F.lit(path), F.lit("\t"), F.col("line")).alias(PATH))
+    parsed = numbered.where(F.trim("value") != "").select("line", fields, F.expr(sources.NOT_ALONE).alias("more"))
+    place = F.concat(F.lit(path), F.lit("\t"), F.col("line")).alias(PATH)
+    rows = parsed.select("row.*", "more", place).withColumn(CORRUPT, F.coalesce(CORRUPT, "more"))
     rejected = _facts(history, name, rows).where(F.col("kind") == int(Kind.REJECT))
     where = F.split_part("key", F.lit("\t"), F.lit(2)).cast("bigint") + 1
     found = rejected.select(where.alias("line"), "code").distinct().orderBy("line").limit(LISTED).collect()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 CORRUPT = "corrupt_line"
@@ -141,3 +142,17 @@ def read_lines(spark: SparkSession, paths: list[str], schema: StructType) -> Dat
     with_corrupt = StructType([*schema, StructField(CORRUPT, TEXT)])
     reader = spark.read.schema(with_corrupt).option("columnNameOfCorruptRecord", CORRUPT)
     return reader.json(paths).selectExpr("*", f"_metadata.file_path AS {PATH}")
+
+
+def read_log(spark: SparkSession, paths: list[str], schema: StructType) -> DataFrame:
+    """The same of lines that no manifest counts. Of a line Spark takes the first object: one with more is told as well."""
+    lines = spark.read.text(paths).selectExpr(f"{NOT_ALONE} AS {CORRUPT}", f"_metadata.file_path AS {PATH}")
+    beside = lines.where(F.col(CORRUPT).isNotNull())
+    return read_lines(spark, paths, schema).unionByName(beside, allowMissingColumns=True)
+
+
+# The first question is quick, and nearly every line is through with it: an object without another one inside.
+NOT_ALONE = """CASE WHEN (NOT endswith(value, '}') OR contains(substr(value, 2), '{'))
+    AND get_json_object(value, '$') IS NOT NULL
+    AND coalesce(json_array_length(concat('[', value, ']')) != 1, true) THEN value END"""
+"""The text of a line that goes on after its first object, or null, as SQL over its `value`."""

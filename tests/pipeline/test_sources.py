@@ -383,3 +383,28 @@ def test_empty_tables_are_refused_or_noted(audited: Audited, world: World, tmp_p
     conclusion = audited(World(slots={}, now=world.now, accepted=world.accepted[:1]), "lost")
     assert conclusion.document["verdicts"]["lost"] == 1
     assert "The export of slots is empty." in conclusion.document["notes"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "lost"),
+    [
+        (lambda text: text.replace("}\n{", "}{", 1), 1),
+        (lambda text: text.replace("}\n{", "}, {", 1), 1),
+        (lambda text: text.replace("}\n", "} and more\n", 1), 0),
+        (lambda text: text.replace("}\n{", "}   \r\n\t\r\n{", 1), None),
+        (lambda text: text.replace("}\n{", ', "more": {"of": "}{"}}\n{', 1), None),
+    ],
+    ids=["no delimiter", "commas", "more text", "spaces", "an object inside"],
+)
+def test_a_line_of_a_log_that_goes_on_after_its_object_is_malformed(
+    audited: Audited, history: Path, tmp_path: Path, spoil: Callable[[str], str], lost: int | None
+) -> None:
+    """Spark reads the first object and says nothing of what follows it; a log without delimiters had one delivery."""
+    log = history / "deliveries" / "deliveries.jsonl.gz"
+    written = gzip.decompress(log.read_bytes()).decode()
+    log.write_bytes(gzip.compress(spoil(written).encode(), mtime=0))
+    conclusion = audited(history)
+    rejects = [json.loads(line) for line in (tmp_path / "audit" / "rejects.jsonl").read_text().splitlines()]
+    assert [(reject["line"], reject["problem"]) for reject in rejects] == ([] if lost is None else [(1, "not_json")])
+    assert conclusion.document["sums"]["deliveries"] == written.count("\n") - (lost or 0)
+    assert conclusion.document["sums"]["rejected"] == len(rejects)
