@@ -159,8 +159,8 @@ def find_history(storage: Storage, folder: str, after: int | None, more_deliveri
 
 def _files(storage: Storage, folder: str) -> list[str] | None:
     """The files in a folder that hold anything; None if there are none at all."""
-    names = [name for name in storage.names(folder) if not name.startswith(("_", "."))]
-    return [path for name in names if storage.size(path := f"{folder}/{name}")] if names else None
+    files = storage.files(folder)
+    return [path for path, size in files.items() if size] if files else None
 
 
 FORGOTTEN = (

@@ -33,10 +33,16 @@ class Storage:
             return []
         return sorted(str(status.getPath().getName()) for status in system.listStatus(location))
 
-    def size(self, path: str) -> int:
-        """Bytes of a file."""
-        system, location = self._at(path)
-        return int(system.getFileStatus(location).getLen())
+    def files(self, folder: str) -> dict[str, int]:
+        """The files in a folder and in the folders within it, sorted, and their bytes; not what begins with `_` or `.`."""
+        system, location = self._at(folder)
+        found: dict[str, int] = {}
+        for status in system.listStatus(location) if system.exists(location) else ():
+            path = f"{folder}/{status.getPath().getName()}"
+            if path.removeprefix(f"{folder}/").startswith(("_", ".")):
+                continue
+            found |= self.files(path) if status.isDirectory() else {path: int(status.getLen())}
+        return dict(sorted(found.items()))
 
     def read_text(self, path: str) -> str | None:
         """The text of a small file, or None if there is none. Raises AuditRefused if it is a folder."""

@@ -408,3 +408,17 @@ def test_a_line_of_a_log_that_goes_on_after_its_object_is_malformed(
     assert [(reject["line"], reject["problem"]) for reject in rejects] == ([] if lost is None else [(1, "not_json")])
     assert conclusion.document["sums"]["deliveries"] == written.count("\n") - (lost or 0)
     assert conclusion.document["sums"]["rejected"] == len(rejects)
+
+
+def test_the_folders_of_a_log_may_hold_folders(audited: Audited, history: Path, world: World, tmp_path: Path) -> None:
+    """Firehose makes one for each hour, if it is not told otherwise: their lines count, and malformed ones are found."""
+    home = history / "deliveries" / "2026" / "11"
+    home.mkdir(parents=True)
+    (history / "deliveries" / "deliveries.jsonl.gz").rename(home / "deliveries.jsonl.gz")
+    (home / "more.jsonl").write_text("{\n")
+    (history / "deliveries" / "_temporary").mkdir()
+    (history / "deliveries" / "_temporary" / "half.jsonl").write_text("{\n")
+    conclusion = audited(history)
+    assert conclusion.document["sums"]["deliveries"] == len(world.deliveries)
+    (reject,) = map(json.loads, (tmp_path / "audit" / "rejects.jsonl").read_text().splitlines())
+    assert (Path(reject["file"]).name, reject["line"]) == ("more.jsonl", 1)
