@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from appointments.invariants import INVARIANTS
-from pipeline.history import History
+from pipeline.history import NO_DELIVERY, History
 from pipeline.operations import SUMMED
 from pipeline.outputs import UNSOUND, VERSION
 from pipeline.verdicts import SOURCE_FINDINGS
@@ -53,6 +53,8 @@ def conclude(
     sums = {name: sum(row[f"sum_{name}"] for row in totals) for name in SUMMED}
     items = earlier_items + sum(export.items for export in history.exports.values())
     too_many_rejects = sums["rejected"] > reject_share * max(items + sums["deliveries"], 1)
+    logged = "deliveries" in history.lines or history.more_deliveries
+    silent = logged and sums["ledger_rows"] and not sums["deliveries"]
     unsound = sum(verdicts[verdict] for verdict in UNSOUND)
     sound = not broken and not unsound and not too_many_rejects
     document = {
@@ -70,7 +72,7 @@ def conclude(
         "violations": {name: broken[name] for name in SENTENCES},
         "sums": sums,
         "rejects": {"lines": sums["rejected"], "limit_share": reject_share, "above_limit": too_many_rejects},
-        "notes": list(notes),
+        "notes": [*notes, NO_DELIVERY] if silent else list(notes),
         "version": VERSION,
     }
     text = sentence(document)

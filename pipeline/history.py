@@ -167,8 +167,10 @@ FORGOTTEN = (
     "What was done before the moment that ledger_forgotten_before names needs no row: one that vanished is not missed."
 )
 NOTHING = "{folder} holds no rows at all: there is nothing to audit. Are these the right tables?"
+WITHOUT_DELIVERIES = "latency, duplicates and the invariants I6, I7 and I10 cannot be judged."
+NO_DELIVERY = f"The delivery log tells of no delivery: {WITHOUT_DELIVERIES} Is it the consumer's?"
 MISSING_SOURCES = {
-    "deliveries": "There is no delivery log: latency, duplicates and the invariants I6, I7 and I10 cannot be judged.",
+    "deliveries": f"There is no delivery log: {WITHOUT_DELIVERIES}",
     "accepted": "There is no archive of accepted requests: a request that left no trace at all cannot be missed.",
     "dead-letters": "The dead-letter queue was not listed: quarantined messages are known from the delivery log only, and "
     "what is lost or stuck may be there.",

@@ -422,3 +422,11 @@ def test_the_folders_of_a_log_may_hold_folders(audited: Audited, history: Path, 
     assert conclusion.document["sums"]["deliveries"] == len(world.deliveries)
     (reject,) = map(json.loads, (tmp_path / "audit" / "rejects.jsonl").read_text().splitlines())
     assert (Path(reject["file"]).name, reject["line"]) == ("more.jsonl", 1)
+
+
+@pytest.mark.parametrize("content", [b"", b'{"message": "cold start"}\n'], ids=["empty", "of other lines"])
+def test_a_log_without_deliveries_is_told(audited: Audited, history: Path, content: bytes) -> None:
+    """The rows say that there were some: what the log was to show is not judged, as if there were none."""
+    (history / "deliveries" / "deliveries.jsonl.gz").write_bytes(gzip.compress(content))
+    notes = audited(history).document["notes"]
+    assert [note.partition(":")[0] for note in notes] == ["The delivery log tells of no delivery"]
