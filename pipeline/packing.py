@@ -11,8 +11,11 @@ PACKED_CHARACTERS = 8
 def packed(code: Column) -> Column:
     """A code of up to eight ASCII characters as a number, which sorts, sums and shuffles without touching text.
 
-    An ODS code of a practice has six. Of a longer one the first seven are kept, and a tilde for the rest.
+    An ODS code of a practice has six. Of a longer one the first seven are kept, and a tilde for the rest; what is not ASCII
+    would need more room, and becomes a question mark.
     """
+    plain = F.when(F.octet_length(code) > F.length(code), F.regexp_replace(code, r"[^\x00-\x7F]", "?"))
+    code = F.coalesce(plain, code)
     short = F.when(
         F.length(code) > PACKED_CHARACTERS, F.concat(F.substring(code, 1, PACKED_CHARACTERS - 1), F.lit("~"))
     )
