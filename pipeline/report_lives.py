@@ -83,7 +83,8 @@ def attempts_of(lines: Sequence[Any], claims: int) -> tuple[Attempt, ...]:
     """Log lines of one message, in order of their end, and how often its row was claimed → its attempts, in order."""
     if not lines:
         return ()
-    start = min(line.sent for line in lines)
+    # The consumer's clock may be behind the queue's.
+    start = min(min(line.sent, line.finished - (line.attempt_ms or 0)) for line in lines)
     attempts, told = [], set[int]()
     for line in lines:
         took = line.attempt_ms or 0
@@ -95,7 +96,7 @@ def attempts_of(lines: Sequence[Any], claims: int) -> tuple[Attempt, ...]:
         attempts.append(
             Attempt(
                 line.outcome,
-                max(line.finished - took - start, 0),
+                line.finished - took - start,
                 line.finished - start,
                 f"{line.outcome}: receive {line.receive_count or 1}"
                 + (f", claim {claimed}" if claimed else "")

@@ -197,6 +197,17 @@ def test_a_life_without_a_crash_invents_none() -> None:
     assert attempts_of([], 3) == ()
 
 
+def test_a_clock_that_is_behind_the_queues_puts_no_crash_after_the_booking() -> None:
+    """The consumer's host said 0.5 s where SQS had said 1: an attempt ends after its begin, and before what followed it."""
+    lines = [line("busy", 500), line("booked", 900, 2, "b")]
+    attempts = attempts_of(lines, 2)
+    assert [(attempt.outcome, attempt.begin_ms, attempt.end_ms) for attempt in attempts] == [
+        ("busy", 0, 10),
+        (CRASHED, 10, 400),
+        ("booked", 400, 410),
+    ]
+
+
 def test_marks_in_one_place_are_drawn_beside_each_other() -> None:
     """Two that end at once get lanes of their own; a later one is back on the line."""
     attempts = [
