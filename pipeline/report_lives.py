@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline import facts, sources
@@ -15,6 +15,9 @@ from pipeline.history import History
 from pipeline.vocabulary import Subject
 
 LIVES = 8
+ATTEMPTS_SHOWN = (
+    200  # of one life; a producer that sends in a loop makes thousands, and marks hide each other long before
+)
 CRASHED = "crashed"
 LABEL_LENGTH = 12
 # A takeover tells more of a life than one more delivery does.
@@ -67,13 +70,15 @@ def lives(spark: SparkSession, judged: DataFrame, history: History) -> tuple[Lif
         return ()
     log = facts.sound_deliveries(sources.read_lines(spark, paths, sources.TIMELINE))
     mine = log.where(F.col("message_id").isin([row.key for row in worst]))
-    lines = mine.orderBy("finished", "sqs_message_id").collect()
+    in_order = Window.partitionBy("message_id").orderBy("finished", "sqs_message_id")
+    first = mine.withColumn("place", F.row_number().over(in_order)).where(F.col("place") <= ATTEMPTS_SHOWN)
+    lines = first.orderBy("finished", "sqs_message_id").collect()
     found = []
     for number, row in enumerate(worst, 1):
         own = [line for line in lines if line.message_id == row.key]
         label = f"{number}. {row.shown[:LABEL_LENGTH]}{'…' if len(row.shown) > LABEL_LENGTH else ''}"
-        # Where lines are in another day's history, a claim that these lines do not tell of need not have crashed.
-        claims = row.ledger_consumptions if len(own) == row.deliveries else 0
+        # Where lines are not shown, or in another day's history, a claim that these do not tell of need not have crashed.
+        claims = min(row.ledger_consumptions, ATTEMPTS_SHOWN) if len(own) == row.deliveries else 0
         attempts = attempts_of(own, claims)
         found.append(Life(row.shown, label, row.verdict, row.ledger_consumptions, len(own), attempts))
     return tuple(found)

@@ -240,3 +240,22 @@ def test_the_page_needs_no_network_and_holds_nothing_personal(audit_folder: Path
     assert not re.search(r"""(src|href)\s*=\s*["']""", own)
     assert "http" not in own.replace("<!doctype html>", "")
     assert "9990000018" not in page
+
+
+def test_a_message_that_was_sent_in_a_loop_has_the_begin_of_its_life_drawn(spark: SparkSession, tmp_path: Path) -> None:
+    """So many marks hide each other, and comparing each with each took hours; so did claims of a count that was spoilt."""
+    from pipeline.job import AuditSettings, audit
+
+    world = System(24, practices=1, slots_per_practice=10).run(20)
+    copied = next(line for line in world.deliveries if line["answer"])
+    copies = [{**copied, "outcome": "duplicate", "sqs_message_id": f"{number:05d}"} for number in range(3_000)]
+    world.deliveries += copies
+    other = next(line for line in world.deliveries if line["answer"] and line["message_id"] != copied["message_id"])
+    world.ledger[other["message_id"]]["consumption_count"] = 1_000_000_000
+    write_history(world, tmp_path / "history")
+    audit(spark, AuditSettings(str(tmp_path / "history"), str(tmp_path / "audit"), partitions=2))
+    marks = [trace for trace in figures_of(tmp_path / "audit")["timelines"]["data"] if trace["mode"] == "markers"]
+    drawn = {trace["name"]: len(trace["x"]) for trace in marks}
+    assert drawn["duplicate"] >= 199
+    assert sum(drawn.values()) < 500
+    assert drawn[CRASHED] >= 199
