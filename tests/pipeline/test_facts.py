@@ -1,0 +1,102 @@
+"""What of a line counts: on which side of a boundary it is, and what is taken back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pipeline import facts, sources
+from pipeline.vocabulary import Kind, Problem
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+pytestmark = pytest.mark.spark
+START, END = 1_000, 2_000
+ROW = {"message_id": {"S": "m"}, "status": {"S": "IN_PROGRESS"}, "consumption_count": {"N": "1"}, "updated": {"N": "5"}}
+
+
+def read(spark: SparkSession, folder: Path, lines: list[dict[str, Any]], schema: StructType) -> DataFrame:
+    """Lines as they are read from a file."""
+    (folder / "lines.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return sources.read_lines(spark, [str(folder / "lines.json")], schema)
+
+
+def changed(micros: object, **pictures: dict[str, Any]) -> dict[str, Any]:
+    """A line of an incremental export."""
+    return {"Metadata": {"WriteTimestampMicros": {"N": micros}}, **pictures}
+
+
+OLD, NEW = {"OldImage": ROW}, {"NewImage": {**ROW, "consumption_count": {"N": "2"}}}
+WINDOW = {
+    "at its begin": (changed("1000000", **NEW), [(Kind.LEDGER, 1, 2)]),
+    "before its begin": (changed("999999", **NEW), [Problem.OUTSIDE_WINDOW]),
+    "before its end": (changed("1999999", **OLD, **NEW), [(Kind.LEDGER, -1, 1), (Kind.LEDGER, 1, 2)]),
+    "at its end": (changed("2000000", **OLD, **NEW), [Problem.OUTSIDE_WINDOW]),
+    "deleted at its end": (changed("2000000", **OLD), [Problem.OUTSIDE_WINDOW]),
+    "deleted": (changed("1000001", **OLD), [(Kind.LEDGER, -1, 1)]),
+    "at no time": (changed(None, **NEW), [(Kind.LEDGER, 1, 2)]),
+    "without a picture": (changed("1000001"), [Problem.MISSING_ATTRIBUTE]),
+}
+
+
+@pytest.mark.parametrize("kind", WINDOW)
+def test_a_change_counts_within_its_window_once(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    """From its begin to before its end. What is outside is one malformed line, and takes nothing back."""
+    line, expected = WINDOW[kind]
+    changes = facts.images(read(spark, tmp_path, [line], sources.incremental_export_schema("ledger")), START, END)
+    found = sorted(facts.ledger_facts(changes).collect(), key=lambda row: row.sign)
+    assert [
+        Problem(row.code) if row.kind == Kind.REJECT else (Kind(row.kind), row.sign, row.number) for row in found
+    ] == expected
+
+
+DELIVERY = {"message": "delivery", "message_id": "m", "outcome": "busy", "sent": 0, "finished": START}
+LATEST = facts.LATEST_EPOCH_MS
+LINES: dict[str, tuple[str, dict[str, Any], Problem | None]] = {
+    "sent at the last moment": ("deliveries", {**DELIVERY, "sent": LATEST}, None),
+    "sent after it": ("deliveries", {**DELIVERY, "sent": LATEST + 1}, Problem.OUT_OF_RANGE),
+    "finished before all": ("deliveries", {**DELIVERY, "finished": -1}, Problem.OUT_OF_RANGE),
+    "finished after all": ("deliveries", {**DELIVERY, "finished": LATEST + 1}, Problem.OUT_OF_RANGE),
+    "claimed less than never": ("deliveries", {**DELIVERY, "consumption_count": -1}, Problem.OUT_OF_RANGE),
+    "claimed never": ("deliveries", {**DELIVERY, "consumption_count": 0}, None),
+    "of nobody": ("deliveries", {**DELIVERY, "message_id": None}, Problem.MISSING_ATTRIBUTE),
+    "of SQS's id": ("deliveries", {**DELIVERY, "message_id": None, "sqs_message_id": "s"}, None),
+    "without outcome": ("deliveries", {**DELIVERY, "outcome": None}, Problem.MISSING_ATTRIBUTE),
+    "with another outcome": ("deliveries", {**DELIVERY, "outcome": "Busy"}, Problem.UNKNOWN_VALUE),
+    "of a slot's key": ("deliveries", {**DELIVERY, "message_id": "#a"}, Problem.UNKNOWN_VALUE),
+    "accepted at the last moment": ("accepted", {"message_id": "m", "sent": LATEST, "copies": 0}, None),
+    "accepted after it": ("accepted", {"message_id": "m", "sent": LATEST + 1}, Problem.OUT_OF_RANGE),
+    "accepted less than never": ("accepted", {"message_id": "m", "sent": 0, "copies": -1}, Problem.OUT_OF_RANGE),
+    "accepted at no time": ("accepted", {"message_id": "m"}, Problem.MISSING_ATTRIBUTE),
+    "accepted under a file's key": ("accepted", {"message_id": "!a", "sent": 0}, Problem.UNKNOWN_VALUE),
+    "dropped at no time": ("dropped", {"message_id": "m"}, Problem.MISSING_ATTRIBUTE),
+    "dropped in the year 2100": ("dropped", {"message_id": "m", "at": LATEST + 1}, Problem.OUT_OF_RANGE),
+    "dropped, of nobody": ("dropped", {"at": 0}, Problem.MISSING_ATTRIBUTE),
+    "dropped": ("dropped", {"source_message_id": "s", "at": 0}, None),
+    "waiting, of nobody": ("waiting", {"message_id": None}, Problem.MISSING_ATTRIBUTE),
+    "a dead letter of nobody": ("dead-letters", {"message_id": None}, Problem.MISSING_ATTRIBUTE),
+}
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_a_line_is_sound_or_malformed(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    """Each with one fact: what it says, or why it says nothing."""
+    source, line, problem = LINES[kind]
+    lines = read(spark, tmp_path, [line], sources.LINES[source])
+    (found,) = (
+        facts.delivery_facts(lines, START, END) if source == "deliveries" else facts.LINE_FACTS[source](lines)
+    ).collect()
+    assert (Problem(found.code) if found.kind == Kind.REJECT else None) == problem
+
+
+@pytest.mark.parametrize(("finished", "counted"), [(START - 1, 0), (START, 1), (END - 1, 1), (END, 0)])
+def test_a_delivery_counts_where_it_finished(spark: SparkSession, tmp_path: Path, finished: int, counted: int) -> None:
+    """From the exports' begin to before their end; without a begin from ever."""
+    lines = read(spark, tmp_path, [{**DELIVERY, "finished": finished}], sources.DELIVERIES)
+    assert facts.delivery_facts(lines, START, END).count() == counted
+    assert facts.delivery_facts(lines, None, END).count() == (finished < END)
