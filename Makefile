@@ -15,10 +15,10 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 # An environment that was made in another folder, as that of a checkout that was moved or copied, runs the code that is or was
-# there; one whose Python is gone runs nothing. It is made anew.
-ifneq ($(shell test -s $(VENV)/.installed && { test -x $(BIN)/python && test "$$(cat $(VENV)/.installed)" = "$$(pwd -P)" || echo elsewhere; }),)
-$(info $(VENV) was made in another folder, or for a Python that is gone: it is made anew.)
-$(shell rm -rf $(VENV))
+# there; one whose Python is gone runs nothing. Whatever needs it makes it anew.
+USELESS := $(shell test -s $(VENV)/.installed && { test -x $(BIN)/python && test "$$(cat $(VENV)/.installed)" = "$$(pwd -P)" || echo yes; })
+ifdef USELESS
+.PHONY: $(VENV)/.installed
 endif
 
 .DEFAULT_GOAL := help
@@ -28,6 +28,8 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
 $(VENV)/.installed: requirements.txt pyproject.toml
+	@test -z "$(USELESS)" || { echo "$(VENV) was made in another folder, or for a Python that is gone: it is made anew."; rm -rf $(VENV); }
+	@command -v $(PYTHON) >/dev/null || { echo "Oneslot needs Python 3.11 or newer; there is no $(PYTHON). Try: make PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Oneslot needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check uv==$(UV_VERSION)

@@ -29,8 +29,19 @@ def test_an_environment_of_another_folder_or_without_python_is_made_anew(
     scripts.mkdir(parents=True)
     (scripts / "python").symlink_to(python)
     shutil.copy(MAKEFILE, checkout)
+    for needed in ("requirements.txt", "pyproject.toml"):
+        (checkout / needed).touch()
     stamp = str(checkout.resolve()) if made_in == "here" else made_in
     (checkout / ".venv" / ".installed").write_text(stamp)
-    said = subprocess.run(["/usr/bin/env", "make", "help"], cwd=checkout, check=True, capture_output=True, text=True)
+
+    def make(target: str) -> subprocess.CompletedProcess[str]:
+        command = ["/usr/bin/env", "make", "PYTHON=no-such-python", target]
+        return subprocess.run(command, cwd=checkout, check=False, capture_output=True, text=True)
+
+    make("help")
+    assert scripts.exists()  # who only looks loses nothing
+    said = make(".venv/.installed")
     assert scripts.exists() is kept
     assert ("made anew" in said.stdout) is not kept
+    assert (said.returncode == 0) is kept
+    assert ("there is no no-such-python. Try: make PYTHON=python3.11" in said.stderr) is not kept
