@@ -10,6 +10,10 @@ from pipeline.errors import AuditRefused
 from pipeline.layout import CONTEXT
 from pipeline.storage import Storage
 
+NAMES = ("ledger_retention_seconds", "ledger_retention", "ledger_forgotten_before")
+FOREVER = "forever"
+LONGEST_SECONDS = 10**10
+
 
 @dataclass(frozen=True)
 class Context:
@@ -38,9 +42,16 @@ def read_context(storage: Storage, folder: str, end: int) -> Context:
         document = None
     if not isinstance(document, dict):
         raise AuditRefused(f"{path} is not a JSON object. Write one, or remove it.")
+    if unknown := document.keys() - NAMES:
+        raise AuditRefused(f"{path}: {min(unknown)!r} is no name that is known; there are {', '.join(NAMES)}.")
     seconds = document.get("ledger_retention_seconds")
-    if seconds is not None and (not isinstance(seconds, int) or isinstance(seconds, bool) or seconds <= 0):
-        raise AuditRefused(f"{path}: ledger_retention_seconds must be a whole number of seconds above 0.")
+    # Three hundred years, far below where Spark's milliseconds overflow. `type`, because a truth is a number to Python.
+    if seconds is not None and not (type(seconds) is int and 0 < seconds <= LONGEST_SECONDS):
+        raise AuditRefused(
+            f"{path}: ledger_retention_seconds must be a whole number of seconds, 1 to {LONGEST_SECONDS}."
+        )
+    if document.get("ledger_retention", FOREVER) != FOREVER:
+        raise AuditRefused(f"{path}: ledger_retention can be {FOREVER!r} only; write ledger_retention_seconds.")
     return Context(None if seconds is None else seconds * 1000, _forgotten_before(path, document, end))
 
 

@@ -159,15 +159,15 @@ def _no_export(history: Path) -> None:
     shutil.rmtree(history / "slots" / "AWSDynamoDB")
 
 
-def _bad_context(history: Path) -> None:
-    (history / "context.json").write_text('{"ledger_retention_seconds": "long"}')
+def _context(**document: object) -> Callable[[Path], None]:
+    def spoil(history: Path) -> None:
+        (history / "context.json").write_text(json.dumps(document))
+
+    return spoil
 
 
 def _forgotten(before: object) -> Callable[[Path], None]:
-    def spoil(history: Path) -> None:
-        (history / "context.json").write_text(json.dumps({"ledger_forgotten_before": before}))
-
-    return spoil
+    return _context(ledger_forgotten_before=before)
 
 
 def _truncated_log(history: Path) -> None:
@@ -240,7 +240,15 @@ REFUSED = {
     "a file for a folder": (_a_file, "slots holds no export|ledger holds no export"),
     "a folder for the context": (_folder_for_context, "context.json is a folder, and should be a file"),
     "a folder for a manifest": (_folder_for_manifest, "manifest-summary.json is a folder, and should be a file"),
-    "bad context": (_bad_context, "must be a whole number of seconds above 0"),
+    "a retention in words": (_context(ledger_retention_seconds="long"), "must be a whole number of seconds, 1 to"),
+    "no retention": (_context(ledger_retention_seconds=0), "must be a whole number of seconds, 1 to"),
+    "a truth for a retention": (_context(ledger_retention_seconds=True), "must be a whole number of seconds, 1 to"),
+    "a retention without end": (
+        _context(ledger_retention_seconds=10**10 + 1),
+        "must be a whole number of seconds, 1 to",
+    ),
+    "a misspelt name": (_context(ledger_retention_second=5), "'ledger_retention_second' is no name that is known"),
+    "thirty days": (_context(ledger_retention="30 days"), "ledger_retention can be 'forever' only"),
     "no moment": (_forgotten("yesterday"), "ledger_forgotten_before must be a moment such as 2026"),
     "a moment without a zone": (
         _forgotten("2020-01-01T00:00:00"),
