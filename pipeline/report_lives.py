@@ -15,9 +15,8 @@ from pipeline.history import History
 from pipeline.vocabulary import Subject
 
 LIVES = 8
-ATTEMPTS_SHOWN = (
-    200  # of one life; a producer that sends in a loop makes thousands, and marks hide each other long before
-)
+# A producer that sends in a loop makes thousands of one life's; their marks hide each other long before.
+ATTEMPTS_SHOWN = 200
 CRASHED = "crashed"
 LABEL_LENGTH = 12
 # A takeover tells more of a life than one more delivery does.
