@@ -37,7 +37,7 @@ NOBODY_READS = 141
 class Verbs(click.Group):
     """The group of verbs, with the one place where errors become sentences."""
 
-    def main(  # type: ignore[override]
+    def main(  # type: ignore[override]  # click has more parameters: `extra`
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
         """Run one command line and exit."""

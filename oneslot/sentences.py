@@ -9,13 +9,14 @@ from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionEr
 from oneslot.errors import OneslotError
 from oneslot.local.errors import LocalRunError
 from oneslot.target import typed
+from pipeline.vocabulary import counted
 
 DEBUG_VARIABLE = "ONESLOT_DEBUG"
 
 
 def numbered(count: int, noun: str) -> str:
     """Return the count and what is counted: `1 slot`, `2,000 slots`. `noun` is one whose plural has an s."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    return counted(count, noun, f"{noun}s")
 
 
 def how_to_restore(command: Callable[[str], str]) -> str:

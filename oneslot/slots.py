@@ -60,7 +60,8 @@ def next_monday(today: date) -> date:
 
 def opening_hours(day: date) -> tuple[datetime, datetime]:
     """Return when that day's first slot may start and its last must end, in UTC."""
-    return tuple(datetime.combine(day, at, LOCAL_TIME).astimezone(UTC) for at in (OPENS, CLOSES))  # type: ignore[return-value]
+    opens, closes = (datetime.combine(day, at, LOCAL_TIME).astimezone(UTC) for at in (OPENS, CLOSES))
+    return opens, closes
 
 
 def demanded_slots(demands: Sequence[Demand], days: int) -> int:

@@ -229,7 +229,8 @@ class Worker:
     def _handle(self, job: Job) -> str | None:
         """Call the handler; the name of what went wrong, or None."""
         try:
-            record = event([job.message], queue_arn=self._queue_arn, region=self._region)  # type: ignore[list-item]
+            message: Any = job.message  # as SQS answered
+            record = event([message], queue_arn=self._queue_arn, region=self._region)
             answer = self._handler(record, Context(job, self._now, str(uuid.uuid4())))
             verdict = judge(json.dumps(answer), [job.sqs_message_id], reports_failures=True)
         except BaseException as error:

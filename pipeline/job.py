@@ -282,7 +282,7 @@ def main(arguments: list[str]) -> int:
     except AuditRefused as refusal:
         print(refusal, file=sys.stderr)  # noqa: T201 - this is the job's command line
         return 2
-    print(conclusion.sentence)  # noqa: T201
+    print(conclusion.sentence)  # noqa: T201 - as above
     return 0 if conclusion.sound else 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StringType, StructField, StructType
 
 from pipeline import facts, sources
 from pipeline.history import TABLES, History
@@ -45,10 +46,8 @@ def source_of(history: History, path: str) -> str:
     return next(name for tail, name in {**tables, **logs}.items() if path.endswith(tail))
 
 
-def line_schema(history: History, name: str):  # type: ignore[no-untyped-def]
+def line_schema(history: History, name: str) -> StructType:
     """The schema of a line of a source, with the column for what does not fit."""
-    from pyspark.sql.types import StringType, StructField, StructType
-
     if name in TABLES:
         full = history.exports[name].full
         schema = sources.full_export_schema(name) if full else sources.incremental_export_schema(name)

@@ -97,7 +97,8 @@ def _upload_template(stack: SynthesisedStack, template: dict[str, Any], connecti
 
 def _make_bucket(name: str, connection: Connection, s3: S3Client) -> None:
     try:
-        s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": connection.region})  # type: ignore[typeddict-item]
+        here: Any = connection.region  # boto3's types know the regions by name
+        s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": here})
     except s3.exceptions.BucketAlreadyOwnedByYou:
         return
 
