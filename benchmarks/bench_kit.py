@@ -24,6 +24,7 @@ from benchmarks.ending import INTERRUPTED
 from composition import client_configuration, compose
 from configuration import Configuration
 from exactly_once.dynamodb import to_attributes
+from queries_together import QueriesTogether
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -34,6 +35,7 @@ CHANNEL, SERVICE, NHS_NUMBER = "Telephone", "General Consultation Routine", "999
 # Next year's first Monday but one: all slots are in the future for as long as anybody runs this.
 FIRST_SLOT = datetime(datetime.now(UTC).year + 1, 1, 11, 8, 0, tzinfo=UTC)
 SLOTS_A_WEEK = 500
+SESSION: Any = boto3.Session("123456789012", "none", region_name="eu-west-2")
 CONCURRENCY = 10
 """Records of a batch that run at once: the stack's setting."""
 
@@ -80,9 +82,8 @@ class StandIn:
 
     def client(self, service: str = "dynamodb", connections: int = CONCURRENCY) -> Any:
         """boto3's client, configured as the handler configures it but for the patience: many processes share a machine."""
-        session: Any = boto3.Session("123456789012", "none", region_name="eu-west-2")
         config = client_configuration(connections).merge(Config(read_timeout=10))
-        return session.client(service, endpoint_url=f"http://127.0.0.1:{self.port}", config=config)
+        return SESSION.client(service, endpoint_url=f"http://127.0.0.1:{self.port}", config=config)
 
     def reset(self, service_ms: float, practices: Sequence[str], slots: int = SLOTS_A_WEEK) -> None:
         """Empty tables, free slots at these practices, and the time that a call takes from now on."""
@@ -172,14 +173,26 @@ def event(bodies: Sequence[Mapping[str, Any]], receive_count: int = 1) -> dict[s
     }
 
 
-def ours(standin: StandIn, *, group_commit: bool, threads: int = CONCURRENCY, client: Any = None) -> Handler:
+def ours(
+    standin: StandIn,
+    *,
+    group_commit: bool,
+    threads: int = CONCURRENCY,
+    client: Any = None,
+    queries_together: bool = False,
+) -> Handler:
     """Our consumer as the stack puts it together, without its log and metrics (peers have none either)."""
+    client = client or standin.client()
+    executor = ThreadPoolExecutor(threads) if threads > 1 else None
     return compose(
         replace(CONFIGURATION, group_commit=group_commit),
-        client or standin.client(),
+        client,
         standin.client("sqs"),
         lambda delivery: None,
-        executor=ThreadPoolExecutor(threads) if threads > 1 else None,
+        executor=executor,
+        queries_together=QueriesTogether(client, SESSION.get_credentials(), threads, executor)
+        if queries_together
+        else None,
     )
 
 

@@ -8,8 +8,9 @@ Lambda bills it; the import is not in it.
 
 The floor is what the guarantee needs if everything that can be at once is: one read of free slots and one transaction, one
 after the other, three service times (a transaction takes two), and the CPU of those two calls alone, with no handler around
-them. Ten practices need ten reads, though, whose CPU Python spends one after the other. So there is a second floor: the very
-calls that our group makes for these batches, recorded and made again by botocore alone, reads side by side.
+them. Ten practices need ten reads, though, whose CPU Python spends one after the other. So there is a second floor for whoever
+makes them by botocore's client: the very calls that our group makes for these batches, recorded and made again by it alone,
+reads side by side. The setting `queries_together` goes round the client.
 
 What ours gains by the setting `one_core` is measured beside the floors and the peer held to one core in the same way, on Linux
 only. The stand-in then has the other core of a machine with two.
@@ -58,6 +59,7 @@ FINISHED_BEFORE = {DUPLICATES: 2, FINISHED: BATCH}
 """How many of a batch's messages are finished before it comes."""
 FLOOR, BARE = "floor", "the group's calls alone"
 GROUPED, OURS, POWERTOOLS = "ours, group commit", "ours (default)", "(a) Powertools"
+TOGETHER = "ours, group commit, queries together"
 ONE_CORE = ", one core"
 """What is added to the name of a contender that is held to one core."""
 WARM_UP, RUNS = 2, 24
@@ -276,12 +278,13 @@ _FREE: Mapping[str, Contender] = {
     FLOOR: floor,
     BARE: bare,
     GROUPED: handled(lambda standin: ours(standin, group_commit=True)),
+    TOGETHER: handled(lambda standin: ours(standin, group_commit=True, queries_together=True)),
     OURS: handled(lambda standin: ours(standin, group_commit=False)),
     "ours, one after the other": handled(lambda standin: ours(standin, group_commit=False, threads=1)),
     POWERTOOLS: handled(lambda standin: powertools(standin.client())),
     "(b) ledger by hand": handled(lambda standin: ledger_by_hand(standin.client())),
 }
-HELD = (FLOOR, BARE, GROUPED, POWERTOOLS) if sys.platform == "linux" else ()
+HELD = (FLOOR, BARE, GROUPED, TOGETHER, POWERTOOLS) if sys.platform == "linux" else ()
 """Those that are measured on one core, too."""
 CONTENDERS: Mapping[str, Contender] = {**_FREE, **{name + ONE_CORE: on_one_core(_FREE[name]) for name in HELD}}
 """All that are compared here, by name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, cast
 
@@ -43,8 +43,12 @@ def compose(
     *,
     executor: Executor | None = None,
     surroundings: Surroundings | None = None,
+    queries_together: Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any] | None]] | None = None,
 ) -> Consumer[Request]:
-    """The appointments consumer. `executor` runs a batch's records side by side; None runs them in turn."""
+    """The appointments consumer. `executor` runs a batch's records side by side; None runs them in turn.
+
+    `queries_together` asks a group's queries at once (`QueriesTogether`); None asks each by the client.
+    """
     surroundings = surroundings or Surroundings()
     together = configuration.group_commit
     schedule = Schedule(
@@ -54,6 +58,7 @@ def compose(
         configuration.candidate_slots,
         surroundings.now_ms,
         executor if together else None,
+        queries_together,
     )
     ledger = (GroupLedger if together else Ledger)(
         cast("BatchReader", dynamodb),

@@ -23,6 +23,7 @@ class Configuration:
     content_based_deduplication: bool
     group_commit: bool = False
     one_core: bool = False
+    queries_together: bool = False
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Configuration:
@@ -53,4 +54,5 @@ class Configuration:
             # Absent in functions deployed before there was one.
             group_commit=environment.get("GROUP_COMMIT") == "true",
             one_core=environment.get("ONE_CORE") == "true",
+            queries_together=environment.get("QUERIES_TOGETHER") == "true",
         )

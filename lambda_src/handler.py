@@ -19,6 +19,7 @@ import boto3
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
+from botocore.utils import get_environ_proxies
 
 from appointments.outcomes import ANSWERED
 from composition import client_configuration, compose
@@ -26,6 +27,7 @@ from configuration import Configuration
 from exactly_once.consumer import Delivery
 from exactly_once.delivery import SQS
 from exactly_once.dynamodb import DynamoDB
+from queries_together import QueriesTogether
 
 logger = Logger()
 metrics = Metrics()
@@ -73,12 +75,28 @@ def log(delivery: Delivery) -> None:
     deliveries.append(delivery)
 
 
+dynamodb: Any = boto3.client("dynamodb", config=client_config)
+executor = ThreadPoolExecutor(configuration.batch_concurrency) if configuration.batch_concurrency > 1 else None
+
+
+def make_queries_together() -> QueriesTogether | None:
+    """What asks a group's queries at once, where that is set and nothing hinders it."""
+    if not configuration.queries_together:
+        return None
+    if get_environ_proxies(dynamodb.meta.endpoint_url):
+        logger.warning("queries_together has no effect: a proxy is set")
+        return None
+    credentials: Any = boto3.Session().get_credentials()
+    return QueriesTogether(dynamodb, credentials, configuration.batch_concurrency, executor)
+
+
 consumer = compose(
     configuration,
-    cast("DynamoDB", boto3.client("dynamodb", config=client_config)),
+    cast("DynamoDB", dynamodb),
     cast("SQS", SQSOnFirstUse()),
     log,
-    executor=ThreadPoolExecutor(configuration.batch_concurrency) if configuration.batch_concurrency > 1 else None,
+    executor=executor,
+    queries_together=make_queries_together(),
 )
 
 # Collect as usual from here on, without going through what the start has made.

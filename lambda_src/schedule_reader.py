@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +20,8 @@ class Schedule:
     """The slots and appointments tables, read consistently: a slot that this shows free was free a moment ago.
 
     `candidate_slots` is how many of the earliest suitable slots a request chooses among. `executor` is where the reads of
-    `decide_together` run beside its own thread's; None for one after the other.
+    `decide_together` run beside its own thread's; None for one after the other. `queries_together` asks several queries at
+    once, and says None for one that the client must be asked; None for asking the client only.
     """
 
     client: DynamoDB
@@ -29,6 +30,7 @@ class Schedule:
     candidate_slots: int
     now_ms: Callable[[], int]
     executor: Executor | None = None
+    queries_together: Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any] | None]] | None = None
 
     def decide(self, request: Request) -> Effects:
         """Read what the request needs, and decide.
@@ -42,7 +44,7 @@ class Schedule:
             return allocation.cancel(request, self._appointment(request.appointment_id), now)
         if request.not_after <= now:
             return allocation.window_passed(request, self._appointment(request.message_id))
-        candidates = self._free_keys(request, *free_key_range(request, now), self.candidate_slots)
+        candidates = self._free_keys(self._search([request], now))
         if not candidates and not self._is_known(request.practice):
             existing = self._appointment(request.message_id)
             if existing is not None:
@@ -66,32 +68,49 @@ class Schedule:
             alike.setdefault(kind, []).append(position)
         effects: list[Effects | None] = [None] * len(requests)
 
-        def decide_alike(positions: list[int]) -> None:
-            chosen = self._decide_alike([requests[position] for position in positions], now)
+        def decide_alike(positions: list[int], free: list[str] | None) -> None:
+            chosen = self._decide_alike([requests[position] for position in positions], now, free)
             for position, effect in zip(positions, chosen, strict=True):
                 effects[position] = effect
 
         kinds = list(alike.values())
+        free_keys = self._read_together([[requests[position] for position in positions] for positions in kinds], now)
+        # Where free slots were read nothing more is.
+        decidable = [one for one in zip(kinds, free_keys, strict=True) if one[1]]
+        reading = [one for one in zip(kinds, free_keys, strict=True) if not one[1]]
         # One in this thread, which would only wait otherwise.
-        others = [self.executor.submit(decide_alike, positions) for positions in kinds[1:]] if self.executor else []
-        for positions in kinds[:1] if self.executor else kinds:
-            decide_alike(positions)
+        others = [self.executor.submit(decide_alike, *one) for one in reading[1:]] if self.executor else []
+        for one in [*decidable, *(reading[:1] if self.executor else reading)]:
+            decide_alike(*one)
         for other in others:
             other.result()
         return effects
 
-    def _decide_alike(self, requests: Sequence[Request], now: datetime) -> Iterable[Effects | None]:
-        bookings = [one for one in requests if isinstance(one, BookRequest) and one.not_after > now]
+    def _read_together(self, kinds: Sequence[Sequence[Request]], now: datetime) -> list[list[str] | None]:
+        """The free slots for each kind of requests, as far as they can be asked for together; None: they were not read."""
+        free: list[list[str] | None] = [None] * len(kinds)
+        if self.queries_together:
+            searches = [self._search(_open_bookings(kind, now), now) for kind in kinds]
+            places = [place for place, query in enumerate(searches) if query]
+            answers = self.queries_together([query for query in searches if query])
+            for place, answer in zip(places, answers, strict=True):
+                free[place] = None if answer is None else _free_keys(answer)
+        return free
+
+    def _decide_alike(
+        self, requests: Sequence[Request], now: datetime, free: list[str] | None = None
+    ) -> Iterable[Effects | None]:
+        bookings = _open_bookings(requests, now)
         if not bookings:
             try:
                 return [self.decide(one) for one in requests]
             except Unprocessable:
                 return [None for _ in requests]
-        ranges = [free_key_range(booking, now) for booking in bookings]
-        wanted = self.candidate_slots + len(bookings) - 1
-        first, last = min(low for low, _ in ranges), max(high for _, high in ranges)
-        free = self._free_keys(bookings[0], first, last, wanted)
+        if free is None:
+            free = self._free_keys(self._search(bookings, now))
         known = bool(free) or self._is_known(bookings[0].practice)
+        ranges = [free_key_range(booking, now) for booking in bookings]
+        wanted = self._wanted(bookings)
         taken: set[str] = set()
         effects: list[Effects | None] = []
         for booking, (low, high) in zip(bookings, ranges, strict=True):
@@ -107,24 +126,32 @@ class Schedule:
                 effects.append(None)
         return effects
 
-    def _free_keys(self, request: BookRequest, first: str, last: str, most: int) -> list[str]:
+    def _search(self, bookings: Sequence[BookRequest], now: datetime) -> dict[str, Any] | None:
+        """The query for the first free slots of all their windows, which are of one practice and kind; None: there is none."""
+        ranges = [free_key_range(booking, now) for booking in bookings]
+        first, last = min((low for low, _ in ranges), default=""), max((high for _, high in ranges), default="")
         if first >= last:
-            return []
-        answer = self.client.query(
-            TableName=self.slots_table,
-            IndexName=FREE_SLOTS_INDEX,
-            ConsistentRead=True,
-            KeyConditionExpression="practice = :practice AND free_key BETWEEN :first AND :last",
-            ExpressionAttributeValues={
-                ":practice": {"S": request.practice},
+            return None
+        return {
+            "TableName": self.slots_table,
+            "IndexName": FREE_SLOTS_INDEX,
+            "ConsistentRead": True,
+            "KeyConditionExpression": "practice = :practice AND free_key BETWEEN :first AND :last",
+            "ExpressionAttributeValues": {
+                ":practice": {"S": bookings[0].practice},
                 ":first": {"S": first},
                 ":last": {"S": last},
             },
             # It says all that is needed. Each attribute more in the answer is CPU: botocore parses it.
-            ProjectionExpression="free_key",
-            Limit=most,
-        )
-        return [item["free_key"]["S"] for item in answer["Items"]]
+            "ProjectionExpression": "free_key",
+            "Limit": self._wanted(bookings),
+        }
+
+    def _wanted(self, bookings: Sequence[BookRequest]) -> int:
+        return self.candidate_slots + len(bookings) - 1
+
+    def _free_keys(self, query: Mapping[str, Any] | None) -> list[str]:
+        return _free_keys(self.client.query(**query)) if query else []
 
     def _is_known(self, practice: str) -> bool:
         answer = self.client.query(
@@ -142,3 +169,11 @@ class Schedule:
             TableName=self.appointments_table, Key={"appointment_id": {"S": appointment_id}}, ConsistentRead=True
         )
         return from_attributes(answer["Item"]) if "Item" in answer else None
+
+
+def _open_bookings(requests: Sequence[Request], now: datetime) -> list[BookRequest]:
+    return [one for one in requests if isinstance(one, BookRequest) and one.not_after > now]
+
+
+def _free_keys(answer: Mapping[str, Any]) -> list[str]:
+    return [item["free_key"]["S"] for item in answer["Items"]]

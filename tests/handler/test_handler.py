@@ -166,6 +166,32 @@ def test_a_system_that_does_not_hold_threads_to_a_core_stops_no_start(
     assert caplog.messages == ["one_core has no effect: Operation not permitted"]
 
 
+@pytest.mark.parametrize(
+    ("wanted", "proxy", "is_there", "said"),
+    [
+        ("true", None, True, []),
+        ("false", None, False, []),
+        ("true", "http://proxy.example:3128", False, ["queries_together has no effect: a proxy is set"]),
+    ],
+)
+def test_a_groups_queries_go_together_where_that_is_set_and_no_proxy_hinders_it(
+    handler: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    wanted: str,
+    proxy: str | None,
+    is_there: bool,
+    said: list[str],
+) -> None:
+    monkeypatch.setenv("QUERIES_TOGETHER", wanted)
+    if proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy)
+    importlib.reload(handler)
+    assert (handler.consumer.decide.__self__.queries_together is not None) is is_there
+    assert caplog.messages == said
+
+
 @pytest.mark.parametrize(("records", "threads"), [("1", None), ("2", 2), ("7", 7)])
 def test_there_are_as_many_threads_as_records_side_by_side(
     handler: ModuleType, monkeypatch: pytest.MonkeyPatch, records: str, threads: int | None

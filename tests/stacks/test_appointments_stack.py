@@ -198,6 +198,7 @@ def test_the_environment_is_the_settings_and_the_resources(stage: Stage) -> None
         "CONTENT_BASED_DEDUPLICATION": "true" if settings.content_based_deduplication else "false",
         "GROUP_COMMIT": "true" if settings.group_commit else "false",
         "ONE_CORE": "true" if settings.one_core else "false",
+        "QUERIES_TOGETHER": "true" if settings.queries_together else "false",
         "POWERTOOLS_SERVICE_NAME": "appointments",
         "POWERTOOLS_METRICS_NAMESPACE": f"Oneslot/{settings.stage}",
         "POWERTOOLS_LOG_LEVEL": "INFO",
@@ -217,6 +218,7 @@ def test_the_runtime_can_read_the_environment(stage: Stage) -> None:
     assert configuration.content_based_deduplication is stage.settings.content_based_deduplication
     assert configuration.group_commit is stage.settings.group_commit
     assert configuration.one_core is stage.settings.one_core
+    assert configuration.queries_together is stage.settings.queries_together
 
 
 def test_the_outputs_are_the_command_lines(stage: Stage) -> None:
