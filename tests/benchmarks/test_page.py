@@ -128,7 +128,16 @@ def test_billed_time_is_judged_by_the_quicker_peer_and_floor_and_duplicates_alon
 def test_what_was_not_measured_is_left_out() -> None:
     measured = part(billed("floor", "ten new", 20.0), billed("ours, group commit", "ten new", 31.25))
     (row,) = targets({**DOCUMENT, "parts": {"billed_time": measured}}).split("\n\n")[0].splitlines()[2:]
-    assert [cell.strip() for cell in row.strip("|").split("|")] == ["ten new", "5 ms", "", "1.57, missed", "", "", "", ""]
+    assert [cell.strip() for cell in row.strip("|").split("|")] == [
+        "ten new",
+        "5 ms",
+        "",
+        "1.57, missed",
+        "",
+        "",
+        "",
+        "",
+    ]
     assert targets({**DOCUMENT, "parts": {}}) == ""
 
 
