@@ -21,11 +21,12 @@ def row(subject: str, verdict: str = "", violations: str = "", subjects: int = 1
     return {"subject": subject, "verdict": verdict, "violations": violations, "subjects": subjects, **given}
 
 
-def concluded(*totals: dict[str, Any], earlier_items: int = 0, share: float = 0.1, log: bool = True) -> Conclusion:
-    """The conclusion of three exports of ten items each."""
+def concluded(*totals: dict[str, Any], earlier_items: int = 0, share: float = 0.1, log: str | None = "own") -> Conclusion:
+    """The conclusion of three exports of ten items each. The log is the history's own, or in more folders."""
     exports = {table: Export("home", table, None, 9, 10, ()) for table in TABLES}
-    lines = {"deliveries": ("log",)} if log else {}
-    history = History("folder", None, 9, exports, lines, (), Context(5, 3), ())
+    lines = {"deliveries": ("log",)} if log == "own" else {}
+    more = ("log",) if log == "more" else ()
+    history = History("folder", None, 9, exports, lines, more, Context(5, 3), ())
     return conclude(history, totals, ["a note"], share, earlier_items)
 
 
@@ -97,9 +98,9 @@ def test_the_share_of_malformed_lines_is_one_of_all(rejected: int, earlier: int,
 
 @pytest.mark.parametrize(
     ("rows", "lines", "log", "told"),
-    [(1, 0, True, True), (1, 1, True, False), (0, 0, True, False), (1, 0, False, False)],
+    [(1, 0, "own", True), (1, 0, "more", True), (1, 1, "own", False), (0, 0, "own", False), (1, 0, None, False)],
 )
-def test_a_silent_log_is_told_where_it_had_something_to_say(rows: int, lines: int, log: bool, told: bool) -> None:
+def test_a_silent_log_is_told_where_it_had_something_to_say(rows: int, lines: int, log: str | None, told: bool) -> None:
     """Not on the first night, and where there is no log another note says so."""
     notes = concluded(row("request", "booked", ledger_rows=rows, deliveries=lines), log=log).document["notes"]
     assert notes == (["a note", NO_DELIVERY] if told else ["a note"])
