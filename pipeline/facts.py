@@ -360,10 +360,15 @@ LINE_FACTS = {
 
 
 def facts_or_reject(rows: DataFrame, problem: Column, *facts: Column) -> DataFrame:
-    """Each row's facts (those that are not null), or one REJECT fact of its file if the row has a problem."""
+    """Each row's facts (those that are not null), or one REJECT fact of its file if the row has a problem.
+
+    An old image takes back what it once was, here too: the file that counted it is not known, so it is of none.
+    """
     judged = rows.withColumn("problem", problem)
     sound = F.col("problem").isNull()
-    reject = fact(F.concat(F.lit(FILE_PREFIX), F.col(PATH)), Kind.REJECT, code=F.col("problem"))
+    sign = F.when(F.col("outside"), 1).otherwise(F.col("sign"))  # out of its window a line is rejected, and no image
+    file = F.when(sign > 0, F.col(PATH)).otherwise("")
+    reject = fact(F.concat(F.lit(FILE_PREFIX), file), Kind.REJECT, sign=sign, code=F.col("problem"))
     first, *others = facts
     wanted = F.array(F.when(sound, first).otherwise(reject), *(F.when(sound, other) for other in others))
     exploded = judged.select(F.explode(wanted).alias("fact")).where(F.col("fact").isNotNull())

@@ -19,7 +19,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from pipeline import evidence, operations, outputs, verdicts
+from pipeline import evidence, operations, outputs, verdicts, vocabulary
 from pipeline.conclusion import Conclusion, conclude
 from pipeline.errors import AuditRefused
 from pipeline.history import NOTHING, History, find_history, sample_notes
@@ -30,7 +30,7 @@ from pipeline.report import render
 from pipeline.report_data import collect
 from pipeline.session import SessionSettings, open_session, size_on_disk
 from pipeline.storage import Storage
-from pipeline.vocabulary import REJECT_SHARE
+from pipeline.vocabulary import REJECT_SHARE, Subject
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,10 @@ class AuditSettings:
         return None if self.previous else size_on_disk(self.history, *self.deliveries)
 
 
+REJECTED_EARLIER = (
+    "{lines} that could not be read: in audits before this one, whose rejects.jsonl say where. A row that is mended in its "
+    "table no longer counts with the next export; a line of a log counts until full exports are audited."
+)
 PARTITION_ITEMS = 750_000
 FEWEST_PARTITIONS = 8
 BROADCAST_KEYS = 4_000_000  # at 16 bytes each; more are brought together by a shuffle
@@ -185,7 +189,8 @@ def summarise(work: Work, weighed: DataFrame, notes: list[str]) -> Conclusion:
         outputs.write_table(storage, made, f"{aside}/{outputs.OPERATIONS}/{summary.name}", None)
     totals = [row.asDict() for row in spark.read.parquet(f"{aside}/{outputs.OPERATIONS}/totals").collect()]
     written = weighed.where(F.col(WEIGHT) == 1)
-    files = written.where(F.col("subject") == "file").select("key", "rejected").collect() if _rejected(totals) else []
+    counted = (F.col("subject") == Subject.FILE) & (F.col("rejected") > 0)
+    files = written.where(counted).select("key", "rejected").collect() if _rejected(totals) else []
     rejected = {unquote(row.key[1:]): row.rejected for row in files}  # Spark names files as a URL does
     check_counts(spark, history, previous, totals, rejected)
     rejects = [line for path in rejected for line in locate_rejects(spark, history, path)]
@@ -193,6 +198,9 @@ def summarise(work: Work, weighed: DataFrame, notes: list[str]) -> Conclusion:
     if settings.tables:
         outputs.write_findings(storage, written, aside, dead_letters_known=history.dead_letters_known)
     earlier_items = previous.items if previous else 0
+    # Of a log's line nobody can say later whether it was mended: the files may be others each night.
+    if earlier_rejects := sum(row["sum_rejected"] for row in totals) - sum(rejected.values()):
+        notes = [*notes, REJECTED_EARLIER.format(lines=vocabulary.counted(earlier_rejects, "line", "lines"))]
     conclusion = conclude(history, totals, notes, settings.reject_share, earlier_items)
     layers = [*(previous.layers if previous else ()), f"{settings.output}/{outputs.VERDICTS}"]
     document = {**conclusion.document, "layers": [outputs.layer_name(settings.output, layer) for layer in layers]}

@@ -25,7 +25,7 @@ def locate_rejects(spark: SparkSession, history: History, path: str) -> list[dic
     parsed = numbered.where(F.trim("value") != "").select("line", fields, F.expr(sources.NOT_ALONE).alias("more"))
     place = F.concat(F.lit(path), F.lit("\t"), F.col("line")).alias(PATH)
     rows = parsed.select("row.*", "more", place).withColumn(CORRUPT, F.coalesce(CORRUPT, "more"))
-    rejected = _facts(history, name, rows).where(F.col("kind") == int(Kind.REJECT))
+    rejected = _facts(history, name, rows).where((F.col("kind") == int(Kind.REJECT)) & (F.col("sign") > 0))
     where = F.split_part("key", F.lit("\t"), F.lit(2)).cast("bigint") + 1
     found = rejected.select(where.alias("line"), "code").distinct().orderBy("line").limit(LISTED).collect()
     return [

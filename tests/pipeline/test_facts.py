@@ -34,13 +34,14 @@ def changed(micros: object, **pictures: dict[str, Any]) -> dict[str, Any]:
 OLD, NEW = {"OldImage": ROW}, {"NewImage": {**ROW, "consumption_count": {"N": "2"}}}
 WINDOW = {
     "at its begin": (changed("1000000", **NEW), [(Kind.LEDGER, 1, 2)]),
-    "before its begin": (changed("999999", **NEW), [Problem.OUTSIDE_WINDOW]),
+    "before its begin": (changed("999999", **NEW), [(Problem.OUTSIDE_WINDOW, 1)]),
     "before its end": (changed("1999999", **OLD, **NEW), [(Kind.LEDGER, -1, 1), (Kind.LEDGER, 1, 2)]),
-    "at its end": (changed("2000000", **OLD, **NEW), [Problem.OUTSIDE_WINDOW]),
-    "deleted at its end": (changed("2000000", **OLD), [Problem.OUTSIDE_WINDOW]),
+    "at its end": (changed("2000000", **OLD, **NEW), [(Problem.OUTSIDE_WINDOW, 1)]),
+    "deleted at its end": (changed("2000000", **OLD), [(Problem.OUTSIDE_WINDOW, 1)]),
     "deleted": (changed("1000001", **OLD), [(Kind.LEDGER, -1, 1)]),
+    "mended": (changed("1000001", OldImage={}, **NEW), [(Problem.MISSING_ATTRIBUTE, -1), (Kind.LEDGER, 1, 2)]),
     "at no time": (changed(None, **NEW), [(Kind.LEDGER, 1, 2)]),
-    "without a picture": (changed("1000001"), [Problem.MISSING_ATTRIBUTE]),
+    "without a picture": (changed("1000001"), [(Problem.MISSING_ATTRIBUTE, 1)]),
 }
 
 
@@ -51,7 +52,8 @@ def test_a_change_counts_within_its_window_once(spark: SparkSession, tmp_path: P
     changes = facts.images(read(spark, tmp_path, [line], sources.incremental_export_schema("ledger")), START, END)
     found = sorted(facts.ledger_facts(changes).collect(), key=lambda row: row.sign)
     assert [
-        Problem(row.code) if row.kind == Kind.REJECT else (Kind(row.kind), row.sign, row.number) for row in found
+        (Problem(row.code), row.sign) if row.kind == Kind.REJECT else (Kind(row.kind), row.sign, row.number)
+        for row in found
     ] == expected
 
 

@@ -101,6 +101,32 @@ def test_a_quiet_day_judges_again_what_was_open(
     assert rows(by_change) == rows(in_full)
 
 
+def test_a_malformed_row_counts_until_it_is_mended(audited: Callable[..., Conclusion], tmp_path: Path) -> None:
+    """Or is gone; one that changes in between still counts once. Each night's audit concludes what a full one does."""
+    world = System(46, practices=2, slots_per_practice=10).run(30)
+    mended, changed, deleted = sorted(world.slots)[:3]
+    statuses = {key: slot["status"] for key, slot in world.slots.items()}
+    days = [world.copy()]
+    for key in (mended, changed, deleted):
+        world.slots[key]["status"] = "unknown"
+    days.append(world.copy())
+    world.slots[mended]["status"], world.slots[changed]["room"] = statuses[mended], "3"
+    days.append(world.copy())
+    world.slots[changed]["status"] = statuses[changed]
+    del world.slots[deleted]
+    days.append(world.copy())
+    listed = []
+    for number, day in enumerate(days):
+        day.now += number * DAY
+        earlier = {"previous": f"day-{number - 1}", "since": days[number - 1]} if number else {}
+        conclusion = audited(day, f"day-{number}", **earlier)
+        listed.append(len((tmp_path / f"day-{number}" / "rejects.jsonl").read_text().splitlines()))
+        assert conclusion.document["rejects"]["lines"] == (0, 3, 2, 0)[number]
+    assert listed == [0, 3, 1, 0]
+    full = audited(days[-1], "full")
+    assert (conclusion.sentence, conclusion.document["sums"]) == (full.sentence, full.document["sums"])
+
+
 def test_changes_that_do_not_follow_are_refused(audited: Callable[..., Conclusion], tmp_path: Path) -> None:
     """A gap between the earlier audit and the exports, full exports on top of one, and changes on top of none."""
     world = System(44).run(20)

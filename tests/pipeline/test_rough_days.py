@@ -52,10 +52,12 @@ def test_a_day_without_any_change(spark: SparkSession, audited: Audited, tmp_pat
     conclusion = job.audit(spark, replace(settings, reject_share=share))
     assert conclusion.document["items"] == items
     assert conclusion.document["rejects"] == {"lines": 1, "limit_share": share, "above_limit": False}
+    assert job.REJECTED_EARLIER.format(lines="1 line") in conclusion.document["notes"]
     whole = write_history(later, tmp_path / "full-history", nightly=True)
     shutil.copy(history / "deliveries" / "more.jsonl", whole / "deliveries")
     full = audited(whole, "full")
     assert full.document["verdicts"]["stuck"] == 1
+    assert not [note for note in full.document["notes"] if "could not be read" in note]
     by_change, at_once = (current_verdicts(spark, str(tmp_path / name)) for name in ("day-1", "full"))
     requests = "subject <> 'file'"
     assert rows(by_change.where(requests)) == rows(at_once.where(requests))
