@@ -27,7 +27,7 @@ from pipeline.context import Context, read_context
 from pipeline.errors import AuditRefused
 from pipeline.layout import EXPORT_FOLDER
 from pipeline.manifests import Export
-from pipeline.storage import Storage
+from pipeline.storage import Storage, literal
 from pipeline.vocabulary import Kind
 
 TABLES = ("ledger", "slots", "appointments")
@@ -186,7 +186,7 @@ def sample_notes(spark: SparkSession, history: History) -> list[str]:
         paths = history.data_paths(table)
         if not paths:
             continue
-        rows = spark.read.text(paths[0]).limit(SAMPLED_LINES).collect()
+        rows = spark.read.text(literal(paths[0])).limit(SAMPLED_LINES).collect()
         items = [item for row in rows for item in _items(row.value)]
         keys = sources.KEY_ATTRIBUTES[table]
         # Tables share attributes (a booked appointment has practice and slot_id), so what a row has too many counts as well.

@@ -29,7 +29,7 @@ from pipeline.rejects import locate_rejects, source_of
 from pipeline.report import render
 from pipeline.report_data import collect
 from pipeline.session import SessionSettings, open_session, size_on_disk
-from pipeline.storage import Storage
+from pipeline.storage import Storage, literal
 from pipeline.vocabulary import REJECT_SHARE, Subject
 
 
@@ -180,14 +180,14 @@ def summarise(work: Work, weighed: DataFrame, notes: list[str]) -> Conclusion:
     for table in wanted:
         folder = f"{aside}/{outputs.OPERATIONS}/{table.name}"
         earlier = f"{previous.folder}/{outputs.OPERATIONS}/{table.name}" if previous else None
-        yesterday = spark.read.parquet(earlier) if earlier and storage.exists(earlier) else None
+        yesterday = spark.read.parquet(literal(earlier)) if earlier and storage.exists(earlier) else None
         outputs.write_table(storage, operations.tabulate(table, weighed, yesterday), folder, table.partition)
     for summary in operations.SUMMARIES if settings.tables else ():
         made = summary.make(
-            {name: spark.read.parquet(f"{aside}/{outputs.OPERATIONS}/{name}") for name in summary.sources}
+            {name: spark.read.parquet(literal(f"{aside}/{outputs.OPERATIONS}/{name}")) for name in summary.sources}
         )
         outputs.write_table(storage, made, f"{aside}/{outputs.OPERATIONS}/{summary.name}", None)
-    totals = [row.asDict() for row in spark.read.parquet(f"{aside}/{outputs.OPERATIONS}/totals").collect()]
+    totals = [row.asDict() for row in spark.read.parquet(literal(f"{aside}/{outputs.OPERATIONS}/totals")).collect()]
     written = weighed.where(F.col(WEIGHT) == 1)
     counted = (F.col("subject") == Subject.FILE) & (F.col("rejected") > 0)
     files = written.where(counted).select("key", "rejected").collect() if _rejected(totals) else []
@@ -228,7 +228,7 @@ def check_counts(
         else:
             # Old images take rows back, so rows say nothing about lines; a day's lines are quickly counted.
             paths = history.data_paths(table)
-            read = spark.read.text(paths).where(F.trim("value") != "").count() if paths else 0
+            read = spark.read.text([literal(path) for path in paths]).where(F.trim("value") != "").count() if paths else 0
         if read != export.items:
             raise AuditRefused(
                 f"{export.home} should hold {export.items} items by its manifest, and {read} were read: it was cut short "

@@ -24,7 +24,7 @@ from pipeline.columns import WITHHELD, shown_id
 from pipeline.context import Context
 from pipeline.errors import AuditRefused
 from pipeline.evidence import KEY, MEASURES
-from pipeline.storage import Storage
+from pipeline.storage import Storage, literal
 from pipeline.vocabulary import Subject, Verdict
 
 DESCRIPTION = "audit.json"
@@ -74,7 +74,7 @@ def write_verdicts(storage: Storage, judged: DataFrame, folder: str) -> None:
 
 def read_verdicts(spark: SparkSession, folder: str) -> DataFrame:
     """One folder of verdicts as it was judged, with what it was written without."""
-    return spark.read.parquet(folder).withColumns(
+    return spark.read.parquet(literal(folder)).withColumns(
         {name: F.expr(f"coalesce({name}, {usual})") for name, usual in USUAL_VALUES.items()}
     )
 

@@ -9,6 +9,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from pipeline import facts, sources
 from pipeline.history import TABLES, History
 from pipeline.sources import CORRUPT, PATH
+from pipeline.storage import literal
 from pipeline.vocabulary import PROBLEM_SENTENCES, Kind, Problem
 
 LISTED = 1_000
@@ -19,7 +20,7 @@ def locate_rejects(spark: SparkSession, history: History, path: str) -> list[dic
     name = source_of(history, path)
     schema = line_schema(history, name)
     # A file is one partition when it is read as text in one piece, and then these ids count its lines from 0.
-    lines = spark.read.option("lineSep", "\n").text(path).coalesce(1)
+    lines = spark.read.option("lineSep", "\n").text(literal(path)).coalesce(1)
     numbered = lines.select(F.monotonically_increasing_id().alias("line"), F.col("value"))
     fields = F.from_json("value", schema, {"columnNameOfCorruptRecord": CORRUPT}).alias("row")
     parsed = numbered.where(F.trim("value") != "").select("line", fields, F.expr(sources.NOT_ALONE).alias("more"))

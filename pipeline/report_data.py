@@ -15,6 +15,7 @@ from pipeline.conclusion import SENTENCES
 from pipeline.history import History
 from pipeline.operations import DAY_MS, QUARTER_OF_AN_HOUR_MS, sent
 from pipeline.report_lives import Life, lives
+from pipeline.storage import literal
 from pipeline.vocabulary import Subject
 
 FINE_STEPS_MS = {1_000: "1 second", 10_000: "10 seconds", 60_000: "1 minute"}
@@ -71,7 +72,7 @@ def collect(spark: SparkSession, folder: str, history: History, document: Mappin
         lives=lives(spark, judged, history),
         days=_rows(_table(spark, folder, "days").orderBy("DATE")),
         practices=_rows(_table(spark, folder, "practices").orderBy(*most).limit(LISTED)),
-        findings=_rows(spark.read.parquet(f"{folder}/findings").limit(LISTED)),
+        findings=_rows(spark.read.parquet(literal(f"{folder}/findings")).limit(LISTED)),
     )
 
 
@@ -112,7 +113,7 @@ def _steps(counted: DataFrame, step: int) -> tuple[Rush, ...]:
 
 
 def _table(spark: SparkSession, folder: str, name: str) -> DataFrame:
-    return spark.read.parquet(f"{folder}/{outputs.OPERATIONS}/{name}")
+    return spark.read.parquet(literal(f"{folder}/{outputs.OPERATIONS}/{name}"))
 
 
 def _rows(table: DataFrame) -> tuple[Mapping[str, Any], ...]:

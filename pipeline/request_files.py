@@ -27,6 +27,7 @@ from pyspark.sql.types import (
 
 from pipeline.errors import AuditRefused
 from pipeline.outputs import sentence_of
+from pipeline.storage import literal
 
 BOOKING = ("practice", "nhs_number", "not_before", "not_after", "delivery_channel", "service_type")
 CANCELLATION = ("appointment_id",)
@@ -104,7 +105,6 @@ def _read(spark: SparkSession, path: str) -> DataFrame:
     suffix = PurePosixPath(lowered.removesuffix(".gz")).suffix
     if suffix not in (".csv", ".parquet", ""):
         raise AuditRefused(f"{path} is neither .csv (or .csv.gz) nor .parquet; convert it to one of them.")
-    literal = re.sub(r"([\\{}\[\]*?^])", r"\\\1", path)
     # A folder `practice=00123` is of a practice of that name, and not of number 123.
     usual = str(spark.conf.get(FOLDERS_ARE_TEXT[0]))
     spark.conf.set(*FOLDERS_ARE_TEXT)
@@ -112,8 +112,8 @@ def _read(spark: SparkSession, path: str) -> DataFrame:
         if suffix == ".csv":
             # Of one file the schema is its own header; Spark would not know names again that it had to number.
             enforced = "true" if Path(path).is_file() else "false"
-            return spark.read.options(**CSV_OPTIONS, enforceSchema=enforced).csv(literal)
-        return spark.read.option("mergeSchema", "true").parquet(literal)
+            return spark.read.options(**CSV_OPTIONS, enforceSchema=enforced).csv(literal(path))
+        return spark.read.option("mergeSchema", "true").parquet(literal(path))
     except (CapturedException, Py4JJavaError) as error:
         if "Length of parsed input" in str(error):
             raise AuditRefused(unreadable(error)) from error

@@ -6,6 +6,7 @@ Everything goes through Hadoop's file system interface, which every Spark has; n
 from __future__ import annotations
 
 import base64
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from pipeline.errors import AuditRefused
+
+
+def literal(path: str) -> str:
+    """A path as Spark must be given it to read: as it stands, some of its letters would be a pattern."""
+    return re.sub(r"([\\{}\[\]*?^])", r"\\\1", path)
 
 
 @dataclass(frozen=True)

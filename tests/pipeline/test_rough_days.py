@@ -152,6 +152,20 @@ def test_a_malformed_line_in_a_folder_with_a_space(audited: Audited, tmp_path: P
     assert (reject["line"], reject["problem"]) == (1, "not_json")
 
 
+def test_a_path_is_no_pattern(audited: Audited, tmp_path: Path) -> None:
+    """Spark takes some letters for a pattern, and would find nothing, or another folder; tables and report read as well."""
+    world = System(99, practices=1).run(10)
+    odd = "[0-9] {a,b} * ? ^ \\x"
+    assert audited(world, f"{odd}/day-0", tables=True).sound
+    later = world.copy()
+    later.now += DAY
+    later.deliveries.append({"message": "delivery"})
+    conclusion = audited(later, f"{odd}/day-1", tables=True, previous=f"{odd}/day-0", since=world)
+    assert conclusion.document["sums"]["deliveries"] == len(world.deliveries)
+    (reject,) = map(json.loads, (tmp_path / odd / "day-1" / "rejects.jsonl").read_text().splitlines())
+    assert odd in reject["file"]
+
+
 def test_ids_with_an_nhs_number_are_withheld(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
     """A producer's archive names them as they were; what people get to see does not."""
     world = System(97, practices=2, slots_per_practice=10).run(20)
