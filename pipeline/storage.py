@@ -40,8 +40,13 @@ class Storage:
         return sorted(str(status.getPath().getName()) for status in system.listStatus(location))
 
     def files(self, folder: str) -> dict[str, int]:
-        """The files in a folder and in the folders within it, sorted, and their bytes; not what begins with `_` or `.`."""
+        """The files in a folder and in the folders within it, sorted, and their bytes; not what begins with `_` or `.`.
+
+        Raises AuditRefused if it is a file.
+        """
         system, location = self._at(folder)
+        if system.exists(location) and system.getFileStatus(location).isFile():
+            raise AuditRefused(f"{folder} is a file, and should be a folder. Make that folder, and put the file into it.")
         found: dict[str, int] = {}
         for status in system.listStatus(location) if system.exists(location) else ():
             path = f"{folder}/{status.getPath().getName()}"

@@ -180,6 +180,13 @@ def _log_is_no_gzip(history: Path) -> None:
     path.write_bytes(gzip.decompress(path.read_bytes()))
 
 
+def _file_for_log(history: Path) -> None:
+    log = history / "deliveries"
+    (log / "deliveries.jsonl.gz").rename(history / "moved")
+    log.rmdir()
+    (history / "moved").rename(log)
+
+
 def _folder_for_context(history: Path) -> None:
     (history / "context.json").unlink()
     (history / "context.json").mkdir()
@@ -237,6 +244,7 @@ REFUSED = {
     "fewer lines than counted": (_fewer_lines, r"should hold 16 items by its manifest, and 15 were read"),
     "log truncated": (_truncated_log, "A gzipped file ends in the middle: it was cut short"),
     "log is no gzip": (_log_is_no_gzip, "is not gzip, or is damaged"),
+    "a file for a log": (_file_for_log, "deliveries is a file, and should be a folder"),
     "a file for a folder": (_a_file, "slots holds no export|ledger holds no export"),
     "a folder for the context": (_folder_for_context, "context.json is a folder, and should be a file"),
     "a folder for a manifest": (_folder_for_manifest, "manifest-summary.json is a folder, and should be a file"),
