@@ -228,7 +228,7 @@ def check_counts(
         else:
             # Old images take rows back, so rows say nothing about lines; a day's lines are quickly counted.
             paths = history.data_paths(table)
-            read = spark.read.text([literal(path) for path in paths]).where(F.trim("value") != "").count() if paths else 0
+            read = spark.read.text([*map(literal, paths)]).where(F.trim("value") != "").count() if paths else 0
         if read != export.items:
             raise AuditRefused(
                 f"{export.home} should hold {export.items} items by its manifest, and {read} were read: it was cut short "

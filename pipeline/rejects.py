@@ -7,20 +7,28 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
 
 from pipeline import facts, sources
+from pipeline.errors import AuditRefused
 from pipeline.history import TABLES, History
 from pipeline.sources import CORRUPT, PATH
 from pipeline.storage import literal
 from pipeline.vocabulary import PROBLEM_SENTENCES, Kind, Problem
 
 LISTED = 1_000
+GZIPPED = "\x1f\ufffd"  # the first two bytes of all that is gzipped; the second is no text
 
 
 def locate_rejects(spark: SparkSession, history: History, path: str) -> list[dict[str, object]]:
-    """The rejected lines of one file: number (from 1) and problem; the first thousand. The line itself may be personal."""
+    """The rejected lines of one file: number (from 1) and problem; the first thousand. The line itself may be personal.
+
+    Raises AuditRefused if the file is not text.
+    """
     name = source_of(history, path)
     schema = line_schema(history, name)
     # A file is one partition when it is read as text in one piece, and then these ids count its lines from 0.
     lines = spark.read.option("lineSep", "\n").text(literal(path)).coalesce(1)
+    (first,) = lines.take(1)
+    if first.value.startswith(GZIPPED):
+        raise AuditRefused(f"{path} is gzipped: only what ends in .gz is unpacked, and once. Rename it, or unpack it.")
     numbered = lines.select(F.monotonically_increasing_id().alias("line"), F.col("value"))
     fields = F.from_json("value", schema, {"columnNameOfCorruptRecord": CORRUPT}).alias("row")
     parsed = numbered.where(F.trim("value") != "").select("line", fields, F.expr(sources.NOT_ALONE).alias("more"))

@@ -143,12 +143,14 @@ def read_lines(spark: SparkSession, paths: list[str], schema: StructType) -> Dat
     """JSON lines → columns of `schema`, the text of a line that does not fit in `corrupt_line`, and the file's `path`."""
     with_corrupt = StructType([*schema, StructField(CORRUPT, TEXT)])
     reader = spark.read.schema(with_corrupt).option("columnNameOfCorruptRecord", CORRUPT)
-    return reader.json([literal(path) for path in paths]).selectExpr("*", f"_metadata.file_path AS {PATH}")
+    return reader.json([*map(literal, paths)]).selectExpr("*", f"_metadata.file_path AS {PATH}")
 
 
 def read_log(spark: SparkSession, paths: list[str], schema: StructType) -> DataFrame:
     """The same of lines that no manifest counts. Of a line Spark takes the first object: one with more is told as well."""
-    lines = spark.read.text([literal(path) for path in paths]).selectExpr(f"{NOT_ALONE} AS {CORRUPT}", f"_metadata.file_path AS {PATH}")
+    lines = spark.read.text([*map(literal, paths)]).selectExpr(
+        f"{NOT_ALONE} AS {CORRUPT}", f"_metadata.file_path AS {PATH}"
+    )
     beside = lines.where(F.col(CORRUPT).isNotNull())
     return read_lines(spark, paths, schema).unionByName(beside, allowMissingColumns=True)
 

@@ -46,7 +46,9 @@ class Storage:
         """
         system, location = self._at(folder)
         if system.exists(location) and system.getFileStatus(location).isFile():
-            raise AuditRefused(f"{folder} is a file, and should be a folder. Make that folder, and put the file into it.")
+            raise AuditRefused(
+                f"{folder} is a file, and should be a folder. Make that folder, and put the file into it."
+            )
         found: dict[str, int] = {}
         for status in system.listStatus(location) if system.exists(location) else ():
             path = f"{folder}/{status.getPath().getName()}"

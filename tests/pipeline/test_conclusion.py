@@ -21,7 +21,9 @@ def row(subject: str, verdict: str = "", violations: str = "", subjects: int = 1
     return {"subject": subject, "verdict": verdict, "violations": violations, "subjects": subjects, **given}
 
 
-def concluded(*totals: dict[str, Any], earlier_items: int = 0, share: float = 0.1, log: str | None = "own") -> Conclusion:
+def concluded(
+    *totals: dict[str, Any], earlier_items: int = 0, share: float = 0.1, log: str | None = "own"
+) -> Conclusion:
     """The conclusion of three exports of ten items each. The log is the history's own, or in more folders."""
     exports = {table: Export("home", table, None, 9, 10, ()) for table in TABLES}
     lines = {"deliveries": ("log",)} if log == "own" else {}

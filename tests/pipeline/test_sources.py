@@ -180,6 +180,16 @@ def _log_is_no_gzip(history: Path) -> None:
     path.write_bytes(gzip.decompress(path.read_bytes()))
 
 
+def _log_is_gzipped(history: Path) -> None:
+    path = history / "deliveries" / "deliveries.jsonl.gz"
+    path.rename(path.with_suffix(""))
+
+
+def _log_is_gzipped_twice(history: Path) -> None:
+    path = history / "deliveries" / "deliveries.jsonl.gz"
+    path.write_bytes(gzip.compress(path.read_bytes()))
+
+
 def _file_for_log(history: Path) -> None:
     log = history / "deliveries"
     (log / "deliveries.jsonl.gz").rename(history / "moved")
@@ -244,6 +254,11 @@ REFUSED = {
     "fewer lines than counted": (_fewer_lines, r"should hold 16 items by its manifest, and 15 were read"),
     "log truncated": (_truncated_log, "A gzipped file ends in the middle: it was cut short"),
     "log is no gzip": (_log_is_no_gzip, "is not gzip, or is damaged"),
+    "log is gzip and is not called so": (
+        _log_is_gzipped,
+        "jsonl is gzipped: only what ends in .gz is unpacked, and once",
+    ),
+    "log is gzipped twice": (_log_is_gzipped_twice, "gz is gzipped: only what ends in .gz is unpacked, and once"),
     "a file for a log": (_file_for_log, "deliveries is a file, and should be a folder"),
     "a file for a folder": (_a_file, "slots holds no export|ledger holds no export"),
     "a folder for the context": (_folder_for_context, "context.json is a folder, and should be a file"),
