@@ -70,7 +70,7 @@ def test_no_column_of_a_log_is_read_for_nothing(name: str, spark: SparkSession) 
             made([other for other in every if other is not column])
 
 
-def edit(path: Path, change: Callable[[dict[str, object]], None]) -> None:
+def edit(path: Path, change: Callable[[dict[str, object]], object]) -> None:
     """Change a manifest and make its checksum right again: only the content is wrong."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:
@@ -316,6 +316,19 @@ def test_the_newest_export_is_the_one_of_the_latest_moment() -> None:
     exports = [("01", {"exportTime": "2026-11-24T00:00:00.500Z"}), ("02", {"exportTime": "2026-11-24T00:00:00Z"})]
     assert newest([*exports, ("03", changes)])[0] == "01"
     assert newest([exports[1], ("03", changes)])[0] == "03"
+
+
+def test_what_has_no_checksum_is_not_compared_and_still_counted(audited: Audited, history: Path) -> None:
+    """Beside files that have one: a manifest need not name it, as a copy need not have the manifest's own."""
+    _tampered_data(history)
+    path = manifest(history, "ledger", "manifest-files.json")
+    edit(path, lambda line: line.pop("md5Checksum"))
+    path.with_suffix(".md5").unlink()
+    assert audited(history).sound is False  # what was tampered with is read, and found
+    _fewer_lines(history)
+    edit(manifest(history, "slots", "manifest-files.json"), lambda line: line.pop("md5Checksum"))
+    with pytest.raises(AuditRefused, match="should hold 16 items by its manifest, and 15 were read"):
+        audited(history, "again")
 
 
 def test_truncation_is_a_sentence_without_checksums_too(spark: SparkSession, history: Path, tmp_path: Path) -> None:
