@@ -106,9 +106,10 @@ class QueriesTogether:
 
     def _open(self, connections: Sequence[HTTPConnection]) -> None:
         for connection in connections:
-            # Readable before anything was asked: the other side has closed it.
-            if connection.sock is not None and wait_for_read(connection.sock, timeout=0):
-                connection.close()
+            if connection.sock is not None:
+                connection.sock.settimeout(self._read_timeout)  # what was left of the last deadline does not hold
+                if wait_for_read(connection.sock, timeout=0):  # before anything was asked: the other side has closed it
+                    connection.close()
         closed = [connection for connection in connections if connection.sock is None]
         if self._executor and closed:
             wait(
