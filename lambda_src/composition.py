@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ from exactly_once.delivery import SQS, Queues
 from exactly_once.dynamodb import DynamoDB
 from exactly_once.group_commit import BatchReader, GroupConsumer, GroupLedger
 from exactly_once.ledger import Ledger, Surroundings
-from schedule_reader import Schedule
+from schedule_reader import AskTogether, Schedule
 
 
 def client_configuration(batch_concurrency: int) -> Config:
@@ -43,7 +43,7 @@ def compose(
     *,
     executor: Executor | None = None,
     surroundings: Surroundings | None = None,
-    queries_together: Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any] | None]] | None = None,
+    queries_together: AskTogether | None = None,
 ) -> Consumer[Request]:
     """The appointments consumer. `executor` runs a batch's records side by side; None runs them in turn.
 

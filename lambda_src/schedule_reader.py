@@ -14,6 +14,9 @@ from appointments.schedule import FREE_SLOTS_INDEX, choose, free_key_range
 from exactly_once.dynamodb import DynamoDB, from_attributes
 from exactly_once.effects import Effects, Unprocessable
 
+AskTogether = Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any] | None]]
+"""Several queries → the answer of each in the same order, or None for one that the client must be asked."""
+
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
@@ -21,7 +24,7 @@ class Schedule:
 
     `candidate_slots` is how many of the earliest suitable slots a request chooses among. `executor` is where the reads of
     `decide_together` run beside its own thread's; None for one after the other. `queries_together` asks several queries at
-    once, and says None for one that the client must be asked; None for asking the client only.
+    once; None for asking the client only.
     """
 
     client: DynamoDB
@@ -30,7 +33,7 @@ class Schedule:
     candidate_slots: int
     now_ms: Callable[[], int]
     executor: Executor | None = None
-    queries_together: Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any] | None]] | None = None
+    queries_together: AskTogether | None = None
 
     def decide(self, request: Request) -> Effects:
         """Read what the request needs, and decide.
