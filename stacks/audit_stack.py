@@ -11,7 +11,7 @@ from stacks.constructs.audit_storage import AuditStorage
 from stacks.constructs.audit_workflow import AuditWorkflow
 from stacks.constructs.delivery_archive import DeliveryArchive
 from stacks.constructs.deployed import Deployed
-from stacks.constructs.measures import archive_delay, audit_violations
+from stacks.constructs.measures import archive_delay, audit_violations, set_aside
 from stacks.constructs.notifications import audit_topic
 from stacks.settings import Settings
 
@@ -38,7 +38,13 @@ class AuditStack(Stack):
             self, "Workflow", settings=settings, storage=storage, job=job, deployed=deployed, topic=topic
         )
         succeeded = workflow.machine.metric_succeeded(period=Duration.hours(1), statistic="Sum")
-        watched = audit_conditions(audit_violations(settings.stage), succeeded, archive_delay(archive.stream), settings)
+        watched = audit_conditions(
+            violations=audit_violations(settings.stage),
+            succeeded=succeeded,
+            delay=archive_delay(archive.stream),
+            set_aside=set_aside(storage.bucket.bucket_name),
+            settings=settings,
+        )
         Alarms(self, "Alarms", conditions=watched, topic=topic)
         outputs = {
             "AuditBucketName": storage.bucket.bucket_name,

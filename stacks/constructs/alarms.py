@@ -146,7 +146,12 @@ def conditions(measures: Measures, settings: Settings) -> list[Condition]:
 
 
 def audit_conditions(
-    violations: cloudwatch.IMetric, succeeded: cloudwatch.IMetric, delay: cloudwatch.Metric, settings: Settings
+    *,
+    violations: cloudwatch.IMetric,
+    succeeded: cloudwatch.IMetric,
+    delay: cloudwatch.Metric,
+    set_aside: cloudwatch.Metric,
+    settings: Settings,
 ) -> list[Condition]:
     """What must not be, on a stage with the audit."""
     hours = settings.audit_missing_hours
@@ -179,6 +184,13 @@ def audit_conditions(
             metric=_over_window(delay),
             above=ARCHIVE_DELAY_SECONDS,
             periods=3,
+        ),
+        Condition(
+            name="undelivered-lines",
+            # Firehose calls that delivered: the metric above is well.
+            means="Firehose set lines of the delivery log aside that it could not unpack: no night is judged by them.",
+            metric=_over_window(set_aside),
+            above=0,
         ),
     ]
 

@@ -14,6 +14,8 @@ from stacks.settings import Settings
 
 ACCESS_LOG_DAYS = 90
 UNFINISHED_UPLOAD_DAYS = 3
+UNDELIVERED = "undelivered"
+"""The folder of what Firehose cannot deliver as lines of the log, and the name under which S3 counts what is put there."""
 OLD_VERSION_DAYS = 7  # long enough to undo a deletion by mistake
 
 
@@ -55,8 +57,9 @@ class AuditStorage(Construct):
             lifecycle_rules=[
                 _expiry("Sources", "history/", settings.audit_history_days),
                 _expiry("Results", "audits/", settings.audit_result_days),
-                _expiry("Undelivered", "undelivered/", settings.audit_history_days),
+                _expiry("Undelivered", f"{UNDELIVERED}/", settings.audit_history_days),
             ],
+            metrics=[s3.BucketMetrics(id=UNDELIVERED, prefix=f"{UNDELIVERED}/")],
             removal_policy=removal_policy(settings),
         )
         alone = {

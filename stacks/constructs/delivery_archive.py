@@ -7,7 +7,7 @@ from aws_cdk import aws_kinesisfirehose as firehose
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from stacks.constructs.audit_storage import AuditStorage
+from stacks.constructs.audit_storage import UNDELIVERED, AuditStorage
 from stacks.constructs.deployed import Deployed
 from stacks.constructs.log_retention import LOG_RETENTION
 from stacks.constructs.removal import removal_policy
@@ -17,7 +17,7 @@ from stacks.settings import Settings
 
 # The handler's own lines, by the name that it gives them: Lambda's START and REPORT lines are not the audit's.
 DELIVERIES = '{ $.message = "delivery" }'
-FOLDERS = ("history", "undelivered")
+FOLDERS = ("history", UNDELIVERED)
 BUFFER_SECONDS = 300
 BUFFER_MB = 64  # fewer, larger files: each one costs a request now and a listing at night
 
@@ -69,7 +69,7 @@ class DeliveryArchive(Construct):
                 bucket_arn=storage.bucket.bucket_arn,
                 role_arn=role.role_arn,
                 prefix="history/!{timestamp:yyyy-MM-dd}/deliveries/",
-                error_output_prefix="undelivered/!{timestamp:yyyy-MM-dd}/!{firehose:error-output-type}/",
+                error_output_prefix=f"{UNDELIVERED}/!{{timestamp:yyyy-MM-dd}}/!{{firehose:error-output-type}}/",
                 buffering_hints=firehose.CfnDeliveryStream.BufferingHintsProperty(
                     interval_in_seconds=BUFFER_SECONDS, size_in_m_bs=BUFFER_MB
                 ),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
+from stacks.constructs.audit_storage import UNDELIVERED
 from stacks.constructs.deployed import Deployed
 
 SERVICE = "appointments"
@@ -78,6 +79,12 @@ def audit_violations(stage: str) -> cloudwatch.Metric:
 def archive_delay(stream: str) -> cloudwatch.Metric:
     """Seconds for which the oldest line of the delivery log has waited in this stream of Firehose's."""
     return _metric("AWS/Firehose", "DeliveryToS3.DataFreshness", {"DeliveryStreamName": stream}, "Maximum", "waiting")
+
+
+def set_aside(bucket: str) -> cloudwatch.Metric:
+    """Objects that Firehose writes into the audit's bucket in place of lines of the delivery log."""
+    dimensions = {"BucketName": bucket, "FilterId": UNDELIVERED}
+    return _metric("AWS/S3", "PutRequests", dimensions, "Sum", "set aside")
 
 
 def _metric(

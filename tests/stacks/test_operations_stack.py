@@ -30,6 +30,7 @@ PUBLISHED = {
     },
     "AWS/States": {"ExecutionsSucceeded"},
     "AWS/Firehose": {"DeliveryToS3.DataFreshness"},
+    "AWS/S3": {"PutRequests"},
 }
 
 
@@ -63,7 +64,8 @@ def test_everything_that_must_not_be_has_an_alarm(operations: Stage, audit: Stag
         *("dead-letters", "oldest-message", "stalled", "function-errors", "function-throttles"),
         *("failed-deliveries", "quarantined-deliveries", "table-throttles", "transaction-conflicts"),
     }
-    assert set(alarms(audit)) == {"invariant-violated", "audit-missing", "unarchived-deliveries"}
+    archive = {"unarchived-deliveries", "undelivered-lines"}
+    assert set(alarms(audit)) == {"invariant-violated", "audit-missing", *archive}
 
 
 def test_every_metric_is_one_that_is_published(operations: Stage, audit: Stage) -> None:
@@ -196,7 +198,8 @@ def test_silence_is_well_except_where_silence_is_the_fault(operations: Stage, au
     silence = {name: alarm["TreatMissingData"] for name, alarm in alarms(audit).items()}
     # The verdict comes once a night: until the next one it is neither well nor missing, but as it was.
     assert silence.pop("invariant-violated") == "ignore"
-    assert silence == {"audit-missing": "breaching", "unarchived-deliveries": "notBreaching"}
+    archive = dict.fromkeys(("unarchived-deliveries", "undelivered-lines"), "notBreaching")
+    assert silence == {"audit-missing": "breaching", **archive}
 
 
 def test_lines_that_do_not_arrive_are_told_long_before_firehose_gives_them_up(audit: Stage) -> None:
@@ -211,6 +214,22 @@ def test_lines_that_do_not_arrive_are_told_long_before_firehose_gives_them_up(au
     assert collected * 2 <= alarm["Threshold"] <= 900  # the longest that Firehose may be told to collect
     assert alarm["DatapointsToAlarm"] == alarm["EvaluationPeriods"]
     assert alarm["Threshold"] + age["Period"] * alarm["EvaluationPeriods"] <= 3600
+
+
+def test_what_firehose_sets_aside_is_told_by_the_first_object(audit: Stage) -> None:
+    """Of whatever error: what is counted is what is written into the folder that Firehose is given for it, by S3."""
+    alarm = alarms(audit)["undelivered-lines"]
+    (puts,) = watched(alarm)
+    assert (puts["Namespace"], puts["MetricName"], puts["Stat"]) == ("AWS/S3", "PutRequests", "Sum")
+    assert (alarm["Threshold"], alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"]) == (0, 1, 1)
+    dimensions = {each["Name"]: each["Value"] for each in puts["Dimensions"]}
+    destination = audit.properties("AWS::KinesisFirehose::DeliveryStream")["ExtendedS3DestinationConfiguration"]
+    (bucket,) = re.findall(r"<([^>]+)>", json.dumps(resolve(destination["BucketARN"])))
+    assert dimensions.pop("BucketName") == f"<{bucket.removesuffix('.Arn')}>"
+    (counted,) = audit.resources("AWS::S3::Bucket")[bucket.removesuffix(".Arn")]["Properties"]["MetricsConfigurations"]
+    assert dimensions == {"FilterId": counted["Id"]}
+    assert destination["ErrorOutputPrefix"].startswith(counted["Prefix"])
+    assert not destination["Prefix"].startswith(counted["Prefix"])
 
 
 def test_an_audit_is_missing_when_the_next_one_could_have_ended(audit: Stage) -> None:
