@@ -24,10 +24,10 @@ from oneslot.backfill import (
 )
 from oneslot.consumer_configuration import ledger_retention_seconds
 from oneslot.errors import BadInput, OneslotError
-from oneslot.export import export_history, whole_histories
+from oneslot.export import export_history, place_for, whole_histories
 from oneslot.options import Number, json_option, stack_option
 from oneslot.queues import queue_depth
-from oneslot.sentences import numbered
+from oneslot.sentences import numbered, sentence
 from oneslot.target import Target, home_folder, open_target, typed
 from oneslot.terminal import Terminal, table
 from pipeline.errors import AuditRefused
@@ -69,6 +69,8 @@ def audit(
     """Audit a history. Exit status 0: sound; 1: something does not hold; 2: the history cannot be audited."""
     terminal = Terminal(as_json)
     folder = history
+    answer = output or _new_folder("audit")
+    _try_place(answer)
     notes: list[str] = []
     if folder is None:
         target = _target_to_audit(stack)
@@ -78,7 +80,6 @@ def audit(
             _exported(target, folder, notes.append)
         for note in notes:
             terminal.say(note)
-    answer = output or _new_folder("audit")
     terminal.say(f"Auditing {folder} in Spark; its start takes a moment")
     with terminal.working("Auditing in Spark"):
         conclusion = audit_history(folder, answer, previous, memory)
@@ -106,6 +107,14 @@ def _exported(target: Target, folder: Path, note: Callable[[str], None]) -> dict
             f"{target.command('watch --until-drained')}."
         )
     return counts
+
+
+def _try_place(answer: Path) -> None:
+    """Say before the work, which may take hours, that its answer cannot be written."""
+    try:
+        place_for(answer).cleanup()
+    except OSError as error:
+        raise BadInput(sentence(error)) from error
 
 
 def _target_to_audit(stack: str | None) -> Target:

@@ -40,14 +40,19 @@ def export_history(target: Target, folder: Path, note: Callable[[str], None] = l
     `note` is told what the history cannot hold. The folder has its name only when it is whole: the audit takes every
     table and list that it finds there for all there was.
     """
-    if folder.exists():
-        raise BadInput(f"{folder} exists already; name a folder that does not.")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=f"{UNFINISHED}{folder.name}-", dir=folder.parent) as unfinished:
+    with place_for(folder) as unfinished:
         written = Path(unfinished) / folder.name
         counts = _write_history(target, written, note)
         written.rename(folder)
     return counts
+
+
+def place_for(folder: Path) -> TemporaryDirectory[str]:
+    """Return a place beside a folder that is to be made. Raises `BadInput` or OSError if it cannot be made there."""
+    if folder.exists():
+        raise BadInput(f"{folder} exists already; name a folder that does not.")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    return TemporaryDirectory(prefix=f"{UNFINISHED}{folder.name}-", dir=folder.parent)
 
 
 def whole_histories(folder: Path) -> list[Path]:

@@ -32,6 +32,20 @@ def test_an_export_that_is_stopped_leaves_nothing(
     assert list(folder.parent.iterdir()) == []
 
 
+@pytest.mark.parametrize("place", ["a file/answer", "there"])
+def test_an_audit_whose_answer_has_no_place_is_not_begun(
+    moto_stack: MotoStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """It may take hours, and 1 would say that something does not hold."""
+    (tmp_path / "a file").touch()
+    (tmp_path / "there").mkdir()
+    monkeypatch.setattr("oneslot.audit_commands.export_history", stopped)
+    monkeypatch.setattr("oneslot.audit_commands.audit_history", stopped)
+    for history in ([], ["--history", str(tmp_path)]):
+        told = document(invoke("audit", "--output", str(tmp_path / place), *history, "--json"), 2)["error"]
+        assert str(tmp_path / place).startswith(told.split(" cannot be used")[0].split(" exists already")[0])
+
+
 def test_an_export_that_was_killed_is_offered_to_no_audit(
     moto_stack: MotoStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
