@@ -29,6 +29,7 @@ from oneslot.target import Target
 CHANNEL, SERVICE = "In-person", "General Consultation Routine"
 COPIES = 2
 CLOCK_DIFFERENCE_MS = 60_000
+SERVER_FAULT = 500
 
 
 class Failed(OneslotError):
@@ -78,8 +79,7 @@ class Smoke:
             self.practice, utc_text(start), last, synthetic_nhs_number(random.Random()), self.message_id
         )
         began = time.time_ns() // 1_000_000
-        self.sent = True
-        sent = {self._send(body) for _ in range(COPIES)}
+        sent = {self._send_first(body), *(self._send(body) for _ in range(COPIES - 1))}
         self.say(f"{self.message_id} sent {COPIES} times")
         self._wait(lambda: self._complete(self.message_id), f"{self.message_id} is complete")
         outcomes = self._wait(lambda: self._outcomes(sent, began), "both copies are in the delivery log")
@@ -160,6 +160,14 @@ class Smoke:
         order: Any = {"MessageGroupId": self.practice, "MessageDeduplicationId": uuid4().hex} if is_fifo(url) else {}
         return str(self.target.sqs.send_message(QueueUrl=url, MessageBody=body, **order)["MessageId"])
 
+    def _send_first(self, body: str) -> str:
+        self.sent = True  # also if its answer is lost
+        try:
+            return self._send(body)
+        except ClientError as refusal:
+            self.sent = refusal.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400) >= SERVER_FAULT
+            raise
+
     def _settle(self) -> None:
         self._cancel()
         self._wait(lambda: self._complete(self.cancel_id), f"{self.cancel_id} is complete")
@@ -209,6 +217,6 @@ class Smoke:
         deadline = time.monotonic() + self.timeout
         while not (found := condition()):
             if time.monotonic() > deadline:
-                raise Failed(f"Not within {self.timeout:.0f} s: {what}. {self.look}")
+                raise Failed(f"Not within {self.timeout:g} s: {what}. {self.look}")
             self.sleep(self.interval)
         return found

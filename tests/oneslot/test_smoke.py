@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ReadTimeoutError
 
 from oneslot.commands import smoke as verb
 from oneslot.smoke import Failed, Smoke
@@ -43,7 +43,7 @@ def test_a_good_stack_passes_and_only_what_was_said_remains(moto_stack: MotoStac
 def test_a_stack_that_consumes_nothing_fails_and_a_late_booking_is_stopped(moto_stack: MotoStack) -> None:
     test, _ = smoke(moto_stack, lambda: None)
     test.timeout = 0.01
-    with pytest.raises(Failed, match=r"Not within 0 s: smoke-[0-9a-f]+ is complete"):
+    with pytest.raises(Failed, match=r"Not within 0\.01 s: smoke-[0-9a-f]+ is complete"):
         test.check()
     with pytest.raises(Failed, match="cancel is complete"):
         test.clean_up()
@@ -67,7 +67,7 @@ def test_the_verb_says_what_failed_and_what_remains(moto_stack: MotoStack) -> No
     result = invoke("smoke", "--timeout", "0.01")
     assert result.exit_code == 1
     assert "ok  one free slot at the made-up practice ZZ" in result.stdout
-    assert "FAILED  Not within 0 s" in result.stdout
+    assert "FAILED  Not within 0.01 s" in result.stdout
     remains = re.search("What remains: (.*)", result.stdout)
     assert remains
     slot, requests = remains[1].split("; ")
@@ -81,14 +81,20 @@ def test_what_remains_is_what_was_made(moto_stack: MotoStack, monkeypatch: pytes
     def refuse(*_: object) -> None:
         raise service_error("AccessDeniedException")
 
+    def lost(*_: object) -> None:
+        raise ReadTimeoutError(endpoint_url="the queue's")
+
     with monkeypatch.context() as no_sending:
         no_sending.setattr(Smoke, "_send", refuse)
+        assert document(invoke("smoke", "--json"), 1)["remains"] == []
+        assert slots(moto_stack) == []
+        no_sending.setattr(Smoke, "_send", lost)
         unsent = document(invoke("smoke", "--json"), 1)
     opened = slots(moto_stack)
     assert unsent["remains"] == [
         f"perhaps the slot of the made-up practice {opened[0]['practice']}",
         f"{unsent['message_id']} in the queue, or what the stack makes of it",
-    ], "an error may come after the sending"
+    ], "it may have been sent, and only the answer is lost"
     with monkeypatch.context() as no_request:
         no_request.setattr("oneslot.smoke.sample_request", refuse)
         assert document(invoke("smoke", "--json"), 1)["remains"] == []
