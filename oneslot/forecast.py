@@ -251,7 +251,7 @@ def read_rows(
                 **projection(attributes),
             }
         }
-        for attempt in range(ATTEMPTS):
+        for attempt in range(1, ATTEMPTS + 1):
             answer = client.batch_get_item(RequestItems=waiting)
             for item in answer["Responses"].get(table, []):
                 row = from_attributes(item)
@@ -259,7 +259,8 @@ def read_rows(
             waiting = answer.get("UnprocessedKeys")
             if not waiting:
                 break
-            time.sleep(BACKOFF_SECONDS * 2**attempt)
+            if attempt < ATTEMPTS:
+                time.sleep(BACKOFF_SECONDS * 2 ** (attempt - 1))
         else:
             raise OneslotError(f"The table {table} is throttled. Nothing was changed; try again in a while.")
     return rows

@@ -127,8 +127,9 @@ def _send(target: Target, waiting: list[HeldLetter], journal: Journal) -> None:
         if not again:
             continue
         attempts += 1
-        time.sleep(random.random() * ceiling)
-        ceiling = min(LONGEST_BACKOFF_SECONDS, ceiling * 2)
+        if attempts < ATTEMPTS:
+            time.sleep(random.random() * ceiling)
+            ceiling = min(LONGEST_BACKOFF_SECONDS, ceiling * 2)
     raise OneslotError(
         f"The queue did not accept {len(waiting)} message(s) in {ATTEMPTS} attempts; they are still in the dead-letter "
         f"queue. Go on later: {target.command('dlq redrive --resume --yes')}."

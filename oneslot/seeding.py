@@ -57,7 +57,7 @@ class SlotWriter:
         waiting = list(items)
         seeded = Seeded()
         ceiling = FIRST_BACKOFF_SECONDS
-        for _ in range(ATTEMPTS):
+        for attempt in range(1, ATTEMPTS + 1):
             answers = self._client.batch_execute_statement(Statements=[self._statement(item) for item in waiting])
             refused: list[Mapping[str, Any]] = []
             for item, answer in zip(waiting, answers["Responses"], strict=True):
@@ -76,8 +76,9 @@ class SlotWriter:
             if not refused:
                 return seeded
             waiting = refused
-            self._sleep(self._jitter() * ceiling)
-            ceiling = min(LONGEST_BACKOFF_SECONDS, ceiling * 2)
+            if attempt < ATTEMPTS:
+                self._sleep(self._jitter() * ceiling)
+                ceiling = min(LONGEST_BACKOFF_SECONDS, ceiling * 2)
         raise OneslotError(
             f"The table {self._table_name} is throttled: {len(waiting)} slots of a batch were refused {ATTEMPTS} times. "
             "Wait a while and seed again: slots that are there are left as they are."

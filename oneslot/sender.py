@@ -114,8 +114,9 @@ class BatchSender:
                 continue
             attempts += 1
             sent_again += len(again)
-            self._sleep(self._jitter() * ceiling)
-            ceiling = min(LONGEST_BACKOFF_SECONDS, ceiling * 2)
+            if attempts < ATTEMPTS:
+                self._sleep(self._jitter() * ceiling)
+                ceiling = min(LONGEST_BACKOFF_SECONDS, ceiling * 2)
         raise OneslotError(
             f"The queue did not accept {len(waiting)} message(s) in {ATTEMPTS} attempts. "
             "Send again: what was accepted before is answered once all the same."

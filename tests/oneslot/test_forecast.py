@@ -38,9 +38,11 @@ def read(client: Any) -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def sleeps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Nobody waits here."""
-    monkeypatch.setattr("oneslot.forecast.BACKOFF_SECONDS", 0)
+    slept: list[float] = []
+    monkeypatch.setattr("oneslot.forecast.time.sleep", slept.append)
+    return slept
 
 
 def test_a_key_that_a_throttled_table_left_out_is_asked_for_again() -> None:
@@ -50,11 +52,12 @@ def test_a_key_that_a_throttled_table_left_out_is_asked_for_again() -> None:
     assert client.calls == 3
 
 
-def test_a_table_that_stays_throttled_is_a_sentence_and_no_forecast() -> None:
+def test_a_table_that_stays_throttled_is_a_sentence_and_no_forecast(sleeps: list[float]) -> None:
     client = Throttled(answers=0)
     with pytest.raises(OneslotError, match="The table ledger is throttled"):
         read(client)
     assert client.calls == ATTEMPTS
+    assert sleeps == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4]), "none after the last attempt"
 
 
 class Lagging:
