@@ -117,6 +117,19 @@ def test_no_command_has_a_day_an_account_or_a_region_of_its_own() -> None:
     assert [(name, words) for name, words in here if own.search(" ".join(words))] == []
 
 
+def test_a_look_into_a_log_says_since_when() -> None:
+    """CloudWatch answers from the oldest line on: the first twenty of ninety days would be of another fault."""
+    looks = [(page, words) for page, words in ALL if "filter-log-events" in words]
+    assert len(looks) >= 7
+    assert [look for look in looks if "--start-time" not in look[1]] == []
+
+
+def test_no_file_that_a_reader_is_to_write_is_one_of_the_repository() -> None:
+    files = {word.removeprefix("file://") for _, words in ALL for word in words if word.startswith("file://")}
+    assert files
+    assert {name for name in files if (ROOT / name).exists()} == set()
+
+
 @pytest.mark.parametrize("page", ["dead-letters", "quarantined-deliveries"])
 def test_the_reasons_of_dead_letters_are_those_that_the_consumer_gives(page: str) -> None:
     text = (FOLDER / f"{page}.md").read_text(encoding="utf-8")
