@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
 
 from oneslot.errors import OneslotError
+from oneslot.local.connection import LOCAL_ACCOUNT
 from oneslot.local.errors import LocalRunError
 from oneslot.target import typed
 from pipeline.vocabulary import counted
 
 DEBUG_VARIABLE = "ONESLOT_DEBUG"
+BAD_CREDENTIALS = ("InvalidClientTokenId", "UnrecognizedClientException")
 
 
 def numbered(count: int, noun: str) -> str:
@@ -47,6 +50,8 @@ def sentence(error: Exception, stack: str | None = None) -> str:
                 restored = how_to_restore(lambda verb: typed(verb, stack))
                 which = f"`{typed('status', stack)}` says which table is missing."
                 told += f". A table, or another part of the stack, is gone. {which} {restored}"
+            if about.get("Code") in BAD_CREDENTIALS and os.environ.get("AWS_ACCESS_KEY_ID") == LOCAL_ACCOUNT:
+                told += " This shell has the local stack's credentials, by `oneslot env`: open another one."
         case BotoCoreError():
             told = f"AWS cannot be used: {error}"
         case OSError(filename=str() as path, strerror=str() as problem):

@@ -17,6 +17,7 @@ from oneslot import audit_commands
 from oneslot.cli import stack_of
 from oneslot.errors import OneslotError
 from oneslot.redrive_journal import begin_journal
+from oneslot.sentences import sentence
 from oneslot.target import Target
 from tests.consumer_kit import booking
 from tests.oneslot.conftest import ENVIRONMENT, Functions, MotoStack, invoke
@@ -185,6 +186,15 @@ def test_what_goes_wrong_underneath_names_the_stack(
         monkeypatch.setattr(f"oneslot.commands.{place}", fail)
     assert hint.format(named) in invoke("check", *given).stderr
     assert hint.format(named) in invoke("smoke", *given).stdout
+
+
+@pytest.mark.parametrize(("key", "hinted"), [("000000000000", True), ("an account's", False)])
+def test_a_shell_with_the_local_stacks_credentials_is_told_of_where_aws_refuses_them(
+    monkeypatch: pytest.MonkeyPatch, key: str, hinted: bool
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
+    told = sentence(refusal("InvalidClientTokenId"), "Oneslot-prod")
+    assert ("`oneslot env`" in told) is hinted
 
 
 @pytest.mark.parametrize(
