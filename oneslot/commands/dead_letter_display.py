@@ -13,6 +13,7 @@ from oneslot.target import Target
 from oneslot.terminal import Terminal, table
 
 SHOWN = 20
+ID_WIDTH = 38  # of a UUID in brackets, so that it can be copied from a narrow terminal, too
 SECONDS_A_DAY, SECONDS_AN_HOUR, SECONDS_A_MINUTE = 86_400, 3_600, 60
 
 WOULD = {
@@ -38,6 +39,7 @@ def show_some(terminal: Terminal, forecasts: Sequence[Forecast]) -> None:
     if not forecasts:
         return
     shown = table("Messages", "Message", "Age", "Reason", "What a redrive would do", numbers=(1,))
+    shown.columns[0].no_wrap = max(len(name_of(each)) for each in forecasts[:SHOWN]) <= ID_WIDTH
     for each in forecasts[:SHOWN]:
         shown.add_row(name_of(each), age(each.letter.sent), each.letter.reason, each.because)
     terminal.show(shown)
@@ -74,7 +76,8 @@ def row_text(row: dict[str, Any] | None) -> str:
         result_of(row).get("outcome") if isinstance(row.get("result"), str) else (row["result"] or {}).get("outcome")
     )
     told = f"{row.get('status', 'no status')}" + (f", {outcome}" if outcome else "")
-    return f"{told}, claimed {row.get('consumption_count', 'an unknown number of')} times"
+    count = row.get("consumption_count", "an unknown number of")
+    return f"{told}, claimed {'once' if count == 1 else f'{count} times'}"
 
 
 def age(sent_ms: int) -> str:

@@ -143,10 +143,23 @@ def test_show_tells_one_of_them_without_its_body(moto_stack: MotoStack) -> None:
     shown = document(invoke("dlq", "show", "duplicate", "--json"))["messages"]
     assert [each["ledger"]["status"] for each in shown] == ["COMPLETE"]
     told = invoke("dlq", "show", "duplicate")
-    assert "COMPLETE, booked, claimed 1 times" in told.stdout
+    assert "COMPLETE, booked, claimed once" in told.stdout
     assert NHS_NUMBER not in told.output + json.dumps(shown)
     missing = invoke("dlq", "show", "nobody")
     assert (missing.exit_code, "has no message nobody" in missing.stderr) == (1, True)
+
+
+def test_an_id_can_be_copied_from_the_list_on_a_terminal_of_eighty_columns(moto_stack: MotoStack) -> None:
+    """A UUID is whole; the SQS id of a message without one, too, in its brackets."""
+    put(moto_stack, booking("d13f401a-d8dd-4a0e-b0f6-257cd81c99d7", **NOW, practice="ZZZ999"))
+    without_id = put(moto_stack, {"type": "book"})
+    told = invoke("dlq", "list", COLUMNS="80").stdout
+    assert "│ d13f401a-d8dd-4a0e-b0f6-257cd81c99d7 " in told
+    assert f"│ ({without_id}) │" in told
+    assert max(map(len, told.splitlines())) == 80
+    put(moto_stack, booking("m" * 100, **NOW, practice="ZZZ999"))
+    told = invoke("dlq", "list", COLUMNS="80").stdout
+    assert told.replace("\n", "").count("m") > 100, "and one that is longer than a line is there all the same"
 
 
 def test_an_empty_queue_is_no_error(moto_stack: MotoStack) -> None:
