@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,6 +32,9 @@ from oneslot.target import Target, home_folder, open_target, typed
 from oneslot.terminal import Terminal, table
 from pipeline.errors import AuditRefused
 from pipeline.vocabulary import counted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 UNACCEPTABLE = "the consumer would not accept it (a field is missing or wrong)"
 NEW_FOLDER = click.Path(exists=False, path_type=Path)
@@ -225,13 +228,12 @@ def audit_history(history: Path, output: Path, previous: Path | None = None, mem
     """Run the audit in a Spark session of this process; returns its `Conclusion`."""
     from pipeline.job import AuditSettings
     from pipeline.job import audit as run_audit
-    from pipeline.session import SessionSettings, open_session
 
     settings = AuditSettings(
         str(history.absolute()), str(output.absolute()), str(previous.absolute()) if previous else None
     )
     try:
-        spark = open_session(SessionSettings(memory=memory, reads_bytes=settings.reads_bytes))
+        spark = _session(memory, settings.reads_bytes)
         return run_audit(spark, settings)
     except AuditRefused as refusal:
         raise BadInput(str(refusal)) from refusal
@@ -253,10 +255,10 @@ def backfill_file(
     """
     from pipeline.backfill import deduplicate, feed
     from pipeline.request_files import open_file
-    from pipeline.session import SessionSettings, open_session, size_on_disk
+    from pipeline.session import size_on_disk
 
     try:
-        spark = open_session(SessionSettings(memory=memory, reads_bytes=size_on_disk(str(file))))
+        spark = _session(memory, size_on_disk(str(file)))
         opened = open_file(spark, str(file.absolute()))
         found = deduplicate(opened.requests)
     except AuditRefused as refusal:
@@ -281,6 +283,25 @@ def backfill_file(
         "ignored_columns": opened.ignored,
         **{name: tally[name] for name in OUTCOMES},
     }
+
+
+def _session(memory: str, reads_bytes: int | None) -> SparkSession:
+    """Open a Spark session. Raises AuditRefused or `BadInput`, also for a memory that Java or Spark does not take."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkRuntimeError
+
+    from pipeline.outputs import sentence_of
+    from pipeline.session import SessionSettings, open_session
+
+    try:
+        return open_session(SessionSettings(memory=memory, reads_bytes=reads_bytes))
+    except PySparkRuntimeError as error:
+        raise BadInput(
+            f"Java did not start with --memory {memory}; its own words are above. Give it what this machine has, in "
+            "Spark's notation: 512m, 3g."
+        ) from error
+    except Py4JJavaError as error:
+        raise BadInput(sentence_of(error)) from error
 
 
 def access_of(target: Target) -> Access:

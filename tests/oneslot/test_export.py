@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,6 +47,23 @@ def test_an_audit_whose_answer_has_no_place_is_not_begun(
     for history in ([], ["--history", str(tmp_path)]):
         told = document(invoke("audit", "--output", str(tmp_path / place), *history, "--json"), 2)["error"]
         assert str(tmp_path / place).startswith(told.split(" cannot be used")[0].split(" exists already")[0])
+
+
+@pytest.mark.parametrize(
+    ("memory", "told"), [("3gb", "Java did not start with --memory 3gb"), ("100m", "must be at least")]
+)
+def test_a_memory_that_java_or_spark_does_not_take_is_a_sentence(
+    moto_stack: MotoStack, tmp_path: Path, memory: str, told: str
+) -> None:
+    """In a process of its own: a session that could not be opened would stay with the tests after this one."""
+    folder = tmp_path / "history"
+    export_history(consumed(moto_stack).target, folder)
+    requests = tmp_path / "requests.csv"
+    requests.write_text("message_id,type,appointment_id\nc-1,cancel,m-1\n")
+    for call in (["audit", "--history", str(folder)], ["backfill", str(requests)]):
+        command = [sys.executable, "-m", "oneslot", *call, "--memory", memory, "--json"]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert (ended.returncode, told in json.loads(ended.stdout)["error"]) == (2, True), ended.stdout
 
 
 def test_an_export_that_was_killed_is_offered_to_no_audit(
