@@ -157,11 +157,25 @@ def _show(terminal: Terminal, document: Mapping[str, Any], answer: Path, stack: 
 
 @click.command(short_help="Feed a historical file to the queue, or enter it into the ledger as done.")
 @click.argument("file", type=click.Path(exists=True, path_type=Path))
-@click.option("--into", type=click.Choice(["queue", "ledger"]), default="queue", show_default=True)
-@click.option("--rate", type=Number(min=0, min_open=True), default=200.0, show_default=True, help="A second.")
+@click.option(
+    "--into",
+    type=click.Choice(["queue", "ledger"]),
+    default="queue",
+    show_default=True,
+    help="To be done, or entered as done before.",
+)
+@click.option(
+    "--rate",
+    type=Number(min=0, min_open=True),
+    default=200.0,
+    show_default=True,
+    metavar="N",
+    help="Requests a second, at most.",
+)
 @click.option(
     "--retention-seconds",
     type=click.IntRange(min=1),
+    metavar="N",
     help="How long the ledger keeps what --into ledger enters. Default: as long as what the consumer enters.",
 )
 @click.option("--memory", default="3g", show_default=True, help="Memory for Spark, in its notation.")
@@ -172,7 +186,8 @@ def backfill(
 ) -> int:
     """FILE is CSV with a header, or Parquet. Requests are deduplicated by message_id, or by content where they have none.
 
-    Run it again after a crash: nothing that is sent or entered twice counts twice.
+    Run it again after a crash: nothing that is sent or entered twice counts twice. Exit status 1 if something was left out
+    or looks different in the ledger; it is named.
     """
     terminal = Terminal(as_json)
     target = open_target(stack)
