@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.backfill import (
     DIFFERENT,
@@ -25,6 +27,7 @@ from oneslot.backfill import (
 from oneslot.consumer_configuration import ledger_retention_seconds
 from oneslot.errors import BadInput, OneslotError
 from oneslot.export import export_history, place_for, whole_histories
+from oneslot.local.errors import LocalRunError
 from oneslot.options import Number, json_option, stack_option
 from oneslot.queues import queue_depth
 from oneslot.sentences import numbered, sentence
@@ -69,23 +72,24 @@ def export(output: Path | None, stack: str | None, as_json: bool) -> int:
 def audit(
     *, history: Path | None, output: Path | None, previous: Path | None, memory: str, stack: str | None, as_json: bool
 ) -> int:
-    """Audit a history. Exit status 0: sound; 1: something does not hold; 2: the history cannot be audited."""
+    """Audit a history. Exit status 0: sound; 1: something does not hold; 2: no verdict, a sentence says why."""
     terminal = Terminal(as_json)
     folder = history
     answer = output or _new_folder("audit")
-    _try_place(answer)
     notes: list[str] = []
-    if folder is None:
-        target = _target_to_audit(stack)
-        folder = _new_folder("history")
-        terminal.say(f"Exporting {target.stack_name} to {folder}")
-        with terminal.working("Exporting"):
-            _exported(target, folder, notes.append)
-        for note in notes:
-            terminal.say(note)
-    terminal.say(f"Auditing {folder} in Spark; its start takes a moment")
-    with terminal.working("Auditing in Spark"):
-        conclusion = audit_history(folder, answer, previous, memory)
+    with _without_verdict(stack):
+        place_for(answer).cleanup()  # before the work, which may take hours
+        if folder is None:
+            target = _target_to_audit(stack)
+            folder = _new_folder("history")
+            terminal.say(f"Exporting {target.stack_name} to {folder}")
+            with terminal.working("Exporting"):
+                _exported(target, folder, notes.append)
+            for note in notes:
+                terminal.say(note)
+        terminal.say(f"Auditing {folder} in Spark; its start takes a moment")
+        with terminal.working("Auditing in Spark"):
+            conclusion = audit_history(folder, answer, previous, memory)
     report = answer / "report.html"
     document = {**conclusion.document, "notes": [*notes, *conclusion.document["notes"]]}
     terminal.result({"audit": str(answer), "report": str(report), **document})
@@ -112,12 +116,15 @@ def _exported(target: Target, folder: Path, note: Callable[[str], None]) -> dict
     return counts
 
 
-def _try_place(answer: Path) -> None:
-    """Say before the work, which may take hours, that its answer cannot be written."""
+@contextmanager
+def _without_verdict(stack: str | None) -> Iterator[None]:
+    """End with 2 for what ends an audit before its verdict: 1 says that something does not hold."""
     try:
-        place_for(answer).cleanup()
-    except OSError as error:
-        raise BadInput(sentence(error)) from error
+        yield
+    except BadInput:
+        raise
+    except (OneslotError, LocalRunError, BotoCoreError, ClientError, OSError) as error:
+        raise BadInput(sentence(error, stack)) from error
 
 
 def _target_to_audit(stack: str | None) -> Target:

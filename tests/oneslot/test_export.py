@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import NoRegionError
 
 from oneslot.export import export_history, whole_histories
-from tests.consumer_kit import booking, record
+from oneslot.sentences import sentence
+from tests.consumer_kit import booking, record, service_error
 from tests.oneslot.conftest import MotoStack, document, invoke
 
 
@@ -85,5 +87,20 @@ def test_an_export_that_was_killed_is_offered_to_no_audit(
     unfinished.mkdir()  # what SIGKILL would have left
     assert whole_histories(histories) == [histories / "20260101T000000"]
     (tmp_path / "state.json").unlink()
-    told = document(invoke("audit", "--json"), 1)["error"]
+    told = document(invoke("audit", "--json"), 2)["error"]
     assert str(histories / "20260101T000000") in told
+
+
+@pytest.mark.parametrize(
+    "error", [NoRegionError(), service_error("AccessDenied", "Scan"), OSError(28, "No space left on device")]
+)
+def test_what_ends_an_audit_before_its_verdict_is_none(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """1 says that something does not hold: whoever is woken by it would stop the consumer."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("oneslot.audit_commands.export_history", fail)
+    assert document(invoke("audit", "--json"), 2)["error"] == sentence(error)
