@@ -6,7 +6,9 @@ With a plain ledger the lease is the attempt's whole deadline, so a consumer tha
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
@@ -18,18 +20,37 @@ BEATS_PER_LEASE = 3
 """Two extensions may fail before a lease ends."""
 
 
+@dataclass(slots=True)
+class _Held:
+    """A lease that is kept. `began` is by the host's clock, `begun` by the one that nobody puts forward or back."""
+
+    claim: Claim
+    deadline: int
+    end: int
+    began: int
+    begun: int
+
+
 class KeptLedger:
     """A `Store` around another one. Claims are made for `lease_seconds`, and extended while this process lives.
 
     Never beyond the `lease_until` that the claim asked for: work that hangs loses its message then. Use it as a context
     manager; a thread of its own extends the leases. A lease that was lost is not extended any more; the commit is fenced.
+    `steady_ms` is a clock that nobody puts forward or back, from whatever beginning: by it the work's time goes on.
     """
 
-    def __init__(self, ledger: Store, *, lease_seconds: float) -> None:
+    def __init__(
+        self,
+        ledger: Store,
+        *,
+        lease_seconds: float,
+        steady_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
+    ) -> None:
         self._ledger = ledger
         self._lease_ms = int(lease_seconds * 1000)
         self.surroundings = ledger.surroundings
-        self._held: dict[str, tuple[Claim, int, int]] = {}  # claimed_by: the claim, its deadline, its present end
+        self._steady_ms = steady_ms
+        self._held: dict[str, _Held] = {}  # by `claimed_by`
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._beat_until_ended, name="leases", daemon=True)
@@ -51,12 +72,13 @@ class KeptLedger:
         """
         if self._ended.is_set():
             raise RuntimeError("this KeptLedger has ended and keeps no lease; claim within its `with` block")
-        first = min(lease_until, self.surroundings.now_ms() + self._lease_ms)
+        began, begun = self.surroundings.now_ms(), self._steady_ms()
+        first = min(lease_until, began + self._lease_ms)
         outcome = self._ledger.claim(message_id, payload_hash, first)
         if not isinstance(outcome, Claim):
             return outcome
         with self._lock:
-            self._held[outcome.claimed_by] = (outcome, lease_until, outcome.lease_until)
+            self._held[outcome.claimed_by] = _Held(outcome, lease_until, outcome.lease_until, began, begun)
         return replace(outcome, lease_until=lease_until)
 
     def commit(self, claim: Claim, effects: Effects) -> Committed | Duplicate | Exists | Fenced | Taken:
@@ -78,29 +100,28 @@ class KeptLedger:
 
     def beat(self) -> None:
         """Extend every lease that will end soon. The thread calls it; call it yourself to do without."""
-        now = self.surroundings.now_ms()
+        wall, steady = self.surroundings.now_ms(), self._steady_ms()
         with self._lock:
-            due = [
-                held
-                for held in self._held.values()
-                if held[2] - now <= self._lease_ms - self._lease_ms // BEATS_PER_LEASE
-            ]
-        for claim, deadline, end in due:
-            until = min(deadline, now + self._lease_ms)
-            if now >= deadline or (until > end and not self._extended(claim, until)):
-                self._forget(claim)
+            every = list(self._held.values())
+        for held in every:
+            now = held.began + steady - held.begun
+            # Whether this host's clock has gone wrong or is right at last: to the others it is long enough.
+            latest = max(now, wall)
+            until = min(held.deadline, latest + self._lease_ms)
+            due = until > held.end and held.end - latest <= self._lease_ms - self._lease_ms // BEATS_PER_LEASE
+            if now >= held.deadline or (due and not self._extended(held, until)):
+                self._forget(held.claim)
 
-    def _extended(self, claim: Claim, until: int) -> bool:
+    def _extended(self, held: _Held, until: int) -> bool:
         """False if the claim is no longer ours. An error is not that: the next beat tries again."""
+        # Its own patience, which is by the host's clock, must not outlast the lease that it wants to extend.
+        patience = min(until, self.surroundings.now_ms() + self._lease_ms)
         try:
-            # Its own patience must not outlast the lease that it wants to extend.
-            held = self._ledger.extend(replace(claim, lease_until=until), until)
+            ours = self._ledger.extend(replace(held.claim, lease_until=patience), until)
         except Exception:  # whatever the store's client raises
             return True
-        with self._lock:
-            if claim.claimed_by in self._held:  # it may have been committed meanwhile
-                self._held[claim.claimed_by] = (claim, self._held[claim.claimed_by][1], until)
-        return held
+        held.end = until
+        return ours
 
     def _forget(self, claim: Claim) -> None:
         with self._lock:

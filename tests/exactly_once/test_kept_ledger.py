@@ -23,10 +23,20 @@ WHOLE = 100_000
 @dataclass
 class Kept:
     clock: Clock = field(default_factory=Clock)
+    put_forward: int = 0
+    """By how much this host's clock was put forward since the beginning; the other hosts' clocks were not."""
 
     def __post_init__(self) -> None:
         self.plain = MemoryLedger(surroundings=surroundings(self.clock))
-        self.ledger = KeptLedger(self.plain, lease_seconds=LEASE / 1000)
+        self.ledger = KeptLedger(self.plain, lease_seconds=LEASE / 1000, steady_ms=lambda: self.others_clock - 7_777)
+
+    @property
+    def others_clock(self) -> int:
+        return self.clock() - self.put_forward
+
+    def put_clock_forward(self, milliseconds: int) -> None:
+        self.clock.now += milliseconds
+        self.put_forward += milliseconds
 
     def claim(self, whole: int = WHOLE) -> Claim:
         granted = self.ledger.claim("m", "h", self.clock() + whole)
@@ -40,7 +50,9 @@ class Kept:
             self.ledger.beat()
 
     def other(self) -> object:
-        return self.plain.claim("m", "h", self.clock() + WHOLE)
+        there = MemoryLedger(surroundings=surroundings(Clock(self.others_clock)))
+        there.rows = self.plain.rows
+        return there.claim("m", "h", self.others_clock + WHOLE)
 
     def watch_extensions(self, patch: pytest.MonkeyPatch, meanwhile: Callable[[Claim], object] = id) -> list[int]:
         """The ends that the store is asked for from now on; `meanwhile` runs before each is granted."""
@@ -211,6 +223,54 @@ def test_at_its_deadline_one_is_given_up_even_if_nothing_ever_extended_it(monkey
     asked = kept.watch_extensions(monkeypatch, fail)
     kept.pass_by(30_000)
     assert asked == [began + 12_000] * 3
+
+
+@pytest.mark.parametrize("jump", [-3_600_000, -5_000, 5_000, 3_600_000])
+def test_a_hosts_clock_that_is_put_forward_or_back_takes_no_lease_from_its_work(jump: int) -> None:
+    kept = Kept()
+    mine = kept.claim()
+    kept.pass_by(6_000)
+    kept.put_clock_forward(jump)
+    kept.pass_by(60_000)
+    assert isinstance(kept.other(), Busy)
+    assert kept.ledger.commit(mine, Effects({})) == Committed({})
+
+
+@pytest.mark.parametrize("jump", [-3_600_000, -5_000, 5_000, 3_600_000])
+def test_whatever_the_hosts_clock_does_work_that_hangs_loses_its_message_at_its_deadline(jump: int) -> None:
+    kept = Kept()
+    deadline = kept.clock() + 30_000
+    kept.claim(30_000)
+    kept.pass_by(6_000)
+    kept.put_clock_forward(jump)
+    kept.pass_by(24_000)
+    assert kept.other() == Busy(0)
+    assert kept.plain.rows["m"]["lease_until"] == deadline
+    kept.clock.now += 1
+    assert isinstance(kept.other(), Claim)
+
+
+def test_a_clock_that_was_late_and_is_put_right_counts_from_the_next_beat_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lease was made by a clock behind the others', for whom it ended early; it does not stay so."""
+    kept = Kept()
+    kept.claim()
+    asked = kept.watch_extensions(monkeypatch)
+    kept.put_clock_forward(4_000)
+    kept.pass_by(3_000)
+    assert asked == [kept.clock() + LEASE]
+
+
+def test_after_a_jump_back_an_extension_waits_for_its_store_no_longer_than_a_lease(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would hold up all others; how long a store waits, it measures by the host's clock."""
+    kept = Kept()
+    kept.claim()
+    patience: list[int] = []
+    kept.watch_extensions(monkeypatch, lambda claim: patience.append(claim.lease_until - kept.clock()))
+    kept.put_clock_forward(-3_600_000)
+    kept.pass_by(6_000)
+    assert patience == [LEASE, LEASE]
 
 
 END_IT: dict[str, Callable[[Kept, Claim], object]] = {
