@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast, overload
 
@@ -114,7 +115,7 @@ def make_handler_idempotent(
         lock_timeout: seconds. Longer than the longest run: a lock that ends early lets a second handler start.
         content: the message → a digest of what it says; the same id with another digest is refused. None: no check.
 
-    The wrapped handler raises, besides what the handler raises (its lock is given back then):
+    The wrapped handler raises, besides what the handler raises (its lock is given back then, after `sys.exit()` as well):
         Locked: another is at work on it. Deliver it again later.
         LockLost: the lock ended while the handler ran, and another took over.
         Unprocessable: `conflict`, the id was used before with another content.
@@ -140,6 +141,10 @@ def make_handler_idempotent(
             case _:
                 return returned
 
+    def give_back(claim: Claim, process: int) -> None:
+        if os.getpid() == process:  # else a child that the handler forked: its parent may be at work
+            release(ledger, claim)
+
     async def begin_unless_cancelled(message: M) -> Claim | Duplicate:
         beginning = asyncio.ensure_future(asyncio.to_thread(begin, message))
         try:
@@ -155,28 +160,29 @@ def make_handler_idempotent(
 
         @functools.wraps(handler)
         async def idempotent_coroutine(message: M) -> Any:
-            begun = await begin_unless_cancelled(message)
+            begun, process = await begin_unless_cancelled(message), os.getpid()
             if isinstance(begun, Duplicate):
                 return begun.result[RETURNED]
             try:
                 returned = await handler(message, begun.message_id)
                 return await asyncio.to_thread(end, begun, returned)
-            except (Exception, asyncio.CancelledError):
-                # A cancelled task may still give its lock back: the thread is not cancelled with it.
-                await asyncio.shield(asyncio.to_thread(release, ledger, begun))
+            except BaseException as error:
+                if not isinstance(error, GeneratorExit):  # in a coroutine that is closed nothing can be awaited
+                    # A cancelled task may still give its lock back: the thread is not cancelled with it.
+                    await asyncio.shield(asyncio.to_thread(give_back, begun, process))
                 raise
 
         return idempotent_coroutine
 
     @functools.wraps(handler)
     def idempotent(message: M) -> Any:
-        begun = begin(message)
+        begun, process = begin(message), os.getpid()
         if isinstance(begun, Duplicate):
             return begun.result[RETURNED]
         try:
             return end(begun, handler(message, begun.message_id))
-        except Exception:
-            release(ledger, begun)
+        except BaseException:  # `sys.exit()` as well: whoever catches it may live on, and the lock with him
+            give_back(begun, process)
             raise
 
     return idempotent

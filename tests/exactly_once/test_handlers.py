@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any, cast
@@ -99,12 +101,16 @@ def test_what_counts_for_nothing_is_given_again_as_it_is(world: World, returned:
     assert world.done == ["m-1"]
 
 
-def test_a_killed_between_effect_and_mark_is_done_again_with_the_same_key(world: World) -> None:
-    def die() -> None:
+def test_a_killed_between_effect_and_mark_is_done_again_with_the_same_key(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object) -> None:
         raise Killed
 
-    with pytest.raises(Killed):
-        world.handler(die)(MESSAGE)
+    with monkeypatch.context() as dead:
+        dead.setattr(world.ledger, "release", die)
+        with pytest.raises(Killed):
+            world.handler(die)(MESSAGE)
     with pytest.raises(Locked) as told:  # nobody gave the lock back
         world.handler()(MESSAGE)
     assert told.value.milliseconds == LOCK * 1000
@@ -139,6 +145,32 @@ def test_e_an_exception_gives_the_lock_back_at_once(world: World) -> None:
         world.handler(fail)(MESSAGE)
     assert world.handler()(MESSAGE) == {"sent": "hello"}
     assert world.ledger.rows["m-1"]["consumption_count"] == 2
+
+
+@pytest.mark.parametrize("end", [SystemExit, KeyboardInterrupt, asyncio.CancelledError, Killed])
+def test_e_whatever_else_ends_a_handler_gives_the_lock_back_and_goes_on(world: World, end: type[BaseException]) -> None:
+    """Such as `sys.exit()` in a worker, whose other threads live on: nothing of it is swallowed."""
+
+    def leave() -> None:
+        raise end
+
+    with pytest.raises(end):
+        world.handler(leave)(MESSAGE)
+    assert world.handler()(MESSAGE) == {"sent": "hello"}
+    assert world.done == ["m-1", "m-1"]
+
+
+def test_e_a_child_that_the_handler_forked_leaves_its_parents_lock_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leave_as_the_child() -> None:
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        sys.exit()
+
+    with pytest.raises(SystemExit):
+        world.handler(leave_as_the_child)(MESSAGE)
+    with pytest.raises(Locked):
+        world.handler()(MESSAGE)
 
 
 def test_e2_a_return_value_that_is_no_json_says_so_and_gives_the_lock_back(world: World) -> None:
@@ -226,6 +258,31 @@ def test_a_cancelled_coroutine_gives_its_lock_back() -> None:
 
     asyncio.run(scenario())
     assert world.ledger.rows["m-1"]["lease_until"] == 0
+
+
+@pytest.mark.enable_socket
+def test_a_closed_coroutine_ends_at_once() -> None:
+    """Nothing can be awaited in it any more, and so its lock ends by itself."""
+    world = World(asynchronous=True)
+
+    async def scenario() -> None:
+        started, never = asyncio.Event(), asyncio.Event()
+
+        async def work(message: dict[str, str], key: str) -> None:
+            started.set()
+            await never.wait()
+
+        wrapped = make_handler_idempotent(work, lambda message: message["id"], world.ledger, LOCK)
+        coroutine: Any = wrapped(MESSAGE)
+        task = asyncio.ensure_future(coroutine)
+        await started.wait()
+        coroutine.close()
+        task.cancel()
+        with pytest.raises(RuntimeError, match="cannot reuse"):
+            await task
+
+    asyncio.run(scenario())
+    assert world.ledger.rows["m-1"]["lease_until"] != 0
 
 
 @pytest.mark.enable_socket

@@ -163,18 +163,20 @@ def test_each_mail_is_sent_once_though_the_stream_tells_of_it_again(shop: Shop) 
 
 @pytest.mark.parametrize(("takes_keys", "times"), [(True, 1), (False, 2)])
 def test_a_killed_between_the_mail_and_its_mark_it_is_sent_again_under_the_same_key(
-    shop: Shop, takes_keys: bool, times: int
+    shop: Shop, takes_keys: bool, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The gap that is left, and what closes it: a provider that takes the key."""
     shop.order(order())
     provider = Provider(takes_keys=takes_keys)
 
-    def die() -> None:
+    def die(*_: object) -> None:
         raise Killed
 
     provider.then = die
-    with pytest.raises(Killed):
-        shop.mailing(provider)(shop.stream())
+    with monkeypatch.context() as dead:
+        dead.setattr(Ledger, "release", die)
+        with pytest.raises(Killed):
+            shop.mailing(provider)(shop.stream())
     provider.then = lambda: None
     assert shop.mailing(provider)(shop.stream())["batchItemFailures"] != []  # the dead one's lock holds
     shop.clock.now += 60_001
