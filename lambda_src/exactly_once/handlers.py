@@ -141,9 +141,13 @@ def make_handler_idempotent(
             case _:
                 return returned
 
-    def give_back(claim: Claim, process: int) -> None:
-        if os.getpid() == process:  # else a child that the handler forked: its parent may be at work
+    def give_back(claim: Claim, process: int, error: BaseException) -> None:
+        if os.getpid() != process:
+            return  # a child that the handler forked: its parent may be at work
+        try:
             release(ledger, claim)
+        except Exception as another:  # whatever the store's client raises: `error` is what has to be told
+            error.add_note(f"{type(another).__name__} while its lock was given back: it may last for lock_timeout")
 
     async def begin_unless_cancelled(message: M) -> Claim | Duplicate:
         beginning = asyncio.ensure_future(asyncio.to_thread(begin, message))
@@ -169,7 +173,7 @@ def make_handler_idempotent(
             except BaseException as error:
                 if not isinstance(error, GeneratorExit):  # in a coroutine that is closed nothing can be awaited
                     # A cancelled task may still give its lock back: the thread is not cancelled with it.
-                    await asyncio.shield(asyncio.to_thread(give_back, begun, process))
+                    await asyncio.shield(asyncio.to_thread(give_back, begun, process, error))
                 raise
 
         return idempotent_coroutine
@@ -181,8 +185,8 @@ def make_handler_idempotent(
             return begun.result[RETURNED]
         try:
             return end(begun, handler(message, begun.message_id))
-        except BaseException:  # `sys.exit()` as well: whoever catches it may live on, and the lock with him
-            give_back(begun, process)
+        except BaseException as error:  # `sys.exit()` as well: whoever catches it may live on, and the lock with him
+            give_back(begun, process, error)
             raise
 
     return idempotent

@@ -173,6 +173,25 @@ def test_e_a_child_that_the_handler_forked_leaves_its_parents_lock_alone(
         world.handler()(MESSAGE)
 
 
+@pytest.mark.parametrize("error", [ConnectionError, SystemExit])
+def test_e_what_the_handler_raised_is_told_although_the_lock_cannot_be_given_back(
+    world: World, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    def fail() -> None:
+        raise error("the handler's own")
+
+    def refuse(claim: Claim) -> bool:
+        raise TimeoutError("the ledger is down")
+
+    with monkeypatch.context() as down:
+        down.setattr(world.ledger, "release", refuse)
+        with pytest.raises(error, match="the handler's own") as told:
+            world.handler(fail)(MESSAGE)
+    assert told.value.__notes__ == ["TimeoutError while its lock was given back: it may last for lock_timeout"]
+    with pytest.raises(Locked):
+        world.handler()(MESSAGE)
+
+
 def test_e2_a_return_value_that_is_no_json_says_so_and_gives_the_lock_back(world: World) -> None:
     with pytest.raises(InvalidEffects, match="cannot be written as JSON"):
         world.handler(lambda: {1, 2})(MESSAGE)
