@@ -153,11 +153,11 @@ def make_handler_idempotent(
         beginning = asyncio.ensure_future(asyncio.to_thread(begin, message))
         try:
             return await asyncio.shield(beginning)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as cancelled:
             # The thread is not cancelled with its task: what it still claims is given back.
             [begun] = await asyncio.gather(beginning, return_exceptions=True)
             if isinstance(begun, Claim):
-                await asyncio.to_thread(release, ledger, begun)
+                await asyncio.to_thread(give_back, begun, os.getpid(), cancelled)
             raise
 
     if inspect.iscoroutinefunction(handler):

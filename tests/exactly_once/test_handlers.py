@@ -304,8 +304,7 @@ def test_a_closed_coroutine_ends_at_once() -> None:
     assert world.ledger.rows["m-1"]["lease_until"] != 0
 
 
-@pytest.mark.enable_socket
-def test_a_coroutine_that_is_cancelled_while_it_claims_gives_its_lock_back() -> None:
+def cancelled_while_it_claims(release_fails: bool) -> MemoryLedger:
     """The thread that claims is not cancelled with its task."""
     world = World(asynchronous=True)
     claiming, go_on = threading.Event(), threading.Event()
@@ -315,6 +314,11 @@ def test_a_coroutine_that_is_cancelled_while_it_claims_gives_its_lock_back() -> 
             claiming.set()
             go_on.wait()
             return super().claim(message_id, payload_hash, lease_until)
+
+        def release(self, claim: Claim) -> bool:
+            if release_fails:
+                raise TimeoutError("the ledger is down")
+            return super().release(claim)
 
     ledger = Slow(surroundings=surroundings(world.clock))
 
@@ -332,8 +336,18 @@ def test_a_coroutine_that_is_cancelled_while_it_claims_gives_its_lock_back() -> 
             await task
 
     asyncio.run(scenario())
-    assert ledger.rows["m-1"]["lease_until"] == 0
     assert world.done == []
+    return ledger
+
+
+@pytest.mark.enable_socket
+def test_a_coroutine_that_is_cancelled_while_it_claims_gives_its_lock_back() -> None:
+    assert cancelled_while_it_claims(release_fails=False).rows["m-1"]["lease_until"] == 0
+
+
+@pytest.mark.enable_socket
+def test_a_coroutine_that_is_cancelled_while_it_claims_is_so_although_its_lock_cannot_be_given_back() -> None:
+    assert cancelled_while_it_claims(release_fails=True).rows["m-1"]["lease_until"] != 0
 
 
 @pytest.mark.enable_socket
