@@ -10,8 +10,8 @@ Needs the client `redis` (`pip install oneslot[valkey]`), which speaks to both s
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from exactly_once.effects import Effects, Item, Put, Write
@@ -236,13 +236,13 @@ class ValkeyLedger:
         return self.item_key(write.table, key)
 
     def _with_patience(self, attempt: Callable[[], T], deadline: int) -> T:
-        """Repeat after a lost connection, as `Patience` has it; every script bears it that it was run."""
+        """Repeat what may pass by itself, as `Patience` has it; every script bears it that it was run."""
         patience = Patience(self.surroundings, deadline)
         while True:
             try:
                 return attempt()
-            except transient_errors():
-                if not patience.pause():
+            except Exception as error:
+                if not _may_pass(error) or not patience.pause():
                     raise
                 self._connect_anew()
 
@@ -271,14 +271,24 @@ def _json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-@cache
-def transient_errors() -> tuple[type[Exception], ...]:
-    """What the client raises for a fault that may pass. Whoever has a client has `redis`; others can import this module."""
-    import redis
+_REFUSED_FOR_NOW = re.compile(r"(^|-)(BUSY|MISCONF|NOREPLICAS|OOM|READONLY) ")
+"""How a refusal begins that the client has no class for, or that Redis 6.2 tells within a script's error."""
 
-    return (
-        redis.ConnectionError,
-        redis.TimeoutError,
-        redis.BusyLoadingError,
-        redis.ReadOnlyError,  # a replica that is about to be promoted, or a primary that was just demoted
-    )
+
+def _may_pass(error: Exception) -> bool:
+    """Whether it may pass by itself. Whoever has a client has `redis`; others can import this module."""
+    import redis
+    from redis.exceptions import AuthorizationError, ClusterDownError, SlotNotCoveredError, TryAgainError
+
+    if isinstance(error, redis.AuthenticationError | AuthorizationError):
+        return False  # though the client counts it among its connections' faults
+    return isinstance(
+        error,
+        redis.ConnectionError  # among them BusyLoadingError
+        | redis.TimeoutError
+        | redis.ReadOnlyError  # a replica that is about to be promoted, or a primary that was just demoted
+        | redis.OutOfMemoryError
+        | ClusterDownError  # among them MasterDownError
+        | TryAgainError
+        | SlotNotCoveredError,
+    ) or (isinstance(error, redis.ResponseError) and _REFUSED_FOR_NOW.search(str(error)) is not None)

@@ -126,6 +126,111 @@ def test_an_error_of_the_script_is_not_repeated(valkey: redis.Redis) -> None:
         claim(ledger)
 
 
+def _while_a_script_runs(server: redis.Redis) -> Callable[[], object]:
+    before: Any = server.config_get("lua-time-limit")
+    server.config_set("lua-time-limit", 10)
+    port = server.connection_pool.connection_kwargs["port"]
+    other = redis.Redis(port=port, retry=Retry(NoBackoff(), 0))
+    ends = threading.Thread(target=lambda: _expect_killed(other))
+    ends.start()
+    while not _is_busy(server):
+        threading.Event().wait(0.005)
+
+    def mend() -> None:
+        server.script_kill()
+        ends.join()
+        other.close()
+        server.config_set("lua-time-limit", before["lua-time-limit"])
+
+    return mend
+
+
+def _expect_killed(client: redis.Redis) -> None:
+    with pytest.raises(redis.ResponseError):
+        client.eval("while true do end", 0)
+
+
+def _is_busy(client: redis.Redis) -> bool:
+    try:
+        client.ping()
+    except redis.ResponseError:
+        return True
+    return False
+
+
+def _with(setting: str, value: object) -> Callable[[redis.Redis], Callable[[], object]]:
+    def trouble(server: redis.Redis) -> Callable[[], object]:
+        before: Any = server.config_get(setting)
+        server.config_set(setting, str(value))
+        return lambda: server.config_set(setting, before[setting])
+
+    return trouble
+
+
+REFUSES_FOR_NOW: dict[str, Callable[[redis.Redis], Callable[[], object]]] = {
+    "BUSY: a script runs": _while_a_script_runs,
+    "OOM: its memory is full": _with("maxmemory", 1),
+    "NOREPLICAS: too few are there": _with("min-replicas-to-write", 1),
+}
+
+
+@pytest.mark.parametrize("trouble", REFUSES_FOR_NOW)
+def test_what_the_server_refuses_for_now_is_tried_again_in_place(valkey: redis.Redis, trouble: str) -> None:
+    """It refuses before it writes anything. A message that fails instead spends its receives in seconds."""
+    mend: list[Callable[[], object]] = []
+
+    def sleep(seconds: float) -> None:
+        mend.pop()()
+
+    ledger = ValkeyLedger(valkey, retention_seconds=None, surroundings=Surroundings(sleep=sleep))
+
+    def in_trouble() -> ValkeyLedger:
+        mend.append(REFUSES_FOR_NOW[trouble](valkey))
+        return ledger
+
+    try:
+        mine = claim(in_trouble())
+        assert in_trouble().extend(mine, mine.lease_until)
+        assert in_trouble().release(mine)
+        again = claim(in_trouble())
+        assert in_trouble().commit(again, DONE) == Committed({"done": True})
+        assert (mend, again.consumption_count) == ([], 2)
+    finally:
+        for each in mend:
+            each()
+
+
+@pytest.mark.parametrize("code", ["OOM", "READONLY", "MISCONF"])
+def test_so_it_is_where_redis_6_tells_it_within_a_scripts_error(
+    valkey: redis.Redis, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    ledger = ValkeyLedger(valkey, retention_seconds=None, surroundings=surroundings(Clock()))
+    run, refusals = ledger._claim, iter([True])
+
+    def refuse(**request: Any) -> Any:
+        if next(refusals, False):
+            raise redis.ResponseError(
+                f"Error running script (call to f_0): @user_script:9: @user_script: 9: -{code} no."
+            )
+        return run(**request)
+
+    monkeypatch.setattr(ledger, "_claim", refuse)
+    assert claim(ledger).consumption_count == 1
+
+
+def test_a_wrong_password_is_told_at_once(valkey: redis.Redis) -> None:
+    valkey.config_set("requirepass", "x")
+    try:
+        port = valkey.connection_pool.connection_kwargs["port"]
+        clock = Clock()
+        client = redis.Redis(port=port, password="y", decode_responses=True)
+        with pytest.raises(redis.AuthenticationError):
+            claim(ValkeyLedger(client, retention_seconds=None, surroundings=surroundings(clock)))
+        assert clock() == Clock().now, "no pause"
+    finally:
+        valkey.config_set("requirepass", "")
+
+
 def test_sixteen_consumers_race_for_each_message_and_each_has_one_winner(valkey: redis.Redis) -> None:
     kept = InValkey(valkey, Clock())
     messages, racers = 60, 16
