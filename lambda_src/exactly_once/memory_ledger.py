@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from exactly_once.dynamodb import to_attributes
-from exactly_once.effects import Effects, Item, Put, Update, Write
+from exactly_once.effects import Effects, Put, Update, Write
 from exactly_once.ledger import (
     COMPLETE,
     IN_PROGRESS,
@@ -28,7 +28,7 @@ from exactly_once.ledger import (
     Taken,
     result_text,
 )
-from exactly_once.store import require_message_id, require_one_write_each
+from exactly_once.store import key_of, require_message_id, require_one_write_each
 
 
 class MemoryLedger:
@@ -121,7 +121,7 @@ class MemoryLedger:
             return True
 
     def _require_fit(self, write: Write) -> None:
-        names = {write.key} if isinstance(write, Put) else set(write.key)
+        names = set(key_of(write))
         known = self._key_names.setdefault(write.table, names)
         if names != known:
             raise InvalidEffects(
@@ -169,10 +169,9 @@ class MemoryLedger:
             item.pop(name, None)
 
 
-def key_text(write: Put | Update) -> str:
-    """The key of the item that is written, as one text: a `Put` names its key attribute, an `Update` gives the key."""
-    key: Item = {write.key: write.item[write.key]} if isinstance(write, Put) else write.key
-    return item_key(key)
+def key_text(write: Write) -> str:
+    """The key of the item that is written, as one text."""
+    return item_key(key_of(write))
 
 
 def item_key(key: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from exactly_once.effects import Effects
+from exactly_once.effects import Effects, Item, Put, Write
 from exactly_once.ledger import (
     Busy,
     Claim,
@@ -44,6 +44,19 @@ def require_one_write_each(items: Sequence[str]) -> None:
     """
     if len(set(items)) < len(items):
         raise InvalidEffects("two writes are about one item; a transaction takes one for each: make them one")
+
+
+def key_of(write: Write) -> Item:
+    """The key of the item that is written: a `Put` names its key attribute, an `Update` gives the key.
+
+    Raises:
+        InvalidEffects: unless each part of it is text, and not empty: the tables' keys are, and DynamoDB takes no other.
+    """
+    key = {write.key: write.item[write.key]} if isinstance(write, Put) else write.key
+    for name, value in key.items():
+        if not isinstance(value, str) or not value:
+            raise InvalidEffects(f"the key {name!r} of a write to {write.table!r} must be text and not empty")
+    return key
 
 
 class Store(Protocol):

@@ -29,7 +29,7 @@ from exactly_once.ledger import (
     Taken,
     result_text,
 )
-from exactly_once.store import require_message_id, require_one_write_each
+from exactly_once.store import key_of, require_message_id, require_one_write_each
 
 if TYPE_CHECKING:
     import redis
@@ -178,7 +178,7 @@ class ValkeyLedger:
         """Complete the row and perform all effects, or nothing. Raises `InvalidEffects` as the DynamoDB ledger does."""
         result = result_text(effects)
         writes = effects.all_writes
-        keys = [self.row_key(claim.message_id), *(self._key_of(write) for write in writes)]
+        keys = [self.row_key(claim.message_id), *(self.item_key(write.table, key_of(write)) for write in writes)]
         require_one_write_each(keys)
         once_at = len(writes) if effects.once else 0
         described = _json([_described(write) for write in writes])
@@ -230,10 +230,6 @@ class ValkeyLedger:
 
     def _to_live_after(self, now: int, lease_until: int) -> int:
         return _FOREVER if self._to_live == _FOREVER else self._to_live + max(0, lease_until - now)
-
-    def _key_of(self, write: Write) -> str:
-        key = {write.key: write.item[write.key]} if isinstance(write, Put) else write.key
-        return self.item_key(write.table, key)
 
     def _with_patience(self, attempt: Callable[[], T], deadline: int) -> T:
         """Repeat what may pass by itself, as `Patience` has it; every script bears it that it was run."""

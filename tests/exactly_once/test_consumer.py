@@ -307,7 +307,7 @@ def test_deciding_again_pauses_and_stops_in_time_to_report_the_error() -> None:
     def decide(request: Request) -> Effects:
         decided.append(clock.now)
         clock.now += 9_480
-        return Effects({}, (Update("slots", {"id": 1}, {"status": "free"}, {"status": "busy"}),))
+        return Effects({}, (Update("slots", {"id": "1"}, {"status": "free"}, {"status": "busy"}),))
 
     deliver = exactly_once(MemoryLedger(surroundings=surroundings(clock)))(decide)
     start = clock.now

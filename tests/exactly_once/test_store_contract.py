@@ -323,6 +323,21 @@ def test_two_writes_to_one_item_are_refused_before_anything_is_written(kept: Kep
     assert (kept.row("m"), kept.thing("a")) == (before, None)
 
 
+# DynamoDB refuses such keys by itself; moto, which stands for it here, takes some of them.
+@pytest.mark.parametrize("kept", ["memory", pytest.param("valkey", marks=pytest.mark.valkey)], indirect=True)
+@pytest.mark.parametrize("key", ["", 7, True, None, ["a"]])
+def test_a_key_that_is_no_text_is_refused_before_anything_is_written(kept: Kept, key: Any) -> None:
+    put, update = Put(TABLE, KEY, {KEY: key}), Update(TABLE, {KEY: key}, {"state": "new"}, {"state": "old"})
+    mine = claim(kept)
+    before = kept.row("m")
+    for effects in Effects({}, (PUT, put)), Effects({}, (PUT, update)), Effects({}, (PUT,), Once(put, dict)):
+        with pytest.raises(
+            InvalidEffects, match="the key 'thing_id' of a write to 'things' must be text and not empty"
+        ):
+            kept.ledger().commit(mine, effects)
+        assert (kept.row("m"), kept.thing("a")) == (before, None)
+
+
 @pytest.mark.parametrize("nothing", [None, 7])
 def test_p_what_is_no_text_is_no_id(kept: Kept, nothing: Any) -> None:
     with pytest.raises((ValueError, ParamValidationError)):
