@@ -37,6 +37,8 @@ class KeptLedger:
     Never beyond the `lease_until` that the claim asked for: work that hangs loses its message then. Use it as a context
     manager; a thread of its own extends the leases. A lease that was lost is not extended any more; the commit is fenced.
     `steady_ms` is a clock that nobody puts forward or back, from whatever beginning: by it the work's time goes on.
+
+    Raises `ValueError` for a `lease_seconds` of less than a millisecond.
     """
 
     def __init__(
@@ -48,6 +50,10 @@ class KeptLedger:
     ) -> None:
         self._ledger = ledger
         self._lease_ms = int(lease_seconds * 1000)
+        if self._lease_ms < 1:
+            raise ValueError(
+                f"lease_seconds of {lease_seconds} keeps nothing; make it several times as long as a call takes"
+            )
         self.surroundings = ledger.surroundings
         self._steady_ms = steady_ms
         self._held: dict[str, _Held] = {}  # by `claimed_by`

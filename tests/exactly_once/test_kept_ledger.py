@@ -108,6 +108,13 @@ def test_nothing_is_claimed_that_nothing_would_keep() -> None:
     assert "other" not in kept.plain.rows
 
 
+@pytest.mark.parametrize("seconds", [0, -1, 0.0009])
+def test_a_lease_that_holds_nobody_off_is_refused(seconds: float) -> None:
+    with pytest.raises(ValueError, match=f"lease_seconds of {seconds} keeps nothing"):
+        KeptLedger(MemoryLedger(), lease_seconds=seconds)
+    assert KeptLedger(MemoryLedger(), lease_seconds=0.001)
+
+
 def test_a_short_deadline_is_not_lengthened() -> None:
     kept = Kept()
     kept.claim(2_000)
