@@ -11,6 +11,7 @@ from oneslot.errors import BadInput
 # SQS: a message can be in flight for 12 hours from its receive, however often it is extended.
 LONGEST_IN_FLIGHT_SECONDS = 43_200
 LONGEST_POLL_SECONDS = 20
+SHORTEST_LIMIT_SECONDS = 0.1
 MAXIMUM_THREADS = 1_000
 
 
@@ -64,8 +65,8 @@ class WorkerSettings:
                 f"--limit {self.limit_seconds:g} + --visibility + --buffer is more than SQS's {LONGEST_IN_FLIGHT_SECONDS} s "
                 "in flight; lower --limit, or split the work into smaller messages."
             )
-        if self.limit_seconds <= 0:
-            yield f"--limit is {self.limit_seconds:g}; choose more than 0 seconds."
+        if self.limit_seconds < SHORTEST_LIMIT_SECONDS:
+            yield f"--limit is {self.limit_seconds:g}; choose {SHORTEST_LIMIT_SECONDS} seconds or more."
         if not 0 <= self.wait_seconds <= LONGEST_POLL_SECONDS:
             yield f"--wait is {self.wait_seconds}; SQS polls for 0 to {LONGEST_POLL_SECONDS} seconds."
         if self.grace_seconds <= self.wait_seconds:
