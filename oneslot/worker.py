@@ -95,6 +95,7 @@ class Worker:
         self._stuck = False
         self._process = os.getpid()
         self._stopping = threading.Event()
+        self._attempt_id = ""
         self._finished = threading.Event()
 
     def stop(self) -> None:
@@ -175,7 +176,13 @@ class Worker:
             return reserved
 
     def _receive(self, how_many: int) -> list[MessageTypeDef]:
+        fifo: dict[str, Any] = {}
+        if self._queue_url.endswith(".fifo"):
+            # The same until it is answered: else what a lost answer held is hidden, and its group waits for that to end.
+            self._attempt_id = self._attempt_id or str(uuid.uuid4())
+            fifo["ReceiveRequestAttemptId"] = self._attempt_id
         answer = self._client.receive_message(
+            **fifo,
             QueueUrl=self._queue_url,
             MaxNumberOfMessages=how_many,
             WaitTimeSeconds=self._settings.wait_seconds,
@@ -183,6 +190,7 @@ class Worker:
             MessageSystemAttributeNames=["All"],
             MessageAttributeNames=["All"],
         )
+        self._attempt_id = ""
         return answer.get("Messages", [])
 
     def _take_on(self, received: list[MessageTypeDef]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 from oneslot import worker_acknowledgement
 from oneslot.errors import BadInput
@@ -334,6 +335,25 @@ def test_the_last_line_but_one_is_a_metric_line_for_cloudwatch() -> None:
     assert stopped["event"] == "stopped"
     assert (metrics["WorkerReceived"], metrics["WorkerDeleted"], metrics["WorkerInHand"]) == (2, 2, 0)
     assert {"Name": "WorkerReceived"} in metrics["_aws"]["CloudWatchMetrics"][0]["Metrics"]
+
+
+def test_a_receive_from_a_fifo_queue_whose_answer_was_lost_is_repeated_as_the_same_attempt() -> None:
+    """SQS hands out the same message then; else it stays hidden, and its group waits until its visibility ends."""
+    queue = FakeQueue(["a"])
+    receive, attempts = queue.receive_message, list[str]()
+
+    def lossy(**request: Any) -> Any:
+        attempts.append(request["ReceiveRequestAttemptId"])
+        answer = receive(**request)
+        if len(attempts) == 1:
+            raise EndpointConnectionError(endpoint_url="https://sqs")
+        return answer
+
+    queue.receive_message = lossy  # type: ignore[method-assign]
+    with working(queue, lambda event, context: None, queue_url="https://sqs/mails.fifo", threads=1):
+        wait_for(lambda: len(attempts) >= 4)
+    assert attempts[0] == attempts[1]
+    assert len(set(attempts[1:])) == len(attempts[1:])
 
 
 @pytest.mark.parametrize(
