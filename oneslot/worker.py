@@ -10,6 +10,7 @@ manager to start it anew. None of this is what makes effects exactly once. That 
 from __future__ import annotations
 
 import json
+import math
 import os
 import queue
 import threading
@@ -95,12 +96,19 @@ class Worker:
         self._stuck = False
         self._process = os.getpid()
         self._stopping = threading.Event()
+        self._in_a_hurry = False
         self._attempt_id = ""
         self._finished = threading.Event()
 
     def stop(self) -> None:
         """Receive nothing more; `run` returns within the grace time."""
         self._stopping.set()
+
+    def hurry(self) -> None:
+        """After `stop`: end the grace time now, so that what is in hand is given back at once."""
+        self._in_a_hurry = (
+            True  # no event: a signal handler must not find its lock taken by the thread that it interrupts
+        )
 
     def run(self) -> Ended:
         """Work until `stop`, or until as many threads as there are were given up and have not come back."""
@@ -123,21 +131,29 @@ class Worker:
                 self._stuck = True
                 self.log.event("broken", threads=dead)
                 self.stop()
+        self.log.event("stopping", in_hand=len(self._in_hand.all()), grace_seconds=self._settings.grace_seconds)
         ended = self._end(started)
         self.log.metrics(in_hand=0, idle=0)
         self.log.event("stopped", given_back=ended.given_back, stuck=ended.stuck)
         return ended
 
     def _end(self, threads: Mapping[str, threading.Thread]) -> Ended:
-        deadline = self._now() + self._settings.grace_seconds
-        threads["poller"].join(self._settings.grace_seconds)
-        self._in_hand.wait_until_empty(max(0.0, deadline - self._now()))
+        deadline = time.monotonic() + self._settings.grace_seconds
+
+        def left(at_most: float = math.inf) -> float:
+            return 0.0 if self._in_a_hurry else min(at_most, max(0.0, deadline - time.monotonic()))
+
+        # In short pieces, so that a hurry is heard.
+        while threads["poller"].is_alive() and left():
+            threads["poller"].join(left(0.1))
+        while left() and not self._in_hand.wait_until_empty(left(0.1)):
+            pass
         unfinished = [job for job in self._in_hand.all() if self._in_hand.move(job, State.RUNNING, State.GIVEN_BACK)]
         given_back = self._visibility.give_back(unfinished)
         for job in unfinished:
             self._in_hand.drop(job)
-        self._acknowledgement.end(max(0.0, deadline - self._now()))
-        threads["acknowledgement"].join(max(1.0, deadline - self._now()))
+        self._acknowledgement.end(left())
+        threads["acknowledgement"].join(max(1.0, left()))
         self._finished.set()
         threads["heartbeat"].join()
         for _ in range(self._settings.threads):

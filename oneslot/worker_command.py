@@ -6,6 +6,7 @@ import importlib
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -34,6 +35,9 @@ Connect = Callable[[Config], "SQSClient"]
 DEFAULTS = WorkerSettings()
 OWN_LIMIT_SECONDS = 30.0
 """Of Oneslot's own consumer, as its Lambda timeout: its ledger's leases last as long, and a busy message waits for them."""
+
+ONE_WISH_SECONDS = 1.0
+"""What else comes so soon after a signal is no second thought: `timeout`, say, signals a process and then its group."""
 
 
 @click.command(short_help="Consume the queue in this process: for a container or a server.")
@@ -85,7 +89,7 @@ def worker(
     grace: float,
     wait: int,
 ) -> int:
-    """Consume until SIGTERM or Ctrl-C, then finish what is in hand, or give it back.
+    """Consume until SIGTERM or Ctrl-C, then finish what is in hand, or give it back; a second one gives it back at once.
 
     \b
     oneslot worker --stack Oneslot-dev          a stack on AWS, configured as its function is
@@ -118,10 +122,14 @@ def worker(
     arn = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
     running = Worker(client, url, arn, loaded, settings, heartbeat_client=heartbeat_client, log=log)
 
+    asked: list[float] = []
+
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  the signature of a signal handler
-        for each in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(each, signal.SIG_IGN)  # a second signal must not cut off the orderly end
-        running.stop()
+        asked.append(time.monotonic())
+        if len(asked) == 1:
+            running.stop()
+        elif asked[-1] - asked[0] > ONE_WISH_SECONDS:
+            running.hurry()
 
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, stop)

@@ -246,6 +246,38 @@ def test_what_is_not_finished_within_the_grace_time_is_given_back() -> None:
     gate.open()
 
 
+def test_who_does_not_want_to_wait_for_the_grace_time_gets_all_given_back_at_once() -> None:
+    queue, gate = FakeQueue(["a", "b"]), Gate()
+    with working(queue, gate, grace_seconds=10_000) as running:
+        wait_for(lambda: len(gate.inside) == 2)
+        running.worker.stop()
+        wait_for(lambda: bool(running.events("stopping")))
+        running.worker.hurry()
+        ended = running.ended()
+    (stopping,) = running.events("stopping")
+    assert (stopping["in_hand"], stopping["grace_seconds"]) == (2, 10_000)
+    assert (ended.given_back, ended.at_work) == (2, 2)
+    gate.open()
+
+
+def test_a_poll_that_has_no_end_is_not_waited_for_by_who_is_in_a_hurry() -> None:
+    queue = FakeQueue([])
+    polling, go_on = threading.Event(), threading.Event()
+
+    def endless(**request: Any) -> Any:
+        polling.set()
+        go_on.wait(120)
+        return {}
+
+    queue.receive_message = endless  # type: ignore[method-assign]
+    with working(queue, lambda event, context: None, grace_seconds=10_000) as running:
+        polling.wait(60)
+        running.worker.stop()
+        running.worker.hurry()
+        running.ended(60)
+        go_on.set()
+
+
 def test_what_a_poll_brings_after_the_stop_is_given_back() -> None:
     queue = FakeQueue(["a"])
     receive, polling, go_on = queue.receive_message, threading.Event(), threading.Event()

@@ -325,6 +325,28 @@ def test_a_worker_ends_though_a_handler_hangs_in_a_thread_of_its_own(
     assert (place.left(), place.hidden()) == (1, 0)
 
 
+def test_a_signal_in_its_first_second_is_the_same_wish_and_a_later_one_ends_it_at_once(
+    place: Place, tmp_path: Path
+) -> None:
+    """`timeout`, say, signals the process and its group: that must not cut off what a handler is about to finish."""
+    place.send(1)
+    process = start(tmp_path, place, "--grace", "10000", threads=1, seconds=60, program=HANGS)
+    try:
+        wait_for(lambda: place.hidden() == 1 or process.poll() is not None)
+        for _ in range(3):
+            process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=2)
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 0, errors
+    last = json.loads(out.splitlines()[-1])
+    assert (last["event"], last["given_back"]) == ("stopped", 1)
+    assert (place.left(), place.hidden()) == (1, 0)
+
+
 FORKS = """
     import os, sys
 
@@ -343,7 +365,7 @@ def test_the_child_of_a_handler_that_forks_is_no_worker(place: Place, tmp_path: 
     out, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     said = [line["event"] for line in map(json.loads, out.splitlines()) if "event" in line]
-    assert sorted(said) == ["finished"] * 3 + ["started", "stopped"]
+    assert sorted(said) == ["finished"] * 3 + ["started", "stopped", "stopping"]
 
 
 @pytest.mark.parametrize(
