@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import json
 import os
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast, overload
@@ -106,7 +107,7 @@ def make_handler_idempotent(
     """Wrap `handler(message, idempotency_key)`; the result is called with the message alone.
 
     At least once for effects outside the ledger's transaction, never two at a time within `lock_timeout`, never again
-    once it has returned. Every duplicate gets the first call's return value.
+    once it has returned. Every call gets the same answer: the first one's return value, as JSON has it.
 
     Args:
         handler: a function, or a coroutine function; the wrapped one is of the same kind. Its second argument is the
@@ -139,7 +140,7 @@ def make_handler_idempotent(
             case Fenced():
                 raise LockLost(f"lock_timeout of {lock_timeout} s is shorter than the work; another has the message")
             case _:
-                return returned
+                return json.loads(json.dumps(returned))  # as every duplicate gets it: tuples are lists in JSON
 
     def give_back(claim: Claim, process: int, error: BaseException) -> None:
         if os.getpid() != process:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import os
 import sys
 import threading
@@ -99,6 +100,14 @@ def test_what_counts_for_nothing_is_given_again_as_it_is(world: World, returned:
         answer = asyncio.run(call()) if world.asynchronous else handle(MESSAGE)
         assert (type(answer), answer) == (type(returned), returned)
     assert world.done == ["m-1"]
+
+
+@pytest.mark.parametrize("returned", [(1, 2), {"parts": (1, 2)}, {1: "one"}, {"by id": {7: None}}])
+def test_the_first_call_answers_as_the_ledger_gives_it_to_every_other(world: World, returned: Any) -> None:
+    """JSON has no tuples, and names of text only: what works in the first delivery would fail in a later one."""
+    handle = world.handler(lambda: returned)
+    first, again = handle(MESSAGE), handle(MESSAGE)
+    assert first == again == json.loads(json.dumps(returned))
 
 
 def test_a_killed_between_effect_and_mark_is_done_again_with_the_same_key(
