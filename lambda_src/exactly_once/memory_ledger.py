@@ -11,8 +11,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from exactly_once.dynamodb import to_attributes
-from exactly_once.effects import Effects, Put, Update, Write
+from exactly_once.dynamodb import from_attributes, to_attributes
+from exactly_once.effects import Effects, Item, Put, Update, Write
 from exactly_once.ledger import (
     COMPLETE,
     IN_PROGRESS,
@@ -135,15 +135,19 @@ class MemoryLedger:
                 f"an update of {write.table!r} changes its key, or sets and removes the same: {', '.join(sorted(wrong))}; "
                 "DynamoDB refuses that"
             )
-        values = write.item if isinstance(write, Put) else {**write.key, **write.expect, **write.set}
-        for name, value in values.items():
-            try:
-                to_attributes({name: value})
-            except (TypeError, ArithmeticError) as error:
-                raise InvalidEffects(
-                    f"{name!r} in {write.table!r} is a {type(value).__name__} that DynamoDB does not take; write text, whole "
-                    "numbers (pence, not pounds), booleans, lists and mappings of these"
-                ) from error
+        for values in (write.item,) if isinstance(write, Put) else (write.expect, write.set):
+            for name, value in values.items():
+                self._require_plain(f"{name!r} in {write.table!r}", value)
+
+    @staticmethod
+    def _require_plain(what: str, value: Any) -> None:
+        advice = "write text, whole numbers (pence, not pounds), booleans, lists and mappings of these"
+        try:
+            to_attributes({"value": value})
+        except (TypeError, ArithmeticError) as error:
+            raise InvalidEffects(f"{what} is a {type(value).__name__} that DynamoDB does not take; {advice}") from error
+        if not _names_are_text(value):
+            raise InvalidEffects(f"{what} has a name that is no text, which DynamoDB does not take; {advice}")
 
     def _item(self, write: Write) -> dict[str, Any] | None:
         return self.tables.get(write.table, {}).get(key_text(write))
@@ -161,12 +165,22 @@ class MemoryLedger:
     def _perform(self, write: Write) -> None:
         table = self.tables.setdefault(write.table, {})
         if isinstance(write, Put):
-            table[key_text(write)] = dict(write.item)
+            table[key_text(write)] = _as_given_back(write.item)
             return
         item = table[key_text(write)]
-        item |= write.set
+        item |= _as_given_back(write.set)
         for name in write.remove:
             item.pop(name, None)
+
+
+def _as_given_back(item: Item) -> dict[str, Any]:
+    return from_attributes(to_attributes(item))
+
+
+def _names_are_text(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(isinstance(name, str) and _names_are_text(inner) for name, inner in value.items())
+    return not isinstance(value, list | tuple) or all(map(_names_are_text, value))
 
 
 def key_text(write: Write) -> str:

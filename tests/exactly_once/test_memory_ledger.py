@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -54,6 +55,31 @@ def test_an_updates_values_are_looked_at_too(update: Update) -> None:
 )
 def test_an_update_that_dynamodb_does_not_take_is_refused(update: Update) -> None:
     refuse(Effects({}, (update,)), "DynamoDB refuses that")
+
+
+@pytest.mark.parametrize("value", [{1: "one"}, {"by id": {7: None}}, [{"a": {None: 1}}], ({2: 2},)])
+def test_a_name_that_is_no_text_is_refused_as_by_dynamodbs_client(value: Any) -> None:
+    refuse(
+        Effects({}, (Put("refunds", "refund_id", {"refund_id": "1", "parts": value}),)), "'parts' in 'refunds' has a na"
+    )
+
+
+def test_what_is_expected_and_set_is_looked_at_in_both() -> None:
+    change = Update("seats", {"seat": "A1"}, expect={"price": 1.5}, set={"price": 2})
+    refuse(Effects({}, (change,)), "'price' in 'seats' is a float")
+
+
+def test_an_item_is_kept_as_dynamodb_gives_it_back_and_not_as_the_decision_goes_on_with_it() -> None:
+    """A decision that reads what another wrote meets the same in a test as in production."""
+    ledger, notes = MemoryLedger(), ["a"]
+    item = {"seat": "A1", "price": Decimal("12.50"), "row": (1, 2), "notes": notes, "count": Decimal(2)}
+    assert ledger.commit(claim(ledger, "put"), Effects({}, (Put("seats", "seat", item),))) == Committed({})
+    change = Update("seats", {"seat": "A1"}, expect={"count": 2}, set={"by": ("m", notes)})
+    assert ledger.commit(claim(ledger, "update"), Effects({}, (change,))) == Committed({})
+    notes.append("b")
+    (kept,) = ledger.tables["seats"].values()
+    assert kept == {"seat": "A1", "price": 12.5, "row": [1, 2], "notes": ["a"], "count": 2, "by": ["m", ["a"]]}
+    assert [type(kept[name]) for name in ("price", "count")] == [float, int]
 
 
 @pytest.mark.parametrize(("there", "asked"), [(1, True), (False, 0), ([1, True], [1, 1]), ({"x": 1}, {"x": True})])
