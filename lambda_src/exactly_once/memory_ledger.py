@@ -28,7 +28,7 @@ from exactly_once.ledger import (
     Taken,
     result_text,
 )
-from exactly_once.store import key_of, require_message_id, require_one_write_each
+from exactly_once.store import key_of, require_identity, require_one_write_each
 
 
 class MemoryLedger:
@@ -48,7 +48,7 @@ class MemoryLedger:
 
     def claim(self, message_id: str, payload_hash: str, lease_until: int) -> Claim | Duplicate | Busy | Conflict:
         """Claim the message until `lease_until` (epoch ms). Raises `ValueError` for an id that is none."""
-        require_message_id(message_id)
+        require_identity(message_id, payload_hash)
         claimed_by = self.surroundings.new_id()
         with self._lock:
             now = self.surroundings.now_ms()

@@ -24,16 +24,19 @@ from exactly_once.ledger import (
 )
 
 
-def require_message_id(message_id: object) -> None:
+def require_identity(message_id: object, payload_hash: object) -> None:
     """Refuse what is no id, as DynamoDB does by itself. Under one made of nothing, different messages would be the same.
 
     Raises:
-        ValueError: unless it is text, and not empty.
+        ValueError: unless the id is text, and not empty.
+        TypeError: unless the digest is text. A number's duplicate would be a conflict to a store that keeps texts.
     """
     if not isinstance(message_id, str) or not message_id:
         raise ValueError(
             "the message's id must be text and not empty; where a message has none, raise Unprocessable in its place"
         )
+    if not isinstance(payload_hash, str):
+        raise TypeError("the digest of the message's content must be text, such as a hexdigest()")
 
 
 def require_one_write_each(items: Sequence[str]) -> None:

@@ -345,6 +345,15 @@ def test_p_what_is_no_text_is_no_id(kept: Kept, nothing: Any) -> None:
     assert kept.row(str(nothing)) is None
 
 
+# DynamoDB keeps a digest of any type as it is. Valkey keeps text: to it a number's duplicate would be a conflict.
+@pytest.mark.parametrize("kept", ["memory", pytest.param("valkey", marks=pytest.mark.valkey)], indirect=True)
+@pytest.mark.parametrize("digest", [None, 7, b"digest"])
+def test_what_is_no_text_is_no_digest_of_a_content(kept: Kept, digest: Any) -> None:
+    with pytest.raises(TypeError, match="the digest of the message's content must be text"):
+        kept.ledger().claim("m", digest, kept.clock() + LEASE)
+    assert kept.row("m") is None
+
+
 # DynamoDB refuses an empty key by itself; moto, which stands for it here, does not.
 @pytest.mark.parametrize("kept", ["memory", pytest.param("valkey", marks=pytest.mark.valkey)], indirect=True)
 def test_p_nothing_is_no_id(kept: Kept) -> None:
