@@ -155,7 +155,8 @@ class Producer:
         are sent again with the same id.
 
         Raises:
-            NotAccepted: some were not confirmed within the time; what came of the others is in it.
+            NotAccepted: some were not confirmed within the time; what came of the others is in it, and its cause is the
+                error of the last call, if that had no answer.
             ClientError: the queue cannot be used at all, e.g. AccessDenied; nothing more is sent.
             ParamValidationError, NoCredentialsError: of botocore, as it is, for a message that has a wrong type in it, or
                 without credentials; nothing more is sent.
@@ -172,7 +173,8 @@ class Producer:
             batch = self._next_batch(waiting)
             for message in batch:
                 attempts[id(message)] = attempts.get(id(message), 0) + 1
-            answered = self._attempt(batch, attempts)
+            faults: list[Exception] = []
+            answered = self._attempt(batch, attempts, faults)
             settled += answered
             done = {id(outcome.message) for outcome in answered}
             waiting = [message for message in waiting if id(message) not in done]
@@ -181,7 +183,7 @@ class Producer:
                 continue
             pause = self.jitter() * ceiling
             if self.now() + pause >= deadline:
-                raise NotAccepted(waiting, settled)
+                raise NotAccepted(waiting, settled) from (faults[-1] if faults else None)
             self.sleep(pause)
             ceiling = min(LONGEST_BACKOFF_SECONDS, ceiling * 2)
         return settled
@@ -202,7 +204,10 @@ class Producer:
                 break
         return batch
 
-    def _attempt(self, batch: Sequence[Outgoing], attempts: Mapping[int, int]) -> list[Accepted | Refused]:
+    def _attempt(
+        self, batch: Sequence[Outgoing], attempts: Mapping[int, int], faults: list[Exception]
+    ) -> list[Accepted | Refused]:
+        """What came of these, where that is known; a call that failed, and may be free the next time, is put to `faults`."""
         try:
             answer = self.client.send_message_batch(
                 QueueUrl=self.queue_url, Entries=[self._entry(str(at), message) for at, message in enumerate(batch)]
@@ -212,13 +217,15 @@ class Producer:
             if code in HOPELESS:
                 raise
             if code not in SPOILED:
+                faults.append(error)
                 return []
             if len(batch) == 1:
                 return [Refused(batch[0], code)]
-            return [outcome for message in batch for outcome in self._attempt([message], attempts)]
+            return [outcome for message in batch for outcome in self._attempt([message], attempts, faults)]
         except (ParamValidationError, NoCredentialsError):
             raise  # nothing was sent, and nothing would be by trying again
-        except (BotoCoreError, OSError):
+        except (BotoCoreError, OSError) as error:
+            faults.append(error)
             return []  # no answer: accepted or not, nobody knows; the same id makes another attempt harmless
         by_id = {str(at): message for at, message in enumerate(batch)}
         accepted: list[Accepted | Refused] = [

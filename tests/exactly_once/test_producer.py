@@ -161,6 +161,22 @@ def test_when_time_is_over_it_says_which_may_be_there_or_not() -> None:
     assert queue.time < 10
 
 
+def test_when_time_is_over_it_says_what_the_last_call_failed_with() -> None:
+    """A wrong endpoint, say: nothing else of it is ever told."""
+    last = ConnectTimeoutError(endpoint_url="https://sqs")
+    queue = Queue(fail(service_error("InternalFailure")), *[fail(last)] * 100)
+    with pytest.raises(NotAccepted) as told:
+        queue.producer().send(outgoing("a"), within_seconds=10)
+    assert told.value.__cause__ is last
+
+
+def test_an_error_that_was_followed_by_an_answer_is_no_cause() -> None:
+    queue = Queue(fail(service_error("InternalFailure")), *[lambda entries: {}] * 100)
+    with pytest.raises(NotAccepted) as told:
+        queue.producer().send(outgoing("a"), within_seconds=10)
+    assert told.value.__cause__ is None
+
+
 def test_a_batch_stays_below_the_limit_in_bytes() -> None:
     queue = Queue()
     body = "x" * (BATCH_BYTES // 2 - 100)
