@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from exactly_once.dynamodb import from_attributes, to_attributes
-from exactly_once.effects import Effects, Item, Put, Update, Write
+from exactly_once.effects import Effects, Item, Put, Write
 from exactly_once.ledger import (
     COMPLETE,
     IN_PROGRESS,
@@ -127,13 +127,6 @@ class MemoryLedger:
             raise InvalidEffects(
                 f"{write.table!r} is written under the key {' and '.join(sorted(names))} and was under "
                 f"{' and '.join(sorted(known))}; here a table has one key, and `key` must name it: DynamoDB looks at no other"
-            )
-        if isinstance(write, Update) and (
-            wrong := names & {*write.set, *write.remove} or set(write.set) & set(write.remove)
-        ):
-            raise InvalidEffects(
-                f"an update of {write.table!r} changes its key, or sets and removes the same: {', '.join(sorted(wrong))}; "
-                "DynamoDB refuses that"
             )
         for values in (write.item,) if isinstance(write, Put) else (write.expect, write.set):
             for name, value in values.items():

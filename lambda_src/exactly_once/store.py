@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from exactly_once.effects import Effects, Item, Put, Write
+from exactly_once.effects import Effects, Item, Put, Update, Write
 from exactly_once.ledger import (
     Busy,
     Claim,
@@ -53,12 +53,18 @@ def key_of(write: Write) -> Item:
     """The key of the item that is written: a `Put` names its key attribute, an `Update` gives the key.
 
     Raises:
-        InvalidEffects: unless each part of it is text, and not empty: the tables' keys are, and DynamoDB takes no other.
+        InvalidEffects: unless each part of it is text, and not empty: the tables' keys are, and DynamoDB takes no other. Nor
+            does it take an update that changes its key, or one attribute twice.
     """
     key = {write.key: write.item[write.key]} if isinstance(write, Put) else write.key
     for name, value in key.items():
         if not isinstance(value, str) or not value:
             raise InvalidEffects(f"the key {name!r} of a write to {write.table!r} must be text and not empty")
+    if isinstance(write, Update) and (wrong := {*key} & {*write.set, *write.remove} or {*write.set} & {*write.remove}):
+        raise InvalidEffects(
+            f"an update of {write.table!r} changes its key, or sets and removes the same: {', '.join(sorted(wrong))}; "
+            "DynamoDB refuses that"
+        )
     return key
 
 

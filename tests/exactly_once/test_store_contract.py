@@ -345,6 +345,25 @@ def test_p_what_is_no_text_is_no_id(kept: Kept, nothing: Any) -> None:
     assert kept.row(str(nothing)) is None
 
 
+# So does DynamoDB; moto, which stands for it here, not always.
+@pytest.mark.parametrize("kept", ["memory", pytest.param("valkey", marks=pytest.mark.valkey)], indirect=True)
+@pytest.mark.parametrize(
+    "update",
+    [
+        Update(TABLE, {KEY: "b"}, expect={"state": "old"}, set={KEY: "c"}),
+        Update(TABLE, {KEY: "b"}, expect={"state": "old"}, remove=(KEY,)),
+        Update(TABLE, {KEY: "b"}, expect={"state": "old"}, set={"mark": True}, remove=("mark",)),
+    ],
+)
+def test_an_update_of_a_key_or_of_one_attribute_twice_is_refused(kept: Kept, update: Update) -> None:
+    there = {KEY: "b", "state": "old"}
+    kept.keep(there)
+    mine = claim(kept)
+    with pytest.raises(InvalidEffects, match="changes its key, or sets and removes the same"):
+        kept.ledger().commit(mine, Effects({}, (PUT, update)))
+    assert (kept.thing("a"), kept.thing("b")) == (None, there)
+
+
 # DynamoDB keeps a digest of any type as it is. Valkey keeps text: to it a number's duplicate would be a conflict.
 @pytest.mark.parametrize("kept", ["memory", pytest.param("valkey", marks=pytest.mark.valkey)], indirect=True)
 @pytest.mark.parametrize("digest", [None, 7, b"digest"])
