@@ -17,6 +17,7 @@ from exactly_once.effects import INVALID_MESSAGE_ID
 from oneslot.cli import main as oneslot
 from oneslot.target import Outputs
 from stacks.context import OVERRIDABLE, settings_from_context
+from stacks.settings import STAGES
 from tests.stacks.kit import Stage
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -124,6 +125,14 @@ def test_a_look_into_a_log_says_since_when() -> None:
     assert [look for look in looks if "--start-time" not in look[1]] == []
 
 
+def test_a_deployment_of_a_runbook_takes_nothing_back() -> None:
+    """What the stage was given before goes first, so that what the page changes is what holds."""
+    deployments = [words for path in sorted(FOLDER.glob("*.md")) for words in commands(path) if words[0] == "cdk"]
+    assert len(deployments) >= 5
+    assert {tuple(words[:6]) for words in deployments} == {("cdk", "deploy", "--all", "-c", "stage=$STAGE", "$GIVEN")}
+    assert all(len(words) > 6 for words in deployments)
+
+
 def test_no_file_that_a_reader_is_to_write_is_one_of_the_repository() -> None:
     files = {word.removeprefix("file://") for _, words in ALL for word in words if word.startswith("file://")}
     assert files
@@ -204,7 +213,11 @@ def check_cdk(words: list[str]) -> None:
     pairs = [word.partition("=") for before, word in itertools.pairwise(words) if before == "-c"]
     context = {name: value for name, _, value in pairs}
     assert set(context) <= {"stage", *OVERRIDABLE}
-    settings_from_context(context)
+    if context.get("stage") != "$STAGE":
+        settings_from_context(context)
+        return
+    for stage in STAGES:
+        settings_from_context({**context, "stage": stage})
 
 
 def check_make(words: list[str]) -> None:
