@@ -133,6 +133,17 @@ def test_a_deployment_of_a_runbook_takes_nothing_back() -> None:
     assert all(len(words) > 6 for words in deployments)
 
 
+def test_what_drifted_is_shown_where_it_is_looked_for() -> None:
+    """The detection only begins with its command, and answers with an id."""
+    pages = {
+        page: [words[2] for name, words in ALL if name == page and words[:2] == ["aws", "cloudformation"]]
+        for page, _ in ALL
+    }
+    looking = {page for page, verbs in pages.items() if "detect-stack-drift" in verbs}
+    assert looking >= {"failed-deliveries.md", "stalled.md", "unarchived-deliveries.md", "undelivered-lines.md"}
+    assert {page for page in looking if "describe-stack-resource-drifts" not in pages[page]} == set()
+
+
 def test_no_file_that_a_reader_is_to_write_is_one_of_the_repository() -> None:
     files = {word.removeprefix("file://") for _, words in ALL for word in words if word.startswith("file://")}
     assert files
