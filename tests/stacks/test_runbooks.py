@@ -28,7 +28,7 @@ SECTIONS = ("What it means", "What to look at", "What to do", "What not to do")
 GLOBAL_OPTIONS = {"query", "output", "region", "profile", "endpoint-url", "no-cli-pager", "max-items", "starting-token"}
 # Words in code spelling on the pages about dead letters that are no reason of the consumer's.
 NO_REASONS = {"receives_exhausted", "max_receive_count", "message_id"}
-SHELL = {"export", "eval", "make", "git", "source", "cdk", "aws", "oneslot", "date"}
+SHELL = {"echo", "export", "eval", "make", "git", "source", "cdk", "aws", "oneslot", "date"}
 
 
 def runbooks() -> list[str]:
@@ -131,6 +131,10 @@ def test_a_deployment_of_a_runbook_takes_nothing_back() -> None:
     assert len(deployments) >= 5
     assert {tuple(words[:6]) for words in deployments} == {("cdk", "deploy", "--all", "-c", "stage=$STAGE", "$GIVEN")}
     assert all(len(words) > 6 for words in deployments)
+    later = (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8").partition("\n## Upgrade")[2]
+    deployed_again = re.findall(r"^.*(?:cdk (?:diff|deploy) --all|make deploy).*$", later, re.MULTILINE)
+    assert len(deployed_again) >= 3
+    assert [line for line in deployed_again if "$GIVEN" not in line] == []
 
 
 def test_what_drifted_is_shown_where_it_is_looked_for() -> None:
