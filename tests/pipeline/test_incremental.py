@@ -84,16 +84,30 @@ def test_days_of_changes_equal_one_full_audit(
 def test_a_quiet_day_judges_again_what_was_open(
     spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path
 ) -> None:
-    """Nothing changed but the clock and the queue: what was in flight is stuck or lost today."""
+    """Nothing changed but the clock and the queues: what was in flight is stuck or lost today.
+
+    Copies of what is done have left the queues, too; and a fault of yesterday's is among today's findings.
+    """
     world = System(43, practices=4, slots_per_practice=20).run(120)
+    answered, another = [key for key, row in world.ledger.items() if row["status"] == "COMPLETE"][:2]
+    copy = {"message_id": another, "sqs_message_id": "s"}
+    world.waiting = [*(world.waiting or []), copy]
+    sound = [letter for letter in world.dead_letters if letter["message_id"] != answered]
+    world.dead_letters = [*sound, {"message_id": answered, "source_message_id": "s", "reason": "conflict"}]
+    broken = next(slot for slot in world.slots.values() if slot["status"] == "free")
+    broken["free_key"] = "moved"
     first = audited(world, "day-0")
     later = world.copy()
     later.now += DAY
-    later.waiting = []
+    later.waiting, later.dead_letters = [], sound
     second = audited(later, "day-1", previous="day-0", since=world)
     assert first.document["verdicts"]["in_flight"] > 0
     assert second.document["verdicts"]["in_flight"] == 0
     assert second.document["verdicts"]["stuck"] + second.document["verdicts"]["lost"] > 0
+    with duckdb.connect(config={"threads": 1}) as connection:
+        layer = f"{tmp_path / 'day-1' / 'verdicts'}/*.parquet"
+        found = connection.execute("SELECT key FROM read_parquet(?) WHERE violations = 'I4'", [layer]).fetchall()
+    assert found == [(f"#{broken['practice']}#{broken['slot_id']}",)]
     audited(later, "full")
     from pipeline.outputs import current_verdicts
 
