@@ -275,6 +275,7 @@ SIGNS = {
     "ZipException": "A file that ends in .gz is not gzip, or is damaged. Copy or export it again.",
     "not a gzip file": "A file that ends in .gz is not gzip, or is damaged. Copy or export it again.",
     "incorrect data check": "A gzipped file is damaged. Copy or export it again.",
+    "Relative path in absolute URI": "Spark reads no file whose name has a colon: rename it.",
     "No space left on device": "The disk is full: give Spark another folder with --scratch.",
     "OutOfMemoryError": "Spark ran out of memory: give it more with --memory.",
 }

@@ -190,6 +190,11 @@ def _log_is_gzipped_twice(history: Path) -> None:
     path.write_bytes(gzip.compress(path.read_bytes()))
 
 
+def _log_has_a_colon(history: Path) -> None:
+    path = history / "deliveries" / "deliveries.jsonl.gz"
+    path.rename(path.with_name("2026-11-23T09:00.jsonl.gz"))
+
+
 def _file_for_log(history: Path) -> None:
     log = history / "deliveries"
     (log / "deliveries.jsonl.gz").rename(history / "moved")
@@ -259,6 +264,7 @@ REFUSED = {
         "jsonl is gzipped: only what ends in .gz is unpacked, and once",
     ),
     "log is gzipped twice": (_log_is_gzipped_twice, "gz is gzipped: only what ends in .gz is unpacked, and once"),
+    "a colon in a log's name": (_log_has_a_colon, "Spark reads no file whose name has a colon: rename it"),
     "a file for a log": (_file_for_log, "deliveries is a file, and should be a folder"),
     "a file for a folder": (_a_file, "slots holds no export|ledger holds no export"),
     "a folder for the context": (_folder_for_context, "context.json is a folder, and should be a file"),
