@@ -59,17 +59,23 @@ def test_a_healthy_night_raises_nothing(audited: Audited, tmp_path: Path) -> Non
 
 
 def test_patience_ends(audited: Audited, tmp_path: Path) -> None:
-    """After the queue's retention what was given back is stuck, and so is what was redriven; what stays quarantined is not."""
+    """After the queue's retention what was given back is stuck, and so is what was redriven.
+
+    What stays quarantined, or is again, is not.
+    """
     system = System(72, practices=5, slots_per_practice=30)
     system.run(60)
     retried, hopeless, redriven, unseen = released(system), set_aside(system), set_aside(system), system.new_id()
     system.deliver(unseen, "failed")
+    again = set_aside(system)
     system.world.now += DAY
     system.begin(redriven, system.world.now + 60_000)
+    system.begin(again, 0)
+    system.deliver(again, "quarantined", reason="unknown_practice")
     system.world.now += 4 * DAY
     audited(system.world, nightly=True, tables=True)
     verdicts, found = agree(tmp_path, "audit", system.world.now)
-    assert verdicts[hopeless] == "quarantined"
+    assert verdicts[hopeless] == verdicts[again] == "quarantined"
     assert verdicts[redriven] == "in_flight"
     assert (verdicts[retried], verdicts[unseen]) == ("stuck", "lost")
     assert {("I2", retried), ("I9", retried), ("I2", unseen)} <= found
