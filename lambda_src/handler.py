@@ -19,7 +19,6 @@ import boto3
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from botocore.utils import get_environ_proxies
 
 from appointments.outcomes import ANSWERED
 from composition import client_configuration, compose
@@ -27,7 +26,7 @@ from configuration import Configuration
 from exactly_once.consumer import Delivery
 from exactly_once.delivery import SQS
 from exactly_once.dynamodb import DynamoDB
-from queries_together import QueriesTogether
+from schedule_reader import AskTogether
 
 logger = Logger()
 metrics = Metrics()
@@ -79,10 +78,15 @@ dynamodb: Any = boto3.client("dynamodb", config=client_config)
 executor = ThreadPoolExecutor(configuration.batch_concurrency) if configuration.batch_concurrency > 1 else None
 
 
-def make_queries_together() -> QueriesTogether | None:
+def make_queries_together() -> AskTogether | None:
     """What asks a group's queries at once, where that is set and nothing hinders it."""
     if not configuration.queries_together:
         return None
+    # Here, so that no other start pays for it.
+    from botocore.utils import get_environ_proxies
+
+    from queries_together import QueriesTogether
+
     if get_environ_proxies(dynamodb.meta.endpoint_url):
         logger.warning("queries_together has no effect: a proxy is set")
         return None
