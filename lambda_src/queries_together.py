@@ -17,7 +17,7 @@ import ssl
 import time
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Executor, wait
+from concurrent.futures import Executor
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from threading import Lock
 from typing import Any
@@ -94,27 +94,43 @@ class QueriesTogether:
         self, queries: Sequence[Mapping[str, Any]], signer: SigV4Auth, causes: list[str]
     ) -> list[Mapping[str, Any] | None]:
         connections = self._connections[: len(queries)]
-        self._open(connections)
-        sent = [self._send(*one, signer, causes) for one in zip(connections, queries, strict=True)]
-        deadline = (
-            time.monotonic() + self._read_timeout
-        )  # of all: one that hangs must not add its own to the next one's
+        opened = self._open(connections, causes)
+        sent = [
+            is_open and self._send(connection, query, signer, causes)
+            for connection, query, is_open in zip(connections, queries, opened, strict=True)
+        ]
+        # Of all: one that hangs must not add its own time to the next one's.
+        deadline = time.monotonic() + self._read_timeout
         return [
             self._receive(connection, deadline, causes) if is_sent else None
             for connection, is_sent in zip(connections, sent, strict=True)
         ]
 
-    def _open(self, connections: Sequence[HTTPConnection]) -> None:
+    def _open(self, connections: Sequence[HTTPConnection], causes: list[str]) -> list[bool]:
+        """Whether each is open now. Nothing is sent on one that is not: each attempt may take the whole timeout."""
         for connection in connections:
-            if connection.sock is not None:
-                connection.sock.settimeout(self._read_timeout)  # what was left of the last deadline does not hold
-                if wait_for_read(connection.sock, timeout=0):  # before anything was asked: the other side has closed it
-                    connection.close()
-        closed = [connection for connection in connections if connection.sock is None]
-        if self._executor and closed:
-            wait(
-                [self._executor.submit(connection.connect) for connection in closed]
-            )  # who fails, fails again in `_send`
+            if connection.sock is not None and not self._is_usable(connection):
+                connection.close()
+
+        def is_open(connection: HTTPConnection) -> bool:
+            try:
+                if connection.sock is None:
+                    connection.connect()
+            except UNANSWERED as error:
+                _give_up(connection, error, causes)
+                return False
+            return True
+
+        if self._executor and any(connection.sock is None for connection in connections):
+            return list(self._executor.map(is_open, connections))
+        return [is_open(connection) for connection in connections]
+
+    def _is_usable(self, connection: HTTPConnection) -> bool:
+        try:
+            connection.sock.settimeout(self._read_timeout)  # what was left of the last deadline does not hold
+            return not wait_for_read(connection.sock, timeout=0)  # before anything was asked: the other side closed it
+        except UNANSWERED:  # an interrupt left half a connection
+            return False
 
     def _send(self, connection: HTTPConnection, query: Mapping[str, Any], signer: SigV4Auth, causes: list[str]) -> bool:
         request = AWSRequest("POST", self._url, self._headers, json.dumps(query).encode())

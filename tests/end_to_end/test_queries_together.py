@@ -10,6 +10,7 @@ import ssl
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
@@ -225,13 +226,35 @@ def test_a_connection_that_was_hung_up_meanwhile_is_opened_again(
     assert caplog.messages == []
 
 
-def test_where_nobody_listens_all_is_left_to_the_client(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_an_interrupt_left_of_a_connection_is_opened_anew(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As in the midst of a TLS handshake, whose socket has no descriptor any more."""
+    ask = together(server)
+    assert answered(ask([query("a")])) == ["a"]
+    socket.socket(fileno=ask._connections[0].sock.detach()).close()
+    assert answered(ask([query("b")])) == ["b"]
+    assert caplog.messages == []
+
+
+def test_where_nobody_listens_all_is_left_to_the_client_at_once(
+    server: Server, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tried again one after the other, ten that time out would take most of a function's time."""
+    connect, tried = HTTPConnection.connect, list[HTTPConnection]()
+
+    def noted(connection: HTTPConnection) -> None:
+        tried.append(connection)
+        connect(connection)
+
+    monkeypatch.setattr(HTTPConnection, "connect", noted)
     with ThreadPoolExecutor(2) as executor:
         ask = together(server, executor=executor)
         server.http.shutdown()
         server.http.server_close()
         assert ask([query(name) for name in "ab"]) == [None, None]
     assert caplog.messages == ["2 of 2 queries are left to the client: ConnectionRefusedError"]
+    assert len(tried) == len(set(tried)) == 2
 
 
 def test_each_query_is_signed_for_the_credentials_of_the_moment(server: Server) -> None:
@@ -275,16 +298,20 @@ def certificate(folder: Path) -> ssl.SSLContext:
     return context
 
 
+@pytest.mark.parametrize("threads", [0, 2])
 @pytest.mark.parametrize("trusted", [True, False])
 def test_only_a_server_that_is_trusted_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *, trusted: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *, trusted: bool, threads: int
 ) -> None:
     """By botocore's certificates, or those that the client is told to trust."""
     server = Server(certificate(tmp_path))
     if trusted:
         monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / "certificate.pem"))
+    executor = ThreadPoolExecutor(threads) if threads else None
     for _ in serving(server):
-        found = answered(together(server)([query(name) for name in "ab"]))
+        found = answered(together(server, executor=executor)([query(name) for name in "ab"]))
+    if executor:
+        executor.shutdown()
     assert found == (["a", "b"] if trusted else [None, None])
     assert len(server.seen) == (2 if trusted else 0)
     assert caplog.messages == ([] if trusted else ["2 of 2 queries are left to the client: SSLCertVerificationError"])
