@@ -263,7 +263,7 @@ def bench(slots: int = 3) -> Iterator[Bench]:
 
 
 class Killed(BaseException):
-    """The process dies here: no `except Exception` and no release runs."""
+    """The process dies here: no `except Exception` runs, and no client that it went through makes another call."""
 
 
 class Intercepted:
@@ -284,9 +284,19 @@ class Intercepted:
         self._before = dict(before or {})
         self._after = dict(after or {})
         self.calls: list[str] = []
+        self._dead = False
 
     def __getattr__(self, name: str) -> Any:
         def call(**request: Any) -> Any:
+            if self._dead:
+                raise Killed
+            try:
+                return living(**request)
+            except Killed:
+                self._dead = True
+                raise
+
+        def living(**request: Any) -> Any:
             self.calls.append(name)
 
             def perform() -> Any:

@@ -33,6 +33,9 @@ from exactly_once.identity import identify, parse_body, payload_hash
 from exactly_once.ledger import Busy, Conflict, Fenced
 from exactly_once.store import Store
 
+LONGEST_OUTCOME = 128
+"""Characters of an outcome that the delivery log shows: a line that is too long for CloudWatch would be missing."""
+
 
 class NotFinished(Exception):
     """The record is reported as failed, so that SQS delivers it again: somebody else has it, or had it last."""
@@ -68,7 +71,9 @@ class Delivery:
 
     def answered(self, answer: Answer) -> None:
         """Note a request that has taken effect; `answer` is a digest, by which duplicates' answers can be compared."""
-        self.outcome = "duplicate" if answer.duplicate else str(answer.result.get("outcome", "complete"))
+        self.outcome = (
+            "duplicate" if answer.duplicate else str(answer.result.get("outcome", "complete"))[:LONGEST_OUTCOME]
+        )
         self.consumption_count = answer.consumption_count
         self.claimed_by = answer.claimed_by
         self.answer = _digest(answer.result)
@@ -144,7 +149,7 @@ class Consumer(Generic[M]):
             self._consume(record, deadline, delivery)
         except NotFinished:
             raise
-        except Exception as error:
+        except BaseException as error:
             # The class and the service's code only: messages of exceptions may quote values.
             delivery.reason = delivery.reason or _name(error)
             raise
@@ -192,5 +197,5 @@ def _digest(result: Result) -> str:
     return hashlib.sha256(json.dumps(result, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _name(error: Exception) -> str:
+def _name(error: BaseException) -> str:
     return error_code(error) if isinstance(error, ClientError) else type(error).__name__

@@ -34,7 +34,7 @@ from exactly_once.dynamodb import DynamoDB, cancellation_reasons, error_code, fr
 from exactly_once.effects import Effects, Item, Put, Unprocessable, Write
 from exactly_once.idempotency import Answer, M, Message
 from exactly_once.identity import payload_hash
-from exactly_once.ledger import COMPLETE, MAXIMUM_WRITES, Busy, Fenced, InvalidEffects, Ledger, result_text
+from exactly_once.ledger import COMPLETE, LEDGER, MAXIMUM_WRITES, Busy, Fenced, InvalidEffects, Ledger, result_text
 from exactly_once.ordering import group_of
 
 logger = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class _Member:
 
     @property
     def answer(self) -> Answer:
-        return Answer(self.decided.effects.result, False, 1, self.row.item["claimed_by"])
+        return Answer(json.loads(self.row.item["result"]), False, 1, self.row.item["claimed_by"])
 
 
 class GroupLedger(Ledger):
@@ -157,7 +157,7 @@ class GroupLedger(Ledger):
                 "result": result,
                 **({} if expires_at is None else {"expires_at": expires_at}),
             }
-            yield _Member(decided, Put("ledger", "message_id", row))
+            yield _Member(decided, Put(LEDGER, "message_id", row))
 
 
 def finished(row: Item, message: Message, ours: Put | None = None) -> Answer | None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-import json
 import os
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast, overload
@@ -135,12 +134,10 @@ def make_handler_idempotent(
 
     def end(claim: Claim, returned: Any) -> Any:
         match mark_processed(ledger, claim, returned):
-            case Duplicate(result):
+            case Committed(result) | Duplicate(result):
                 return result[RETURNED]
             case Fenced():
                 raise LockLost(f"lock_timeout of {lock_timeout} s is shorter than the work; another has the message")
-            case _:
-                return json.loads(json.dumps(returned))  # as every duplicate gets it: tuples are lists in JSON
 
     def give_back(claim: Claim, process: int, error: BaseException) -> None:
         if os.getpid() != process:

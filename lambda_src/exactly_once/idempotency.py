@@ -123,7 +123,7 @@ def exactly_once(ledger: Store) -> Callable[[Callable[[M], Effects]], Callable[[
     """Decorate a decision `message → Effects`; the result is called with the message and the deadline (epoch ms).
 
     The decision may read, and must not write: it is called again if what it relied on has changed. An exception that it
-    raises releases the claim and goes to the caller; the message can then be taken up at once.
+    raises (`SystemExit` as well) releases the claim and goes to the caller; the message can then be taken up at once.
     """
 
     def decorate(decide: Callable[[M], Effects]) -> Callable[[M, int], Outcome]:
@@ -131,7 +131,16 @@ def exactly_once(ledger: Store) -> Callable[[Callable[[M], Effects]], Callable[[
             attempt = _current_attempt()
             if not isinstance(attempt.outcome, Claim):  # Powertools can be switched off by environment; we cannot
                 raise NoClaim("refusing to act without a claim; is POWERTOOLS_IDEMPOTENCY_DISABLED set?")
-            return _decide_and_commit(ledger, attempt, attempt.outcome, lambda: decide(message))
+            claim = attempt.outcome
+            try:
+                return _decide_and_commit(ledger, attempt, claim, lambda: decide(message))
+            except Exception:
+                raise  # Powertools asks to delete the record
+            except BaseException as error:  # it does not, and after `sys.exit()` the process may live on
+                try:
+                    ledger.release(claim)
+                finally:
+                    raise error
 
         idempotent: Callable[..., Result | None] = idempotent_function(
             perform,

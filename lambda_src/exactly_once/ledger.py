@@ -37,6 +37,9 @@ from exactly_once.effects import Effects, Item, Result, Update
 IN_PROGRESS = "IN_PROGRESS"
 COMPLETE = "COMPLETE"
 
+LEDGER = "ledger"
+"""The ledger's own table among the logical names, which no decision may write to."""
+
 # A DynamoDB item holds 400 KB (its quota page); the row's other attributes need less than 10 KB.
 MAXIMUM_RESULT_BYTES = 390_000
 # TransactWriteItems takes 100 items; one is the ledger's row.
@@ -83,7 +86,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """All effects are written and the row is complete, by this claim."""
+    """All effects are written and the row is complete, by this claim; `result` is as every duplicate will get it."""
 
     result: Result
 
@@ -108,7 +111,7 @@ class Exists:
 
 
 class InvalidEffects(ValueError):
-    """The decision cannot be committed by anybody: its result is no JSON mapping or too large; nothing was written."""
+    """The decision cannot be committed by anybody, such as one whose result is no JSON; nothing was written."""
 
 
 class CommitRefused(Exception):
@@ -166,12 +169,14 @@ class Ledger:
         tables: Mapping[str, str] | None = None,
         surroundings: Surroundings | None = None,
     ) -> None:
-        if tables and "ledger" in tables:
-            raise ValueError('"ledger" in `tables` is the ledger\'s own; call your table by another name in `Effects`')
+        if tables and LEDGER in tables:
+            raise ValueError(
+                f'"{LEDGER}" in `tables` is the ledger\'s own; call your table by another name in `Effects`'
+            )
         self._client = client
         self._table_name = table_name
         self._retention_seconds = retention_seconds
-        self._tables = {**(tables or {}), "ledger": table_name}
+        self._tables = {**(tables or {}), LEDGER: table_name}
         self.surroundings = surroundings or Surroundings()
 
     def claim(self, message_id: str, payload_hash: str, lease_until: int) -> Claim | Duplicate | Busy | Conflict:
@@ -246,7 +251,7 @@ class Ledger:
         now = self.surroundings.now_ms()
         expires_at = self._expires_at(now)
         complete = Update(
-            table="ledger",
+            table=LEDGER,
             key={"message_id": claim.message_id},
             expect={"status": IN_PROGRESS, "claimed_by": claim.claimed_by},
             set={
@@ -266,7 +271,7 @@ class Ledger:
                 if error_code(error) != "TransactionCanceledException":
                     raise
                 return _explain(error, claim, effects)
-            return Committed(effects.result)
+            return Committed(json.loads(result))
 
         return self._with_patience(attempt, claim.lease_until)
 
@@ -341,9 +346,9 @@ def result_text(effects: Effects) -> str:
         raise InvalidEffects('the result must be a mapping with names of text, such as {"outcome": "shipped"}')
     try:
         result = json.dumps(effects.result, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise InvalidEffects(
-            "the result cannot be written as JSON; return text, numbers, lists and mappings"
+            "the result cannot be written as JSON; return text, numbers, lists and mappings, moderately nested"
         ) from error
     if len(result) > MAXIMUM_RESULT_BYTES:
         raise InvalidEffects(
@@ -351,6 +356,8 @@ def result_text(effects: Effects) -> str:
         )
     if len(effects.all_writes) > MAXIMUM_WRITES:
         raise InvalidEffects(f"{len(effects.all_writes)} writes, more than {MAXIMUM_WRITES} in one transaction")
+    if any(write.table == LEDGER for write in effects.all_writes):
+        raise InvalidEffects(f"a write to {LEDGER!r}, which only the ledger writes; call your table by another name")
     return result
 
 

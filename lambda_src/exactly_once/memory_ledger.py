@@ -100,7 +100,7 @@ class MemoryLedger:
                 self._perform(write)
             row |= {"status": COMPLETE, "updated": self.surroundings.now_ms(), "result": result}
             del row["lease_until"]
-            return Committed(effects.result)
+            return Committed(json.loads(result))
 
     def release(self, claim: Claim) -> bool:
         """End the lease now."""

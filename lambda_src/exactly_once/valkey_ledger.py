@@ -188,7 +188,7 @@ class ValkeyLedger:
             answer = self._commit(keys=keys, args=[claim.claimed_by, now, self._to_live, result, once_at, described])
             match answer:
                 case ["committed"]:
-                    return Committed(effects.result)
+                    return Committed(json.loads(result))
                 case ["complete", stored, _, owner] if owner == claim.claimed_by:  # our own, whose answer was lost
                     return Committed(json.loads(stored))
                 case ["complete", stored, count, owner]:

@@ -97,6 +97,30 @@ def test_the_log_names_an_exceptions_class_or_the_services_code(error: Exception
     assert [(line.outcome, line.reason) for line in desk.log] == [("failed", reason)]
 
 
+def test_the_log_says_why_an_attempt_ended_that_ends_the_invocation() -> None:
+    desk = Desk(decide=raiser(SystemExit()))
+    with pytest.raises(SystemExit):
+        desk.deliver(record({"message_id": "m"}))
+    assert [(line.outcome, line.reason) for line in desk.log] == [("failed", "SystemExit")]
+
+
+def test_an_outcome_that_is_a_novel_is_cut_in_the_log() -> None:
+    """CloudWatch takes no line of more than a megabyte, and the audit would miss the delivery."""
+    desk = Desk(decide=lambda _: Effects({"outcome": "x" * 300_000}))
+    desk.deliver(record({"message_id": "m"}))
+    assert [line.outcome for line in desk.log] == ["x" * 128]
+
+
+def test_a_first_answer_has_the_digest_of_its_duplicates() -> None:
+    """By name as text 10 comes before 9; as numbers it does not."""
+    desk = Desk(decide=lambda _: Effects({"by_row": {9: ("nine",), 10: ("ten",)}}), ledger=MemoryLedger())
+    for _ in range(2):
+        desk.deliver(record({"message_id": "m"}))
+    first, again = desk.log
+    assert (first.outcome, again.outcome) == ("complete", "duplicate")
+    assert first.answer == again.answer
+
+
 def test_a_failed_message_is_left_to_its_visibility_timeout() -> None:
     """Shown again at once it would spend all its receives on a fault of a few seconds."""
     desk = Desk(decide=raiser(ZeroDivisionError()))
@@ -260,9 +284,7 @@ def test_a_busy_message_is_hidden_until_the_lease_ends() -> None:
     desk = Desk()
     desk.ledger = MemoryLedger(surroundings=surroundings(desk.clock))
     one = record({"message_id": "m"})
-    desk.decide = raiser(KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
-        desk.deliver(one)
+    desk.ledger.claim("m", payload_hash({"message_id": "m"}), desk.clock() + 30_000)
     desk.clock.now += 10_000
     assert desk.deliver(one) == [one["messageId"]]
     hidden = {"QueueUrl": "queue", "ReceiptHandle": one["receiptHandle"], "VisibilityTimeout": 20}

@@ -18,6 +18,7 @@ from exactly_once.consumer import Consumer
 from exactly_once.effects import Effects, Put
 from exactly_once.group_commit import Decided, GroupLedger, finished
 from exactly_once.idempotency import Answer
+from exactly_once.ledger import Duplicate
 from tests.consumer_kit import (
     Bench,
     Context,
@@ -108,6 +109,17 @@ def test_the_row_is_as_the_ordinary_way_leaves_it(made: Bench) -> None:
     same = {"status", "consumption_count", "updated", "expires_at"}
     assert {name: together[name] for name in same} == {name: alone[name] for name in same}
     assert json.loads(together["result"]).keys() == json.loads(alone["result"]).keys()
+
+
+def test_a_group_answers_as_every_duplicate_is_answered(made: Bench) -> None:
+    """JSON has no tuples, and names are text in it."""
+    ledger = GroupLedger(made.dynamodb, "ledger", retention_seconds=None, surroundings=surroundings(made.clock))
+    effects = Effects({"seats": (1, 2), "by_row": {9: "nine", 10: "ten"}})
+    answers = ledger.commit_first([Decided("m-0", "h", effects)])
+    assert answers["m-0"].result == {"seats": [1, 2], "by_row": {"9": "nine", "10": "ten"}}
+    assert ledger.claim("m-0", "h", made.clock() + 30_000) == Duplicate(
+        answers["m-0"].result, 1, answers["m-0"].claimed_by
+    )
 
 
 def test_each_is_booked_for_its_own_patient(made: Bench) -> None:

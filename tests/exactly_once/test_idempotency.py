@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,10 +21,11 @@ from botocore.exceptions import ClientError
 from exactly_once import idempotency
 from exactly_once.effects import Effects, Unprocessable, Update
 from exactly_once.idempotency import Answer, LedgerPersistence, NoClaim, _Attempt, _attempt, exactly_once
-from exactly_once.ledger import Busy, CommitRefused, Conflict, Ledger
+from exactly_once.ledger import Busy, Claim, CommitRefused, Conflict, Ledger
 from tests.consumer_kit import Bench, Intercepted, bench, cancelled, raising, service_error, surroundings
 
 LEASE = 30_000
+REFUSED = Update("appointments", {"appointment_id": "nobody"}, {"status": "free"}, {"status": "busy"})
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,10 @@ def made() -> Iterator[Bench]:
 
 
 def ledger(made: Bench, client: Any = None) -> Ledger:
-    return Ledger(client or made.dynamodb, "ledger", retention_seconds=100, surroundings=surroundings(made.clock))
+    tables = {"appointments": "appointments"}
+    return Ledger(
+        client or made.dynamodb, "ledger", retention_seconds=100, tables=tables, surroundings=surroundings(made.clock)
+    )
 
 
 def test_a_decision_runs_once_and_its_answer_is_given_again(made: Bench) -> None:
@@ -86,6 +91,45 @@ def test_an_exception_releases_and_is_raised_unwrapped(made: Bench) -> None:
     assert made.row("m")["lease_until"] == 0
 
 
+@pytest.mark.parametrize("end", [Unprocessable("reason", "detail"), SystemExit(), KeyboardInterrupt()])
+def test_whatever_ends_a_decision_gives_the_claim_back_once(
+    made: Bench, monkeypatch: pytest.MonkeyPatch, end: BaseException
+) -> None:
+    """Powertools does so after an `Exception` only. Who leaves by `sys.exit()` may be caught, and the process live on."""
+
+    def decide(_message: Message) -> Effects:
+        raise end
+
+    released: list[Claim] = []
+    release = Ledger.release
+
+    def counted(self: Ledger, claim: Claim) -> bool:
+        released.append(claim)
+        return release(self, claim)
+
+    monkeypatch.setattr(Ledger, "release", counted)
+    with pytest.raises(type(end)) as raised:
+        exactly_once(ledger(made))(decide)(Message(), made.clock() + LEASE)
+    assert raised.value is end
+    assert [claim.message_id for claim in released] == ["m"]
+    assert made.row("m")["lease_until"] == 0
+
+
+def test_who_leaves_a_decision_leaves_although_the_claim_cannot_be_given_back(
+    made: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def decide(_message: Message) -> Effects:
+        sys.exit()
+
+    def refuse(*_: Any) -> bool:
+        raise TimeoutError("the ledger is down")
+
+    monkeypatch.setattr(Ledger, "release", refuse)
+    with pytest.raises(SystemExit) as raised:
+        exactly_once(ledger(made))(decide)(Message(), made.clock() + LEASE)
+    assert isinstance(raised.value.__context__, TimeoutError)
+
+
 class Refusing:
     """A client whose transactions are always cancelled for this reason at the second item."""
 
@@ -109,8 +153,7 @@ class Refusing:
 )
 def test_a_commit_that_is_given_up_releases_the_claim(made: Bench, reason: str, error: type[Exception]) -> None:
     """Refused for good, or again and again until the lease is nearly over: the next delivery need not wait for its end."""
-    write = Update("ledger", {"message_id": "nobody"}, {"status": "free"}, {"status": "busy"})
-    decide = exactly_once(ledger(made, Refusing(made.dynamodb, reason)))(lambda _message: Effects({}, (write,)))
+    decide = exactly_once(ledger(made, Refusing(made.dynamodb, reason)))(lambda _message: Effects({}, (REFUSED,)))
     with pytest.raises(error):
         decide(Message(), made.clock() + LEASE)
     assert (made.row("m")["status"], made.row("m")["lease_until"]) == ("IN_PROGRESS", 0)
@@ -192,7 +235,7 @@ def test_two_functions_on_one_ledger_keep_apart(made: Bench) -> None:
 def test_deciding_again_stops_when_the_lease_is_nearly_over(made: Bench) -> None:
     def decide(_message: Message) -> Effects:
         made.clock.now += 10_000
-        return Effects({}, (Update("ledger", {"message_id": "nobody"}, {"status": "free"}, {"status": "busy"}),))
+        return Effects({}, (REFUSED,))
 
     with pytest.raises(TimeoutError, match="lease was nearly over"):
         exactly_once(ledger(made))(decide)(Message(), made.clock() + LEASE)

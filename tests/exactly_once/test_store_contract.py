@@ -128,6 +128,38 @@ def test_a_complete_row_answers_every_claim_with_its_result(kept: Kept) -> None:
     assert (row["status"], row["consumption_count"], "lease_until" in row) == ("COMPLETE", 1, False)
 
 
+def test_a_commit_answers_as_every_duplicate_is_answered(kept: Kept) -> None:
+    """JSON has no tuples, and names are text in it: the digests in the delivery log would differ, and so would callers."""
+    result = {"seats": (1, 2), "by_row": {9: "nine", 10: "ten"}}
+    mine = claim(kept)
+    answer = kept.ledger().commit(mine, Effects(result))
+    assert answer == Committed({"seats": [1, 2], "by_row": {"9": "nine", "10": "ten"}})
+    assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Duplicate(answer.result, 1, mine.claimed_by)
+
+
+def test_a_result_that_is_nested_too_deep_is_refused_in_words(kept: Kept) -> None:
+    result: dict[str, Any] = {}
+    for _ in range(100_000):
+        result = {"deeper": result}
+    with pytest.raises(InvalidEffects, match="moderately nested"):
+        kept.ledger().commit(claim(kept), Effects(result))
+
+
+@pytest.mark.parametrize("kind", ["put", "update", "once"])
+def test_no_decision_writes_to_the_ledger(kept: Kept, kind: str) -> None:
+    """In DynamoDB it would be a row that nobody claimed; or another's, whatever state that is in."""
+    forged = Put("ledger", "message_id", {"message_id": "other", "status": "COMPLETE"})
+    other = Update("ledger", {"message_id": "other"}, expect={"status": "IN_PROGRESS"}, set={"status": "COMPLETE"})
+    kinds = {
+        "put": Effects({}, (forged,)),
+        "update": Effects({}, (PUT, other)),
+        "once": Effects({}, (), Once(forged, dict)),
+    }
+    with pytest.raises(InvalidEffects, match="another name"):
+        kept.ledger().commit(claim(kept), kinds[kind])
+    assert kept.row("other") is None
+
+
 def test_a_commit_performs_every_write(kept: Kept) -> None:
     kept.keep({KEY: "b", "state": "old", "mark": True})
     effects = Effects({"done": 1}, (change("old"),), Once(PUT, dict))
