@@ -105,8 +105,10 @@ def _time(body: Mapping[str, Any], field: str) -> datetime:
         raise _invalid(field, remedy)
     try:
         time = datetime.fromisoformat(value)
-        if time.tzinfo is not None and time.microsecond == 0:
-            return time.astimezone(UTC)
+        if time.tzinfo is not None:
+            utc = time.astimezone(UTC)
+            if time.microsecond == utc.microsecond == 0:  # an offset may have a fraction, too
+                return utc
     except (ValueError, OverflowError):
         pass
     raise _invalid(field, remedy)

@@ -53,7 +53,14 @@ def test_a_bad_field_is_named_and_its_value_is_not(field: str, value: Any) -> No
 
 @pytest.mark.parametrize("field", ["not_before", "not_after"])
 @pytest.mark.parametrize(
-    "value", ["2099-11-23", "2099-11-23T08:00:00", "2099-11-23T08:00:00.5Z", "0001-01-01T00:00:00+14:00"]
+    "value",
+    [
+        "2099-11-23",
+        "2099-11-23T08:00:00",
+        "2099-11-23T08:00:00.5Z",
+        "2099-11-23T08:00:00+00:00:01.5",  # in UTC there is half a second
+        "0001-01-01T00:00:00+14:00",
+    ],
 )
 def test_a_time_needs_its_offset_and_whole_seconds(field: str, value: str) -> None:
     with pytest.raises(Unprocessable, match=field):
