@@ -16,8 +16,8 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 # An environment that was made in another folder, as that of a checkout that was moved or copied, runs the code that is or was
 # there; one whose Python is gone runs nothing. Whatever needs it makes it anew.
-USELESS := $(shell test -s $(VENV)/.installed && { test -x $(BIN)/python && test "$$(cat $(VENV)/.installed)" = "$$(pwd -P)" || echo yes; })
-ifdef USELESS
+FITS = { test ! -s $(VENV)/.installed || { test -x $(BIN)/python && test "$$(cat $(VENV)/.installed)" = "$$(pwd -P)"; }; }
+ifneq ($(shell $(FITS) || echo no),)
 .PHONY: $(VENV)/.installed
 endif
 
@@ -27,15 +27,26 @@ endif
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
+# Two at once, as `make run` and `make test` in two terminals, would install into each other's half: one waits, and then looks
+# whether anything is left to be done. macOS has no flock.
+ALONE = exec 9< $<; ! command -v flock >/dev/null || flock -n 9 || { echo "Another make is at work on $(@D): waiting for it."; flock 9; }
+MADE = $(foreach each,$^,test $@ -nt $(each) &&) true
+
+# Without .installed it was begun and not finished: where that left half of pip, no second try would come to an end.
 $(VENV)/.installed: requirements.txt pyproject.toml
-	@test -z "$(USELESS)" || { echo "$(VENV) was made in another folder, or for a Python that is gone: it is made anew."; rm -rf $(VENV); }
-	@command -v $(PYTHON) >/dev/null || { echo "Oneslot needs Python 3.11 or newer; there is no $(PYTHON). Try: make PYTHON=python3.11" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Oneslot needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.11")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install -q --disable-pip-version-check uv==$(UV_VERSION)
-	$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements.txt
-	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps -e .
-	@pwd -P > $@
+	@$(ALONE); set -e; \
+	if test -e $@ && $(FITS); then ! { $(MADE); } || exit 0; \
+	elif test -e $(VENV); then \
+	  echo "$(VENV) was made in another folder, for a Python that is gone, or not to its end: it is made anew."; rm -rf $(VENV); \
+	fi; \
+	command -v $(PYTHON) >/dev/null || { echo "Oneslot needs Python 3.11 or newer; there is no $(PYTHON). Try: make PYTHON=python3.11" >&2; exit 1; }; \
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Oneslot needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.11")'; \
+	echo "Installing what requirements.txt pins into $(VENV)."; \
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); \
+	$(BIN)/python -m pip install -q --disable-pip-version-check uv==$(UV_VERSION); \
+	$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements.txt; \
+	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps -e .; \
+	pwd -P > $@
 
 run: $(VENV)/.installed ## the whole way on this machine: embedded AWS, deploy, seed, send, drain, verdict
 	$(BIN)/python -m oneslot run $(if $(REQUESTS),--requests "$(REQUESTS)") $(if $(PRACTICES),--practices "$(PRACTICES)") $(if $(DEMAND),--demand "$(DEMAND)")
@@ -92,10 +103,10 @@ lock: $(VENV)/.installed ## resolve and hash requirements.txt from requirements.
 
 # Where there is no package of the fuzzer for this system, its tests say so, and the seeds run all the same.
 $(VENV)/fuzz/.installed: requirements-fuzz.txt | $(VENV)/.installed
-	@mkdir -p $(VENV)/fuzz
-	@$(BIN)/uv pip install -q --python $(BIN)/python --target $(VENV)/fuzz --only-binary :all: --require-hashes -r requirements-fuzz.txt \
-	  || echo "No coverage-guided fuzzing here: atheris has no package for this system."
-	@touch $@
+	@$(ALONE); if $(MADE); then exit; fi; mkdir -p $(VENV)/fuzz; \
+	$(BIN)/uv pip install -q --python $(BIN)/python --target $(VENV)/fuzz --only-binary :all: --require-hashes -r requirements-fuzz.txt \
+	  || echo "No coverage-guided fuzzing here: atheris has no package for this system."; \
+	touch $@
 
 fuzz: $(VENV)/fuzz/.installed ## coverage-guided fuzzing of parser and consumer for SECONDS (60); findings in build/fuzz
 	PYTHONPATH=$(VENV)/fuzz $(BIN)/python -m fuzzing --seconds $(if $(filter command% environment%,$(origin SECONDS)),$(SECONDS),60)
@@ -122,8 +133,7 @@ audit-offline: $(VENV)/audit/.installed ## the parts of the audit that need no n
 	$(AUDIT)/pip-licenses --python=$(BIN)/python --from=mixed --packages $(SHIPPED) --partial-match --allow-only="MIT;BSD;Apache;PSF;Python Software Foundation" > /dev/null
 
 node_modules/.installed: package.json package-lock.json | $(VENV)/.installed
-	$(NPM) ci --no-audit --no-fund
-	@touch $@
+	@$(ALONE); if $(MADE); then exit; fi; set -e; $(NPM) ci --no-audit --no-fund; touch $@
 
 # `cdk` beside `python`: with the environment active it is the pinned one, on the Node.js that pip installed.
 $(BIN)/cdk: node_modules/.installed
