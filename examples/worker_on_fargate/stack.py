@@ -121,7 +121,10 @@ class WorkerStack(Stack):
                 str(ROOT),
                 file=str(DOCKERFILE),
                 ignore_mode=IgnoreMode.DOCKER,
-                exclude=["*", "!pyproject.toml", "!lambda_src", "!oneslot", f"!{DOCKERFILE}", "**/__pycache__"],
+                exclude=[
+                    *("*", "!pyproject.toml", "!lambda_src", "!oneslot", "!pipeline", f"!{DOCKERFILE}"),
+                    "**/__pycache__",
+                ],
             ),
             command=[
                 *("--stack", self._stack_name),

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
+import sysconfig
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -137,13 +141,20 @@ def test_it_may_use_that_key_as_the_consumer_may_and_no_other(
     assert stack.template["Outputs"]["KeyArn"]["Value"] == of_consumer["Resource"]
 
 
-def test_the_image_is_made_of_what_the_worker_imports_and_nothing_else(assembly: Path) -> None:
+def test_the_image_is_made_of_what_the_worker_imports_and_nothing_else(assembly: Path, tmp_path: Path) -> None:
     (context,) = assembly.glob("asset.*")
-    assert {path.name for path in context.iterdir()} == {"examples", "lambda_src", "oneslot", "pyproject.toml"}
+    copied = re.findall(r"^COPY (\S+)", (ROOT / DOCKERFILE).read_text(), re.MULTILINE)
+    sources = {"lambda_src", "oneslot", "pipeline", "pyproject.toml"}
+    assert set(copied) == sources
+    assert {path.name for path in context.iterdir()} == {"examples", *sources}
     assert not list(context.rglob("__pycache__"))
-    dockerfile = (ROOT / DOCKERFILE).read_text()
-    for source in re.findall(r"^COPY (\S+)", dockerfile, re.MULTILINE):
-        assert (context / source).exists()
+    for source in copied:
+        (tmp_path / source).symlink_to(context / source)
+    # -S: the packages are found, and this repository, which is installed beside them, is not.
+    path = os.pathsep.join(map(str, [tmp_path, tmp_path / "lambda_src", sysconfig.get_path("purelib")]))
+    worker = [sys.executable, "-S", "-P", "-c", "import oneslot.cli, composition, configuration"]
+    environment = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    assert subprocess.run(worker, env=environment, capture_output=True, text=True, check=False).stderr == ""
 
 
 def test_the_image_installs_the_versions_that_the_package_asks_for() -> None:
