@@ -158,7 +158,7 @@ def test_each_mail_is_sent_once_though_the_stream_tells_of_it_again(shop: Shop) 
     provider = Provider()
     for _ in range(3):
         assert shop.mailing(provider)(shop.stream()) == {"batchItemFailures": []}
-    assert provider.sent == [("mail:order-1", "to-1@example.org"), ("mail:order-2", "to-2@example.org")]
+    assert provider.sent == [("mail/order-1", "to-1@example.org"), ("mail/order-2", "to-2@example.org")]
 
 
 @pytest.mark.parametrize(("takes_keys", "times"), [(True, 1), (False, 2)])
@@ -181,7 +181,7 @@ def test_a_killed_between_the_mail_and_its_mark_it_is_sent_again_under_the_same_
     assert shop.mailing(provider)(shop.stream())["batchItemFailures"] != []  # the dead one's lock holds
     shop.clock.now += 60_001
     assert shop.mailing(provider)(shop.stream()) == {"batchItemFailures": []}
-    assert provider.sent == [("mail:order-1", "to-1@example.org")] * times
+    assert provider.sent == [("mail/order-1", "to-1@example.org")] * times
 
 
 def test_a_failed_mail_stops_the_stream_there_and_says_nothing_personal(
@@ -203,6 +203,18 @@ def test_a_failed_mail_stops_the_stream_there_and_says_nothing_personal(
     assert [to for _, to in provider.sent] == [f"to-{number}@example.org" for number in (1, 2, 2, 3)]
 
 
+def test_no_order_can_take_the_key_of_another_ones_mail(shop: Shop) -> None:
+    """An order's id is its producer's choice, and orders and mails share the ledger."""
+    shop.order(order(1))
+    provider = Provider()
+    shop.mailing(provider)(shop.stream())
+    keys = {row["message_id"] for row in shop.rows("ledger")} - {"order-1"}
+    assert len(keys) == 1
+    shop.order(*[order(2, message_id=key.replace("1", "3")) for key in keys], order(3))
+    assert shop.mailing(provider)(shop.stream()) == {"batchItemFailures": []}
+    assert "to-3@example.org" in [to for _, to in provider.sent]
+
+
 def test_only_new_rows_are_mails(shop: Shop) -> None:
     event = {"Records": [{"eventName": "REMOVE", "dynamodb": {"SequenceNumber": "1"}}]}
     assert shop.mailing(Provider())(event) == {"batchItemFailures": []}
@@ -217,7 +229,7 @@ def test_ses_gets_the_key_as_a_tag() -> None:
             return {"MessageId": "ses-1"}
 
     mail = {"to": "to@example.org", "pence": 2500, "code": "abc"}
-    assert SesMailer(Ses(), "cards@example.org").send(mail, "mail:order-1") == "ses-1"
+    assert SesMailer(Ses(), "cards@example.org").send(mail, "mail/order-1") == "ses-1"
     assert asked["EmailTags"] == [{"Name": "idempotency-key", "Value": "mail_order_1"}]
     assert "£25.00" in asked["Content"]["Simple"]["Body"]["Text"]["Data"]
 

@@ -58,7 +58,8 @@ def deliver_stream(
     def send(mail: Mail, idempotency_key: str) -> dict[str, str]:
         return {"provider_id": mailer.send(mail, idempotency_key)}
 
-    deliver = make_handler_idempotent(send, lambda mail: f"mail:{mail['mail_id']}", ledger, lock_timeout)
+    # A slash, which no order's id has: else one that is called like this would take the mail's place in the ledger.
+    deliver = make_handler_idempotent(send, lambda mail: f"mail/{mail['mail_id']}", ledger, lock_timeout)
 
     def consume(event: Mapping[str, Any]) -> dict[str, list[dict[str, str]]]:
         records: Sequence[Mapping[str, Any]] = event["Records"]
