@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,8 @@ def synthesise(output: Path, *, context: dict[str, Any], app: Path = REPOSITORY)
         # Nothing of the person's own AWS or CDK settings: the result depends on the app and the context only.
         **{name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "CDK_"))},
         "PATH": f"{find_node().parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        # Node.js takes the person's as it is, though it may be missing or read-only.
+        "TMPDIR": tempfile.gettempdir(),
         "CDK_OUTDIR": str(output.resolve()),
         "CDK_CONTEXT_JSON": json.dumps({**settings.get("context", {}), **context}),
         "CDK_DEFAULT_ACCOUNT": LOCAL_ACCOUNT,
@@ -57,7 +61,13 @@ def synthesise(output: Path, *, context: dict[str, Any], app: Path = REPOSITORY)
     except subprocess.TimeoutExpired as error:
         raise SynthesisFailed(f"The CDK app did not finish within {SYNTHESIS_SECONDS:.0f} s.") from error
     if run.returncode != 0 or not (output / "manifest.json").exists():
-        tail = "\n".join(run.stdout.decode(errors="replace").splitlines()[-_ERROR_TAIL:])
+        said = run.stdout.decode(errors="replace")
+        if os.strerror(errno.ENOSPC).lower() in said.lower():  # which then is not where its traceback ends
+            raise SynthesisFailed(
+                f"The CDK app found no space left on the disk, in {environment['TMPDIR']} or {output}. Make room, or name "
+                "another folder for temporary files in TMPDIR."
+            )
+        tail = "\n".join(said.splitlines()[-_ERROR_TAIL:])
         raise SynthesisFailed(f"The CDK app (python app.py) ended with status {run.returncode}. It said:\n{tail}")
     return output
 

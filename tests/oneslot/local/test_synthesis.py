@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import textwrap
 import zipfile
 from io import BytesIO
@@ -48,6 +49,29 @@ def test_a_failing_app_is_quoted(tmp_path: Path) -> None:
             context={},
             app=app(tmp_path, "import sys; print('visibility 5 s is shorter than 30 s'); sys.exit(2)"),
         )
+
+
+def test_a_folder_for_temporary_files_that_cannot_be_used_is_not_handed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    source = """
+        import json, os, pathlib
+        pathlib.Path(os.environ["CDK_OUTDIR"], "manifest.json").write_text(json.dumps(os.environ["TMPDIR"]))
+        """
+    output = synthesise(tmp_path / "out", context={}, app=app(tmp_path, source))
+    assert Path(json.loads((output / "manifest.json").read_text())).is_dir()
+
+
+def test_a_full_disk_is_a_sentence(tmp_path: Path) -> None:
+    source = """
+        import atexit, errno, os
+        atexit.register(print, "\\n" * 30)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        """
+    with pytest.raises(SynthesisFailed, match="no space left on the disk, in "):
+        synthesise(tmp_path / "out", context={}, app=app(tmp_path, source))
 
 
 def test_without_a_checkout_there_is_a_sentence(tmp_path: Path) -> None:
