@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
+from socket import gaierror
 
 from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
 
 from oneslot.errors import OneslotError
 from oneslot.local.connection import LOCAL_ACCOUNT
 from oneslot.local.errors import LocalRunError
-from oneslot.target import typed
+from oneslot.target import home_folder, typed
 from pipeline.vocabulary import counted
 
 DEBUG_VARIABLE = "ONESLOT_DEBUG"
+SHORT = "See what this machine has and allows (ulimit -a, free), and run the command again."
 BAD_CREDENTIALS = ("InvalidClientTokenId", "UnrecognizedClientException")
 
 
@@ -54,17 +57,33 @@ def sentence(error: Exception, stack: str | None = None) -> str:
                 told += " This shell has the local stack's credentials, by `oneslot env`: open another one."
         case BotoCoreError():
             told = f"AWS cannot be used: {error}"
-        case OSError(filename=str() as path, strerror=str() as problem):
-            told = f"{path} cannot be used: {problem}. Put that right, and run the command again."
-        case OSError(filename=None, strerror=str() as problem):
-            told = f"The output cannot be written: {problem}. Put that right, and run the command again."
         case _:
             # A message of an unforeseen error may quote a value, so only its class is shown.
-            told = (
+            told = _of_the_machine(error) or (
                 f"Unexpected {type(error).__name__}. This is a fault in Oneslot: run the command again with "
                 f"{DEBUG_VARIABLE}=1 in the environment to see where, and report it."
             )
     return with_notes(told, error)
+
+
+def _of_the_machine(error: Exception) -> str | None:  # noqa: PLR0911 - one return for each lack
+    """What to tell of a machine that lacks or refuses something; None if that is not what is wrong."""
+    match error:
+        case OSError(filename=str() as path, strerror=str() as problem):
+            return f"{path} cannot be used: {problem}. Put that right, and run the command again."
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG | errno.EIO, strerror=str() as problem):
+            written = f"The output, or a file in {home_folder()}, cannot be written: {problem}."
+            return f"{written} Put that right, and run the command again."
+        case gaierror():
+            lacks = "This machine has no address for a name that is needed here, localhost perhaps"
+            return f"{lacks}: {error.strerror}. Put it into /etc/hosts, and run the command again."
+        case OSError(strerror=str() as problem):
+            return f"{problem}. {SHORT}"
+        case MemoryError():
+            return f"There is no memory left. {SHORT}"
+        case RuntimeError() if str(error) == "can't start new thread":  # Python has no class for it
+            return f"The system allows no more threads. {SHORT}"
+    return None
 
 
 def with_notes(told: str, error: BaseException) -> str:

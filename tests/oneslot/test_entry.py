@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import runpy
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -82,8 +84,8 @@ def run(*arguments: str, to: str, folder: Path) -> subprocess.CompletedProcess[s
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--help"], "The output cannot be written: No space left on device."),
-        (["down", "--json"], "The output cannot be written: No space left on device."),
+        (["--help"], "cannot be written: No space left on device."),
+        (["down", "--json"], "cannot be written: No space left on device."),
         (["status", "--json"], "No local stack is running."),
     ],
 )
@@ -93,6 +95,22 @@ def test_an_output_that_takes_no_more_is_a_sentence(arguments: list[str], told: 
     assert told in ended.stderr
     assert "Traceback" not in ended.stderr
     assert "Unexpected" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.EMFILE, "Too many open files"), "Too many open files. See what this machine has and allows"),
+        (BlockingIOError(errno.EAGAIN, "Try again"), "Try again. See what this machine has and allows"),
+        (RuntimeError("can't start new thread"), "no more threads. See what this machine has and allows"),
+        (MemoryError(), "no memory left. See what this machine has and allows"),
+        (socket.gaierror(-2, "Name or service not known"), "no address for a name that is needed here, localhost"),
+    ],
+)
+def test_what_the_machine_lacks_is_told_and_is_no_fault_of_the_output(error: Exception, told: str) -> None:
+    assert told in sentence(error)
+    assert "cannot be written" not in sentence(error)
+    assert "fault in Oneslot" not in sentence(error)
 
 
 def test_a_reader_that_has_gone_gets_the_status_that_shells_give() -> None:
