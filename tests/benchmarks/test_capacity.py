@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,9 +12,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks.capacity import (
+    ACCOUNT_CONCURRENCY,
     ADVICE,
     DECAY_SECONDS,
+    LEDGER_WRITES,
+    MOST_BATCHES,
+    NEW_TABLE_WRITES,
     PEAK_PER_SECOND,
+    SLOT_WRITES,
     Morning,
     Setup,
     batch_ms,
@@ -91,11 +97,43 @@ def test_a_batchs_time_is_read_from_a_delivery_log() -> None:
         batch_ms(lines[:5])
 
 
-def test_the_command_prints_a_table_or_json_and_a_sentence_for_a_bad_log(tmp_path: Path) -> None:
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "benchmarks.capacity", *arguments]
-        return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks.capacity", *arguments]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
 
+
+def test_the_table_of_the_page_is_the_models() -> None:
+    page = (REPOSITORY / "docs" / "capacity.md").read_text(encoding="utf-8")
+    block = re.search(
+        r"<!-- generated: python -m benchmarks.capacity (--batch-ms (\d+)) -->\n(.*?)<!-- end -->", page, re.DOTALL
+    )
+    assert block is not None
+    given, milliseconds, table = block.groups()
+    printed = run(*given.split()).stdout.splitlines(keepends=True)
+    assert table == "".join(line for line in printed if line.startswith("|"))
+    assert page.count(f"{milliseconds} ms for a batch of ten") == 1
+
+
+def test_the_order_in_which_things_break_is_the_models() -> None:
+    """Each rate of the page's sentence, as requests a second, to two figures."""
+    page = (REPOSITORY / "docs" / "capacity.md").read_text(encoding="utf-8").replace("\n", " ")
+    batch = int(re.findall(r"with a batch of (\d+) ms \(a faster", page)[0])
+    sentence = page.partition("only Lambda's lines up): ")[2].partition("The queue itself")[0]
+    rates = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) (?:a second )?(?:with|for)", sentence)]
+    second = 10 * 1_000 / batch
+    writes = max(SLOT_WRITES, LEDGER_WRITES)
+    stages = [STAGES[stage].max_concurrency or 0 for stage in ("dev", "prod")]
+    model = [
+        *(batches * second for batches in stages),
+        40_000 / writes,
+        ACCOUNT_CONCURRENCY * second,
+        MOST_BATCHES * second,
+    ]
+    assert rates == [pytest.approx(rate, rel=0.01) for rate in model]
+    assert NEW_TABLE_WRITES / writes == pytest.approx(rates[1], rel=0.01), "about the same for a table never warmed"
+
+
+def test_the_command_prints_a_table_or_json_and_a_sentence_for_a_bad_log(tmp_path: Path) -> None:
     assert "| Monday 8 a.m. | prod: max_concurrency 50 |" in run("--batch-ms", "80").stdout
     assert len(json.loads(run("--json").stdout)["cases"]) == len(cases(1))
     bad = run("--log", str(tmp_path / "nowhere"))
