@@ -22,13 +22,13 @@ from tests.stacks.kit import Stage
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "runbooks"
-PAGES = sorted([*FOLDER.glob("*.md"), ROOT / "docs" / "deploying.md"])
+PAGES = sorted([*FOLDER.glob("*.md"), *(ROOT / "docs" / name for name in ("deploying.md", "restoring.md"))])
 SECTIONS = ("What it means", "What to look at", "What to do", "What not to do")
 # Of the AWS CLI itself, beside each operation's own.
 GLOBAL_OPTIONS = {"query", "output", "region", "profile", "endpoint-url", "no-cli-pager", "max-items", "starting-token"}
 # Words in code spelling on the pages about dead letters that are no reason of the consumer's.
 NO_REASONS = {"receives_exhausted", "max_receive_count", "message_id"}
-SHELL = {"echo", "export", "eval", "make", "git", "source", "cdk", "aws", "oneslot", "date"}
+SHELL = {"echo", "export", "eval", "make", "git", "source", "cdk", "aws", "oneslot", "date", "python"}
 
 
 def runbooks() -> list[str]:
@@ -60,7 +60,7 @@ def test_the_index_lists_them_all() -> None:
     assert sorted(re.findall(r"\]\(([a-z-]+)\.md\)", index)) == runbooks()
 
 
-@pytest.mark.parametrize("name", runbooks())
+@pytest.mark.parametrize("name", [*runbooks(), "../restoring"])
 def test_a_runbook_says_all_four_things(name: str) -> None:
     text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
     assert tuple(re.findall(r"^## (.+)$", text, re.MULTILINE)) == SECTIONS
@@ -113,7 +113,8 @@ def test_every_variable_of_a_command_is_set_by_then() -> None:
 def test_no_command_has_a_day_an_account_or_a_region_of_its_own() -> None:
     """Pasted at night as it stands, it would look at another day or account than the one that the alarm is about."""
     own = re.compile(r"\b20\d\d-\d\d-\d\d|\b\d{12}\b|\b[a-z]{2}-[a-z]+-\d\b")
-    here = [(path.name, words) for path in sorted(FOLDER.glob("*.md")) for words in commands(path)]
+    pages = [*sorted(FOLDER.glob("*.md")), ROOT / "docs" / "restoring.md"]
+    here = [(path.name, words) for path in pages for words in commands(path)]
     assert len(here) > 40
     assert [(name, words) for name, words in here if own.search(" ".join(words))] == []
 
@@ -127,7 +128,8 @@ def test_a_look_into_a_log_says_since_when() -> None:
 
 def test_a_deployment_of_a_runbook_takes_nothing_back() -> None:
     """What the stage was given before goes first, so that what the page changes is what holds."""
-    deployments = [words for path in sorted(FOLDER.glob("*.md")) for words in commands(path) if words[0] == "cdk"]
+    pages = [*sorted(FOLDER.glob("*.md")), ROOT / "docs" / "restoring.md"]
+    deployments = [words for path in pages for words in commands(path) if words[0] == "cdk"]
     assert len(deployments) >= 5
     assert {tuple(words[:6]) for words in deployments} == {("cdk", "deploy", "--all", "-c", "stage=$STAGE", "$GIVEN")}
     assert all(len(words) > 6 for words in deployments)
@@ -173,6 +175,8 @@ def test_there_is_something_to_check() -> None:
         "sqs purge-everything",
         "sqs get-queue-attributes --queue-uri x",
         "sqs get-queue-attributes --attribute-names All",
+        "dynamodb wait table-exist --table-name x",
+        "dynamodb wait table-exists --tablename x",
         "nonsense list",
     ],
 )
@@ -197,6 +201,9 @@ def check_aws(words: list[str]) -> None:
         operations._get_command_table() if hasattr(operations, "_get_command_table") else operations.subcommand_table
     )
     assert words[1] in table, words[:2]
+    if words[1] == "wait":
+        table, words = table["wait"].subcommand_table, words[1:]
+        assert words[1] in table, words[:2]
     arguments: dict[str, Any] = table[words[1]].arg_table
     options = {word[2:].partition("=")[0] for word in words[2:] if word.startswith("--")}
     known = {name for name in arguments if not getattr(arguments[name], "positional_arg", False)} | GLOBAL_OPTIONS
@@ -226,7 +233,7 @@ def check_cdk(words: list[str]) -> None:
     """The verb and our own context."""
     assert words[0] in {"deploy", "destroy", "bootstrap", "diff", "synth"}, words[0]
     pairs = [word.partition("=") for before, word in itertools.pairwise(words) if before == "-c"]
-    context = {name: value for name, _, value in pairs}
+    context = {name: value.replace("$RESTARTED", "2026-11-23T14:00:00Z") for name, _, value in pairs}
     assert set(context) <= {"stage", *OVERRIDABLE}
     if context.get("stage") != "$STAGE":
         settings_from_context(context)
