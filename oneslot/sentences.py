@@ -17,6 +17,7 @@ from pipeline.vocabulary import counted
 
 DEBUG_VARIABLE = "ONESLOT_DEBUG"
 SHORT = "See what this machine has and allows (ulimit -a, free), and run the command again."
+NO_QUEUE = ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist")
 BAD_CREDENTIALS = ("InvalidClientTokenId", "UnrecognizedClientException")
 
 
@@ -53,6 +54,11 @@ def sentence(error: Exception, stack: str | None = None) -> str:
                 restored = how_to_restore(lambda verb: typed(verb, stack))
                 which = f"`{typed('status', stack)}` says which table is missing."
                 told += f". A table, or another part of the stack, is gone. {which} {restored}"
+            if about.get("Code") in NO_QUEUE:
+                told += (
+                    f" A queue of the stack is gone, and what waited in it: `{typed('env', stack)}` has their names. "
+                    "docs/runbooks/stalled.md says how to make it again, and what is then sent again."
+                )
             if about.get("Code") in BAD_CREDENTIALS and os.environ.get("AWS_ACCESS_KEY_ID") == LOCAL_ACCOUNT:
                 told += " This shell has the local stack's credentials, by `oneslot env`: open another one."
         case BotoCoreError():

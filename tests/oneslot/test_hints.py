@@ -168,6 +168,9 @@ def refusal(code: str) -> ClientError:
         (EndpointConnectionError(endpoint_url="https://sqs"), "`oneslot status{}`"),
         (refusal("ResourceNotFoundException"), "`oneslot env{}`"),
         (refusal("ResourceNotFoundException"), "`oneslot status{}` says which table is missing"),
+        (refusal("AWS.SimpleQueueService.NonExistentQueue"), "`oneslot env{}` has their names"),
+        (refusal("AWS.SimpleQueueService.NonExistentQueue"), "A queue of the stack is gone, and what waited in it"),
+        (refusal("QueueDoesNotExist"), "docs/runbooks/stalled.md says how"),
     ],
 )
 @pytest.mark.parametrize(
