@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -45,3 +47,25 @@ def test_an_interrupt_is_a_sentence(
     except KeyboardInterrupt:
         pytest.fail("it ended with a trace")
     assert (ended.value.code, capsys.readouterr().err) == (130, "Interrupted.\n")
+
+
+@pytest.mark.parametrize("name", STARTED)
+def test_an_interrupt_while_it_is_loaded_is_a_sentence(name: str, tmp_path: Path) -> None:
+    """Importing what a benchmark needs takes a second or more."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'benchmarks.ending':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+    )
+    started = subprocess.run(
+        [sys.executable, "-m", "benchmarks" if name == "__main__" else f"benchmarks.{name}"],
+        cwd=FOLDER.parent,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (started.returncode, started.stdout, started.stderr) == (130, "", "Interrupted.\n")
