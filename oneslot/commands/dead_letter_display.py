@@ -13,7 +13,7 @@ from oneslot.target import Target
 from oneslot.terminal import Terminal, table
 
 SHOWN = 20
-ID_WIDTH = 38  # of a UUID in brackets, so that it can be copied from a narrow terminal, too
+BESIDE_ID = 42  # columns for the rest of a row: a UUID in brackets stays whole, to be copied, on a terminal of eighty
 SECONDS_A_DAY, SECONDS_AN_HOUR, SECONDS_A_MINUTE = 86_400, 3_600, 60
 
 WOULD = {
@@ -38,11 +38,16 @@ def show_some(terminal: Terminal, forecasts: Sequence[Forecast]) -> None:
     """The first of them, each with what a redrive would do for it."""
     if not forecasts:
         return
-    shown = table("Messages", "Message", "Age", "Reason", "What a redrive would do", numbers=(1,))
-    shown.columns[0].no_wrap = max(len(name_of(each)) for each in forecasts[:SHOWN]) <= ID_WIDTH
-    for each in forecasts[:SHOWN]:
-        shown.add_row(name_of(each), age(each.letter.sent), each.letter.reason, each.because)
-    terminal.show(shown)
+    if max(len(name_of(each)) for each in forecasts[:SHOWN]) > terminal.out.width - BESIDE_ID:
+        for each in forecasts[:SHOWN]:
+            terminal.plain(name_of(each))
+            terminal.plain(f"  {age(each.letter.sent)}, {each.letter.reason}: {each.because}")
+    else:
+        shown = table("Messages", "Message", "Age", "Reason", "What a redrive would do", numbers=(1,))
+        shown.columns[0].no_wrap = True
+        for each in forecasts[:SHOWN]:
+            shown.add_row(name_of(each), age(each.letter.sent), each.letter.reason, each.because)
+        terminal.show(shown)
     if len(forecasts) > SHOWN:
         terminal.plain(f"... and {len(forecasts) - SHOWN:,} more: see --json.")
 

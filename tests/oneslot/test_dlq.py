@@ -158,8 +158,14 @@ def test_an_id_can_be_copied_from_the_list_on_a_terminal_of_eighty_columns(moto_
     assert f"│ ({without_id}) │" in told
     assert max(map(len, told.splitlines())) == 80
     put(moto_stack, booking("m" * 100, **NOW, practice="ZZZ999"))
-    told = invoke("dlq", "list", COLUMNS="80").stdout
-    assert told.replace("\n", "").count("m") > 100, "and one that is longer than a line is there all the same"
+    sha = "5f" * 32
+    put(moto_stack, booking(sha, **NOW, practice="ZZZ999"))
+    for columns in ("40", "80"):
+        lines = invoke("dlq", "list", COLUMNS=columns).stdout.splitlines()
+        assert {"m" * 100, sha, f"({without_id})"} < set(lines), "one that is longer has a line of its own"
+        (why,) = [line for at, line in enumerate(lines) if lines[at - 1] == sha]
+        assert "practice ZZZ999 has no slots here" in why
+    assert f"│ {sha} " in invoke("dlq", "list", COLUMNS="160").stdout, "where there is room it is in the table"
 
 
 def test_an_empty_queue_is_no_error(moto_stack: MotoStack) -> None:
