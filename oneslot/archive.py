@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
-from oneslot.errors import OneslotError
+from oneslot.errors import OneslotError, naming
 from oneslot.messages import Archived, Message
 
 ARCHIVE_FILE = "accepted.jsonl"
@@ -57,7 +57,8 @@ class Archive:
         for number in list(self._open):
             self._write(self._open.pop(number))
         if self._file is not None:
-            self._file.close()
+            with naming(self._path):
+                self._file.close()
             self._file = None
 
     def accepted(self, message: Message, sqs_message_id: str, now_ms: int) -> None:
@@ -70,7 +71,8 @@ class Archive:
     def flush(self) -> None:
         """Hand what is complete to the system."""
         if self._file is not None:
-            self._file.flush()
+            with naming(self._path):
+                self._file.flush()
 
     def _write(self, entry: _Open) -> None:
         document: dict[str, Any] = asdict(entry.request)
@@ -78,7 +80,8 @@ class Archive:
         if self._stack is not None:
             document["stack"] = self._stack
         if self._file is not None:
-            self._file.write(json.dumps(document) + "\n")
+            with naming(self._path):
+                self._file.write(json.dumps(document) + "\n")
 
 
 def read_archive(path: Path, stack: str) -> Iterator[AcceptedRequest]:

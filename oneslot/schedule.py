@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from oneslot.demand import Demand, read_demand, synthetic_demand
-from oneslot.errors import BadInput
+from oneslot.errors import BadInput, naming
 from oneslot.practices import read_practices, synthetic_practices
 from oneslot.sentences import numbered
 from oneslot.slots import Opening, demanded_slots, share_out, slot_items, working_days
@@ -108,7 +108,8 @@ def save(schedule: Schedule, path: Path, target: str) -> None:
         ],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, separators=(",", ":")) + "\n")
+    with naming(path):
+        path.write_text(json.dumps(document, separators=(",", ":")) + "\n")
 
 
 def load(path: Path, target: str) -> Schedule | None:

@@ -163,16 +163,16 @@ def send_all(
 
     def collect(done: Iterable[Future[tuple[list[Accepted], int]]]) -> None:
         nonlocal sent
-        for future in done:
-            if future.exception() is not None:
-                continue
-            accepted, sent_again = future.result()
-            now = time.time_ns() // 1_000_000
-            for entry in accepted:
+        taken = [future.result() for future in done if future.exception() is None]
+        now = time.time_ns() // 1_000_000
+        try:
+            for entry in (entry for accepted, _ in taken for entry in accepted):
                 archive.accepted(entry.message, entry.sqs_message_id, now)
             archive.flush()
-            sent = Sent(sent.accepted + len(accepted), sent.sent_again + sent_again)
-            progress(len(accepted))
+        finally:  # the archive may fail, and the queue has them all the same
+            for accepted, sent_again in taken:
+                sent = Sent(sent.accepted + len(accepted), sent.sent_again + sent_again)
+                progress(len(accepted))
 
     with ThreadPoolExecutor(workers, "send") as executor:
         try:

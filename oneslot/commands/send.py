@@ -86,7 +86,10 @@ def send(
             sent = send_messages(target, messages, Pacing(rate, total, shape), counted)
         except (KeyboardInterrupt, Exception) as error:
             so_far = f"{accepted:,} of {numbered(total, 'message')} accepted by the queue"
-            error.add_note(f"{so_far}, as the archive has it{same_again}.")
+            archived = (
+                "and the archive may lack some of them" if isinstance(error, OSError) else "as the archive has it"
+            )
+            error.add_note(f"{so_far}, {archived}{same_again}.")
             raise
     seconds = time.monotonic() - started
     document: dict[str, Any] = {

@@ -61,7 +61,7 @@ def usable(home: Path) -> Iterator[None]:
 
 def _unusable(home: Path, error: OSError) -> LocalRunError:
     return LocalRunError(
-        f"The state folder {home} cannot be used: {error.strerror}: {error.filename}. "
+        f"The state folder {home} cannot be used: {error.strerror}{f': {error.filename}' if error.filename else ''}. "
         "Put that right, or name another folder in ONESLOT_HOME."
     )
 

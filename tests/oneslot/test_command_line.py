@@ -20,6 +20,7 @@ from oneslot.cli import main
 from oneslot.errors import OneslotError
 from oneslot.inspection import MASKED
 from oneslot.local.errors import AlreadyRunning
+from oneslot.queues import queue_depth
 from oneslot.schedule import plan, read_candidates, save
 from oneslot.worker_command import worker
 from tests.consumer_kit import NHS_NUMBER, booking, record
@@ -357,6 +358,20 @@ def test_send_that_ends_early_says_how_much_was_accepted(
     assert told in said
     assert "20 of 48 messages accepted by the queue, as the archive has it (--seed 7 sends the same again)." in said
     assert document(invoke("status", "--json"))["queue"]["waiting"] == 20
+
+
+def test_a_full_disk_in_the_state_folder_is_told_with_its_file_and_what_the_queue_took(moto_stack: MotoStack) -> None:
+    """A full disk's error names no file, as one of standard output does."""
+    seed(moto_stack)
+    archive = moto_stack.home / "accepted.jsonl"
+    archive.symlink_to("/dev/full")
+    ended = invoke("send", "--count", "40", "--seed", "7")
+    assert ended.exit_code == 1
+    assert f"{archive} cannot be used: No space left on device." in ended.stderr
+    queue = moto_stack.target.outputs.queue_url
+    accepted = queue_depth(moto_stack.target.sqs, queue).total
+    assert accepted > 0
+    assert f"{accepted} of 48 messages accepted by the queue, and the archive may lack some of them" in ended.stderr
 
 
 def test_seed_reads_the_files_before_it_looks_for_a_stack(nothing_runs: Invoke, tmp_path: Path) -> None:

@@ -76,3 +76,11 @@ def test_what_was_seeded_is_noted_for_its_stack_only(tmp_path: Path) -> None:
         path.write_text(spoilt)
         with pytest.raises(BadInput, match="cannot be read any more"):
             load(path, "this stack")
+
+
+def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path: Path) -> None:
+    """Its own error names none, as that of standard output does."""
+    path = tmp_path / "seeded.json"
+    path.symlink_to("/dev/full")
+    with pytest.raises(OSError, match=rf"No space left on device: '{path}'"):
+        save(plan(read_candidates(None, None, 1).demands, MONDAY, 5, 100, 1), path, "this stack")
