@@ -126,16 +126,18 @@ def follow(
     live = (
         Live(console=terminal.err, refresh_per_second=4) if terminal.err.is_terminal and not terminal.as_json else None
     )
-    said_at = 0.0
+    said_at, said = 0.0, ""
     try:
         if live:
             live.start()
         for snapshot in until_drained(observer, interval=interval, timeout=timeout, for_ever=not drain):
             if live:
                 live.update(_table(target, snapshot))
-            elif (snapshot.drained and drain) or time.monotonic() - said_at >= SECONDS_BETWEEN_PLAIN_LINES:
-                said_at = time.monotonic()
-                terminal.say(_line(snapshot))
+                continue
+            line, over = _line(snapshot), snapshot.drained and drain
+            if line != said if over else time.monotonic() - said_at >= SECONDS_BETWEEN_PLAIN_LINES:
+                said_at, said = time.monotonic(), line
+                terminal.say(line)
     except KeyboardInterrupt:
         if drain:
             raise

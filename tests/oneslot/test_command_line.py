@@ -200,6 +200,9 @@ def test_the_whole_way_by_its_verbs(moto_stack: MotoStack) -> None:
     moto_stack.consume()
     watched = invoke("watch", "--until-drained", "--interval", "0.1", "--json")
     assert (watched.exit_code, document(watched)["drained"]) == (0, True)
+    told = invoke("watch", "--until-drained", "--interval", "0.1").stderr.splitlines()
+    assert len(told) == 1, "an end that was told already is not told again"
+    assert told[0].startswith("queue 0 waiting, 0 in flight; dead letters 4; ledger 36 complete")
     checked = invoke("check", "--json")
     assert checked.exit_code == 0
     assert document(checked)["holds"] is True
