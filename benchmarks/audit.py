@@ -86,7 +86,7 @@ def duckdb(folder: Path, output: Path, memory: str, *, evidence: bool) -> dict[s
         audit_duckdb.gather(connection, now, folder)
         written = audit_duckdb.JUDGED if evidence else audit_duckdb.VERDICTS
         connection.execute(f"copy ({written} order by id) to '{output}' (format parquet, compression zstd)")
-        broken = sorted(audit_duckdb.violations(connection, now))
+        broken = sorted(audit_duckdb.violations(connection))
         requests = connection.execute("select count(*) from requests").fetchall()[0][0]
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return {

@@ -77,4 +77,4 @@ def duckdb_answers(folder: Path, now: int) -> tuple[dict[str, str], Found]:
     """Verdicts and findings by the independent implementation."""
     with audit_duckdb.open_history(folder, threads=2) as connection:
         audit_duckdb.gather(connection, now, folder)
-        return audit_duckdb.verdicts(connection), audit_duckdb.violations(connection, now)
+        return audit_duckdb.verdicts(connection), audit_duckdb.violations(connection)
