@@ -32,12 +32,12 @@ help: ## list the targets
 ALONE = exec 9< $<; ! command -v flock >/dev/null || flock -n 9 || { echo "Another make is at work on $(@D): waiting for it."; flock 9; }
 MADE = $(foreach each,$^,test $@ -nt $(each) &&) true
 
-# Without .installed it was begun and not finished: where that left half of pip, no second try would come to an end.
+# Without .installed it is somebody's own, or was begun and not finished: where that left half of pip, nothing would ever end it.
 $(VENV)/.installed: requirements.txt pyproject.toml
 	@$(ALONE); set -e; \
 	if test -e $@ && $(FITS); then ! { $(MADE); } || exit 0; \
-	elif test -e $(VENV); then \
-	  echo "$(VENV) was made in another folder, for a Python that is gone, or not to its end: it is made anew."; rm -rf $(VENV); \
+	elif test -e $@ || { test -e $(VENV) && ! $(BIN)/python -m pip --version >/dev/null 2>&1; }; then \
+	  echo "$(VENV) was made in another folder, for a Python that is gone, or has no pip: it is made anew."; rm -rf $(VENV); \
 	fi; \
 	command -v $(PYTHON) >/dev/null || { echo "Oneslot needs Python 3.11 or newer; there is no $(PYTHON). Try: make PYTHON=python3.11" >&2; exit 1; }; \
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Oneslot needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.11")'; \

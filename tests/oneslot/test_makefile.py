@@ -19,19 +19,17 @@ MAKEFILE = Path(__file__).parents[2] / "Makefile"
         ("", sys.executable, True),  # by a version that did not write it down
         ("/elsewhere", sys.executable, False),  # it would run the code that is there
         ("here", "/usr/bin/python-that-is-gone", False),
-        (None, sys.executable, False),  # begun, and interrupted
     ],
 )
-def test_an_environment_of_another_folder_or_without_python_or_not_finished_is_made_anew(
-    made_in: str | None, python: str, kept: bool, tmp_path: Path
+def test_an_environment_of_another_folder_or_without_python_is_made_anew(
+    made_in: str, python: str, kept: bool, tmp_path: Path
 ) -> None:
     checkout = tmp_path / "Jörg's copy"
     scripts = checkout / ".venv" / "bin"
     scripts.mkdir(parents=True)
     (scripts / "python").symlink_to(python)
     _make_checkout(checkout)
-    if made_in is not None:
-        (checkout / ".venv" / ".installed").write_text(str(checkout.resolve()) if made_in == "here" else made_in)
+    (checkout / ".venv" / ".installed").write_text(str(checkout.resolve()) if made_in == "here" else made_in)
 
     def make(target: str) -> subprocess.CompletedProcess[str]:
         command = ["/usr/bin/env", "make", "PYTHON=no-such-python", target]
@@ -44,6 +42,20 @@ def test_an_environment_of_another_folder_or_without_python_or_not_finished_is_m
     assert ("made anew" in said.stdout) is not kept
     assert (said.returncode == 0) is kept
     assert ("there is no no-such-python. Try: make PYTHON=python3.11" in said.stderr) is not kept
+
+
+@pytest.mark.parametrize("has_pip", [True, False])
+def test_an_environment_that_is_somebodys_own_or_half_made_is_kept_if_it_has_pip(has_pip: bool, tmp_path: Path) -> None:
+    _make_checkout(tmp_path)
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\necho "$@" >> asked.txt; exit {int(not has_pip)}\n')
+    python.chmod(0o755)
+    command = ["/usr/bin/env", "make", "PYTHON=no-such-python", ".venv/.installed"]
+    said = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert python.exists() is has_pip
+    assert ("made anew" in said.stdout) is not has_pip
+    assert (tmp_path / "asked.txt").read_text() == "-m pip --version\n"
 
 
 PYTHON = """#!/bin/sh
