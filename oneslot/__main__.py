@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 INTERRUPTED = 130
@@ -12,6 +14,7 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line of this process and exit."""
+    _fill_what_is_closed()
     try:
         from oneslot.cli import main as command_line
     except KeyboardInterrupt:
@@ -26,6 +29,13 @@ def main() -> None:
             1,
         )
     command_line()
+
+
+def _fill_what_is_closed() -> None:
+    """Give a stream that is closed (None to Python) to nobody; else the next file or socket would get its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - to the end of the process
 
 
 def _end(told: str, status: int) -> NoReturn:

@@ -151,3 +151,16 @@ def test_the_region_that_is_missing_is_asked_for_by_the_name_that_is_read(monkey
         monkeypatch.delenv(known, raising=False)
     monkeypatch.setenv(name, "eu-north-1")
     assert boto3.session.Session().region_name == "eu-north-1"
+
+
+@pytest.mark.parametrize(("closed", "told"), [(">&-", ""), ("2>&-", "No local stack was running.\n"), (">&- 2>&-", "")])
+def test_a_stream_that_is_closed_is_nobodys(closed: str, told: str, tmp_path: Path) -> None:
+    """As a daemon's are: Python then has None in its place."""
+    command = subprocess.run(
+        ["/bin/sh", "-c", f'"$0" -m oneslot down {closed}', sys.executable],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "ONESLOT_HOME": str(tmp_path)},
+    )
+    assert (command.returncode, command.stdout, command.stderr) == (0, told, "")
