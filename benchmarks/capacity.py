@@ -255,8 +255,8 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
-    if arguments.batch_ms <= 0:
-        parser.error("--batch-ms must be more than 0")
+    if not 0 < arguments.batch_ms < math.inf:
+        parser.error("--batch-ms must be more than 0, and a number")
     time_ms, origin = arguments.batch_ms, "assumed"
     if arguments.log:
         try:

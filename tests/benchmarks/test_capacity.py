@@ -134,6 +134,9 @@ def test_the_order_in_which_things_break_is_the_models() -> None:
 
 
 def test_the_command_prints_a_table_or_json_and_a_sentence_for_a_bad_log(tmp_path: Path) -> None:
+    for none in ("0", "nan", "inf"):
+        refused = run("--batch-ms", none)
+        assert (refused.returncode, "--batch-ms must be more than 0" in refused.stderr) == (2, True)
     assert "| Monday 8 a.m. | prod: max_concurrency 50 |" in run("--batch-ms", "80").stdout
     assert len(json.loads(run("--json").stdout)["cases"]) == len(cases(1))
     bad = run("--log", str(tmp_path / "nowhere"))
