@@ -172,7 +172,7 @@ def open_week(candidates: Candidates, mix: Mix, seed: int) -> Schedule:
 def start_and_seed(stack: LocalStack, target: Target, schedule: Schedule, terminal: Terminal) -> None:
     """Seed the slots while the handler's processes start."""
     with ThreadPoolExecutor(1, "start") as executor:
-        started = executor.submit(stack.poller.start)
+        started = executor.submit(stack.start)
         seed_schedule(target, schedule, terminal)
         started.result()
 

@@ -29,3 +29,7 @@ class EmbeddedAwsFailed(LocalRunError):
 
 class UnsupportedMapping(LocalRunError):
     """The deployed event source mapping uses something the local poller does not do."""
+
+
+class HandlerFailed(LocalRunError):
+    """The deployed function does not start."""

@@ -94,14 +94,15 @@ class EventSourceMapping:
         """Return the ids of the handler processes that live now, so that a test can kill one in the middle."""
         return [] if self._run is None else self._run.pool.pids()
 
-    def start(self) -> None:
+    def start(self) -> FunctionError | None:
         """Read the configuration, switch the emulator's own mapping off, warm the processes, and poll.
 
         Raises `UnsupportedMapping`, or botocore's errors if the mapping cannot be read. A handler that cannot be
-        imported is no error here, as it is none on AWS: its invocations fail, and the statistics say so.
+        imported is no error here, as it is none on AWS: what hindered it is returned, its invocations fail, and the
+        statistics say so.
         """
         if self._run is not None:
-            return
+            return None
         functions = self._connection.functions()
         sqs = self._connection.sqs()
         try:
@@ -130,7 +131,7 @@ class EventSourceMapping:
             stopping=self._stopping,
         )
         try:
-            self._run.start()
+            return self._run.start()
         except BaseException:  # Ctrl-C too: half a start leaves nothing running
             self.stop()
             raise
@@ -188,11 +189,12 @@ class _Run:
     def allowed(self) -> int:
         return min(self._scaling.allowed(), len(self._threads))
 
-    def start(self) -> None:
+    def start(self) -> FunctionError | None:
         if error := self.pool.warm(self.allowed()):
             self._counter.add(last_error=error.error_type)
         for thread in self._threads:
             thread.start()
+        return error
 
     def finish(self) -> None:
         for thread in self._threads:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import shutil
 import urllib.request
 import zipfile
 from pathlib import Path
@@ -20,10 +21,17 @@ def install(code_url: str, folder: Path, *, timeout_seconds: float = 30) -> Path
     with _OPENER.open(code_url, timeout=timeout_seconds) as answer:
         content: bytes = answer.read()
     target = folder / hashlib.sha256(content).hexdigest()[:16]
-    if not target.exists():
-        # Unpacked beside and moved: a start that was cut off leaves no half of a function behind.
-        partial = target.with_suffix(".partial")
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        if not _is_whole(archive, target):
+            shutil.rmtree(target, ignore_errors=True)
+            # Unpacked beside and moved: a start that was cut off leaves no half of a function behind.
+            partial = target.with_suffix(".partial")
             archive.extractall(partial)
-        partial.rename(target)
+            partial.rename(target)
     return target
+
+
+def _is_whole(archive: zipfile.ZipFile, folder: Path) -> bool:
+    """Whether every file is still there: whoever tidies up old files may have taken some of them."""
+    places = ((folder / each.filename, each.file_size) for each in archive.infolist())
+    return all(place.exists() and (place.is_dir() or place.stat().st_size == size) for place, size in places)

@@ -14,7 +14,7 @@ from pathlib import Path
 from oneslot.local.cloud_assembly import read_stack
 from oneslot.local.deployment import deploy
 from oneslot.local.embedded_aws import EmbeddedAws
-from oneslot.local.errors import AlreadyRunning
+from oneslot.local.errors import AlreadyRunning, HandlerFailed
 from oneslot.local.event_source_mapping import DEFAULT_PROCESSES, EventSourceMapping
 from oneslot.local.processes import start_ticks
 from oneslot.local.state import STATE_FILE, STATISTICS_FILE, LocalState, prepare_home, usable, write_atomically
@@ -26,11 +26,18 @@ _LOCK_FILE = "lock"
 
 @dataclass(frozen=True)
 class LocalStack:
-    """A deployed stack and the poller that feeds its function. The poller is not started yet: `stack.poller.start()`."""
+    """A deployed stack and the poller that feeds its function. The poller is not started yet: `stack.start()`."""
 
     state: LocalState
     poller: EventSourceMapping
     aws: EmbeddedAws
+
+    def start(self) -> None:
+        """Start the poller. Raises `HandlerFailed` if every delivery would fail, because the function does not start."""
+        if error := self.poller.start():
+            raise HandlerFailed(
+                f"The deployed function does not start: {error.error_type}. It says why at the end of {self.poller.log_file}."
+            )
 
 
 @contextmanager

@@ -214,7 +214,7 @@ def _supervise(arguments: argparse.Namespace, news: _News) -> None:
             context=arguments.context,
             assembly=arguments.assembly,
         ) as stack:
-            stack.poller.start()
+            stack.start()
             news.say(progress="The handler is warm and the queue is polled.")
             news.say(ready=True)
             news.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -123,6 +124,23 @@ def test_a_start_whose_command_is_killed_leaves_nothing(tmp_path: Path, assembly
         command.wait()
     wait_for(lambda: not in_use(tmp_path / "home"), seconds=180)
     assert read_state(tmp_path / "home") is None
+
+
+def test_a_function_that_does_not_start_is_told_at_once_and_nothing_is_left_running(
+    tmp_path: Path, assembly: Path
+) -> None:
+    """Else every delivery would fail, and whoever waits for the queue would wait in vain."""
+    broken = shutil.copytree(assembly, tmp_path / "cdk.out")
+    (handler,) = broken.glob("asset.*/handler.py")
+    handler.write_text("import nothing_of_that_name\n")
+    home = tmp_path / "home"
+    with pytest.raises(LocalRunError, match="does not start: ModuleNotFoundError") as failed:
+        up(home, progress=lambda _: None, processes=2, assembly=broken)
+    log = home / "consumer.jsonl"
+    assert str(log) in str(failed.value)
+    assert "nothing_of_that_name" in log.read_text()
+    wait_for(lambda: not in_use(home), seconds=60)
+    assert read_state(home) is None
 
 
 def test_a_stack_in_this_process_starts_and_stops_its_poller_at_will(tmp_path: Path, assembly: Path) -> None:
