@@ -190,6 +190,8 @@ def test_a_copy_that_came_after_the_row_had_gone_may_be_under_way_or_find_a_canc
     system.run(20)
     for message_id in ("under-way", "cancelled-since"):
         system.book(message_id)
+    system.accept("refused-first")
+    system.complete("refused-first", {"outcome": "refused", "appointment_id": "refused-first"}, 1)
     world = system.world
     withdrawn = world.appointments["cancelled-since"]
     slot = world.slots[withdrawn["practice"], withdrawn["slot_id"]]
@@ -205,6 +207,7 @@ def test_a_copy_that_came_after_the_row_had_gone_may_be_under_way_or_find_a_canc
     system.expire()
     for message_id in early.ledger.keys() - late.ledger.keys():
         del told.ledger[message_id]
+    mine = ("under-way", "cancelled-since", "canceller", "refused-first", "withdrawer")
     found = {}
     for name, shown in (("early", early), ("told", told), ("late", late)):
         system.world = shown
@@ -213,12 +216,22 @@ def test_a_copy_that_came_after_the_row_had_gone_may_be_under_way_or_find_a_canc
         system.deliver("under-way", "quarantined", reason="unknown_practice")
         shown.dead_letters.append({"message_id": "under-way", "source_message_id": "s", "reason": "unknown_practice"})
         system.complete("cancelled-since", {"outcome": "cancelled", "appointment_id": "cancelled-since"}, 1)
+        # Of a request that was refused its cancellation finds no row, and the copy finds the cancellation.
+        mark = {"status": "cancelled", "cancelled_by": "withdrawer", "created": shown.now, "updated": shown.now}
+        shown.appointments["refused-first"] = {"appointment_id": "refused-first", **mark}
+        for message_id in ("withdrawer", "refused-first"):
+            system.accept(message_id)
+            system.complete(message_id, {"outcome": "cancelled", "appointment_id": "refused-first"}, 1)
         shown.now += MINUTE
         audited(shown, name)
         _, breaches = agree(tmp_path, name, shown.now)
-        found[name] = {breach for breach in breaches if breach[1] in ("under-way", "cancelled-since", "canceller")}
+        found[name] = {breach for breach in breaches if breach[1] in mine}
     assert found["early"] == {
         *((invariant, "under-way") for invariant in ("I5r", "I6", "I11")),
-        *((invariant, "cancelled-since") for invariant in ("I7", "I10")),
+        *(
+            (invariant, message_id)
+            for invariant in ("I7", "I10")
+            for message_id in ("cancelled-since", "refused-first")
+        ),
     }
     assert found["late"] == found["told"] == set()
