@@ -76,7 +76,7 @@ class History:
         parts = [self._table_facts(spark, table) for table in TABLES if self.data_paths(table)]
         for name, paths in self.lines.items():
             if paths:
-                parts.append(self.line_facts(name, sources.read_log(spark, list(paths), sources.LINES[name])))
+                parts.append(self.line_facts(name, sources.read_log(spark, list(paths), name)))
         if self.more_deliveries:
             more = sources.read_lines(spark, list(self.more_deliveries), sources.DELIVERIES)
             parts.append(self.line_facts("deliveries", more).where(F.col("kind") != int(Kind.REJECT)))

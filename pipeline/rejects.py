@@ -31,7 +31,7 @@ def locate_rejects(spark: SparkSession, history: History, path: str) -> list[dic
         raise AuditRefused(f"{path} is gzipped: only what ends in .gz is unpacked, and once. Rename it, or unpack it.")
     numbered = lines.select(F.monotonically_increasing_id().alias("line"), F.col("value"))
     fields = F.from_json("value", schema, {"columnNameOfCorruptRecord": CORRUPT}).alias("row")
-    parsed = numbered.where(F.trim("value") != "").select("line", fields, F.expr(sources.NOT_ALONE).alias("more"))
+    parsed = numbered.where(F.trim("value") != "").select("line", fields, F.expr(sources.unread(name)).alias("more"))
     place = F.concat(F.lit(path), F.lit("\t"), F.col("line")).alias(PATH)
     rows = parsed.select("row.*", "more", place).withColumn(CORRUPT, F.coalesce(CORRUPT, "more"))
     rejected = _facts(history, name, rows).where((F.col("kind") == int(Kind.REJECT)) & (F.col("sign") > 0))

@@ -146,17 +146,31 @@ def read_lines(spark: SparkSession, paths: list[str], schema: StructType) -> Dat
     return reader.json([*map(literal, paths)]).selectExpr("*", f"_metadata.file_path AS {PATH}")
 
 
-def read_log(spark: SparkSession, paths: list[str], schema: StructType) -> DataFrame:
-    """The same of lines that no manifest counts. Of a line Spark takes the first object: one with more is told as well."""
+def read_log(spark: SparkSession, paths: list[str], name: str) -> DataFrame:
+    """The same of lines that no manifest counts. What Spark does not read of a line is told as well."""
     lines = spark.read.text([*map(literal, paths)]).selectExpr(
-        f"{NOT_ALONE} AS {CORRUPT}", f"_metadata.file_path AS {PATH}"
+        f"{unread(name)} AS {CORRUPT}", f"_metadata.file_path AS {PATH}"
     )
     beside = lines.where(F.col(CORRUPT).isNotNull())
-    return read_lines(spark, paths, schema).unionByName(beside, allowMissingColumns=True)
+    return read_lines(spark, paths, LINES[name]).unionByName(beside, allowMissingColumns=True)
 
 
-# The first question is quick, and nearly every line is through with it: an object without another one inside.
-NOT_ALONE = """CASE WHEN (NOT endswith(value, '}') OR contains(substr(value, 2), '{'))
-    AND get_json_object(value, '$') IS NOT NULL
-    AND coalesce(json_array_length(concat('[', value, ']')) != 1, true) THEN value END"""
-"""The text of a line that goes on after its first object, or null, as SQL over its `value`."""
+def unread(name: str) -> str:
+    """The text of a line of which Spark reads a part only, or null, as SQL over its `value`; `name` is the line's source.
+
+    Of a line Spark takes the first object, and of that what its schema names: the first goes on after it, and the second
+    is an envelope with deliveries in it, which would pass for one of the consumer's other lines.
+    """
+    goes_on = "coalesce(json_array_length(concat('[', value, ']')) != 1, true)"
+    envelope = (
+        f"value RLIKE r'{DELIVERY_WITHIN}' AND coalesce(get_json_object(value, '$.message'), "
+        "get_json_object(value, '$[0].message'), '') != 'delivery'"
+    )
+    found = f"({goes_on} OR ({envelope}))" if name == "deliveries" else goes_on
+    # The first question is quick, and nearly every line is through with it: an object without another one inside.
+    return f"""CASE WHEN (NOT endswith(value, '}}') OR contains(substr(value, 2), '{{'))
+        AND get_json_object(value, '$') IS NOT NULL AND {found} THEN value END"""
+
+
+DELIVERY_WITHIN = r'message\\*"\s*:\s*\\*"delivery\\*"'
+"""A member of a delivery's line, in an object or in text that is one: its quotes then have backslashes before them."""

@@ -102,3 +102,32 @@ def test_a_delivery_counts_where_it_finished(spark: SparkSession, tmp_path: Path
     lines = read(spark, tmp_path, [{**DELIVERY, "finished": finished}], sources.DELIVERIES)
     assert facts.delivery_facts(lines, START, END).count() == counted
     assert facts.delivery_facts(lines, None, END).count() == (finished < END)
+
+
+def _events(*lines: str) -> str:
+    return json.dumps({"logGroup": "g", "logEvents": [{"id": "1", "message": line} for line in lines]})
+
+
+PLAIN = json.dumps(DELIVERY)
+ENVELOPES: dict[str, tuple[str, list[Kind]]] = {
+    "a delivery": (PLAIN, [Kind.DELIVERY]),
+    "a list of deliveries": (f"[{PLAIN}, {PLAIN}]", [Kind.DELIVERY] * 2),
+    "a delivery, and more": (json.dumps({**DELIVERY, "more": {"message": "delivery"}}), [Kind.DELIVERY]),
+    "another line": (json.dumps({"message": "cold start", "of": {"message": "deliveries"}}), []),
+    "CloudWatch's events": (_events(PLAIN, PLAIN), [Kind.REJECT]),
+    "a list of events": (f"[{_events(PLAIN)}]", [Kind.REJECT]),
+    "as text": (json.dumps({"timestamp": 1, "message": PLAIN}), [Kind.REJECT]),
+    "as text in text": (json.dumps({"message": json.dumps({"message": PLAIN})}), [Kind.REJECT]),
+    "as an object, without spaces": (f'{{"message":{PLAIN.replace(" ", "")}}}', [Kind.REJECT]),
+}
+
+
+@pytest.mark.parametrize("kind", ENVELOPES)
+def test_a_delivery_in_an_envelope_is_not_passed_over(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    """As CloudWatch hands lines on. Among plain ones it would count as one of the consumer's other lines: as nothing."""
+    line, expected = ENVELOPES[kind]
+    (tmp_path / "lines.json").write_text(line + "\n")
+    for source, told in (("deliveries", expected), ("accepted", [])):
+        facts_of = sources.read_log(spark, [str(tmp_path / "lines.json")], source)
+        made = facts.delivery_facts(facts_of, None, END) if source == "deliveries" else facts.accepted_facts(facts_of)
+        assert [row.kind for row in made.collect() if source == "deliveries" or row.kind == Kind.REJECT] == told

@@ -443,13 +443,14 @@ def test_empty_tables_are_refused_or_noted(audited: Audited, world: World, tmp_p
         (lambda text: text.replace("}\n", "} and more\n", 1), 0),
         (lambda text: text.replace("}\n{", "}   \r\n\t\r\n{", 1), None),
         (lambda text: text.replace("}\n{", ', "more": {"of": "}{"}}\n{', 1), None),
+        (lambda text: f'{{"message": {text.replace("}", "}}", 1)}', 1),
     ],
-    ids=["no delimiter", "commas", "more text", "spaces", "an object inside"],
+    ids=["no delimiter", "commas", "more text", "spaces", "an object inside", "an envelope"],
 )
-def test_a_line_of_a_log_that_goes_on_after_its_object_is_malformed(
+def test_a_line_of_a_log_of_which_spark_reads_a_part_is_malformed(
     audited: Audited, history: Path, tmp_path: Path, spoil: Callable[[str], str], lost: int | None
 ) -> None:
-    """Spark reads the first object and says nothing of what follows it; a log without delimiters had one delivery."""
+    """Spark reads the first object and says nothing of what follows it, or is inside of it under another name."""
     log = history / "deliveries" / "deliveries.jsonl.gz"
     written = gzip.decompress(log.read_bytes()).decode()
     log.write_bytes(gzip.compress(spoil(written).encode(), mtime=0))
