@@ -16,6 +16,10 @@ from pyspark.sql import SparkSession
 from pipeline.errors import AuditRefused
 
 
+HALF_COPIED = "._COPYING_"
+"""Hadoop's ending of a file until it is there. Spark passes over such files and says nothing."""
+
+
 def literal(path: str) -> str:
     """A path as Spark must be given it to read: as it stands, some of its letters would be a pattern."""
     return re.sub(r"([\\{}\[\]*?^])", r"\\\1", path)
@@ -42,7 +46,7 @@ class Storage:
     def files(self, folder: str) -> dict[str, int]:
         """The files in a folder and in the folders within it, sorted, and their bytes; not what begins with `_` or `.`.
 
-        Raises AuditRefused if it is a file.
+        Raises AuditRefused if it is a file, and where one of them is not whole.
         """
         system, location = self._at(folder)
         if system.exists(location) and system.getFileStatus(location).isFile():
@@ -54,6 +58,11 @@ class Storage:
             path = f"{folder}/{status.getPath().getName()}"
             if path.removeprefix(f"{folder}/").startswith(("_", ".")):
                 continue
+            if path.endswith(HALF_COPIED):
+                raise AuditRefused(
+                    f"{path.removesuffix(HALF_COPIED)} is still being copied, or its copy failed: what ends in {HALF_COPIED} "
+                    "is not read. Wait until it is there, or copy it again, and remove what is left."
+                )
             found |= self.files(path) if status.isDirectory() else {path: int(status.getLen())}
         return dict(sorted(found.items()))
 

@@ -195,6 +195,11 @@ def _log_has_a_colon(history: Path) -> None:
     path.rename(path.with_name("2026-11-23T09:00.jsonl.gz"))
 
 
+def _log_is_copied_still(history: Path) -> None:
+    (history / "deliveries" / "2026").mkdir()
+    (history / "deliveries" / "2026" / "more.jsonl._COPYING_").write_text("{}\n")
+
+
 def _file_for_log(history: Path) -> None:
     log = history / "deliveries"
     (log / "deliveries.jsonl.gz").rename(history / "moved")
@@ -265,6 +270,7 @@ REFUSED = {
     ),
     "log is gzipped twice": (_log_is_gzipped_twice, "gz is gzipped: only what ends in .gz is unpacked, and once"),
     "a colon in a log's name": (_log_has_a_colon, "Spark reads no file whose name has a colon: rename it"),
+    "a copy that has not ended": (_log_is_copied_still, "more.jsonl is still being copied, or its copy failed"),
     "a file for a log": (_file_for_log, "deliveries is a file, and should be a folder"),
     "a file for a folder": (_a_file, "slots holds no export|ledger holds no export"),
     "a folder for the context": (_folder_for_context, "context.json is a folder, and should be a file"),
