@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -57,11 +58,92 @@ def test_a_change_counts_within_its_window_once(spark: SparkSession, tmp_path: P
     ] == expected
 
 
-DELIVERY = {"message": "delivery", "message_id": "m", "outcome": "busy", "sent": 0, "finished": START}
+Strange = dict[str, tuple[dict[str, Any], Problem | None]]
+MISSING, RANGE, UNKNOWN = Problem.MISSING_ATTRIBUTE, Problem.OUT_OF_RANGE, Problem.UNKNOWN_VALUE
 LATEST = facts.LATEST_EPOCH_MS
+LEDGER = {"message_id": "m", "status": "IN_PROGRESS", "consumption_count": 1, "updated": 5, "lease_until": 6}
+SLOT = {"practice": "A81001", "slot_id": "s", "status": "free", "start": "2026-11-23T08:00:00Z"}
+APPOINTMENT = {**SLOT, "appointment_id": "m", "status": "booked", "created": 5, "updated": 6}
+WAITS = {**APPOINTMENT, "status": "waitlist", "slot_id": None, "start": None}
+TOMBSTONE = {"appointment_id": "m", "status": "cancelled", "cancelled_by": "c", "created": 5}
+ROWS: dict[str, tuple[dict[str, Any], Strange]] = {
+    "ledger": (
+        LEDGER,
+        {
+            "of nobody": ({"message_id": None}, MISSING),
+            "without status": ({"status": None}, MISSING),
+            "without count": ({"consumption_count": None}, MISSING),
+            "without time": ({"updated": None}, MISSING),
+            "without lease": ({"lease_until": None}, None),
+            "in another case": ({"status": "complete"}, UNKNOWN),
+            "of a slot's key": ({"message_id": "#m"}, UNKNOWN),
+            "with the largest count": ({"consumption_count": facts.LARGEST_COUNT}, None),
+            "with a larger count": ({"consumption_count": facts.LARGEST_COUNT + 1}, RANGE),
+            "claimed less than never": ({"consumption_count": -1}, RANGE),
+            "written at the last moment": ({"updated": LATEST, "lease_until": LATEST}, None),
+            "written after it": ({"updated": LATEST + 1}, RANGE),
+            "leased for longer": ({"lease_until": LATEST + 1}, RANGE),
+            "leased in words": ({"lease_until": "long"}, RANGE),
+        },
+    ),
+    "slots": (
+        SLOT,
+        {
+            "of no practice": ({"practice": None}, MISSING),
+            "without id": ({"slot_id": None}, MISSING),
+            "without status": ({"status": None}, MISSING),
+            "at no time": ({"start": None}, MISSING),
+            "at a time in words": ({"start": "on Monday"}, MISSING),
+            "neither free nor busy": ({"status": "blocked"}, UNKNOWN),
+            "for a slot": ({"appointment_id": "#m"}, UNKNOWN),
+            "busy": ({"status": "busy", "appointment_id": "m"}, None),
+        },
+    ),
+    "appointments": (
+        APPOINTMENT,
+        {
+            "of nobody": ({"appointment_id": None}, MISSING),
+            "without status": ({"status": None}, MISSING),
+            "made at no time": ({"created": None}, MISSING),
+            "booked with no practice": ({"practice": None}, MISSING),
+            "booked on no slot": ({"slot_id": None}, MISSING),
+            "booked at no time": ({"start": None}, MISSING),
+            "waiting": (WAITS, None),
+            "waiting nowhere": ({**WAITS, "practice": None}, MISSING),
+            "a tombstone": ({**dict.fromkeys(APPOINTMENT), **TOMBSTONE}, None),
+            "cancelled by nobody": ({"status": "cancelled"}, MISSING),
+            "lapsed": ({"status": "lapsed"}, UNKNOWN),
+            "of a file's key": ({"appointment_id": "!m"}, UNKNOWN),
+            "cancelled by a slot": ({"status": "cancelled", "cancelled_by": "#c"}, UNKNOWN),
+            "made at the last moment": ({"created": LATEST, "updated": LATEST}, None),
+            "made after it": ({"created": LATEST + 1}, RANGE),
+            "changed after it": ({"updated": LATEST + 1}, RANGE),
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("table", ROWS)
+def test_a_row_is_sound_or_malformed(spark: SparkSession, tmp_path: Path, table: str) -> None:
+    """What every row has is there, and says what the system writes; of a malformed row nothing counts but that it is one."""
+    usual, cases = ROWS[table]
+    for name, (changes, _) in {"usual": ({}, None), **cases}.items():
+        given = {key: value for key, value in {**usual, **changes}.items() if value is not None}
+        written = {key: {"N" if type(usual.get(key)) is int else "S": str(value)} for key, value in given.items()}
+        (tmp_path / f"{name}.json").write_text(json.dumps({"Item": written}))
+    items = sources.read_lines(spark, [str(tmp_path)], sources.full_export_schema(table))
+    made = facts.TABLE_FACTS[table](facts.whole_items(items)).collect()
+    found = {Path(unquote(row.key)).stem: Problem(row.code) for row in made if row.kind == Kind.REJECT}
+    assert found == {name: problem for name, (_, problem) in cases.items() if problem is not None}
+
+
+DELIVERY = {"message": "delivery", "message_id": "m", "outcome": "busy", "sent": 0, "finished": START}
 LINES: dict[str, tuple[str, dict[str, Any], Problem | None]] = {
     "sent at the last moment": ("deliveries", {**DELIVERY, "sent": LATEST}, None),
     "sent after it": ("deliveries", {**DELIVERY, "sent": LATEST + 1}, Problem.OUT_OF_RANGE),
+    "sent before all": ("deliveries", {**DELIVERY, "sent": -1}, Problem.OUT_OF_RANGE),
+    "never sent": ("deliveries", {**DELIVERY, "sent": None}, Problem.MISSING_ATTRIBUTE),
+    "never finished": ("deliveries", {**DELIVERY, "finished": None}, Problem.MISSING_ATTRIBUTE),
     "finished before all": ("deliveries", {**DELIVERY, "finished": -1}, Problem.OUT_OF_RANGE),
     "finished after all": ("deliveries", {**DELIVERY, "finished": LATEST + 1}, Problem.OUT_OF_RANGE),
     "claimed less than never": ("deliveries", {**DELIVERY, "consumption_count": -1}, Problem.OUT_OF_RANGE),
@@ -74,10 +156,18 @@ LINES: dict[str, tuple[str, dict[str, Any], Problem | None]] = {
     "accepted at the last moment": ("accepted", {"message_id": "m", "sent": LATEST, "copies": 0}, None),
     "accepted after it": ("accepted", {"message_id": "m", "sent": LATEST + 1}, Problem.OUT_OF_RANGE),
     "accepted less than never": ("accepted", {"message_id": "m", "sent": 0, "copies": -1}, Problem.OUT_OF_RANGE),
+    "accepted before all": ("accepted", {"message_id": "m", "sent": -1}, Problem.OUT_OF_RANGE),
+    "accepted too often": (
+        "accepted",
+        {"message_id": "m", "sent": 0, "copies": facts.LARGEST_COUNT + 1},
+        Problem.OUT_OF_RANGE,
+    ),
     "accepted at no time": ("accepted", {"message_id": "m"}, Problem.MISSING_ATTRIBUTE),
     "accepted under a file's key": ("accepted", {"message_id": "!a", "sent": 0}, Problem.UNKNOWN_VALUE),
     "dropped at no time": ("dropped", {"message_id": "m"}, Problem.MISSING_ATTRIBUTE),
     "dropped in the year 2100": ("dropped", {"message_id": "m", "at": LATEST + 1}, Problem.OUT_OF_RANGE),
+    "dropped before all": ("dropped", {"message_id": "m", "at": -1}, Problem.OUT_OF_RANGE),
+    "dropped under a slot's key": ("dropped", {"message_id": "#a", "at": 0}, Problem.UNKNOWN_VALUE),
     "dropped, of nobody": ("dropped", {"at": 0}, Problem.MISSING_ATTRIBUTE),
     "dropped": ("dropped", {"source_message_id": "s", "at": 0}, None),
     "waiting, of nobody": ("waiting", {"message_id": None}, Problem.MISSING_ATTRIBUTE),
