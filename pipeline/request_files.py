@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 
 from pipeline.errors import AuditRefused
 from pipeline.outputs import sentence_of
-from pipeline.storage import literal
+from pipeline.storage import literal, refuse_half_copied
 
 BOOKING = ("practice", "nhs_number", "not_before", "not_after", "delivery_channel", "service_type")
 CANCELLATION = ("appointment_id",)
@@ -48,6 +48,8 @@ CSV_OPTIONS = {
     # Without the columns that nobody asks for, Spark does not see that a line has too few or too many.
     "columnPruning": "false",
 }
+NO_TEXT, NOT_UTF8 = "\ufffd", "NOT_UTF8"
+"""The sign that Spark reads in place of bytes that are no UTF-8, of each the same; and what is said of it on the way."""
 FOLDERS_ARE_TEXT = ("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
 
 
@@ -90,6 +92,11 @@ def unreadable(error: Exception) -> str:
             f"A field of the file has more than {LONGEST_FIELD:,} characters: there is a quote that is never closed. "
             "Mend the file; nothing was handed over."
         )
+    if NOT_UTF8 in text:
+        return (
+            "A field of the file is no UTF-8, so letters of it cannot be told from others. Save it as UTF-8 (in a "
+            "spreadsheet `CSV UTF-8`); nothing was handed over."
+        )
     if "CSV header does not conform" in text:
         return "The folder's files have different headers. Put files with the same columns in the same order together."
     if "MALFORMED_RECORD" in text or "MALFORMED_CSV" in text:
@@ -105,6 +112,7 @@ def _read(spark: SparkSession, path: str) -> DataFrame:
     suffix = PurePosixPath(lowered.removesuffix(".gz")).suffix
     if suffix not in (".csv", ".parquet", ""):
         raise AuditRefused(f"{path} is neither .csv (or .csv.gz) nor .parquet; convert it to one of them.")
+    _refuse_what_is_passed_over(Path(path))
     # A folder `practice=00123` is of a practice of that name, and not of number 123.
     usual = str(spark.conf.get(FOLDERS_ARE_TEXT[0]))
     spark.conf.set(*FOLDERS_ARE_TEXT)
@@ -121,6 +129,18 @@ def _read(spark: SparkSession, path: str) -> DataFrame:
         raise AuditRefused(_no_file(path, kind, str(error))) from error
     finally:
         spark.conf.set(FOLDERS_ARE_TEXT[0], usual)
+
+
+def _refuse_what_is_passed_over(folder: Path) -> None:
+    """Of a folder Spark reads the files, and those in folders that are named for a column; of the rest it says nothing."""
+    for inside in sorted(folder.rglob("*")):
+        if any(name.startswith((".", "_")) for name in inside.relative_to(folder).parts):
+            continue
+        refuse_half_copied(str(inside))
+        if inside.is_dir() and "=" not in inside.name:
+            raise AuditRefused(
+                f"{inside} is a folder within a folder, which is not read: put its files beside the others."
+            )
 
 
 def _no_file(path: str, kind: str, text: str) -> str:
@@ -153,4 +173,4 @@ def _text(column: str, name: str, kind: DataType, path: str) -> Column:
     elif not (isinstance(kind, StringType | BinaryType | IntegralType) or whole):
         raise AuditRefused(f"{path}: the column {name} is {kind.simpleString()}. Write it as text.")
     text = F.trim(value.cast("string"))
-    return F.when(text != "", text)
+    return F.when(F.contains(text, F.lit(NO_TEXT)), F.raise_error(F.lit(NOT_UTF8))).when(text != "", text)

@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 
 from pipeline.errors import AuditRefused
 
-
 HALF_COPIED = "._COPYING_"
 """Hadoop's ending of a file until it is there. Spark passes over such files and says nothing."""
 
@@ -23,6 +22,15 @@ HALF_COPIED = "._COPYING_"
 def literal(path: str) -> str:
     """A path as Spark must be given it to read: as it stands, some of its letters would be a pattern."""
     return re.sub(r"([\\{}\[\]*?^])", r"\\\1", path)
+
+
+def refuse_half_copied(path: str) -> None:
+    """Raise AuditRefused for a file that is not there yet."""
+    if path.endswith(HALF_COPIED):
+        raise AuditRefused(
+            f"{path.removesuffix(HALF_COPIED)} is still being copied, or its copy failed: what ends in {HALF_COPIED} "
+            "is not read. Wait until it is there, or copy it again, and remove what is left."
+        )
 
 
 @dataclass(frozen=True)
@@ -58,11 +66,7 @@ class Storage:
             path = f"{folder}/{status.getPath().getName()}"
             if path.removeprefix(f"{folder}/").startswith(("_", ".")):
                 continue
-            if path.endswith(HALF_COPIED):
-                raise AuditRefused(
-                    f"{path.removesuffix(HALF_COPIED)} is still being copied, or its copy failed: what ends in {HALF_COPIED} "
-                    "is not read. Wait until it is there, or copy it again, and remove what is left."
-                )
+            refuse_half_copied(path)
             found |= self.files(path) if status.isDirectory() else {path: int(status.getLen())}
         return dict(sorted(found.items()))
 

@@ -218,6 +218,30 @@ def test_files_of_one_folder_with_different_headers_are_refused(handed_over: Any
         handed_over(folder)
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("2024/old.csv", "2024 is a folder within a folder"), ("old.csv._COPYING_", "old.csv is still being copied")],
+)
+def test_what_spark_would_pass_over_in_a_folder_is_refused(
+    handed_over: Any, tmp_path: Path, name: str, said: str
+) -> None:
+    """A part of the requests would be handed over, and counted as the whole."""
+    folder = tmp_path / "old.csv"
+    for inside in ("1.csv", "_temporary/0/2.csv", name):
+        (folder / inside).parent.mkdir(parents=True, exist_ok=True)
+        (folder / inside).write_text(f"{HEADER}\n{LINE}\n")
+    with pytest.raises(BadInput, match=said):
+        handed_over(folder)
+
+
+def test_what_is_not_utf8_is_refused(handed_over: Any, tmp_path: Path) -> None:
+    """As spreadsheets write it where nobody asks for UTF-8: two ids that differ in such a letter would be one request."""
+    lines = [LINE.replace("a,", f"{name},", 1) for name in ("Zürich", "Zörich")]
+    with pytest.raises(BadInput, match="no UTF-8") as refusal:
+        handed_over(tmp_path / "old.csv", "\n".join([HEADER, *lines]).encode("cp1252"))
+    assert "rich" not in str(refusal.value)
+
+
 QUIETLY = """
 import sys
 from pathlib import Path
