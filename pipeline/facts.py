@@ -191,7 +191,7 @@ def appointment_facts(items: DataFrame) -> DataFrame:
     problem = first_problem(
         {
             Problem.MISSING_ATTRIBUTE: f"{absent('key', 'status', 'created')} "
-            f"OR (status = 'booked' AND {absent('practice', 'slot_id', 'starts')}) "
+            f"OR (status = 'booked' AND {absent('slot_id', 'starts')}) "
             "OR (status = 'cancelled' AND cancelled_by IS NULL) OR (practice IS NULL AND status != 'cancelled')",
             Problem.UNKNOWN_VALUE: "status NOT IN ('booked', 'waitlist', 'cancelled') "
             f"OR {reserved('key')} OR {reserved('cancelled_by')}",

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import pytest
 
 from pipeline import facts, sources
-from pipeline.vocabulary import Kind, Problem
+from pipeline.vocabulary import Kind, Outcome, Problem
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -123,14 +123,49 @@ ROWS: dict[str, tuple[dict[str, Any], Strange]] = {
 }
 
 
+def write_item(path: Path, usual: dict[str, Any], changes: dict[str, Any]) -> None:
+    """A line of a full export; what is a number in the usual row is one."""
+    given = {key: value for key, value in {**usual, **changes}.items() if value is not None}
+    written = {key: {"N" if type(usual.get(key)) is int else "S": str(value)} for key, value in given.items()}
+    path.write_text(json.dumps({"Item": written}))
+
+
+def complete(outcome: str, of: str) -> dict[str, Any]:
+    """What is written at the end of a request's life."""
+    return {"status": "COMPLETE", "result": json.dumps({"outcome": outcome, "appointment_id": of})}
+
+
+SAYS: dict[str, tuple[str, dict[str, Any], Kind, str, int]] = {
+    "held since its lease": ("ledger", {"lease_until": 7}, Kind.LEDGER, "until", 7),
+    "given back": ("ledger", {"lease_until": 0}, Kind.LEDGER, "until", 5),
+    "refused": ("ledger", complete("refused", "m"), Kind.LEDGER, "code", Outcome.REFUSED),
+    "refused, of another": ("ledger", complete("refused", "x"), Kind.LEDGER, "code", Outcome.UNKNOWN),
+    "waiting, of another": ("ledger", complete("waitlist", "x"), Kind.LEDGER, "code", Outcome.UNKNOWN),
+    "booked, of another": ("ledger", complete("booked", "x"), Kind.LEDGER, "code", Outcome.UNKNOWN),
+    "cancelled": ("ledger", complete("cancelled", "m"), Kind.LEDGER, "code", Outcome.CANCELLED),
+    "cancelling another": ("ledger", complete("cancelled", "x"), Kind.LEDGER, "code", Outcome.CANCELLED_OTHER),
+    "freed, and names its holder": ("slots", {"appointment_id": "m"}, Kind.HELD, "link", 0),
+    "cancelled later": ("appointments", {"status": "cancelled", "cancelled_by": "c"}, Kind.CANCELLED, "at", 6),
+    "cancelled before it came": ("appointments", {**TOMBSTONE, "updated": None}, Kind.CANCELLED, "at", 5),
+}
+
+
+@pytest.mark.parametrize("kind", SAYS)
+def test_what_a_row_says(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    """One value of one of its facts."""
+    table, changes, of, column, value = SAYS[kind]
+    write_item(tmp_path / "item.json", ROWS[table][0], changes)
+    items = sources.read_lines(spark, [str(tmp_path)], sources.full_export_schema(table))
+    made = facts.TABLE_FACTS[table](facts.whole_items(items)).collect()
+    assert [row[column] for row in made if row.kind == of] == [value]
+
+
 @pytest.mark.parametrize("table", ROWS)
 def test_a_row_is_sound_or_malformed(spark: SparkSession, tmp_path: Path, table: str) -> None:
     """What every row has is there, and says what the system writes; of a malformed row nothing counts but that it is one."""
     usual, cases = ROWS[table]
     for name, (changes, _) in {"usual": ({}, None), **cases}.items():
-        given = {key: value for key, value in {**usual, **changes}.items() if value is not None}
-        written = {key: {"N" if type(usual.get(key)) is int else "S": str(value)} for key, value in given.items()}
-        (tmp_path / f"{name}.json").write_text(json.dumps({"Item": written}))
+        write_item(tmp_path / f"{name}.json", usual, changes)
     items = sources.read_lines(spark, [str(tmp_path)], sources.full_export_schema(table))
     made = facts.TABLE_FACTS[table](facts.whole_items(items)).collect()
     found = {Path(unquote(row.key)).stem: Problem(row.code) for row in made if row.kind == Kind.REJECT}
@@ -221,3 +256,19 @@ def test_a_delivery_in_an_envelope_is_not_passed_over(spark: SparkSession, tmp_p
         facts_of = sources.read_log(spark, [str(tmp_path / "lines.json")], source)
         made = facts.delivery_facts(facts_of, None, END) if source == "deliveries" else facts.accepted_facts(facts_of)
         assert [row.kind for row in made.collect() if source == "deliveries" or row.kind == Kind.REJECT] == told
+
+
+@pytest.mark.parametrize("source", sources.LINES)
+def test_a_line_that_is_cut_off_is_malformed(spark: SparkSession, tmp_path: Path, source: str) -> None:
+    """Whichever of its members were read before it ends; without copies one is accepted, without an id none."""
+    (tmp_path / "lines.json").write_text(
+        '{"message_id": "m", "sent": 5}\n{"sent": 5}\n{"message": "delivery", "message_i'
+    )
+    lines = sources.read_log(spark, [str(tmp_path / "lines.json")], source)
+    made = (
+        facts.delivery_facts(lines, None, 9) if source == "deliveries" else facts.LINE_FACTS[source](lines)
+    ).collect()
+    assert [row.code for row in made if row.kind == Kind.REJECT][-1] == Problem.NOT_JSON
+    if source == "accepted":
+        assert [(row.key, row.number) for row in made if row.kind == Kind.ACCEPTED] == [("m", 1)]
+        assert len(made) == 2
