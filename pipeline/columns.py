@@ -72,7 +72,7 @@ def place_link(practice: Column, slot_id: Column, start: Column, end: Column) ->
     told, parts = F.xxhash64(practice, slot_id, start, end), (slot_id, start, end)
     # Spark passes over what is null: where something follows it, it is hashed which parts are, else an `end` without a
     # `start` would be a `start`. No program of ours leaves such a row; an audit is there for what nobody should have left.
-    gap = (slot_id.isNull() & F.coalesce(start, end).isNotNull()) | (start.isNull() & end.isNotNull())
+    gap = (slot_id.isNull() & start.isNotNull()) | (start.isNull() & end.isNotNull())
     with_gap = F.xxhash64(practice, *parts, *(part.isNull() for part in parts))
     return F.when(practice.isNotNull(), F.when(gap, with_gap).otherwise(told)).otherwise(zero())
 

@@ -150,7 +150,8 @@ def find_history(storage: Storage, folder: str, after: int | None, more_deliveri
             lines[name] = tuple(found)
         elif name != "deliveries" or not more:
             notes.append(MISSING_SOURCES[name])
-    besides = tuple(path for path in dict.fromkeys(more) if path not in lines.get("deliveries", ()))
+    once = {storage.whole_name(path): path for path in (*more, *lines.get("deliveries", ()))}
+    besides = tuple(path for path in once.values() if path not in lines.get("deliveries", ()))
     first = exports[TABLES[0]]
     context = read_context(storage, folder, first.end)
     notes += [FORGOTTEN] if context.forgotten_before else []

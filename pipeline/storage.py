@@ -70,6 +70,11 @@ class Storage:
             found |= self.files(path) if status.isDirectory() else {path: int(status.getLen())}
         return dict(sorted(found.items()))
 
+    def whole_name(self, path: str) -> str:
+        """A path by which it is known however it was named: with its file system, from its root, and not round about."""
+        system, location = self._at(path)
+        return str(system.makeQualified(location).toString())
+
     def read_text(self, path: str) -> str | None:
         """The text of a small file, or None if there is none. Raises AuditRefused if it is a folder."""
         system, location = self._at(path)

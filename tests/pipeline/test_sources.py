@@ -481,6 +481,17 @@ def test_the_folders_of_a_log_may_hold_folders(audited: Audited, history: Path, 
     assert (Path(reject["file"]).name, reject["line"]) == ("more.jsonl", 1)
 
 
+def test_a_line_counts_once_however_its_folder_is_named(
+    spark: SparkSession, history: Path, world: World, tmp_path: Path
+) -> None:
+    """By its path, as a URL, or round about: the log beside the history is the one in it."""
+    from pipeline.job import AuditSettings, audit
+
+    names = tuple(f"{way}/deliveries" for way in (history, f"file://{history}", f"{history}/../{history.name}"))
+    settings = AuditSettings(str(history), str(tmp_path / "audit"), deliveries=names, partitions=2, tables=False)
+    assert audit(spark, settings).document["sums"]["deliveries"] == len(world.deliveries)
+
+
 @pytest.mark.parametrize("content", [b"", b'{"message": "cold start"}\n'], ids=["empty", "of other lines"])
 def test_a_log_without_deliveries_is_told(audited: Audited, history: Path, content: bytes) -> None:
     """The rows say that there were some: what the log was to show is not judged, as if there were none."""
