@@ -36,7 +36,7 @@ def locate_rejects(spark: SparkSession, history: History, path: str) -> list[dic
     rows = parsed.select("row.*", "more", place).withColumn(CORRUPT, F.coalesce(CORRUPT, "more"))
     rejected = _facts(history, name, rows).where((F.col("kind") == int(Kind.REJECT)) & (F.col("sign") > 0))
     where = F.split_part("key", F.lit("\t"), F.lit(2)).cast("bigint") + 1
-    found = rejected.select(where.alias("line"), "code").distinct().orderBy("line").limit(LISTED).collect()
+    found = rejected.select(where.alias("line"), "code").orderBy("line").limit(LISTED).collect()
     return [
         {
             "file": path,

@@ -15,6 +15,7 @@ from pipeline.conclusion import Conclusion
 from pipeline.errors import AuditRefused
 from pipeline.outputs import VERSION
 from tests.pipeline.corruptions import CORRUPTIONS, Field
+from tests.pipeline.damage import rewrite
 from tests.pipeline.histories import RETENTION, System, World, write_history
 
 if TYPE_CHECKING:
@@ -179,8 +180,6 @@ def test_a_change_outside_its_window_is_rejected(audited: Callable[..., Conclusi
     slot = next(iter(later.slots.values()))
     slot["free_key"] = "moved"
     folder = write_history(later, tmp_path / "late", since=world, parts=1)
-    from tests.pipeline.test_sources import rewrite
-
     rewrite(folder, "slots", lambda text: text.replace(f'"N":"{(later.now - 1) * 1000}"', '"N":"1000"'))
     conclusion = audited(folder, "day-1", previous="day-0")
     assert conclusion.document["rejects"]["lines"] == 1
