@@ -152,6 +152,10 @@ def test_changes_that_do_not_follow_are_refused(audited: Callable[..., Conclusio
     later.now += DAY
     with pytest.raises(AuditRefused, match=r"The earlier audit ends at .* and these exports begin at"):
         audited(later, "day-2", previous="day-0", since=gap)
+    overlap = world.copy()
+    overlap.now -= 1
+    with pytest.raises(AuditRefused, match=r"The earlier audit ends at .* and these exports begin at"):
+        audited(later, "day-2h", previous="day-0", since=overlap)
     with pytest.raises(AuditRefused, match="These are full exports"):
         audited(later, "day-2b", previous="day-0")
     with pytest.raises(AuditRefused, match="there is no earlier audit to add them to"):
