@@ -128,6 +128,10 @@ def _wrong_table(history: Path) -> None:
     shutil.move(history / "appointments-moved", history / "slots")
 
 
+def _foreign_table(history: Path) -> None:
+    rewrite(history, "ledger", lambda text: text.replace('"message_id":', '"name":'))
+
+
 def _no_history(history: Path) -> None:
     shutil.rmtree(history)
 
@@ -205,6 +209,7 @@ def failed(history: Path, table: str) -> None:
     home = history / table / "AWSDynamoDB" / "99999999999999-fa11ed00"
     home.mkdir()
     (home / "_started").touch()
+    (home.parent / ".DS_Store").touch()
 
 
 def _failed_only(history: Path) -> None:
@@ -243,6 +248,7 @@ REFUSED = {
     "mixed times": (_other_time, "The exports are not of the same time"),
     "one table twice": (_same_table, "are of one table, Oneslot-test-ledger"),
     "wrong table": (_wrong_table, "is of another table: its items are not what slots holds"),
+    "a table of others": (_foreign_table, "is of another table: its items are not what ledger holds"),
     "path outside": (_escape, "which is not inside AWSDynamoDB"),
     "data file missing": (_missing_data, "which is not there: not all of the export was copied"),
     "data file tampered with": (tampered_data, "is not the file that its manifest lists"),

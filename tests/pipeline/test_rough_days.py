@@ -84,8 +84,11 @@ def eventful(world: World) -> Item:
 
 
 def test_malformed_lines_about_an_eventful_message(audited: Audited, tmp_path: Path) -> None:
-    """They are rejected, and the report is drawn without them."""
-    world = System(93, practices=3, slots_per_practice=20).run(60)
+    """They are rejected, and the report is drawn without them; and without the life of a message that has no id."""
+    system = System(93, practices=3, slots_per_practice=20)
+    world = system.run(60)
+    for _ in range(20):
+        system.deliver(None, "quarantined", sqs_message_id="nobody", finished=world.now - 1)
     sample = eventful(world)
     for spoilt in ({"sent": None}, {"finished": None}, {"outcome": "mislaid"}):
         world.deliveries.append({**sample, **spoilt})
@@ -94,6 +97,7 @@ def test_malformed_lines_about_an_eventful_message(audited: Audited, tmp_path: P
     report = (tmp_path / "audit" / "report.html").read_text()
     assert sample["message_id"] in report
     assert "mislaid" not in report
+    assert "?nobody" not in report
 
 
 def test_a_claim_of_yesterday_is_no_crash_of_today(audited: Audited, tmp_path: Path) -> None:
