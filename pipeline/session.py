@@ -240,7 +240,9 @@ def open_session(settings: SessionSettings | None = None) -> SparkSession:
         for name, value in {**options(wanted), "spark.master": wanted.master}.items():
             builder = builder.config(name, value)
     session: SparkSession = builder.getOrCreate()
-    if not on_its_own:
+    if on_its_own:
+        atexit.register(_say_no_more, session)
+    else:
         given = session.sparkContext.getConf()
         for name, value in options(wanted).items():
             if name.startswith(FOR_EVERY_SESSION) and (name in DECIDING or not given.contains(name)):
@@ -248,6 +250,13 @@ def open_session(settings: SessionSettings | None = None) -> SparkSession:
     # Every failure reaches the caller as an exception and is told in a sentence; Java's stack trace would stand before it.
     session.sparkContext.setLogLevel("FATAL")
     return session
+
+
+def _say_no_more(session: SparkSession) -> None:
+    """Close Java's standard error: what is tidied up while Java is taken down may come too late, and it tells so in stack traces."""
+    gateway: Any = session.sparkContext._gateway
+    if gateway.proc.poll() is None:
+        gateway.jvm.java.lang.System.err.close()
 
 
 FOR_EVERY_SESSION = ("spark.sql.", "spark.hadoop.")

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import textwrap
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -209,3 +210,22 @@ def test_the_wheels_java_runs(tmp_path: Path) -> None:
     command = [str(home / "bin" / "java"), "--add-modules=jdk.incubator.vector", "-version"]
     assert '"21.' in subprocess.run(command, capture_output=True, text=True, check=True).stderr
     assert shutil.which("java", path=str(home / "bin"))
+
+
+def test_java_says_no_more_once_python_ends() -> None:
+    """Spark may still tidy up then, too late, and show a stack trace beneath a verdict that stands."""
+    script = """
+        import atexit
+
+        def say(word):
+            spark.sparkContext._jvm.java.lang.System.err.println(word)
+
+        atexit.register(say, "late")
+        from pipeline.session import open_session
+        spark = open_session()
+        say("early")
+        """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "early" in done.stderr
+    assert "late" not in done.stderr
