@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from appointments.invariants import INVARIANTS
-from pipeline.history import NO_DELIVERY, History
+from pipeline.history import NO_ACCEPTED, NO_DELIVERY, History
 from pipeline.operations import SUMMED
 from pipeline.outputs import UNSOUND, VERSION
 from pipeline.verdicts import SOURCE_FINDINGS
@@ -54,7 +54,10 @@ def conclude(
     items = earlier_items + sum(export.items for export in history.exports.values())
     too_many_rejects = sums["rejected"] > reject_share * max(items + sums["deliveries"], 1)
     logged = "deliveries" in history.lines or history.more_deliveries
-    silent = logged and sums["ledger_rows"] and not sums["deliveries"]
+    silent = {
+        NO_DELIVERY: logged and sums["ledger_rows"] and not sums["deliveries"],
+        NO_ACCEPTED: "accepted" in history.lines and sums["ledger_rows"] and not sums["accepted_copies"],
+    }
     unsound = sum(verdicts[verdict] for verdict in UNSOUND)
     sound = not broken and not unsound and not too_many_rejects
     document = {
@@ -72,7 +75,7 @@ def conclude(
         "violations": {name: broken[name] for name in SENTENCES},
         "sums": sums,
         "rejects": {"lines": sums["rejected"], "limit_share": reject_share, "above_limit": too_many_rejects},
-        "notes": [*notes, NO_DELIVERY] if silent else list(notes),
+        "notes": [*notes, *(note for note, holds in silent.items() if holds)],
         "version": VERSION,
     }
     text = sentence(document)

@@ -50,6 +50,8 @@ def read_context(storage: Storage, folder: str, end: int) -> Context:
         raise AuditRefused(
             f"{path}: ledger_retention_seconds must be a whole number of seconds, 1 to {LONGEST_SECONDS}."
         )
+    if seconds is not None and "ledger_retention" in document:
+        raise AuditRefused(f"{path}: ledger_retention and ledger_retention_seconds contradict each other. Remove one.")
     if document.get("ledger_retention", FOREVER) != FOREVER:
         raise AuditRefused(f"{path}: ledger_retention can be {FOREVER!r} only; write ledger_retention_seconds.")
     return Context(None if seconds is None else seconds * 1000, _forgotten_before(path, document, end))

@@ -170,9 +170,11 @@ FORGOTTEN = (
 NOTHING = "{folder} holds no rows at all: there is nothing to audit. Are these the right tables?"
 WITHOUT_DELIVERIES = "latency, duplicates and the invariants I6, I7 and I10 cannot be judged."
 NO_DELIVERY = f"The delivery log tells of no delivery: {WITHOUT_DELIVERIES} Is it the consumer's?"
+NOTHING_MISSED = "a request that left no trace at all cannot be missed."
+NO_ACCEPTED = f"The archive of accepted requests names none by its message_id: {NOTHING_MISSED}"
 MISSING_SOURCES = {
     "deliveries": f"There is no delivery log: {WITHOUT_DELIVERIES}",
-    "accepted": "There is no archive of accepted requests: a request that left no trace at all cannot be missed.",
+    "accepted": f"There is no archive of accepted requests: {NOTHING_MISSED}",
     "dead-letters": "The dead-letter queue was not listed: quarantined messages are known from the delivery log only, and "
     "what is lost or stuck may be there.",
     "dropped": "There is no list of what was dropped by hand: such a request looks quarantined, stuck or lost.",

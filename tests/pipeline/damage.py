@@ -275,6 +275,10 @@ REFUSED = {
         "must be a whole number of seconds, 1 to",
     ),
     "a misspelt name": (_context(ledger_retention_second=5), "'ledger_retention_second' is no name that is known"),
+    "for ever and for five seconds": (
+        _context(ledger_retention="forever", ledger_retention_seconds=5),
+        "contradict each other",
+    ),
     "thirty days": (_context(ledger_retention="30 days"), "ledger_retention can be 'forever' only"),
     "no moment": (_forgotten("yesterday"), "ledger_forgotten_before must be a moment such as 2026"),
     "a moment without a zone": (

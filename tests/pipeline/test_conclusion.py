@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.conclusion import Conclusion, conclude
 from pipeline.context import Context
-from pipeline.history import NO_DELIVERY, History
+from pipeline.history import NO_ACCEPTED, NO_DELIVERY, History
 from pipeline.manifests import Export
 from pipeline.operations import SUMMED
 
@@ -22,11 +22,12 @@ def row(subject: str, verdict: str = "", violations: str = "", subjects: int = 1
 
 
 def concluded(
-    *totals: dict[str, Any], earlier_items: int = 0, share: float = 0.1, log: str | None = "own"
+    *totals: dict[str, Any], earlier_items: int = 0, share: float = 0.1, log: str | None = "own", archive: bool = False
 ) -> Conclusion:
     """The conclusion of three exports of ten items each. The log is the history's own, or in more folders."""
     exports = {table: Export("home", table, None, 9, 10, ()) for table in TABLES}
     lines = {"deliveries": ("log",)} if log == "own" else {}
+    lines |= {"accepted": ("archive",)} if archive else {}
     more = ("log",) if log == "more" else ()
     history = History("folder", None, 9, exports, lines, more, Context(5, 3), ())
     return conclude(history, totals, ["a note"], share, earlier_items)
@@ -106,3 +107,14 @@ def test_a_silent_log_is_told_where_it_had_something_to_say(rows: int, lines: in
     """Not on the first night, and where there is no log another note says so."""
     notes = concluded(row("request", "booked", ledger_rows=rows, deliveries=lines), log=log).document["notes"]
     assert notes == (["a note", NO_DELIVERY] if told else ["a note"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "copies", "archive", "told"),
+    [(1, 0, True, True), (1, 1, True, False), (0, 0, True, False), (1, 0, False, False)],
+)
+def test_an_archive_without_ids_is_told(rows: int, copies: int, archive: bool, told: bool) -> None:
+    """Of a producer that calls them by another name, say: nothing could be missed, and nobody would know."""
+    booked = row("request", "booked", ledger_rows=rows, deliveries=1, accepted_copies=copies)
+    notes = concluded(booked, archive=archive).document["notes"]
+    assert notes == (["a note", NO_ACCEPTED] if told else ["a note"])
