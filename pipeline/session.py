@@ -253,7 +253,7 @@ def open_session(settings: SessionSettings | None = None) -> SparkSession:
 
 
 def _say_no_more(session: SparkSession) -> None:
-    """Close Java's standard error: what it tidies up while it is taken down may come too late, which it tells in a stack trace."""
+    """Close Java's standard error: what is tidied up at its end may come too late, which it tells in a stack trace."""
     gateway: Any = session.sparkContext._gateway
     if gateway.proc.poll() is None:
         gateway.jvm.java.lang.System.err.close()
