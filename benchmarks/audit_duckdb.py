@@ -214,7 +214,8 @@ def verdicts(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
 def violations(connection: duckdb.DuckDBPyConnection) -> set[tuple[str, str]]:
     """Which invariant does not hold, for which subject, after `gather`."""
     # One question after the other: all at once need more memory than one of them.
-    return {found for question in VIOLATIONS.split(";") for found in connection.execute(question).fetchall()}
+    questions = connection.extract_statements(VIOLATIONS)
+    return {found for question in questions for found in connection.execute(question).fetchall()}
 
 
 def moment(folder: Path) -> int:
