@@ -320,7 +320,8 @@ def _session(memory: str, reads_bytes: int | None) -> SparkSession:
     except PySparkRuntimeError as error:
         raise BadInput(
             f"Java did not start with --memory {memory}; its own words are above. If they are about memory, give it what this "
-            "machine has, in Spark's notation: `oneslot audit --memory 512m`. Else see what a process may have here: ulimit -a."
+            "machine has, in Spark's notation: `--memory 512m`, to `oneslot audit` or `backfill`. Else see what a process may "
+            "have here: ulimit -a."
         ) from error
     except Py4JJavaError as error:
         raise BadInput(sentence_of(error)) from error
