@@ -58,26 +58,26 @@ test: $(VENV)/.installed $(VENV)/fuzz/.installed node_modules/.installed ## all 
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations 25
 
 spec: node_modules/.installed ## the protocol's TLA+ specification, in worlds of growing size
-	$(BIN)/python -m specification --write docs/proof
-	$(BIN)/python -m specification.correctness_page
+	$(BIN)/python -m verification.specification --write docs/proof
+	$(BIN)/python -m verification.specification.correctness_page
 
 prove: $(VENV)/.installed ## every schedule and fault within the budgets, museum, mutants; figures to docs/proof
-	$(BIN)/python -m prover --save build/prove --write docs/proof
-	$(BIN)/python -m specification.correctness_page
+	$(BIN)/python -m verification.scenarios --save build/prove --write docs/proof
+	$(BIN)/python -m verification.specification.correctness_page
 
 mutants: $(VENV)/.installed ## the core spoiled in every way, judged by prover and tests (RECORD=1: check the score in)
-	$(BIN)/python -m prover --only-mutants $(if $(RECORD),--record)
-	$(BIN)/python -m specification.correctness_page
+	$(BIN)/python -m verification.scenarios --only-mutants $(if $(RECORD),--record)
+	$(BIN)/python -m verification.specification.correctness_page
 
 SECONDS ?= 1200
 MESSAGES ?= 100000
 SEED ?= 1
 soak: $(VENV)/.installed ## the handler in real processes under kill -9, freezes and a bad network (SECONDS, MESSAGES, SEED)
-	$(BIN)/python -m chaos --seconds $(SECONDS) --messages $(MESSAGES) --seed $(SEED) --write docs/proof
-	$(BIN)/python -m specification.correctness_page
+	$(BIN)/python -m verification.soak --seconds $(SECONDS) --messages $(MESSAGES) --seed $(SEED) --write docs/proof
+	$(BIN)/python -m verification.specification.correctness_page
 
 figures: $(VENV)/.installed ## put the figures of prove, spec and soak into docs/correctness.md
-	$(BIN)/python -m specification.correctness_page
+	$(BIN)/python -m verification.specification.correctness_page
 
 check: lint types imports ## lint, types and import contracts
 
@@ -109,7 +109,7 @@ $(VENV)/fuzz/.installed: requirements-fuzz.txt | $(VENV)/.installed
 	touch $@
 
 fuzz: $(VENV)/fuzz/.installed ## coverage-guided fuzzing of parser and consumer for SECONDS (60); findings in build/fuzz
-	PYTHONPATH=$(VENV)/fuzz $(BIN)/python -m fuzzing --seconds $(if $(filter command% environment%,$(origin SECONDS)),$(SECONDS),60)
+	PYTHONPATH=$(VENV)/fuzz $(BIN)/python -m verification.fuzzing --seconds $(if $(filter command% environment%,$(origin SECONDS)),$(SECONDS),60)
 
 $(VENV)/audit/.installed: requirements-audit.txt | $(VENV)/.installed
 	@$(BIN)/python -m venv $(VENV)/audit
@@ -157,7 +157,7 @@ bench-audit: $(VENV)/.installed ## the Spark audit of 1, 5 and 10 million reques
 	$(BIN)/python -m benchmarks.audit
 
 audit-sown: $(VENV)/.installed ## every kind of corruption at one in a million rows, all found, and nothing else
-	SOWN_REQUESTS=220000 $(BIN)/python -m pytest -q -s tests/pipeline/test_sown.py
+	SOWN_REQUESTS=220000 $(BIN)/python -m pytest -q -s tests/oneslot/pipeline/judge/test_sown.py
 
 browser: ## Chromium, for the tests that open the audit's report
 	@command -v chromium chromium-browser google-chrome >/dev/null && echo "There is one already." || \

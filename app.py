@@ -7,7 +7,7 @@ import sys
 
 from stacks.application import build
 from stacks.settings import ContradictorySettings
-from stacks.vendoring import VendoringProblem
+from stacks.shared.vendoring import VendoringProblem
 
 # How CDK begins the message of its only error for a stack that breaks a rule; it has printed the findings by then.
 RULES_BROKEN = "ValidationFailed"

@@ -28,11 +28,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import performance_page
 from benchmarks.ending import INTERRUPTED, ended
-from benchmarks.report import page
-from benchmarks.rush_load import demands
-from benchmarks.tables import KILLED, RUSH, all_tables
+from benchmarks.pages import performance_page
+from benchmarks.pages.report import page
+from benchmarks.pages.tables import KILLED, RUSH, all_tables
+from benchmarks.rush.load import demands
 from oneslot.errors import BadInput
 
 GRACE_SECONDS = 30

@@ -19,12 +19,12 @@ import boto3
 from botocore.config import Config
 
 from appointments.free_key import free_key
-from appointments.schedule import utc_text
+from appointments.slot_choice import utc_text
 from benchmarks.ending import INTERRUPTED
-from composition import client_configuration, compose
-from configuration import Configuration
-from exactly_once.dynamodb import to_attributes
-from queries_together import QueriesTogether
+from booking.compose import client_configuration, compose
+from booking.configuration import Configuration
+from booking.queries_together import QueriesTogether
+from oneslot.runtime.stores.expressions import to_attributes
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

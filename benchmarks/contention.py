@@ -28,10 +28,10 @@ from typing import Any
 
 from appointments import allocation
 from appointments.messages import BookRequest
-from appointments.schedule import choose
+from appointments.slot_choice import choose
 from benchmarks.bench_kit import CONFIGURATION, LambdaContext, StandIn, booking, event, print_figures, stand_in, table
 from benchmarks.ending import ended
-from composition import compose
+from booking.compose import compose
 
 CONSUMERS = 32
 SERVICE_MS = 5.0

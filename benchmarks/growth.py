@@ -36,8 +36,8 @@ from benchmarks.bench_kit import (
 )
 from benchmarks.ending import ended
 from benchmarks.standin import READS, WRITES, MeteredDynamoDB
-from composition import compose
-from exactly_once.dynamodb import to_attributes
+from booking.compose import compose
+from oneslot.runtime.stores.expressions import to_attributes
 
 MESSAGES = (1_000, 10_000, 100_000)
 PRACTICES = (1, 100, 6_000)

@@ -17,7 +17,7 @@ from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer
 from botocore.exceptions import ClientError
 
 from benchmarks.bench_kit import Handler
-from exactly_once.dynamodb import error_code
+from oneslot.runtime.stores.expressions import error_code
 
 
 def powertools(client: Any, table: str = "idempotency") -> Handler:

@@ -2,7 +2,7 @@
 
     python -m benchmarks.standin --port 0 --service-ms 5
 
-What a call does is done by the prover's port (`prover/dynamodb_port.py`), which `tests/prove/test_port_contract.py` holds to
+What a call does is done by the prover's port (`oneslot/explorer/services/dynamodb.py`), which `tests/oneslot/explorer/services/test_dynamodb_contract.py` holds to
 moto and to the embedded AWS. Here are the time, the contention and the bill:
 
 - A call is answered `service_ms` after its last byte came, a transaction after twice that: it prepares and commits. The work of
@@ -33,8 +33,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from benchmarks.ending import ended
-from prover.dynamodb_port import Contents, InMemoryDynamoDB, Table, cancelled
-from prover.world import TABLES
+from oneslot.explorer.services.dynamodb import Contents, InMemoryDynamoDB, Table, cancelled
+from oneslot.explorer.world import TABLES
 
 IDEMPOTENCY = "idempotency"
 """The table of Powertools' own layer, keyed as its documentation has it."""

@@ -21,12 +21,12 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from appointments.outcomes import ANSWERED
-from composition import client_configuration, compose
-from configuration import Configuration
-from exactly_once.consumer import Delivery
-from exactly_once.delivery import SQS
-from exactly_once.dynamodb import DynamoDB
-from schedule_reader import AskTogether
+from booking.compose import client_configuration, compose
+from booking.configuration import Configuration
+from booking.slot_search import AskTogether
+from oneslot.runtime.consumer.consumer import Delivery
+from oneslot.runtime.consumer.queues import SQS
+from oneslot.runtime.stores.expressions import DynamoDB
 
 logger = Logger()
 metrics = Metrics()
@@ -85,7 +85,7 @@ def make_queries_together() -> AskTogether | None:
     # Here, so that no other start pays for it.
     from botocore.utils import get_environ_proxies
 
-    from queries_together import QueriesTogether
+    from booking.queries_together import QueriesTogether
 
     if get_environ_proxies(dynamodb.meta.endpoint_url):
         logger.warning("queries_together has no effect: a proxy is set")

@@ -11,22 +11,22 @@ from typing import Any, NoReturn
 
 import click
 
-from oneslot.audit_commands import audit, backfill, export
+from oneslot.commands.audit import audit, backfill, export
 from oneslot.commands.check import check
 from oneslot.commands.dlq import dlq
 from oneslot.commands.env import env
+from oneslot.commands.explore import prove
 from oneslot.commands.inspect import inspect
 from oneslot.commands.ledger import ledger
-from oneslot.commands.run import run
-from oneslot.commands.seed import seed
-from oneslot.commands.send import send
-from oneslot.commands.smoke import smoke
 from oneslot.commands.stack import down, up
 from oneslot.commands.status import status, watch
+from oneslot.commands.worker import worker
 from oneslot.errors import OneslotError
-from oneslot.prove_command import prove
 from oneslot.sentences import DEBUG_VARIABLE, sentence, with_notes
-from oneslot.worker_command import worker
+from workload.commands.run import run
+from workload.commands.seed import seed
+from workload.commands.send import send
+from workload.commands.smoke import smoke
 
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130
 STACK_OPTION = "--stack"

@@ -10,10 +10,10 @@ from socket import gaierror
 from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
 
 from oneslot.errors import OneslotError
-from oneslot.local.connection import LOCAL_ACCOUNT
+from oneslot.local.aws.connection import LOCAL_ACCOUNT
 from oneslot.local.errors import LocalRunError
+from oneslot.pipeline.vocabulary import counted
 from oneslot.target import home_folder, typed
-from pipeline.vocabulary import counted
 
 DEBUG_VARIABLE = "ONESLOT_DEBUG"
 SHORT = "See what this machine has and allows (ulimit -a, free), and run the command again."

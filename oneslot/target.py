@@ -13,9 +13,9 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 
-from oneslot.archive import ARCHIVE_FILE
 from oneslot.errors import BadInput, OneslotError
 from oneslot.local.state import LocalState, read_state
+from oneslot.sending.archive import ARCHIVE_FILE
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient

@@ -9,9 +9,9 @@ from typing import Any
 from aws_cdk import App, Validations
 from cdk_nag import AwsSolutionsChecks, HIPAASecurityChecks
 
-from stacks.appointments_stack import AppointmentsStack
+from stacks.appointments.stack import AppointmentsStack
 from stacks.context import settings_from_context
-from stacks.operations_stack import OperationsStack
+from stacks.operations.stack import OperationsStack
 
 CDK_JSON = Path(__file__).resolve().parents[1] / "cdk.json"
 
@@ -38,7 +38,7 @@ def build(outdir: str | None = None, context: dict[str, Any] | None = None) -> A
     operations.add_stack_dependency(appointments)
     if settings.audit:
         # Its constructs are imported only when asked for: most syntheses, the local run's among them, need none of them.
-        from stacks.audit_stack import AuditStack
+        from stacks.audit.stack import AuditStack
 
         name = f"{appointments.stack_name}-audit"
         AuditStack(app, name, settings=settings, appointments=appointments.stack_name).add_stack_dependency(

@@ -14,14 +14,15 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from oneslot.local.cloud_assembly import SynthesisedStack, read_stack
-from oneslot.local.connection import Connection
-from oneslot.local.deployment import Deployment, deploy
-from oneslot.local.embedded_aws import EmbeddedAws
-from oneslot.local.synthesis import synthesise
+from oneslot.local.aws.cloud_assembly import SynthesisedStack, read_stack
+from oneslot.local.aws.connection import Connection
+from oneslot.local.aws.deployment import Deployment, deploy
+from oneslot.local.aws.embedded_aws import EmbeddedAws
+from oneslot.local.aws.synthesis import synthesise
+from tests.kits.moto_stack import moto_stack, nothing_runs  # noqa: F401 - fixtures of the rooms that run commands
 
 # Few tests that take long: what begins last should end soon.
-SLOW_ROOMS = ("pipeline", "end_to_end", "chaos")
+SLOW_ROOMS = ("oneslot/pipeline", "behaviours", "verification/soak")
 NEEDS_LOOPBACK = ("embedded_aws", "valkey", "spark", "browser")
 _ACCOUNTS = itertools.count(100_000_000_001)
 
@@ -39,9 +40,10 @@ class Distribution(LoadFileScheduling):  # type: ignore[misc]  # xdist has no ty
 
     def _split_scope(self, nodeid: str) -> str:
         """What is given to one process: a file, or a half of the audit's room; what takes long is in both halves."""
-        if not nodeid.startswith("tests/pipeline/"):
+        if not nodeid.startswith("tests/oneslot/pipeline/"):
             return str(super()._split_scope(nodeid))
-        return "tests/pipeline, first half" if nodeid < "tests/pipeline/test_o" else "tests/pipeline, second half"
+        half = "first" if nodeid < "tests/oneslot/pipeline/judge/test_p" else "second"
+        return f"tests/oneslot/pipeline, {half} half"
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -58,7 +60,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     in_file = Counter(item.path for item in items)
     rooms = Path(__file__).parent
     slow = {
-        path: SLOW_ROOMS.index(room) for path in in_file if (room := path.relative_to(rooms).parts[0]) in SLOW_ROOMS
+        path: position
+        for path in in_file
+        for position, room in enumerate(SLOW_ROOMS)
+        if path.is_relative_to(rooms / room)
     }
     items.sort(key=lambda item: (slow.get(item.path, len(SLOW_ROOMS)), -in_file[item.path], item.path))
     for item in items:

@@ -14,12 +14,11 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from stacks.constructs.lambda_asset import SOURCE, asset_files, code_of
+from stacks.shared.lambda_asset import SOURCE, code_of, runtime_files
+from stacks.shared.vendoring import vendored_files
 
 RUNTIME = Path(__file__).with_name("runtime")
 PACKAGE = "examples.gift_card_mail.runtime"
-# Not in this function: the rest of Oneslot.
-_OURS_ONLY = ("appointments", "handler.py", "composition.py", "configuration.py", "schedule_reader.py")
 
 TIMEOUT_SECONDS = 30
 LOCK_TIMEOUT_SECONDS = 60
@@ -191,8 +190,8 @@ def _role_of(function: lambda_.Function) -> iam.IRole:
 
 
 def _files() -> dict[PurePosixPath, bytes]:
-    """`exactly_once` and the packages that it needs, and this example's code under its full name."""
-    library = {path: content for path, content in asset_files(SOURCE).items() if path.parts[0] not in _OURS_ONLY}
+    """`oneslot.runtime` and the packages that it needs, and this example's code under its full name."""
+    library = {**vendored_files(SOURCE / "requirements.txt"), **runtime_files()}
     here = PurePosixPath(*PACKAGE.split("."))
     own = {here / path.name: path.read_bytes() for path in sorted(RUNTIME.glob("*.py"))}
     return {**library, **own, here.parent / "__init__.py": b""}

@@ -10,9 +10,9 @@ from typing import Any
 from appointments.free_key import free_key
 from appointments.messages import BookRequest, CancelRequest
 from appointments.outcomes import Booked, Cancelled, Outcome, Refused, Waitlisted
-from appointments.schedule import choose, free_slot, utc_text
+from appointments.slot_choice import choose, free_slot, utc_text
 from appointments.statuses import BOOKED, BUSY, CANCELLED, FREE, WAITLIST
-from exactly_once.effects import Effects, Once, Put, Update, conflict
+from oneslot.runtime.effects import Effects, Once, Put, Update, conflict
 
 SLOTS = "slots"
 APPOINTMENTS = "appointments"

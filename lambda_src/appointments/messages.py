@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from appointments import nhs_number
-from exactly_once.effects import INVALID_MESSAGE_ID, Unprocessable
+from oneslot.runtime.effects import INVALID_MESSAGE_ID, Unprocessable
 
 DELIVERY_CHANNELS = ("In-person", "Telephone", "Video")
 """GP Connect's delivery channels (Slot extension `DeliveryChannel`)."""

@@ -13,4 +13,4 @@ CANCELLED = "cancelled"
 
 IN_PROGRESS = "IN_PROGRESS"
 COMPLETE = "COMPLETE"
-"""Ledger status; `exactly_once.ledger` writes them."""
+"""Ledger status; `oneslot.runtime.stores.dynamodb` writes them."""

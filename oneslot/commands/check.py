@@ -10,13 +10,13 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from oneslot.evidence import gather
-from oneslot.missing import told
+from oneslot.evidence.gathering import gather
+from oneslot.evidence.missing import told
+from oneslot.evidence.unusable import sentences
+from oneslot.evidence.verdict import Counts, Verdict, changing, judge, seen_before
 from oneslot.options import json_option, stack_option
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal, count_text, table
-from oneslot.unusable import sentences
-from oneslot.verdict import Counts, Verdict, changing, judge, seen_before
 
 LOOKS = 3
 BREACHES_SHOWN = 10

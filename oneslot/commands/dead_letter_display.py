@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from appointments.invariants import result_of
-from oneslot.forecast import Forecast
+from oneslot.repair.forecast import Forecast
 from oneslot.target import Target
 from oneslot.terminal import Terminal, table
 

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 import click
 
-from oneslot.audit_trail import BEGUN, DONE, NOT_DONE, open_trail
 from oneslot.commands.confirmation import confirmed
 from oneslot.commands.dead_letter_display import (
     WOULD,
@@ -23,16 +22,17 @@ from oneslot.commands.dead_letter_display import (
     show_some,
     unanswered,
 )
-from oneslot.dead_letters import unseen_told, waiting_behind
-from oneslot.dropping import drop as drop_letters
 from oneslot.errors import BadInput, OneslotError
-from oneslot.forecast import Forecast, forecast_all, grouped
-from oneslot.missing import Missing, told
-from oneslot.move_task import FASTEST, follow_move, start_move
+from oneslot.evidence.missing import Missing, told
 from oneslot.options import FILE, MessageId, Number, json_option, stack_option, yes_option
-from oneslot.redrive import redrive as move_in_batches
-from oneslot.redrive_journal import Journal, begin_journal, open_journal
-from oneslot.selection import Selection, select
+from oneslot.repair.dropping import drop as drop_letters
+from oneslot.repair.forecast import Forecast, forecast_all, grouped
+from oneslot.repair.journal import Journal, begin_journal, open_journal
+from oneslot.repair.move_task import FASTEST, follow_move, start_move
+from oneslot.repair.operator_log import BEGUN, DONE, NOT_DONE, open_trail
+from oneslot.repair.redrive import redrive as move_in_batches
+from oneslot.repair.selection import Selection, select
+from oneslot.runtime.sqs.dead_letters import unseen_told, waiting_behind
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal, table
 

@@ -8,13 +8,13 @@ import click
 
 from appointments.invariants import result_of
 from oneslot.errors import OneslotError
-from oneslot.inspection import Inspection
-from oneslot.inspection import inspect as look_up
-from oneslot.missing import told
+from oneslot.evidence.inspection import Inspection
+from oneslot.evidence.inspection import inspect as look_up
+from oneslot.evidence.missing import told
+from oneslot.evidence.unusable import sentences
 from oneslot.options import MessageId, json_option, stack_option
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal, table, time_text, with_time
-from oneslot.unusable import sentences
 
 
 @click.command(short_help="What became of one request.")

@@ -9,16 +9,16 @@ from typing import Any
 import click
 
 from appointments.invariants import result_of
-from oneslot.audit_trail import open_trail
 from oneslot.commands.confirmation import confirmed
 from oneslot.errors import OneslotError
-from oneslot.ledger_repair import Standing, advice, consequences, read_row, standing
-from oneslot.ledger_repair import forget as forget_row
-from oneslot.ledger_repair import unlock as unlock_row
+from oneslot.evidence.unusable import unusable_in_ledger_row
 from oneslot.options import MessageId, json_option, stack_option, yes_option
+from oneslot.repair.ledger_row import Standing, advice, consequences, read_row, standing
+from oneslot.repair.ledger_row import forget as forget_row
+from oneslot.repair.ledger_row import unlock as unlock_row
+from oneslot.repair.operator_log import open_trail
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal, table, with_time
-from oneslot.unusable import unusable_in_ledger_row
 
 message_id_argument = click.argument("message_id", metavar="MESSAGE_ID", type=MessageId())
 

@@ -12,19 +12,19 @@ from uuid import uuid4
 import click
 from click.core import ParameterSource
 
-from exactly_once.ordering import is_fifo
 from oneslot.errors import OneslotError
 from oneslot.local.state import LocalState, read_state
 from oneslot.local.supervisor import down as stop_stack
 from oneslot.local.supervisor import up as start_stack
 from oneslot.options import COUNT, context_option, json_option
-from oneslot.patients import synthetic_nhs_number
-from oneslot.practices import synthetic_practices
-from oneslot.request_file import sample_request
-from oneslot.schedule import load
-from oneslot.slots import LOCAL_TIME, next_monday, opening_hours, working_days
+from oneslot.runtime.sqs.fifo import is_fifo
+from oneslot.sending.request_file import sample_request
 from oneslot.target import Target, home_folder, local_target
 from oneslot.terminal import Terminal
+from workload.patients import synthetic_nhs_number
+from workload.plan import load
+from workload.practices import synthetic_practices
+from workload.slots import LOCAL_TIME, next_monday, opening_hours, working_days
 
 
 @click.command(short_help="Start the local stack: an embedded AWS with the real template deployed.")

@@ -11,15 +11,15 @@ import click
 from rich.live import Live
 from rich.table import Table
 
+from oneslot.evidence.missing import Missing, told, unless_missing
+from oneslot.evidence.observation import Observer, Snapshot, until_drained
+from oneslot.evidence.unusable import Table as Which
+from oneslot.evidence.unusable import Tally, sentences, tally
 from oneslot.local.state import read_statistics
-from oneslot.missing import Missing, told, unless_missing
-from oneslot.observation import Observer, Snapshot, until_drained
 from oneslot.options import Number, json_option, stack_option
 from oneslot.sentences import numbered
 from oneslot.target import Target, open_target
 from oneslot.terminal import SECONDS_BETWEEN_PLAIN_LINES, Terminal, count_text, table
-from oneslot.unusable import Table as Which
-from oneslot.unusable import Tally, sentences, tally
 
 # SQS's and CloudFormation's prices are per call; on loopback a call costs a millisecond.
 LOCAL_INTERVAL, AWS_INTERVAL = 0.5, 5.0

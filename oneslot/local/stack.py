@@ -11,14 +11,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from oneslot.local.cloud_assembly import read_stack
-from oneslot.local.deployment import deploy
-from oneslot.local.embedded_aws import EmbeddedAws
+from oneslot.local.aws.cloud_assembly import read_stack
+from oneslot.local.aws.deployment import deploy
+from oneslot.local.aws.embedded_aws import EmbeddedAws
+from oneslot.local.aws.synthesis import synthesise
 from oneslot.local.errors import AlreadyRunning, HandlerFailed
-from oneslot.local.event_source_mapping import DEFAULT_PROCESSES, EventSourceMapping
+from oneslot.local.mapping.event_source_mapping import DEFAULT_PROCESSES, EventSourceMapping
 from oneslot.local.processes import start_ticks
 from oneslot.local.state import STATE_FILE, STATISTICS_FILE, LocalState, prepare_home, usable, write_atomically
-from oneslot.local.synthesis import synthesise
 
 STATISTICS_SECONDS = 0.5  # between two writings of `statistics.json`
 _LOCK_FILE = "lock"

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from oneslot.local.connection import Connection
+from oneslot.local.aws.connection import Connection
 from oneslot.local.errors import LocalRunError, StaleState
+from oneslot.local.mapping.statistics import Statistics
 from oneslot.local.processes import start_ticks
-from oneslot.local.statistics import Statistics
 
 STATE_FILE = "state.json"
 DELIVERY_LOG = "consumer.jsonl"

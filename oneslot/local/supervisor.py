@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any, NoReturn, TextIO
 
 from oneslot.local.errors import AlreadyRunning, EmbeddedAwsFailed, LocalRunError, StaleState
-from oneslot.local.event_source_mapping import DEFAULT_PROCESSES
+from oneslot.local.mapping.event_source_mapping import DEFAULT_PROCESSES
 from oneslot.local.processes import start_ticks
 from oneslot.local.stack import in_use, local_stack
 from oneslot.local.state import STATE_FILE, LocalState, load_state, read_state, read_statistics, usable

@@ -9,8 +9,8 @@ import pytest
 
 from appointments import allocation
 from appointments.messages import BookRequest, CancelRequest, parse_message
-from exactly_once.effects import Item, Put, Result, Unprocessable, Update
-from tests.consumer_kit import CHANNEL, NHS_NUMBER, PRACTICE, SERVICE, booking, slot_item
+from oneslot.runtime.effects import Item, Put, Result, Unprocessable, Update
+from tests.kits.consumer import CHANNEL, NHS_NUMBER, PRACTICE, SERVICE, booking, slot_item
 
 NOW = datetime(2026, 11, 20, 8, 0, 0, 500_000, tzinfo=UTC)
 NOW_MS = 1_795_161_600_500

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from appointments.invariants import INVARIANTS, Evidence, check, lacking
-from tests.consumer_kit import PRACTICE, slot_item
+from tests.kits.consumer import PRACTICE, slot_item
 
 NOW = 1_795_161_600_000
 

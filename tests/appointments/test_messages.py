@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appointments.messages import BookRequest, CancelRequest, parse_message
-from exactly_once.effects import Unprocessable
-from tests.consumer_kit import NHS_NUMBER, booking, cancellation
+from oneslot.runtime.effects import Unprocessable
+from tests.kits.consumer import NHS_NUMBER, booking, cancellation
 
 
 def test_a_booking() -> None:

@@ -14,9 +14,9 @@ from appointments.messages import Request
 from benchmarks import capacity
 from benchmarks.bench_kit import CONFIGURATION, LambdaContext, booking, event, week
 from benchmarks.standin import READS, WRITES, MeteredDynamoDB, item_bytes
-from composition import compose
-from exactly_once.consumer import Consumer
-from exactly_once.dynamodb import to_attributes
+from booking.compose import compose
+from oneslot.runtime.consumer.consumer import Consumer
+from oneslot.runtime.stores.expressions import to_attributes
 
 PRACTICES = [f"A8{number:04}" for number in range(10)]
 SLOTS_A_WEEK = 500

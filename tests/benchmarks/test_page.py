@@ -14,15 +14,17 @@ from typing import Any
 import pytest
 
 from benchmarks import __main__ as bench
-from benchmarks import bench_kit, billed_time, cold_start, contention, growth, performance_page, rush
+from benchmarks import bench_kit, billed_time, cold_start, contention, growth
 from benchmarks.bench_kit import print_figures, table
 from benchmarks.cold_start import package, package_sizes
 from benchmarks.contention import STRATEGIES, choosing
 from benchmarks.growth import measure
-from benchmarks.report import as_html, page
-from benchmarks.rush_load import DUPLICATES, demands, requests, slots
-from benchmarks.tables import KILLED, RUSH, all_tables, targets, where
-from benchmarks.watching import LineCount, shares
+from benchmarks.pages import performance_page
+from benchmarks.pages.report import as_html, page
+from benchmarks.pages.tables import KILLED, RUSH, all_tables, targets, where
+from benchmarks.rush import __main__ as rush
+from benchmarks.rush.load import DUPLICATES, demands, requests, slots
+from benchmarks.rush.watching import LineCount, shares
 
 
 def billed(handler: str, batch: str, billed_ms: float) -> billed_time.Figure:

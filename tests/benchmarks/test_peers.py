@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from benchmarks import rush_worker
 from benchmarks.bench_kit import Handler, LambdaContext, booking, event, week
 from benchmarks.peers import ledger_by_hand, powertools
+from benchmarks.rush import worker as rush_worker
 from benchmarks.standin import MeteredDynamoDB
-from exactly_once.dynamodb import to_attributes
+from oneslot.runtime.stores.expressions import to_attributes
 
 PRACTICE = "A81001"
 PEERS = {"(a)": powertools, "(b)": ledger_by_hand}

@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from benchmarks.performance_page import PAGE, fill, read
-from benchmarks.tables import TITLES
+from benchmarks.pages.performance_page import PAGE, fill, read
+from benchmarks.pages.tables import TITLES
 
 TEXT = PAGE.read_text(encoding="utf-8")
 
 
 def test_the_generated_parts_are_up_to_date() -> None:
-    assert fill(TEXT, read()) == TEXT, "run: python -m benchmarks.performance_page"
+    assert fill(TEXT, read()) == TEXT, "run: python -m benchmarks.pages.performance_page"
 
 
 def test_every_part_is_on_the_page() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.report import bars, lines, page
+from benchmarks.pages.report import bars, lines, page
 from tests.benchmarks.test_page import DOCUMENT
-from tests.browser_kit import opened
+from tests.kits.browser import opened
 
 
 def test_a_bar_is_as_long_as_its_value() -> None:

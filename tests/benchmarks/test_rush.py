@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks import rush
-from benchmarks.rush import CONSUMERS, Load, Rush
-from benchmarks.rush_load import demands, requests
+from benchmarks.rush import __main__ as rush
+from benchmarks.rush.__main__ import CONSUMERS, Load, Rush
+from benchmarks.rush.load import demands, requests
 
 BODIES = requests(demands(None, 5), 50)
 SOON = 1e9

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.exactly_once.valkey_server import ValkeyServer
+from tests.kits.valkey_server import ValkeyServer
 
 DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs"
 PAGES = ("reuse.md", "stores.md", "fifo.md", "worker.md")

@@ -13,13 +13,13 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from exactly_once.consumer import Consumer, Delivery
-from exactly_once.dynamodb import from_attributes
-from exactly_once.ledger import Ledger
 from examples.gift_card_mail.build import build
 from examples.gift_card_mail.runtime import issue, mail
 from examples.gift_card_mail.runtime.mails import Mail, SesMailer, deliver_stream
-from tests.consumer_kit import Clock, Context, Intercepted, Killed, raising, record, session, surroundings
+from oneslot.runtime.consumer.consumer import Consumer, Delivery
+from oneslot.runtime.stores.dynamodb import Ledger
+from oneslot.runtime.stores.expressions import from_attributes
+from tests.kits.consumer import Clock, Context, Intercepted, Killed, raising, record, session, surroundings
 
 TABLES = {"ledger": "message_id", "cards": "card_id", "outbox": "mail_id"}
 TIMEOUT_MS = 30_000

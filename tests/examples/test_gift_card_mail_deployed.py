@@ -16,16 +16,16 @@ from typing import Any
 import boto3
 import pytest
 
-from exactly_once.dynamodb import from_attributes
 from examples.gift_card_mail.build import build
-from oneslot.local.cloud_assembly import SynthesisedStack, read_stack
-from oneslot.local.connection import Connection
-from oneslot.local.deployment import Deployment, deploy
-from oneslot.local.event_source_mapping import EventSourceMapping
-from oneslot.local.installation import install
-from oneslot.local.invoker import Answered, HandlerPool, Installation
-from oneslot.local.mapping_configuration import read_function
-from tests.oneslot.local.kit import wait_for
+from oneslot.local.aws.cloud_assembly import SynthesisedStack, read_stack
+from oneslot.local.aws.connection import Connection
+from oneslot.local.aws.deployment import Deployment, deploy
+from oneslot.local.mapping.configuration import read_function
+from oneslot.local.mapping.event_source_mapping import EventSourceMapping
+from oneslot.local.mapping.installation import install
+from oneslot.local.mapping.invoker import Answered, HandlerPool, Installation
+from oneslot.runtime.stores.expressions import from_attributes
+from tests.kits.local_mapping import wait_for
 
 pytestmark = pytest.mark.embedded_aws
 

@@ -16,8 +16,8 @@ import pytest
 
 from examples.worker_on_fargate.build import build
 from examples.worker_on_fargate.stack import DOCKERFILE, ROOT, Scale
-from oneslot.worker_command import worker
-from tests.stacks.kit import synthesise
+from oneslot.commands.worker import worker
+from tests.kits.stacks import synthesise
 
 SCALE = Scale(threads=8, seconds_per_message=0.5, acceptable_wait_seconds=60, grace_seconds=30)
 

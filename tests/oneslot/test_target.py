@@ -14,7 +14,7 @@ from botocore.stub import Stubber
 from oneslot.errors import BadInput, OneslotError
 from oneslot.sentences import sentence
 from oneslot.target import Outputs, home_folder, local_target, open_target
-from tests.oneslot.conftest import MotoStack, invoke
+from tests.kits.moto_stack import MotoStack, invoke
 
 
 def test_the_state_folder_is_the_repositorys_or_the_one_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 import app as entry
 from stacks.application import build
 from stacks.node import CACHE_ROOT_VARIABLE, CACHE_VARIABLE, NODE_VARIABLE, choose_cache, choose_node
-from tests.stacks.kit import Stage
+from tests.kits.stacks import Stage
 
 ROOT = Path(entry.__file__).parent
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from exactly_once.effects import Effects, Once, Put, Unprocessable, conflict
+from oneslot.runtime.effects import Effects, Once, Put, Unprocessable, conflict
 
 CARDS, OUTBOX = "cards", "outbox"
 """Logical names of the tables."""

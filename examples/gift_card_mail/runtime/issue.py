@@ -12,11 +12,10 @@ from typing import Any
 
 import boto3
 
-from exactly_once import Consumer, Ledger
-from exactly_once.consumer import Delivery
-from exactly_once.delivery import Queues
-from exactly_once.ledger import Surroundings
 from examples.gift_card_mail.runtime.gift_cards import CARDS, OUTBOX, Order, issue, parse
+from oneslot.runtime.consumer.consumer import Consumer, Delivery
+from oneslot.runtime.consumer.queues import Queues
+from oneslot.runtime.stores.dynamodb import Ledger, Surroundings
 
 
 def compose(

@@ -8,8 +8,8 @@ from typing import Any
 
 import boto3
 
-from exactly_once import Ledger
 from examples.gift_card_mail.runtime.mails import SesMailer, deliver_stream
+from oneslot.runtime.stores.dynamodb import Ledger
 
 consume: Callable[[Mapping[str, Any]], dict[str, list[dict[str, str]]]] | None = None
 

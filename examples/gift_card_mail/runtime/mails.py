@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from exactly_once.dynamodb import from_attributes
-from exactly_once.handlers import make_handler_idempotent
-from exactly_once.store import Store
+from oneslot.runtime.handlers import make_handler_idempotent
+from oneslot.runtime.stores.checks import Store
+from oneslot.runtime.stores.expressions import from_attributes
 
 Mail = Mapping[str, Any]
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from oneslot.local.errors import AlreadyRunning, StaleState
+from oneslot.local.mapping.statistics import Statistics, StatisticsCounter
 from oneslot.local.processes import end_process, start_ticks
 from oneslot.local.state import LocalState, load_state, prepare_home, read_state, read_statistics
-from oneslot.local.statistics import Statistics, StatisticsCounter
 from oneslot.local.supervisor import down
 
 STATE = LocalState(

@@ -18,7 +18,7 @@ from oneslot.local.processes import start_ticks
 from oneslot.local.stack import in_use, local_stack
 from oneslot.local.state import LocalState, read_state, read_statistics
 from oneslot.local.supervisor import down, up
-from tests.oneslot.local.kit import Source, wait_for
+from tests.kits.local_mapping import Source, wait_for
 
 pytestmark = pytest.mark.embedded_aws
 

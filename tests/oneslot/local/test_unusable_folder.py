@@ -9,7 +9,7 @@ import pytest
 from oneslot.local.errors import LocalRunError
 from oneslot.local.stack import local_stack
 from oneslot.local.supervisor import up
-from tests.oneslot.conftest import invoke
+from tests.kits.moto_stack import invoke
 
 
 @pytest.mark.parametrize("verb", ["up", "status", "down"])

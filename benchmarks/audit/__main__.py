@@ -1,0 +1,210 @@
+"""The audit against DuckDB on the same files, and against the floor: reading and decompressing them.
+
+    python -m benchmarks.audit.__main__ [--requests 1000000 5000000 10000000] [--folder FOLDER] [--memory 3g]
+
+Each measurement is a process of its own, so that peak memory is its own. Both write a row for every request and slot as
+Parquet in the order of a key, with verdict and evidence, and name every breach of the invariants. What Spark does beside that
+is in its figure: MD5 of every file, counts against the manifests, malformed lines. DuckDB's figure without evidence and slots
+is given as well. Sown corruptions, one of each of two kinds, must be found by both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from benchmarks.audit.data import DAY_MS, Requests, write_day, write_full
+from benchmarks.ending import ended
+
+DAY_SHARE = 100  # a day's change is a hundredth of the history
+CORES = os.cpu_count() or 1
+
+
+def floor(folder: Path) -> dict[str, Any]:
+    """Decompress every file, on all cores, and throw the bytes away."""
+
+    def one(path: Path) -> int:
+        total = 0
+        with gzip.open(path) as file:
+            while block := file.read(1 << 20):
+                total += len(block)
+        return total
+
+    started = time.monotonic()
+    with ThreadPoolExecutor(CORES) as readers:
+        size = sum(readers.map(one, sorted(folder.rglob("*.gz"))))
+    return {"seconds": time.monotonic() - started, "uncompressed_gb": size / 1e9}
+
+
+def spark(folder: Path, output: Path, memory: str, previous: Path | None, tables: bool) -> dict[str, Any]:
+    """The audit as `oneslot audit` runs it."""
+    from oneslot.pipeline.job import AuditSettings, audit
+    from oneslot.pipeline.session import SessionSettings, open_session
+
+    started = time.monotonic()
+    settings = AuditSettings(str(folder), str(output), str(previous) if previous else None, tables=tables)
+    scratch = str(output.parent / "scratch")
+    session = open_session(SessionSettings(memory=memory, scratch=scratch, reads_bytes=settings.reads_bytes))
+    opened = time.monotonic() - started
+    conclusion = audit(session, settings)
+    seconds = time.monotonic() - started
+    virtual_machine: Any = session._jvm
+    java = int(virtual_machine.java.lang.ProcessHandle.current().pid())
+    status = Path(f"/proc/{java}/status").read_text()
+    ticks = Path(f"/proc/{java}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return {
+        "seconds": seconds,
+        "of_which_start": opened,
+        "cpu_seconds": sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"),
+        "peak_gb": int(status.partition("VmHWM:")[2].split()[0]) / 1e6,
+        "java": virtual_machine.java.lang.System.getProperty("java.version"),
+        "requests": conclusion.document["requests"],
+        "broken": {name: count for name, count in conclusion.document["violations"].items() if count},
+    }
+
+
+def duckdb(folder: Path, output: Path, memory: str, *, evidence: bool) -> dict[str, Any]:
+    """The same questions in DuckDB."""
+    from benchmarks.audit import duckdb_audit as audit_duckdb
+
+    started = time.monotonic()
+    now = audit_duckdb.moment(folder)
+    gigabytes = f"{memory.removesuffix('g')}GB"
+    with audit_duckdb.open_history(folder, threads=CORES, memory=gigabytes) as connection:
+        connection.execute("set temp_directory = ?", [str(output.parent / "duckdb-scratch")])
+        audit_duckdb.gather(connection, now, folder)
+        written = audit_duckdb.JUDGED if evidence else audit_duckdb.VERDICTS
+        connection.execute(f"copy ({written} order by id) to '{output}' (format parquet, compression zstd)")
+        broken = sorted(audit_duckdb.violations(connection))
+        requests = connection.execute("select count(*) from requests").fetchall()[0][0]
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "seconds": time.monotonic() - started,
+        "cpu_seconds": usage.ru_utime + usage.ru_stime,
+        "peak_gb": usage.ru_maxrss / 1e6,
+        "requests": requests,
+        "broken": {name: sum(1 for other, _ in broken if other == name) for name, _ in broken},
+    }
+
+
+SOWN = {"I2": 1, "I7": 1}
+"""Invariant → breaches that `sow` makes."""
+
+
+def sow(folder: Path) -> None:
+    """Two corruptions in the whole history: an answer that differs, and a request that left no trace."""
+    accepted = folder / "accepted" / "sown.jsonl"
+    accepted.write_text(json.dumps({"message_id": "sown-lost", "sent": 1_795_000_000_000, "copies": 1}) + "\n")
+    with gzip.open(folder / "deliveries" / "part-0000.jsonl.gz") as file:
+        line = json.loads(next(file))
+    spoilt = {**line, "outcome": "duplicate", "answer": "another"}
+    (folder / "deliveries" / "sown.jsonl").write_text(json.dumps(spoilt) + "\n")
+
+
+def measure(name: str, *arguments: str) -> dict[str, Any] | None:
+    """One measurement in a process of its own; None if it ended with an error, which stands on standard error."""
+    command = [sys.executable, "-m", "benchmarks.audit.__main__", "--measure", name, *arguments]
+    answer = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
+    if answer.returncode:
+        return None
+    result: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
+    return result
+
+
+def compare(requests: int, folder: Path, memory: str, duckdb_memory: str) -> bool:
+    """All measurements at one size. Returns whether the audit ended each time, and found what DuckDB found and was sown."""
+    history, day = folder / "history", folder / "day"
+    whole = Requests(0, requests)
+    started = time.monotonic()
+    ahead = requests // DAY_SHARE
+    write_full(history, whole, ahead=ahead)
+    write_day(day, Requests(requests, requests + ahead, whole.end, DAY_MS), whole)
+    sow(history)
+    print(
+        f"\n{requests:,} requests; history written in {time.monotonic() - started:.0f} s, load {os.getloadavg()[0]:.1f}"
+    )
+    judged = str(folder / "judged.parquet")
+    daily = f"Spark: a day of 1/{DAY_SHARE} on top"
+    wanted = {
+        "floor: decompress": ("floor", str(history)),
+        "Spark: verdicts": ("spark", str(history), str(folder / "full"), memory),
+        "DuckDB: verdicts": ("duckdb", str(history), judged, duckdb_memory, "--evidence"),
+        f"DuckDB: verdicts, in {memory}": ("duckdb", str(history), judged, memory, "--evidence"),
+        "DuckDB: ids and verdicts only": ("duckdb", str(history), str(folder / "verdicts.parquet"), duckdb_memory),
+        daily: ("spark", str(day), str(folder / "next"), memory, "--previous", str(folder / "full")),
+        "Spark: with tables and report": ("spark", str(history), str(folder / "tables"), memory, "--tables"),
+    }
+    print(f"{'':34}{'wall s':>8}{'CPU s':>8}{'peak GB':>9}{'us/request':>12}  broken", flush=True)
+    rows = {}
+    for name, arguments in wanted.items():
+        row = measure(*arguments)
+        if row is None:
+            print(f"{name:34}{'failed':>8}", flush=True)
+            continue
+        rows[name] = row
+        cpu, peak = (f"{row[key]:.1f}" if key in row else "-" for key in ("cpu_seconds", "peak_gb"))
+        each = f"{row['seconds'] * 1e6 / requests:.1f}"
+        print(f"{name:34}{row['seconds']:8.1f}{cpu:>8}{peak:>9}{each:>12}  {row.get('broken', '')}", flush=True)
+    agreed = False
+    full, other, day_on_top = (rows.get(name) for name in ("Spark: verdicts", "DuckDB: verdicts", daily))
+    if full and other:
+        ratio = full["seconds"] / other["seconds"]
+        agreed = full["broken"] == other["broken"] == SOWN
+        print(f"Java {full['java']}; Spark / DuckDB: {ratio:.2f} of the wall time; same findings: {agreed}")
+    if full and day_on_top:
+        print(f"a day / full: {day_on_top['seconds'] / full['seconds']:.2f} of the wall time")
+    # DuckDB has no bound that it must keep: that it runs out of memory is a result.
+    ended = all(name in rows for name, (kind, *_) in wanted.items() if kind == "spark")
+    return ended and agreed
+
+
+def main() -> int:
+    """The command line. Returns 0; 1 if an audit failed or findings were wrong."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--requests", type=int, nargs="+", default=[1_000_000, 5_000_000, 10_000_000])
+    parser.add_argument(
+        "--folder", type=Path, help="where to write; about 0.9 GB for each million. Default: a temporary one"
+    )
+    parser.add_argument("--memory", default="3g", help="for Spark's Java")
+    parser.add_argument("--duckdb-memory", default="8g", help="for DuckDB, beside what Spark has")
+    parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--previous", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--evidence", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--tables", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.measure:
+        name, *rest = given.measure
+        if name == "floor":
+            print(json.dumps(floor(Path(rest[0]))))
+        elif name == "spark":
+            print(json.dumps(spark(Path(rest[0]), Path(rest[1]), rest[2], given.previous, given.tables)))
+        else:
+            print(json.dumps(duckdb(Path(rest[0]), Path(rest[1]), rest[2], evidence=given.evidence)))
+        return 0
+    if min(given.requests) < DAY_SHARE:
+        parser.error(f"--requests must be {DAY_SHARE} or more: a day is a hundredth of them")
+    if given.folder and not given.folder.is_dir():
+        parser.error(f"--folder: there is no folder {given.folder}")
+    right = True
+    for requests in given.requests:
+        folder = Path(tempfile.mkdtemp(prefix="audit-", dir=given.folder))
+        try:
+            right &= compare(requests, folder, given.memory, given.duckdb_memory)
+        finally:
+            shutil.rmtree(folder)
+    return 0 if right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(ended(main))

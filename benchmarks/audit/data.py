@@ -1,0 +1,197 @@
+"""Histories of millions of requests for the audit's benchmark, in the layout that DynamoDB and the consumer write.
+
+Every line is built by one SQL expression in DuckDB and handed over as one block of bytes: about 30,000 requests a second
+and core, most of it compression. Nothing here is shared with the audit but the manifests' writer.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from oneslot.pipeline.layout import Full, Incremental, Part, write_export
+
+START = 1_795_000_000_000
+DAY_MS = 86_400_000
+REQUESTS_PER_FILE = 250_000
+GZIP_LEVEL = 1  # the audit reads the same bytes whatever the level; this one is written four times as fast as 6
+
+# One row per request i: what it is, when it was sent, and the slot that it would take. Of a hundred requests 87 are
+# booked, 7 wait, 2 are refused, 2 are booked and cancelled, and 2 are those cancellations.
+REQUESTS = """
+select i, md5(i::varchar) as id, i % 100 as share,
+  'A' || (80000 + (i * 7919) % 6000) as practice,
+  '20261123T' || lpad((8 + i % 10)::varchar, 2, '0') || '00Z-' || i as slot_id,
+  '2026-11-' || lpad((1 + i % 28)::varchar, 2, '0') || 'T' || lpad((8 + i % 10)::varchar, 2, '0') || ':00:00Z' as start_at,
+  {start} + (hash(i) % {span})::bigint as sent,
+  case i % 3 when 0 then 'In-person' when 1 then 'Telephone' else 'Video' end as channel,
+  case when i % 100 < 87 then 'booked' when i % 100 < 94 then 'waitlist' when i % 100 < 96 then 'refused'
+       when i % 100 < 98 then 'withdrawn' else 'cancellation' end as fate,
+  case when i % 100 >= 98 then md5((i - 2)::varchar) else md5(i::varchar) end as target,
+  case when i % 50 = 1 then 2 else 1 end as claims,
+  md5('c' || i) as claimed_by
+from range({first}, {last}) as numbers(i)
+"""
+
+RESULT = """
+'{\\"outcome\\": \\"' || case fate when 'withdrawn' then 'booked' when 'cancellation' then 'cancelled' else fate end
+|| '\\", \\"appointment_id\\": \\"' || target || '\\"'
+|| case when fate in ('booked', 'withdrawn') then ', \\"practice\\": \\"' || practice || '\\", \\"slot_id\\": \\"' || slot_id
+   || '\\", \\"start\\": \\"' || start_at || '\\", \\"end\\": \\"' || start_at || '\\"'
+   when fate = 'waitlist' then ', \\"practice\\": \\"' || practice || '\\"'
+   when fate = 'refused' then ', \\"reason\\": \\"window_passed\\"' else '' end || '}'
+"""
+
+ITEMS = {
+    "ledger": (
+        "true",
+        f"""'{{"message_id":{{"S":"' || id || '"}},"status":{{"S":"COMPLETE"}},"consumption_count":{{"N":"' || claims
+        || '"}},"updated":{{"N":"' || (sent + 900) || '"}},"claimed_by":{{"S":"' || claimed_by || '"}},"payload_hash":{{"S":"'
+        || md5('p' || i) || claimed_by || '"}},"result":{{"S":"' || {RESULT}
+        || '"}},"expires_at":{{"N":"' || (sent // 1000 + 3000000) || '"}}}}'""",
+    ),
+    "slots": (
+        "fate <> 'cancellation'",
+        """'{"practice":{"S":"' || practice || '"},"slot_id":{"S":"' || slot_id || '"},"start":{"S":"' || start_at
+        || '"},"end":{"S":"' || start_at || '"},"delivery_channel":{"S":"' || channel
+        || '"},"service_type":{"S":"General Consultation Routine"},' || case when fate = 'booked'
+        then '"status":{"S":"busy"},"appointment_id":{"S":"' || id || '"}}'
+        else '"status":{"S":"free"},"free_key":{"S":"' || channel || '#General Consultation Routine#' || start_at || '#'
+        || start_at || '#' || slot_id || '"}}' end""",
+    ),
+    "appointments": (
+        "fate in ('booked', 'waitlist', 'withdrawn')",
+        """'{"appointment_id":{"S":"' || id || '"},"status":{"S":"' || case fate when 'withdrawn' then 'cancelled' else fate
+        end || '"},"practice":{"S":"' || practice || '"},"nhs_number":{"S":"9990000018"},"delivery_channel":{"S":"' || channel
+        || '"},"service_type":{"S":"General Consultation Routine"},"payload_hash":{"S":"' || md5('p' || i) || claimed_by
+        || '"},"not_before":{"S":"2026-11-01T08:00:00Z"},"not_after":{"S":"2026-12-01T08:00:00Z"},'
+        || '"created":{"N":"' || (sent + 900) || '"},"updated":{"N":"'
+        || (sent + 900) || '"}' || case when fate <> 'waitlist' then ',"slot_id":{"S":"' || slot_id || '"},"start":{"S":"'
+        || start_at || '"},"end":{"S":"' || start_at || '"}' else '' end
+        || case when fate = 'withdrawn' then ',"cancelled_by":{"S":"' || md5((i + 2)::varchar) || '"}' else '' end || '}'""",
+    ),
+}
+
+DELIVERY = """'{"level":"INFO","message":"delivery","message_id":"' || id || '","sqs_message_id":"' || md5('s' || i || copy)
+|| '","receive_count":1,"outcome":"' || case copy when 0 then case fate when 'withdrawn' then 'booked'
+when 'cancellation' then 'cancelled' else fate end when 1 then 'duplicate' else 'fenced' end
+|| '","reason":null,"consumption_count":' || case copy when 2 then 1 else claims end || ',"sent":' || sent
+|| ',"attempt_ms":21,"finished":' || (sent + 50 + (hash(i, copy) % 2000)::bigint) || ',"claimed_by":"'
+|| case copy when 2 then md5('d' || i) else claimed_by end || '","answer":' || case copy when 2 then 'null'
+else '"' || substr(md5('a' || i), 1, 16) || '"' end || ',"function_request_id":"' || md5('f' || i)
+|| '","service":"appointments"}'"""
+DELIVERIES = """(select *, unnest(case when i % 20 = 0 then [0, 1] when i % 50 = 1 then [2, 0] else [0] end) as copy
+from requests)"""
+ACCEPTED = """'{"message_id":"' || id || '","sent":' || sent || ',"copies":1,"kind":"request","payload_hash":"'
+|| md5('p' || i) || claimed_by || '"}'"""
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Requests `first` to `last` (exclusive), sent within `span_ms` from `start` (epoch ms)."""
+
+    first: int
+    last: int
+    start: int = START
+    span_ms: int = 20 * DAY_MS
+
+    @property
+    def end(self) -> int:
+        """The time of the exports: after everything has happened."""
+        return self.start + self.span_ms + 10_000
+
+
+def write_full(folder: Path, requests: Requests, more: Mapping[str, Part] | None = None, ahead: int = 0) -> None:
+    """A history with full exports of all tables, and `more` lines of any source, by its folder's name.
+
+    The slots that the next `ahead` requests will take are there, and free.
+    """
+    besides = more or {}
+
+    def table(name: str) -> None:
+        condition, item = ITEMS[name]
+        parts: Iterable[Part] = _parts(requests, "requests", condition, f"""'{{"Item":' || {item} || '}}'""")
+        parts = chain(parts, [besides[name]] if name in besides else [])
+        if name == "slots" and ahead:
+            coming = Requests(requests.last, requests.last + ahead)
+            parts = chain(parts, _parts(coming, "requests", condition, f"""'{{"Item":' || {_before(item)} || '}}'"""))
+        write_export(folder / name, _arn(name), Full(requests.end), parts, level=GZIP_LEVEL)
+
+    _write_all(folder, requests, table)
+    for name, part in besides.items():
+        if name not in ITEMS:
+            (folder / name / "more.jsonl").write_bytes(part.lines)
+
+
+def write_day(folder: Path, requests: Requests, earlier: Requests) -> None:
+    """A history with incremental exports: the requests came new, their slots were free and are taken.
+
+    One in a thousand `earlier` requests was delivered once more.
+    """
+
+    def table(name: str) -> None:
+        condition, item = ITEMS[name]
+        stamp = (
+            f"""'{{"Metadata":{{"WriteTimestampMicros":{{"N":"' || ({earlier.end} * 1000 + i) || '"}}}},"Keys":{{}},'"""
+        )
+        old = ""
+        if name == "slots":  # one that nobody took has not changed
+            condition = "fate = 'booked'"
+            old = f""" || '"OldImage":' || {_before(item)} || ','"""
+        line = f"""{stamp}{old} || '"NewImage":' || {item} || '}}'"""
+        parts = _parts(requests, "requests", condition, line)
+        write_export(folder / name, _arn(name), Incremental(earlier.end, requests.end), parts, level=GZIP_LEVEL)
+
+    _write_all(folder, requests, table)
+    again = earlier.end + DAY_MS // 2
+    late = f"(select * replace ({again} + i % 1000 as sent), 1 as copy from requests where i % 1000 = 7)"  # noqa: S608 - no input, only numbers and this file's text
+    _write_lines(folder / "deliveries", earlier, late, DELIVERY, "late")
+
+
+def _before(item: str) -> str:
+    """A slot's item before anybody took it."""
+    return item.replace("fate = 'booked'", "false")
+
+
+def _write_all(folder: Path, requests: Requests, table: Any) -> None:
+    for empty in ("waiting", "dead-letters", "dropped"):
+        (folder / empty).mkdir(parents=True)
+        (folder / empty / f"{empty}.jsonl").touch()
+    with ThreadPoolExecutor(len(ITEMS) + 2) as writers:
+        tasks = [writers.submit(table, name) for name in ITEMS]
+        tasks.append(writers.submit(_write_lines, folder / "deliveries", requests, DELIVERIES, DELIVERY))
+        tasks.append(writers.submit(_write_lines, folder / "accepted", requests, "requests", ACCEPTED))
+        for task in tasks:
+            task.result()
+
+
+def _write_lines(folder: Path, requests: Requests, source: str, line: str, name: str = "part") -> None:
+    folder.mkdir(exist_ok=True)
+    for number, part in enumerate(_parts(requests, source, "true", line)):
+        (folder / f"{name}-{number:04d}.jsonl.gz").write_bytes(gzip.compress(part.lines, GZIP_LEVEL, mtime=0))
+
+
+def _parts(requests: Requests, source: str, condition: str, line: str) -> Iterator[Part]:
+    connection = duckdb.connect(config={"threads": 1})
+    for first in range(requests.first, requests.last, REQUESTS_PER_FILE):
+        last = min(first + REQUESTS_PER_FILE, requests.last)
+        rows = REQUESTS.format(start=requests.start, span=requests.span_ms, first=first, last=last)
+        query = f"with requests as ({rows}) select {line} || chr(10) as line from {source} where {condition}"  # noqa: S608 - no input, only numbers and this file's text
+        # The values of an Arrow column of text lie one after the other: the block of bytes is the file.
+        column = connection.sql(query).to_arrow_table()["line"].combine_chunks()
+        offsets, values = column.buffers()[1:]
+        wide = 8 if str(column.type) == "large_string" else 4
+        end = int.from_bytes(memoryview(offsets)[len(column) * wide : (len(column) + 1) * wide], "little")
+        yield Part(bytes(memoryview(values)[:end]), len(column))
+    connection.close()
+
+
+def _arn(table: str) -> str:
+    return f"arn:aws:dynamodb:eu-west-2:000000000000:table/Oneslot-benchmark-{table}"

@@ -1,0 +1,55 @@
+"""Puts the figures of the last kept run of the benchmarks into docs/performance.md.
+
+`make bench WRITE=1` keeps a run and writes the page; `python -m benchmarks.pages.performance_page` writes the page from what is kept.
+A test holds the page to what this would write.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.ending import ended
+from benchmarks.pages.tables import TITLES, Document, tables_of, targets, where
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGE = REPOSITORY / "docs" / "performance.md"
+FIGURES = REPOSITORY / "docs" / "proof" / "performance.json"
+_BLOCK = re.compile(r"<!-- generated: ([a-z, ]+) -->\n.*?<!-- end -->\n", re.DOTALL)
+
+
+def fill(page: str, document: Document) -> str:
+    """The page with every generated block written anew. Raises `KeyError` for a block that nothing here writes."""
+    writers: Mapping[str, Callable[[], str]] = {
+        "where": lambda: where(document),
+        "targets": lambda: targets(document),
+        **{part.replace("_", " "): partial(tables_of, document, part) for part in TITLES},
+    }
+
+    def block(found: re.Match[str]) -> str:
+        return f"<!-- generated: {found[1]} -->\n\n{writers[found[1]]()}\n\n<!-- end -->\n"
+
+    return _BLOCK.sub(block, page)
+
+
+def read() -> dict[str, Any]:
+    """The figures as they are checked in."""
+    document: dict[str, Any] = json.loads(FIGURES.read_text(encoding="utf-8"))
+    return document
+
+
+def write(document: Mapping[str, Any] | None = None) -> None:
+    """Keep these figures, if there are any, and write the page from what is kept."""
+    if document is not None:
+        FIGURES.write_text(json.dumps(document, separators=(",", ":")).replace("},{", "},\n{") + "\n", encoding="utf-8")
+    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), read()), encoding="utf-8")
+    sys.stderr.write(f"Wrote {PAGE.relative_to(REPOSITORY)}.\n")
+
+
+if __name__ == "__main__":
+    sys.exit(ended(write))

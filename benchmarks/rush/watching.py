@@ -1,0 +1,114 @@
+"""What a run costs while it goes on: CPU and memory of processes, a progress bar, and where a profile's time went."""
+
+from __future__ import annotations
+
+import os
+import pstats
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+
+BAR = 30
+BUILT_IN = "~"
+"""What a profile has for the file of a function that has none."""
+TOP = 8
+"""Functions that are named."""
+
+_Function = tuple[str, int, str]  # file, line, name
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system CPU of a process so far; 0 if it has gone, or where there is no /proc."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def megabytes(pid: int) -> float:
+    """Resident memory of a process; 0 if it has gone, or where there is no /proc."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+    except OSError:
+        return 0.0
+
+
+class Progress:
+    """A bar on standard error that is drawn over itself on a terminal; elsewhere a line at each tenth."""
+
+    def __init__(self, label: str, total: int) -> None:
+        self._label, self._total = label, total
+        self._started = time.monotonic()
+        self._tenth = -1
+
+    def show(self, done: int) -> None:
+        """So many of `total` are done."""
+        share = min(1.0, done / self._total)
+        rate = done / max(0.001, time.monotonic() - self._started)
+        left = f"{(self._total - done) / rate:,.0f} s left" if done else "no estimate yet"
+        text = f"{self._label}: {done:,} of {self._total:,}, {rate:,.0f}/s, {left}"
+        if sys.stderr.isatty():
+            filled = round(BAR * share)
+            sys.stderr.write(f"\r\033[K[{'#' * filled}{'.' * (BAR - filled)}] {text}")
+        elif int(share * 10) > self._tenth:
+            self._tenth = int(share * 10)
+            sys.stderr.write(f"  {text}\n")
+        sys.stderr.flush()
+
+    def end(self) -> None:
+        """Leave the bar as it is, and go to the next line."""
+        if sys.stderr.isatty():
+            sys.stderr.write("\n")
+
+
+class LineCount:
+    """The number of lines in a file that grows; reads only what is new."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._offset, self._lines = path, 0, 0
+
+    def read(self) -> int:
+        """Lines so far; 0 if there is no file yet."""
+        if self._path.exists():
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                new = file.read()
+            self._offset += len(new)
+            self._lines += new.count(b"\n")
+        return self._lines
+
+
+def shares(profile: Path) -> tuple[dict[str, float], list[tuple[str, float]]]:
+    """Where a profile's own time went: by package, and the `TOP` functions, each as a share of all.
+
+    What is built in counts to the function that called it.
+    """
+    stats: dict[_Function, tuple[int, int, float, float, dict[_Function, tuple[float, ...]]]]
+    stats = pstats.Stats(str(profile)).stats  # type: ignore[attr-defined]  # typeshed lacks it; the profilers' manual has it
+    functions: defaultdict[_Function, float] = defaultdict(float)
+    for function, (_, _, own, _, callers) in stats.items():
+        if function[0] != BUILT_IN:
+            functions[function] += own
+        for caller, numbers in callers.items() if function[0] == BUILT_IN else ():
+            functions[caller] += numbers[2]
+    whole = sum(functions.values()) or 1.0
+    packages: defaultdict[str, float] = defaultdict(float)
+    for (file, _, _), own in functions.items():
+        packages[_package(file)] += own / whole
+    largest = sorted(functions.items(), key=lambda pair: -pair[1])[:TOP]
+    return (
+        dict(sorted(packages.items(), key=lambda pair: -pair[1])),
+        [(f"{_package(file)}: {Path(file).stem}.{name}", own / whole) for (file, _, name), own in largest],
+    )
+
+
+def _package(file: str) -> str:
+    if file == BUILT_IN:
+        return "built in"
+    parts = Path(file).parts
+    if "site-packages" in parts:
+        return parts[parts.index("site-packages") + 1].removesuffix(".py")
+    ours = [one for one in ("runtime", "appointments", "booking", "benchmarks", "lambda_src") if one in parts]
+    return ours[0] if ours else "standard library"

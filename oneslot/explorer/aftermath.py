@@ -1,0 +1,106 @@
+"""What comes after a schedule: faults stop, messages are delivered until acknowledged, then once more; laws are checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from oneslot.explorer.process import LEASE_MS, Outcome
+from oneslot.explorer.renaming import swap
+from oneslot.explorer.state import State, System
+from oneslot.explorer.world import Request
+from verification.scenarios.laws import asked
+
+TRAVEL_MS = 1
+"""A message that becomes visible is delivered no sooner than this; only a clock that stands still could tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """One fault-free delivery: the world after it, how it ended, the calls it made, the laws it broke."""
+
+    world: int
+    outcome: Outcome
+    node: int
+    calls: tuple[Request, ...]
+    breaches: tuple[str, ...]
+
+
+class Aftermath:
+    """The aftermath of every end state of a system; equal ones are worked out once."""
+
+    def __init__(self, system: System) -> None:
+        self._system = system
+        self._known: dict[tuple[int, int, int], tuple[str, ...]] = {}
+
+    def __call__(self, state: State) -> tuple[str, ...]:
+        """The laws that do not hold in the end."""
+        key = (state.world, state.expiries, state.acknowledged)
+        if key not in self._known:
+            self._known[key] = tuple(self._breaches(*key))
+        return self._known[key]
+
+    def _breaches(self, world: int, expiries: int, acknowledged: int) -> list[str]:
+        system, scenario, laws = self._system, self._system.scenario, self._system.subject.laws
+        now = scenario.clock(expiries)
+        name = len(scenario.deliveries)
+        breaches: list[str] = []
+        everything = (1 << len(scenario.messages)) - 1
+        for _ in range(scenario.redeliveries):
+            hidden = 0
+            for position in range(len(scenario.messages)):
+                if acknowledged >> position & 1:
+                    continue
+                delivered = self.deliver(world, position, now, name)
+                name += 1
+                world = delivered.world
+                breaches += delivered.breaches
+                acknowledged |= system.acknowledges((position,), delivered.outcome)
+                hidden = max(hidden, _hidden_ms(delivered.calls))
+            if acknowledged == everything:
+                break
+            now += hidden + TRAVEL_MS
+        if acknowledged != everything:
+            breaches.append(
+                f"I9: after {scenario.redeliveries} deliveries without a fault, a message is still in the queue"
+            )
+        for position in range(len(scenario.messages)):
+            delivered = self.deliver(world, position, now, name)
+            name += 1
+            breaches += delivered.breaches
+            breaches += asked(
+                laws.of_duplicate(system.worlds[world], scenario.messages[position], delivered.calls, delivered.outcome)
+            )
+            world = delivered.world
+        if scenario.ends_with is not None:
+            breaches += asked(laws.at_last(system.worlds[world], scenario.ends_with))
+        return [*breaches, *system.in_state(world, acknowledged, now)]
+
+    def deliver(self, world: int, message: int, now: int, name: int) -> Delivered:
+        """Deliver one message alone and without a fault, under a name that no other delivery has."""
+        system = self._system
+        behaviour = system.behaviour((message,))
+        node = behaviour.start(now)
+        calls: list[Request] = []
+        breaches: list[str] = []
+        while behaviour.nodes[node].outcome is None:
+            strand, seen_request = behaviour.nodes[node].pending[0]
+            request = system.renamed("request", seen_request, swap(name))
+            calls.append(Request(system.requests.texts[request]))
+            world, observation, broken = system.apply(world, request, now, name)
+            breaches += broken
+            node = behaviour.advance(node, strand, system.renamed("observation", observation, swap(name)), now)
+        breaches += system.at_end(world, name, (message,), node)
+        outcome = behaviour.nodes[node].outcome or Outcome()
+        return Delivered(world, outcome, node, tuple(calls), tuple(breaches))
+
+
+def _hidden_ms(calls: tuple[Request, ...]) -> int:
+    """How long a failed delivery hides its message: what it asked for, else the queue's visibility timeout."""
+    hidden = LEASE_MS
+    for call in calls:
+        operation, parameters = call.parts
+        if operation == "change_message_visibility":
+            asked: Any = parameters["VisibilityTimeout"]
+            hidden = int(asked) * 1000
+    return hidden

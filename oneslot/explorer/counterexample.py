@@ -1,0 +1,202 @@
+"""A path that breaks a law: kept as JSON, replayed on the code as it is now, and told step by step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import TypeVar
+
+from oneslot.explorer.aftermath import Aftermath
+from oneslot.explorer.explorer import Breach
+from oneslot.explorer.hearing import hearing
+from oneslot.explorer.renaming import rename, swap
+from oneslot.explorer.scenario import Scenario, Subject
+from oneslot.explorer.state import Step, System
+from oneslot.explorer.wording import lettered, told_call, told_observation, told_world
+from oneslot.explorer.world import Request
+
+T = TypeVar("T")
+
+
+class NotReplayable(ValueError):
+    """The file is no counterexample, or the code no longer does what its path says; a sentence."""
+
+
+_NONE = "this is no counterexample, which is a JSON file that `oneslot prove --save` wrote"
+
+
+def _checked(value: object, kind: type[T], name: str) -> T:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        words = {str: "text", int: "a whole number", list: "a list"}
+        raise NotReplayable(f"{_NONE}: in {name}, {words[kind]} is expected")
+    return value
+
+
+class _Fields:
+    """What is in a JSON object, each field checked when it is taken."""
+
+    def __init__(self, value: object, within: str) -> None:
+        if not isinstance(value, dict):
+            raise NotReplayable(f"{_NONE}: {within.rstrip('.') or 'it'} is expected to hold names and values")
+        self._values, self._within = value, within
+
+    def one(self, name: str, kind: type[T]) -> T:
+        """The value of this name, of this kind."""
+        if name not in self._values:
+            raise NotReplayable(f"{_NONE}: {self._within}{name} is missing")
+        return _checked(self._values[name], kind, f"{self._within}{name}")
+
+
+@dataclass(frozen=True)
+class Move:
+    """One step: which delivery (-1: none), which of its strands, what happened, to which call ("": none)."""
+
+    delivery: int
+    strand: int
+    what: str
+    call: str
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """Everything that a replay needs, and the laws that were broken when it was found."""
+
+    subject: str
+    scenario: str
+    deliveries: tuple[tuple[int, ...], ...]
+    faults: int
+    expiries: int
+    laws: tuple[str, ...]
+    where: str
+    moves: tuple[Move, ...]
+
+    def to_json(self) -> str:
+        """As a file's text."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Counterexample:
+        """From a file's text. Raises `NotReplayable` for anything else, naming what is not as it must be."""
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise NotReplayable(f"{_NONE}: it is no JSON") from error
+        fields = _Fields(value, "")
+        return cls(
+            subject=fields.one("subject", str),
+            scenario=fields.one("scenario", str),
+            deliveries=tuple(
+                tuple(_checked(position, int, "deliveries") for position in _checked(messages, list, "deliveries"))
+                for messages in fields.one("deliveries", list)
+            ),
+            faults=fields.one("faults", int),
+            expiries=fields.one("expiries", int),
+            laws=tuple(_checked(law, str, "laws") for law in fields.one("laws", list)),
+            where=fields.one("where", str),
+            moves=tuple(
+                Move(move.one("delivery", int), move.one("strand", int), move.one("what", str), move.one("call", str))
+                for move in (_Fields(move, "moves.") for move in fields.one("moves", list))
+            ),
+        )
+
+
+@hearing()
+def counterexample(system: System, breach: Breach) -> Counterexample:
+    """A breach found by the explorer → its path with the deliveries' own names."""
+    scenario = system.scenario
+    state = system.start
+    moves: list[Move] = []
+    for canonical in breach.path[1:]:
+        step = next(step for step in system.steps(state) if system.canonical(step.state) == canonical)
+        moves.append(_move(system, step))
+        state = step.state
+    return Counterexample(
+        subject=system.subject.name,
+        scenario=scenario.name,
+        deliveries=scenario.deliveries,
+        faults=scenario.faults,
+        expiries=scenario.expiries,
+        laws=breach.laws,
+        where=breach.where,
+        moves=tuple(moves),
+    )
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A path told line by line, and the laws that it breaks now."""
+
+    lines: tuple[str, ...]
+    broken: tuple[str, ...]
+
+
+@hearing()
+def replay(kept: Counterexample, scenario: Scenario, subject: Subject) -> Replay:
+    """Walk the path on the code as it is now. Raises `NotReplayable` where a step cannot be taken any more."""
+    try:
+        sized = replace(scenario, deliveries=kept.deliveries, faults=kept.faults, expiries=kept.expiries)
+    except ValueError as error:
+        raise NotReplayable(f"{_NONE}: {error}") from error
+    system = System(sized, subject)
+    state = system.start
+    lines, broken = list(_heading(kept, sized)), list[str]()
+    before = list(told_world(system.worlds[state.world], sized.start))
+    lines += [f"      {line}" for line in before]
+    for number, move in enumerate(kept.moves, 1):
+        step = next((step for step in system.steps(state) if _move(system, step) == move), None)
+        if step is None:
+            raise NotReplayable(f"step {number} of the path ({move.what}) cannot be taken: the code has changed")
+        state = step.state
+        lines.append(f"{number:3}  {_told(system, step)}")
+        after = list(told_world(system.worlds[state.world], sized.start))
+        lines += [f"      {line}" for line in after if line not in before]
+        lines += [
+            f"      gone: {line}" for line in before if line.split(":")[0] not in {one.split(":")[0] for one in after}
+        ]
+        before = after
+        broken += step.breaches
+        broken += system.in_state(state.world, state.acknowledged, sized.clock(state.expiries))
+    if kept.where == "aftermath":
+        lines.append("     then faults stop, and messages are delivered until acknowledged, then once more")
+        broken += Aftermath(system)(state)
+    lines += [f"  => {law}" for law in dict.fromkeys(broken)] or ["  => no law is broken"]
+    return Replay(tuple(lettered(line) for line in lines), tuple(dict.fromkeys(broken)))
+
+
+def _heading(kept: Counterexample, scenario: Scenario) -> Iterator[str]:
+    yield f"{kept.subject}: {scenario.name} ({scenario.size})"
+    yield f"  {scenario.sentence}"
+    yield "  before:"
+
+
+def _move(system: System, step: Step) -> Move:
+    call = "" if step.call < 0 else system.requests.texts[step.call]
+    return Move(step.delivery, step.strand, step.name, call)
+
+
+def _told(system: System, step: Step) -> str:
+    who = "-" if step.delivery < 0 else chr(65 + step.delivery)
+    call = "" if step.call < 0 else told_call(Request(system.requests.texts[step.call]))
+    if step.name == "time passes":
+        return f"{who}  time passes: every lease ends"
+    text = f"{who}  {call}"
+    if step.name != "performed":
+        text += f"{': ' if call else ''}{step.name}"
+    if step.node < 0:
+        return text
+    behaviour = system.behaviour(system.scenario.deliveries[step.delivery])
+    node = behaviour.nodes[step.node]
+    if node.observation >= 0:
+        text += f" -> {told_observation(system.observations.texts[node.observation])}"
+    if node.outcome is not None:
+        text += f"; ends, {_ending(node.outcome.error, node.outcome.failed, node.outcome.lines, step.delivery)}"
+    return text
+
+
+def _ending(error: str | None, failed: tuple[str, ...], lines: tuple[str, ...], delivery: int) -> str:
+    if error is not None:
+        return f"by {error}"
+    outcomes = [json.loads(rename(line, swap(delivery)))["outcome"] for line in lines]
+    said = "reports a failure" if failed else "acknowledges"
+    return f"{', '.join(outcomes)}: {said}" if outcomes else said

@@ -1,0 +1,176 @@
+"""The embedded AWS: ministack as a child process on loopback. It needs no Docker, no account, and contacts nobody."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from oneslot.local.aws.connection import LOCAL_ACCOUNT, REGION, Connection
+from oneslot.local.errors import EmbeddedAwsFailed
+from oneslot.local.processes import end_process
+
+SERVER = Path(__file__).with_name("embedded_server.py")
+HOST = "127.0.0.1"
+START_SECONDS = 120.0  # measured: 0.3-1 s; a busy build machine gets the rest
+STOP_SECONDS = 5.0  # measured: up to 2 s
+PORT_ATTEMPTS = 5
+_LOG_TAIL = 15  # lines of its log in an error
+# What is inherited leaks into the functions it runs (LOG_LEVEL once silenced Powertools), so only these are.
+_INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "VIRTUAL_ENV")
+
+
+class EmbeddedAws:
+    """One ministack. `with EmbeddedAws(folder) as aws: aws.connection().dynamodb()`."""
+
+    def __init__(self, folder: Path, *, region: str = REGION) -> None:
+        """folder: for its log (`embedded-aws.log`) and temporary files. It is created if missing."""
+        self._folder = folder
+        self._region = region
+        self._port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+
+    @property
+    def log_file(self) -> Path:
+        """Its own log."""
+        return self._folder / "embedded-aws.log"
+
+    @property
+    def endpoint_url(self) -> str:
+        """`http://127.0.0.1:<port>`; only while it runs."""
+        return f"http://{HOST}:{self._port}"
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id; None if it does not run."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def connection(self, account: str = LOCAL_ACCOUNT) -> Connection:
+        """Return the way to one account. Two accounts (12 digits) see nothing of each other."""
+        return Connection(self.endpoint_url, access_key_id=account, region=self._region)
+
+    def start(self) -> None:
+        """Start it and wait until it answers. Raises `EmbeddedAwsFailed` with the end of its log if it does not."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        # Short, and outside of the state folder: it names sockets and PID files there.
+        self._temporary = tempfile.TemporaryDirectory(prefix="oneslot-")
+        for attempt in range(PORT_ATTEMPTS):
+            self._port = _free_port()
+            self._launch()
+            try:
+                self._wait_until_ready()
+            except EmbeddedAwsFailed:
+                # Between the choice and the bind somebody else may have taken the port: it then says so and ends.
+                port_taken = not self.alive and "in use" in self._tail()
+                self.stop()
+                if not port_taken or attempt == PORT_ATTEMPTS - 1:
+                    raise
+                self._temporary = tempfile.TemporaryDirectory(prefix="oneslot-")
+            except BaseException:
+                self.stop()
+                raise
+            else:
+                return
+
+    def stop(self) -> None:
+        """End it and wait for it: SIGTERM, a bounded wait, SIGKILL. Does nothing if it does not run."""
+        process, self._process = self._process, None
+        if process is not None:
+            end_process(process, grace_seconds=STOP_SECONDS)
+            if process.stdin is not None:
+                process.stdin.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _environment(self) -> dict[str, str]:
+        assert self._temporary is not None  # noqa: S101  made by start()
+        nowhere = str(Path(self._temporary.name) / "nothing")
+        return {
+            **{name: os.environ[name] for name in _INHERITED if name in os.environ},
+            "TMPDIR": self._temporary.name,
+            "BIND_HOST": HOST,  # its default is every interface
+            "MINISTACK_HOST": HOST,  # in the URLs it hands out: no name to resolve
+            "GATEWAY_PORT": str(self._port),
+            "MINISTACK_REGION": self._region,
+            "AWS_DEFAULT_REGION": self._region,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_CONFIG_FILE": nowhere,
+            "AWS_SHARED_CREDENTIALS_FILE": nowhere,
+            "DOCKER_HOST": f"unix://{nowhere}",  # a daemon on this machine is none of its business
+            "IOT_MTLS_ENABLED": "0",  # a second listener, on a fixed port
+            "SFTP_ENABLED": "0",
+            "LOG_LEVEL": "WARNING",
+        }
+
+    def _launch(self) -> None:
+        with self.log_file.open("wb") as log:
+            self._process = subprocess.Popen(
+                # -P: the folder of the script must not come first in the search path, its modules have common names
+                [sys.executable, "-P", str(SERVER)],
+                stdin=subprocess.PIPE,  # nothing is written to it: its end is the sign that we are gone
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environment(),
+                cwd=self._folder,
+                start_new_session=True,  # Ctrl-C must reach us first, so that the poller can stop before its AWS does
+                bufsize=0,
+            )
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while self.alive:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                if self._request("GET", "/_ministack/ready", timeout_seconds=1) == http.HTTPStatus.OK:
+                    return
+            if time.monotonic() > deadline:
+                raise EmbeddedAwsFailed(
+                    f"The embedded AWS did not answer within {START_SECONDS:.0f} s. The end of its log:\n{self._tail()}"
+                )
+            time.sleep(0.02)
+        raise EmbeddedAwsFailed(f"The embedded AWS ended while it started. The end of its log:\n{self._tail()}")
+
+    def _request(self, method: str, path: str, *, timeout_seconds: float) -> int:
+        link = http.client.HTTPConnection(HOST, self._port, timeout=timeout_seconds)
+        try:
+            link.request(method, path)
+            answer = link.getresponse()
+            answer.read()
+            return answer.status
+        finally:
+            link.close()
+
+    def _tail(self) -> str:
+        with contextlib.suppress(OSError):
+            return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-_LOG_TAIL:])
+        return "(no log)"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,131 @@
+"""Totals → what the audit concludes, in figures and in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from appointments.invariants import INVARIANTS
+from oneslot.pipeline.judge.operations import SUMMED
+from oneslot.pipeline.judge.verdicts import SOURCE_FINDINGS
+from oneslot.pipeline.read.history import NO_ACCEPTED, NO_DELIVERY, History
+from oneslot.pipeline.vocabulary import Subject, Verdict, counted
+from oneslot.pipeline.write.outputs import UNSOUND, VERSION
+
+SENTENCES = {
+    **{invariant.name: invariant.sentence for invariant in INVARIANTS if invariant.breaches is not None},
+    **SOURCE_FINDINGS,
+}
+"""What a history can show, by name, in the order of the project's one list."""
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What the audit found. `document` is what stands in `audit.json`."""
+
+    sound: bool
+    sentence: str
+    document: Mapping[str, Any]
+
+
+def conclude(
+    history: History,
+    totals: Sequence[Mapping[str, Any]],
+    notes: Sequence[str],
+    reject_share: float,
+    earlier_items: int = 0,
+) -> Conclusion:
+    """Judge the whole: every request has a sound verdict, no invariant is broken, and the input was readable.
+
+    `earlier_items` is how many items the exports of the audits before had: the totals, rejected lines among them, are of
+    all audits together.
+    """
+    requests = [row for row in totals if row["subject"] in (Subject.REQUEST, Subject.UNIDENTIFIED)]
+    verdicts: Counter[str] = Counter()
+    for row in requests:
+        verdicts[row["verdict"]] += row["subjects"]
+    broken: Counter[str] = Counter()
+    for row in totals:
+        for name in row["violations"].split():
+            broken[name] += row["subjects"]
+    sums = {name: sum(row[f"sum_{name}"] for row in totals) for name in SUMMED}
+    items = earlier_items + sum(export.items for export in history.exports.values())
+    too_many_rejects = sums["rejected"] > reject_share * max(items + sums["deliveries"], 1)
+    logged = "deliveries" in history.lines or history.more_deliveries
+    silent = {
+        NO_DELIVERY: logged and sums["ledger_rows"] and not sums["deliveries"],
+        NO_ACCEPTED: "accepted" in history.lines and sums["ledger_rows"] and not sums["accepted_copies"],
+    }
+    unsound = sum(verdicts[verdict] for verdict in UNSOUND)
+    sound = not broken and not unsound and not too_many_rejects
+    document = {
+        "sound": sound,
+        "start": history.start,
+        "end": history.end,
+        "retention_ms": history.context.retention_ms,
+        "forgotten_before": history.context.forgotten_before,
+        "queue_known": history.queue_known,
+        "sources": sorted([*history.exports, *history.lines]),
+        "items": items,
+        "requests": sum(verdicts.values()),
+        "verdicts": {verdict.value: verdicts[verdict] for verdict in Verdict},
+        "slots": sum(row["subjects"] for row in totals if row["subject"] == Subject.SLOT),
+        "violations": {name: broken[name] for name in SENTENCES},
+        "sums": sums,
+        "rejects": {"lines": sums["rejected"], "limit_share": reject_share, "above_limit": too_many_rejects},
+        "notes": [*notes, *(note for note, holds in silent.items() if holds)],
+        "version": VERSION,
+    }
+    text = sentence(document)
+    return Conclusion(sound, text, {**document, "sentence": text})
+
+
+def sentence(document: Mapping[str, Any]) -> str:
+    """The conclusion in words, a few sentences."""
+    verdicts, requests = document["verdicts"], document["requests"]
+    if document["sound"]:
+        open_requests = verdicts[Verdict.IN_FLIGHT]
+        given_up = verdicts[Verdict.DROPPED]
+        match requests:
+            case 0:
+                first = "No request was seen, so none is lost, and none took effect twice."
+            case 1:
+                first = "The one request that was seen took effect at most once, and is not lost."
+            case _:
+                first = (
+                    f"Every one of {requests:,} requests, told apart by their ids, took effect at most once, "
+                    "and none is lost."
+                )
+        rest = f" {counted(open_requests, 'is still on its way', 'are still on their way')}." if open_requests else ""
+        rest += f" {counted(given_up, 'was', 'were')} dropped from the dead-letter queue by hand." if given_up else ""
+        forgotten = verdicts[Verdict.FORGOTTEN]
+        older = (
+            "is older than the ledger remembers, and nothing says how it",
+            "are older than the ledger remembers, and nothing says how they",
+        )
+        rest += f" {counted(forgotten, *older)} ended." if forgotten else ""
+        return first + rest + _rejects(document)
+    faults = [
+        f"{verdicts[verdict]:,} {word}"
+        for verdict, word in (
+            (Verdict.DUPLICATE_EFFECT, "took effect more than once"),
+            (Verdict.LOST, "lost"),
+            (Verdict.STUCK, "stuck"),
+        )
+        if verdicts[verdict]
+    ]
+    broken = [f"{name} ({count:,})" for name, count in document["violations"].items() if count]
+    parts = [f"Of {counted(requests, 'request', 'requests')}: {', '.join(faults)}." if faults else ""]
+    parts.append(f"Invariants that do not hold: {', '.join(broken)}." if broken else "")
+    return " ".join(part for part in (*parts, _rejects(document).strip()) if part)
+
+
+def _rejects(document: Mapping[str, Any]) -> str:
+    rejects = document["rejects"]
+    if not rejects["lines"]:
+        return ""
+    judged = "more than" if rejects["above_limit"] else "within"
+    lines = counted(rejects["lines"], "line", "lines")
+    return f" {lines} could not be read, {judged} the limit of {rejects['limit_share']:.3%} of all."

@@ -1,0 +1,75 @@
+"""What a history's `context.json` says of the ledger: how long it keeps a row."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+
+from oneslot.pipeline.errors import AuditRefused
+from oneslot.pipeline.layout import CONTEXT
+from oneslot.pipeline.storage import Storage
+
+NAMES = ("ledger_retention_seconds", "ledger_retention", "ledger_forgotten_before")
+FOREVER = "forever"
+LONGEST_SECONDS = 10**10
+
+
+@dataclass(frozen=True)
+class Context:
+    """How long the ledger keeps a row, in milliseconds; None for ever.
+
+    What was done before `forgotten_before` (epoch ms; 0 for never) may have been kept for less, so that its row may be gone
+    all the same.
+    """
+
+    retention_ms: int | None = None
+    forgotten_before: int = 0
+
+
+def read_context(storage: Storage, folder: str, end: int) -> Context:
+    """The context of a history that ends at `end`, epoch ms; a ledger that keeps every row if there is none.
+
+    Raises AuditRefused with a sentence.
+    """
+    path = f"{folder}/{CONTEXT}"
+    text = storage.read_text(path)
+    if text is None:
+        return Context()
+    try:
+        document = json.loads(text)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise AuditRefused(f"{path} is not a JSON object. Write one, or remove it.")
+    if unknown := document.keys() - NAMES:
+        raise AuditRefused(f"{path}: {min(unknown)!r} is no name that is known; there are {', '.join(NAMES)}.")
+    seconds = document.get("ledger_retention_seconds")
+    # Three hundred years, far below where Spark's milliseconds overflow. `type`, because a truth is a number to Python.
+    if seconds is not None and not (type(seconds) is int and 0 < seconds <= LONGEST_SECONDS):
+        raise AuditRefused(
+            f"{path}: ledger_retention_seconds must be a whole number of seconds, 1 to {LONGEST_SECONDS}."
+        )
+    if seconds is not None and "ledger_retention" in document:
+        raise AuditRefused(f"{path}: ledger_retention and ledger_retention_seconds contradict each other. Remove one.")
+    if document.get("ledger_retention", FOREVER) != FOREVER:
+        raise AuditRefused(f"{path}: ledger_retention can be {FOREVER!r} only; write ledger_retention_seconds.")
+    return Context(None if seconds is None else seconds * 1000, _forgotten_before(path, document, end))
+
+
+def _forgotten_before(path: str, document: dict[str, object], end: int) -> int:
+    moment = document.get("ledger_forgotten_before")
+    if moment is None:
+        return 0
+    try:
+        before = datetime.fromisoformat(str(moment))
+    except ValueError:
+        before = datetime.min  # noqa: DTZ901 - as one that names no zone
+    if before.tzinfo is None:
+        raise AuditRefused(f"{path}: ledger_forgotten_before must be a moment such as 2026-11-23T14:00:00Z.")
+    if before.timestamp() * 1000 > end:
+        raise AuditRefused(
+            f"{path}: ledger_forgotten_before is {moment}, after the moment that the exports show, so no row at all would be "
+            "missed. It is the moment from which the ledger kept its rows for longer."
+        )
+    return round(before.timestamp() * 1000)

@@ -1,0 +1,124 @@
+"""What the report shows, as plain values read from the tables that an audit wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from oneslot.pipeline.judge.conclusion import SENTENCES
+from oneslot.pipeline.judge.operations import DAY_MS, QUARTER_OF_AN_HOUR_MS, sent
+from oneslot.pipeline.read.history import History
+from oneslot.pipeline.report.lives import Life, lives
+from oneslot.pipeline.storage import literal
+from oneslot.pipeline.vocabulary import Subject
+from oneslot.pipeline.write import outputs
+
+FINE_STEPS_MS = {1_000: "1 second", 10_000: "10 seconds", 60_000: "1 minute"}
+POINTS = 240
+DAYS_SHOWN = 7
+LISTED = 200
+
+
+@dataclass(frozen=True)
+class Rush:
+    """Requests that were sent in one step of time, and what became of them on the wire."""
+
+    time: str
+    requests: int
+    deliveries: int
+    duplicates: int
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """Everything in the report. `rush_scope` says which requests the rush curve is of, where it is not all."""
+
+    document: Mapping[str, Any]
+    title_time: str
+    invariants: tuple[tuple[str, str, int], ...]
+    rush: tuple[Rush, ...]
+    rush_step: str
+    rush_scope: str
+    latency: list[tuple[int, int]]
+    lives: tuple[Life, ...]
+    days: tuple[Mapping[str, Any], ...]
+    practices: tuple[Mapping[str, Any], ...]
+    findings: tuple[Mapping[str, Any], ...]
+
+    def total(self, name: str) -> int:
+        """A count of the table `days`, over all its days."""
+        return sum(day[name] for day in self.days)
+
+
+def collect(spark: SparkSession, folder: str, history: History, document: Mapping[str, Any]) -> ReportData:
+    """Read an audit's tables. `folder` is where they are now."""
+    judged = outputs.read_verdicts(spark, f"{folder}/{outputs.VERDICTS}")
+    rush, step, scope = rush_curve(spark, folder, judged, document)
+    latency = _table(spark, folder, "latency").groupBy("LATENCY_MS").agg(F.sum("COUNT_OF_REQUESTS"))
+    most = [F.desc("COUNT_OF_DID_NOT_FIT"), F.desc("COUNT_OF_REQUESTS"), F.asc("GP_CODE")]
+    return ReportData(
+        document=document,
+        title_time=_time(document["end"], "%d %B %Y, %H:%M:%S UTC"),
+        invariants=tuple((name, SENTENCES[name], count) for name, count in document["violations"].items()),
+        rush=rush,
+        rush_step=step,
+        rush_scope=scope,
+        latency=[(row[0], row[1]) for row in latency.orderBy("LATENCY_MS").collect()],
+        lives=lives(spark, judged, history),
+        days=_rows(_table(spark, folder, "days").orderBy("DATE")),
+        practices=_rows(_table(spark, folder, "practices").orderBy(*most).limit(LISTED)),
+        findings=_rows(spark.read.parquet(literal(f"{folder}/findings")).limit(LISTED)),
+    )
+
+
+def rush_curve(
+    spark: SparkSession, folder: str, judged: DataFrame, document: Mapping[str, Any]
+) -> tuple[tuple[Rush, ...], str, str]:
+    """Requests by when they were sent, in the finest step that gives a readable number of points; the step; the scope.
+
+    Seconds and minutes come from the verdicts of a full audit; quarters of an hour from the table `demand`, which has those
+    of earlier audits as well, and of which the last days are shown.
+    """
+    if document["start"] is None:
+        requests = judged.where(F.col("subject").isin(Subject.REQUEST, Subject.UNIDENTIFIED) & sent().isNotNull())
+        first, last = requests.agg(F.min(sent()), F.max(sent())).collect()[0]
+        if first is None:
+            return (), "", ""
+        for step, words in FINE_STEPS_MS.items():
+            if (last - first) / step <= POINTS:
+                at = (F.floor(sent() / step) * step).alias("at")
+                counted = requests.groupBy(at).agg(F.count("*"), F.sum("deliveries"), F.sum("deliveries_duplicate"))
+                return _steps(counted, step), words, ""
+    demand = _table(spark, folder, "demand")
+    (last,) = demand.agg(F.max("QUARTER_HOUR")).collect()[0]
+    if last is None:
+        return (), "", ""
+    names = ("COUNT_OF_REQUESTS", "COUNT_OF_DELIVERIES", "COUNT_OF_DUPLICATES")
+    shown = demand.where(F.col("QUARTER_HOUR") > last - DAYS_SHOWN * DAY_MS)
+    counted = shown.groupBy(F.col("QUARTER_HOUR").alias("at")).agg(*(F.sum(name) for name in names))
+    return _steps(counted, QUARTER_OF_AN_HOUR_MS), "a quarter of an hour", f"of the last {DAYS_SHOWN} days"
+
+
+def _steps(counted: DataFrame, step: int) -> tuple[Rush, ...]:
+    """Rows (time, requests, deliveries, duplicates) in order, with those of nothing between them and at both ends."""
+    found = {row[0]: row[1:] for row in counted.orderBy("at").collect()}
+    times = range(min(found) - step, max(found) + step + 1, step)
+    form = "%Y-%m-%d %H:%M:%S"
+    return tuple(Rush(_time(time, form), *found.get(time, (0, 0, 0))) for time in times)
+
+
+def _table(spark: SparkSession, folder: str, name: str) -> DataFrame:
+    return spark.read.parquet(literal(f"{folder}/{outputs.OPERATIONS}/{name}"))
+
+
+def _rows(table: DataFrame) -> tuple[Mapping[str, Any], ...]:
+    return tuple(row.asDict() for row in table.collect())
+
+
+def _time(milliseconds: int, form: str) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).strftime(form)

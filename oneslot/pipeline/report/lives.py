@@ -1,0 +1,131 @@
+"""The lives of the most eventful messages: every attempt that the delivery log has, and the claims that left no line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from oneslot.pipeline.columns import shown_id
+from oneslot.pipeline.judge import facts
+from oneslot.pipeline.read import sources
+from oneslot.pipeline.read.history import History
+from oneslot.pipeline.vocabulary import Subject
+
+LIVES = 8
+# A producer that sends in a loop makes thousands of one life's; their marks hide each other long before.
+ATTEMPTS_SHOWN = 200
+CRASHED = "crashed"
+LABEL_LENGTH = 12
+# A takeover tells more of a life than one more delivery does.
+TAKEOVER_WEIGHT = 3
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt, from its begin to its end, milliseconds since the message was sent.
+
+    A `crashed` one left no line: it was claimed at some time between its begin and its end.
+    """
+
+    outcome: str
+    begin_ms: int
+    end_ms: int
+    words: str
+    step: str
+
+
+@dataclass(frozen=True)
+class Life:
+    """All that happened to one message. `label` is short; ids are long."""
+
+    message_id: str
+    label: str
+    verdict: str
+    claims: int
+    seen: int
+    attempts: tuple[Attempt, ...]
+
+
+def lives(spark: SparkSession, judged: DataFrame, history: History) -> tuple[Life, ...]:
+    """The messages with the most takeovers and deliveries, and every attempt on them."""
+    paths = history.delivery_logs
+    if not paths:
+        return ()
+    eventful = F.greatest(F.col("ledger_consumptions") - 1, F.lit(0)) * TAKEOVER_WEIGHT + F.col("deliveries")
+    more_than_one = (F.col("deliveries") > 1) | ((F.col("deliveries") > 0) & (F.col("ledger_consumptions") > 1))
+    worst = (
+        judged.where((F.col("subject") == Subject.REQUEST) & more_than_one)
+        .orderBy(eventful.desc(), "key")
+        .limit(LIVES)
+        .select(
+            "key", shown_id(F.col("key"), F.col("key")).alias("shown"), "verdict", "ledger_consumptions", "deliveries"
+        )
+        .collect()
+    )
+    if not worst:
+        return ()
+    log = facts.sound_deliveries(sources.read_lines(spark, paths, sources.TIMELINE))
+    mine = log.where(F.col("message_id").isin([row.key for row in worst]))
+    in_order = Window.partitionBy("message_id").orderBy("finished", "sqs_message_id")
+    first = mine.withColumn("place", F.row_number().over(in_order)).where(F.col("place") <= ATTEMPTS_SHOWN)
+    lines = first.orderBy("finished", "sqs_message_id").collect()
+    found = []
+    for number, row in enumerate(worst, 1):
+        own = [line for line in lines if line.message_id == row.key]
+        label = f"{number}. {row.shown[:LABEL_LENGTH]}{'…' if len(row.shown) > LABEL_LENGTH else ''}"
+        # Where lines are not shown, or in another day's history, a claim that these do not tell of need not have crashed.
+        claims = min(row.ledger_consumptions, ATTEMPTS_SHOWN) if len(own) == row.deliveries else 0
+        attempts = attempts_of(own, claims)
+        found.append(Life(row.shown, label, row.verdict, row.ledger_consumptions, len(own), attempts))
+    return tuple(found)
+
+
+def attempts_of(lines: Sequence[Any], claims: int) -> tuple[Attempt, ...]:
+    """Log lines of one message, in order of their end, and how often its row was claimed → its attempts, in order."""
+    if not lines:
+        return ()
+    # The consumer's clock may be behind the queue's.
+    start = min(min(line.sent, line.finished - (line.attempt_ms or 0)) for line in lines)
+    attempts, told = [], set[int]()
+    for line in lines:
+        took = line.attempt_ms or 0
+        number = line.consumption_count or 0
+        # A duplicate's line names the claim that it found, which did finish, and has none of its own.
+        claimed = number if line.claimed_by and line.outcome != "duplicate" else 0
+        takeover = claimed > 1 and claimed not in told
+        told |= {number}
+        attempts.append(
+            Attempt(
+                line.outcome,
+                line.finished - took - start,
+                line.finished - start,
+                f"{line.outcome}: receive {line.receive_count or 1}"
+                + (f", claim {claimed}" if claimed else "")
+                + (f", {took:,} ms" if took else ""),
+                f"claim {claimed} took over: {line.outcome}" if takeover else line.outcome,
+            )
+        )
+    attempts += _crashed(attempts, {number for number in told if number}, claims, lines, start)
+    return tuple(sorted(attempts, key=lambda attempt: (attempt.end_ms, attempt.outcome != CRASHED)))
+
+
+def _crashed(seen: list[Attempt], told: set[int], claims: int, lines: Sequence[Any], start: int) -> list[Attempt]:
+    """Claims that the row or a later line counts and no line tells of: their process died, or their line was lost."""
+    found = []
+    # An attempt that failed gave its claim back, and its line does not say which that was.
+    failed = sum(line.outcome == "failed" for line in lines)
+    for number in [number for number in range(1, claims + 1) if number not in told][failed:]:
+        later = [
+            attempt.begin_ms
+            for attempt, line in zip(seen, lines, strict=True)
+            if line.claimed_by and (line.consumption_count or 0) > number and line.outcome != "duplicate"
+        ]
+        end = min(later, default=max(line.finished for line in lines) - start)
+        begin = max((attempt.end_ms for attempt in seen if attempt.end_ms <= end), default=0)
+        words = f"claim {number} left no line: its process died within this time, or its line was lost"
+        found.append(Attempt(CRASHED, begin, end, words, f"claim {number} crashed"))
+    return found

@@ -1,0 +1,76 @@
+"""Redrives through SQS's own move task, which runs at AWS: all messages of the dead-letter queue, at a rate, to the queue."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import ClientError
+
+from oneslot.errors import OneslotError
+from oneslot.runtime.stores.expressions import error_code
+from oneslot.target import Target
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs.client import SQSClient
+
+# StartMessageMoveTask takes 1 to 500 messages a second (its API reference).
+FASTEST = 500
+INTERVAL_SECONDS = 5.0
+RUNNING = frozenset({"RUNNING", "CANCELLING"})
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What the task says of itself: its status, and about how many messages it moved of how many."""
+
+    status: str
+    moved: int
+    to_move: int
+    failure: str | None = None
+
+    @property
+    def completed(self) -> bool:
+        """Whether it came to its end by itself."""
+        return self.status == "COMPLETED"
+
+
+def start_move(target: Target, rate: float) -> None:
+    """Start the task. Its destination is named: what the consumer quarantined was sent there by itself, so SQS does not know
+    where it came from. Raises `OneslotError` if a task of this queue runs already."""
+    request = {
+        "SourceArn": queue_arn(target.sqs, target.outputs.dead_letter_queue_url),
+        "DestinationArn": queue_arn(target.sqs, target.outputs.queue_url),
+    }
+    try:
+        target.sqs.start_message_move_task(**request, MaxNumberOfMessagesPerSecond=max(1, min(FASTEST, int(rate))))
+    except ClientError as error:
+        if error_code(error) in {"AWS.SimpleQueueService.UnsupportedOperation", "UnsupportedOperation"}:
+            raise OneslotError(
+                "SQS does not start a move task now; a queue can have one at a time. Look on: "
+                f"{target.command('dlq list')}; or move in batches: --batches."
+            ) from error
+        raise
+
+
+def follow_move(target: Target, progress: Callable[[int], None], sleep: Callable[[float], None] = time.sleep) -> Moved:
+    """Wait until the task has ended."""
+    source = queue_arn(target.sqs, target.outputs.dead_letter_queue_url)
+    shown = 0
+    while True:
+        (newest,) = target.sqs.list_message_move_tasks(SourceArn=source, MaxResults=1)["Results"]
+        moved = newest.get("ApproximateNumberOfMessagesMoved", 0)
+        progress(moved - shown)
+        shown = moved
+        status = newest.get("Status", "")
+        if status not in RUNNING:
+            to_move = newest.get("ApproximateNumberOfMessagesToMove", moved)
+            return Moved(status, moved, to_move, newest.get("FailureReason"))
+        sleep(INTERVAL_SECONDS)
+
+
+def queue_arn(client: SQSClient, queue_url: str) -> str:
+    """Ask a queue for its ARN."""
+    return client.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]

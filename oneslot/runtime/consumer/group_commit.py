@@ -1,0 +1,306 @@
+"""First deliveries of a batch, many in one transaction: an express lane in front of the protocol, and no other protocol.
+
+    look (one read) ─────────────────┐
+         │     decide (shared reads) ┴──▶ commit (one transaction) ──▶ COMPLETE
+         │ known row │ not now                 │ its item was refused
+         ▼           ▼                         ▼
+    a duplicate's answer; or the ordinary way: claim, decide, commit by itself (ledger.py)
+
+Look and decide may come in any order. What was decided for a message that turns out to be known is dropped, and what neither
+saw in time the transaction's conditions refuse. On threads they run side by side, which saves new messages a round trip and
+costs known ones a read in vain; one after the other the look comes first, and only what is new is decided.
+
+Nobody claims here. A row is born COMPLETE, in the transaction that performs its effects, on condition that there is no row yet:
+the commit is its own claim, the first, so `consumption_count` is 1. Until then nothing is written, so whatever goes wrong,
+the ordinary way can start from the beginning. A crash leaves no trace, where a claim would leave IN_PROGRESS.
+
+A transaction is all or nothing, so a refused item would take the others down with it. The reasons say which items were at
+fault: their messages leave the group, and the rest is sent again, as a transaction of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from botocore.exceptions import ClientError
+
+from oneslot.runtime.consumer.consumer import Consumer, Delivery, LambdaContext
+from oneslot.runtime.effects import Effects, Item, Put, Unprocessable, Write
+from oneslot.runtime.identity import payload_hash
+from oneslot.runtime.powertools import Answer, M, Message
+from oneslot.runtime.sqs.fifo import group_of
+from oneslot.runtime.stores.dynamodb import (
+    COMPLETE,
+    LEDGER,
+    MAXIMUM_WRITES,
+    Busy,
+    Fenced,
+    InvalidEffects,
+    Ledger,
+    result_text,
+)
+from oneslot.runtime.stores.expressions import (
+    DynamoDB,
+    cancellation_reasons,
+    error_code,
+    from_attributes,
+    transact_item,
+)
+
+logger = logging.getLogger(__name__)
+
+MAXIMUM_ITEMS = MAXIMUM_WRITES + 1
+"""TransactWriteItems takes 100 items: 33 messages that write two besides their row, or 50 that write one."""
+
+FEWEST_MESSAGES = 2
+"""One alone gains nothing: a claim costs it one call, and so does the look."""
+
+
+class BatchReader(DynamoDB, Protocol):
+    """The DynamoDB client's calls, with the one that only the look needs."""
+
+    def batch_get_item(self, **request: Any) -> Mapping[str, Any]:
+        """Read up to 100 items by their keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A message that nobody has claimed, what it says and what it would do."""
+
+    message_id: str
+    payload_hash: str
+    effects: Effects
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A message in a transaction, and the row that it will have."""
+
+    decided: Decided
+    row: Put
+
+    @property
+    def writes(self) -> tuple[Write, ...]:
+        return (self.row, *self.decided.effects.all_writes)
+
+    @property
+    def answer(self) -> Answer:
+        return Answer(json.loads(self.row.item["result"]), False, 1, self.row.item["claimed_by"])
+
+
+class GroupLedger(Ledger):
+    """The ledger, with two verbs for messages that it has probably not seen. Takes what `Ledger` takes."""
+
+    def __init__(self, client: BatchReader, table_name: str, **options: Any) -> None:
+        super().__init__(client, table_name, **options)
+        self._reader = client
+
+    def known(self, message_ids: Sequence[str]) -> dict[str, Item]:
+        """The rows that there are, by message id; one read for up to 100.
+
+        Not a consistent read, and keys that DynamoDB left for later are not asked for again: what is missed here is found
+        by the transaction. A row that is found COMPLETE can be believed, because COMPLETE never changes.
+        """
+        keys = [{"message_id": {"S": message_id}} for message_id in message_ids[:MAXIMUM_ITEMS]]
+        answer = self._reader.batch_get_item(RequestItems={self._table_name: {"Keys": keys}})
+        rows = [from_attributes(item) for item in answer["Responses"].get(self._table_name, ())]
+        return {row["message_id"]: row for row in rows}
+
+    def commit_first(self, group: Sequence[Decided]) -> dict[str, Answer]:
+        """Commit as many as can be; the answers by message id. Who has none was not committed by this call.
+
+        A message that would write what an earlier one writes is left out: a transaction writes no item twice.
+        """
+        answers: dict[str, Answer] = {}
+        for transaction in _transactions(self._members(group)):
+            members = transaction
+            while members:
+                refused = self._refusals(members)
+                if not refused:
+                    answers.update({one.decided.message_id: one.answer for one in members})
+                    break
+                answers.update({message_id: answer for message_id, answer in refused.items() if answer})
+                members = [one for one in members if one.decided.message_id not in refused]
+        return answers
+
+    def _refusals(self, members: Sequence[_Member]) -> dict[str, Answer | None]:
+        """Try to commit all of them. Empty: it is done. Else nothing was written, and these are at fault.
+
+        With an answer: the row that stood in the way is complete, and this is in it.
+        """
+        writes = [(one, write) for one in members for write in one.writes]
+        try:
+            self._client.transact_write_items(
+                TransactItems=[transact_item(write, self._tables) for _, write in writes],
+                ClientRequestToken=self.surroundings.new_id(),
+            )
+        except ClientError as error:
+            reasons = cancellation_reasons(error)
+            if len(reasons) != len(writes):  # no other error has any
+                raise
+            refused: dict[str, Answer | None] = {}
+            for (one, write), reason in zip(writes, reasons, strict=True):
+                if reason["Code"] != "None":
+                    of_row = write is one.row and "Item" in reason
+                    answer = finished(from_attributes(reason["Item"]), one.decided, one.row) if of_row else None
+                    refused.setdefault(one.decided.message_id, answer)
+            if not refused:
+                raise
+            return refused
+        return {}
+
+    def _members(self, group: Sequence[Decided]) -> Iterator[_Member]:
+        now = self.surroundings.now_ms()
+        expires_at = self._expires_at(now)
+        for decided in group:
+            try:
+                result = result_text(decided.effects)
+            except InvalidEffects:
+                continue  # the ordinary way says so
+            row = {
+                "message_id": decided.message_id,
+                "status": COMPLETE,
+                "consumption_count": 1,
+                "updated": now,
+                "claimed_by": self.surroundings.new_id(),
+                "payload_hash": decided.payload_hash,
+                "result": result,
+                **({} if expires_at is None else {"expires_at": expires_at}),
+            }
+            yield _Member(decided, Put(LEDGER, "message_id", row))
+
+
+def finished(row: Item, message: Message, ours: Put | None = None) -> Answer | None:
+    """The answer in a row that is complete for this content; None if the ordinary way has to say what the row means.
+
+    `ours` is the row that we tried to write: found there, it is our own commit, whose answer was lost.
+    """
+    if row["status"] != COMPLETE or row["payload_hash"] != message.payload_hash:
+        return None
+    duplicate = ours is None or row["claimed_by"] != ours.item["claimed_by"]
+    return Answer(json.loads(row["result"]), duplicate, row["consumption_count"], row["claimed_by"])
+
+
+def _transactions(members: Iterable[_Member]) -> Iterator[list[_Member]]:
+    """The members in the fewest runs that fit a transaction each, without those that write what another one writes.
+
+    The last run may be empty.
+    """
+    run: list[_Member] = []
+    written: set[tuple[Any, ...]] = set()
+    items = 0
+    for member in members:
+        targets = {_target(write) for write in member.writes}
+        if targets & written:
+            continue
+        written |= targets
+        if items + len(targets) > MAXIMUM_ITEMS:
+            yield run
+            run, items = [], 0
+        run.append(member)
+        items += len(targets)
+    yield run
+
+
+def _target(write: Write) -> tuple[Any, ...]:
+    """Which item a write is about: its table, and the values of its key."""
+    if isinstance(write, Put):
+        return write.table, write.item[write.key]
+    return write.table, *(write.key[name] for name in sorted(write.key))
+
+
+@dataclass
+class GroupConsumer(Consumer[M]):
+    """A `Consumer` that first commits its batch's first deliveries together; all others take their turn as ever.
+
+    Together go the records that SQS delivers for the first time, on a standard queue (on a FIFO queue one record may have to
+    stop those behind it), if there are at least two. In the delivery log, the `attempt_ms` of a record that the group
+    answered is the group's time, from its start to its end, and that of the record's own turn; they may lie apart.
+
+    Attributes:
+        decide_together: several messages → for each its `Effects`, or None: not now, decide it by itself. May share reads.
+    """
+
+    decide_together: Callable[[Sequence[M]], Sequence[Effects | None]] = lambda messages: [None for _ in messages]
+    # Whether the look knew at most half of the last group: when a file is sent again, nothing is read in vain for it.
+    _expects_new: bool = field(default=True, init=False)
+    # By `_receive`, until the record's turn: message id, answer, milliseconds that the group took.
+    _early: dict[tuple[str, str], tuple[str, Answer, int]] = field(default_factory=dict, init=False)
+
+    def __call__(self, event: Mapping[str, Any], context: LambdaContext) -> Mapping[str, Any]:
+        """As `Consumer`. Whatever hinders the group is logged as a warning, and each record then takes its turn."""
+        records = event.get("Records") if isinstance(event, Mapping) else None
+        if isinstance(records, list):
+            try:
+                self._commit_group(records)
+            except Exception as error:
+                # Never worse than without the group. The class or code only: messages of exceptions may quote values.
+                code = error_code(error) if isinstance(error, ClientError) else type(error).__name__
+                logger.warning("these records are committed one by one: %s", code)
+        return super().__call__(event, context)
+
+    def _commit_group(self, records: Sequence[Mapping[str, Any]]) -> None:
+        if not isinstance(self.ledger, GroupLedger):
+            raise TypeError("a GroupConsumer needs a GroupLedger")
+        started = self.ledger.surroundings.now_ms()
+        first: dict[str, tuple[tuple[str, str], M]] = {}  # by message id: one receive of it, and the message
+        for record in records:
+            if group_of(record) is None and record["attributes"]["ApproximateReceiveCount"] == "1":
+                try:
+                    message_id, body = self._identify(SQSRecord(dict(record)))
+                    message = self.parse(message_id, payload_hash(body), body)
+                except Unprocessable:
+                    continue
+                first.setdefault(message_id, (_receive(record), message))
+        if len(first) < FEWEST_MESSAGES:
+            return
+        rows, decided = self._look_and_decide(self.ledger, [message for _, message in first.values()])
+        self._expects_new = 2 * len(rows) <= len(first)
+        answers = {message_id: finished(row, first[message_id][1]) for message_id, row in rows.items()}
+        answers |= self.ledger.commit_first(decided)
+        took = self.ledger.surroundings.now_ms() - started
+        for message_id, answer in answers.items():
+            if answer is not None:
+                self._early[first[message_id][0]] = (message_id, answer, took)
+
+    def _look_and_decide(self, ledger: GroupLedger, messages: Sequence[M]) -> tuple[dict[str, Item], list[Decided]]:
+        """The rows that there are, by message id; and what is decided for those that have none."""
+        ids = [message.message_id for message in messages]
+        if self.executor and self._expects_new:
+            looking = self.executor.submit(ledger.known, ids)
+            effects = self.decide_together(messages)
+            rows = looking.result()
+        else:
+            rows = ledger.known(ids)
+            messages = [message for message in messages if message.message_id not in rows]
+            effects = self.decide_together(messages)
+        decided = [
+            Decided(message.message_id, message.payload_hash, effect)
+            for message, effect in zip(messages, effects, strict=True)
+            if effect is not None and message.message_id not in rows
+        ]
+        return rows, decided
+
+    def _batch_key(self, record: Mapping[str, Any]) -> str:
+        early = self._early.get(_receive(record))
+        return super()._batch_key(record) if early is None else early[0]
+
+    def _is_answered(self, record: Mapping[str, Any]) -> bool:
+        return _receive(record) in self._early
+
+    def _decide(self, record: SQSRecord, deadline: int, delivery: Delivery) -> Answer | Busy | Fenced:
+        early = self._early.pop(_receive(record.raw_event), None)
+        if early is None:
+            return super()._decide(record, deadline, delivery)
+        delivery.message_id, answer, delivery.attempt_ms = early
+        return answer
+
+
+def _receive(record: Mapping[str, Any]) -> tuple[str, str]:
+    """Which receive of which SQS message this is. The handle alone would do, but for events that were written by hand."""
+    return record["messageId"], record["receiptHandle"]

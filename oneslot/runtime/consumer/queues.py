@@ -1,0 +1,92 @@
+"""What the consumer says to SQS by itself: come back later, or go to the dead-letter queue with a reason."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
+from oneslot.runtime.effects import Unprocessable
+from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
+from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, group_of
+from oneslot.runtime.sqs.quarantine import DETAIL_ATTRIBUTE, QUARANTINE_ATTRIBUTES, REASON_ATTRIBUTE, SOURCE_ATTRIBUTE
+
+# SQS takes ten attributes with a message.
+MAXIMUM_ATTRIBUTES = 10
+# A busy message returns within this long after its lease has ended, so that many do not return in one moment.
+DEFERRAL_JITTER_MS = 2_000
+# SQS hides a message for 12 hours at most, counted from its receive, and refuses to exceed that; the receive may have been as
+# long ago as a Lambda can run (15 minutes).
+LONGEST_DEFERRAL_SECONDS = 43_200 - 900
+
+
+class SQS(Protocol):
+    """The calls of an SQS client that the consumer makes."""
+
+    def change_message_visibility(self, **request: Any) -> Any:
+        """Set how long this receive of the message stays hidden."""
+
+    def send_message(self, **request: Any) -> Any:
+        """Send one message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """The consumer's queue and its dead-letter queue."""
+
+    client: SQS
+    queue_url: str
+    dead_letter_queue_url: str
+    jitter: Callable[[], float]
+
+    def defer(self, record: SQSRecord, milliseconds: int) -> int:
+        """Hide a busy message until its lease has ended; returns the seconds. It comes back without a wasted receive."""
+        wait = milliseconds + self.jitter() * DEFERRAL_JITTER_MS
+        seconds = min(LONGEST_DEFERRAL_SECONDS, math.ceil(wait / 1000))
+        self.client.change_message_visibility(
+            QueueUrl=self.queue_url, ReceiptHandle=record.receipt_handle, VisibilityTimeout=seconds
+        )
+        return seconds
+
+    def quarantine(self, record: SQSRecord, problem: Unprocessable) -> None:
+        """Send the message, body and attributes untouched, to the dead-letter queue with its reason.
+
+        Of more than seven attributes the last ones give way to the reason; the one that is the message's identity never does.
+        Raises what the send raises: the message then stays in the queue, and its receives run out instead.
+        """
+        original = [(name, value) for name, value in _attributes(record).items() if name not in QUARANTINE_ATTRIBUTES]
+        original.sort(key=lambda attribute: attribute[0] != IDENTITY_ATTRIBUTE)
+        kept = dict(original[: MAXIMUM_ATTRIBUTES - len(QUARANTINE_ATTRIBUTES)])
+        said = {
+            REASON_ATTRIBUTE: problem.reason,
+            DETAIL_ATTRIBUTE: problem.detail,
+            SOURCE_ATTRIBUTE: record.message_id,
+        }
+        # On a FIFO queue it stays in its group, and a second quarantine of the same message is dropped.
+        group = group_of(record.raw_event)
+        order = {} if group is None else {GROUP_ATTRIBUTE: group, "MessageDeduplicationId": record.message_id}
+        self.client.send_message(
+            **order,
+            QueueUrl=self.dead_letter_queue_url,
+            MessageBody=record.body,
+            MessageAttributes={
+                **kept,
+                **{name: {"DataType": "String", "StringValue": value} for name, value in said.items()},
+            },
+        )
+
+
+def _attributes(record: SQSRecord) -> Mapping[str, dict[str, Any]]:
+    """Lambda's spelling of message attributes → SQS's. Lambda has bytes as base64 text; the SDK wants the bytes."""
+    attributes: dict[str, dict[str, Any]] = {}
+    for name, value in record.raw_event.get("messageAttributes", {}).items():
+        text, base64_text = value.get("stringValue"), value.get("binaryValue")
+        if text is not None:
+            attributes[name] = {"DataType": value["dataType"], "StringValue": text}
+        elif base64_text is not None:
+            attributes[name] = {"DataType": value["dataType"], "BinaryValue": base64.b64decode(base64_text)}
+    return attributes

@@ -1,0 +1,186 @@
+"""A ledger in this process's memory, with tables for the effects: for tests, examples and a first try.
+
+It is exact while the process lives and forgets everything when it ends, so it protects nothing in production. What DynamoDB
+would refuse, or would take and not protect, it refuses: a test must not be content with what fails in production.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from oneslot.runtime.effects import Effects, Item, Put, Write
+from oneslot.runtime.stores.checks import key_of, require_identity, require_one_write_each
+from oneslot.runtime.stores.dynamodb import (
+    COMPLETE,
+    IN_PROGRESS,
+    Busy,
+    Claim,
+    Committed,
+    Conflict,
+    Duplicate,
+    Exists,
+    Fenced,
+    InvalidEffects,
+    Surroundings,
+    Taken,
+    result_text,
+)
+from oneslot.runtime.stores.expressions import from_attributes, to_attributes
+
+
+class MemoryLedger:
+    """The `Store` verbs over dictionaries, one lock around each.
+
+    Attributes:
+        rows: the ledger, by message id.
+        tables: the items that effects wrote, by logical table name and then by `key_text` of their key.
+    """
+
+    def __init__(self, *, surroundings: Surroundings | None = None) -> None:
+        self.surroundings = surroundings or Surroundings()
+        self.rows: dict[str, dict[str, Any]] = {}
+        self.tables: dict[str, dict[str, dict[str, Any]]] = {}
+        self._key_names: dict[str, set[str]] = {}
+        self._lock = threading.Lock()
+
+    def claim(self, message_id: str, payload_hash: str, lease_until: int) -> Claim | Duplicate | Busy | Conflict:
+        """Claim the message until `lease_until` (epoch ms). Raises `ValueError` for an id that is none."""
+        require_identity(message_id, payload_hash)
+        claimed_by = self.surroundings.new_id()
+        with self._lock:
+            now = self.surroundings.now_ms()
+            row = self.rows.get(message_id)
+            if row is None:
+                row = self.rows[message_id] = {"message_id": message_id, "consumption_count": 0}
+            elif row["payload_hash"] != payload_hash:
+                return Conflict()
+            elif row["status"] == COMPLETE:
+                return Duplicate(json.loads(row["result"]), row["consumption_count"], row["claimed_by"])
+            elif row["lease_until"] >= now:
+                return Busy(row["lease_until"] - now)
+            count = row["consumption_count"] + 1
+            row |= {
+                "status": IN_PROGRESS,
+                "consumption_count": count,
+                "updated": now,
+                "lease_until": lease_until,
+                "claimed_by": claimed_by,
+                "payload_hash": payload_hash,
+            }
+            return Claim(message_id, claimed_by, count, lease_until)
+
+    def commit(self, claim: Claim, effects: Effects) -> Committed | Duplicate | Exists | Fenced | Taken:
+        """Complete the row and perform all effects, or nothing.
+
+        Raises:
+            InvalidEffects: as the DynamoDB ledger does; and where that one would fail with an error of its own, or
+                where a condition would hold nothing off.
+        """
+        result = result_text(effects)
+        with self._lock:
+            for write in effects.all_writes:
+                self._require_fit(write)
+            require_one_write_each([f"{write.table} {key_text(write)}" for write in effects.all_writes])
+            row = self.rows.get(claim.message_id, {})
+            if row.get("status") == COMPLETE:
+                if row["claimed_by"] == claim.claimed_by:
+                    return Committed(json.loads(row["result"]))
+                return Duplicate(json.loads(row["result"]), row["consumption_count"], row["claimed_by"])
+            if row.get("claimed_by") != claim.claimed_by:
+                return Fenced(claim)
+            refused = [write for write in effects.all_writes if not self._holds(write)]
+            if effects.once is not None and effects.once.write in refused:
+                return Exists(dict(self._item(effects.once.write) or {}))
+            if refused:
+                return Taken()
+            for write in effects.all_writes:
+                self._perform(write)
+            row |= {"status": COMPLETE, "updated": self.surroundings.now_ms(), "result": result}
+            del row["lease_until"]
+            return Committed(json.loads(result))
+
+    def release(self, claim: Claim) -> bool:
+        """End the lease now."""
+        return self._set_lease(claim, 0)
+
+    def extend(self, claim: Claim, lease_until: int) -> bool:
+        """Hold the claim until `lease_until` (epoch ms) at least."""
+        return self._set_lease(claim, lease_until, only_longer=True)
+
+    def _set_lease(self, claim: Claim, lease_until: int, *, only_longer: bool = False) -> bool:
+        with self._lock:
+            row = self.rows.get(claim.message_id, {})
+            if row.get("status") != IN_PROGRESS or row["claimed_by"] != claim.claimed_by:
+                return False
+            if only_longer and (row["lease_until"] == 0 or row["lease_until"] > lease_until):
+                return bool(row["lease_until"])
+            row |= {"lease_until": lease_until, "updated": self.surroundings.now_ms()}
+            return True
+
+    def _require_fit(self, write: Write) -> None:
+        names = set(key_of(write))
+        known = self._key_names.setdefault(write.table, names)
+        if names != known:
+            raise InvalidEffects(
+                f"{write.table!r} is written under the key {' and '.join(sorted(names))} and was under "
+                f"{' and '.join(sorted(known))}; here a table has one key, and `key` must name it: DynamoDB looks at no other"
+            )
+        for values in (write.item,) if isinstance(write, Put) else (write.expect, write.set):
+            for name, value in values.items():
+                self._require_plain(f"{name!r} in {write.table!r}", value)
+
+    @staticmethod
+    def _require_plain(what: str, value: Any) -> None:
+        advice = "write text, whole numbers (pence, not pounds), booleans, lists and mappings of these"
+        try:
+            to_attributes({"value": value})
+        except (TypeError, ArithmeticError) as error:
+            raise InvalidEffects(f"{what} is a {type(value).__name__} that DynamoDB does not take; {advice}") from error
+        if not _names_are_text(value):
+            raise InvalidEffects(f"{what} has a name that is no text, which DynamoDB does not take; {advice}")
+
+    def _item(self, write: Write) -> dict[str, Any] | None:
+        return self.tables.get(write.table, {}).get(key_text(write))
+
+    def _holds(self, write: Write) -> bool:
+        item = self._item(write)
+        if isinstance(write, Put):
+            return item is None
+        # In DynamoDB's own spelling: Python takes 1 for True.
+        return item is not None and all(
+            name in item and to_attributes({name: item[name]}) == to_attributes({name: expected})
+            for name, expected in write.expect.items()
+        )
+
+    def _perform(self, write: Write) -> None:
+        table = self.tables.setdefault(write.table, {})
+        if isinstance(write, Put):
+            table[key_text(write)] = _as_given_back(write.item)
+            return
+        item = table[key_text(write)]
+        item |= _as_given_back(write.set)
+        for name in write.remove:
+            item.pop(name, None)
+
+
+def _as_given_back(item: Item) -> dict[str, Any]:
+    return from_attributes(to_attributes(item))
+
+
+def _names_are_text(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(isinstance(name, str) and _names_are_text(inner) for name, inner in value.items())
+    return not isinstance(value, list | tuple) or all(map(_names_are_text, value))
+
+
+def key_text(write: Write) -> str:
+    """The key of the item that is written, as one text."""
+    return item_key(key_of(write))
+
+
+def item_key(key: Mapping[str, Any]) -> str:
+    """Key attributes and their values as one text, in one canonical spelling."""
+    return json.dumps(key, sort_keys=True, separators=(",", ":"))

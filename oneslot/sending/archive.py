@@ -1,0 +1,106 @@
+"""The archive of accepted requests, `accepted.jsonl`: what the queue said it took. No personal data is in it.
+
+One line for each request, written when its last copy was accepted; more than one if it was sent by several commands.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+from oneslot.errors import OneslotError, naming
+from oneslot.sending.messages import Archived, Message
+
+ARCHIVE_FILE = "accepted.jsonl"
+
+
+@dataclass(frozen=True)
+class AcceptedRequest:
+    """One line of the archive: `sent` is when its first copy was accepted (epoch ms), `copies` how many were."""
+
+    request: Archived
+    sent: int
+    sqs_message_ids: Sequence[str]
+
+
+@dataclass
+class _Open:
+    request: Archived
+    sent: int
+    expected: int
+    sqs_message_ids: list[str] = field(default_factory=list)
+
+
+class Archive:
+    """Appends to the archive. Requests of which copies are still to come are written at the latest when it closes.
+
+    `stack` is the `Target.identity` of the stack that they are sent to: a later one of the same name has other evidence.
+    """
+
+    def __init__(self, path: Path, stack: str | None = None) -> None:
+        self._path = path
+        self._stack = stack
+        self._open: dict[int, _Open] = {}
+        self._file: TextIO | None = None
+
+    def __enter__(self) -> Archive:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self._path.open("a", encoding="utf-8")
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        for number in list(self._open):
+            self._write(self._open.pop(number))
+        if self._file is not None:
+            with naming(self._path):
+                self._file.close()
+            self._file = None
+
+    def accepted(self, message: Message, sqs_message_id: str, now_ms: int) -> None:
+        """Note that the queue took this copy."""
+        entry = self._open.setdefault(message.number, _Open(message.request, now_ms, message.request.copies))
+        entry.sqs_message_ids.append(sqs_message_id)
+        if len(entry.sqs_message_ids) >= entry.expected:
+            self._write(self._open.pop(message.number))
+
+    def flush(self) -> None:
+        """Hand what is complete to the system."""
+        if self._file is not None:
+            with naming(self._path):
+                self._file.flush()
+
+    def _write(self, entry: _Open) -> None:
+        document: dict[str, Any] = asdict(entry.request)
+        document |= {"sent": entry.sent, "copies": len(entry.sqs_message_ids), "sqs_message_ids": entry.sqs_message_ids}
+        if self._stack is not None:
+            document["stack"] = self._stack
+        if self._file is not None:
+            with naming(self._path):
+                self._file.write(json.dumps(document) + "\n")
+
+
+def read_archive(path: Path, stack: str) -> Iterator[AcceptedRequest]:
+    """Yield the archive's lines about this stack; nothing if there is no archive.
+
+    `stack` is its `Target.identity`. A line that names none counts as this stack's. A last line that was cut off by a crash
+    is left out.
+    """
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                document = json.loads(line)
+                sent, ids = document.pop("sent"), document.pop("sqs_message_ids", [])
+                document.pop("type", None)  # earlier versions wrote it, and nobody read it
+                if document.pop("stack", stack) == stack:
+                    yield AcceptedRequest(Archived(**document), operator.index(sent), ids)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                if not line.endswith("\n"):
+                    return
+                raise OneslotError(f"{path}, line {number}, is no line of an archive of accepted requests.") from error

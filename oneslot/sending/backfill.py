@@ -1,0 +1,169 @@
+"""`oneslot backfill`: what an executor does with the rows of a historical file. It is pickled, so it holds plain values.
+
+Feeding: a row that is sent twice counts once, because its message id is its identity. Seeding: a row that is entered twice
+is there once, because the write is conditional. So after a crash the same command is simply run again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from appointments import nhs_number
+from appointments.messages import parse_message
+from oneslot.local.aws.connection import Connection
+from oneslot.runtime.effects import Unprocessable
+from oneslot.runtime.identity import identify, parse_body, payload_hash
+from oneslot.runtime.stores.dynamodb import COMPLETE
+from oneslot.runtime.stores.expressions import found_item
+from oneslot.sending.messages import Archived, Message, group_of
+from oneslot.sending.pacing import Pacer, Pacing
+from oneslot.sending.request_file import LARGEST_BODY_BYTES
+from oneslot.sending.sender import ATTEMPTS, BatchSender, batches
+
+T = TypeVar("T")
+
+WRITERS = 8
+RESULT_REASON = "handled_before_migration"
+HANDED_OVER, KNOWN, UNFIT = "handed_over", "already_known", "unfit"
+UNFINISHED, DIFFERENT = "in_progress", "known_with_other_content"
+OUTCOMES = (HANDED_OVER, KNOWN, UNFINISHED, DIFFERENT, UNFIT)
+"""What became of a row. `unfit`: too large for the queue, or what the consumer would quarantine. The two before it: the
+ledger has the id, but not as done with this content, so its redelivery is processed, or quarantined."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """How an executor reaches AWS: by the local stack's connection, or None for its own endpoint and credentials."""
+
+    local: Connection | None
+
+    def client(self, service: str) -> Any:
+        """A client of the executor's own."""
+        config = Config(retries={"mode": "standard", "total_max_attempts": ATTEMPTS})
+        if self.local is not None:
+            return self.local.client(service, config)
+        make: Any = boto3.client
+        return make(service, config=config)
+
+
+@dataclass(frozen=True)
+class Feeder:
+    """Sends rows to the queue, `rate` messages a second at most. One that SQS would never take is left out."""
+
+    access: Access
+    queue_url: str
+    rate: float
+
+    def __call__(self, rows: Iterable[Any]) -> Counter[str]:
+        """Send all rows of one partition. Raises OneslotError for what the queue does not take."""
+        client = self.access.client("sqs")
+        sender = BatchSender(client, self.queue_url)
+        tally: Counter[str] = Counter({HANDED_OVER: 0})
+        for batch in _paced((batch for _, batch in batches(_fit(rows, tally), Pacing(self.rate, 0))), self.rate):
+            accepted, _ = sender.send(batch)
+            tally[HANDED_OVER] += len(accepted)
+        client.close()
+        return tally
+
+
+@dataclass(frozen=True)
+class Seeder:
+    """Enters rows into the ledger as COMPLETE, so that their redelivery is answered and not processed.
+
+    A row that the consumer would quarantine is left out: it would be no duplicate of anything. `rate` is in rows a second.
+    """
+
+    access: Access
+    table_name: str
+    retention_seconds: int | None
+    rate: float
+
+    def __call__(self, rows: Iterable[Any]) -> Counter[str]:
+        """Enter all rows of one partition; a row that the ledger knows already is left as it is."""
+        client = self.access.client("dynamodb")
+        tally: Counter[str] = Counter({HANDED_OVER: 0})
+        with ThreadPoolExecutor(WRITERS, "seed") as writers:
+            for batch in _paced(_cut(rows, max(1, min(WRITERS, int(self.rate)))), self.rate):
+                tally.update(writers.map(lambda row: self._enter(client, row.body), batch))
+        client.close()
+        return tally
+
+    def _enter(self, client: Any, text: str) -> str:
+        try:
+            body = parse_body(text)
+            message_id = identify({}, body, text)
+            parse_message(message_id, payload_hash(body), body)
+        except Unprocessable:
+            return UNFIT
+        now = time.time_ns() // 1_000_000
+        result = {"outcome": "refused", "appointment_id": message_id, "reason": RESULT_REASON}
+        item = {
+            "message_id": {"S": message_id},
+            "status": {"S": COMPLETE},
+            "consumption_count": {"N": "1"},
+            "updated": {"N": str(now)},
+            "claimed_by": {"S": "backfill"},
+            "payload_hash": {"S": payload_hash(body)},
+            "result": {"S": json.dumps(result)},
+        }
+        if self.retention_seconds is not None:
+            item["expires_at"] = {"N": str(now // 1000 + self.retention_seconds)}
+        try:
+            client.put_item(
+                TableName=self.table_name,
+                Item=item,
+                ConditionExpression="attribute_not_exists(message_id)",
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
+                raise
+            row = found_item(error)
+            if row["payload_hash"] != payload_hash(body):
+                return DIFFERENT
+            return KNOWN if row["status"] == COMPLETE else UNFINISHED
+        return HANDED_OVER
+
+
+def may_be_shown(message_id: str) -> bool:
+    """Whether this id of a file is one as the consumer takes them, and so names no patient."""
+    try:
+        return not nhs_number.contains_one(identify({}, {"message_id": message_id}, ""))
+    except Unprocessable:
+        return False
+
+
+def _fit(rows: Iterable[Any], tally: Counter[str]) -> Iterator[Message]:
+    """Messages that SQS takes, however a row is spelt: ASCII, and not too large. The others are counted."""
+    for number, row in enumerate(rows):
+        body = json.loads(row.body)
+        text = json.dumps(body, separators=(",", ":"))
+        if len(text) > LARGEST_BODY_BYTES:
+            tally[UNFIT] += 1
+        else:
+            yield Message(text, Archived(row.message_id), number, group_of(body.get("practice")))
+
+
+def _cut(rows: Iterable[T], size: int) -> Iterator[list[T]]:
+    iterator = iter(rows)
+    while batch := list(islice(iterator, size)):
+        yield batch
+
+
+def _paced(cut: Iterable[list[T]], rate: float) -> Iterator[list[T]]:
+    """Each batch at its time: the next one when this one's share of `rate` is over."""
+    pacer = Pacer(rate)
+    for batch in cut:
+        pacer.wait(len(batch))
+        yield batch

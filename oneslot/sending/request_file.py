@@ -1,0 +1,76 @@
+"""A person's own requests: a file with one JSON object on each line (NDJSON), each the body of one message."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from appointments import nhs_number
+from oneslot.errors import BadInput
+from oneslot.runtime.effects import Unprocessable
+from oneslot.runtime.identity import identify, parse_body, payload_hash
+from oneslot.sending.messages import Archived, Message, group_of
+
+# SQS takes no larger message (1 MiB).
+LARGEST_BODY_BYTES = 1_048_576
+
+
+def check_file(path: Path) -> int:
+    """Read the whole file once and return its number of requests. Raises `BadInput` naming the line: nothing was sent yet.
+
+    Only what the queue cannot carry is refused here. Whether a request can be met is for the consumer to say.
+    """
+    count = sum(1 for _ in read_requests(path))
+    if count == 0:
+        raise BadInput(f"{path} holds no request. Put one JSON object on each line.")
+    return count
+
+
+def read_requests(path: Path) -> Iterator[Message]:
+    """Yield the file's requests. Empty lines are passed over."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            for line, text in enumerate(file, 1):
+                if text.strip():
+                    yield _message(path, line, text.strip())
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path} is not UTF-8 text.") from error
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _message(path: Path, line: int, text: str) -> Message:
+    if len(text.encode()) > LARGEST_BODY_BYTES:
+        raise BadInput(f"{path}, line {line}: more than {LARGEST_BODY_BYTES:,} bytes; SQS takes no larger message.")
+    try:
+        body = parse_body(text)
+    except Unprocessable as problem:
+        raise BadInput(f"{path}, line {line}: {problem.detail}.") from problem
+    request = Archived(_identity(body, text), payload_hash=payload_hash(body))
+    return Message(text, request, number=line, group=group_of(body.get("practice")))
+
+
+def _identity(body: Any, text: str) -> str | None:
+    try:
+        identity = identify({}, body, text)
+    except Unprocessable:
+        return None
+    return None if nhs_number.contains_one(identity) else identity
+
+
+def sample_request(practice: str, not_before: str, not_after: str, patient: str, message_id: str) -> str:
+    """Return the body of a booking, as one line of such a file."""
+    return json.dumps(
+        {
+            "message_id": message_id,
+            "type": "book",
+            "practice": practice,
+            "nhs_number": patient,
+            "not_before": not_before,
+            "not_after": not_after,
+            "delivery_channel": "In-person",
+            "service_type": "General Consultation Routine",
+        }
+    )

@@ -1,0 +1,114 @@
+"""Keeping messages hidden while they are in hand, and giving them back: ChangeMessageVisibilityBatch, every entry read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from oneslot.worker.job import InHand, Job, State
+from oneslot.worker.log import WorkerLog, name_of
+from oneslot.worker.settings import WorkerSettings
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs.client import SQSClient
+
+ENTRIES = 10
+"""SQS's limit for one batch."""
+CONNECT_SECONDS = 1.0
+SHORTEST_READ_SECONDS = 1.0
+
+
+def configuration(settings: WorkerSettings) -> Config:
+    """Return how a client for `Visibility` waits: for a quarter of the buffer (at least 1 s), and no second time.
+
+    While a call waits no message is extended, and a client's own attempts would multiply that wait. The next beat asks
+    again anyway, on a new connection.
+    """
+    return Config(
+        retries={"mode": "standard", "total_max_attempts": 1},
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=max(SHORTEST_READ_SECONDS, settings.buffer_seconds / 4),
+    )
+
+
+class Visibility:
+    """The heartbeat over all jobs in hand. One thread calls `beat`. Its client is made by `configuration`."""
+
+    def __init__(
+        self,
+        client: SQSClient,
+        queue_url: str,
+        *,
+        in_hand: InHand,
+        settings: WorkerSettings,
+        log: WorkerLog,
+        now: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._queue_url = queue_url
+        self._in_hand = in_hand
+        self._settings = settings
+        self._log = log
+        self._now = now
+
+    def beat(self) -> None:
+        """Extend what would be delivered again within the buffer; what could not be in time is lost."""
+        now = self._now()
+        due = []
+        for job in self._in_hand.all():
+            if job.lost or job.state not in (State.RUNNING, State.ACKNOWLEDGING):
+                continue
+            if job.visible_at <= now:
+                self._lose(job, "too late")
+            elif job.visible_at - now <= self._settings.buffer_seconds:
+                due.append(job)
+        for start in range(0, len(due), ENTRIES):
+            self._extend(due[start : start + ENTRIES])
+
+    def give_back(self, jobs: Sequence[Job]) -> int:
+        """Make these receivable at once, as well as can be; returns how many are. What fails comes back by itself, later."""
+        given = 0
+        for start in range(0, len(jobs), ENTRIES):
+            left = [job for job in jobs[start : start + ENTRIES] if not job.lost]
+            # Twice: no beat repeats this, and more would keep the others' heartbeat waiting.
+            for _ in range(2):
+                if left and (answer := self._change(left, 0)) is not None:
+                    given += len(answer.get("Successful", ()))
+                    refused = [entry for entry in answer.get("Failed", ()) if not entry.get("SenderFault")]
+                    left = [left[int(entry["Id"])] for entry in refused]
+        self._log.count(given_back=given)
+        return given
+
+    def _extend(self, jobs: Sequence[Job]) -> None:
+        hidden = self._settings.hidden_seconds
+        asked = self._now()  # before the call: SQS counts from when it gets there, which is later
+        answer = self._change(jobs, hidden)
+        if answer is None:
+            return  # the next beat tries again, as long as there is time
+        for entry in answer.get("Successful", ()):
+            jobs[int(entry["Id"])].visible_at = asked + hidden
+        self._log.count(extended=len(answer.get("Successful", ())))
+        for entry in answer.get("Failed", ()):
+            if entry.get("SenderFault"):
+                self._lose(jobs[int(entry["Id"])], str(entry["Code"]))
+
+    def _change(self, jobs: Sequence[Job], seconds: int) -> Any:
+        entries: list[Any] = [
+            {"Id": str(at), "ReceiptHandle": job.receipt, "VisibilityTimeout": seconds} for at, job in enumerate(jobs)
+        ]
+        try:
+            return self._client.change_message_visibility_batch(QueueUrl=self._queue_url, Entries=entries)
+        except (BotoCoreError, ClientError, OSError) as error:
+            self._log.count(visibility_errors=1)
+            self._log.event("visibility_error", error=name_of(error))
+            return None
+
+    def _lose(self, job: Job, reason: str) -> None:
+        if job.state is State.ACKNOWLEDGING:
+            return  # its deletion may just have succeeded, and tells its own result
+        job.lost = True
+        self._log.count(leases_lost=1)
+        self._log.event("lease_lost", sqs_message_id=job.sqs_message_id, reason=reason)

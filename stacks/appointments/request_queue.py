@@ -1,0 +1,73 @@
+"""The request queue and its dead-letter queue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_cdk import ArnFormat, Duration, Stack
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from stacks.settings import Settings
+from stacks.shared.names import name_in_this_stack
+from stacks.shared.removal import removal_policy
+
+
+class RequestQueue(Construct):
+    """A queue, TLS only, encrypted, whose messages go to `dead_letter_queue` when their receives run out.
+
+    Standard, or by its setting FIFO with high throughput: order and SQS's own deduplication within each message group. A
+    producer that gives no deduplication id has the SHA-256 of the body taken for one: equal bodies are one request here.
+
+    The dead-letter queue keeps them longer (SQS counts a message's age from its first send), takes larger ones (quarantine
+    adds a reason), and belongs to this queue alone.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, settings: Settings, key: kms.IKey | None = None) -> None:
+        super().__init__(scope, construct_id)
+        # The two refer to each other, which CloudFormation cannot resolve: so one has a name that is known beforehand.
+        queue_name = name_in_this_stack("requests", ending=".fifo" if settings.fifo else "")
+        queue_arn = Stack.of(self).format_arn(service="sqs", resource=queue_name, arn_format=ArnFormat.NO_RESOURCE_NAME)
+        self.dead_letter_queue = sqs.Queue(
+            self,
+            "DeadLetterQueue",
+            encryption=sqs.QueueEncryption.KMS if key else sqs.QueueEncryption.SQS_MANAGED,
+            encryption_master_key=key,
+            enforce_ssl=True,
+            retention_period=Duration.seconds(settings.dead_letter_retention_seconds),
+            max_message_size_bytes=settings.dead_letter_max_message_bytes,
+            redrive_allow_policy=sqs.RedriveAllowPolicy(
+                redrive_permission=sqs.RedrivePermission.BY_QUEUE,
+                source_queues=[sqs.Queue.from_queue_arn(self, "Source", queue_arn)],
+            ),
+            removal_policy=removal_policy(settings),
+            **_order(settings),
+        )
+        self.queue = sqs.Queue(
+            self,
+            "Queue",
+            queue_name=queue_name,
+            encryption=sqs.QueueEncryption.KMS if key else sqs.QueueEncryption.SQS_MANAGED,
+            encryption_master_key=key,
+            enforce_ssl=True,
+            retention_period=Duration.seconds(settings.queue_retention_seconds),
+            visibility_timeout=Duration.seconds(settings.visibility_timeout_seconds),
+            max_message_size_bytes=settings.max_message_bytes,
+            dead_letter_queue=sqs.DeadLetterQueue(
+                queue=self.dead_letter_queue, max_receive_count=settings.max_receive_count
+            ),
+            removal_policy=removal_policy(settings),
+            **_order(settings),
+        )
+
+
+def _order(settings: Settings) -> dict[str, Any]:
+    if not settings.fifo:
+        return {}
+    return {
+        "fifo": True,
+        "content_based_deduplication": True,
+        "deduplication_scope": sqs.DeduplicationScope.MESSAGE_GROUP,
+        "fifo_throughput_limit": sqs.FifoThroughputLimit.PER_MESSAGE_GROUP_ID,
+    }

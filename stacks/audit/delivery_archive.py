@@ -1,0 +1,139 @@
+"""The delivery log's way into the audit's bucket: log group → subscription → Firehose → one folder for each day."""
+
+from __future__ import annotations
+
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kinesisfirehose as firehose
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from stacks.audit.storage import UNDELIVERED, AuditStorage
+from stacks.settings import Settings
+from stacks.shared.deployed import Deployed
+from stacks.shared.log_retention import LOG_RETENTION
+from stacks.shared.removal import removal_policy
+from stacks.shared.roles import allow, document, service_role, through
+from stacks.shared.rules import objects_in_report
+
+# The handler's own lines, by the name that it gives them: Lambda's START and REPORT lines are not the audit's.
+DELIVERIES = '{ $.message = "delivery" }'
+FOLDERS = ("history", UNDELIVERED)
+BUFFER_SECONDS = 300
+BUFFER_MB = 64  # fewer, larger files: each one costs a request now and a listing at night
+
+
+class DeliveryArchive(Construct):
+    """Every line of the delivery log, within minutes, in `history/<day of arrival, UTC>/deliveries/`, gzipped.
+
+    The day is that of the oldest line in a file, so from around midnight lines of one day are in the folder of the other.
+
+    Attributes:
+        stream: the name of Firehose's stream.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: Settings, storage: AuditStorage, deployed: Deployed
+    ) -> None:
+        super().__init__(scope, construct_id)
+        # Firehose's own word for why it cannot write; no line of the delivery log is in it.
+        errors = logs.LogGroup(
+            self,
+            "Errors",
+            retention=LOG_RETENTION[settings.log_retention_days],
+            encryption_key=storage.key,
+            removal_policy=removal_policy(settings),
+        )
+        error_stream = errors.add_stream("ErrorStream")
+        error_stream.apply_removal_policy(removal_policy(settings))
+        role = service_role(
+            self,
+            "Role",
+            "firehose",
+            {
+                "Write": _may_write(storage),
+                "Errors": document(allow(["logs:PutLogEvents"], errors.log_group_arn)),
+            },
+            wildcards={
+                objects_in_report(storage.bucket, f"{folder}/*"): "Firehose names its objects itself, in this folder"
+                for folder in FOLDERS
+            },
+        )
+        stream = firehose.CfnDeliveryStream(
+            self,
+            "Stream",
+            delivery_stream_type="DirectPut",
+            delivery_stream_encryption_configuration_input=firehose.CfnDeliveryStream.DeliveryStreamEncryptionConfigurationInputProperty(
+                key_type="AWS_OWNED_CMK"
+            ),
+            extended_s3_destination_configuration=firehose.CfnDeliveryStream.ExtendedS3DestinationConfigurationProperty(
+                bucket_arn=storage.bucket.bucket_arn,
+                role_arn=role.role_arn,
+                prefix="history/!{timestamp:yyyy-MM-dd}/deliveries/",
+                error_output_prefix=f"{UNDELIVERED}/!{{timestamp:yyyy-MM-dd}}/!{{firehose:error-output-type}}/",
+                buffering_hints=firehose.CfnDeliveryStream.BufferingHintsProperty(
+                    interval_in_seconds=BUFFER_SECONDS, size_in_m_bs=BUFFER_MB
+                ),
+                compression_format="GZIP",
+                file_extension=".json.gz",
+                encryption_configuration=firehose.CfnDeliveryStream.EncryptionConfigurationProperty(
+                    kms_encryption_config=firehose.CfnDeliveryStream.KMSEncryptionConfigProperty(
+                        awskms_key_arn=storage.key.key_arn
+                    )
+                ),
+                processing_configuration=_lines_of_log_events(),
+                cloud_watch_logging_options=firehose.CfnDeliveryStream.CloudWatchLoggingOptionsProperty(
+                    enabled=True, log_group_name=errors.log_group_name, log_stream_name=error_stream.log_stream_name
+                ),
+            ),
+        )
+        stream.node.add_dependency(role)
+        self.stream = stream.ref
+        put = allow(["firehose:PutRecord", "firehose:PutRecordBatch"], stream.attr_arn)
+        sender = service_role(self, "SubscriptionRole", "logs", {"Send": document(put)})
+        subscription = logs.CfnSubscriptionFilter(
+            self,
+            "Subscription",
+            log_group_name=deployed.output("ConsumerLogGroupName"),
+            filter_pattern=DELIVERIES,
+            destination_arn=stream.attr_arn,
+            role_arn=sender.role_arn,
+        )
+        subscription.node.add_dependency(sender)
+
+
+def _may_write(storage: AuditStorage) -> iam.PolicyDocument:
+    bucket = storage.bucket
+    return document(
+        allow(
+            ["s3:AbortMultipartUpload", "s3:PutObject"],
+            *(bucket.arn_for_objects(f"{folder}/*") for folder in FOLDERS),
+        ),
+        allow(["s3:GetBucketLocation"], bucket.bucket_arn),
+        allow(["kms:Decrypt", "kms:GenerateDataKey"], storage.key.key_arn, only=through("s3", storage)),
+    )
+
+
+def _lines_of_log_events() -> firehose.CfnDeliveryStream.ProcessingConfigurationProperty:
+    """CloudWatch Logs sends gzipped envelopes of many events; the audit reads one event a line, as the handler wrote it.
+
+    Firehose puts nothing between records by itself. Its delimiter is a newline when none is named; an empty line, where an
+    event had one already, is nothing to the audit.
+    """
+    kinds: tuple[tuple[str, dict[str, str]], ...] = (
+        ("Decompression", {"CompressionFormat": "GZIP"}),
+        ("CloudWatchLogProcessing", {"DataMessageExtraction": "true"}),
+        ("AppendDelimiterToRecord", {}),
+    )
+    return firehose.CfnDeliveryStream.ProcessingConfigurationProperty(
+        enabled=True,
+        processors=[
+            firehose.CfnDeliveryStream.ProcessorProperty(
+                type=kind,
+                parameters=[
+                    firehose.CfnDeliveryStream.ProcessorParameterProperty(parameter_name=name, parameter_value=value)
+                    for name, value in parameters.items()
+                ],
+            )
+            for kind, parameters in kinds
+        ],
+    )

@@ -1,0 +1,136 @@
+"""The audit as an AWS Glue job: Spark as pinned, two workers, its own narrow role, everything encrypted."""
+
+from __future__ import annotations
+
+from aws_cdk import ArnFormat, Duration, Stack
+from aws_cdk import aws_glue as glue
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3_assets as s3_assets
+from constructs import Construct
+
+from stacks.audit.asset import audit_packages, audit_script
+from stacks.audit.storage import AuditStorage
+from stacks.settings import Settings
+from stacks.shared.deployed import Deployed
+from stacks.shared.roles import allow, document, service_role, through
+from stacks.shared.rules import objects_in_report
+
+GLUE_VERSION, SPARK_VERSION = glue.GlueVersion.V6_0, "4.1.1"
+"""Glue's release and the Spark in it (AWS Glue versions, in its developer guide). requirements.in pins the same Spark."""
+
+DEAD_LETTERS = "dead-letters/dead-letters.jsonl"
+"""The script's list, in a night's history."""
+
+
+class AuditJob(Construct):
+    """The job. It takes its arguments from whoever starts it: `oneslot/pipeline/job.py` lists them."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: Settings, storage: AuditStorage, deployed: Deployed
+    ) -> None:
+        super().__init__(scope, construct_id)
+        script, packages = audit_script(self), audit_packages(self)
+        role = service_role(
+            self,
+            "Role",
+            "glue",
+            {
+                "Code": document(allow(["s3:GetObject"], *_objects([script, packages]))),
+                "Audit": _rights(storage),
+                "DeadLetters": _dead_letter_rights(settings, storage, deployed),
+                "Logs": _log_rights(Stack.of(self)),
+            },
+            wildcards={
+                objects_in_report(
+                    storage.bucket, "history/*"
+                ): "every night's sources, which DynamoDB and Firehose name",
+                objects_in_report(storage.bucket, "audits/*"): "every night's results, and those that they build on",
+                objects_in_report(storage.bucket, f"history/*/{DEAD_LETTERS}"): "every night's list of dead letters",
+                "arn:<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>:log-group:/aws-glue/jobs/*": (
+                    "Glue chooses the names of its log groups, below this one"
+                ),
+            },
+        )
+        security = _encrypted(self, storage)
+        self.job = glue.PySparkEtlJob(
+            self,
+            "Job",
+            description="Oneslot: every request gets its verdict",
+            role=role.without_policy_updates(),  # CDK would let it read more of the assets' bucket than its two files
+            script=glue.Code.from_bucket(script.bucket, script.s3_object_key),
+            extra_python_files=[glue.Code.from_bucket(packages.bucket, packages.s3_object_key)],
+            glue_version=GLUE_VERSION,
+            worker_configuration=glue.WorkerConfiguration(
+                worker_type=glue.WorkerType.G_1X, number_of_workers=settings.audit_workers
+            ),
+            # A second run would only find the first one's folder in its way, and a retry the same input.
+            max_concurrent_runs=1,
+            max_retries=0,
+            timeout=Duration.hours(settings.audit_timeout_hours),
+            security_configuration=glue.SecurityConfiguration.from_security_configuration_name(
+                self, "SecurityName", security.name
+            ),
+            # They would need the right to write any metric; the state machine writes the one that matters.
+            enable_metrics=False,
+            enable_observability_metrics=False,
+        )
+        self.job.node.add_dependency(security)  # a name tells CloudFormation of no order
+
+
+def _encrypted(scope: Construct, storage: AuditStorage) -> glue.CfnSecurityConfiguration:
+    """Logs, bookmarks and files under the audit's key."""
+    properties = glue.CfnSecurityConfiguration
+    key_arn = storage.key.key_arn
+    return properties(
+        scope,
+        "Security",
+        name=f"{Stack.of(scope).stack_name}-security",
+        encryption_configuration=properties.EncryptionConfigurationProperty(
+            cloud_watch_encryption=properties.CloudWatchEncryptionProperty(
+                cloud_watch_encryption_mode="SSE-KMS", kms_key_arn=key_arn
+            ),
+            job_bookmarks_encryption=properties.JobBookmarksEncryptionProperty(
+                job_bookmarks_encryption_mode="CSE-KMS", kms_key_arn=key_arn
+            ),
+            s3_encryptions=[properties.S3EncryptionProperty(s3_encryption_mode="SSE-KMS", kms_key_arn=key_arn)],
+        ),
+    )
+
+
+def _objects(assets: list[s3_assets.Asset]) -> list[str]:
+    return [asset.bucket.arn_for_objects(asset.s3_object_key) for asset in assets]
+
+
+def _rights(storage: AuditStorage) -> iam.PolicyDocument:
+    bucket, key = storage.bucket, storage.key
+    return document(
+        allow(["s3:ListBucket"], bucket.bucket_arn),
+        allow(["s3:GetObject"], bucket.arn_for_objects("history/*")),
+        # Results are written aside and renamed, which on S3 is a copy and a deletion.
+        allow(
+            ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
+            bucket.arn_for_objects("audits/*"),
+        ),
+        allow(["kms:Decrypt", "kms:GenerateDataKey"], key.key_arn, only=through("s3", storage)),
+        allow(["kms:Encrypt"], key.key_arn),  # of bookmarks, which Glue encrypts in the job's name
+    )
+
+
+def _dead_letter_rights(settings: Settings, storage: AuditStorage, deployed: Deployed) -> iam.PolicyDocument:
+    """To look, to put back what was looked at, and to write the list down or remove it. Not to delete a message."""
+    looks = ["sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"]
+    rights = [
+        allow(looks, deployed.output("DeadLetterQueueArn")),
+        allow(["s3:DeleteObject", "s3:PutObject"], storage.bucket.arn_for_objects(f"history/*/{DEAD_LETTERS}")),
+    ]
+    if settings.customer_managed_keys:
+        rights.append(allow(["kms:Decrypt"], deployed.output("KeyArn"), only=through("sqs", storage)))
+    return document(*rights)
+
+
+def _log_rights(stack: Stack) -> iam.PolicyDocument:
+    groups = stack.format_arn(
+        service="logs", resource="log-group", resource_name="/aws-glue/jobs/*", arn_format=ArnFormat.COLON_RESOURCE_NAME
+    )
+    actions = ["logs:AssociateKmsKey", "logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents"]
+    return document(allow(actions, groups))

@@ -1,0 +1,56 @@
+"""The audit stack: the exports, the job and the nightly verdict. Composition only; opt-in, with `-c audit=true`."""
+
+from __future__ import annotations
+
+from aws_cdk import CfnOutput, DefaultStackSynthesizer, Duration, Stack
+from constructs import Construct
+
+from stacks.audit.delivery_archive import DeliveryArchive
+from stacks.audit.job import AuditJob
+from stacks.audit.storage import AuditStorage
+from stacks.audit.workflow import AuditWorkflow
+from stacks.operations.alarms import Alarms, audit_conditions
+from stacks.settings import Settings
+from stacks.shared.deployed import Deployed
+from stacks.shared.measures import archive_delay, audit_violations, set_aside
+from stacks.shared.notifications import audit_topic
+
+
+class AuditStack(Stack):
+    """Proves a stage every night. It reads the appointments stack and changes nothing in it; its look into the dead-letter
+    queue hides what is there for as long as it takes, and adds 1 to each receive count.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, settings: Settings, appointments: str) -> None:
+        super().__init__(
+            scope,
+            construct_id,
+            description="Oneslot: the nightly proof that every request took effect exactly once",
+            synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False),
+            termination_protection=settings.retain_data,
+        )
+        deployed = Deployed(self, appointments, settings.fifo)
+        storage = AuditStorage(self, "Storage", settings=settings)
+        topic = audit_topic(self, "Topic", settings=settings, key=storage.key)
+        archive = DeliveryArchive(self, "Deliveries", settings=settings, storage=storage, deployed=deployed)
+        job = AuditJob(self, "Job", settings=settings, storage=storage, deployed=deployed)
+        workflow = AuditWorkflow(
+            self, "Workflow", settings=settings, storage=storage, job=job, deployed=deployed, topic=topic
+        )
+        succeeded = workflow.machine.metric_succeeded(period=Duration.hours(1), statistic="Sum")
+        watched = audit_conditions(
+            violations=audit_violations(settings.stage),
+            succeeded=succeeded,
+            delay=archive_delay(archive.stream),
+            set_aside=set_aside(storage.bucket.bucket_name),
+            settings=settings,
+        )
+        Alarms(self, "Alarms", conditions=watched, topic=topic)
+        outputs = {
+            "AuditBucketName": storage.bucket.bucket_name,
+            "AuditStateMachineArn": workflow.machine.state_machine_arn,
+            "AuditJobName": job.job.job_name,
+            "AuditTopicArn": topic.topic_arn,
+        }
+        for name, value in outputs.items():
+            CfnOutput(self, name, value=value)

@@ -1,0 +1,87 @@
+"""Where the audit's sources and results are: a bucket of its own, and one for the log of who looked into it."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from stacks.settings import Settings
+from stacks.shared.keys import customer_managed_key
+from stacks.shared.removal import removal_policy
+from stacks.shared.rules import accept
+
+ACCESS_LOG_DAYS = 90
+UNFINISHED_UPLOAD_DAYS = 3
+UNDELIVERED = "undelivered"
+"""The folder of what Firehose cannot deliver as lines of the log, and the name under which S3 counts what is put there."""
+OLD_VERSION_DAYS = 7  # long enough to undo a deletion by mistake
+
+
+class AuditStorage(Construct):
+    """An encrypted, versioned, private bucket that speaks TLS only.
+
+    Attributes:
+        key: encrypts the bucket and everything else of the audit: exports hold patients' numbers.
+        bucket: `history/<day>/` has the sources of one night, `audits/<day>/` what was found.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
+        super().__init__(scope, construct_id)
+        self.key: kms.Key = customer_managed_key(self, "Key", settings=settings, description="Oneslot: the audit")
+        access_log = s3.Bucket(
+            self,
+            "AccessLog",
+            # Access logs are delivered to buckets with S3's own key only: S3 user guide, "Enabling server access logging".
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            enforce_ssl=True,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            versioned=True,
+            lifecycle_rules=[_expiry("Entries", "", ACCESS_LOG_DAYS)],
+            removal_policy=removal_policy(settings),
+        )
+        self.bucket = s3.Bucket(
+            self,
+            "Bucket",
+            encryption=s3.BucketEncryption.KMS,
+            encryption_key=self.key,
+            bucket_key_enabled=True,  # one call to KMS for many objects
+            enforce_ssl=True,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            versioned=True,
+            server_access_logs_bucket=access_log,
+            server_access_logs_prefix="audit/",
+            lifecycle_rules=[
+                _expiry("Sources", "history/", settings.audit_history_days),
+                _expiry("Results", "audits/", settings.audit_result_days),
+                _expiry("Undelivered", f"{UNDELIVERED}/", settings.audit_history_days),
+            ],
+            metrics=[s3.BucketMetrics(id=UNDELIVERED, prefix=f"{UNDELIVERED}/")],
+            removal_policy=removal_policy(settings),
+        )
+        alone = {
+            "HIPAA.Security-S3BucketReplicationEnabled": (
+                "the tables are the record, restorable for 35 days; a lost result is made again from new exports"
+            )
+        }
+        accept(self.bucket, alone)
+        accept(
+            access_log,
+            {
+                **alone,
+                "HIPAA.Security-S3DefaultEncryptionKMS": "S3 delivers access logs to buckets with its own key only",
+            },
+        )
+
+
+def _expiry(rule: str, prefix: str, days: int) -> s3.LifecycleRule:
+    return s3.LifecycleRule(
+        id=rule,
+        prefix=prefix or None,
+        expiration=Duration.days(days),
+        noncurrent_version_expiration=Duration.days(OLD_VERSION_DAYS),
+        abort_incomplete_multipart_upload_after=Duration.days(UNFINISHED_UPLOAD_DAYS),
+    )

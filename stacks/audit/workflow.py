@@ -1,0 +1,174 @@
+"""The nightly state machine around the audit's job, its schedule, its topic and its rights."""
+
+from __future__ import annotations
+
+from aws_cdk import Aws, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from stacks.audit.job import AuditJob
+from stacks.audit.states import VERDICT_FILE, AuditPlan, definition
+from stacks.audit.storage import AuditStorage
+from stacks.settings import HOUR, Settings
+from stacks.shared.deployed import TABLE_OUTPUTS, Deployed
+from stacks.shared.log_retention import LOG_RETENTION
+from stacks.shared.measures import namespace
+from stacks.shared.names import name_in_this_stack
+from stacks.shared.removal import removal_policy
+from stacks.shared.roles import allow, document, service_role
+from stacks.shared.rules import objects_in_report
+
+MINUTES_AFTER_MIDNIGHT = 30
+"""DynamoDB exports a time up to about five minutes ago at the latest, and Firehose delivers within five more."""
+
+
+class AuditWorkflow(Construct):
+    """Each night: export, audit, tell.
+
+    Attributes:
+        machine: the state machine. Start it by hand with the input {"scheduled": "2026-11-24T00:30:00Z"}.
+        topic: gets a message for a bad verdict and for an audit that could not run.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: Settings,
+        storage: AuditStorage,
+        job: AuditJob,
+        deployed: Deployed,
+        topic: sns.ITopic,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        stack = Stack.of(self)
+        log_group = logs.LogGroup(
+            self,
+            "LogGroup",
+            # Step Functions adds its own name to a policy of the account for groups that begin so; there is room for few.
+            # The rest is unique: one that a deleted stack left behind is not in the next one's way.
+            log_group_name=f"/aws/vendedlogs/states/{name_in_this_stack('machine')}",
+            retention=LOG_RETENTION[settings.log_retention_days],
+            encryption_key=storage.key,
+            removal_policy=removal_policy(settings),
+        )
+        plan = AuditPlan(
+            partition=Aws.PARTITION,
+            tables=deployed.table_arns(),
+            bucket=storage.bucket.bucket_name,
+            key_arn=storage.key.key_arn,
+            job_name=job.job.job_name,
+            dead_letter_queue_url=deployed.output("DeadLetterQueueUrl"),
+            content_based=settings.content_based_deduplication,
+            topic_arn=topic.topic_arn,
+            stage=settings.stage,
+            full_every_days=settings.audit_full_every_days,
+            delivery_days=settings.audit_delivery_days,
+            ledger_retention_seconds=settings.ledger_retention_seconds,
+            ledger_forgotten_before=settings.ledger_forgotten_before,
+            # A message that the queue has given up cannot come back.
+            patience_seconds=settings.queue_retention_seconds,
+            export_seconds=settings.audit_export_hours * HOUR,
+            job_seconds=settings.audit_timeout_hours * HOUR,
+            timeout_seconds=settings.audit_night_hours * HOUR,
+        )
+        role = service_role(
+            self,
+            "Role",
+            "states",
+            _rights(storage, job, plan),
+            wildcards={
+                objects_in_report(storage.bucket, "history/*"): "DynamoDB names the files of an export, in this folder",
+                objects_in_report(storage.bucket, f"audits/*/{VERDICT_FILE}"): "one verdict for each night",
+                **{
+                    deployed.table_arn_in_report(output) + "/export/*": "an export has no name before it is started"
+                    for output in TABLE_OUTPUTS.values()
+                },
+                "*": "putting metrics (held to one namespace by a condition), log delivery and traces know no resource",
+            },
+        )
+        self.machine = sfn.StateMachine(
+            self,
+            "Machine",
+            definition_body=sfn.DefinitionBody.from_string(stack.to_json_string(definition(plan))),
+            role=role.without_policy_updates(),
+            # What goes through the states names no person, but it is nobody's business either.
+            logs=sfn.LogOptions(destination=log_group, level=sfn.LogLevel.ALL, include_execution_data=False),
+            tracing_enabled=True,
+            removal_policy=removal_policy(settings),
+        )
+        self.machine.node.add_dependency(role)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        start = document(allow(["states:StartExecution"], self.machine.state_machine_arn))
+        role = service_role(self, "ScheduleRole", "scheduler", {"Start": start})
+        scheduler.CfnSchedule(
+            self,
+            "Schedule",
+            description="Oneslot: the nightly audit",
+            schedule_expression=f"cron({MINUTES_AFTER_MIDNIGHT} 0 * * ? *)",
+            schedule_expression_timezone="UTC",
+            flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
+            target=scheduler.CfnSchedule.TargetProperty(
+                arn=self.machine.state_machine_arn,
+                role_arn=role.role_arn,
+                # The time for which it was meant, however late it comes.
+                input='{"scheduled": "<aws.scheduler.scheduled-time>"}',
+            ),
+        )
+
+
+def _rights(storage: AuditStorage, job: AuditJob, plan: AuditPlan) -> dict[str, iam.PolicyDocument]:
+    """Named inline policies: the calls of the states, on what they call."""
+    bucket = storage.bucket
+    return {
+        "Export": document(
+            allow(["dynamodb:ExportTableToPointInTime"], *plan.tables.values()),
+            allow(["dynamodb:DescribeExport"], *(f"{arn}/export/*" for arn in plan.tables.values())),
+            # DynamoDB writes the export in the caller's name.
+            allow(["s3:AbortMultipartUpload", "s3:PutObject", "s3:PutObjectAcl"], bucket.arn_for_objects("history/*")),
+        ),
+        "Verdict": document(allow(["s3:GetObject"], bucket.arn_for_objects(f"audits/*/{VERDICT_FILE}"))),
+        "Key": document(allow(["kms:Decrypt", "kms:GenerateDataKey"], storage.key.key_arn)),
+        "Job": document(
+            allow(["glue:BatchStopJobRun", "glue:GetJobRun", "glue:GetJobRuns", "glue:StartJobRun"], job.job.job_arn)
+        ),
+        "Tell": document(
+            allow(["sns:Publish"], plan.topic_arn),
+            allow(
+                ["cloudwatch:PutMetricData"],
+                "*",
+                only={"StringEquals": {"cloudwatch:namespace": namespace(plan.stage)}},
+            ),
+        ),
+        "Log": document(
+            allow(
+                [
+                    "logs:CreateLogDelivery",
+                    "logs:DeleteLogDelivery",
+                    "logs:DescribeLogGroups",
+                    "logs:DescribeResourcePolicies",
+                    "logs:GetLogDelivery",
+                    "logs:ListLogDeliveries",
+                    "logs:PutResourcePolicy",
+                    "logs:UpdateLogDelivery",
+                ],
+                "*",
+            ),
+            allow(
+                [
+                    "xray:GetSamplingRules",
+                    "xray:GetSamplingTargets",
+                    "xray:PutTelemetryRecords",
+                    "xray:PutTraceSegments",
+                ],
+                "*",
+            ),
+        ),
+    }

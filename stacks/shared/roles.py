@@ -1,0 +1,58 @@
+"""Roles for services: who may take them, exactly what they may do, and why a wildcard is right where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aws_cdk import Stack
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from stacks.shared.rules import accept, accept_wildcards
+
+INLINE = "the rights are this one role's: shared with another they would have to fit both, and so be wider"
+
+
+def service_role(
+    scope: Construct,
+    construct_id: str,
+    service: str,
+    policies: Mapping[str, iam.PolicyDocument],
+    *,
+    wildcards: Mapping[str, str] | None = None,
+    only_this_account: bool = True,
+) -> iam.Role:
+    """A role for `service` (e.g. "glue"), with named inline policies and nothing else.
+
+    Args:
+        wildcards: each resource of the policies with a wildcard, as the rules' report writes it → why it is right.
+        only_this_account: let the service take it only in this account's business (it must say whose that is; Lambda,
+            which takes a role for the function that has it, does not).
+    """
+    account = {"StringEquals": {"aws:SourceAccount": Stack.of(scope).account}} if only_this_account else None
+    role = iam.Role(
+        scope,
+        construct_id,
+        assumed_by=iam.ServicePrincipal(f"{service}.amazonaws.com", conditions=account),
+        inline_policies=policies,
+    )
+    accept(role, {"HIPAA.Security-IAMNoInlinePolicy": INLINE})
+    accept_wildcards(role, dict(wildcards or {}))
+    return role
+
+
+def document(*statements: iam.PolicyStatement) -> iam.PolicyDocument:
+    """A policy of these statements."""
+    return iam.PolicyDocument(statements=list(statements))
+
+
+def allow(
+    actions: list[str], *resources: str, only: Mapping[str, Mapping[str, str]] | None = None
+) -> iam.PolicyStatement:
+    """A statement that allows these actions on these resources; `only` are its conditions."""
+    return iam.PolicyStatement(actions=actions, resources=list(resources), conditions=only)
+
+
+def through(service: str, scope: Construct) -> dict[str, dict[str, str]]:
+    """The condition that a key is used only through this service, e.g. "s3"."""
+    return {"StringEquals": {"kms:ViaService": f"{service}.{Stack.of(scope).region}.amazonaws.com"}}

@@ -1,0 +1,108 @@
+"""How slots are found and chosen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from appointments.free_key import free_key
+from appointments.messages import BookRequest, parse_message
+from appointments.slot_choice import FreeSlot, UnreadableFreeKey, choose, free_key_range, free_slot, utc_text
+from tests.kits.consumer import CHANNEL, SERVICE, booking, slot_item
+
+times = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)).map(
+    lambda time: time.replace(microsecond=0, tzinfo=UTC)
+)
+
+
+texts = st.text(min_size=1, max_size=20)
+
+
+def keys(count: int) -> list[str]:
+    return [slot_item(number)["free_key"] for number in range(count)]
+
+
+def key(start: str, channel: str = CHANNEL, service: str = SERVICE) -> str:
+    times = {"start": start, "end": "2099-11-23T23:00:00Z"}
+    return free_key({"delivery_channel": channel, "service_type": service, **times, "slot_id": "s"})
+
+
+def request(message_id: str = "m-1") -> BookRequest:
+    parsed = parse_message(message_id, "hash", booking(message_id))
+    assert isinstance(parsed, BookRequest)
+    return parsed
+
+
+@given(times, times)
+def test_times_as_text_sort_like_times(one: datetime, other: datetime) -> None:
+    assert (utc_text(one) < utc_text(other)) == (one < other)
+    assert len(utc_text(one)) == len("2099-11-23T08:00:00Z")
+
+
+def test_the_range_includes_the_first_moment_and_excludes_the_last() -> None:
+    early = datetime(2099, 1, 1, tzinfo=UTC)
+    first, last = free_key_range(request(), early)
+    inside = ["2099-11-23T08:00:00Z", "2099-11-24T07:59:59Z"]
+    outside = ["2099-11-23T07:59:59Z", "2099-11-24T08:00:00Z"]
+    assert all(first <= key(start) <= last for start in inside)
+    assert not any(first <= key(start) <= last for start in outside)
+    assert not first <= key(inside[0], channel="Video") <= last
+    assert not first <= key(inside[0], service=SERVICE + " Acute") <= last
+    assert not first <= key(inside[0], service=SERVICE + "2099-11-23T12:00:00Z") <= last
+
+
+def test_a_slot_in_the_past_is_not_offered() -> None:
+    now = datetime(2099, 11, 23, 12, 0, 0, 500_000, tzinfo=UTC)  # a clock's time, of which keys have the whole seconds
+    first, _ = free_key_range(request(), now)
+    assert first.endswith("#2099-11-23T12:00:00Z")
+    assert key("2099-11-23T11:50:00Z") < first
+    assert key("2099-11-23T12:00:00Z") >= first
+
+
+@given(texts, texts, times, times, texts)
+def test_a_key_says_what_the_slot_is(channel: str, service: str, start: datetime, end: datetime, slot_id: str) -> None:
+    wanted = replace(request(), delivery_channel=channel, service_type=service)
+    slot = FreeSlot(slot_id, utc_text(start), utc_text(end))
+    assert free_slot(wanted, free_key({"delivery_channel": channel, "service_type": service, **asdict(slot)})) == slot
+
+
+def test_a_key_of_another_form_is_named() -> None:
+    with pytest.raises(UnreadableFreeKey, match="A81001 has a slot whose free_key is 'Telephone#x'"):
+        free_slot(request(), "Telephone#x")
+
+
+@given(texts, st.integers(1, 20))
+def test_a_choice_ignores_order_and_survives_the_loss_of_others(message_id: str, count: int) -> None:
+    wanted, candidates = replace(request(), message_id=message_id), keys(count)
+    chosen = choose(wanted, candidates)
+    assert choose(wanted, candidates[::-1]) == chosen
+    assert choose(wanted, candidates[: candidates.index(chosen) + 1]) == chosen
+
+
+def test_requests_spread_over_the_candidates() -> None:
+    candidates = keys(20)
+    chosen = Counter(choose(request(f"m-{number}"), candidates) for number in range(2_000))
+    assert len(chosen) == 20
+    # 100 each on average; a binomial with these numbers stays within 5 standard deviations (about 49).
+    assert max(abs(count - 100) for count in chosen.values()) < 50
+
+
+def test_practices_prefer_other_slots() -> None:
+    """Slots of two practices may have the same key; what a request prefers at one says nothing of the other."""
+    candidates, other = keys(20), replace(request(), practice="A81002")
+    differ = [
+        number
+        for number in range(20)
+        if choose(replace(other, message_id=f"m-{number}"), candidates) != choose(request(f"m-{number}"), candidates)
+    ]
+    assert len(differ) > 10
+
+
+def test_ten_minutes_apart_in_the_kit() -> None:
+    first, second = (slot_item(number)["start"] for number in range(2))
+    assert datetime.fromisoformat(second) - datetime.fromisoformat(first) == timedelta(minutes=10)

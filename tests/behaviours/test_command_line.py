@@ -1,0 +1,113 @@
+"""The command line on the embedded AWS: the real template, the real handler, and the real AWS CLI as a producer."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oneslot.local.state import LocalState
+from oneslot.target import local_target
+from tests.behaviours.conftest import Terminal
+from tests.behaviours.privacy import of_the_range, written
+
+pytestmark = pytest.mark.embedded_aws
+
+
+def test_a_message_from_the_aws_cli_is_booked_as_the_printed_lines_say(terminal: Terminal) -> None:
+    terminal.json("seed", "--slots", "200", "--practice-count", "2")
+    commands = terminal.json("up")["commands"]
+    exported = dict(pair.split("=") for pair in shlex.split(commands["credentials"])[1:])
+    environment = {**os.environ, **exported, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    answers = []
+    for _ in range(2):  # a producer that is not sure sends again
+        sent = subprocess.run(  # noqa: S602 - the very line that a person pastes
+            commands["send"], shell=True, env=environment, capture_output=True, text=True, check=True
+        )
+        answers.append(json.loads(sent.stdout)["MessageId"])
+    assert answers[0] != answers[1], "to SQS these are two messages"
+    assert terminal.json("watch", "--until-drained", "--timeout", "300")["drained"]
+    inspected = terminal.json(*shlex.split(commands["inspect"])[1:])
+    assert inspected["summary"].startswith("Booked: Z00001, slot 20")
+    assert sorted(
+        delivery["sqs_message_id"] for delivery in inspected["deliveries"] if delivery["outcome"] != "busy"
+    ) == (sorted(answers))
+    assert inspected["slot"]["status"] == "busy"
+    assert terminal.json("check")["counts"]["booked"] == 1
+
+
+def test_seed_send_watch_check_and_seed_again(terminal: Terminal) -> None:
+    seeded = terminal.json("seed", "--slots", "150", "--practice-count", "3")
+    assert (seeded["created"], seeded["kept"]) == (150, 0)
+    sent = terminal.json("send", "--count", "200", "--malformed", "0.1", "--seed", "1")
+    assert sent["messages_accepted"] == 240
+    assert terminal.json("watch", "--until-drained", "--timeout", "300")["drained"]
+    check = terminal.json("check")
+    assert check["holds"], check["verdict"]
+    assert check["counts"]["requests"] == 200
+    assert sum(check["counts"]["quarantined"].values()) == 20
+    assert check["counts"]["waitlisted"] > 0
+    assert check["counts"]["duplicates_suppressed"] >= 40
+    before = terminal.json("status")["slots"]
+    again = terminal.json("seed", "--slots", "150", "--practice-count", "3")
+    assert (again["created"], again["kept"]) == (0, 150)
+    assert terminal.json("status")["slots"] == before, "no busy slot was set free"
+    # The same requests once more change nothing: every one of them is a duplicate now.
+    terminal.json("send", "--count", "200", "--malformed", "0.1", "--seed", "1")
+    assert terminal.json("watch", "--until-drained", "--timeout", "300")["drained"]
+    once_more = terminal.json("check")
+    assert once_more["holds"], once_more["verdict"]
+    # (A message without an id is a new one each time, so `requests` and `quarantined` grow.)
+    for name in ("completed", "appointments", "booked", "waitlisted", "cancelled", "refused"):
+        assert once_more["counts"][name] == check["counts"][name]
+
+
+def test_inspect_of_what_was_quarantined(terminal: Terminal) -> None:
+    target = local_target(LocalState(**json.loads((terminal.home / "state.json").read_text())), terminal.home)
+    body = json.dumps({"message_id": "m-1", "type": "book", "practice": "Z00001", "nhs_number": "9990000019"})
+    target.sqs.send_message(QueueUrl=target.outputs.queue_url, MessageBody=body)
+    assert terminal.json("watch", "--until-drained", "--timeout", "300")["drained"]
+    told = terminal.run("inspect", "m-1").stdout
+    assert "Quarantined: invalid_field." in told
+    assert "nhs_number must be text of ten digits" in re.sub(r"[\s│]+", " ", told)
+    assert "9990000019" not in told
+    assert terminal.json("check")["counts"]["quarantined"] == {"invalid_field": 1}
+
+
+@pytest.mark.timeout(1800)
+def test_the_whole_way_in_one_command_that_leaves_nothing_running(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "oneslot", "run", "--requests", "80", "--malformed", "0.1", "--json"],
+        env={**os.environ, "ONESLOT_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1500,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr == ""
+    document = json.loads(ended.stdout)
+    counts = document["counts"]
+    assert document["holds"]
+    assert (counts["requests"], counts["messages"], counts["lost"], counts["double_booked"]) == (80, 96, 0, 0)
+    assert sum(counts["quarantined"].values()) == 8
+    assert not (tmp_path / "state.json").exists()
+    assert {"accepted.jsonl", "consumer.jsonl", "check.json"} <= {path.name for path in tmp_path.iterdir()}
+    assert not of_the_range(ended.stdout), "no patient is in what is told"
+    assert [name for name, text in written(tmp_path) if of_the_range(text)] == [], "nor in any file that is left"
+    assert not [command for command in running_commands() if str(tmp_path) in command]
+
+
+def running_commands() -> Iterator[str]:
+    """The command lines of all processes of this machine (where it has a /proc)."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended since
+            yield path.read_text(errors="replace")

@@ -1,0 +1,266 @@
+"""Contention and crashes with real handler processes against the embedded AWS: the real template, real HTTP, real kills."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+
+from appointments.invariants import check
+from oneslot.local.aws.cloud_assembly import SynthesisedStack
+from oneslot.local.aws.connection import Connection
+from oneslot.local.mapping.configuration import read_mapping
+from oneslot.local.mapping.event_source_mapping import EventSourceMapping
+from oneslot.local.mapping.installation import install
+from oneslot.local.mapping.invoker import Answered, HandlerPool, Installation
+from oneslot.runtime.identity import payload_hash
+from oneslot.runtime.sqs.batch_response import Split, judge
+from oneslot.runtime.sqs.lambda_event import event
+from oneslot.runtime.stores.expressions import to_attributes
+from tests.kits.consumer import booking
+from tests.verification.soak.kit import Stack, deliveries, deployed_shortened, wait_for
+from verification.soak.deployment import reach_aws_through
+from verification.soak.plan import NetworkFault, NetworkPlan
+from verification.soak.proxy_process import ProxyProcess
+
+pytestmark = pytest.mark.embedded_aws
+
+TIMEOUT_SECONDS = 8  # the function's, and so the longest lease, and what a killed one's messages are hidden for
+
+HELD_MS = 9_000
+
+
+@pytest.fixture
+def stack(synthesised: SynthesisedStack, account: Connection) -> Iterator[Stack]:
+    """The real template with a short timeout, in an account of the test's own."""
+    with deployed_shortened(synthesised, account, TIMEOUT_SECONDS) as made:
+        yield made
+
+
+@pytest.fixture
+def patient_stack(synthesised: SynthesisedStack, account: Connection) -> Iterator[Stack]:
+    """The same with five minutes: for tests in which nothing waits for the end of a lease."""
+    with deployed_shortened(synthesised, account, 300) as made:
+        yield made
+
+
+def poller(stack: Stack, folder: Path, processes: int) -> EventSourceMapping:
+    return EventSourceMapping(
+        stack.connection, stack.outputs["EventSourceMappingId"], folder=folder, processes=processes
+    )
+
+
+def drained(stack: Stack, seconds: float = 300) -> None:
+    wait_for(lambda: stack.depth() == 0, seconds=seconds, what="the queue is empty")
+
+
+def test_32_consumers_and_80_requests_sent_twice_for_50_slots(patient_stack: Stack, tmp_path: Path) -> None:
+    consumers, slots, requests = 32, 50, 80
+    stack = patient_stack
+    stack.seed(slots)
+    bodies = [booking(f"r-{number}") for number in range(requests)]
+    sent = stack.send([*bodies, *bodies])
+    pool, queue = _warm(stack, tmp_path, consumers)
+    sqs = stack.sqs
+    together = Barrier(consumers)
+
+    def consume(_number: int) -> None:
+        """One consumer: five messages for each, so that all 32 hold some, then one invocation, at the same moment."""
+        messages = _receive(sqs, queue.url, 2 * requests // consumers)
+        together.wait(300)
+        outcome = pool.invoke(event(messages, queue_arn=queue.arn, region=queue.region), request_id="r")
+        assert isinstance(outcome, Answered), outcome
+        split = judge(outcome.answer, [message["MessageId"] for message in messages], reports_failures=True)
+        assert isinstance(split, Split)
+        for message in messages:
+            if message["MessageId"] in split.succeeded:
+                sqs.delete_message(QueueUrl=queue.url, ReceiptHandle=message["ReceiptHandle"])
+            else:  # come back at once, not when the lease that it met would have ended at the latest
+                sqs.change_message_visibility(
+                    QueueUrl=queue.url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
+                )
+
+    with ThreadPoolExecutor(consumers) as threads:
+        list(threads.map(consume, range(consumers)))
+    pool.close()
+    with poller(stack, tmp_path, processes=1):  # alone, so that no copy is busy and hidden for minutes
+        drained(stack)
+    assert stack.statuses("slots") == Counter(busy=slots)
+    assert stack.statuses("appointments") == Counter(booked=slots, waitlist=requests - slots)
+    assert stack.statuses("ledger") == Counter(COMPLETE=requests)
+    assert check(stack.evidence(sent, [tmp_path / "consumer.jsonl"])) == []
+    outcomes = Counter(line["outcome"] for line in deliveries([tmp_path / "consumer.jsonl"]))
+    assert (outcomes["booked"], outcomes["waitlist"]) == (slots, requests - slots)
+    assert outcomes["duplicate"] == requests
+    assert stack.dead_letters() == []
+
+
+def _receive(sqs: Any, url: str, count: int) -> list[Any]:
+    messages: list[Any] = []
+    while len(messages) < count:
+        answer = sqs.receive_message(
+            QueueUrl=url,
+            MaxNumberOfMessages=count - len(messages),
+            WaitTimeSeconds=1,
+            VisibilityTimeout=900,
+            MessageSystemAttributeNames=["All"],
+        )
+        messages += answer.get("Messages", [])
+    return messages
+
+
+def _warm(stack: Stack, folder: Path, processes: int) -> tuple[HandlerPool, Any]:
+    """Handler processes without a poller, so that the test decides what they are given, and when."""
+    functions = stack.connection.functions()
+    functions.update_event_source_mapping(UUID=stack.outputs["EventSourceMappingId"], Enabled=False)
+    configuration = read_mapping(stack.outputs["EventSourceMappingId"], functions=functions, sqs=stack.sqs)
+    functions.close()
+    pool = HandlerPool(
+        Installation(
+            function=configuration.function,
+            code=install(configuration.function.code_url, folder / "function"),
+            connection=stack.connection,
+            log_file=folder / "consumer.jsonl",
+            error_file=folder / "handler.stderr.log",
+        ),
+        size=processes,
+    )
+    assert pool.warm(processes) is None
+    return pool, configuration.queue
+
+
+def test_kill_9_of_the_handler_in_the_middle_of_a_drain_five_times(stack: Stack, tmp_path: Path) -> None:
+    requests, slots, kills = 800, 100, 5
+    stack.seed(slots)
+    sent = stack.send(booking(f"r-{number}") for number in range(requests))
+    log = tmp_path / "consumer.jsonl"
+
+    def most_claims() -> int:
+        return max(int(row["consumption_count"]) for row in stack.rows("ledger"))
+
+    with poller(stack, tmp_path, processes=2) as mapping:
+        for wanted in range(kills, 4 * kills):
+            while mapping.statistics.crashes < wanted:  # only a kill that cuts an invocation off is one
+                sent |= stack.send(
+                    booking(f"r-{len(sent) + number}") for number in range(20)
+                )  # so that none is the last
+                _wait_until_at_work(mapping)
+                crashes = mapping.statistics.crashes
+                for pid in mapping.handler_pids()[:1]:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                _noticed(mapping, crashes)
+            drained(stack)
+            if most_claims() > 1:  # else, by chance, each kill came when nothing was claimed
+                break
+    assert check(stack.evidence(sent, [log])) == []
+    assert stack.statuses("ledger") == Counter(COMPLETE=len(sent))
+    assert stack.statuses("appointments") == Counter(booked=slots, waitlist=len(sent) - slots)
+    assert most_claims() > 1, "no kill met a claim"
+    assert stack.dead_letters() == []
+
+
+def _wait_until_at_work(mapping: EventSourceMapping) -> None:
+    before = mapping.statistics.deleted
+    wait_for(
+        lambda: mapping.statistics.deleted > before and mapping.statistics.in_flight > 0,
+        seconds=180,
+        what="the drain goes on, with messages in a handler's hands",
+    )
+
+
+def _noticed(mapping: EventSourceMapping, crashes: int) -> None:
+    """Give the poller a moment to see that a process has gone; it sees nothing if that one had no invocation."""
+    deadline = time.monotonic() + 0.3
+    while mapping.statistics.crashes == crashes and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def test_j_a_lost_answer_to_the_commit_over_real_http(patient_stack: Stack, tmp_path: Path) -> None:
+    stack = patient_stack
+    stack.seed(3)
+    lost = NetworkPlan(seed=1, script={("TransactWriteItems", 1): NetworkFault.DROPPED})
+    with ProxyProcess(lost, stack.connection.endpoint_url, tmp_path) as proxy:
+        reach_aws_through(stack.deployment, proxy.endpoint_url)
+        with poller(stack, tmp_path, processes=1):
+            sent = stack.send([booking("r-1")])
+            drained(stack)
+        counts = proxy.counts()
+    assert counts.injected == {NetworkFault.DROPPED: 1}
+    (delivery,) = deliveries([tmp_path / "consumer.jsonl"])
+    assert (delivery["outcome"], delivery["consumption_count"]) == ("booked", 1)
+    assert stack.statuses("slots") == Counter(busy=1, free=2)
+    assert check(stack.evidence(sent, [tmp_path / "consumer.jsonl"])) == []
+
+
+def test_j_and_k_every_lost_broken_or_late_call_is_made_good_within_the_delivery(
+    patient_stack: Stack, tmp_path: Path
+) -> None:
+    stack = patient_stack
+    stack.seed(10)
+    script = {
+        ("UpdateItem", 1): NetworkFault.DROPPED,
+        ("UpdateItem", 2): NetworkFault.LATE,
+        ("TransactWriteItems", 3): NetworkFault.LATE,
+        ("TransactWriteItems", 1): NetworkFault.RESET,
+        ("Query", 3): NetworkFault.THROTTLED,
+        ("TransactWriteItems", 5): NetworkFault.CONFLICT,
+        ("UpdateItem", 5): NetworkFault.SERVER_ERROR,
+        ("TransactWriteItems", 6): NetworkFault.DROPPED,
+    }
+    with ProxyProcess(NetworkPlan(1, script=script), stack.connection.endpoint_url, tmp_path) as proxy:
+        reach_aws_through(stack.deployment, proxy.endpoint_url)
+        with poller(stack, tmp_path, processes=1):
+            sent = stack.send([booking(f"r-{number}") for number in range(8)])
+            drained(stack)
+        assert proxy.calm().total_injected == len(script)  # and what was late has landed
+    outcomes = Counter(line["outcome"] for line in deliveries([tmp_path / "consumer.jsonl"]))
+    assert outcomes == Counter(booked=8)
+    assert {row["consumption_count"] for row in stack.rows("ledger")} == {1}
+    assert check(stack.evidence(sent, [tmp_path / "consumer.jsonl"])) == []
+
+
+def test_f_busy_messages_are_deferred_and_never_reach_the_dead_letter_queue(stack: Stack, tmp_path: Path) -> None:
+    """Requests that another consumer holds are delivered twice each, before its lease ends."""
+    stack.seed(10)
+    bodies = [booking(f"r-{number}") for number in range(4)]
+    with poller(stack, tmp_path, processes=2):
+        lease_until = int(time.time() * 1000) + HELD_MS
+        _held_by_another(stack, bodies, lease_until)
+        sent = stack.send([*bodies, *bodies])
+        drained(stack)
+    lines = list(deliveries([tmp_path / "consumer.jsonl"]))
+    outcomes = Counter(line["outcome"] for line in lines)
+    assert outcomes["busy"] >= len(bodies)
+    assert (outcomes["booked"], outcomes["duplicate"]) == (len(bodies), len(bodies))
+    assert stack.dead_letters() == []
+    # Hidden for what was left of the lease: so one receive is spent on the collision, where the queue's visibility
+    # timeout would have spent two, and a busy loop all ten.
+    assert max(line["receive_count"] for line in lines) <= 4
+    assert min(line["finished"] for line in lines if line["outcome"] == "booked") >= lease_until
+    assert check(stack.evidence(sent, [tmp_path / "consumer.jsonl"])) == []
+
+
+def _held_by_another(stack: Stack, bodies: list[dict[str, Any]], lease_until: int) -> None:
+    """Claims as a consumer leaves them that died or still works: IN_PROGRESS, leased."""
+    for body in bodies:
+        row = {
+            "message_id": body["message_id"],
+            "status": "IN_PROGRESS",
+            "consumption_count": 1,
+            "updated": lease_until - HELD_MS,
+            "lease_until": lease_until,
+            "claimed_by": "another",
+            "payload_hash": payload_hash(body),
+            "expires_at": lease_until // 1000 + 86_400,
+        }
+        stack.dynamodb.put_item(TableName=stack.outputs["LedgerTableName"], Item=to_attributes(row))

@@ -1,0 +1,168 @@
+"""The FIFO stack on the embedded AWS: order under killed processes and duplicates, and the command line on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from oneslot.local.aws.cloud_assembly import SynthesisedStack, read_stack
+from oneslot.local.aws.connection import Connection
+from oneslot.local.aws.synthesis import synthesise
+from oneslot.local.mapping.event_source_mapping import EventSourceMapping
+from oneslot.runtime.sqs.fifo import is_fifo
+from oneslot.runtime.stores.expressions import from_attributes, to_attributes
+from oneslot.target import Target
+from tests.behaviours.conftest import Terminal, running_stack
+from tests.kits.consumer import booking, slot_item
+
+pytestmark = pytest.mark.embedded_aws
+
+GROUPS, EACH = 4, 6
+KILLS = 3
+ALWAYS = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2100-12-31T18:00:00Z"}
+
+
+@pytest.fixture(scope="module")
+def fifo_stack(tmp_path_factory: pytest.TempPathFactory) -> SynthesisedStack:
+    context = {
+        "stage": "dev",
+        "queue": "fifo",
+        "lambda_timeout_seconds": "6",
+        "batch_size": "4",
+        "batch_concurrency": "2",
+    }
+    return read_stack(synthesise(tmp_path_factory.mktemp("fifo"), context=context), "Oneslot-dev")
+
+
+@pytest.fixture
+def poller_and_terminal(
+    account: Connection, fifo_stack: SynthesisedStack, tmp_path: Path
+) -> Iterator[tuple[EventSourceMapping, Terminal]]:
+    with running_stack(account, fifo_stack, tmp_path) as (poller, terminal):
+        yield poller, terminal
+
+
+def test_order_within_a_practice_survives_killed_handlers_and_duplicates(
+    poller_and_terminal: tuple[EventSourceMapping, Terminal],
+) -> None:
+    poller, terminal = poller_and_terminal
+    target = terminal.target
+    assert is_fifo(target.outputs.queue_url)
+    practices = [f"A8100{number}" for number in range(GROUPS)]
+    for practice in practices:
+        for number in range(EACH):
+            item = to_attributes(slot_item(number, practice))
+            target.dynamodb.put_item(TableName=target.outputs.slots_table_name, Item=item)
+    requests = [(f"{practice}-{number}", practice) for number in range(EACH) for practice in practices]
+    with killing(poller) as killed:
+        for copies in (requests, requests[::2]):
+            send_in_order(target, copies)
+        drained(terminal)
+    answer = target.dynamodb.scan(TableName=target.outputs.appointments_table_name)
+    appointments = [from_attributes(item) for item in answer["Items"]]
+    assert len(killed) >= KILLS
+    assert poller.statistics.function_errors > 0
+    assert terminal.json("dlq", "list")["count"] == 0
+    assert sorted(row["appointment_id"] for row in appointments) == sorted(name for name, _ in requests)
+    assert {row["status"] for row in appointments} == {"booked"}
+    for practice in practices:
+        ours = [row for row in appointments if row["practice"] == practice]
+        in_time = [row["appointment_id"] for row in sorted(ours, key=lambda row: row["created"])]
+        assert in_time == [f"{practice}-{number}" for number in range(EACH)]
+    assert {"booked", "duplicate"} <= {line["outcome"] for line in deliveries(terminal)}
+
+
+def test_every_verb_works_on_a_fifo_stack(
+    poller_and_terminal: tuple[EventSourceMapping, Terminal], tmp_path: Path
+) -> None:
+    _, terminal = poller_and_terminal
+    terminal.json("seed", "--slots", "120", "--practice-count", "2")
+    sent = terminal.json("send", "--count", "40", "--duplicates", "0.5", "--malformed", "0.1", "--seed", "5")
+    drained(terminal)
+    assert len({line["sqs_message_id"] for line in deliveries(terminal)}) == sent["messages_accepted"], "none dropped"
+    assert terminal.json("check")["holds"]
+    assert terminal.json("smoke")["passed"]
+    malformed = terminal.json("dlq", "list")["count"]
+    assert malformed == 4
+    path = tmp_path / "early.ndjson"
+    early = [booking(f"early-{number}", practice="Z00003", **ALWAYS) for number in range(12)]
+    path.write_text("".join(json.dumps(body) + "\n" for body in early))
+    terminal.json("send", "--file", str(path))
+    drained(terminal)
+    listed = terminal.json("dlq", "list")
+    shown = listed["reasons"]["unknown_practice"]
+    assert 0 < shown < len(early), "of one group a FIFO queue shows ten at a time at most"
+    assert shown + listed["waiting_behind"] == len(early)
+    unseen = terminal.json("check", exit_code=1)
+    assert (unseen["judgement"], unseen["counts"]["lost"], unseen["breaches"]) == ("unfinished", None, [])
+    history = tmp_path / "history"
+    assert len(terminal.json("export", "--output", str(history))["notes"]) == 1
+    assert not (history / "waiting").exists()
+    terminal.json("seed", "--slots", "200", "--practice-count", "3")
+    moved = [terminal.json("dlq", "redrive", "--yes")["moved"] for _ in range(2)]
+    assert moved == [shown, len(early) - shown]
+    drained(terminal)
+    assert terminal.json("dlq", "list")["count"] == malformed
+    begun = {line["message_id"]: line["finished"] for line in deliveries(terminal) if line["outcome"] == "booked"}
+    in_time = sorted((name for name in begun if name.startswith("early-")), key=lambda name: begun[name])
+    assert in_time == [body["message_id"] for body in early]
+    checked = terminal.json("check")
+    assert (checked["holds"], checked["counts"]["lost"], checked["counts"]["double_booked"]) == (True, 0, 0)
+
+
+@contextmanager
+def killing(poller: EventSourceMapping) -> Iterator[list[int]]:
+    """Kill a handler process at some moment of its work, several times, beside what is done meanwhile."""
+    chance, ended, killed = random.Random(7), Event(), list[int]()
+
+    def kill() -> None:
+        while not ended.is_set() and not (len(killed) >= KILLS and poller.statistics.function_errors):
+            if poller.statistics.in_flight:
+                time.sleep(chance.uniform(0.001, 0.02))
+                for pid in poller.handler_pids():
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                        killed.append(pid)
+                ended.wait(0.5)
+            ended.wait(0.001)
+
+    thread = Thread(target=kill)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        ended.set()
+        thread.join()
+
+
+def drained(terminal: Terminal) -> None:
+    assert terminal.json("watch", "--until-drained", "--timeout", "300")["drained"]
+
+
+def deliveries(terminal: Terminal) -> list[dict[str, Any]]:
+    """The delivery log."""
+    assert terminal.target.local is not None
+    lines = (json.loads(line) for line in Path(terminal.target.local.log_file).read_text().splitlines())
+    return [line for line in lines if line.get("message") == "delivery"]
+
+
+def send_in_order(target: Target, requests: list[tuple[str, str]]) -> None:
+    """Send; each copy has an id of its own, so that it reaches the consumer as one sent after SQS's five minutes would."""
+    for request, practice in requests:
+        target.sqs.send_message(
+            QueueUrl=target.outputs.queue_url,
+            MessageBody=json.dumps(booking(request, practice=practice)),
+            MessageGroupId=practice,
+            MessageDeduplicationId=uuid4().hex,
+        )

@@ -1,0 +1,133 @@
+"""Patients' numbers in every place where a producer could put one; then a search of everything that was written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from appointments.nhs_number import is_valid
+from oneslot.runtime.sqs.quarantine import QUARANTINE_ATTRIBUTES
+from oneslot.runtime.stores.expressions import from_attributes
+from tests.behaviours.conftest import Terminal
+from tests.behaviours.privacy import of_the_range, spelled, telling
+from tests.kits.consumer import booking
+
+pytestmark = pytest.mark.embedded_aws
+
+NUMBERS = ("9990000018", "9992468130")
+"""Valid, and of the range that is kept for tests."""
+ALWAYS = {"practice": "Z00001", "not_before": "2020-01-01T08:00:00Z", "not_after": "2100-12-31T18:00:00Z"}
+
+
+def hostile_bodies() -> Iterator[str]:
+    """A number in each field, in each spelling; as a name, as an id, nested, and in what is no JSON."""
+    for at, number in enumerate(NUMBERS):
+        for spelling in (
+            number,
+            f"{number[:3]} {number[3:6]} {number[6:]}",
+            f"{number[:3]}-{number[3:6]}-{number[6:]}",
+        ):
+            body: dict[str, Any] = booking(f"m-{at}", nhs_number=number, **ALWAYS)
+            for field in body:
+                yield json.dumps({**body, "message_id": f"m-{at}-{field}-{len(spelling)}", field: spelling})
+            yield json.dumps({**body, "message_id": f"m-{at}-more-{len(spelling)}", spelling: {"x": [spelling]}})
+            yield json.dumps({"message_id": f"c-{at}-{len(spelling)}", "type": "cancel", "appointment_id": spelling})
+            yield f"patient {spelling} called"
+            yield f'{{"message_id": "{spelling}", "message_id": "{spelling}"}}'
+        yield json.dumps(booking(f"good-{at}", nhs_number=number, **ALWAYS))
+
+
+def test_no_log_metric_reason_or_report_tells_a_patients_number(terminal: Terminal) -> None:
+    assert all(is_valid(number) for number in NUMBERS)
+    terminal.json("seed", "--slots", "100", "--practice-count", "1")
+    target = terminal.target
+    sent = list(hostile_bodies())
+    for body in sent:
+        target.sqs.send_message(QueueUrl=target.outputs.queue_url, MessageBody=body)
+    for number in NUMBERS:  # in an attribute
+        target.sqs.send_message(
+            QueueUrl=target.outputs.queue_url,
+            MessageBody=json.dumps(booking("x", nhs_number=number, **ALWAYS)),
+            MessageAttributes={"MessageDeduplicationId": {"DataType": "String", "StringValue": number}},
+        )
+    told = [drained(terminal)]
+    listed = terminal.json("dlq", "list")
+    assert listed["count"] > len(NUMBERS) * 10
+    ids = [letter["message_id"] or letter["sqs_message_id"] for letter in listed["messages"]]
+    told += [json.dumps(listed)]
+    for command in (
+        ["status"],
+        ["dlq", "list"],
+        ["dlq", "show", ids[0]],
+        ["dlq", "redrive", "--all", "--yes"],
+        ["check"],
+    ):
+        told += [terminal.run(*command).output, terminal.run(*command, "--json").output]
+    told += [drained(terminal)]
+    told += [
+        terminal.run(verb, *words).output for verb, *words in (("inspect", "good-0"), ("ledger", "show", "good-0"))
+    ]
+    pattern = spelled(NUMBERS)
+    assert [text for text in told if pattern.search(text)] == []
+    assert telling(terminal.home, NUMBERS) == [], "the state folder: delivery log, archive, journals, trail, reports"
+    for name in ("ledger", "slots"):
+        table = getattr(target.outputs, f"{name}_table_name")
+        rows = [from_attributes(item) for item in target.dynamodb.scan(TableName=table)["Items"]]
+        assert not pattern.search(json.dumps(rows, default=str)), name
+    assert pattern.search(bodies_of_the_dead_letters(target)), "the search finds what is there"
+    assert not pattern.search(log_groups(terminal))
+
+
+def drained(terminal: Terminal) -> str:
+    """Wait until the queue is empty; what `watch` told meanwhile."""
+    watched = terminal.run("watch", "--until-drained", "--timeout", "300")
+    assert watched.exit_code == 0, watched.output
+    return watched.output
+
+
+def bodies_of_the_dead_letters(target: Any) -> str:
+    """The bodies, which are kept as they came; and no reason among them may tell a number."""
+    pattern = spelled(NUMBERS)
+    answer = target.sqs.receive_message(
+        QueueUrl=target.outputs.dead_letter_queue_url, MaxNumberOfMessages=10, MessageAttributeNames=["All"]
+    )
+    for message in answer["Messages"]:
+        said = [message["MessageAttributes"][name]["StringValue"] for name in QUARANTINE_ATTRIBUTES]
+        assert not pattern.search(" ".join(said))
+    return " ".join(message["Body"] for message in answer["Messages"])
+
+
+def log_groups(terminal: Terminal) -> str:
+    """Everything in the account's log groups."""
+    local = terminal.target.local
+    assert local is not None
+    session: Any = boto3.Session(local.access_key_id, local.secret_access_key, region_name=local.region)
+    with closing(session.client("logs", endpoint_url=local.endpoint_url)) as logs:
+        groups = [group["logGroupName"] for group in logs.describe_log_groups()["logGroups"]]
+        return json.dumps([logs.filter_log_events(logGroupName=name)["events"] for name in groups])
+
+
+def test_the_search_reads_what_is_packed(tmp_path: Path) -> None:
+    import gzip
+
+    import pyarrow
+    from pyarrow import parquet
+
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "x.json.gz").write_bytes(gzip.compress(b"patient 999 000 0018"))
+    parquet.write_table(pyarrow.table({"n": ["9990000018"]}), tmp_path / "y.parquet")
+    (tmp_path / "z.txt").write_text("99900000181 and 1999000001")
+    assert telling(tmp_path, ["9990000018"]) == ["a/x.json.gz", "y.parquet"]
+
+
+def test_the_search_takes_no_random_id_for_a_patient() -> None:
+    text = '{"a": "9990000018", "b": "a9990000018.", "c": 0.9990000018, "d": "aa9e4d24-9aff-48b1-bcd1-a9990457144f"}'
+    assert of_the_range(f"{text} {'c0ffee' * 5}9990457144face 99900000181 x9992468130") == ["9990000018"] * 2 + [
+        "9992468130"
+    ]

@@ -1,0 +1,565 @@
+"""The cases that at-least-once delivery is known for, each with the answer that this consumer must give.
+
+The letters are those of the table in docs/correctness.md. Faults are put between the consumer and moto: `Killed` stops the
+process where it stands, a frozen process is one whose clock and neighbours move on before its next call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from appointments.invariants import Evidence, check
+from oneslot.runtime.effects import Effects
+from oneslot.runtime.powertools import exactly_once
+from oneslot.runtime.stores.dynamodb import InvalidEffects, Ledger
+from tests.kits.consumer import (
+    NHS_NUMBER,
+    PRACTICE,
+    START,
+    Bench,
+    Context,
+    Intercepted,
+    Killed,
+    bench,
+    booking,
+    cancellation,
+    raising,
+    record,
+    service_error,
+    surroundings,
+)
+
+LEASE_MS = 30_000
+
+
+def evidence(made: Bench) -> Evidence:
+    return Evidence(
+        ledger={row["message_id"]: row for row in made.rows("ledger")},
+        slots={(row["practice"], row["slot_id"]): row for row in made.rows("slots")},
+        appointments={row["appointment_id"]: row for row in made.rows("appointments")},
+        deliveries=[
+            {name: getattr(line, name) for name in ("message_id", "outcome", "answer", "claimed_by")}
+            for line in made.deliveries
+        ],
+        now=made.clock(),
+    )
+
+
+def held(made: Bench) -> int:
+    """Busy slots; and whatever else is asked, no invariant may be broken."""
+    assert check(evidence(made)) == []
+    return sum(row["status"] == "busy" for row in made.rows("slots"))
+
+
+def frozen(made: Bench, meanwhile: Callable[[], Any]) -> Callable[[Callable[[], Any]], Any]:
+    """The process stops before its call; its lease ends; `meanwhile` happens; then it goes on."""
+
+    def wait(_perform: Callable[[], Any]) -> None:
+        made.clock.now += LEASE_MS + 1
+        meanwhile()
+
+    return wait
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("call", ["update_item", "query", "transact_write_items"])
+def test_a_killed_at_any_call_books_once(call: str, moment: str) -> None:
+    with bench() as made:
+        fault = {moment: {call: raising(Killed())}}
+        dying = made.another_consumer(dynamodb=Intercepted(made.dynamodb, **fault))
+        with pytest.raises(Killed):
+            made.deliver(record(booking()), consumer=dying)
+        made.clock.now += LEASE_MS + 1
+        assert made.deliver(record(booking(), receive_count=2)) == []
+        assert held(made) == 1
+        assert made.row("m-1")["status"] == "COMPLETE"
+
+
+def test_b_frozen_past_the_lease_reports_the_winners_answer() -> None:
+    with bench() as made:
+        winner = frozen(made, lambda: made.deliver(record(booking())))
+        slow = made.another_consumer(dynamodb=Intercepted(made.dynamodb, before={"transact_write_items": winner}))
+        assert made.deliver(record(booking()), consumer=slow) == []
+        assert made.outcomes == ["booked", "duplicate"]
+        assert made.deliveries[0].answer == made.deliveries[1].answer
+        assert made.row("m-1")["consumption_count"] == 2
+        assert held(made) == 1
+
+
+def test_b_frozen_while_the_other_is_still_at_work_is_fenced() -> None:
+    with bench() as made:
+        dying = made.another_consumer(
+            dynamodb=Intercepted(made.dynamodb, before={"transact_write_items": raising(Killed())})
+        )
+
+        def take_over() -> None:
+            with pytest.raises(Killed):
+                made.deliver(record(booking()), consumer=dying)
+
+        before = {"transact_write_items": frozen(made, take_over)}
+        slow = made.another_consumer(dynamodb=Intercepted(made.dynamodb, before=before))
+        late = record(booking())
+        assert made.deliver(late, consumer=slow) == [late["messageId"]]
+        assert made.deliveries[-1].outcome == "fenced"
+        assert held(made) == 0
+        assert (
+            made.row("m-1")["claimed_by"] == made.deliveries[-1].claimed_by or made.row("m-1")["consumption_count"] == 2
+        )
+
+
+def test_b2_frozen_then_raising_leaves_the_winners_row_alone() -> None:
+    with bench() as made:
+
+        def wake_and_fail(perform: Callable[[], Any]) -> None:
+            frozen(made, lambda: made.deliver(record(booking())))(perform)
+            raise service_error("ValidationException", "Query")
+
+        slow = made.another_consumer(dynamodb=Intercepted(made.dynamodb, before={"query": wake_and_fail}))
+        late = record(booking())
+        assert made.deliver(late, consumer=slow) == [late["messageId"]]
+        assert made.row("m-1")["status"] == "COMPLETE"
+        assert made.deliver(record(booking())) == []
+        assert held(made) == 1
+
+
+def test_b2_raising_after_a_takeover_does_not_end_the_new_owners_lease() -> None:
+    with bench() as made:
+        dying = made.another_consumer(
+            dynamodb=Intercepted(made.dynamodb, before={"transact_write_items": raising(Killed())})
+        )
+
+        def wake_and_fail(_perform: Callable[[], Any]) -> None:
+            made.clock.now += LEASE_MS + 1
+            with pytest.raises(Killed):
+                made.deliver(record(booking()), consumer=dying)
+            raise service_error("ValidationException", "Query")
+
+        slow = made.another_consumer(dynamodb=Intercepted(made.dynamodb, before={"query": wake_and_fail}))
+        made.deliver(record(booking()), consumer=slow)
+        assert made.row("m-1")["lease_until"] == made.clock() + LEASE_MS
+
+
+def test_c_redelivered_after_the_ledgers_row_expired_is_a_duplicate() -> None:
+    with bench() as made:
+        made.deliver(record(booking()))
+        made.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
+        assert made.deliver(record(booking())) == []
+        assert made.outcomes == ["booked", "duplicate"]
+        assert made.deliveries[0].answer == made.deliveries[1].answer
+        del made.deliveries[0]  # of the row that was forgotten: the new row's count begins again
+        assert held(made) == 1
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("late", [False, True])
+def test_c_another_content_under_a_forgotten_bookings_id_is_not_given_its_answer(late: bool, together: bool) -> None:
+    with bench() as made:
+        made.deliver(record(booking()))
+        kept = made.rows("appointments")
+        made.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
+        passed = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2020-01-02T08:00:00Z"} if late else {}
+        consumer = made.another_consumer(configuration=replace(made.configuration, group_commit=together))
+        another = record(booking(nhs_number="9990000026", **passed))
+        assert made.deliver(another, record(booking("m-2")), consumer=consumer) == []
+        assert made.outcomes[1:] in (["quarantined", "booked"], ["booked", "quarantined"])
+        assert {delivery.reason for delivery in made.deliveries} == {None, "conflict"}
+        assert [letter["Body"] for letter in made.dead_letters()] == [another["body"]]
+        assert [row for row in made.rows("appointments") if row["appointment_id"] == "m-1"] == kept
+        assert made.row("m-1")["status"] == "IN_PROGRESS"
+        assert made.row("m-1")["lease_until"] == 0
+
+
+@pytest.mark.parametrize("kind", ["waiting", "cancelled"])
+def test_c_another_content_under_a_forgotten_request_that_has_no_slot_is_not_given_its_answer(kind: str) -> None:
+    """It waits, or was cancelled: its appointment says for what it was made, as one with a slot does."""
+    with bench() as made:
+        first = booking(delivery_channel="Video") if kind == "waiting" else booking()
+        made.deliver(record(first), *([] if kind == "waiting" else [record(cancellation("m-1"))]))
+        kept = made.rows("appointments")
+        made.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
+        del made.deliveries[:]
+        another = record({**first, "nhs_number": "9990000026"})
+        assert made.deliver(another) == []
+        assert [(line.outcome, line.reason) for line in made.deliveries] == [("quarantined", "conflict")]
+        assert [letter["Body"] for letter in made.dead_letters()] == [another["body"]]
+        assert made.rows("appointments") == kept
+
+
+def test_d_sent_twice_by_the_producer_gets_one_answer() -> None:
+    with bench() as made:
+        first, second = record(booking()), record(booking())
+        assert first["messageId"] != second["messageId"]
+        assert made.deliver(first) == made.deliver(second) == []
+        assert made.outcomes == ["booked", "duplicate"]
+        assert made.deliveries[0].answer == made.deliveries[1].answer
+        assert held(made) == 1
+
+
+def test_e_an_exception_leaves_nothing_written_and_the_message_free_at_once() -> None:
+    with bench() as made:
+        fault = {"transact_write_items": raising(service_error("ValidationException", "TransactWriteItems"))}
+        failing = made.another_consumer(dynamodb=Intercepted(made.dynamodb, before=fault))
+        first = record(booking())
+        assert made.deliver(first, consumer=failing) == [first["messageId"]]
+        assert (made.deliveries[0].outcome, made.deliveries[0].reason) == ("failed", "ValidationException")
+        assert made.rows("appointments") == []
+        assert made.row("m-1")["lease_until"] == 0
+        made.clock.now += 1
+        assert made.deliver(first) == []
+        assert made.row("m-1")["consumption_count"] == 2
+        assert held(made) == 1
+
+
+@pytest.mark.parametrize(
+    ("result", "sentence"),
+    [({"value": object()}, "JSON"), ({"value": "x" * 400_000}, "390000"), ({"value": float("nan")}, "JSON")],
+)
+def test_e2_a_result_that_cannot_be_kept_is_refused_before_any_write(result: dict[str, Any], sentence: str) -> None:
+    with bench() as made:
+        client = Intercepted(made.dynamodb)
+        ledger = Ledger(client, "ledger", retention_seconds=1, surroundings=surroundings(made.clock))
+        message = made.consumer.parse("m-1", "hash", booking())
+        with pytest.raises(InvalidEffects, match=sentence):
+            exactly_once(ledger)(lambda _message: Effects(result))(message, made.clock() + LEASE_MS)
+        assert client.calls == ["update_item", "update_item"]  # the claim and its release
+        assert made.row("m-1")["lease_until"] == 0
+
+
+class Deferrals:
+    """An SQS client that only takes note of deferrals."""
+
+    def __init__(self, note: Callable[[dict[str, Any]], None]) -> None:
+        self._note = note
+
+    def change_message_visibility(self, **request: Any) -> None:
+        self._note(request)
+
+
+def test_f_a_busy_message_is_deferred_to_the_end_of_the_lease_that_is_left() -> None:
+    with bench() as made:
+        asked: list[dict[str, Any]] = []
+        sqs = Deferrals(asked.append)
+        other = made.another_consumer(sqs=sqs)
+        again = record(booking(), receive_count=2)
+
+        def meanwhile(_perform: Callable[[], Any]) -> None:
+            made.clock.now += 10_000
+            assert made.deliver(again, consumer=other) == [again["messageId"]]
+
+        working = made.another_consumer(dynamodb=Intercepted(made.dynamodb, before={"transact_write_items": meanwhile}))
+        assert made.deliver(record(booking()), consumer=working) == []
+        assert made.outcomes == ["busy", "booked"]
+        assert asked == [
+            {
+                "QueueUrl": made.configuration.queue_url,
+                "ReceiptHandle": again["receiptHandle"],
+                "VisibilityTimeout": 21,  # 20 s of lease, and half of the jitter's two
+            }
+        ]
+        assert held(made) == 1
+
+
+def test_f_a_deferral_that_fails_still_leaves_the_message_in_the_queue() -> None:
+    with bench() as made:
+        sqs = Intercepted(made.sqs, before={"change_message_visibility": raising(service_error("AccessDenied"))})
+        other = made.another_consumer(sqs=sqs)
+        again = record(booking())
+
+        def meanwhile(_perform: Callable[[], Any]) -> None:
+            assert made.deliver(again, consumer=other) == [again["messageId"]]
+
+        working = made.another_consumer(dynamodb=Intercepted(made.dynamodb, before={"transact_write_items": meanwhile}))
+        made.deliver(record(booking()), consumer=working)
+        assert [(line.outcome, line.reason) for line in made.deliveries] == [("busy", "AccessDenied"), ("booked", None)]
+
+
+def test_f2_a_copy_redriven_from_the_dead_letter_queue_is_a_duplicate() -> None:
+    with bench() as made:
+        made.deliver(record(booking()))
+        redriven = record(booking(), attributes={"QuarantineReason": "conflict", "SourceMessageId": "x"})
+        assert made.deliver(redriven) == []
+        assert made.outcomes == ["booked", "duplicate"]
+        assert held(made) == 1
+
+
+def test_g_a_timeout_in_the_middle_of_ten_books_each_once() -> None:
+    with bench(slots=20) as made:
+        records = [record(booking(f"m-{number}")) for number in range(10)]
+        client = Intercepted(made.dynamodb)
+        fifth = {"count": 0}
+
+        def die_at_the_fifth(perform: Callable[[], Any]) -> None:
+            fifth["count"] += 1
+            if fifth["count"] == 5:
+                raise Killed
+            client._before["transact_write_items"] = die_at_the_fifth
+
+        client._before["transact_write_items"] = die_at_the_fifth
+        with pytest.raises(Killed):
+            made.deliver(*records, consumer=made.another_consumer(dynamodb=client))
+        assert held(made) == 4
+        made.clock.now += LEASE_MS + 1
+        assert made.deliver(*records) == []
+        assert held(made) == 10
+        assert made.dead_letters() == []
+
+
+def test_h_visible_again_while_still_at_work_costs_one_receive_and_no_more() -> None:
+    with bench() as made:
+        hidden_until: list[int] = []
+        sqs = Deferrals(lambda request: hidden_until.append(made.clock() + request["VisibilityTimeout"] * 1000))
+        other = made.another_consumer(sqs=sqs)
+
+        def meanwhile(_perform: Callable[[], Any]) -> None:
+            made.clock.now += 25_000  # it waited 5 s in the batching window: its visibility timeout of 30 s is over
+            made.deliver(record(booking(), receive_count=2), consumer=other)
+
+        dying = Intercepted(
+            made.dynamodb, before={"transact_write_items": meanwhile}, after={"transact_write_items": raising(Killed())}
+        )
+        deadline = made.clock() + LEASE_MS
+        with pytest.raises(Killed):
+            made.deliver(record(booking()), consumer=made.another_consumer(dynamodb=dying))
+        assert hidden_until[0] >= deadline
+        made.clock.now = hidden_until[0]
+        assert made.deliver(record(booking(), receive_count=3)) == []
+        assert made.outcomes[-1] == "duplicate"
+        assert held(made) == 1
+
+
+def lost_and_repeated(perform: Callable[[], Any]) -> Any:
+    """The answer is lost on its way; the SDK sends the same request again."""
+    return perform()
+
+
+def test_i_a_lost_answer_to_the_claim_goes_on_in_the_same_delivery() -> None:
+    with bench() as made:
+        losing = made.another_consumer(dynamodb=Intercepted(made.dynamodb, after={"update_item": lost_and_repeated}))
+        assert made.deliver(record(booking()), consumer=losing) == []
+        assert made.outcomes == ["booked"]
+        assert made.row("m-1")["consumption_count"] == 1
+        assert held(made) == 1
+
+
+def test_j_a_lost_answer_to_the_commit_is_the_same_commit() -> None:
+    # moto ignores ClientRequestToken, so this shows the ledger's own answer; the embedded AWS shows the token's.
+    with bench() as made:
+        client = Intercepted(made.dynamodb, after={"transact_write_items": lost_and_repeated})
+        assert made.deliver(record(booking()), consumer=made.another_consumer(dynamodb=client)) == []
+        assert made.outcomes == ["booked"]
+        assert held(made) == 1
+
+
+def test_k_a_claim_that_lands_late_after_its_own_retry_locks_nobody_out() -> None:
+    with bench() as made:
+        late: list[Callable[[], Any]] = []
+
+        def keep(perform: Callable[[], Any]) -> None:
+            late.append(perform)
+
+        def land(_perform: Callable[[], Any]) -> None:
+            with pytest.raises(Exception, match="ConditionalCheckFailed"):
+                late[0]()
+
+        client = Intercepted(
+            made.dynamodb,
+            before={"update_item": keep, "transact_write_items": land},
+            after={"transact_write_items": land},
+        )
+        assert made.deliver(record(booking()), consumer=made.another_consumer(dynamodb=client)) == []
+        assert made.outcomes == ["booked"]
+        assert made.row("m-1")["consumption_count"] == 1
+        assert held(made) == 1
+
+
+def test_k_a_commit_that_lands_late_is_the_answer_whatever_was_decided_since() -> None:
+    """Its slot is taken, so its owner decides to wait; the slot is free again, and the first decision lands after all."""
+    with bench(slots=1) as made:
+        late: list[Callable[[], Any]] = []
+
+        def keep(perform: Callable[[], Any]) -> None:
+            late.append(perform)
+            made.deliver(record(booking("m-2")))
+            client._before["transact_write_items"] = land
+
+        def land(_perform: Callable[[], Any]) -> None:
+            made.deliver(record(cancellation("m-2")))
+            late[0]()
+
+        client = Intercepted(made.dynamodb, before={"transact_write_items": keep})
+        assert made.deliver(record(booking()), consumer=made.another_consumer(dynamodb=client)) == []
+        assert made.deliver(record(booking())) == []
+        assert made.outcomes == ["booked", "cancelled", "booked", "duplicate"]
+        assert made.deliveries[2].answer == made.deliveries[3].answer
+        assert held(made) == 1
+
+
+def test_l_the_same_id_with_another_content_is_quarantined_as_a_conflict() -> None:
+    with bench() as made:
+        made.deliver(record(booking()))
+        assert made.deliver(record(booking(delivery_channel="Video"))) == []
+        (letter,) = made.dead_letters()
+        assert letter["MessageAttributes"]["QuarantineReason"]["StringValue"] == "conflict"
+        assert '"Video"' in letter["Body"]
+        assert made.outcomes == ["booked", "quarantined"]
+        assert held(made) == 1
+
+
+def test_l_another_content_cannot_take_over_an_unfinished_request() -> None:
+    with bench() as made:
+        dying = Intercepted(made.dynamodb, before={"transact_write_items": raising(Killed())})
+        with pytest.raises(Killed):
+            made.deliver(record(booking()), consumer=made.another_consumer(dynamodb=dying))
+        made.clock.now += LEASE_MS + 1
+        made.deliver(record(booking(delivery_channel="Video")))
+        assert made.outcomes[-1] == "quarantined"
+        assert made.row("m-1")["consumption_count"] == 1
+
+
+def test_m_two_requests_for_the_last_slot_are_booked_and_waitlisted() -> None:
+    with bench(slots=1) as made:
+
+        def meanwhile(_perform: Callable[[], Any]) -> None:
+            made.deliver(record(booking("m-2")))
+
+        slower = made.another_consumer(dynamodb=Intercepted(made.dynamodb, before={"transact_write_items": meanwhile}))
+        assert made.deliver(record(booking("m-1")), consumer=slower) == []
+        assert made.outcomes == ["booked", "waitlist"]
+        assert {row["status"] for row in made.rows("ledger")} == {"COMPLETE"}
+        assert held(made) == 1
+
+
+ORDERS = {
+    "book, cancel": (booking("b"), cancellation("b", "c")),
+    "cancel, book": (cancellation("b", "c"), booking("b")),
+    "cancel twice": (booking("b"), cancellation("b", "c"), cancellation("b", "d")),
+    "cancel twice, then book": (cancellation("b", "c"), cancellation("b", "d"), booking("b")),
+    "book, cancel, late duplicate of book": (booking("b"), cancellation("b", "c"), booking("b")),
+    "book, cancel, each again": (booking("b"), cancellation("b", "c"), booking("b"), cancellation("b", "c")),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
+def test_n_a_cancelled_appointment_stays_cancelled_in_every_order(order: tuple[dict[str, Any], ...]) -> None:
+    with bench() as made:
+        for body in order:
+            assert made.deliver(record(body)) == []
+        (appointment,) = made.rows("appointments")
+        assert appointment["status"] == "cancelled"
+        assert held(made) == 0
+        made.deliver(*(record(booking(f"other-{number}")) for number in range(3)))
+        assert held(made) == 3, "the slot that was given back can be booked"
+
+
+def test_n_a_booking_that_lands_between_the_read_and_the_cancellation_is_cancelled() -> None:
+    with bench() as made:
+
+        def meanwhile(_perform: Callable[[], Any]) -> None:
+            made.deliver(record(booking("b")))
+
+        client = Intercepted(made.dynamodb, before={"transact_write_items": meanwhile})
+        assert made.deliver(record(cancellation("b", "c")), consumer=made.another_consumer(dynamodb=client)) == []
+        assert made.rows("appointments")[0]["status"] == "cancelled"
+        assert held(made) == 0
+
+
+def test_n_a_cancellation_that_lands_before_the_booking_commits_wins() -> None:
+    with bench() as made:
+
+        def meanwhile(_perform: Callable[[], Any]) -> None:
+            made.deliver(record(cancellation("b", "c")))
+
+        client = Intercepted(made.dynamodb, before={"transact_write_items": meanwhile})
+        assert made.deliver(record(booking("b")), consumer=made.another_consumer(dynamodb=client)) == []
+        assert made.rows("appointments")[0]["status"] == "cancelled"
+        assert held(made) == 0
+
+
+def test_o_the_same_message_twice_in_one_batch_is_one_booking_and_no_failure() -> None:
+    with bench() as made:
+        assert made.deliver(record(booking()), record(booking("other")), record(booking())) == []
+        assert sorted(made.outcomes) == ["booked", "booked", "duplicate"]
+        assert held(made) == 2
+
+
+BAD = {
+    "missing id": (booking(None), "missing_message_id", "message_id"),
+    "id is a number": (booking(message_id=7), "invalid_message_id", "message_id"),
+    "id is an NHS number": (booking(NHS_NUMBER), "invalid_message_id", "NHS number"),
+    "not JSON": ("{", "not_json", "JSON object"),
+    "no object": ("[1]", "not_json", "JSON object"),
+    "empty": (" ", "not_json", "JSON object"),
+    "a name twice": ('{"message_id": "a", "message_id": "b"}', "not_json", "each name once"),
+    "nested without end": ("[" * 100_000, "not_json", "nesting"),
+    "NaN": ('{"message_id": NaN}', "not_json", "JSON object"),
+    "no type": (booking(type=None), "unknown_type", "type"),
+    "unknown type": (booking(type="move"), "unknown_type", "type"),
+    "wrong type of a field": (booking(practice=["A81001"]), "invalid_field", "practice"),
+    "unknown practice": (booking(practice="Z99999"), "unknown_practice", "practice"),
+    "invalid NHS number": (booking(nhs_number="9990000019"), "invalid_field", "nhs_number"),
+    "times in the wrong order": (booking(not_after="2099-11-22T08:00:00Z"), "invalid_field", "not_after"),
+    "time without offset": (booking(not_before="2099-11-23T08:00:00"), "invalid_field", "not_before"),
+    "no time at all": (booking(not_before="soon"), "invalid_field", "not_before"),
+    "unknown channel": (booking(delivery_channel="Letter"), "invalid_field", "delivery_channel"),
+    "separator in a key part": (booking(service_type="a#b"), "invalid_field", "service_type"),
+    "no appointment to cancel": (cancellation(""), "invalid_field", "appointment_id"),
+    "an NHS number to cancel": (cancellation(NHS_NUMBER), "invalid_field", "appointment_id"),
+    "1 MiB that is not JSON": ("x" * (1_048_576 - 1_000), "not_json", "JSON object"),
+}
+
+
+@pytest.mark.parametrize(("body", "reason", "named"), BAD.values(), ids=BAD)
+def test_p_an_unprocessable_message_is_quarantined_and_the_rest_goes_on(
+    body: dict[str, Any] | str, reason: str, named: str
+) -> None:
+    with bench() as made:
+        bad = record(body)
+        assert made.deliver(record(booking("first")), bad, record(booking("last"))) == []
+        (letter,) = made.dead_letters()
+        said = {name: value["StringValue"] for name, value in letter["MessageAttributes"].items()}
+        assert letter["Body"] == bad["body"]
+        assert said["QuarantineReason"] == reason
+        assert named in said["QuarantineDetail"]
+        assert said["SourceMessageId"] == bad["messageId"]
+        assert sorted(made.outcomes) == ["booked", "booked", "quarantined"]
+        assert held(made) == 2
+        assert NHS_NUMBER not in repr(made.deliveries)
+
+
+def test_p_a_quarantine_that_fails_leaves_the_message_in_the_queue() -> None:
+    with bench() as made:
+        sqs = Intercepted(
+            made.sqs, before={"send_message": raising(service_error("InvalidParameterValue", "SendMessage"))}
+        )
+        bad = record("x" * 1_048_576)
+        assert made.deliver(bad, consumer=made.another_consumer(sqs=sqs)) == [bad["messageId"]]
+        assert (made.deliveries[0].outcome, made.deliveries[0].reason) == ("failed", "not_json")
+
+
+def test_p_a_practice_that_is_seeded_later_can_be_redriven() -> None:
+    with bench() as made:
+        made.deliver(record(booking(practice="B82001")))
+        made.seed(1, practice="B82001")
+        made.clock.now += 1
+        assert made.deliver(record(booking(practice="B82001"))) == []
+        assert made.outcomes == ["quarantined", "booked"]
+
+
+def test_p_an_empty_batch_and_an_event_of_another_source() -> None:
+    with bench() as made:
+        assert made.deliver() == []
+        with pytest.raises(TypeError, match="Records"):
+            made.consumer({"detail": {}}, Context(made.clock))
+
+
+def test_a_request_whose_window_has_passed_is_refused_once_and_for_all() -> None:
+    with bench() as made:
+        made.clock.now = int(START.timestamp() * 1000) + 2 * 86_400_000
+        assert made.deliver(record(booking())) == made.deliver(record(booking())) == []
+        assert made.outcomes == ["refused", "duplicate"]
+        assert made.rows("appointments") == []
+        assert PRACTICE not in made.row("m-1")["result"]

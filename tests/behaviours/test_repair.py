@@ -1,0 +1,145 @@
+"""Repairs on the embedded AWS: the real handler quarantines, a person looks, redrives, is interrupted, and resumes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneslot.runtime.identity import payload_hash
+from oneslot.runtime.stores.expressions import to_attributes
+from tests.behaviours.conftest import Terminal
+from tests.kits.consumer import booking
+from tests.verification.soak.kit import wait_for
+
+pytestmark = pytest.mark.embedded_aws
+
+HIDDEN_SECONDS = 4
+# The command line, but what it holds when it dies comes back soon.
+DYING = f"""
+from oneslot import cli, dead_letters
+dead_letters.HIDDEN_SECONDS = {HIDDEN_SECONDS}
+cli.main()
+"""
+ALWAYS = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2100-01-01T08:00:00Z"}
+
+
+def send(terminal: Terminal, folder: Path, bodies: list[dict[str, Any]]) -> None:
+    """Send with `oneslot send`, so that the archive knows of them, and wait until they are worked off."""
+    path = folder / "requests.ndjson"
+    path.write_text("".join(json.dumps(body) + "\n" for body in bodies))
+    terminal.json("send", "--file", str(path))
+    drained(terminal)
+
+
+def drained(terminal: Terminal) -> None:
+    assert terminal.json("watch", "--until-drained", "--timeout", "300")["drained"]
+
+
+def test_what_failed_for_a_missing_practice_is_redriven_once_it_is_there(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.json("seed", "--slots", "100", "--practice-count", "2")
+    early = [booking(f"early-{number}", practice="Z00003", **ALWAYS) for number in range(30)]
+    broken = [booking(f"broken-{number}", practice="Z00001", nhs_number="9990000019") for number in range(5)]
+    send(terminal, tmp_path, early + broken)
+    listed = terminal.json("dlq", "list")
+    assert listed["reasons"] == {"invalid_field": 5, "unknown_practice": 30}
+    assert listed["outlooks"] == {"fails_again": 35}
+    assert terminal.json("dlq", "redrive", "--yes")["moved"] == 0, "it would only come back"
+    terminal.json("seed", "--slots", "150", "--practice-count", "3")
+    assert terminal.json("dlq", "redrive")["outlooks"] == {"stuck": 30}
+    repair_list = tmp_path / "redrive-list.jsonl"
+    repair_list.write_text("".join(f'{{"message_id":"early-{number}","action":"redrive"}}\n' for number in range(3)))
+    assert terminal.json("dlq", "redrive", "--file", str(repair_list), "--yes")["moved"] == 3
+    assert terminal.json("dlq", "redrive", "--yes")["moved"] == 27
+    drained(terminal)
+    checked = terminal.json("check")
+    assert checked["counts"]["quarantined"] == {"invalid_field": 5}
+    assert checked["counts"]["booked"] + checked["counts"]["waitlisted"] == 30
+    # What can never succeed is dropped by a person who answers for it; then it is not called lost.
+    assert terminal.json("dlq", "drop", "--all", "--accept-loss", "--yes")["dropped"] == 5
+    counts = terminal.json("check")["counts"]
+    assert (counts["quarantined"], counts["lost"]) == ({}, 0)
+    left_behind = "".join(path.read_text() for path in tmp_path.rglob("*.jsonl"))
+    assert not re.search(r"\b999[0-9]{7}\b", left_behind)
+
+
+def test_a_redrive_that_is_killed_goes_on_and_nothing_is_booked_twice(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.json("seed", "--slots", "100", "--practice-count", "2")
+    send(terminal, tmp_path, [booking(f"m-{number}", practice="Z00003", **ALWAYS) for number in range(60)])
+    terminal.json("seed", "--slots", "300", "--practice-count", "3")
+    process = subprocess.Popen(
+        [sys.executable, "-c", DYING, "dlq", "redrive", "--rate", "5", "--yes"],
+        env={**os.environ, "ONESLOT_HOME": str(terminal.home)},
+        stdout=subprocess.DEVNULL,
+    )
+    journal = terminal.home / "redrive.jsonl"
+    try:
+        wait_for(
+            lambda: journal.exists() and journal.read_text().count('"deleted"') >= 2,
+            seconds=180,
+            what="it is on its way",
+        )
+    finally:
+        process.kill()
+        process.wait()
+    assert "was interrupted" in terminal.run("dlq", "redrive", "--yes").output
+    # What the killed one held is hidden for a while; until it is in sight again, there is more to resume.
+    wait_for(
+        lambda: terminal.run("dlq", "redrive", "--resume", "--yes").exit_code == 0, seconds=180, what="all is moved"
+    )
+    assert not journal.exists()
+    drained(terminal)
+    checked = terminal.json("check")
+    assert checked["counts"]["quarantined"] == {}
+    assert checked["counts"]["booked"] + checked["counts"]["waitlisted"] == 60
+    assert (checked["holds"], checked["counts"]["double_booked"], checked["counts"]["lost"]) == (True, 0, 0)
+
+
+def test_a_dead_consumers_lease_is_ended_and_its_message_redriven(terminal: Terminal) -> None:
+    terminal.json("seed", "--slots", "100", "--practice-count", "1")
+    target = terminal.target
+    body = booking("m-1", practice="Z00001", **ALWAYS)
+    row = {
+        "message_id": "m-1",
+        "status": "IN_PROGRESS",
+        "consumption_count": 1,
+        "updated": 1,
+        "lease_until": int(time.time() * 1000) + 3_600_000,
+        "claimed_by": "a consumer that is dead",
+        "payload_hash": payload_hash(body),
+    }
+    target.dynamodb.put_item(TableName=target.outputs.ledger_table_name, Item=to_attributes(row))
+    target.sqs.send_message(QueueUrl=target.outputs.dead_letter_queue_url, MessageBody=json.dumps(body))
+    assert terminal.json("dlq", "list")["outlooks"] == {"busy": 1}
+    assert terminal.json("ledger", "show", "m-1")["standing"] == "leased"
+    assert terminal.json("ledger", "unlock", "m-1", "--yes")["changed"]
+    assert terminal.json("dlq", "list")["outlooks"] == {"stuck": 1}
+    assert terminal.json("dlq", "redrive", "m-1", "--yes")["moved"] == 1
+    drained(terminal)
+    shown = terminal.json("ledger", "show", "m-1")
+    assert (shown["standing"], shown["row"]["consumption_count"]) == ("complete", 2)
+    assert terminal.json("check")["counts"]["appointments"] == 1
+    # A forgotten row: the next copy finds the appointment and gets the same answer.
+    before = shown["row"]["result"]
+    assert terminal.json("ledger", "forget", "m-1", "--yes")["changed"]
+    target.sqs.send_message(QueueUrl=target.outputs.queue_url, MessageBody=json.dumps(body))
+    wait_for(lambda: terminal.run("ledger", "show", "m-1").exit_code == 0, seconds=180, what="the row is there again")
+    drained(terminal)
+    assert terminal.json("ledger", "show", "m-1")["row"]["result"] == before
+    checked = terminal.json("check", exit_code=1)
+    assert {breach["invariant"] for breach in checked["breaches"]} == {"I10"}, "it is seen that a row was deleted"
+    assert (checked["counts"]["appointments"], checked["counts"]["double_booked"]) == (1, 0)
+
+
+def test_smoke_of_a_stack_that_works(terminal: Terminal) -> None:
+    passed = terminal.json("smoke", "--timeout", "120")
+    assert passed["passed"]
+    assert len(passed["steps"]) == 4
+    assert terminal.json("check")["counts"]["duplicates_suppressed"] == 1

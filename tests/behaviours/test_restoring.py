@@ -1,0 +1,198 @@
+"""A table is spoiled while requests flow; the page's own program and commands bring it back, on the embedded AWS."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneslot.local.aws.cloud_assembly import SynthesisedStack
+from oneslot.local.aws.connection import Connection
+from oneslot.runtime.stores.expressions import from_attributes
+from tests.behaviours.conftest import Terminal, running_stack
+from tests.kits.consumer import booking
+
+pytestmark = pytest.mark.embedded_aws
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "restoring.md"
+ALWAYS = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2100-01-01T08:00:00Z"}
+TABLES = ("appointments", "ledger", "slots")
+
+
+class Engineer:
+    """Somebody with the page open, on a stack of their own."""
+
+    def __init__(self, terminal: Terminal, account: Connection, folder: Path) -> None:
+        self.terminal, self.folder, self.target = terminal, folder, terminal.target
+        block = re.search(r"^ *```python\n(.*?)^ *```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+        assert block is not None
+        (folder / "put_back.py").write_text(textwrap.dedent(block[1]))
+        outputs = self.target.outputs
+        self.names = {table: str(getattr(outputs, f"{table}_table_name")) for table in TABLES}
+        self.before = ""
+        self.environment = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "AWS_ENDPOINT_URL": account.endpoint_url,
+            "AWS_DEFAULT_REGION": account.region,
+            "AWS_ACCESS_KEY_ID": account.access_key_id,
+            "AWS_SECRET_ACCESS_KEY": account.secret_access_key,
+            **{f"{table.upper()}_TABLE_NAME": name for table, name in self.names.items()},
+        }
+
+    def shell(self, lines: Iterable[str]) -> str:
+        """Run these lines as they would be pasted; none may fail."""
+        script = "set -e\n" + "\n".join(lines)
+        run = subprocess.run(
+            ["/bin/bash", "-c", script],
+            cwd=self.folder,
+            env={**self.environment, "BEFORE": self.before},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert run.returncode == 0, (script, run.stdout, run.stderr)
+        return run.stdout
+
+    def restore_beside(self) -> None:
+        """The embedded AWS gives a table as it is at the moment of the call, so this is called at `BEFORE`."""
+        self.before = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        self.shell(commands("aws dynamodb restore-table-to-point-in-time"))
+
+    def put_back(self, *flags: str) -> str:
+        lines = [line for line in commands("python put_back.py") if line.endswith(" ".join(['"$BEFORE"', *flags]))]
+        assert len(lines) == 3
+        return self.shell(lines)
+
+    def rows(self, table: str, suffix: str = "") -> list[dict[str, Any]]:
+        items = self.target.dynamodb.scan(TableName=self.names[table] + suffix, ConsistentRead=True)["Items"]
+        return sorted((from_attributes(item) for item in items), key=json.dumps)
+
+    def send(self, bodies: list[dict[str, Any]]) -> None:
+        path = self.folder / "requests.ndjson"
+        path.write_text("".join(json.dumps(body) + "\n" for body in bodies))
+        self.terminal.json("send", "--file", str(path))
+        assert self.terminal.json("watch", "--until-drained", "--timeout", "300")["drained"]
+
+    def spoil(self, table: str, key: dict[str, str], change: str | None = None, value: str = "") -> None:
+        """Delete a row, or write a text into one of its attributes."""
+        client, name = self.target.dynamodb, self.names[table]
+        where = {attribute: {"S": text} for attribute, text in key.items()}
+        if change is None:
+            client.delete_item(TableName=name, Key=where)
+            return
+        client.update_item(
+            TableName=name,
+            Key=where,
+            UpdateExpression="SET #changed = :value",
+            ExpressionAttributeNames={"#changed": change},
+            ExpressionAttributeValues={":value": {"S": value}},
+        )
+
+    def checked(self) -> tuple[bool, set[str]]:
+        document = json.loads(self.terminal.run("check", "--json").stdout)
+        return document["holds"], {breach["invariant"] for breach in document["breaches"]}
+
+
+def commands(beginning: str, containing: str = "") -> list[str]:
+    """The page's lines of shell that begin so."""
+    lines = [line.strip() for line in PAGE.read_text(encoding="utf-8").splitlines()]
+    found = [line for line in lines if line.startswith(beginning) and containing in line]
+    assert found
+    return found
+
+
+@pytest.fixture
+def engineer(account: Connection, synthesised: SynthesisedStack, tmp_path: Path) -> Iterator[Engineer]:
+    with running_stack(account, synthesised, tmp_path) as (_, terminal):
+        terminal.json("seed", "--slots", "600", "--practice-count", "2")
+        engineer = Engineer(terminal, account, tmp_path)
+        engineer.send([old(number) for number in range(20)])
+        engineer.restore_beside()
+        yield engineer
+
+
+def old(number: int) -> dict[str, Any]:
+    return booking(f"old-{number:02}", practice="Z00001", **ALWAYS)
+
+
+def new(number: int) -> dict[str, Any]:
+    return booking(f"new-{number:02}", practice="Z00002", **ALWAYS)
+
+
+def test_spoiled_rows_go_back_and_what_was_done_since_stays(engineer: Engineer) -> None:
+    before = {table: engineer.rows(table) for table in TABLES}
+    cancellation = {"message_id": "cancel-19", "type": "cancel", "appointment_id": "old-19"}
+    engineer.send([*(new(number) for number in range(10)), cancellation])
+    held = {row["appointment_id"]: row for row in before["slots"] if "appointment_id" in row}
+    sound = {table: engineer.rows(table) for table in TABLES}
+    for number in range(3):
+        engineer.spoil("ledger", {"message_id": f"old-{number:02}"})
+        engineer.spoil("appointments", {"appointment_id": f"old-{number + 3:02}"})
+        slot = held[f"old-{number + 6:02}"]
+        engineer.spoil("slots", {"practice": slot["practice"], "slot_id": slot["slot_id"]}, "status", "free")
+    engineer.spoil("appointments", {"appointment_id": "old-09"}, "nhs_number", "9990000026")
+    engineer.spoil("ledger", {"message_id": "old-10"}, "status", "IN_PROGRESS")
+    assert not engineer.checked()[0]
+
+    spoiled = {table: engineer.rows(table) for table in TABLES}
+    assert "nothing was changed" in engineer.put_back()
+    assert {table: engineer.rows(table) for table in TABLES} == spoiled
+    told = engineer.put_back("yes").splitlines()
+    assert sum(line.startswith("goes back") for line in told) == 11
+    assert {line.split()[1] for line in told if line.startswith("stays") and "Z0" not in line} == {
+        *(f"new-{number:02}" for number in range(10)),
+        "cancel-19",
+        "old-19",
+    }
+    assert {table: engineer.rows(table) for table in TABLES} == sound
+    assert engineer.checked() == (True, set())
+
+
+def test_all_three_go_back_and_what_was_accepted_since_is_sent_again(engineer: Engineer) -> None:
+    before = {table: engineer.rows(table) for table in TABLES}
+    since = [
+        *(new(number) for number in range(10)),
+        {"message_id": "cancel-19", "type": "cancel", "appointment_id": "old-19"},
+    ]
+    engineer.send(since)
+    engineer.put_back("everything", "yes")
+    assert {table: engineer.rows(table) for table in TABLES} == before
+    assert engineer.checked() == (False, {"I2", "I6"}), "what is undone is named"
+    restarted = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    engineer.send([*since, old(0)])
+    booked = [row["appointment_id"] for row in engineer.rows("appointments") if row["status"] == "booked"]
+    assert sorted(booked) == sorted(
+        {body["message_id"] for body in since} - {"cancel-19"} | {f"old-{n:02}" for n in range(19)}
+    )
+    variables = engineer.target.functions.get_function_configuration(
+        FunctionName=engineer.target.outputs.consumer_function_name
+    )["Environment"]["Variables"]
+    engineer.target.functions.update_function_configuration(
+        FunctionName=engineer.target.outputs.consumer_function_name,
+        Environment={"Variables": {**variables, "LEDGER_FORGOTTEN_BEFORE": restarted}},
+    )
+    assert engineer.checked() == (True, set())
+
+
+def test_a_restored_table_takes_the_others_name(engineer: Engineer) -> None:
+    before = engineer.rows("slots")
+    engineer.spoil("slots", {name: before[0][name] for name in ("practice", "slot_id")})
+    made = json.loads(engineer.shell(commands("aws dynamodb create-backup")))["BackupDetails"]["BackupArn"]
+    page = PAGE.read_text(encoding="utf-8")
+    block = page.partition("aws dynamodb create-backup")[2].partition("\n```")[0].splitlines()[1:]
+    told = engineer.shell([line.replace("THE_BACKUP_ARN", made) for line in block])
+    assert "free_slots" in told
+    assert engineer.rows("slots") == before
+    engineer.send([new(0)])
+    assert engineer.checked() == (True, set())

@@ -1,0 +1,122 @@
+"""An upgrade with traffic flowing: an older consumer and the present one on the same queue, tables and rows."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appointments.invariants import check
+from oneslot.local.aws.cloud_assembly import SynthesisedStack
+from oneslot.local.aws.connection import Connection
+from oneslot.local.mapping import event_source_mapping
+from oneslot.local.mapping.event_source_mapping import EventSourceMapping
+from oneslot.local.mapping.installation import install
+from oneslot.runtime.identity import payload_hash
+from oneslot.runtime.stores.expressions import to_attributes
+from tests.kits.consumer import booking, cancellation
+from tests.verification.soak.kit import Stack, deliveries, deployed_shortened, wait_for
+
+pytestmark = pytest.mark.embedded_aws
+
+# What an older release did otherwise: file, what is written there now, what stood there then.
+OLDER = (
+    ("booking/compose.py", "booking.configuration.candidate_slots,", "1,"),
+    ("handler.py", "**asdict(delivery)", '**{k: v for k, v in asdict(delivery).items() if k != "answer"}'),
+    ("oneslot/runtime/stores/dynamodb.py", '" REMOVE expires_at", {}', '"", {}'),
+    (
+        "oneslot/runtime/stores/dynamodb.py",
+        "        return None if self._retention_seconds is None else",
+        "        return None if True else",
+    ),
+)
+SLOTS, REQUESTS = 40, 60
+FOREIGN = {"schema": 2, "note": "of a release to come"}
+
+
+def older(code: Path, folder: Path) -> Path:
+    """A copy of the deployed code as the older release had it: one candidate, no answer in its log, rows without expiry."""
+    copy = folder / "older"
+    shutil.copytree(code, copy)
+    for name, now, then in OLDER:
+        text = (copy / name).read_text()
+        assert text.count(now) == 1, f"{name} no longer has {now!r}: make this release's difference anew"
+        (copy / name).write_text(text.replace(now, then))
+    return copy
+
+
+def mapping(stack: Stack, folder: Path) -> EventSourceMapping:
+    return EventSourceMapping(stack.connection, stack.outputs["EventSourceMappingId"], folder=folder, processes=1)
+
+
+def left_by_a_newer_release(stack: Stack, body: dict[str, Any]) -> None:
+    """A claim whose consumer died, by a release that writes attributes which ours does not know: a rollback's morning."""
+    row = {
+        "message_id": body["message_id"],
+        "status": "IN_PROGRESS",
+        "consumption_count": 1,
+        "updated": 1,
+        "lease_until": 2,
+        "claimed_by": "newer",
+        "payload_hash": payload_hash(body),
+        **FOREIGN,
+    }
+    stack.dynamodb.put_item(TableName=stack.outputs["LedgerTableName"], Item=to_attributes(row))
+
+
+def test_old_and_new_consumers_side_by_side_keep_every_invariant(
+    synthesised: SynthesisedStack, account: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old_folder, new_folder = tmp_path / "old", tmp_path / "new"
+    old_folder.mkdir()
+    new_folder.mkdir()
+    bodies = [booking(f"r-{number}") for number in range(REQUESTS)]
+    late = [booking(f"late-{number}") for number in range(5)]
+    cancellations = [cancellation(f"r-{number}", f"c-{number}") for number in range(0, REQUESTS, 6)]
+    with deployed_shortened(synthesised, account, 15) as stack:
+        stack.seed(SLOTS)
+        for body in bodies[:3]:
+            left_by_a_newer_release(stack, body)
+        old, new = mapping(stack, old_folder), mapping(stack, new_folder)
+        with monkeypatch.context() as patch:
+            patch.setattr(event_source_mapping, "install", lambda url, folder: older(install(url, folder), old_folder))
+            old.start()
+        try:
+            sent = stack.send(bodies[: REQUESTS // 2])
+            wait_for(lambda: old.statistics.deleted > 0, seconds=180, what="the old one works")
+            new.start()
+            # Every request again, so that each generation meets rows of the other, finished and in work.
+            sent |= stack.send([*bodies, *cancellations, *bodies])
+
+            def both_work() -> bool:
+                if stack.depth() < 10:  # so that none of them starves
+                    stack.send(bodies[:10])
+                return old.statistics.deleted > 20 and new.statistics.deleted > 20
+
+            wait_for(both_work, seconds=180, what="both generations work")
+            old.stop()
+            sent |= stack.send([*late, *bodies[: REQUESTS // 2]])
+            wait_for(lambda: stack.depth() == 0, seconds=180, what="the queue is empty")
+        finally:
+            old.stop()
+            new.stop()
+        logs = [old.log_file, new.log_file]
+        assert check(stack.evidence(sent, logs)) == []
+        assert stack.statuses("ledger") == Counter(COMPLETE=REQUESTS + len(late) + len(cancellations))
+        assert sum(stack.statuses("appointments").values()) == REQUESTS + len(late)
+        assert stack.dead_letters() == []
+        of_old, of_new = (list(deliveries([log])) for log in logs)
+        assert {"duplicate"} < {line["outcome"] for line in of_new}
+        assert {"booked"} <= {line["outcome"] for line in of_old}
+        assert not any("answer" in line for line in of_old), "it was the older release indeed"
+        finished_by_old = {line["message_id"] for line in of_old if line["outcome"] in ("booked", "waitlist")}
+        met_by_new = {line["message_id"] for line in of_new if line["outcome"] == "duplicate"}
+        assert finished_by_old & met_by_new, "the present release answers from the older one's rows"
+        for body in bodies[:3]:
+            answer = stack.dynamodb.get_item(
+                TableName=stack.outputs["LedgerTableName"], Key={"message_id": {"S": body["message_id"]}}
+            )
+            assert answer["Item"]["schema"] == {"N": "2"}, "what a newer release wrote is kept"

@@ -1,0 +1,224 @@
+"""The module that Lambda loads, with its own environment, log and metrics, on SQS's own event JSON."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+from unittest.mock import Mock
+
+import boto3
+import pytest
+
+from booking.configuration import Configuration
+from stacks.settings import STAGES
+from tests.kits.consumer import NHS_NUMBER, REGION, Bench, Context, bench, booking, record
+
+ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "123456789012",
+    "AWS_SECRET_ACCESS_KEY": "none",
+    "AWS_DEFAULT_REGION": REGION,
+    "LEDGER_TABLE": "ledger",
+    "SLOTS_TABLE": "slots",
+    "APPOINTMENTS_TABLE": "appointments",
+    "LEDGER_RETENTION_SECONDS": "100",
+    "BATCH_CONCURRENCY": "1",
+    "CANDIDATE_SLOTS": "20",
+    "CONTENT_BASED_DEDUPLICATION": "false",
+    "POWERTOOLS_SERVICE_NAME": "appointments",
+    "POWERTOOLS_METRICS_NAMESPACE": "Oneslot",
+}
+
+
+@pytest.fixture
+def made() -> Iterator[Bench]:
+    with bench() as made:
+        yield made
+
+
+@pytest.fixture
+def handler(made: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("QUEUE_URL", made.configuration.queue_url)
+    monkeypatch.setenv("DEAD_LETTER_QUEUE_URL", made.configuration.dead_letter_queue_url)
+    sys.modules.pop("handler", None)
+    yield importlib.import_module("handler")
+    sys.modules.pop("handler", None)
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_batch_goes_all_the_way(made: Bench, handler: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    future = {"not_before": "2100-01-04T08:00:00Z", "not_after": "2100-01-05T08:00:00Z"}
+    past = {"not_before": "2020-01-06T08:00:00Z", "not_after": "2020-01-07T08:00:00Z"}
+    records = [
+        record(booking(**future)),
+        record(booking(**future)),
+        record("not JSON"),
+        record(booking("late", **past)),
+    ]
+    records[3]["attributes"]["SentTimestamp"] = "4102444800000"  # SQS's clock and the function's are two
+    handler.logger.registered_handler.stream = sys.stdout  # a logger outlives its module, and keeps its first stdout
+    assert handler.lambda_handler({"Records": records}, Context(made.clock)) == {"batchItemFailures": []}
+
+    written = lines(capsys.readouterr().out)
+    deliveries = [line for line in written if line.get("message") == "delivery"]
+    assert [line["outcome"] for line in deliveries] == ["waitlist", "duplicate", "quarantined", "refused"]
+    assert {line["sqs_message_id"] for line in deliveries} == {entry["messageId"] for entry in records}
+    assert set(deliveries[0]) >= {
+        "receive_count",
+        "sent",
+        "finished",
+        "attempt_ms",
+        "claimed_by",
+        "consumption_count",
+        "answer",
+    }
+    assert NHS_NUMBER not in json.dumps(written)
+
+    (metrics,) = [line for line in written if "_aws" in line]
+    assert metrics["Deliveries"] == [4.0]
+    assert metrics["DeliveriesDuplicate"] == [1.0]
+    assert metrics["service"] == "appointments"
+    assert metrics["SentToDone"] == [deliveries[0]["finished"] - deliveries[0]["sent"], 0]
+    (emitted,) = metrics["_aws"]["CloudWatchMetrics"]
+    assert {"Name": "SentToDone", "Unit": "Milliseconds"} in emitted["Metrics"]
+
+
+def test_of_an_error_nothing_but_its_class_is_logged(
+    made: Bench, handler: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its message nor a traceback: both may quote what was asked for."""
+
+    def fail(*arguments: Any) -> Any:
+        raise LookupError(f"nothing for {NHS_NUMBER}")
+
+    monkeypatch.setattr("booking.slot_search.Schedule._free_keys", fail)
+    handler.logger.registered_handler.stream = sys.stdout
+    one = record(booking(not_before="2100-01-04T08:00:00Z", not_after="2100-01-05T08:00:00Z"))
+    answer = handler.lambda_handler({"Records": [one]}, Context(made.clock))
+    assert answer == {"batchItemFailures": [{"itemIdentifier": one["messageId"]}]}
+    told = capsys.readouterr()
+    (line,) = [line for line in lines(told.out) if line.get("message") == "delivery"]
+    assert (line["outcome"], line["reason"]) == ("failed", "LookupError")
+    assert NHS_NUMBER not in told.out + told.err
+    assert "nothing for" not in told.out + told.err
+
+
+def test_an_empty_batch_is_counted_and_answered(
+    made: Bench, handler: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert handler.lambda_handler({"Records": []}, Context(made.clock)) == {"batchItemFailures": []}
+    assert lines(capsys.readouterr().out)[0]["Deliveries"] == [0.0]
+
+
+def test_each_invocation_counts_its_own(made: Bench, handler: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        handler.lambda_handler({"Records": [record("not JSON")]}, Context(made.clock))
+    counts = [line["Deliveries"] for line in lines(capsys.readouterr().out) if "_aws" in line]
+    assert counts == [[1.0], [1.0]]
+
+
+@pytest.mark.parametrize(("retention", "expires"), [("forever", False), ("100", True)])
+def test_a_row_expires_unless_rows_are_kept_for_ever(made: Bench, *, retention: str, expires: bool) -> None:
+    urls = {"QUEUE_URL": "requests", "DEAD_LETTER_QUEUE_URL": made.configuration.dead_letter_queue_url}
+    read = Configuration.from_environment({**ENVIRONMENT, **urls, "LEDGER_RETENTION_SECONDS": retention})
+    assert made.deliver(record(booking()), consumer=made.another_consumer(configuration=read)) == []
+    (row,) = made.rows("ledger")
+    assert row["status"] == "COMPLETE"
+    assert ("expires_at" in row) is expires
+
+
+@pytest.mark.parametrize("name", ["LEDGER_TABLE", "QUEUE_URL", "LEDGER_RETENTION_SECONDS"])
+def test_a_missing_variable_is_named_at_start(handler: ModuleType, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.delenv(name)
+    with pytest.raises(ValueError, match=f"{name} is not set"):
+        importlib.reload(handler)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "many", "1.5"])
+def test_a_number_that_is_none_is_named_at_start(
+    handler: ModuleType, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("BATCH_CONCURRENCY", value)
+    with pytest.raises(ValueError, match="BATCH_CONCURRENCY must be a whole number"):
+        importlib.reload(handler)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are held to a core on Linux only, which Lambda is")
+def test_a_system_that_does_not_hold_threads_to_a_core_stops_no_start(
+    handler: ModuleType, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "sched_setaffinity", refuse)
+    monkeypatch.setenv("ONE_CORE", "true")
+    importlib.reload(handler)
+    assert caplog.messages == ["one_core has no effect: Operation not permitted"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "proxy", "is_there", "said"),
+    [
+        ("true", None, True, []),
+        ("false", None, False, []),
+        ("true", "http://proxy.example:3128", False, ["queries_together has no effect: a proxy is set"]),
+    ],
+)
+def test_a_groups_queries_go_together_where_that_is_set_and_no_proxy_hinders_it(
+    handler: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    wanted: str,
+    proxy: str | None,
+    is_there: bool,
+    said: list[str],
+) -> None:
+    monkeypatch.setenv("QUERIES_TOGETHER", wanted)
+    if proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy)
+    importlib.reload(handler)
+    assert (handler.consumer.decide.__self__.queries_together is not None) is is_there
+    assert caplog.messages == said
+
+
+@pytest.mark.parametrize(("records", "threads"), [("1", None), ("2", 2), ("7", 7)])
+def test_there_are_as_many_threads_as_records_side_by_side(
+    handler: ModuleType, monkeypatch: pytest.MonkeyPatch, records: str, threads: int | None
+) -> None:
+    monkeypatch.setenv("BATCH_CONCURRENCY", records)
+    importlib.reload(handler)
+    executor = handler.consumer.executor
+    assert (executor and executor._max_workers) == threads
+
+
+def test_clients_are_impatient_and_pooled(handler: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: dict[str, Any] = {}
+    monkeypatch.setattr(boto3, "client", lambda service, config: made.setdefault(service, config) and Mock())
+    importlib.reload(handler)
+    assert list(made) == ["dynamodb"], "SQS's is made when a message needs it"
+    assert handler.SQSOnFirstUse().send_message
+    configuration = handler.client_config
+    assert made == {"dynamodb": configuration, "sqs": configuration}
+    attempts = configuration.retries["total_max_attempts"]
+    assert configuration.retries == {"mode": "standard", "total_max_attempts": attempts}
+    assert attempts > 1
+    assert configuration.connect_timeout <= 1
+    assert configuration.read_timeout <= 3
+    # A call that nobody answers has failed before its invocation ends. Between attempts the standard mode pauses for one
+    # second at most, then two, four, and so on.
+    unanswered = attempts * (configuration.connect_timeout + configuration.read_timeout) + 2 ** (attempts - 1) - 1
+    assert unanswered < STAGES["dev"].lambda_timeout_seconds
+    assert configuration.max_pool_connections == 1 + 1, "a record at a time, and the thread that waits for it"
+    assert configuration.user_agent.startswith("Oneslot Botocore/")
+    assert not configuration.parameter_validation

@@ -1,0 +1,260 @@
+"""What a decision reads is what was there a moment ago, not what a copy of the table that lags behind still shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from unittest.mock import Mock, call
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from appointments.free_key import free_key
+from appointments.messages import Request, parse_message
+from appointments.slot_choice import utc_text
+from booking.slot_search import Schedule
+from oneslot.explorer.scenario import FIRST_SLOT, NOON, free_slots
+from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
+from oneslot.explorer.world import APPOINTMENTS, SLOTS, TABLES
+from oneslot.runtime.effects import Effects, Unprocessable
+from oneslot.runtime.identity import payload_hash
+from oneslot.runtime.stores.expressions import to_attributes
+from tests.kits.consumer import Intercepted, bench, record
+from tests.kits.consumer import booking as kit_booking
+from verification.scenarios.messages import SqsMessage, booking, cancellation
+from verification.scenarios.scenarios import FORGOTTEN, ONE_REQUEST
+
+EARLY, LATE = free_slots(2)
+BOOKED = FORGOTTEN.before
+"""Booked by m-1: the first of two slots."""
+
+
+class Replicas:
+    """DynamoDB: who does not ask for a consistent read is answered by a copy that has not heard of the last change."""
+
+    def __init__(self, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+        self._lagging, self._leader = (
+            InMemoryDynamoDB(lambda: NOON, TABLES, replace(ONE_REQUEST, before=rows).world.contents)
+            for rows in (then, now)
+        )
+
+    def get_item(self, **request: Any) -> Mapping[str, Any]:
+        """Read one item."""
+        return (self._leader if request.get("ConsistentRead") else self._lagging).get_item(**request)
+
+    def query(self, **request: Any) -> Mapping[str, Any]:
+        """Read the items of one partition."""
+        return (self._leader if request.get("ConsistentRead") else self._lagging).query(**request)
+
+
+def schedule(then: Mapping[str, Any], now: Mapping[str, Any], now_ms: int = NOON) -> Schedule:
+    client: Any = Replicas(then, now)
+    return Schedule(client, SLOTS, APPOINTMENTS, 20, lambda: now_ms)
+
+
+def request(message: SqsMessage) -> Request:
+    body = json.loads(message.body)
+    return parse_message(message.message_id, payload_hash(body), body)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_slot_that_was_free_is_not_chosen(together: bool) -> None:
+    """By itself and in a group: it would cost a refused transaction, and with few slots one after the other."""
+    reader = schedule({"slots": [EARLY]}, {"slots": [LATE]})
+    one = request(booking("m-1"))
+    decided = reader.decide_together([one])[0] if together else reader.decide(one)
+    assert decided is not None
+    assert decided.result["slot_id"] == LATE["slot_id"]
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(
+    ("not_before", "not_after", "slot"),
+    [
+        ("2026-11-23T07:00:00Z", "2026-11-23T08:00:00Z", None),
+        ("2026-11-23T07:00:00Z", "2026-11-23T08:00:01Z", EARLY),
+        ("2026-11-23T08:00:01Z", "2026-11-23T08:10:01Z", LATE),
+        ("2026-11-23T08:10:00Z", "2026-11-24T08:00:00Z", LATE),
+        ("2026-11-23T08:10:01Z", "2026-11-24T08:00:00Z", None),
+    ],
+)
+def test_nobody_is_given_a_slot_outside_of_the_window_that_was_asked_for(
+    not_before: str, not_after: str, slot: Mapping[str, Any] | None, together: bool
+) -> None:
+    """It waits, though others are free."""
+    reader = schedule({}, {"slots": free_slots(2)})
+    one = request(booking("m-1", not_before=not_before, not_after=not_after))
+    decided = reader.decide_together([one])[0] if together else reader.decide(one)
+    assert decided is not None
+    assert (decided.result["outcome"], decided.result.get("slot_id")) == (
+        ("booked", slot["slot_id"]) if slot else ("waitlist", None)
+    )
+
+
+def test_nobody_waits_for_a_slot_that_was_only_not_read() -> None:
+    """Together they read the first slots of all their windows; where those end before a window begins, it decides alone."""
+    slots = free_slots(6)
+    reader = replace(schedule({}, {"slots": slots}), candidate_slots=2)
+    early = request(booking("m-1", not_after="2026-11-23T08:10:00Z"))
+    late = request(booking("m-2", not_before=slots[5]["start"]))
+    first, second = reader.decide_together([early, late])
+    assert first is not None
+    assert first.result["slot_id"] == slots[0]["slot_id"]
+    assert second is None
+    assert reader.decide(late).result["slot_id"] == slots[5]["slot_id"]
+
+
+def tables_of(effects: Effects) -> set[str]:
+    return {write.table for write in effects.all_writes}
+
+
+def test_a_cancellation_frees_the_slot_of_an_appointment_that_was_just_made() -> None:
+    """Not seen, it would be cancelled as one that was never booked."""
+    reader = schedule({"slots": free_slots(2)}, BOOKED)
+    assert tables_of(reader.decide(request(cancellation("c-1", "m-1")))) == {"slots", "appointments"}
+
+
+def test_an_appointment_that_was_just_made_is_no_window_that_has_passed() -> None:
+    """Not seen, its booking would be answered with a refusal when it comes again too late."""
+    reader = schedule({"slots": free_slots(2)}, BOOKED, NOON + 40 * 86_400_000)
+    assert reader.decide(request(booking("m-1"))).result["outcome"] == "booked"
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_practice_whose_slots_were_just_opened_and_taken_is_known(together: bool) -> None:
+    """Not seen, a request that has to wait would be set aside as one for a practice that there is not."""
+    reader = schedule({"slots": []}, BOOKED, NOON)
+    video = request(booking("m-2", 1, delivery_channel="Video"))
+    decided = reader.decide_together([video])[0] if together else reader.decide(video)
+    assert decided is not None
+    assert decided.result["outcome"] == "waitlist"
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_slot_that_cannot_be_read_is_no_fault_of_the_request(together: bool) -> None:
+    """It stays in the queue until the row is mended, and is not set aside."""
+    with bench(slots=1) as made:
+        (slot,) = made.rows("slots")
+        bad = f"{slot['delivery_channel']}#{slot['service_type']}#{slot['start']}"
+        made.dynamodb.put_item(TableName="slots", Item=to_attributes({**slot, "free_key": bad}))
+        consumer = made.another_consumer(configuration=replace(made.configuration, group_commit=together))
+        records = [record(kit_booking(message_id)) for message_id in ("m-1", "m-2")]
+        assert made.deliver(*records, consumer=consumer) == [one["messageId"] for one in records]
+        assert {(line.outcome, line.reason) for line in made.deliveries} == {("failed", "UnreadableFreeKey")}
+        made.dynamodb.put_item(TableName="slots", Item=to_attributes(slot))
+        assert made.deliver(*records, consumer=consumer) == []
+
+
+TOMBSTONE = {"appointment_id": "m-1", "status": "cancelled", "created": 1, "updated": 1, "cancelled_by": "c-1"}
+
+
+@pytest.mark.parametrize(
+    ("appointments", "outcome"),
+    [(BOOKED["appointments"], "booked"), ([TOMBSTONE], "cancelled")],
+    ids=["made", "tombstone"],
+)
+def test_an_appointment_at_a_practice_without_slots_answers_for_its_booking(
+    appointments: list[Mapping[str, Any]], outcome: str
+) -> None:
+    """The practice's slots were cleared away since. Not seen, a booking that was answered would be set aside."""
+    reader = schedule({}, {"appointments": appointments})
+    decided = reader.decide(request(booking("m-1")))
+    assert (decided.result["outcome"], decided.result["appointment_id"]) == (outcome, "m-1")
+    assert tables_of(decided) == set()
+    assert reader.decide_together([request(booking("m-1"))]) == [None], "it is decided by itself"
+
+
+@pytest.mark.parametrize(("message", "reason"), [(booking("m-1", 1), "conflict"), (booking("m-2"), "unknown_practice")])
+def test_at_a_practice_without_slots_nothing_else_is_answered(message: SqsMessage, reason: str) -> None:
+    """Neither another content under the id of an appointment, nor a request that has none."""
+    with pytest.raises(Unprocessable) as refusal:
+        schedule({}, {"appointments": BOOKED["appointments"]}).decide(request(message))
+    assert refusal.value.reason == reason
+
+
+def test_a_slot_that_is_moved_before_the_commit_is_booked_at_its_new_time() -> None:
+    """What was read is a condition of the commit, so a diary that is changed by hand makes no appointment of old times."""
+    with bench(slots=1) as made:
+        (slot,) = made.rows("slots")
+        later = {"start": "2099-11-23T15:00:00Z", "end": "2099-11-23T15:10:00Z"}
+        moved = {**slot, **later, "free_key": free_key({**slot, **later})}
+
+        def meanwhile(_perform: Callable[[], Any]) -> None:
+            made.dynamodb.put_item(TableName="slots", Item=to_attributes(moved))
+
+        intercepted = Intercepted(made.dynamodb, before={"transact_write_items": meanwhile})
+        assert made.deliver(record(kit_booking()), consumer=made.another_consumer(dynamodb=intercepted)) == []
+        (appointment,) = made.rows("appointments")
+        assert {name: appointment[name] for name in later} == later
+        assert made.outcomes == ["booked"]
+
+
+Answer = Mapping[str, Any] | None
+
+
+class Together:
+    """Asks a port's queries one by one, and leaves those to the client that `leaves` names by their place."""
+
+    def __init__(self, client: Any, leaves: frozenset[int] = frozenset()) -> None:
+        self._client = client
+        self._leaves = leaves
+        self.asked: list[Mapping[str, Any]] = []
+
+    def __call__(self, queries: Sequence[Mapping[str, Any]]) -> list[Answer]:
+        self.asked += queries
+        return [None if place in self._leaves else self._client.query(**query) for place, query in enumerate(queries)]
+
+
+def content(effects: Effects | None) -> Any:
+    return effects and (effects.result, effects.all_writes)
+
+
+PRACTICES = ("A81001", "B82002", "C83003")
+"""The last has no slots at all."""
+
+
+def window(first: int, length: int) -> dict[str, Any]:
+    """From the slot of the first place on, for so many; below -1 it was over days ago."""
+    start = FIRST_SLOT + timedelta(minutes=10 * first) - timedelta(days=5 if first < -1 else 0)
+    return {"not_before": utc_text(start), "not_after": utc_text(start + timedelta(minutes=10 * length))}
+
+
+@given(
+    slots=st.lists(st.tuples(st.sampled_from(PRACTICES[:2]), st.integers(0, 5)), unique=True),
+    wanted=st.lists(
+        st.tuples(st.sampled_from(PRACTICES), st.integers(-2, 5), st.integers(1, 6), st.booleans()), max_size=8
+    ),
+    leaves=st.frozensets(st.integers(0, 7)),
+    candidates=st.integers(1, 3),
+)
+def test_asked_together_the_same_is_decided(
+    slots: list[tuple[str, int]],
+    wanted: list[tuple[str, int, int, bool]],
+    leaves: frozenset[int],
+    candidates: int,
+) -> None:
+    """Whatever is answered, left to the client, not there, over, or no booking; and nothing is read twice."""
+    rows = free_slots(6)
+    there = [{**rows[place], "practice": practice} for practice, place in slots]
+    plain = replace(schedule({}, {"slots": there}), candidate_slots=candidates)
+    client = Mock(wraps=plain.client)
+    asking = Together(plain.client, leaves)
+    requests = [
+        request(
+            cancellation(f"c-{number}", "m-1")
+            if cancels
+            else booking(f"m-{number}", 0, practice=practice, **window(first, length))
+        )
+        for number, (practice, first, length, cancels) in enumerate(wanted)
+    ]
+    expected = replace(plain, client=client).decide_together(requests)
+    reads = [str(call) for call in client.mock_calls]
+    client.reset_mock()
+    found = replace(plain, client=client, queries_together=asking).decide_together(requests)
+    assert [content(one) for one in found] == [content(one) for one in expected]
+    together = [str(call.query(**query)) for place, query in enumerate(asking.asked) if place not in leaves]
+    assert sorted([str(one) for one in client.mock_calls] + together) == sorted(reads)

@@ -1,0 +1,80 @@
+"""The answers of an audit, of the project's own list of invariants and of DuckDB, in one shape: sets that can be compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+
+from appointments.invariants import Evidence, check
+from benchmarks.audit import duckdb_audit as audit_duckdb
+from tests.kits.histories import World
+
+Found = set[tuple[str, str]]
+
+
+class Judged(NamedTuple):
+    """What an audit says of one key."""
+
+    key: str
+    subject: str
+    verdict: str
+    violations: str
+
+    @property
+    def shown(self) -> str:
+        """The key as people read it."""
+        match self.subject:
+            case "slot":
+                return self.key[1:].replace("#", "/")
+            case "file" | "unidentified":
+                return self.key[1:]
+        return self.key
+
+
+def judged(folder: Path) -> list[Judged]:
+    """The verdicts as they stand after an audit, read without Spark, which takes longer over a few hundred rows."""
+    newest: dict[str, Judged] = {}
+    with duckdb.connect(config={"threads": 1}) as connection:
+        for layer in json.loads((folder / "audit.json").read_text())["layers"]:
+            files = f"{folder.parent / layer}/*.parquet"
+            asked = "SELECT key, subject, verdict, violations FROM read_parquet(?)"
+            newest |= {row[0]: Judged(*row) for row in connection.execute(asked, [files]).fetchall()}
+    return [row for row in newest.values() if row.subject != "gone"]
+
+
+def audit_found(folder: Path) -> Found:
+    """(invariant, subject) of every finding of an audit."""
+    return {(name, row.shown) for row in judged(folder) for name in row.violations.split()}
+
+
+def audit_verdicts(folder: Path) -> dict[str, str]:
+    """The verdict on each request that carries an id."""
+    return {row.key: row.verdict for row in judged(folder) if row.subject == "request"}
+
+
+def list_found(world: World, retention_ms: int | None = None, forgotten_before: int = 0) -> Found:
+    """(invariant, subject) by the project's own list; `retention_ms` and `forgotten_before` as in its evidence."""
+    deliveries = [line for line in world.deliveries if line["message_id"] and line["finished"] < world.now]
+    evidence = Evidence(
+        requests={row["message_id"] for row in world.accepted} | {line["message_id"] for line in deliveries},
+        ledger=world.ledger,
+        slots=world.slots,
+        appointments=world.appointments,
+        quarantined={row["message_id"] for row in [*world.dead_letters, *world.dropped] if row["message_id"]},
+        deliveries=deliveries,
+        waiting=None if world.waiting is None else {row["message_id"] for row in world.waiting},
+        now=world.now,
+        retention_ms=retention_ms,
+        forgotten_before=forgotten_before,
+    )
+    return {(breach.invariant, breach.subject) for breach in check(evidence)}
+
+
+def duckdb_answers(folder: Path, now: int) -> tuple[dict[str, str], Found]:
+    """Verdicts and findings by the independent implementation."""
+    with audit_duckdb.open_history(folder, threads=2) as connection:
+        audit_duckdb.gather(connection, now, folder)
+        return audit_duckdb.verdicts(connection), audit_duckdb.violations(connection)

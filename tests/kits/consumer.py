@@ -1,0 +1,337 @@
+"""What tests of the consumer share: tables and queues on moto, a context, and event JSON as Lambda passes it."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any, cast
+
+import boto3
+from botocore.exceptions import ClientError
+from moto import mock_aws
+
+from appointments.free_key import free_key
+from appointments.slot_choice import FREE_SLOTS_INDEX, utc_text
+from booking.compose import compose
+from booking.configuration import Configuration
+from oneslot.runtime.consumer.consumer import Consumer, Delivery
+from oneslot.runtime.consumer.queues import SQS
+from oneslot.runtime.stores.dynamodb import Surroundings
+from oneslot.runtime.stores.expressions import DynamoDB, from_attributes, to_attributes
+
+REGION = "eu-west-2"
+PRACTICE = "A81001"
+CHANNEL = "Telephone"
+SERVICE = "General Consultation Routine"
+NHS_NUMBER = "9990000018"
+# The real handler reads the real clock: slots and wishes lie ahead of every day on which the tests may run.
+START = datetime(2099, 11, 23, 8, 0, tzinfo=UTC)
+BEFORE = int(datetime(2026, 11, 20, 8, 0, tzinfo=UTC).timestamp() * 1000)
+
+
+_ids = itertools.count(1)
+
+
+@dataclass
+class Clock:
+    """A clock that moves only when told to (epoch ms); sleeping moves it."""
+
+    now: int = BEFORE
+
+    def __call__(self) -> int:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += int(seconds * 1000)
+
+
+@dataclass
+class Context:
+    """Lambda's context, as far as the consumer asks."""
+
+    clock: Clock
+    timeout_ms: int = 30_000
+    aws_request_id: str = "request-1"
+    deadline: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.deadline = self.clock() + self.timeout_ms
+
+    def get_remaining_time_in_millis(self) -> int:
+        return max(0, self.deadline - self.clock())
+
+
+def surroundings(clock: Clock) -> Surroundings:
+    """A clock that stands still, ids that count (never one twice: it is the fence), no jitter."""
+    return Surroundings(now_ms=clock, new_id=lambda: f"id-{next(_ids)}", sleep=clock.sleep, jitter=lambda: 0.5)
+
+
+def create_tables(dynamodb: Any) -> None:
+    """The three tables, as the stack defines them (tests/stacks holds the template to the same)."""
+    for name, keys in (("ledger", ("message_id",)), ("appointments", ("appointment_id",))):
+        dynamodb.create_table(
+            TableName=name,
+            BillingMode="PAY_PER_REQUEST",
+            KeySchema=[{"AttributeName": keys[0], "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": keys[0], "AttributeType": "S"}],
+        )
+    dynamodb.create_table(
+        TableName="slots",
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": "practice", "KeyType": "HASH"}, {"AttributeName": "slot_id", "KeyType": "RANGE"}],
+        AttributeDefinitions=[
+            {"AttributeName": name, "AttributeType": "S"} for name in ("practice", "slot_id", "free_key")
+        ],
+        LocalSecondaryIndexes=[
+            {
+                "IndexName": FREE_SLOTS_INDEX,
+                "KeySchema": [
+                    {"AttributeName": "practice", "KeyType": "HASH"},
+                    {"AttributeName": "free_key", "KeyType": "RANGE"},
+                ],
+                "Projection": {"ProjectionType": "KEYS_ONLY"},
+            }
+        ],
+    )
+
+
+def slot_item(number: int, practice: str = PRACTICE) -> dict[str, Any]:
+    """The free slot with this number, ten minutes after the one before it."""
+    start = START + timedelta(minutes=10 * number)
+    slot = {
+        "practice": practice,
+        "slot_id": f"{start:%Y%m%dT%H%MZ}-01",
+        "start": utc_text(start),
+        "end": utc_text(start + timedelta(minutes=10)),
+        "status": "free",
+        "delivery_channel": CHANNEL,
+        "service_type": SERVICE,
+    }
+    return {**slot, "free_key": free_key(slot)}
+
+
+def booking(message_id: Any = "m-1", **changes: Any) -> dict[str, Any]:
+    """The body of a booking that succeeds; `changes` replace fields, None removes one."""
+    body: dict[str, Any] = {
+        "message_id": message_id,
+        "type": "book",
+        "practice": PRACTICE,
+        "nhs_number": NHS_NUMBER,
+        "not_before": "2099-11-23T08:00:00Z",
+        "not_after": "2099-11-24T08:00:00Z",
+        "delivery_channel": CHANNEL,
+        "service_type": SERVICE,
+        **changes,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def cancellation(appointment_id: str, message_id: str = "c-1") -> dict[str, Any]:
+    """The body of a cancellation."""
+    return {"message_id": message_id, "type": "cancel", "appointment_id": appointment_id}
+
+
+_sqs_ids = itertools.count(1)
+
+
+def record(
+    body: Mapping[str, Any] | str, *, attributes: Mapping[str, str] | None = None, receive_count: int = 1
+) -> dict[str, Any]:
+    """One record of an SQS event, with every field that Lambda sends."""
+    text = body if isinstance(body, str) else json.dumps(body)
+    number = next(_sqs_ids)
+    return {
+        "messageId": f"00000000-0000-4000-8000-{number:012d}",
+        "receiptHandle": f"receipt-{number}",
+        "body": text,
+        "attributes": {
+            "ApproximateReceiveCount": str(receive_count),
+            "SentTimestamp": str(BEFORE - 1_000),
+            "SenderId": "AIDAEXAMPLE",
+            "ApproximateFirstReceiveTimestamp": str(BEFORE),
+        },
+        "messageAttributes": {
+            name: {"stringValue": value, "stringListValues": [], "binaryListValues": [], "dataType": "String"}
+            for name, value in (attributes or {}).items()
+        },
+        "md5OfBody": hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest(),
+        "eventSource": "aws:sqs",
+        "eventSourceARN": f"arn:aws:sqs:{REGION}:123456789012:requests",
+        "awsRegion": REGION,
+    }
+
+
+@dataclass
+class Bench:
+    """A consumer on moto, its clock, and a look at everything that it left behind."""
+
+    dynamodb: Any
+    sqs: Any
+    configuration: Configuration
+    clock: Clock
+    deliveries: list[Delivery]
+    consumer: Consumer[Any]
+
+    def another_consumer(self, **changes: Any) -> Consumer[Any]:
+        """A second consumer on the same tables; `changes` replace arguments of `compose`."""
+        arguments = {
+            "configuration": self.configuration,
+            "dynamodb": self.dynamodb,
+            "sqs": self.sqs,
+            "log": self.deliveries.append,
+            "surroundings": surroundings(self.clock),
+            **changes,
+        }
+        return compose(**arguments)
+
+    def deliver(self, *records: dict[str, Any], consumer: Consumer[Any] | None = None) -> list[str]:
+        """Invoke with these records; returns the SQS ids that were reported as failed."""
+        answer = (consumer or self.consumer)({"Records": list(records)}, Context(self.clock))
+        return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+
+    def seed(self, slots: int, practice: str = PRACTICE) -> None:
+        """Create this many free slots."""
+        for number in range(slots):
+            self.dynamodb.put_item(TableName="slots", Item=to_attributes(slot_item(number, practice)))
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """All rows of a table."""
+        return [from_attributes(item) for item in self.dynamodb.scan(TableName=table)["Items"]]
+
+    def row(self, message_id: str) -> dict[str, Any]:
+        """A row of the ledger."""
+        key = {"message_id": {"S": message_id}}
+        return from_attributes(self.dynamodb.get_item(TableName="ledger", Key=key, ConsistentRead=True)["Item"])
+
+    def dead_letters(self) -> list[dict[str, Any]]:
+        """What the dead-letter queue holds."""
+        answer = self.sqs.receive_message(
+            QueueUrl=self.configuration.dead_letter_queue_url,
+            MaxNumberOfMessages=10,
+            MessageAttributeNames=["All"],
+            VisibilityTimeout=0,
+        )
+        return cast("list[dict[str, Any]]", answer.get("Messages", []))
+
+    @property
+    def outcomes(self) -> Sequence[str]:
+        """The outcomes of all deliveries so far."""
+        return [delivery.outcome for delivery in self.deliveries]
+
+
+@cache
+def session() -> Any:
+    """The boto3 session of all clients of moto in this process: each new one reads AWS's whole list of endpoints anew."""
+    return boto3.Session("123456789012", "none", region_name=REGION)
+
+
+@contextmanager
+def bench(slots: int = 3) -> Iterator[Bench]:
+    """A bench with this many free slots at one practice."""
+    with mock_aws():
+        dynamodb, sqs = session().client("dynamodb"), session().client("sqs")
+        create_tables(dynamodb)
+        configuration = Configuration(
+            ledger_table="ledger",
+            slots_table="slots",
+            appointments_table="appointments",
+            queue_url=sqs.create_queue(QueueName="requests")["QueueUrl"],
+            dead_letter_queue_url=sqs.create_queue(QueueName="requests-dead-letters")["QueueUrl"],
+            ledger_retention_seconds=30 * 86_400,
+            batch_concurrency=1,
+            candidate_slots=20,
+            content_based_deduplication=False,
+        )
+        clock = Clock()
+        deliveries: list[Delivery] = []
+        consumer = compose(
+            configuration,
+            cast("DynamoDB", dynamodb),
+            cast("SQS", sqs),
+            deliveries.append,
+            surroundings=surroundings(clock),
+        )
+        made = Bench(dynamodb, sqs, configuration, clock, deliveries, consumer)
+        made.seed(slots)
+        yield made
+
+
+class Killed(BaseException):
+    """The process dies here: no `except Exception` runs, and no client that it went through makes another call."""
+
+
+class Intercepted:
+    """A client whose named calls can be met, once each: before the service acts, or when it has acted.
+
+    `before(call)` and `after(call)` get the bound call of the client under it, to make it themselves as often as the case
+    asks (a retry, a late landing), and may raise. What `after` returns, if anything, replaces the answer.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        *,
+        before: Mapping[str, Callable[[Callable[[], Any]], Any]] | None = None,
+        after: Mapping[str, Callable[[Callable[[], Any]], Any]] | None = None,
+    ) -> None:
+        self._client = client
+        self._before = dict(before or {})
+        self._after = dict(after or {})
+        self.calls: list[str] = []
+        self._dead = False
+
+    def __getattr__(self, name: str) -> Any:
+        def call(**request: Any) -> Any:
+            if self._dead:
+                raise Killed
+            try:
+                return living(**request)
+            except Killed:
+                self._dead = True
+                raise
+
+        def living(**request: Any) -> Any:
+            self.calls.append(name)
+
+            def perform() -> Any:
+                return getattr(self._client, name)(**request)
+
+            before, after = self._before.pop(name, None), self._after.pop(name, None)
+            if before:
+                before(perform)
+            answer = perform()
+            replaced = after(perform) if after else None
+            return answer if replaced is None else replaced
+
+        return call
+
+
+def service_error(code: str, operation: str = "UpdateItem") -> ClientError:
+    """An error as the SDK raises it."""
+    return ClientError({"Error": {"Code": code, "Message": "for the test"}}, operation)
+
+
+def cancelled(*codes: str) -> ClientError:
+    """A cancelled transaction with these reasons."""
+    return ClientError(
+        {
+            "Error": {"Code": "TransactionCanceledException", "Message": "for the test"},
+            "CancellationReasons": [{"Code": code} for code in codes],
+        },
+        "TransactWriteItems",
+    )
+
+
+def raising(error: BaseException) -> Callable[[Callable[[], Any]], Any]:
+    """For `Intercepted`: raise instead of going on."""
+
+    def raise_it(_perform: Callable[[], Any]) -> Any:
+        raise error
+
+    return raise_it

@@ -1,0 +1,401 @@
+"""Ways to spoil a correct history: each takes the world and two numbers of luck, and says which invariant it must break,
+for whom. Each spoils requests that no other touches, so that many can be sown into one history."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from appointments.free_key import free_key
+from tests.kits.histories import MINUTE, Item, World
+
+Breach = tuple[str, str]
+
+
+@dataclass
+class Field:
+    """The world to be spoilt, and what has been spoilt already."""
+
+    world: World
+    random: random.Random
+    touched: set[str] = field(default_factory=set)
+
+    def booked(self) -> Item:
+        """An untouched booked appointment of an untouched, once-claimed request."""
+        found = [
+            item
+            for item in self.world.appointments.values()
+            if item["status"] == "booked" and item["appointment_id"] not in self.touched
+        ]
+        item = self.random.choice(found)
+        self.touched.add(item["appointment_id"])
+        return item
+
+    def complete(self, outcome: str) -> Item:
+        """An untouched COMPLETE row with this outcome, of a request's own appointment."""
+        found = [
+            row
+            for row in self.world.ledger.values()
+            if row["status"] == "COMPLETE" and row["message_id"] not in self.touched and self._is(row, outcome)
+        ]
+        row = self.random.choice(found)
+        self.touched.add(row["message_id"])
+        return row
+
+    def _is(self, row: Item, outcome: str) -> bool:
+        result = json.loads(row["result"])
+        appointment = self.world.appointments.get(row["message_id"], {})
+        wanted = {"booked": "booked", "waitlist": "waitlist"}.get(outcome)
+        return bool(result["outcome"] == outcome and (wanted is None or appointment.get("status") == wanted))
+
+    def free_slot(self) -> Item:
+        """An untouched free slot."""
+        found = [
+            slot
+            for slot in self.world.slots.values()
+            if slot["status"] == "free" and slot["practice"] + slot["slot_id"] not in self.touched
+        ]
+        slot = self.random.choice(found)
+        self.touched.add(slot["practice"] + slot["slot_id"])
+        return slot
+
+    def slot_of(self, appointment: Item) -> Item:
+        """The slot that an appointment holds."""
+        return self.world.slots[appointment["practice"], appointment["slot_id"]]
+
+
+def _name(slot: Item) -> str:
+    return f"{slot['practice']}/{slot['slot_id']}"
+
+
+def second_slot(spoil: Field) -> Breach:
+    """A request holds two slots: the plain double booking."""
+    appointment, slot = spoil.booked(), spoil.free_slot()
+    slot |= {"status": "busy", "appointment_id": appointment["appointment_id"]}
+    del slot["free_key"]
+    return "I1", appointment["appointment_id"]
+
+
+def two_on_one_slot(spoil: Field) -> Breach:
+    """Two appointments are booked on one slot."""
+    first, second = spoil.booked(), spoil.complete("waitlist")
+    taken = {name: first[name] for name in ("practice", "slot_id", "start", "end")}
+    spoil.world.appointments[second["message_id"]] |= {"status": "booked", **taken}
+    return "I3", f"{first['practice']}/{first['slot_id']}"
+
+
+def busy_without_holder(spoil: Field) -> Breach:
+    """A slot is busy for an appointment that does not exist."""
+    slot = spoil.free_slot()
+    slot |= {"status": "busy", "appointment_id": f"nobody-{slot['slot_id']}"}
+    del slot["free_key"]
+    return "I4", _name(slot)
+
+
+def slot_freed_under_appointment(spoil: Field) -> Breach:
+    """A booked appointment's slot is free again."""
+    appointment = spoil.booked()
+    slot = spoil.slot_of(appointment)
+    slot |= {"status": "free", "free_key": free_key(slot)}
+    del slot["appointment_id"]
+    return "I4", appointment["appointment_id"]
+
+
+def free_slot_names_appointment(spoil: Field) -> Breach:
+    """A free slot still names an appointment."""
+    slot = spoil.free_slot()
+    slot["appointment_id"] = f"nobody-{slot['slot_id']}"
+    return "I4", _name(slot)
+
+
+def free_slot_hidden(spoil: Field) -> Breach:
+    """A free slot has no free key, so nobody will ever find it."""
+    slot = spoil.free_slot()
+    del slot["free_key"]
+    return "I4", _name(slot)
+
+
+def free_slot_misnamed(spoil: Field) -> Breach:
+    """A free slot was moved and its free key was not: it would be booked at the time that the key says."""
+    slot = spoil.free_slot()
+    slot["start"], slot["end"] = slot["end"], slot["start"]
+    return "I4", _name(slot)
+
+
+def cancelled_but_slot_busy(spoil: Field) -> Breach:
+    """The appointment was cancelled and its slot not given back."""
+    appointment = spoil.booked()
+    appointment |= {"status": "cancelled", "cancelled_by": "x"}
+    return "I4", f"{appointment['practice']}/{appointment['slot_id']}"
+
+
+def slot_deleted(spoil: Field) -> Breach:
+    """A booked appointment's slot is gone."""
+    appointment = spoil.booked()
+    del spoil.world.slots[appointment["practice"], appointment["slot_id"]]
+    return "I4", appointment["appointment_id"]
+
+
+def booking_vanished(spoil: Field) -> Breach:
+    """COMPLETE says booked, and there is no appointment."""
+    appointment = spoil.booked()
+    slot = spoil.slot_of(appointment)
+    slot |= {"status": "free", "free_key": free_key(slot)}
+    del slot["appointment_id"]
+    del spoil.world.appointments[appointment["appointment_id"]]
+    return "I5", appointment["appointment_id"]
+
+
+def other_slot_than_recorded(spoil: Field) -> Breach:
+    """The appointment is on another slot than the recorded answer says."""
+    appointment, slot = spoil.booked(), spoil.free_slot()
+    old = spoil.slot_of(appointment)
+    old |= {"status": "free", "free_key": free_key(old)}
+    del old["appointment_id"]
+    slot |= {"status": "busy", "appointment_id": appointment["appointment_id"]}
+    del slot["free_key"]
+    appointment |= {name: slot[name] for name in ("practice", "slot_id", "start", "end")}
+    return "I5", appointment["appointment_id"]
+
+
+def waitlist_vanished(spoil: Field) -> Breach:
+    """COMPLETE says waitlist, and nobody waits."""
+    row = spoil.complete("waitlist")
+    del spoil.world.appointments[row["message_id"]]
+    return "I5", row["message_id"]
+
+
+def cancellation_without_effect(spoil: Field) -> Breach:
+    """COMPLETE says cancelled, and the appointment is booked."""
+    appointment = spoil.booked()
+    row: Item = {
+        "message_id": f"cancel-{appointment['appointment_id']}",
+        "status": "COMPLETE",
+        "consumption_count": 1,
+    }
+    result = {"outcome": "cancelled", "appointment_id": appointment["appointment_id"]}
+    spoil.world.ledger[row["message_id"]] = {**row, "updated": spoil.world.now, "result": json.dumps(result)}
+    return "I5", appointment["appointment_id"]
+
+
+def refused_but_booked(spoil: Field) -> Breach:
+    """COMPLETE says refused, and there is an appointment."""
+    row = spoil.complete("waitlist")
+    row["result"] = json.dumps({"outcome": "refused", "appointment_id": row["message_id"], "reason": "window_passed"})
+    return "I5", row["message_id"]
+
+
+def result_unknown(spoil: Field) -> Breach:
+    """COMPLETE with an outcome that the system does not have."""
+    row = spoil.complete("booked")
+    row["result"] = json.dumps({"outcome": "mislaid", "appointment_id": row["message_id"]})
+    return "I5", row["message_id"]
+
+
+def row_deleted(spoil: Field) -> Breach:
+    """The ledger forgot a request whose appointment is there, long before its time."""
+    row = spoil.complete("booked")
+    del spoil.world.ledger[row["message_id"]]
+    return "I5r", row["message_id"]
+
+
+def row_reverted(spoil: Field) -> Breach:
+    """A COMPLETE row is IN_PROGRESS again."""
+    row = spoil.complete("waitlist")
+    row |= {"status": "IN_PROGRESS", "lease_until": spoil.world.now + MINUTE}
+    del row["result"]
+    return "I6", row["message_id"]
+
+
+def refusal_deleted(spoil: Field) -> Breach:
+    """The ledger forgot a refusal that was delivered."""
+    row = spoil.complete("refused")
+    del spoil.world.ledger[row["message_id"]]
+    return "I6", row["message_id"]
+
+
+def request_lost(spoil: Field) -> Breach:
+    """The producer sent it, and there is no trace of it."""
+    message_id = f"lost-{spoil.random.getrandbits(32):x}"
+    spoil.world.accepted.append({"message_id": message_id, "sent": spoil.world.now - MINUTE, "copies": 1})
+    return "I2", message_id
+
+
+def request_stuck(spoil: Field) -> Breach:
+    """It was claimed once, the lease is over, and no queue has it."""
+    message_id = f"stuck-{spoil.random.getrandbits(32):x}"
+    spoil.world.accepted.append({"message_id": message_id, "sent": spoil.world.now - MINUTE, "copies": 1})
+    spoil.world.ledger[message_id] = {
+        "message_id": message_id,
+        "status": "IN_PROGRESS",
+        "consumption_count": 1,
+        "updated": spoil.world.now - MINUTE,
+        "lease_until": spoil.world.now - 1,
+    }
+    return "I9", message_id
+
+
+def answers_differ(spoil: Field) -> Breach:
+    """A duplicate was given another answer than the original."""
+    row = spoil.complete("booked")
+    line = next(line for line in spoil.world.deliveries if line["message_id"] == row["message_id"] and line["answer"])
+    spoil.world.deliveries.append(
+        {**line, "finished": spoil.world.now - 1, "outcome": "duplicate", "answer": "another"}
+    )
+    return "I7", row["message_id"]
+
+
+def claim_not_counted(spoil: Field) -> Breach:
+    """Two claims were granted, and the row counts one."""
+    row = spoil.complete("booked")
+    row["consumption_count"] = 1
+    line = next(line for line in spoil.world.deliveries if line["message_id"] == row["message_id"] and line["answer"])
+    late = {"finished": spoil.world.now - 1, "outcome": "fenced", "claimed_by": "f" * 32, "answer": None}
+    spoil.world.deliveries.append({**line, **late})
+    return "I10", row["message_id"]
+
+
+def count_zero(spoil: Field) -> Breach:
+    """A row that was never claimed."""
+    row = spoil.complete("booked")
+    row["consumption_count"] = 0
+    return "I10", row["message_id"]
+
+
+def quarantined_after_booking(spoil: Field) -> Breach:
+    """In the dead-letter queue with an appointment, and its row is not COMPLETE."""
+    row = spoil.complete("waitlist")
+    row |= {"status": "IN_PROGRESS", "lease_until": spoil.world.now + MINUTE}
+    del row["result"]
+    spoil.world.dead_letters.append({"message_id": row["message_id"], "source_message_id": "s", "reason": None})
+    return "I11", row["message_id"]
+
+
+def cancelled_by_nobody(spoil: Field) -> Breach:
+    """The appointment is cancelled and its slot given back, as it should be; but nobody asked for it."""
+    appointment = spoil.booked()
+    author = f"nobody-{appointment['appointment_id']}"
+    _cancel(spoil, appointment, author)
+    return "I5r", author
+
+
+def cancelled_by_a_booking(spoil: Field) -> Breach:
+    """The request that cancelled the appointment was none for that: it booked its own."""
+    appointment, author = spoil.booked(), spoil.complete("booked")
+    _cancel(spoil, appointment, author["message_id"])
+    return "I5", author["message_id"]
+
+
+def _cancel(spoil: Field, appointment: Item, author: str) -> None:
+    slot = spoil.slot_of(appointment)
+    slot |= {"status": "free", "free_key": free_key(slot)}
+    del slot["appointment_id"]
+    appointment |= {"status": "cancelled", "cancelled_by": author, "updated": spoil.world.now}
+
+
+def held_slot_moved(spoil: Field) -> Breach:
+    """A slot was moved to another time, and the appointment that holds it was not."""
+    appointment = spoil.booked()
+    spoil.slot_of(appointment)["start"] = "2026-11-23T07:00:00Z"
+    return "I4", appointment["appointment_id"]
+
+
+def answered_another_time(spoil: Field) -> Breach:
+    """Slot and appointment are at another time than the recorded answer says."""
+    row = spoil.complete("booked")
+    appointment = spoil.world.appointments[row["message_id"]]
+    spoil.touched.add(appointment["appointment_id"])
+    result = json.loads(row["result"])
+    row["result"] = json.dumps({**result, "end": result["start"]})
+    return "I5", row["message_id"]
+
+
+def waits_elsewhere(spoil: Field) -> Breach:
+    """COMPLETE says waitlist, and the appointment waits at another practice than it says."""
+    row = spoil.complete("waitlist")
+    appointment = spoil.world.appointments[row["message_id"]]
+    appointment["practice"] = next(code for code, _ in spoil.world.slots if code != appointment["practice"])
+    return "I5", row["message_id"]
+
+
+def refused_but_withdrawn(spoil: Field) -> Breach:
+    """COMPLETE says refused, and there is an appointment that was cancelled: who was refused never had one."""
+    withdrawn = (
+        item for item in spoil.world.appointments.values() if item["status"] == "cancelled" and "practice" in item
+    )
+    row = spoil.world.ledger[next(withdrawn)["appointment_id"]]
+    row["result"] = json.dumps({"outcome": "refused", "appointment_id": row["message_id"], "reason": "window_passed"})
+    return "I5", row["message_id"]
+
+
+def answer_of_another(spoil: Field) -> Breach:
+    """A booking's row holds the answer to another request: that request's appointment, and not its own."""
+    row, other = spoil.complete("waitlist"), spoil.complete("waitlist")
+    row["result"] = other["result"]
+    return "I5", row["message_id"]
+
+
+def answer_of_a_cancellation(spoil: Field) -> Breach:
+    """A booking's row says that somebody else's appointment is cancelled. It is; but that was not the question."""
+    row = spoil.complete("waitlist")
+    cancelled = next(item for item in spoil.world.appointments.values() if item["status"] == "cancelled")
+    row["result"] = json.dumps({"outcome": "cancelled", "appointment_id": cancelled["appointment_id"]})
+    return "I5", row["message_id"]
+
+
+def answered_otherwise(spoil: Field) -> Breach:
+    """A delivery was answered with a booking, and row and tables know of a refusal only."""
+    row = spoil.complete("refused")
+    for line in spoil.world.deliveries:
+        if line["message_id"] == row["message_id"] and line["outcome"] == "refused":
+            line["outcome"] = "booked"
+    return "I7", row["message_id"]
+
+
+def tombstone_without_author(spoil: Field) -> Breach:
+    """A cancelled appointment without a booking, whose cancellation the ledger does not know."""
+    author = f"author-{spoil.random.getrandbits(32):x}"
+    target = f"target-{author}"
+    mark = {"status": "cancelled", "cancelled_by": author, "created": spoil.world.now, "updated": spoil.world.now}
+    spoil.world.appointments[target] = {"appointment_id": target, **mark}
+    return "I5r", author
+
+
+CORRUPTIONS: tuple[Callable[[Field], Breach], ...] = (
+    second_slot,
+    two_on_one_slot,
+    busy_without_holder,
+    slot_freed_under_appointment,
+    free_slot_names_appointment,
+    free_slot_hidden,
+    free_slot_misnamed,
+    cancelled_but_slot_busy,
+    slot_deleted,
+    booking_vanished,
+    other_slot_than_recorded,
+    waitlist_vanished,
+    cancellation_without_effect,
+    refused_but_booked,
+    result_unknown,
+    row_deleted,
+    row_reverted,
+    refusal_deleted,
+    request_lost,
+    request_stuck,
+    answers_differ,
+    claim_not_counted,
+    count_zero,
+    quarantined_after_booking,
+    tombstone_without_author,
+    cancelled_by_nobody,
+    cancelled_by_a_booking,
+    held_slot_moved,
+    answered_another_time,
+    waits_elsewhere,
+    refused_but_withdrawn,
+    answer_of_another,
+    answer_of_a_cancellation,
+    answered_otherwise,
+)

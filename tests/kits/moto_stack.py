@@ -1,0 +1,129 @@
+"""A stack on moto that the command line takes for the running local one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from oneslot.local.aws.connection import Connection
+from oneslot.local.processes import start_ticks
+from oneslot.local.state import LocalState
+from oneslot.target import Target, local_target
+from tests.kits.consumer import Bench, bench, record
+
+ENVIRONMENT = {"CONTENT_BASED_DEDUPLICATION": "false", "LEDGER_RETENTION_SECONDS": "2592000"}
+
+
+def invoke(*arguments: str, **environment: str) -> Result:
+    """Run one command line, as a person would."""
+    from oneslot.cli import main  # not for tests that run no command
+
+    return CliRunner().invoke(main, list(arguments), env={"COLUMNS": "", **environment})
+
+
+def document(result: Result, exit_code: int = 0) -> dict[str, Any]:
+    """The one JSON document on standard output, of a command that ended with this status and by no fault of its own."""
+    assert (result.exit_code, "Unexpected" in result.output) == (exit_code, False), result.output
+    loaded = json.loads(result.stdout)
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+@dataclass
+class MotoStack:
+    """The stack, its consumer, and its state folder."""
+
+    bench: Bench
+    target: Target
+
+    @property
+    def home(self) -> Path:
+        """The state folder."""
+        return self.target.home
+
+    def consume(self, *, twice: Sequence[str] = ()) -> None:
+        """Deliver all that the queue holds, ten at a time; message ids in `twice` a second time at the end."""
+        configuration, sqs = self.bench.configuration, self.bench.sqs
+        again: list[dict[str, Any]] = []
+        while messages := sqs.receive_message(
+            QueueUrl=configuration.queue_url, MaxNumberOfMessages=10, MessageAttributeNames=["All"]
+        ).get("Messages", []):
+            for message in messages:
+                attributes = {
+                    name: value["StringValue"] for name, value in message.get("MessageAttributes", {}).items()
+                }
+                delivered = record(message["Body"], attributes=attributes) | {"messageId": message["MessageId"]}
+                if self.bench.deliver(delivered) == []:
+                    sqs.delete_message(QueueUrl=configuration.queue_url, ReceiptHandle=message["ReceiptHandle"])
+                if any(message_id in message["Body"] for message_id in twice):
+                    again.append(delivered)
+        for delivered in again:
+            self.bench.deliver(delivered)
+        self.write_log()
+
+    def write_log(self) -> None:
+        """Write the delivery log as the handler's Logger does: without what is None, among other lines."""
+        lines = ["not json at all, of a delivery", json.dumps({"_aws": {}, "service": "appointments"})]
+        for delivery in self.bench.deliveries:
+            said = {name: value for name, value in asdict(delivery).items() if value is not None}
+            lines.append(json.dumps({"level": "INFO", "message": "delivery", **said}))
+        assert self.target.local is not None
+        Path(self.target.local.log_file).write_text("\n".join(lines) + "\n")
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Lambda, as far as the command line asks: what the stack put into the consumer's environment."""
+
+    environment: Mapping[str, str]
+
+    def get_function_configuration(self, *, FunctionName: str) -> dict[str, Any]:  # noqa: N803 - boto3's own
+        """The configuration of the consumer."""
+        return {"FunctionName": FunctionName, "Environment": {"Variables": dict(self.environment)}}
+
+
+@pytest.fixture
+def moto_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoStack]:
+    """A running stack with three free slots at one practice."""
+    with bench(slots=3) as made:
+        state = LocalState(
+            endpoint_url="http://127.0.0.1:4566",
+            region="eu-west-2",
+            access_key_id="000000000000",
+            secret_access_key="local",
+            stack_name="Oneslot-dev",
+            outputs={
+                "QueueUrl": made.configuration.queue_url,
+                "DeadLetterQueueUrl": made.configuration.dead_letter_queue_url,
+                "LedgerTableName": "ledger",
+                "SlotsTableName": "slots",
+                "AppointmentsTableName": "appointments",
+                "ConsumerFunctionName": "consumer",
+                "EventSourceMappingId": "mapping",
+                "ConsumerLogGroupName": "/oneslot/consumer",
+            },
+            supervisor_pid=os.getpid(),
+            supervisor_start=start_ticks(os.getpid()) or 0,
+            log_file=str(tmp_path / "consumer.jsonl"),
+        )
+        state.write(tmp_path)
+        monkeypatch.setenv("ONESLOT_HOME", str(tmp_path))
+        monkeypatch.setattr(Connection, "dynamodb", lambda _: made.dynamodb)
+        monkeypatch.setattr(Connection, "sqs", lambda _: made.sqs)
+        monkeypatch.setattr(Connection, "functions", lambda _: Functions(ENVIRONMENT))
+        monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.WAIT_SECONDS", 0)
+        yield MotoStack(made, local_target(state, tmp_path))
+
+
+@pytest.fixture
+def nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """The command line where no local stack runs."""
+    monkeypatch.setenv("ONESLOT_HOME", str(tmp_path))
+    return invoke

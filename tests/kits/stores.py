@@ -1,0 +1,146 @@
+"""The stores that the contract suite is run over, each with a look at what it holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import redis
+from moto import mock_aws
+
+from oneslot.runtime.stores.checks import Store
+from oneslot.runtime.stores.dynamodb import Ledger
+from oneslot.runtime.stores.expressions import from_attributes, to_attributes
+from oneslot.runtime.stores.memory import MemoryLedger, item_key
+from oneslot.runtime.stores.valkey import ValkeyLedger
+from tests.kits.consumer import Clock, session, surroundings
+
+TABLE = "things"
+KEY = "thing_id"
+RETENTION_SECONDS = 100
+
+
+class Kept(Protocol):
+    """A place where a ledger keeps its rows, and a table of things with the key `thing_id`."""
+
+    clock: Clock
+
+    def ledger(self, *, for_ever: bool = False) -> Store:
+        """Another ledger over the same rows."""
+
+    def row(self, message_id: str) -> dict[str, Any] | None:
+        """A row of the ledger, without when it expires."""
+
+    def lives_for(self, message_id: str) -> int | None:
+        """In how many seconds at the earliest the row is cleaned away; None: never."""
+
+    def thing(self, thing_id: str) -> dict[str, Any] | None:
+        """A thing."""
+
+    def keep(self, thing: Mapping[str, Any]) -> None:
+        """Put a thing there before the test."""
+
+
+@dataclass
+class InMemory:
+    clock: Clock = field(default_factory=Clock)
+
+    def __post_init__(self) -> None:
+        self._ledger = MemoryLedger(surroundings=surroundings(self.clock))
+
+    def ledger(self, *, for_ever: bool = False) -> Store:
+        return self._ledger
+
+    def row(self, message_id: str) -> dict[str, Any] | None:
+        return self._ledger.rows.get(message_id)
+
+    def lives_for(self, message_id: str) -> int | None:
+        return None
+
+    def thing(self, thing_id: str) -> dict[str, Any] | None:
+        return self._ledger.tables.get(TABLE, {}).get(item_key({KEY: thing_id}))
+
+    def keep(self, thing: Mapping[str, Any]) -> None:
+        self._ledger.tables.setdefault(TABLE, {})[item_key({KEY: thing[KEY]})] = dict(thing)
+
+
+@dataclass
+class InDynamoDB:
+    client: Any
+    clock: Clock = field(default_factory=Clock)
+
+    def __post_init__(self) -> None:
+        for name, key in (("ledger", "message_id"), (TABLE, KEY)):
+            self.client.create_table(
+                TableName=name,
+                BillingMode="PAY_PER_REQUEST",
+                KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
+                AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
+            )
+
+    def ledger(self, *, for_ever: bool = False) -> Store:
+        return Ledger(
+            self.client,
+            "ledger",
+            retention_seconds=None if for_ever else RETENTION_SECONDS,
+            tables={TABLE: TABLE},
+            surroundings=surroundings(self.clock),
+        )
+
+    def row(self, message_id: str) -> dict[str, Any] | None:
+        row = self._item("ledger", {"message_id": message_id})
+        return row and {name: value for name, value in row.items() if name != "expires_at"}
+
+    def lives_for(self, message_id: str) -> int | None:
+        expires_at = (self._item("ledger", {"message_id": message_id}) or {}).get("expires_at")
+        return None if expires_at is None else expires_at - self.clock() // 1000
+
+    def thing(self, thing_id: str) -> dict[str, Any] | None:
+        return self._item(TABLE, {KEY: thing_id})
+
+    def keep(self, thing: Mapping[str, Any]) -> None:
+        self.client.put_item(TableName=TABLE, Item=to_attributes(thing))
+
+    def _item(self, table: str, key: Mapping[str, Any]) -> dict[str, Any] | None:
+        answer = self.client.get_item(TableName=table, Key=to_attributes(key), ConsistentRead=True)
+        return from_attributes(answer["Item"]) if "Item" in answer else None
+
+
+@contextmanager
+def in_dynamodb() -> Iterator[InDynamoDB]:
+    """A ledger on moto."""
+    with mock_aws():
+        yield InDynamoDB(session().client("dynamodb"))
+
+
+@dataclass
+class InValkey:
+    client: redis.Redis
+    clock: Clock = field(default_factory=Clock)
+
+    def ledger(self, *, for_ever: bool = False) -> ValkeyLedger:
+        return ValkeyLedger(
+            self.client,
+            retention_seconds=None if for_ever else RETENTION_SECONDS,
+            surroundings=surroundings(self.clock),
+        )
+
+    def row(self, message_id: str) -> dict[str, Any] | None:
+        row: Any = self.client.hgetall(self.ledger().row_key(message_id))
+        numbers = {"consumption_count", "updated", "lease_until"}
+        return {name: int(value) if name in numbers else value for name, value in row.items()} or None
+
+    def lives_for(self, message_id: str) -> int | None:
+        left: Any = self.client.pttl(self.ledger().row_key(message_id))  # ms by the server's own clock; -1: for ever
+        return -(-left // 1000) if left > 0 else None
+
+    def thing(self, thing_id: str) -> dict[str, Any] | None:
+        return self.ledger().item(TABLE, {KEY: thing_id})
+
+    def keep(self, thing: Mapping[str, Any]) -> None:
+        key = self.ledger().item_key(TABLE, {KEY: thing[KEY]})
+        for name, value in thing.items():
+            self.client.hset(key, name, json.dumps(value))

@@ -1,0 +1,68 @@
+"""`oneslot check` beside a consumer at work: a request between two steps is not called broken, and what is broken is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from oneslot.commands import check as check_module
+from oneslot.evidence.gathering import Gathered, gather
+from oneslot.target import Target
+from tests.kits.consumer import BEFORE, booking, record
+from tests.kits.moto_stack import MotoStack, document, invoke
+
+NAMES = [f"m-{number}" for number in range(3)]
+
+
+@pytest.fixture
+def looks(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Which requests each look meets between the reading of the ledger and that of the appointments; nobody afterwards."""
+    moto_stack.bench.deliver(*[record(booking(name)) for name in NAMES])
+    moto_stack.write_log()
+    between: list[list[str]] = []
+    at = count()
+
+    def torn(target: Target) -> Gathered:
+        # As of the bench's clock, which stands still: by the real one rows may have been due to expire.
+        gathered = gather(target, lambda: BEFORE)
+        number = next(at)
+        missed = between[number] if number < len(between) else []
+        ledger = {name: row for name, row in gathered.evidence.ledger.items() if name not in missed}
+        return replace(gathered, evidence=replace(gathered.evidence, ledger=ledger))
+
+    monkeypatch.setattr(check_module, "gather", torn)
+    return between
+
+
+@pytest.mark.parametrize("missed", [[], [["m-0"]], [["m-0"], ["m-1", "m-2"]]])
+def test_what_is_between_two_steps_in_one_look_is_not_called_broken(
+    looks: list[list[str]], missed: list[list[str]]
+) -> None:
+    looks += missed
+    assert document(invoke("check", "--json"))["judgement"] == "holds"
+
+
+def test_what_two_looks_find_is_broken_and_nothing_else(looks: list[list[str]]) -> None:
+    looks += [["m-0", "m-1"], ["m-1", "m-2"]]
+    judged = document(invoke("check", "--json"), exit_code=1)
+    assert judged["judgement"] == "broken"
+    assert {breach["subject"] for breach in judged["breaches"]} == {"m-1"}
+    assert "The first: m-1:" in judged["verdict"]
+
+
+def test_what_is_broken_in_the_tables_is_broken_as_ever(looks: list[list[str]], moto_stack: MotoStack) -> None:
+    looks += [["m-0"], ["m-2"]]
+    moto_stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
+    judged = document(invoke("check", "--json"), exit_code=1)
+    assert (judged["judgement"], {breach["subject"] for breach in judged["breaches"]}) == ("broken", {"m-1"})
+
+
+def test_where_every_look_finds_something_else_nothing_is_judged(looks: list[list[str]]) -> None:
+    looks += [[name] for name in NAMES]
+    judged = document(invoke("check", "--json"), exit_code=1)
+    assert (judged["judgement"], judged["breaches"]) == ("unfinished", [])
+    assert (judged["counts"]["lost"], judged["counts"]["double_booked"]) == (None, None)
+    assert "requests are being worked on" in judged["verdict"]
+    assert "`oneslot watch --until-drained`" in judged["verdict"]

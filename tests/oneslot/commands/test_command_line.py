@@ -1,0 +1,434 @@
+"""The verbs as a person meets them: results, JSON, sentences instead of tracebacks, and no patient's number anywhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
+from click.testing import Result
+
+from oneslot import target
+from oneslot.cli import main
+from oneslot.commands.worker import worker
+from oneslot.errors import OneslotError
+from oneslot.evidence.inspection import MASKED
+from oneslot.local.errors import AlreadyRunning
+from oneslot.runtime.sqs.queue_depth import queue_depth
+from oneslot.runtime.stores.expressions import to_attributes
+from tests.kits.consumer import NHS_NUMBER, booking, record
+from tests.kits.moto_stack import MotoStack, document, invoke
+from tests.workload.test_practices import line as practice_line
+from workload.plan import plan, read_candidates, save
+
+NEXT_YEARS_MONDAY = datetime(2035, 1, 1).date()
+
+WITHOUT_STACK = {"up", "down", "run", "prove", "worker"}
+
+Invoke = Callable[..., Result]
+
+
+def seed(stack: MotoStack) -> None:
+    """As if `seed` had run."""
+    schedule = plan(read_candidates(None, None, 1).demands, NEXT_YEARS_MONDAY, 5, 100, 1)
+    save(schedule, stack.target.schedule, stack.target.identity)
+    for item in schedule.items():
+        stack.bench.dynamodb.put_item(TableName="slots", Item=to_attributes(item))
+
+
+# Arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["fly"], "No such command 'fly'"),
+        (["seed", "--days", "0"], "Invalid value for '--days': 0 is not in the range 1<=x<=260"),
+        (["seed", "--from", "Monday"], "'Monday' is no date; write it as YYYY-MM-DD"),
+        (["seed", "--slots", "few"], "Invalid value for '--slots'"),
+        (["seed", "--practices", "nowhere.csv"], "File 'nowhere.csv' does not exist"),
+        (["seed", "--practice-count", "5", "--slots", "3"], "3 slots are too few for 5 practices"),
+        (["send", "--count", "0"], "Invalid value for '--count': 0 is not in the range x>=1"),
+        (["send", "--duplicates", "20"], "Invalid value for '--duplicates': 20.0 is not in the range 0<=x<=1"),
+        (["send", "--rate", "0"], "Invalid value for '--rate'"),
+        (["send", "--shape", "monday-8am"], "--shape monday-8am needs --rate"),
+        (["send", "--shape", "friday"], "'friday' is not one of 'steady', 'monday-8am'"),
+        (["send", "--cancellations", "0.9"], "leave too few bookings to cancel"),
+        (["send", "--file", __file__, "--count", "5"], "--file sends the file as it is"),
+        (["send", "--file", __file__], "line 1: the body must be one JSON object"),
+        (["watch", "--interval", "0"], "Invalid value for '--interval'"),
+        (["inspect"], "Missing argument 'MESSAGE_ID'"),
+        (["inspect", "two words"], "MESSAGE_ID must be 1 to 128 letters"),
+        (["inspect", NHS_NUMBER], "That is an NHS number"),
+        (["inspect", "999-000-0018"], "That is an NHS number"),
+        (["up", "--processes", "0"], "Invalid value for '--processes'"),
+        (["run", "--requests", "none"], "Invalid value for '--requests'"),
+        (["run", "--practices", __file__], "not 27. Give the Organisation Data Service's epraccur.csv"),
+        (["run", "--demand", __file__], "the header row lacks the column(s) gp_code"),
+        (["check", "--loud"], "No such option '--loud'"),
+    ],
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_bad_arguments_get_a_sentence(nothing_runs: Invoke, arguments: list[str], sentence: str, as_json: bool) -> None:
+    result = nothing_runs(*arguments, *(["--json"] if as_json and arguments[0] != "fly" else []))
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert "Traceback" not in result.output
+    assert NHS_NUMBER not in result.output
+    if as_json and arguments[0] != "fly":
+        assert sentence in document(result, 2)["error"]
+
+
+@pytest.mark.parametrize("verb", ["seed", "send", "watch", "status", "check", "inspect"])
+@pytest.mark.parametrize("as_json", [False, True])
+def test_without_a_stack_each_verb_says_how_to_get_one(nothing_runs: Invoke, verb: str, as_json: bool) -> None:
+    result = nothing_runs(verb, *(["m-1"] if verb == "inspect" else []), *(["--json"] if as_json else []))
+    assert result.exit_code == 1
+    assert "No local stack is running. Start one with `oneslot up`" in result.stderr
+    if as_json:
+        assert "oneslot up" in document(result, 1)["error"]
+
+
+def test_a_stack_whose_process_is_gone_is_told_apart(moto_stack: MotoStack) -> None:
+    state = json.loads((moto_stack.home / "state.json").read_text())
+    (moto_stack.home / "state.json").write_text(json.dumps(state | {"supervisor_start": 1}))
+    result = invoke("status")
+    assert result.exit_code == 1
+    assert "Clean up with `oneslot down`" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (EndpointConnectionError(endpoint_url="http://127.0.0.1:4566/"), "Cannot reach http://127.0.0.1:4566/."),
+        (NoCredentialsError(), "There are no AWS credentials."),
+        (NoRegionError(), "There is no AWS region."),
+        (
+            ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "Scan"),
+            "AWS refused Scan: AccessDenied: no",
+        ),
+        (
+            ClientError({"Error": {"Code": "ResourceNotFoundException", "Message": "not found"}}, "Scan"),
+            "AWS refused Scan: ResourceNotFoundException: not found. A table, or another part of the stack, is gone.",
+        ),
+        (AlreadyRunning("A local stack runs."), "A local stack runs."),
+        (OneslotError("As it is."), "As it is."),
+        (ZeroDivisionError(NHS_NUMBER), "Unexpected ZeroDivisionError. This is a fault in Oneslot"),
+    ],
+)
+def test_what_goes_wrong_underneath_is_a_sentence(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str
+) -> None:
+    def fail(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("oneslot.commands.check.gather", fail)
+    result = invoke("check", "--json")
+    assert result.exit_code == 1
+    assert sentence in result.stderr
+    assert sentence in json.loads(result.stdout)["error"]
+    assert NHS_NUMBER not in result.output
+    assert "Traceback" not in result.output
+    assert type(invoke("check", ONESLOT_DEBUG="1").exception) is type(error), "for whoever mends it, all of it"
+
+
+def test_interrupting_is_no_fault(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("oneslot.commands.check.gather", interrupt)
+    result = invoke("check")
+    assert (result.exit_code, result.stderr.strip()) == (130, "Error: Interrupted.")
+
+
+def test_help_names_every_verb_in_the_order_of_use() -> None:
+    result = invoke("--help")
+    assert result.exit_code == 0
+    verbs = re.findall(r"^  ([a-z]+)  +\S", result.stdout.partition("Commands:")[2], re.MULTILINE)
+    of_use = [
+        "up",
+        "env",
+        "seed",
+        "send",
+        "watch",
+        "inspect",
+        "status",
+        "check",
+        "smoke",
+        "dlq",
+        "ledger",
+        "down",
+        "run",
+    ]
+    assert [verb for verb in verbs if verb in of_use] == of_use
+
+
+def test_every_verb_speaks_json_and_those_for_a_stack_take_one() -> None:
+    for path, verb in every_verb(main):
+        described = invoke(*path, "--help")
+        assert described.exit_code == 0
+        options = {option for parameter in verb.params for option in parameter.opts}
+        assert "--json" in options or verb is worker, path  # the worker runs on, and its log is JSON
+        assert "--stack" in options or path[0] in WITHOUT_STACK, path
+
+
+def every_verb(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """All verbs, also those of groups, each with the words that call it."""
+    for name, verb in group.commands.items():
+        if isinstance(verb, click.Group):
+            yield from every_verb(verb, (*path, name))
+        else:
+            yield (*path, name), verb
+
+
+# Verbs on a stack
+
+
+def test_the_whole_way_by_its_verbs(moto_stack: MotoStack) -> None:
+    seed(moto_stack)
+    sent = document(invoke("send", "--count", "40", "--seed", "1", "--malformed", "0.1", "--json"))
+    assert (sent["requests"], sent["messages_accepted"], sent["entries_sent_again"]) == (40, 48, 0)
+    waiting = document(invoke("status", "--json"))
+    assert waiting["queue"]["waiting"] == 48
+    assert invoke("check").exit_code == 1
+    moto_stack.consume()
+    watched = invoke("watch", "--until-drained", "--interval", "0.1", "--json")
+    assert (watched.exit_code, document(watched)["drained"]) == (0, True)
+    told = invoke("watch", "--until-drained", "--interval", "0.1").stderr.splitlines()
+    assert len(told) == 1, "an end that was told already is not told again"
+    assert told[0].startswith("queue 0 waiting, 0 in flight; dead letters 4; ledger 36 complete")
+    checked = invoke("check", "--json")
+    assert checked.exit_code == 0
+    assert document(checked)["holds"] is True
+    assert json.loads((moto_stack.home / "check.json").read_text())["verdict"] == document(checked)["verdict"]
+    status = document(invoke("status", "--json"))
+    assert status["queue"] == {"waiting": 0, "in_flight": 0, "delayed": 0}
+    assert (status["dead_letters"], status["ledger"]["complete"]) == (4, 36)
+    assert sum(status["slots"].values()) == 103
+
+
+def test_results_for_people_have_no_colour_where_nobody_looks(moto_stack: MotoStack) -> None:
+    seed(moto_stack)
+    results = [
+        invoke("send", "--count", "30"),
+        invoke("status"),
+        invoke("watch", "--timeout", "0.1"),
+        invoke("watch", "--until-drained", "--timeout", "0.1"),
+    ]
+    moto_stack.consume()
+    results += [invoke("check"), invoke("inspect", booked_id(moto_stack))]
+    assert [result.exit_code for result in results] == [0, 0, 0, 1, 0, 0]
+    for result in results:
+        assert "\x1b" not in result.output
+        assert re.search(r"\b999[0-9]{7}\b", result.output) is None, "no patient is shown"
+    assert "30 requests in 36 messages accepted" in results[0].stdout
+    assert "36 messages left" in results[3].stderr
+    assert re.search(r"double-booked +│ +0 │", results[4].stdout)
+    assert results[4].stdout.rstrip().endswith("invariants hold.")
+
+
+def test_json_leaves_standard_error_empty(moto_stack: MotoStack) -> None:
+    seed(moto_stack)
+    for arguments in (["send", "--count", "5"], ["status"], ["watch", "--timeout", "0.1"]):
+        result = invoke(*arguments, "--json")
+        assert document(result)
+        assert result.stderr == ""
+
+
+def booked_id(stack: MotoStack) -> str:
+    """Book one appointment and return its id."""
+    stack.bench.deliver(record(booking("m-booked")), record(booking("m-booked")))
+    stack.write_log()
+    return "m-booked"
+
+
+def test_inspect_tells_a_bookings_story_without_its_patient(moto_stack: MotoStack) -> None:
+    message_id = booked_id(moto_stack)
+    told = invoke("inspect", message_id)
+    assert "Booked: A81001, slot 20991123T" in told.stdout
+    assert MASKED in told.stdout
+    assert "delivery 1 of 00000000: booked" in told.stdout
+    assert "delivery 1 of 00000000: duplicate" in told.stdout
+    as_json = document(invoke("inspect", message_id, "--json"))
+    assert as_json["ledger"]["status"] == "COMPLETE"
+    assert as_json["appointment"]["nhs_number"] == MASKED
+    assert as_json["slot"]["appointment_id"] == message_id
+    assert [delivery["outcome"] for delivery in as_json["deliveries"]] == ["booked", "duplicate"]
+    assert NHS_NUMBER not in told.output + json.dumps(as_json)
+
+
+@pytest.mark.parametrize(
+    ("body", "summary"),
+    [
+        (
+            booking("m-1", not_before="2099-12-01T08:00:00Z", not_after="2099-12-02T08:00:00Z"),
+            "On the waitlist of A81001",
+        ),
+        (
+            booking("m-1", not_before="2020-01-01T08:00:00Z", not_after="2020-01-02T08:00:00Z"),
+            "Refused: window_passed.",
+        ),
+        ({"message_id": "m-1", "type": "cancel", "appointment_id": "m-0"}, "Cancelled: appointment m-0."),
+        (booking("m-1", nhs_number="9990000019"), "Quarantined: invalid_field."),
+        (booking("m-1", practice="ZZZ999"), "Quarantined: unknown_practice."),
+    ],
+)
+def test_inspect_tells_every_outcome(moto_stack: MotoStack, body: dict[str, Any], summary: str) -> None:
+    moto_stack.bench.deliver(record(body))
+    moto_stack.write_log()
+    assert document(invoke("inspect", "m-1", "--json"))["summary"].startswith(summary)
+    assert summary in invoke("inspect", "m-1").stdout
+
+
+def test_inspect_tells_a_cancelled_booking_and_a_conflict(moto_stack: MotoStack) -> None:
+    cancel = {"message_id": "c-1", "type": "cancel", "appointment_id": "m-1"}
+    moto_stack.bench.deliver(record(booking("m-1")), record(cancel), record(booking("m-1", delivery_channel="Video")))
+    moto_stack.write_log()
+    summary = document(invoke("inspect", "m-1", "--json"))["summary"]
+    assert summary.startswith("Booked: A81001, slot")
+    assert "Cancelled since, by c-1." in summary
+    assert summary.endswith("Another message with this id is quarantined: conflict.")
+
+
+def test_inspect_finds_a_message_without_an_id_by_sqs_own(moto_stack: MotoStack) -> None:
+    bad = record("not json")
+    moto_stack.bench.deliver(bad)
+    moto_stack.write_log()
+    found = document(invoke("inspect", bad["messageId"], "--json"))
+    assert found["summary"] == "Quarantined: not_json."
+    assert found["dead_letters"][0]["source_sqs_message_id"] == bad["messageId"]
+
+
+def test_inspect_says_when_nothing_is_known(moto_stack: MotoStack) -> None:
+    result = invoke("inspect", "nobody")
+    assert result.exit_code == 1
+    assert "Nothing is known of nobody in Oneslot-dev." in result.stderr
+
+
+def test_send_needs_to_know_the_practices(moto_stack: MotoStack) -> None:
+    result = invoke("send", "--count", "5")
+    assert result.exit_code == 1
+    assert "Seed it first (`oneslot seed`)" in result.stderr
+
+
+def test_send_sends_a_file_of_ones_own(moto_stack: MotoStack, tmp_path: Path) -> None:
+    path = tmp_path / "mine.ndjson"
+    path.write_text("".join(json.dumps(booking(f"m-{number}")) + "\n" for number in range(12)))
+    result = invoke("send", "--file", str(path))
+    assert result.exit_code == 0
+    assert "12 requests in 12 messages accepted" in result.stdout
+    moto_stack.consume()
+    assert invoke("check").exit_code == 0
+    assert document(invoke("status", "--json"))["appointments"] == {"booked": 3, "waitlist": 9}
+
+
+@pytest.mark.parametrize(
+    ("end", "told", "exit_code"),
+    [
+        (KeyboardInterrupt(), "Interrupted.", 130),
+        (OneslotError("The queue is full."), "The queue is full.", 1),
+        (EndpointConnectionError(endpoint_url="there"), "Cannot reach there.", 1),
+    ],
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_send_that_ends_early_says_how_much_was_accepted(
+    moto_stack: MotoStack,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    end: BaseException,
+    told: str,
+    exit_code: int,
+    as_json: bool,
+) -> None:
+    """Also what a batch under way had accepted by then, and how to send the same requests again."""
+    seed(moto_stack)
+    batches = iter((None, None, end))
+
+    def wait_until(*_: Any) -> None:
+        if (error := next(batches)) is not None:
+            raise error
+
+    monkeypatch.setattr("oneslot.sending.sender.Timetable.wait_until", wait_until)
+    ended = invoke("send", "--count", "40", "--seed", "7", *(["--json"] if as_json else []))
+    said = document(ended, exit_code)["error"] if as_json else ended.stderr
+    assert ended.exit_code == exit_code
+    assert told in said
+    assert "20 of 48 messages accepted by the queue, as the archive has it (--seed 7 sends the same again)." in said
+    assert document(invoke("status", "--json"))["queue"]["waiting"] == 20
+
+
+def test_a_full_disk_in_the_state_folder_is_told_with_its_file_and_what_the_queue_took(moto_stack: MotoStack) -> None:
+    """A full disk's error names no file, as one of standard output does."""
+    seed(moto_stack)
+    archive = moto_stack.home / "accepted.jsonl"
+    archive.symlink_to("/dev/full")
+    ended = invoke("send", "--count", "40", "--seed", "7")
+    assert ended.exit_code == 1
+    assert f"{archive} cannot be used: No space left on device." in ended.stderr
+    queue = moto_stack.target.outputs.queue_url
+    accepted = queue_depth(moto_stack.target.sqs, queue).total
+    assert accepted > 0
+    assert f"{accepted} of 48 messages accepted by the queue, and the archive may lack some of them" in ended.stderr
+
+
+def test_seed_reads_the_files_before_it_looks_for_a_stack(nothing_runs: Invoke, tmp_path: Path) -> None:
+    path = tmp_path / "epraccur.csv"
+    path.write_text(practice_line(status="C"))
+    result = nothing_runs("seed", "--practices", str(path))
+    assert result.exit_code == 2
+    assert "no active GP practice" in result.stderr
+
+
+def test_up_on_a_running_stack_tells_how_to_use_it(moto_stack: MotoStack) -> None:
+    result = invoke("up")
+    assert result.exit_code == 0
+    assert "The local stack is running already." in result.stderr
+    lines = [line for line in result.stdout.splitlines() if line.startswith("aws ")]
+    assert len(lines) == 3
+    assert all("--endpoint-url http://127.0.0.1:4566" in line for line in lines), "the CLI's sqs needs it said"
+    commands = document(invoke("up", "--json"))["commands"]
+    body = json.loads(re.findall(r"--message-body '(.*)'", commands["send"])[0])
+    moto_stack.bench.deliver(record(body))
+    assert moto_stack.bench.outcomes[-1] in ("booked", "waitlist", "quarantined")
+    assert body["nhs_number"].startswith("999")
+    assert body["message_id"] in commands["inspect"]
+
+
+def test_down_where_nothing_runs(nothing_runs: Invoke) -> None:
+    assert document(nothing_runs("down", "--json")) == {"stopped": False}
+    assert "No local stack was running." in nothing_runs("down").stdout
+
+
+# A stack on AWS
+
+
+def test_a_stack_on_aws_is_found_by_its_outputs(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = moto_stack.target.local
+    assert state is not None
+    outputs = [{"OutputKey": key, "OutputValue": value} for key, value in state.outputs.items()]
+    described = {"StackName": "Oneslot-prod", "StackId": "arn:aws:cloudformation:1", "Outputs": outputs}
+    monkeypatch.setattr(target, "_describe", lambda name: described)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-2")
+    moto_stack.bench.deliver(record(booking("m-1")))
+    status = document(invoke("status", "--stack", "Oneslot-prod", "--json"))
+    assert status["stack_name"] == "Oneslot-prod"
+    assert status["appointments"] == {"booked": 1}
+    assert status["poller"] is None
+    opened = target.open_target("Oneslot-prod")
+    assert opened.home == moto_stack.home / "stacks" / "Oneslot-prod", "its archive is its own"
+    monkeypatch.setattr(target, "_describe", lambda name: described | {"Outputs": outputs[:-1]})
+    result = invoke("status", "--stack", "Oneslot-prod")
+    assert result.exit_code == 1
+    assert "has no output ConsumerLogGroupName; is it Oneslot's?" in result.stderr
+
+
+def test_main_is_the_entry_point() -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0

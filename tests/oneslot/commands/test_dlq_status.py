@@ -1,0 +1,139 @@
+"""The exit status of `dlq redrive` and `dlq drop`: 0 only if what was asked for was done, or can be."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.kits.consumer import booking, record
+from tests.kits.moto_stack import MotoStack, document, invoke
+from tests.oneslot.commands.test_dlq import NOW, put
+
+BODY = json.dumps(booking("m-1", **NOW))
+
+
+@pytest.fixture
+def letters(moto_stack: MotoStack) -> MotoStack:
+    """One dead letter whose request has its answer, one whose has none, and one that fails again."""
+    moto_stack.bench.deliver(record(booking("answered", **NOW)))
+    put(moto_stack, booking("answered", **NOW))
+    put(moto_stack, booking("unanswered", **NOW))
+    put(moto_stack, booking("failing", **NOW, practice="ZZZ999"))
+    return moto_stack
+
+
+@pytest.mark.parametrize("yes", [[], ["--yes"]])
+@pytest.mark.parametrize(
+    ("chosen", "status"),
+    [
+        (["--all"], 0),
+        (["answered"], 0),
+        (["unanswered", "failing"], 1),
+        (["answered", "unanswered"], 1),
+        (["answered", "unanswered", "--accept-loss"], 0),
+    ],
+)
+def test_a_drop_that_spares_what_was_named_is_not_all_done(
+    letters: MotoStack, chosen: list[str], status: int, yes: list[str]
+) -> None:
+    document(invoke("dlq", "drop", *chosen, *yes, "--json"), exit_code=status)
+
+
+@pytest.mark.parametrize("chosen", [["--all"], ["--reason", "receives_exhausted"], ["unanswered"]])
+def test_a_drop_that_spares_everything_says_that_nothing_is_dropped(letters: MotoStack, chosen: list[str]) -> None:
+    assert document(invoke("dlq", "drop", "answered", "--yes", "--json"))["dropped"] == 1
+    told = invoke("dlq", "drop", *chosen, "--yes")
+    assert (told.exit_code, "Nothing is dropped." in told.stdout) == (1, True)
+    assert "--accept-loss drops them, too" in told.stdout
+    assert document(invoke("dlq", "list", "--json"))["count"] == 2
+
+
+@pytest.mark.parametrize("yes", [[], ["--yes"]])
+@pytest.mark.parametrize(
+    ("chosen", "status"),
+    [
+        ([], 0),
+        (["unanswered"], 0),
+        (["failing"], 1),
+        (["unanswered", "failing"], 1),
+        (["failing", "--even-failing"], 0),
+    ],
+)
+def test_a_redrive_that_leaves_alone_what_was_named_is_not_all_done(
+    letters: MotoStack, chosen: list[str], status: int, yes: list[str]
+) -> None:
+    document(invoke("dlq", "redrive", *chosen, *yes, "--json"), exit_code=status)
+
+
+def test_a_redrive_that_helps_nothing_says_that_nothing_is_sent(letters: MotoStack) -> None:
+    assert document(invoke("dlq", "redrive", "--yes", "--json"))["moved"] == 2
+    for chosen, status in (([], 0), (["--reason", "receives_exhausted"], 1)):
+        told = invoke("dlq", "redrive", *chosen, "--yes")
+        assert (told.exit_code, "Nothing is sent." in told.stdout) == (status, True)
+        assert "that would fail again; see `oneslot dlq list` for why" in told.stdout
+
+
+def test_an_empty_queue_leaves_nothing_undone(moto_stack: MotoStack) -> None:
+    for verb in (["redrive"], ["redrive", "--all"], ["drop", "--all"], ["drop", "--reason", "conflict"]):
+        document(invoke("dlq", *verb, "--yes", "--json"))
+
+
+def test_bytes_go_back_as_they_came(moto_stack: MotoStack) -> None:
+    """A producer's Binary attribute, beside text: every byte of it, through a redrive in batches."""
+    sqs, outputs = moto_stack.bench.sqs, moto_stack.target.outputs
+    every_byte = bytes(range(256))
+    attributes = {
+        "trace": {"DataType": "Binary", "BinaryValue": every_byte},
+        "picture": {"DataType": "Binary.png", "BinaryValue": b"\x89PNG\x00"},
+        "weight": {"DataType": "Number", "StringValue": "7.50"},
+    }
+    sqs.send_message(
+        QueueUrl=outputs.dead_letter_queue_url,
+        MessageBody=BODY,
+        MessageAttributes=attributes,
+    )
+    assert document(invoke("dlq", "redrive", "--yes", "--json"))["moved"] == 1
+    (message,) = sqs.receive_message(QueueUrl=outputs.queue_url, MessageAttributeNames=["All"])["Messages"]
+    assert message["MessageAttributes"] == attributes
+    assert message["Body"] == BODY
+
+
+@pytest.fixture
+def hidden(letters: MotoStack, monkeypatch: pytest.MonkeyPatch) -> MotoStack:
+    """The same, and another reader holds all of them: a command beside this one, or one that was killed."""
+    monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.SETTLING_SECONDS", 0)
+    held = letters.bench.sqs.receive_message(
+        QueueUrl=letters.target.outputs.dead_letter_queue_url, MaxNumberOfMessages=10
+    )
+    assert len(held["Messages"]) == 3
+    return letters
+
+
+def test_a_queue_whose_messages_another_reader_hides_is_not_called_empty(hidden: MotoStack) -> None:
+    told = invoke("dlq", "list")
+    assert "About 3 dead letter(s) are not shown: another reader hides them" in told.stdout
+    assert "is empty" not in told.stdout
+    assert document(invoke("dlq", "list", "--json"))["waiting_behind"] == 3
+
+
+@pytest.mark.parametrize(
+    "verb", [("show", "unanswered"), ("redrive",), ("redrive", "unanswered"), ("drop", "unanswered"), ("drop", "--all")]
+)
+def test_a_message_that_is_not_found_may_be_hidden_by_another_reader(hidden: MotoStack, verb: tuple[str, ...]) -> None:
+    assert "About 3 dead letter(s) are not shown: another reader hides them" in invoke("dlq", *verb).output
+
+
+def test_nothing_is_said_of_hidden_messages_where_all_are_seen(letters: MotoStack) -> None:
+    for verb in (("list",), ("show", "nobody"), ("redrive",), ("drop", "--all")):
+        assert "not shown" not in invoke("dlq", *verb).output
+
+
+@pytest.mark.parametrize("verb", ["list", "redrive", "drop"])
+def test_a_reason_that_nothing_has_is_answered_with_those_that_there_are(letters: MotoStack, verb: str) -> None:
+    told = invoke("dlq", verb, "--reason", "receives_exausted")
+    assert (
+        told.exit_code,
+        "No message has the reason receives_exausted; there are receives_exhausted." in told.stdout,
+    ) == (0, True)
+    assert "No message has" not in invoke("dlq", verb, "--reason", "receives_exhausted").stdout

@@ -1,0 +1,172 @@
+"""`oneslot ledger`: one row shown, unlocked, forgotten; each change under the condition of what was looked at."""
+
+from __future__ import annotations
+
+import pytest
+
+from oneslot.errors import OneslotError
+from oneslot.repair.ledger_row import consequences, forget, read_row, unlock
+from oneslot.repair.operator_log import append_line, open_trail, read_lines
+from oneslot.runtime.sqs.dead_letters import peek
+from oneslot.runtime.stores.dynamodb import Claim, Duplicate, Ledger
+from tests.kits.consumer import NHS_NUMBER, booking, cancellation, record
+from tests.kits.moto_stack import MotoStack, document, invoke
+
+FAR = 4_000_000_000_000
+
+
+def ledger_of(stack: MotoStack) -> Ledger:
+    return Ledger(stack.bench.dynamodb, "ledger", retention_seconds=None)
+
+
+def claimed(stack: MotoStack, message_id: str = "m-1", lease_until: int = FAR) -> Claim:
+    """A claim whose consumer does not come back."""
+    claim = ledger_of(stack).claim(message_id, "hash", lease_until)
+    assert isinstance(claim, Claim)
+    return claim
+
+
+def audit(stack: MotoStack) -> list[tuple[str, str]]:
+    return [(line["action"], line["outcome"]) for line in read_lines(stack.home / "audit.jsonl")]
+
+
+def test_show_says_how_it_stands_and_what_to_do(moto_stack: MotoStack) -> None:
+    moto_stack.bench.deliver(record(booking("complete")))
+    claimed(moto_stack, "leased")
+    claimed(moto_stack, "stuck", lease_until=1)
+    for name, advice in (
+        ("complete", "Every copy gets this answer again"),
+        ("leased", "ends the lease now, if you know that the consumer is dead"),
+        ("stuck", "`oneslot dlq show stuck` says what a redrive would do"),
+    ):
+        shown = document(invoke("ledger", "show", name, "--json"))
+        assert (shown["standing"], advice in shown["advice"]) == (name, True)
+        assert advice in invoke("ledger", "show", name).stdout
+    assert NHS_NUMBER not in invoke("ledger", "show", "complete").output
+    missing = invoke("ledger", "show", "nobody")
+    assert (missing.exit_code, "has no row nobody" in missing.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("lease_until", "told"),
+    [
+        (FAR, "In progress: a consumer has it, or will have it again when its lease ends."),
+        (
+            0,
+            "Begun and not finished; its lease is over, so the next delivery takes it over. If no queue holds a copy, have its "
+            "producer send it again with the same message_id.",
+        ),
+    ],
+)
+def test_inspect_tells_a_request_in_work_from_one_that_was_left(
+    moto_stack: MotoStack, lease_until: int, told: str
+) -> None:
+    claimed(moto_stack, lease_until=lease_until)
+    assert document(invoke("inspect", "m-1", "--json"))["summary"] == told
+
+
+def test_unlock_ends_the_lease_so_that_the_next_delivery_takes_over(moto_stack: MotoStack) -> None:
+    claim = claimed(moto_stack)
+    dry = invoke("ledger", "unlock", "m-1")
+    assert (dry.exit_code, "Nothing was changed. Add --yes to do it." in dry.stdout) == (0, True)
+    assert moto_stack.bench.row("m-1")["lease_until"] == FAR
+    done = document(invoke("ledger", "unlock", "m-1", "--yes", "--json"))
+    assert done["changed"] is True
+    row = moto_stack.bench.row("m-1")
+    assert (row["lease_until"], row["consumption_count"], row["claimed_by"]) == (0, 1, claim.claimed_by)
+    assert audit(moto_stack) == [("ledger unlock", "begun"), ("ledger unlock", "done")]
+    (first, _) = read_lines(moto_stack.home / "audit.jsonl")
+    assert first["before"]["lease_until"] == FAR
+    assert isinstance(ledger_of(moto_stack).claim("m-1", "hash", FAR), Claim)
+
+
+def test_unlock_leaves_a_claim_that_it_did_not_look_at(moto_stack: MotoStack) -> None:
+    claimed(moto_stack, lease_until=1)
+    looked_at = read_row(moto_stack.target, "m-1")
+    another = claimed(moto_stack)
+    with pytest.raises(OneslotError, match="claimed by another, since you looked"):
+        unlock(moto_stack.target, looked_at, open_trail(moto_stack.target))
+    assert moto_stack.bench.row("m-1")["lease_until"] == another.lease_until
+    assert audit(moto_stack)[-1] == ("ledger unlock", "not done")
+
+
+def test_there_is_nothing_to_unlock_where_there_is_no_lease(moto_stack: MotoStack) -> None:
+    moto_stack.bench.deliver(record(booking("complete")))
+    claimed(moto_stack, "stuck", lease_until=1)
+    for name, what in (("complete", "is complete"), ("stuck", "has no lease any more")):
+        result = invoke("ledger", "unlock", name, "--yes")
+        assert (result.exit_code, f"{name} {what}." in result.stderr) == (1, True)
+    assert not (moto_stack.home / "audit.jsonl").exists()
+
+
+def test_a_forgotten_booking_still_finds_its_appointment(moto_stack: MotoStack) -> None:
+    moto_stack.bench.deliver(record(booking("m-1")))
+    before = moto_stack.bench.row("m-1")
+    dry = invoke("ledger", "forget", "m-1")
+    assert "A copy that comes later still finds that appointment" in " ".join(dry.stdout.split())
+    assert moto_stack.bench.row("m-1") == before
+    assert document(invoke("ledger", "forget", "m-1", "--yes", "--json"))["changed"] is True
+    assert moto_stack.bench.rows("ledger") == []
+    (first, second) = read_lines(moto_stack.home / "audit.jsonl")
+    assert (first["before"], second["outcome"]) == (before, "done")
+    moto_stack.bench.deliver(record(booking("m-1")))
+    assert len(moto_stack.bench.rows("appointments")) == 1
+    assert moto_stack.bench.row("m-1")["result"] == before["result"]
+    assert isinstance(ledger_of(moto_stack).claim("m-1", before["payload_hash"], FAR), Duplicate)
+
+
+def test_a_forgotten_booking_and_another_content_under_its_id_are_a_conflict_as_was_told(moto_stack: MotoStack) -> None:
+    bench, url = moto_stack.bench, moto_stack.target.outputs.dead_letter_queue_url
+    bench.deliver(record(booking("m-1")))
+    told = document(invoke("ledger", "forget", "m-1", "--yes", "--json"))["consequences"]
+    assert "another request under the same id is still a conflict" in told
+    bench.deliver(record(booking("m-1", service_type="Clinical Triage")))
+    assert [(letter.message_id, letter.reason) for letter in peek(bench.sqs, url)] == [("m-1", "conflict")]
+    assert "if that one comes first, the id is its own from then on, and this one's copies are the conflict" in told
+    bench.deliver(record(booking("m-1")))
+    assert [letter.reason for letter in peek(bench.sqs, url)] == ["conflict", "conflict"]
+    assert len(bench.rows("appointments")) == 1
+
+
+def test_forget_waits_for_a_lease_and_leaves_what_changed(moto_stack: MotoStack) -> None:
+    claimed(moto_stack)
+    held = invoke("ledger", "forget", "m-1", "--yes")
+    assert (held.exit_code, "A consumer has m-1 now." in held.stderr) == (1, True)
+    claimed(moto_stack, "m-2", lease_until=1)
+    looked_at = read_row(moto_stack.target, "m-2")
+    claimed(moto_stack, "m-2")
+    with pytest.raises(OneslotError, match="has changed since you looked"):
+        forget(moto_stack.target, looked_at, open_trail(moto_stack.target))
+    assert moto_stack.bench.row("m-2")["consumption_count"] == 2
+    assert audit(moto_stack)[-1] == ("ledger forget", "not done")
+
+
+def test_each_kind_of_row_has_its_consequences(moto_stack: MotoStack) -> None:
+    moto_stack.bench.deliver(
+        record(booking("booked")),
+        record(cancellation("booked", "cancelled")),
+        record(booking("refused", not_before="2020-01-01T08:00:00Z", not_after="2020-01-02T08:00:00Z")),
+    )
+    claimed(moto_stack, "stuck", lease_until=1)
+    for name, sentence in (
+        ("booked", "keeps its slot"),
+        ("cancelled", "cancels nothing more"),
+        ("refused", "may then get another answer"),
+        ("stuck", "processed as if it were the first"),
+    ):
+        assert sentence in consequences(moto_stack.target, moto_stack.bench.row(name))
+
+
+def test_a_trail_that_cannot_be_written_stops_the_change(moto_stack: MotoStack) -> None:
+    claimed(moto_stack)
+    (moto_stack.home / "audit.jsonl").mkdir()
+    result = invoke("ledger", "unlock", "m-1", "--yes")
+    assert (result.exit_code, "cannot be written" in result.stderr) == (1, True)
+    assert moto_stack.bench.row("m-1")["lease_until"] == FAR
+
+
+def test_a_line_that_a_crash_cut_off_costs_no_other(moto_stack: MotoStack) -> None:
+    path = moto_stack.home / "audit.jsonl"
+    path.write_text('{"whole": 1}\n{"cut o')
+    append_line(path, {"next": 1})
+    assert list(read_lines(path)) == [{"whole": 1}, {"next": 1}]

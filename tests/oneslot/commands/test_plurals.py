@@ -1,0 +1,91 @@
+"""What is told of one is told as of one."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from oneslot.commands import audit as audit_commands
+from oneslot.errors import BadInput
+from oneslot.pipeline.judge.conclusion import SENTENCES, sentence
+from oneslot.pipeline.report.page import story
+from oneslot.pipeline.vocabulary import Verdict
+from oneslot.sending.backfill import OUTCOMES
+from tests.kits.moto_stack import MotoStack, invoke
+from workload.generator import Mix
+from workload.seeding import Seeded
+
+
+def told(verdict: Verdict, count: int, *, sound: bool = True) -> tuple[str, list[str]]:
+    """What conclusion and report say of so many requests that all ended so, each at its second delivery."""
+    made: dict[str, Any] = {
+        "sound": sound,
+        "requests": count,
+        "verdicts": dict.fromkeys(Verdict, 0) | {verdict: count},
+        "violations": dict.fromkeys(SENTENCES, 0),
+        "sums": {"deliveries": 2 * count, "deliveries_duplicate": count},
+        "rejects": {"lines": count, "above_limit": False, "limit_share": 0.001},
+    }
+    data: Any = SimpleNamespace(document=made, total=lambda _: count, latency=[])
+    return sentence(made), story(data)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "count", "concluded"),
+    [
+        (Verdict.IN_FLIGHT, 1, "1 is still on its way. 1 line could not be read"),
+        (Verdict.IN_FLIGHT, 2, "2 are still on their way. 2 lines could not be read"),
+        (Verdict.DROPPED, 1, "1 was dropped from the dead-letter queue by hand."),
+        (Verdict.FORGOTTEN, 1, "1 is older than the ledger remembers, and nothing says how it ended."),
+        (Verdict.FORGOTTEN, 2, "2 are older than the ledger remembers, and nothing says how they ended."),
+    ],
+)
+def test_the_conclusion_of_one(verdict: Verdict, count: int, concluded: str) -> None:
+    assert concluded in told(verdict, count)[0]
+
+
+def test_the_conclusion_of_one_that_is_lost() -> None:
+    assert told(Verdict.LOST, 1, sound=False)[0].startswith("Of 1 request: 1 lost. 1 line could")
+
+
+def test_the_report_of_one_and_of_two() -> None:
+    assert told(Verdict.BOOKED, 1)[1][:2] == [
+        "Of 1 request 1 has one slot.",
+        "That took 2 deliveries; 1 was a repetition, and got the first answer again. 1 time was a request taken over from "
+        "an attempt that did not finish.",
+    ]
+    assert told(Verdict.BOOKED, 2)[1][:2] == [
+        "Of 2 requests 2 have one slot each.",
+        "That took 4 deliveries; 2 were repetitions, and got the first answer again. 2 times was a request taken over from "
+        "an attempt that did not finish.",
+    ]
+
+
+def test_a_backfill_of_one_of_each(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = ("read", "empty", "duplicates", "conflicts_not_shown", *OUTCOMES)
+    counts = {"conflicts": [], "ignored_columns": [], **dict.fromkeys(named, 1)}
+    monkeypatch.setattr(audit_commands, "backfill_file", lambda *_: counts)
+    said = invoke("backfill", __file__).stdout
+    for line in (
+        "1 read, 1 duplicate dropped, 1 into the queue.",
+        "1 was in the ledger before",
+        "1 is IN_PROGRESS in the ledger",
+        "1 is in the ledger with another content",
+        "1 row holds no field of a request",
+        "1 left out, of each: it is larger than the queue takes.",
+        "1 id has several contents",
+    ):
+        assert line in said
+
+
+def test_a_mix_of_one_that_cannot_be() -> None:
+    with pytest.raises(BadInput, match="Of 1 request, 1 cancellation and 0 malformed leave too few"):
+        Mix(1, cancellations=1.0)
+
+
+def test_one_slot_that_was_there(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workload.commands.seed.insert", lambda *_, **__: Seeded(kept=1))
+    said = invoke("seed", "--practice-count", "1", "--slots", "1", "--days", "1").stdout
+    assert "0 new, 1 there before and unchanged." in said

@@ -1,0 +1,34 @@
+"""What the local stack leaves in its folder, and somebody has spoiled: told with the file's name, never as a fault of ours."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kits.moto_stack import MotoStack, invoke
+
+
+@pytest.mark.parametrize(
+    ("verb", "name"),
+    [
+        ("status", "statistics.json"),
+        ("check", "accepted.jsonl"),
+        ("check", "consumer.jsonl"),
+        ("check", "audit.jsonl"),
+        ("inspect x", "accepted.jsonl"),
+    ],
+)
+def test_a_folder_in_the_place_of_a_file_is_named(moto_stack: MotoStack, verb: str, name: str) -> None:
+    (moto_stack.home / name).mkdir()
+    result = invoke(*verb.split())
+    assert result.exit_code == 1
+    assert "cannot be used: Is a directory" in result.stderr
+    assert str(moto_stack.home / name) in result.stderr
+    assert "Put that right" in result.stderr
+
+
+@pytest.mark.parametrize("text", ["", "no JSON", "[1]"])
+def test_numbers_that_are_none_are_named(moto_stack: MotoStack, text: str) -> None:
+    (moto_stack.home / "statistics.json").write_text(text)
+    result = invoke("status")
+    assert result.exit_code == 1
+    assert f"{moto_stack.home}/statistics.json cannot be read" in result.stderr

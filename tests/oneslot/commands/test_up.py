@@ -1,0 +1,31 @@
+"""`oneslot up` where a stack runs already: what is asked for is what it has, or it is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.kits.moto_stack import MotoStack, invoke
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        (("-c", "queue=fifo"), "started with -c queue=fifo."),
+        (("-c", "max_concurrency=7", "-c", "audit=true"), "started with -c max_concurrency=7."),
+        (("--stage", "prod"), "started with --stage prod."),
+    ],
+)
+def test_up_on_a_running_stack_takes_no_settings_that_it_does_not_have(
+    moto_stack: MotoStack, asked: tuple[str, ...], named: str
+) -> None:
+    state = moto_stack.target.local
+    assert state is not None
+    given = {"GivenSettings": "-c audit=true -c ledger_retention_seconds=forever"}
+    replace(state, outputs={**state.outputs, **given}).write(moto_stack.home)
+    refused = invoke("up", *asked)
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert f"running already, Oneslot-dev, and does not say that it was {named}" in refused.stderr
+    same = ("--stage", "dev", "-c", "ledger_retention_seconds=forever", "-c", "audit=true")
+    assert invoke("up", *same).exit_code == 0

@@ -1,0 +1,87 @@
+"""How `oneslot worker` composes Oneslot's own consumer: as the function is, for the queue that is named."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from booking.compose import client_configuration
+from booking.configuration import Configuration
+from oneslot.commands.worker import _appointments
+from oneslot.worker.log import WorkerLog
+from oneslot.worker.settings import WorkerSettings
+from tests.kits.moto_stack import Functions, MotoStack
+
+ENVIRONMENT = {
+    "LEDGER_TABLE": "ledger",
+    "SLOTS_TABLE": "slots",
+    "APPOINTMENTS_TABLE": "appointments",
+    "QUEUE_URL": "https://sqs/of-the-stack",
+    "DEAD_LETTER_QUEUE_URL": "https://sqs/dead-letters",
+    "LEDGER_RETENTION_SECONDS": "2592000",
+    "BATCH_CONCURRENCY": "10",
+    "CANDIDATE_SLOTS": "16",
+    "CONTENT_BASED_DEDUPLICATION": "false",
+}
+SETTINGS = WorkerSettings(threads=3)
+
+
+@pytest.fixture
+def composed(monkeypatch: pytest.MonkeyPatch) -> list[Configuration]:
+    """The configurations that consumers are composed of."""
+    given: list[Configuration] = []
+    monkeypatch.setattr("booking.compose.compose", lambda configuration, *_: given.append(configuration))
+    return given
+
+
+@pytest.mark.parametrize("of_a_stack", [True, False])
+@pytest.mark.parametrize("named", [None, "https://sqs/another"])
+def test_what_is_busy_is_deferred_in_the_queue_that_it_came_from(
+    moto_stack: MotoStack,
+    composed: list[Configuration],
+    monkeypatch: pytest.MonkeyPatch,
+    named: str | None,
+    of_a_stack: bool,
+) -> None:
+    stack = None
+    if of_a_stack:
+        monkeypatch.setattr("oneslot.local.aws.connection.Connection.functions", lambda _: OpenFunctions(ENVIRONMENT))
+        monkeypatch.setattr("oneslot.local.aws.connection.Connection.sqs", lambda *_: moto_stack.bench.sqs)
+    else:
+        for name, value in (ENVIRONMENT | {"AWS_DEFAULT_REGION": "eu-west-2"}).items():
+            monkeypatch.setenv(name, value)
+    _, _, polled, _ = _appointments(stack, named, SETTINGS, WorkerLog())
+    (configuration,) = composed
+    assert polled == configuration.queue_url == (named or ENVIRONMENT["QUEUE_URL"])
+    assert asdict(configuration) == asdict(Configuration.from_environment(ENVIRONMENT)) | {"queue_url": polled}
+
+
+def test_dynamodb_is_asked_again_as_soon_as_by_the_function(
+    composed: list[Configuration], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer that is lost must not outlast the lease."""
+    given: dict[str, Config] = {}
+
+    def client(service: str, *, config: Config) -> Any:
+        given[service] = config
+
+    monkeypatch.setattr(boto3, "client", client)
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    _appointments(None, None, SETTINGS, WorkerLog())
+    expected: Any = client_configuration(SETTINGS.threads)
+    actual: Any = given["dynamodb"]
+    assert (actual.connect_timeout, actual.read_timeout) == (expected.connect_timeout, expected.read_timeout) == (1, 3)
+    assert actual.max_pool_connections == SETTINGS.threads + 1
+    assert len(composed) == 1
+
+
+class OpenFunctions(Functions):
+    """As a client: it is closed after the question."""
+
+    def close(self) -> None:
+        """Nothing is open."""

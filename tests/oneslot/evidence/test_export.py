@@ -1,0 +1,106 @@
+"""`oneslot export` under an interrupt: what has a history's name is whole."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from botocore.exceptions import NoRegionError
+
+from oneslot.evidence.export import export_history, whole_histories
+from oneslot.sentences import sentence
+from tests.kits.consumer import booking, record, service_error
+from tests.kits.moto_stack import MotoStack, document, invoke
+
+
+def stopped(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def consumed(stack: MotoStack) -> MotoStack:
+    stack.bench.deliver(record(booking("m-1")))
+    stack.write_log()
+    return stack
+
+
+def test_an_export_that_is_stopped_leaves_nothing(
+    moto_stack: MotoStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tables are written by then; as a history they would say that nobody accepted or delivered anything."""
+    consumed(moto_stack)
+    folder = tmp_path / "exports" / "mine"
+    monkeypatch.setattr("oneslot.evidence.export.read_deliveries", stopped)
+    assert invoke("export", "--output", str(folder)).exit_code == 130
+    assert list(folder.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["a file/answer", "there"])
+def test_an_audit_whose_answer_has_no_place_is_not_begun(
+    moto_stack: MotoStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """It may take hours, and 1 would say that something does not hold."""
+    (tmp_path / "a file").touch()
+    (tmp_path / "there").mkdir()
+    monkeypatch.setattr("oneslot.commands.audit.export_history", stopped)
+    monkeypatch.setattr("oneslot.commands.audit.audit_history", stopped)
+    for history in ([], ["--history", str(tmp_path)]):
+        told = document(invoke("audit", "--output", str(tmp_path / place), *history, "--json"), 2)["error"]
+        assert str(tmp_path / place).startswith(told.split(" cannot be used")[0].split(" exists already")[0])
+
+
+@pytest.mark.parametrize(
+    ("memory", "told"), [("3gb", "Java did not start with --memory 3gb"), ("100m", "must be at least")]
+)
+def test_a_memory_that_java_or_spark_does_not_take_is_a_sentence(
+    moto_stack: MotoStack, tmp_path: Path, memory: str, told: str
+) -> None:
+    """In a process of its own: a session that could not be opened would stay with the tests after this one."""
+    folder = tmp_path / "history"
+    export_history(consumed(moto_stack).target, folder)
+    requests = tmp_path / "requests.csv"
+    requests.write_text("message_id,type,appointment_id\nc-1,cancel,m-1\n")
+    for call in (["audit", "--history", str(folder)], ["backfill", str(requests)]):
+        command = [sys.executable, "-m", "oneslot", *call, "--memory", memory, "--json"]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert (ended.returncode, told in json.loads(ended.stdout)["error"]) == (2, True), ended.stdout
+
+
+def test_an_export_that_was_killed_is_offered_to_no_audit(
+    moto_stack: MotoStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    histories = tmp_path / "history"
+    export_history(consumed(moto_stack).target, histories / "20260101T000000")
+    seen: list[Path] = []
+
+    def look(*_: object) -> None:
+        seen.extend(histories.iterdir())
+        stopped()
+
+    with monkeypatch.context() as patched:
+        patched.setattr("oneslot.evidence.export.read_deliveries", look)
+        with pytest.raises(KeyboardInterrupt):
+            export_history(moto_stack.target, histories / "20260102T000000")
+    (unfinished,) = [path for path in seen if path.name != "20260101T000000"]
+    unfinished.mkdir()  # what SIGKILL would have left
+    assert whole_histories(histories) == [histories / "20260101T000000"]
+    (tmp_path / "state.json").unlink()
+    told = document(invoke("audit", "--json"), 2)["error"]
+    assert str(histories / "20260101T000000") in told
+
+
+@pytest.mark.parametrize(
+    "error", [NoRegionError(), service_error("AccessDenied", "Scan"), OSError(28, "No space left on device")]
+)
+def test_what_ends_an_audit_before_its_verdict_is_none(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """1 says that something does not hold: whoever is woken by it would stop the consumer."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("oneslot.commands.audit.export_history", fail)
+    assert document(invoke("audit", "--json"), 2)["error"] == sentence(error)

@@ -1,0 +1,57 @@
+"""What `inspect` says of a request that the ledger has forgotten: its appointment answers for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kits.consumer import booking, cancellation, record
+from tests.kits.moto_stack import MotoStack, document, invoke
+
+STANDS = "The ledger does not say so any more: the appointment stands for it."
+
+
+def forget(stack: MotoStack, message_id: str) -> None:
+    stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": message_id}})
+
+
+def summary() -> str:
+    return str(document(invoke("inspect", "m-1", "--json"))["summary"])
+
+
+@pytest.mark.parametrize(
+    ("wish", "told"),
+    [
+        ({}, "Booked: A81001, slot 20991123T0800Z-01, 2099-11-23T08:00:00Z. "),
+        (
+            {"not_before": "2099-12-01T08:00:00Z", "not_after": "2099-12-02T08:00:00Z"},
+            "On the waitlist of A81001: no slot was free in its window. ",
+        ),
+    ],
+)
+def test_a_forgotten_booking_is_told_by_its_appointment(moto_stack: MotoStack, wish: dict[str, str], told: str) -> None:
+    moto_stack.bench.deliver(record(booking("m-1", **wish)))
+    forget(moto_stack, "m-1")
+    assert summary() == told + STANDS
+
+
+def test_a_forgotten_booking_that_was_cancelled_is_told_as_that(moto_stack: MotoStack) -> None:
+    moto_stack.bench.deliver(record(booking("m-1")), record(cancellation("m-1", "c-1")))
+    forget(moto_stack, "m-1")
+    assert summary() == f"Cancelled: appointment m-1. {STANDS}"
+
+
+def test_another_content_under_a_forgotten_id_hides_no_booking(moto_stack: MotoStack) -> None:
+    moto_stack.bench.deliver(record(booking("m-1")))
+    forget(moto_stack, "m-1")
+    moto_stack.bench.deliver(record(booking("m-1", delivery_channel="Video")))
+    assert moto_stack.bench.row("m-1")["status"] == "IN_PROGRESS"
+    assert summary() == (
+        "Booked: A81001, slot 20991123T0800Z-01, 2099-11-23T08:00:00Z. "
+        f"{STANDS} Another message with this id is quarantined: conflict."
+    )
+
+
+def test_a_cancellation_that_came_first_is_no_booking(moto_stack: MotoStack) -> None:
+    """It leaves an appointment that nobody asked for yet."""
+    moto_stack.bench.deliver(record(cancellation("m-1", "c-1")))
+    assert STANDS not in summary()

@@ -1,0 +1,270 @@
+"""What the verdict says of evidence: each number of it, and where a judgement turns into another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from appointments.invariants import Evidence
+from oneslot.evidence.gathering import Gathered
+from oneslot.evidence.unusable import DELIVERY_LOG, Unusable
+from oneslot.evidence.verdict import Verdict, judge
+from oneslot.runtime.sqs.dead_letters import DeadLetter
+from oneslot.runtime.sqs.queue_depth import QueueDepth
+from oneslot.sending.archive import AcceptedRequest
+from oneslot.sending.messages import MALFORMED, Archived
+
+NOW = 1_800_000_000_000
+EMPTY = QueueDepth(0, 0, 0)
+SLOT = {"practice": "A81001", "slot_id": "s-1", "start": "2026-11-23T08:00:00Z", "end": "2026-11-23T08:10:00Z"}
+
+
+def row(message_id: str, outcome: str, **said: str) -> dict[str, Any]:
+    """A completed row of the ledger."""
+    result = {"outcome": outcome, "appointment_id": message_id, **said}
+    return {"message_id": message_id, "status": "COMPLETE", "consumption_count": 1, "result": json.dumps(result)}
+
+
+def appointment(message_id: str, status: str, **said: Any) -> dict[str, Any]:
+    return {
+        "appointment_id": message_id,
+        "status": status,
+        "practice": "A81001",
+        "created": NOW,
+        "updated": NOW,
+        **said,
+    }
+
+
+def delivery(message_id: str | None, outcome: str, sqs_message_id: str = "sqs") -> dict[str, Any]:
+    return {
+        "message_id": message_id,
+        "sqs_message_id": sqs_message_id,
+        "outcome": outcome,
+        "finished": NOW,
+        "sent": NOW,
+    }
+
+
+def accepted(
+    message_id: str | None, *sqs_message_ids: str, content: str = "one", kind: str = "request"
+) -> AcceptedRequest:
+    return AcceptedRequest(Archived(message_id, kind, payload_hash=content), NOW, sqs_message_ids)
+
+
+def letter(message_id: str | None, reason: str, sqs_message_id: str) -> DeadLetter:
+    return DeadLetter(sqs_message_id, message_id, reason, "", None, NOW)
+
+
+def gathered(
+    requests: Sequence[AcceptedRequest] | None = (),
+    letters: Sequence[DeadLetter] = (),
+    *,
+    queue: QueueDepth = EMPTY,
+    behind: int = 0,
+    unusable_lines: Sequence[Unusable] = (),
+    **evidence: Any,
+) -> Gathered:
+    """Evidence of a stack, as `gather` puts it together."""
+    ids = None if requests is None else {line.request.message_id for line in requests if line.request.message_id}
+    quarantined = {each.message_id for each in letters if each.message_id}
+    waiting: frozenset[str] | None = frozenset() if queue.empty and not behind else None
+    found = Evidence(requests=ids, quarantined=quarantined, waiting=waiting, now=NOW, **evidence)
+    return Gathered(found, requests or None, letters, queue, 0, behind, unusable_lines)
+
+
+def verdict_of(found: Gathered) -> Verdict:
+    return judge(found, "oneslot {}".format)
+
+
+def sound() -> dict[str, Any]:
+    """One request of each outcome, done and logged."""
+    rows = [
+        row("booked", "booked", **SLOT),
+        row("waits", "waitlist", practice="A81001"),
+        row("refused", "refused", reason="no_such_appointment"),
+        row("cancels", "cancelled") | {"result": json.dumps({"outcome": "cancelled", "appointment_id": "gone"})},
+        {"message_id": "begun", "status": "IN_PROGRESS", "consumption_count": 1, "lease_until": NOW + 1},
+    ]
+    appointments = [
+        appointment("booked", "booked", **SLOT),
+        appointment("waits", "waitlist"),
+        {"appointment_id": "gone", "status": "cancelled", "cancelled_by": "cancels", "created": NOW, "updated": NOW},
+    ]
+    outcomes = {"booked": "booked", "waits": "waitlist", "refused": "refused", "cancels": "cancelled"}
+    return {
+        "ledger": {each["message_id"]: each for each in rows},
+        "slots": {("A81001", "s-1"): SLOT | {"status": "busy", "appointment_id": "booked"}},
+        "appointments": {each["appointment_id"]: each for each in appointments},
+        "deliveries": [
+            *(delivery(name, outcome) for name, outcome in outcomes.items()),
+            delivery("waits", "duplicate"),
+        ],
+    }
+
+
+def test_every_number_counts_what_it_says() -> None:
+    requests = [
+        *(accepted(name, f"sqs-{name}") for name in ("booked", "refused", "cancels", "begun")),
+        accepted("waits", "sqs-1", "sqs-2"),
+        accepted("waits", "sqs-3", content="another"),
+        accepted("waits", "sqs-4"),
+        accepted(None, "sqs-5", kind=MALFORMED),
+        accepted(None, "sqs-6", kind=MALFORMED),
+    ]
+    letters = [
+        letter("waits", "conflict", "sqs-3"),
+        letter(None, "not_json", "sqs-5"),
+        letter(None, "not_json", "sqs-6"),
+    ]
+    verdict = verdict_of(gathered(requests, letters, queue=QueueDepth(1, 0, 0), **sound()))
+    assert verdict.judgement == "unfinished"
+    counts = verdict.document()["counts"]
+    assert counts == {
+        "requests": 8,  # an id with two contents is two, and one without an id is one
+        "malformed": 2,
+        "messages": 10,
+        "deliveries": 5,
+        "completed": 4,
+        "appointments": 3,
+        "booked": 1,
+        "waitlisted": 1,
+        "cancelled": 1,
+        "refused": 1,
+        "duplicates_suppressed": 1,
+        "quarantined": {"conflict": 1, "not_json": 2},
+        "lost": None,
+        "double_booked": 0,
+        "too_old": 0,
+        "malformed_deliveries": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("outcome", "ended"),
+    [
+        *((outcome, True) for outcome in ("booked", "waitlist", "cancelled", "refused", "duplicate", "quarantined")),
+        *((outcome, False) for outcome in ("busy", "failed")),
+    ],
+)
+def test_a_message_without_an_id_is_lost_unless_it_was_answered_or_set_aside(outcome: str, ended: bool) -> None:
+    """By the log, when no dead letter shows it any more."""
+    requests = [accepted(None, "sqs-1", "sqs-2", kind=MALFORMED)]
+    both = [delivery(None, outcome, name) for name in ("sqs-1", "sqs-2")]
+    for logged, lost in ((both, set()), (both[:1], {"sqs-2"}), ([], {"sqs-1", "sqs-2"})):
+        verdict = verdict_of(gathered(requests, deliveries=logged))
+        expected = lost if ended else {"sqs-1", "sqs-2"}
+        assert {breach.subject for breach in verdict.breaches if breach.invariant == "I2"} == expected
+        assert verdict.counts.lost == len(expected)
+
+
+@pytest.mark.parametrize("unseen", [{"queue": QueueDepth(0, 1, 0)}, {"queue": QueueDepth(0, 0, 1)}, {"behind": 1}])
+def test_what_a_queue_may_still_hold_is_not_called_lost(unseen: dict[str, Any]) -> None:
+    verdict = verdict_of(gathered([accepted(None, "sqs-1"), accepted("m-1", "sqs-2")], **unseen))
+    assert (verdict.judgement, verdict.breaches, verdict.counts.lost) == ("unfinished", (), None)
+
+
+def test_a_slot_with_two_appointments_and_a_request_with_two_slots_are_two_double_bookings() -> None:
+    evidence = sound()
+    evidence["appointments"]["second"] = appointment("second", "booked", **SLOT)
+    evidence["slots"]["A81001", "s-2"] = SLOT | {"slot_id": "s-2", "status": "busy", "appointment_id": "booked"}
+    verdict = verdict_of(gathered([accepted("booked", "sqs-1")], **evidence))
+    assert (verdict.judgement, verdict.counts.double_booked, verdict.counts.lost) == ("broken", 2, 0)
+    document = verdict.document()
+    found = {each["name"]: each["breaches"] for each in document["invariants"] if each["breaches"]}
+    assert found["I1"] == found["I3"] == 1
+    assert sum(found.values()) == len(document["breaches"])
+
+
+def test_only_dead_letters_of_the_requests_that_are_judged_are_told_with_them() -> None:
+    """Somebody else's, and those from before the archive, are counted, and are no part of the sentence."""
+    letters = [
+        letter("bad", "invalid_field", "dlq-1"),
+        letter(None, "not_json", "sqs-3"),
+        letter("not ours", "invalid_field", "dlq-2"),
+        letter(None, "not_json", "dlq-3"),
+    ]
+    requests = [accepted("booked", "sqs-1"), accepted("bad", "sqs-2"), accepted(None, "sqs-3")]
+    verdict = verdict_of(gathered(requests, letters, **sound()))
+    assert (verdict.judgement, sum(verdict.counts.quarantined.values())) == ("holds", 4)
+    assert "is quarantined with its reason (2)" in verdict.sentence
+
+
+def test_only_an_archive_of_this_time_says_that_nothing_is_lost() -> None:
+    known = verdict_of(gathered([accepted("booked", "sqs-1")], **sound()))
+    assert (known.judgement, known.counts.lost) == ("holds", 0)
+    assert known.sentence.startswith("Exactly once: of 1 request in 1 message")
+    assert known.sentence.endswith(f"all {len(known.document()['invariants'])} invariants hold.")
+    unknown = verdict_of(gathered(None, **sound()))
+    assert (unknown.judgement, unknown.counts.lost) == ("holds", None)
+    assert unknown.sentence.startswith("Sound: of 4 requests")
+    assert "older" not in unknown.sentence
+    assert (unknown.counts.requests, unknown.counts.messages, unknown.counts.malformed) == (None, None, None)
+    old = verdict_of(replace(gathered(None), too_old=3))
+    assert (old.judgement, "3 more are older" in old.sentence) == ("holds", True)
+
+
+def test_where_anything_was_left_behind_it_is_judged() -> None:
+    """Be it one thing alone: a refusal, an appointment that the ledger has forgotten, a dropped request, a dead letter."""
+    dropped = gathered([accepted("m-1", "sqs-1")])
+    left = (
+        gathered(ledger={"refused": row("refused", "refused")}),
+        gathered(appointments={"waits": appointment("waits", "waitlist")}, forgotten_before=NOW + 1),
+        replace(dropped, evidence=replace(dropped.evidence, quarantined={"m-1"})),
+        gathered(letters=[letter("m-1", "not_json", "sqs-1")]),
+    )
+    assert [verdict_of(found).judgement for found in left] == ["holds"] * len(left)
+    assert verdict_of(gathered()).judgement == "nothing"
+
+
+SPOILT = Unusable(DELIVERY_LOG, "line 7", "finished")
+
+
+def test_more_lines_than_the_audit_tolerates_are_no_success() -> None:
+    """One of a hundred thousand is; what was broken or unfinished without them stays so."""
+    evidence = sound()
+    rows = sum(len(evidence[name]) for name in ("ledger", "slots", "appointments"))
+    requests = [accepted("booked", "sqs-1")]
+
+    def judgement_of(lines: int, **more: Any) -> str:
+        logged = [evidence["deliveries"][0]] * (lines - rows)
+        made = gathered(requests, unusable_lines=[SPOILT], **more, **evidence | {"deliveries": logged})
+        verdict = verdict_of(made)
+        assert list(verdict.unusable) == [SPOILT]
+        assert verdict.counts.malformed_deliveries == 1
+        judgement, above = verdict.judgement, lines < 100_000
+        told = (
+            f"1 line(s) of the delivery log could not be read, {'more than' if above else 'within'} the limit of 0.001%"
+        )
+        assert told in verdict.sentence
+        assert verdict.sentence.startswith("Not sound as far as it can be read.") == (judgement == "unreadable")
+        return judgement
+
+    assert judgement_of(100_000) == "holds"
+    assert judgement_of(99_999) == "unreadable"
+    assert judgement_of(1_000, queue=QueueDepth(1, 0, 0)) == "unfinished"
+    assert verdict_of(gathered(unusable_lines=[SPOILT])).judgement == "unreadable"
+    lost = verdict_of(gathered([accepted("never-seen", "sqs-1")], unusable_lines=[SPOILT]))
+    assert lost.judgement == "broken"
+    assert "could not be read, more than the limit" in lost.sentence
+
+
+def test_nothing_is_judged_beside_a_row_that_lacks_what_must_be_known() -> None:
+    """It is only counted: an archive and an empty queue do not make a guess of it."""
+    evidence = sound()
+    del evidence["ledger"]["refused"]["status"]
+    del evidence["ledger"]["waits"]["status"]
+    lost = accepted("never-seen", "sqs-1")
+    verdict = verdict_of(gathered([lost], unusable_lines=[SPOILT], **evidence))
+    assert (verdict.judgement, verdict.holds, verdict.breaches) == ("unreadable", False, ())
+    assert (verdict.counts.lost, verdict.counts.double_booked, verdict.counts.completed) == (None, None, 2)
+    assert verdict.sentence.startswith("Nothing can be judged: the row ")
+    assert "1 more attribute(s) are missing elsewhere" in verdict.sentence
+    unusable = [(each["where"], each["key"], each["attribute"]) for each in verdict.document()["unusable"]]
+    rows = [("ledger", "refused", "status"), ("ledger", "waits", "status")]
+    assert sorted(unusable[:2]) == rows
+    assert unusable[2:] == [(DELIVERY_LOG, "line 7", "finished")]

@@ -1,0 +1,311 @@
+"""Rows that a person wrote and lines that somebody spoilt: each verb names them, and shows the rest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneslot.evidence.deliveries import read_deliveries
+from oneslot.repair.operator_log import read_lines
+from oneslot.runtime.identity import payload_hash
+from oneslot.runtime.stores.expressions import from_attributes, to_attributes
+from tests.kits.consumer import booking, cancellation, record
+from tests.kits.moto_stack import MotoStack, document, invoke
+from tests.oneslot.commands.test_dlq import put
+from tests.oneslot.evidence.test_deliveries import Logs, on_aws
+
+ROW = {
+    "message_id": "by-hand",
+    "status": "IN_PROGRESS",
+    "consumption_count": 1,
+    "updated": 1,
+    "lease_until": 1,
+    "claimed_by": "nobody",
+    "payload_hash": payload_hash(booking("by-hand")),
+}
+OTHER_TYPE: dict[str, Any] = {"a": ["map"]}
+SPOILT: list[tuple[dict[str, Any], str]] = [
+    *(
+        ({name: value for name, value in ROW.items() if name != lacking}, lacking)
+        for lacking in ("status", "consumption_count", "lease_until", "updated", "claimed_by")
+    ),
+    *(
+        (ROW | {name: value}, name)
+        for name, value in (
+            ("status", {"a", "set"}),
+            ("status", "DONE"),
+            ("consumption_count", "3"),
+            ("lease_until", OTHER_TYPE),
+            ("updated", "yesterday"),
+            ("updated", 10**20),
+            ("claimed_by", 7),
+        )
+    ),
+]
+NAMED_BY_INVARIANTS = ("status", "consumption_count", "lease_until")
+
+
+def write(stack: MotoStack, table: str, item: dict[str, Any]) -> None:
+    stack.bench.dynamodb.put_item(TableName=table, Item=to_attributes(item))
+
+
+def sentence(table: str, key: str, attribute: str) -> str:
+    return f"The row {key} of the table {table} has no usable attribute {attribute}"
+
+
+@pytest.mark.parametrize(("row", "attribute"), SPOILT)
+def test_a_ledger_row_written_by_hand_is_named_and_the_rest_is_shown(
+    moto_stack: MotoStack, row: dict[str, Any], attribute: str
+) -> None:
+    """By every verb that reads it, for people and for programs."""
+    moto_stack.bench.deliver(record(booking("m-1")))
+    moto_stack.write_log()
+    write(moto_stack, "ledger", row)
+    put(moto_stack, booking("by-hand"))
+    put(moto_stack, booking("m-1"))
+    told = {"where": "ledger", "key": "by-hand", "attribute": attribute}
+
+    status = document(invoke("status", "--json"))
+    assert status["appointments"] == {"booked": 1}
+    assert (status["ledger"]["complete"], sum(status["ledger"].values())) == (1, 2)
+    assert status["unusable"] == ([told] if attribute in NAMED_BY_INVARIANTS else [])
+    watched = document(invoke("watch", "--timeout", "0.1", "--interval", "0.1", "--json"))
+    assert watched["unusable"] == status["unusable"]
+
+    found = document(invoke("inspect", "by-hand", "--json"))
+    assert (found["ledger"]["payload_hash"], len(found["dead_letters"])) == (ROW["payload_hash"], 1)
+    shown = document(invoke("ledger", "show", "by-hand", "--json"))
+    assert (shown["row"]["payload_hash"], shown["standing"]) == (ROW["payload_hash"], "unusable")
+    assert told in found["unusable"]
+    assert told in shown["unusable"]
+
+    letters = {each["message_id"]: each for each in document(invoke("dlq", "list", "--json"))["messages"]}
+    assert letters["m-1"]["outlook"] == "duplicate"
+    assert letters["by-hand"]["outlook"] in ("fails_again", "stuck")
+    assert (
+        document(invoke("dlq", "show", "by-hand", "--json"))["messages"][0]["ledger"]["payload_hash"]
+        == ROW["payload_hash"]
+    )
+
+    for verb in (("status",), ("inspect", "by-hand"), ("ledger", "show", "by-hand"), ("dlq", "show", "by-hand")):
+        people = invoke(*verb)
+        assert (people.exit_code, "Unexpected" in people.output) == (0, False), people.output
+        if verb[0] in ("inspect", "ledger"):
+            assert sentence("ledger", "by-hand", attribute) in people.stdout
+            assert "oneslot ledger forget by-hand" in people.stdout
+    if attribute in NAMED_BY_INVARIANTS:
+        assert sentence("ledger", "by-hand", attribute) in invoke("status").stdout
+
+
+@pytest.mark.parametrize(("row", "attribute"), SPOILT)
+def test_such_a_row_cannot_be_unlocked_and_can_be_forgotten(
+    moto_stack: MotoStack, row: dict[str, Any], attribute: str
+) -> None:
+    write(moto_stack, "ledger", row)
+    (before,) = moto_stack.bench.rows("ledger")
+    unlock = invoke("ledger", "unlock", "by-hand", "--yes")
+    assert (unlock.exit_code, sentence("ledger", "by-hand", attribute) in unlock.stderr) == (1, True), unlock.output
+    assert moto_stack.bench.rows("ledger") == [before]
+    forgotten = document(invoke("ledger", "forget", "by-hand", "--yes", "--json"))
+    assert forgotten["changed"] is True
+    assert "Nobody can tell from it what was done" in forgotten["consequences"]
+    assert moto_stack.bench.rows("ledger") == []
+    (begun, done) = read_lines(moto_stack.home / "audit.jsonl")
+    assert (begun["before"].keys(), done["outcome"]) == (before.keys(), "done")
+
+
+def test_what_is_foreseen_of_such_rows_is_what_the_consumer_does(moto_stack: MotoStack) -> None:
+    rows = {f"spoilt-{number}": row for number, (row, _) in enumerate(SPOILT)}
+    for lacking in ("payload_hash", "consumption_count", "claimed_by", "result", "updated"):
+        moto_stack.bench.deliver(record(booking(f"no-{lacking}")))
+        complete = moto_stack.bench.row(f"no-{lacking}")
+        rows[f"no-{lacking}"] = {name: value for name, value in complete.items() if name != lacking}
+    moto_stack.bench.deliver(record(booking("unreadable")))
+    rows["unreadable"] = moto_stack.bench.row("unreadable") | {"result": "{"}
+    for message_id, row in rows.items():
+        spoilt = row if "spoilt" not in message_id else row | {"payload_hash": payload_hash(booking(message_id))}
+        write(moto_stack, "ledger", spoilt | {"message_id": message_id})
+        put(moto_stack, booking(message_id))
+    messages = document(invoke("dlq", "list", "--json"))["messages"]
+    foreseen = {each["message_id"]: each["outlook"] for each in messages}
+    failing = {name for name in rows if moto_stack.bench.deliver(record(booking(name))) != []}
+    assert {name for name, outlook in foreseen.items() if outlook == "fails_again"} == failing
+    assert {"no-payload_hash", "unreadable", "spoilt-0"} <= failing
+    assert set(foreseen.values()) == {"fails_again", "stuck", "duplicate"}
+
+
+APPOINTMENTS = [
+    ({"appointment_id": "m-1"}, "status"),
+    ({"appointment_id": "m-1", "status": OTHER_TYPE}, "status"),
+    ({"appointment_id": "m-1", "status": "made", "practice": "A81001"}, "status"),
+    ({"appointment_id": "m-1", "status": "booked", "slot_id": "s"}, "practice"),
+    ({"appointment_id": "m-1", "status": "booked", "practice": "A81001"}, "slot_id"),
+    ({"appointment_id": "m-1", "status": "booked", "practice": "A81001", "slot_id": OTHER_TYPE}, "slot_id"),
+    ({"appointment_id": "m-1", "status": "cancelled", "practice": "A81001", "updated": "then"}, "updated"),
+]
+
+
+@pytest.mark.parametrize(("row", "attribute"), APPOINTMENTS)
+def test_an_appointment_written_by_hand_is_named(moto_stack: MotoStack, row: dict[str, Any], attribute: str) -> None:
+    moto_stack.bench.deliver(record(booking("m-1")))
+    moto_stack.write_log()
+    write(moto_stack, "appointments", row)
+    told = {"where": "appointments", "key": "m-1", "attribute": attribute}
+    assert told in document(invoke("status", "--json"))["unusable"]
+    assert told in document(invoke("inspect", "m-1", "--json"))["unusable"]
+    for verb in (["status"], ["inspect", "m-1"]):
+        assert sentence("appointments", "m-1", attribute) in invoke(*verb).stdout
+    moto_stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
+    put(moto_stack, booking("m-1"))
+    (letter,) = document(invoke("dlq", "list", "--json"))["messages"]
+    check = document(invoke("check", "--json"), exit_code=1)
+    assert (check["judgement"], told in check["unusable"], check["counts"]["deliveries"]) == ("unreadable", True, 1)
+    fails = moto_stack.bench.deliver(record(booking("m-1"))) != []
+    assert letter["outlook"] == ("fails_again" if fails else "done_before")
+
+
+@pytest.mark.parametrize("row", [{"start": {"a", "b"}}, {"status": "reserved"}])
+def test_a_slot_written_by_hand_is_named(moto_stack: MotoStack, row: dict[str, Any]) -> None:
+    write(moto_stack, "slots", {"practice": "A81001", "slot_id": "s", **row})
+    told = {"where": "slots", "key": "A81001/s", "attribute": "status"}
+    shown = document(invoke("status", "--json"))
+    assert (shown["unusable"], shown["slots"][row.get("status", "unknown")]) == ([told], 1)
+    assert sentence("slots", "A81001/s", "status") in invoke("status").stdout
+
+
+def test_a_cancelled_appointment_without_its_time_has_no_place_in_the_timeline(moto_stack: MotoStack) -> None:
+    moto_stack.bench.deliver(record(booking("m-1")), record(cancellation("m-1", "c-1")))
+    moto_stack.write_log()
+    item = moto_stack.bench.dynamodb.get_item(TableName="appointments", Key={"appointment_id": {"S": "m-1"}})["Item"]
+    write(
+        moto_stack, "appointments", {name: value for name, value in from_attributes(item).items() if name != "updated"}
+    )
+    assert "Cancelled since, by c-1." in invoke("inspect", "m-1").stdout
+
+
+def test_a_status_that_nobody_writes_is_not_judged_nor_counted_as_released(moto_stack: MotoStack) -> None:
+    """No consumer takes such a row over, whatever it says of its lease: each delivery finds it busy."""
+    moto_stack.bench.deliver(record(booking("m-1")))
+    moto_stack.write_log()
+    write(moto_stack, "ledger", ROW | {"status": "DONE", "lease_until": 0})
+    assert document(invoke("status", "--json"))["ledger"] == {
+        "complete": 1,
+        "in_progress": 0,
+        "released": 0,
+        "unknown": 1,
+    }
+    judged = document(invoke("check", "--json"), exit_code=1)
+    assert (judged["judgement"], "by-hand" in judged["verdict"]) == ("unreadable", True)
+    assert "the next delivery takes it over" not in invoke("inspect", "by-hand").stdout
+    assert moto_stack.bench.deliver(record(booking("by-hand"))) != []
+
+
+def test_many_are_counted_and_the_first_are_named(moto_stack: MotoStack) -> None:
+    for number in range(13):
+        write(moto_stack, "ledger", {"message_id": f"by-hand-{number:02}", "consumption_count": 1})
+    told = invoke("status").stdout
+    assert told.count("has no usable attribute status") == 10
+    assert "... and 3 more: see --json." in told
+    assert len(document(invoke("status", "--json"))["unusable"]) == 13
+
+
+LINE = {
+    "message": "delivery",
+    "message_id": "m-1",
+    "sqs_message_id": "s-1",
+    "outcome": "duplicate",
+    "sent": 1,
+    "finished": 2,
+    "receive_count": 1,
+    "attempt_ms": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "attribute"),
+    [
+        ({name: value for name, value in LINE.items() if name != lacking}, lacking)
+        for lacking in ("outcome", "sent", "finished")
+    ]
+    + [
+        ({**LINE, name: value}, name)
+        for name, value in (
+            ("outcome", "perhaps"),
+            ("outcome", ["booked"]),
+            ("sent", "1"),
+            ("sent", -1),
+            ("finished", 1.5),
+            ("finished", True),
+            ("finished", 10**15),
+            ("consumption_count", "one"),
+            ("consumption_count", -1),
+            ("claimed_by", ["x"]),
+            ("answer", {"a": 1}),
+            ("message_id", 5),
+            ("message_id", "#1"),
+            ("sqs_message_id", 5),
+        )
+    ]
+    + [({**LINE, "message_id": None, "sqs_message_id": None}, "message_id")],
+)
+def test_a_spoilt_line_of_the_delivery_log_is_counted_named_and_left_out(
+    moto_stack: MotoStack, line: dict[str, Any], attribute: str
+) -> None:
+    moto_stack.bench.deliver(record(booking("m-1")))
+    moto_stack.write_log()
+    assert invoke("check").exit_code == 0
+    assert moto_stack.target.local is not None
+    log = moto_stack.target.local.log_file
+    with Path(log).open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    place = f"line 4 of {log}"
+    judged = document(invoke("check", "--json"), exit_code=1)
+    assert (judged["judgement"], judged["counts"]["deliveries"]) == ("unreadable", 1)
+    assert judged["unusable"] == [{"where": "delivery log", "key": place, "attribute": attribute}]
+    people = invoke("check")
+    assert (people.exit_code, f"L{place[1:]} has no usable attribute {attribute}" in people.stdout) == (1, True)
+    assert "1 line(s) of the delivery log" in people.stdout
+    if line.get("message_id") == "m-1":
+        found = document(invoke("inspect", "m-1", "--json"))
+        assert [each["outcome"] for each in found["deliveries"]] == ["booked"]
+        assert found["unusable"] == judged["unusable"]
+        assert f"L{place[1:]} has no usable attribute {attribute}" in invoke("inspect", "m-1").stdout
+    assert list(read_deliveries(moto_stack.target))[1] == line, "the export hands it to the audit, which rejects it"
+
+
+def test_a_line_that_carries_one_of_the_two_ids_is_sound(moto_stack: MotoStack) -> None:
+    moto_stack.bench.deliver(record(booking("m-1")))
+    moto_stack.write_log()
+    assert moto_stack.target.local is not None
+    with Path(moto_stack.target.local.log_file).open("a") as file:
+        for lacking in ("message_id", "sqs_message_id"):
+            line = {name: value for name, value in LINE.items() if name != lacking}
+            file.write(json.dumps(line | {"outcome": "busy"}) + "\n")
+    assert document(invoke("check", "--json"))["counts"]["deliveries"] == 3
+    assert len(document(invoke("inspect", "m-1", "--json"))["deliveries"]) == 2
+
+
+def test_a_breach_is_told_beside_a_spoilt_line(moto_stack: MotoStack) -> None:
+    moto_stack.bench.deliver(record(booking("m-1")))
+    moto_stack.write_log()
+    moto_stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
+    assert moto_stack.target.local is not None
+    with Path(moto_stack.target.local.log_file).open("a") as file:
+        file.write('{"message": "delivery"}\n')
+    judged = document(invoke("check", "--json"), exit_code=1)
+    assert (judged["judgement"], len(judged["unusable"])) == ("broken", 1)
+    assert "1 line(s) of the delivery log" in judged["verdict"]
+
+
+def test_on_aws_a_spoilt_line_is_named_by_its_event(moto_stack: MotoStack) -> None:
+    from oneslot.evidence.deliveries import sound_deliveries
+    from oneslot.evidence.unusable import Unusable
+
+    sound = json.dumps({**LINE, "message_id": "m-2"})
+    unusable: list[Unusable] = []
+    logs = Logs(json.dumps({"message": "delivery", "message_id": "m-1"}), sound)
+    assert [line["message_id"] for line in sound_deliveries(on_aws(moto_stack, logs), unusable)] == ["m-2"]
+    assert unusable == [Unusable("delivery log", "event e-1 of stream s", "outcome")]

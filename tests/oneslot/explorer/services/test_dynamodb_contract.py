@@ -1,0 +1,277 @@
+"""One contract for the in-memory port, for moto and for the embedded AWS: the port may differ from neither in what we use.
+
+Where moto differs from DynamoDB it is said at the test, and only the other two are held to it. This is about writing;
+`test_port_reads.py` is about reading more than one item.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oneslot.explorer.services.dynamodb import TOKEN_WINDOW_MS, InMemoryDynamoDB, UnsupportedRequest
+from tests.kits.consumer import create_tables
+from tests.kits.port_clients import Clock, everywhere, get, not_moto, put, refusal, update
+
+
+@everywhere
+def test_an_update_makes_the_item_and_answers_with_what_it_wrote(client: Any) -> None:
+    answer = update(
+        client,
+        "m-1",
+        "SET #status = :status, updated = :now ADD consumption_count :one",
+        ExpressionAttributeNames={"#status": "status"},
+        ExpressionAttributeValues={":status": {"S": "A"}, ":now": {"N": "7"}, ":one": {"N": "1"}},
+        ReturnValues="UPDATED_NEW",
+    )
+    written = {"status": {"S": "A"}, "updated": {"N": "7"}, "consumption_count": {"N": "1"}}
+    # moto adds the key of an item that was not there before.
+    assert {name: value for name, value in answer["Attributes"].items() if name != "message_id"} == written
+    assert get(client, "m-1") == {"message_id": {"S": "m-1"}, **written}
+
+
+@everywhere
+def test_an_update_adds_removes_and_computes(client: Any) -> None:
+    put(client, "m-1", count={"N": "2"}, gone={"S": "x"})
+    values = {":one": {"N": "1"}, ":ten": {"N": "10"}}
+    update(
+        client,
+        "m-1",
+        "SET grand_total = #count + :ten, earliest = if_not_exists(earliest, :ten) REMOVE gone ADD #count :one",
+        ExpressionAttributeNames={"#count": "count"},
+        ExpressionAttributeValues=values,
+    )
+    assert get(client, "m-1") == {
+        "message_id": {"S": "m-1"},
+        "count": {"N": "3"},
+        "grand_total": {"N": "12"},
+        "earliest": {"N": "10"},
+    }
+
+
+CONDITIONS = [
+    ("attribute_exists(a)", True),
+    ("attribute_not_exists(a)", False),
+    ("a = :five", True),
+    ("a <> :five", False),
+    ("a < :ten AND b = :text", True),
+    ("a < :ten AND NOT b = :text", False),
+    ("a >= :ten OR (b = :text AND a <= :five)", True),
+    ("a BETWEEN :five AND :ten", True),
+    ("absent_one < :ten", False),
+    ("absent_one <> :ten", True),
+    ("NOT absent_one = :ten", True),
+    ("a = :text", False),
+    ("attribute_not_exists(absent_one) AND a > :ten", False),
+]
+
+
+@pytest.mark.parametrize(("condition", "holds"), CONDITIONS)
+@everywhere
+def test_conditions(client: Any, condition: str, holds: bool) -> None:
+    put(client, "m-1", a={"N": "5"}, b={"S": "text"})
+    known = {":five": {"N": "5"}, ":ten": {"N": "10"}, ":text": {"S": "text"}}
+    values = {name: value for name, value in known.items() if name in condition} | {":set": {"S": "yes"}}
+
+    def call() -> Any:
+        return update(client, "m-1", "SET c = :set", ConditionExpression=condition, ExpressionAttributeValues=values)
+
+    if holds:
+        call()
+    else:
+        assert refusal(call)["Error"]["Code"] == "ConditionalCheckFailedException"
+    assert ("c" in (get(client, "m-1") or {})) == holds
+
+
+@everywhere
+def test_numbers_compare_as_numbers(client: Any) -> None:
+    put(client, "m-1", a={"N": "9"})
+    update(
+        client,
+        "m-1",
+        "SET b = :ten",
+        ConditionExpression="a < :ten",
+        ExpressionAttributeValues={":ten": {"N": "10"}},
+    )
+
+
+@everywhere
+def test_a_refusal_brings_the_row_if_asked(client: Any) -> None:
+    put(client, "m-1", a={"N": "5"})
+    arguments: dict[str, Any] = {
+        "ConditionExpression": "attribute_not_exists(message_id)",
+        "ExpressionAttributeValues": {":b": {"S": "b"}},
+    }
+    silent = refusal(lambda: update(client, "m-1", "SET b = :b", **arguments))
+    assert "Item" not in silent
+    told = refusal(
+        lambda: update(client, "m-1", "SET b = :b", **arguments, ReturnValuesOnConditionCheckFailure="ALL_OLD")
+    )
+    assert told["Item"] == {"message_id": {"S": "m-1"}, "a": {"N": "5"}}
+
+
+@everywhere
+def test_a_refusal_where_nothing_is_brings_nothing(client: Any) -> None:
+    told = refusal(
+        lambda: update(
+            client,
+            "m-1",
+            "SET b = :b",
+            ConditionExpression="attribute_exists(message_id)",
+            ExpressionAttributeValues={":b": {"S": "b"}},
+            ReturnValuesOnConditionCheckFailure="ALL_OLD",
+        )
+    )
+    assert not told.get("Item")
+    assert get(client, "m-1") is None
+
+
+@everywhere
+def test_put_and_delete_under_conditions(client: Any) -> None:
+    item = {"message_id": {"S": "m-1"}}
+    new = {"ConditionExpression": "attribute_not_exists(message_id)"}
+    client.put_item(TableName="ledger", Item=item, **new)
+    again = refusal(lambda: client.put_item(TableName="ledger", Item=item, **new))
+    assert again["Error"]["Code"] == "ConditionalCheckFailedException"
+    client.delete_item(TableName="ledger", Key=item, ConditionExpression="attribute_exists(message_id)")
+    assert get(client, "m-1") is None
+    client.delete_item(TableName="ledger", Key=item)
+
+
+INVALID: list[dict[str, Any]] = [
+    {"UpdateExpression": "SET a = :undefined"},
+    {"UpdateExpression": "SET a = :a", "ExpressionAttributeValues": {":a": {"S": "a"}, ":unused": {"S": "b"}}},
+    {"UpdateExpression": "SET status = :a", "ExpressionAttributeValues": {":a": {"S": "a"}}},
+    {"UpdateExpression": "SET a = ", "ExpressionAttributeValues": {":a": {"S": "a"}}},
+    {"UpdateExpression": "SET message_id = :a", "ExpressionAttributeValues": {":a": {"S": "a"}}},
+]
+
+
+@pytest.mark.parametrize("expressions", INVALID, ids=lambda one: one["UpdateExpression"])
+@everywhere
+def test_invalid_requests_are_refused(client: Any, expressions: dict[str, Any]) -> None:
+    told = refusal(lambda: client.update_item(TableName="ledger", Key={"message_id": {"S": "m-1"}}, **expressions))
+    assert told["Error"]["Code"] == "ValidationException"
+
+
+@not_moto  # moto raises a KeyError of its own
+def test_a_name_must_be_defined(client: Any) -> None:
+    told = refusal(lambda: update(client, "m-1", "SET #undefined = :a", ExpressionAttributeValues={":a": {"S": "a"}}))
+    assert told["Error"]["Code"] == "ValidationException"
+
+
+def transaction(*actions: dict[str, Any], token: str | None = None) -> dict[str, Any]:
+    return {"TransactItems": list(actions), **({"ClientRequestToken": token} if token else {})}
+
+
+def new(message_id: str) -> dict[str, Any]:
+    return {
+        "Put": {
+            "TableName": "ledger",
+            "Item": {"message_id": {"S": message_id}},
+            "ConditionExpression": "attribute_not_exists(message_id)",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+    }
+
+
+def counted(message_id: str) -> dict[str, Any]:
+    return {
+        "Update": {
+            "TableName": "ledger",
+            "Key": {"message_id": {"S": message_id}},
+            "UpdateExpression": "ADD consumption_count :one",
+            "ExpressionAttributeValues": {":one": {"N": "1"}},
+        }
+    }
+
+
+@everywhere
+def test_a_transaction_is_all_or_nothing_and_says_why_for_each(client: Any) -> None:
+    client.transact_write_items(**transaction(new("m-1"), counted("m-2")))
+    assert get(client, "m-2") == {"message_id": {"S": "m-2"}, "consumption_count": {"N": "1"}}
+    told = refusal(lambda: client.transact_write_items(**transaction(counted("m-2"), new("m-1"))))
+    assert told["Error"]["Code"] == "TransactionCanceledException"
+    first, second = told["CancellationReasons"]
+    assert (first["Code"], second["Code"]) == ("None", "ConditionalCheckFailed")
+    assert second["Item"] == {"message_id": {"S": "m-1"}}
+    assert get(client, "m-2") == {"message_id": {"S": "m-2"}, "consumption_count": {"N": "1"}}
+
+
+@everywhere
+def test_two_operations_on_one_item_are_no_transaction(client: Any) -> None:
+    told = refusal(lambda: client.transact_write_items(**transaction(counted("m-1"), counted("m-1"))))
+    assert told["Error"]["Code"] == "ValidationException"
+
+
+@not_moto  # moto ignores tokens, and performs the transaction again
+def test_a_token_is_performed_once(client: Any) -> None:
+    for _ in range(2):
+        client.transact_write_items(**transaction(counted("m-1"), token="token-1"))
+    assert get(client, "m-1") == {"message_id": {"S": "m-1"}, "consumption_count": {"N": "1"}}
+
+
+@not_moto  # moto ignores tokens, and performs the other transaction
+def test_a_token_is_for_one_request(client: Any) -> None:
+    client.transact_write_items(**transaction(counted("m-1"), token="token-1"))
+    told = refusal(lambda: client.transact_write_items(**transaction(counted("m-2"), token="token-1")))
+    assert told["Error"]["Code"] == "IdempotentParameterMismatchException"
+
+
+def test_a_token_is_forgotten_after_ten_minutes() -> None:
+    """The port only: nobody waits ten minutes for the others."""
+    clock = Clock()
+    port = InMemoryDynamoDB(clock)
+    create_tables(port)
+    port.transact_write_items(**transaction(counted("m-1"), token="token-1"))
+    clock.now += TOKEN_WINDOW_MS
+    port.transact_write_items(**transaction(counted("m-1"), token="token-1"))
+    assert get(port, "m-1") == {"message_id": {"S": "m-1"}, "consumption_count": {"N": "2"}}
+
+
+@everywhere
+def test_a_cancelled_transaction_leaves_its_token_free(client: Any) -> None:
+    client.transact_write_items(**transaction(new("m-1")))
+    again = transaction(new("m-1"), token="token-1")
+    refusal(lambda: client.transact_write_items(**again))
+    client.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
+    client.transact_write_items(**again)
+    assert get(client, "m-1") is not None
+
+
+@everywhere
+def test_a_key_must_fit_the_table(client: Any) -> None:
+    told = refusal(lambda: client.get_item(TableName="slots", Key={"practice": {"S": "A81001"}}))
+    assert told["Error"]["Code"] == "ValidationException"
+    told = refusal(lambda: client.get_item(TableName="nowhere", Key={"message_id": {"S": "m-1"}}))
+    assert told["Error"]["Code"] == "ResourceNotFoundException"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"ConditionExpression": "begins_with(a, :a)", "ExpressionAttributeValues": {":a": {"S": "a"}}},
+        {"ConditionExpression": "size(a) = :a", "ExpressionAttributeValues": {":a": {"N": "1"}}},
+        {"UpdateExpression": "DELETE a :a", "ExpressionAttributeValues": {":a": {"SS": ["a"]}}},
+    ],
+    ids=lambda one: next(iter(one.values())),
+)
+def test_what_the_port_does_not_know_it_refuses(request_: dict[str, Any]) -> None:
+    """Never ignored: these mean something to DynamoDB."""
+    port = InMemoryDynamoDB(Clock())
+    create_tables(port)
+    put(port, "m-1", a={"S": "a"})
+    arguments = {"UpdateExpression": "REMOVE b", **request_}
+    told = refusal(lambda: port.update_item(TableName="ledger", Key={"message_id": {"S": "m-1"}}, **arguments))
+    assert told["Error"]["Code"] == "ValidationException"
+    assert get(port, "m-1") == {"message_id": {"S": "m-1"}, "a": {"S": "a"}}
+
+
+@pytest.mark.parametrize("more", [{"ReturnConsumedCapacity": "TOTAL"}, {"ReturnValues": "UPDATED_OLD"}])
+def test_parameters_that_the_port_does_not_know_it_refuses(more: dict[str, Any]) -> None:
+    """Never ignored, either."""
+    port = InMemoryDynamoDB(Clock())
+    create_tables(port)
+    with pytest.raises(UnsupportedRequest):
+        update(port, "m-1", "REMOVE a", **more)

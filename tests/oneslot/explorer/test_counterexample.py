@@ -1,0 +1,150 @@
+"""Counterexamples: kept, read again, told; and refused with a sentence where they do not fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from oneslot.commands.explore import prove
+from oneslot.errors import OneslotError
+from oneslot.explorer.counterexample import Counterexample, Move, NotReplayable, counterexample, replay
+from oneslot.explorer.explorer import Explorer
+from oneslot.explorer.scenario import OURS
+from verification.peers.peers import EXHIBITS
+from verification.scenarios.scenarios import ONE_REQUEST
+
+LIBRARY = EXHIBITS[2].subject
+
+
+@pytest.fixture(scope="module")
+def kept() -> Counterexample:
+    """The lock library's lost request."""
+    explorer = Explorer(ONE_REQUEST, LIBRARY)
+    return counterexample(explorer.system, explorer.run(True, lambda *_: None).breaches[0])
+
+
+def test_it_survives_its_file(kept: Counterexample) -> None:
+    """As JSON, and back."""
+    assert Counterexample.from_json(kept.to_json()) == kept
+
+
+def test_it_is_told_step_by_step(kept: Counterexample) -> None:
+    """Calls by what they are for, what was seen, the rows that changed, and the law at the end."""
+    text = "\n".join(replay(kept, ONE_REQUEST, LIBRARY).lines)
+    assert "A  put ledger m-1 IN_PROGRESS -> done" in text
+    assert "ConditionalCheckFailedException; ends, acknowledges" in text
+    assert "A  find free slots: crash before it is sent" in text
+    assert "ledger m-1: IN_PROGRESS" in text
+    assert "=> I2 m-1: acknowledged, and no slot was ever taken for it" in text
+    assert "delivery-" not in text
+
+
+def test_a_path_that_the_code_does_not_take_is_refused(kept: Counterexample) -> None:
+    """The library's path on our handler: its second call is another."""
+    with pytest.raises(NotReplayable, match=r"step 3 .* cannot be taken"):
+        replay(kept, ONE_REQUEST, OURS)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "it is no JSON"),
+        ("[" * 100_000, "it is no JSON"),
+        ("[]", "it is expected to hold names and values"),
+        ("{}", "subject is missing"),
+        ('{"subject": 1}', "in subject, text is expected"),
+        ('{"subject": ["a"]}', "in subject, text is expected"),
+    ],
+)
+def test_other_files_are_refused(text: str, sentence: str) -> None:
+    """Whatever they hold."""
+    with pytest.raises(NotReplayable, match=f"this is no counterexample.*: {sentence}$"):
+        Counterexample.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"scenario": {}}, "in scenario, text is expected"),
+        ({"deliveries": 1}, "in deliveries, a list is expected"),
+        ({"deliveries": [0]}, "in deliveries, a list is expected"),
+        ({"deliveries": [["0"]]}, "in deliveries, a whole number is expected"),
+        ({"deliveries": [[5], [0]]}, "deliveries: a position is none of the 1 in messages"),
+        ({"faults": True}, "in faults, a whole number is expected"),
+        ({"faults": -1}, "faults: "),
+        ({"expiries": -3}, "expiries: there must be 0 to 3"),
+        ({"expiries": "1"}, "in expiries, a whole number is expected"),
+        ({"laws": [1]}, "in laws, text is expected"),
+        ({"where": None}, "in where, text is expected"),
+        ({"moves": {}}, "in moves, a list is expected"),
+        ({"moves": [1]}, "moves is expected to hold names and values"),
+        ({"moves": [{"delivery": 0}]}, "moves.strand is missing"),
+        ({"moves": [{"delivery": 0, "strand": 0, "what": 1, "call": ""}]}, "in moves.what, text is expected"),
+    ],
+    ids=str,
+)
+def test_a_file_with_a_wrong_field_is_refused(
+    kept: Counterexample, tmp_path: Path, change: dict[str, Any], sentence: str
+) -> None:
+    """Naming the file, the field and what it must be; through the command, without a stack trace."""
+    path = tmp_path / "kept.json"
+    path.write_text(json.dumps({**json.loads(kept.to_json()), **change}))
+    ran = CliRunner().invoke(prove, ["--replay", str(path)], standalone_mode=False)
+    assert isinstance(ran.exception, OneslotError)
+    assert "kept.json: this is no counterexample" in str(ran.exception)
+    assert sentence in str(ran.exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--short"], "--replay does nothing with --short;"),
+        (["--no-mutants"], "--replay does nothing with --mutants/--no-mutants;"),
+        (["--record", "--short", "--only-mutants"], "--replay does nothing with --short, --only-mutants, --record;"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(
+    kept: Counterexample, tmp_path: Path, arguments: list[str], sentence: str
+) -> None:
+    """A replay is nothing else."""
+    path = tmp_path / "kept.json"
+    path.write_text(kept.to_json())
+    with pytest.raises(click.UsageError, match=sentence):
+        prove.main(["--replay", str(path), *arguments], standalone_mode=False)
+
+
+def test_the_command_replays(kept: Counterexample, tmp_path: Path) -> None:
+    """Exit status 1, because the law is still broken."""
+    path = tmp_path / "kept.json"
+    path.write_text(kept.to_json())
+    ran = CliRunner().invoke(prove, ["--replay", str(path)], standalone_mode=False)
+    assert ran.return_value == 1
+    assert "=> I2 m-1" in ran.output
+    document = CliRunner().invoke(prove, ["--replay", str(path), "--json"], standalone_mode=False)
+    assert json.loads(document.output)["broken"] == ["I2 m-1: acknowledged, and no slot was ever taken for it"]
+
+
+def test_the_command_says_what_is_wrong_with_a_file(kept: Counterexample, tmp_path: Path) -> None:
+    """In a sentence that names the file."""
+    path = tmp_path / "kept.json"
+    for text, sentence in (
+        ("{}", "this is no counterexample"),
+        (kept.to_json().replace(LIBRARY.name, "nobody"), "no handler 'nobody'"),
+    ):
+        path.write_text(text)
+        ran = CliRunner().invoke(prove, ["--replay", str(path)], standalone_mode=False)
+        assert isinstance(ran.exception, OneslotError)
+        assert sentence in str(ran.exception)
+        assert "kept.json" in str(ran.exception)
+
+
+def test_moves_are_plain_values(kept: Counterexample) -> None:
+    """A file can be read by anybody: who, what, and the call as boto3 has it."""
+    assert kept.moves[0] == Move(0, 0, "invoked", "")
+    operation, parameters = json.loads(kept.moves[2].call)
+    assert (operation, parameters["TableName"]) == ("put_item", "ledger")

@@ -1,0 +1,106 @@
+"""What may become of a call; and that E1 notices a delivery that gives up where it could have gone on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from oneslot.explorer.explorer import explore
+from oneslot.explorer.faults import READS, SERVER_ERROR, TIMED_OUT, TRANSIENT_REASONS, Choice, all_faults, mild_faults
+from oneslot.explorer.scenario import OURS, OURS_IN_GROUPS, Scenario, Subject
+from oneslot.explorer.world import Request
+from oneslot.runtime.consumer.consumer import Consumer
+from oneslot.runtime.consumer.group_commit import GroupConsumer
+from oneslot.runtime.stores import dynamodb as ledger
+from oneslot.runtime.stores.expressions import CONDITION_FAILED, cancellation_reasons
+from verification.scenarios.group_scenarios import GROUP_BY_ITSELF, GROUPS_FULL, GROUPS_SHORT
+from verification.scenarios.scenarios import BY_ITSELF, FULL, QUICK, SHORT
+
+ALONE = GROUPS_SHORT[0]
+
+
+def transaction(items: int) -> Request:
+    return Request.of("transact_write_items", {"TransactItems": [{} for _ in range(items)]})
+
+
+def test_no_mild_fault_is_a_crash_or_a_read_s() -> None:
+    """E1 speaks of transient faults of writes: whatever is answered in the end, late, or not at all."""
+    for operation in READS:
+        assert mild_faults(Request.of(operation, {})) == ()
+    for request in (transaction(3), Request.of("update_item", {}), Request.of("send_message", {})):
+        assert not any(choice.seen == "death" or "AccessDenied" in choice.name for choice in mild_faults(request))
+    for request in (transaction(3), Request.of("update_item", {})):
+        assert {TIMED_OUT, SERVER_ERROR} <= set(mild_faults(request))
+
+
+def test_a_transaction_is_refused_at_each_of_its_items() -> None:
+    """By every transient reason: the first item is the ledger's row, and nobody may read that reason alone."""
+    names = {choice.name for choice in mild_faults(transaction(3))}
+    assert {f"cancelled: {code} at item {item} of 3" for code in TRANSIENT_REASONS for item in (1, 2, 3)} <= names
+    conflicts = [choice.conflict for choice in all_faults(transaction(3)) if choice.conflict is not None]
+    assert conflicts == [0, 1, 2]
+
+
+def test_e1_is_asked_of_one_and_of_a_group() -> None:
+    """Wherever the explorations are run."""
+    for explorations in (QUICK, SHORT, FULL):
+        assert all(scenario in explorations for scenario in BY_ITSELF)
+    for of_groups in (GROUPS_SHORT, GROUPS_FULL):
+        assert ALONE in of_groups
+    assert (ALONE.name, ALONE.faults, ALONE.expiries) == (GROUP_BY_ITSELF.name, 1, 0)
+
+
+def _takes_silence_for_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No attempt after one that was not answered."""
+    for name in ("ConnectionError", "HTTPClientError"):
+        monkeypatch.setattr(ledger, name, ZeroDivisionError)
+
+
+def _reads_the_first_reason_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A conflict at another item than the ledger's row goes unread."""
+    reasons = cancellation_reasons
+
+    def first(error: Any) -> list[Mapping[str, Any]]:
+        known = reasons(error)
+        transient = [one if one["Code"] == CONDITION_FAILED else {"Code": "None"} for one in known[1:]]
+        return [*known[:1], *transient]
+
+    monkeypatch.setattr(ledger, "cancellation_reasons", first)
+
+
+def _fails_with_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What hinders the group hinders its records."""
+
+    def invoked(self: GroupConsumer[Any], event: Mapping[str, Any], context: Any) -> Mapping[str, Any]:
+        self._commit_group(event["Records"])
+        return Consumer.__call__(self, event, context)
+
+    monkeypatch.setattr(GroupConsumer, "__call__", invoked)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "subject", "spoil"),
+    [
+        *((scenario, OURS, _takes_silence_for_an_end) for scenario in BY_ITSELF),
+        (BY_ITSELF[0], OURS, _reads_the_first_reason_only),
+        (ALONE, OURS_IN_GROUPS, _fails_with_its_group),
+    ],
+    ids=lambda value: getattr(value, "name", None) or getattr(value, "__name__", ""),
+)
+def test_a_delivery_that_gives_up_too_early_is_found_out(
+    monkeypatch: pytest.MonkeyPatch, scenario: Scenario, subject: Subject, spoil: Any
+) -> None:
+    """As it is, it finishes; spoiled, only the next delivery would."""
+    assert explore(scenario, subject).laws_broken == ()
+    spoil(monkeypatch)
+    assert explore(scenario, subject).laws_broken == ("E1",)
+
+
+def test_choices_are_told_apart_by_their_names() -> None:
+    """A path names them, and nothing else."""
+    for request in (transaction(3), Request.of("update_item", {}), Request.of("send_message", {})):
+        for faults in (all_faults, mild_faults):
+            choices: tuple[Choice, ...] = faults(request)
+            assert len({choice.name for choice in choices}) == len(choices)

@@ -1,0 +1,103 @@
+"""Whatever the code under test logs, by whichever logger, is read by the laws: an NHS number in it breaks L1."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from oneslot.explorer.counterexample import counterexample, replay
+from oneslot.explorer.explorer import Explorer, explore
+from oneslot.explorer.hearing import hearing
+from oneslot.explorer.process import Context, Process
+from oneslot.explorer.scenario import OURS, Subject
+from oneslot.runtime.consumer.consumer import Consumer
+from verification.scenarios.ours import our_program
+from verification.scenarios.plain import enumerate_schedules
+from verification.scenarios.scenarios import ONE_REQUEST
+
+SMALL = replace(ONE_REQUEST, deliveries=((0,),), faults=0, expiries=0)
+
+
+def quoting(logger: str, level: int) -> Callable[[Mapping[str, Any]], None]:
+    return lambda record: logging.getLogger(logger).log(level, "failed on %s", record["body"])
+
+
+def with_the_exception(record: Mapping[str, Any]) -> None:
+    try:
+        int(record["body"])
+    except ValueError:
+        logging.getLogger("oneslot.runtime.consumer.consumer").exception("failed")
+
+
+def raising(record: Mapping[str, Any]) -> None:
+    raise ValueError(f"what is {record['body']}?")
+
+
+def subject(say: Callable[[Mapping[str, Any]], None]) -> Subject:
+    """Our consumer, after something has been said of each record."""
+
+    def program(
+        process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
+    ) -> Mapping[str, Any]:
+        for record in records:
+            say(record)
+        return our_program(process, context, records, side_by_side)
+
+    return Subject("talkative", program, OURS.laws)
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        quoting("oneslot.runtime.consumer.consumer", logging.WARNING),
+        quoting("anybody", logging.INFO),
+        with_the_exception,
+        raising,
+    ],
+    ids=["a warning", "at INFO, by any logger", "in an exception's text", "in what Lambda logs of an error"],
+)
+def test_an_nhs_number_that_is_logged_breaks_a_law(say: Callable[[Mapping[str, Any]], None]) -> None:
+    """In the exploration, in the plain enumeration, and when the path is walked again."""
+    talkative = subject(say)
+    explorer = Explorer(SMALL, talkative)
+    exploration = explorer.run(False, lambda *_: None)
+    assert "L1" in exploration.laws_broken
+    assert exploration.violating == exploration.schedules == enumerate_schedules(SMALL, talkative).violating
+    found = next(breach for breach in exploration.breaches if any(law.startswith("L1") for law in breach.laws))
+    assert any(law.startswith("L1") for law in replay(counterexample(explorer.system, found), SMALL, talkative).broken)
+
+
+def test_what_is_not_shown_breaks_none() -> None:
+    """Below INFO Lambda shows nothing; and what names nobody may be said."""
+    assert explore(SMALL, subject(quoting("anybody", logging.DEBUG))).laws_broken == ()
+    assert explore(SMALL, subject(lambda record: logging.getLogger("anybody").warning("a record"))).laws_broken == ()
+
+
+def test_a_consumer_that_logs_what_it_failed_on_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mistake that is made most easily: only where a record fails, so only under a fault."""
+    consume = Consumer._consume
+
+    def talkative(self: Consumer[Any], record: Any, *others: Any) -> None:
+        try:
+            consume(self, record, *others)
+        except Exception:
+            logging.getLogger("oneslot.runtime.consumer.consumer").warning("failed on %s", record.body)
+            raise
+
+    monkeypatch.setattr(Consumer, "_consume", talkative)
+    assert explore(SMALL, OURS).laws_broken == ()
+    assert explore(replace(SMALL, faults=1), OURS).laws_broken == ("L1",)
+
+
+def test_nothing_of_it_is_left_behind() -> None:
+    """The loggers are everybody's: they are as they were when an exploration has ended."""
+    root = logging.getLogger()
+    before = (root.level, list(root.handlers))
+    with hearing():
+        logging.getLogger("anybody").info("while nothing runs")
+    explore(SMALL, OURS)
+    assert (root.level, list(root.handlers)) == before

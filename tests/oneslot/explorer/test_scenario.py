@@ -1,0 +1,42 @@
+"""A scenario that the explorer would get wrong, silently, is refused where it is made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from verification.scenarios.scenarios import BOOK_AND_CANCEL, LAST_SLOT, ONE_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("scenario", "change", "sentence"),
+    [
+        (BOOK_AND_CANCEL, {"deliveries": ((0,), (1,), (0,))}, "deliveries: equal ones must stand side by side"),
+        (LAST_SLOT, {"deliveries": ((1,), (0,), (1,))}, "deliveries: equal ones must stand side by side"),
+        (ONE_REQUEST, {"deliveries": ((0,), (1,))}, "deliveries: a position is none of the 1 in messages"),
+        (ONE_REQUEST, {"deliveries": ((-1,),)}, "deliveries: a position is none of the 1 in messages"),
+        (ONE_REQUEST, {"deliveries": ()}, "deliveries: there must be one at least"),
+        (ONE_REQUEST, {"deliveries": ((0,), ())}, "deliveries: there must be one at least, and a message in each"),
+        (ONE_REQUEST, {"clocks": (0,)}, "clocks: there must be none, or one for each of the 2 deliveries"),
+        (
+            LAST_SLOT,
+            {"clocks": (0, 1, 0), "deliveries": ((0,), (0,), (0,))},
+            "deliveries: equal ones must stand side by",
+        ),
+        (ONE_REQUEST, {"faults": -1}, "faults: "),
+        (ONE_REQUEST, {"expiries": -3}, "expiries: there must be 0 to 3"),
+        (ONE_REQUEST, {"expiries": 4}, "expiries: there must be 0 to 3"),
+    ],
+)
+def test_it_is_refused(scenario: Any, change: dict[str, Any], sentence: str) -> None:
+    """Naming what is wrong."""
+    with pytest.raises(ValueError, match=f"^{sentence}"):
+        replace(scenario, **change)
+
+
+def test_equal_ones_side_by_side_are_not() -> None:
+    """Whichever of them comes first."""
+    for deliveries in (((0,), (0,), (1,)), ((1,), (0,), (0,)), ((0, 1), (0, 1), (0,), (0,))):
+        assert replace(LAST_SLOT, deliveries=deliveries).deliveries == deliveries

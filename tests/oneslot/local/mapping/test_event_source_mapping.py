@@ -1,0 +1,371 @@
+"""The poller against the embedded AWS: one test per rule of Lambda's event source mapping for SQS."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from oneslot.local.aws.connection import Connection
+from oneslot.local.aws.embedded_aws import EmbeddedAws
+from oneslot.local.errors import UnsupportedMapping
+from oneslot.local.mapping import scaling
+from oneslot.local.processes import start_ticks
+from tests.kits.local_mapping import Workshop, wait_for, zipped
+
+pytestmark = pytest.mark.embedded_aws
+
+# Prints a line per batch; each body is a JSON object that says what to do with its message.
+OBEDIENT = """
+    import json, os, time
+    def handle(event, context):
+        orders = {record["messageId"]: json.loads(record["body"]) for record in event["Records"]}
+        print(json.dumps({
+            "ids": list(orders), "request": context.aws_request_id, "pid": os.getpid(),
+            "receipts": [record["receiptHandle"] for record in event["Records"]],
+            "counts": [int(record["attributes"]["ApproximateReceiveCount"]) for record in event["Records"]],
+        }))
+        first = all(record["attributes"]["ApproximateReceiveCount"] == "1" for record in event["Records"])
+        for order in orders.values():
+            if first:
+                time.sleep(order.get("sleep", 0))
+                while "until" in order and not os.path.exists(order["until"]):
+                    time.sleep(0.02)
+                if "raise" in order:
+                    raise RuntimeError(order["raise"])
+                if "answer" in order:
+                    return order["answer"]
+        failed = [each for each, order in orders.items() if first and order.get("fail")]
+        return {"batchItemFailures": [{"itemIdentifier": each} for each in failed]}
+    """
+
+
+@pytest.fixture
+def workshop(account: Connection, tmp_path: Path) -> Workshop:
+    return Workshop(account, tmp_path)
+
+
+def test_success_is_deleted_and_a_named_failure_comes_again(workshop: Workshop) -> None:
+    source = workshop.source(OBEDIENT, visibility=600)
+    good, bad = source.send("{}", '{"fail": true}')
+    with source.poller() as poller:
+        source.until(poller, lambda now: now.deleted == now.failed == 1)
+        (receipt,) = [
+            receipt
+            for note in source.notes()
+            for each, receipt in zip(note["ids"], note["receipts"], strict=True)
+            if each == bad
+        ]
+        source.show_again(receipt)
+        source.until(poller, lambda now: now.deleted == 2)
+    assert source.left() == 0
+    deliveries = [
+        (message, count) for note in source.notes() for message, count in zip(note["ids"], note["counts"], strict=True)
+    ]
+    assert sorted(deliveries) == sorted([(good, 1), (bad, 1), (bad, 2)])
+    assert (poller.statistics.failed, poller.statistics.function_errors) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("order", "timeout"),
+    [
+        ({"raise": "why"}, 30),
+        ({"sleep": 600}, 5),
+        ({"answer": {"batchItemFailures": [{"messageId": "x"}]}}, 30),
+    ],
+    ids=["exception", "timeout", "invalid answer"],
+)
+def test_after_a_complete_failure_nothing_is_deleted_and_all_of_it_comes_again(
+    workshop: Workshop, order: dict[str, object], timeout: int
+) -> None:
+    source = workshop.source(OBEDIENT, timeout=timeout, visibility=2)
+    sent = set(source.send("{}", json.dumps(order), "{}"))
+    with source.poller() as poller:
+        source.until(poller, lambda now: now.deleted == 3)
+    assert source.left() == 0
+    batches = [note for note in source.notes() if "ids" in note]
+    first = set(batches[0]["ids"])
+    again = {message for batch in batches[1:] for message in batch["ids"]}
+    assert len(first) == 3, "the three were one batch"
+    assert first == again == sent
+    assert poller.statistics.function_errors >= 1
+    assert poller.statistics.failed >= 3
+
+
+@pytest.mark.parametrize("answer", [None, {"batchItemFailures": None}])
+def test_an_empty_or_null_answer_is_success(workshop: Workshop, answer: object) -> None:
+    source = workshop.source(OBEDIENT)
+    source.send(json.dumps({"answer": answer}))
+    with source.poller() as poller:
+        source.until(poller, lambda now: now.deleted == 1)
+    assert (source.left(), poller.statistics.function_errors) == (0, 0)
+
+
+def test_without_report_batch_item_failures_a_named_failure_is_deleted_too(workshop: Workshop) -> None:
+    source = workshop.source(OBEDIENT)
+    functions = workshop.connection.functions()
+    functions.update_event_source_mapping(UUID=source.mapping_id, FunctionResponseTypes=[])
+    functions.close()
+    source.send('{"fail": true}')
+    with source.poller() as poller:
+        source.until(poller, lambda now: now.deleted == 1)
+    assert source.left() == 0
+
+
+def test_a_killed_handler_is_replaced_and_its_batch_comes_again(workshop: Workshop) -> None:
+    source = workshop.source(OBEDIENT, visibility=600, timeout=900)
+    (message,) = source.send('{"sleep": 600}')
+    with source.poller() as poller:
+        source.until(poller, lambda now: now.in_flight == 1)
+        wait_for(lambda: bool(source.notes()))
+        (before,) = poller.handler_pids()
+        os.kill(before, signal.SIGKILL)
+        source.until(poller, lambda now: now.failed == 1)
+        source.show_again(source.notes()[0]["receipts"][0])
+        source.until(poller, lambda now: now.deleted == 1)
+        assert poller.handler_pids() not in ([], [before])
+    first, report, second = source.notes()
+    assert (first["pid"], first["ids"], first["counts"]) == (before, [message], [1])
+    assert (second["ids"], second["counts"]) == ([message], [2])
+    assert report["type"] == "platform.report"
+    assert report["record"]["errorType"] == "Runtime.ExitError"
+    assert report["record"]["requestId"] == first["request"]
+    assert (poller.statistics.crashes, poller.statistics.function_errors) == (1, 1)
+
+
+def test_no_message_is_lost_while_handlers_are_killed(workshop: Workshop) -> None:
+    source = workshop.source(OBEDIENT, visibility=2, timeout=10, BatchSize=10)
+    sqs = workshop.connection.sqs()
+    for start in range(0, 300, 10):
+        sqs.send_message_batch(
+            QueueUrl=source.queue_url,
+            Entries=[{"Id": str(each), "MessageBody": '{"sleep": 0.01}'} for each in range(start, start + 10)],
+        )
+    sqs.close()
+    with source.poller(processes=3) as poller:
+        for share in (20, 80, 140):
+            source.until(poller, lambda now, share=share: now.deleted >= share)  # type: ignore[misc]
+            os.kill(poller.handler_pids()[0], signal.SIGKILL)
+        source.until(poller, lambda now: now.deleted == 300)
+    assert source.left() == 0
+    seen = [message for note in source.notes() if "ids" in note for message in note["ids"]]
+    assert len(set(seen)) == 300
+    assert poller.statistics.deleted == 300
+    assert poller.statistics.crashes <= 3
+
+
+def test_batch_size_and_window_are_the_mappings(workshop: Workshop) -> None:
+    source = workshop.source(OBEDIENT, visibility=120, BatchSize=4, MaximumBatchingWindowInSeconds=40)
+    with source.poller() as poller:
+        assert poller.configuration.batch_size == 4
+        (first,) = source.send("{}")
+        wait_for(lambda: source.received() == 1)
+        source.send(*["{}"] * 7)
+        source.until(poller, lambda now: now.deleted == 8)
+    batches = [note["ids"] for note in source.notes()]
+    assert [len(batch) for batch in batches] == [4, 4]
+    assert first in batches[0], "only the window kept it waiting"
+
+
+def test_what_exceeds_lambdas_payload_goes_into_the_next_batch_at_once(workshop: Workshop) -> None:
+    source = workshop.source(OBEDIENT, BatchSize=10)
+    source.send(*[json.dumps({"padding": "x" * 900_000})] * 8)
+    with source.poller() as poller:
+        source.until(poller, lambda now: now.deleted == 8)
+    assert [len(note["ids"]) for note in source.notes()] == [6, 2]
+    assert [count for note in source.notes() for count in note["counts"]] == [1] * 8
+
+
+def test_maximum_concurrency_caps_the_concurrent_batches_and_so_do_processes(workshop: Workshop) -> None:
+    source = workshop.source(OBEDIENT, BatchSize=1, ScalingConfig={"MaximumConcurrency": 2}, timeout=10)
+    source.send(*['{"sleep": 0.3}'] * 8)
+    peak = 0
+    with source.poller(processes=4) as poller:
+        while poller.statistics.deleted < 8:
+            peak = max(peak, poller.statistics.in_flight)
+            time.sleep(0.01)
+        assert poller.statistics.concurrency == 2
+        assert len(poller.handler_pids()) == 2
+    assert peak == 2
+    with source.poller(processes=1) as poller:
+        assert poller.statistics.concurrency == 1
+        assert len(poller.handler_pids()) == 1
+
+
+def test_function_errors_lower_the_concurrency_and_it_recovers(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    growth = scaling.GROWTH_PER_SECOND
+    monkeypatch.setattr(scaling, "GROWTH_PER_SECOND", 0.0)
+    source = workshop.source(OBEDIENT, BatchSize=1, visibility=2)
+    with source.poller(processes=4) as poller:
+        assert poller.statistics.concurrency == 4
+        source.send(*['{"raise": "why"}'] * 4)
+        source.until(poller, lambda now: (now.function_errors, now.concurrency) == (4, 1))
+        monkeypatch.setattr(scaling, "GROWTH_PER_SECOND", growth)
+        source.until(poller, lambda now: now.deleted == 4)
+        source.until(poller, lambda now: now.concurrency == 4)
+    assert poller.statistics.function_errors == 4
+
+
+def test_a_throttled_batch_is_offered_again_until_its_visibility_ends_and_then_comes_again(workshop: Workshop) -> None:
+    source = workshop.source(OBEDIENT, visibility=1, reserved=0)
+    source.send("{}")
+    with source.poller() as poller:
+        source.until(poller, lambda now: now.throttles >= 2)
+        assert (poller.statistics.batches, poller.statistics.function_errors) == (0, 0)
+    assert source.left() == 1
+
+
+def test_a_receipt_that_has_gone_stale_is_not_fatal(workshop: Workshop, tmp_path: Path) -> None:
+    # A visibility timeout below the function's timeout: the message is delivered again while the first still works.
+    overtaken = tmp_path / "overtaken"
+    source = workshop.source(OBEDIENT, visibility=1, timeout=120)
+    source.send(json.dumps({"until": str(overtaken)}))
+    with source.poller(processes=2) as poller:
+        source.until(poller, lambda now: now.deleted == 1)
+        overtaken.touch()
+        source.until(poller, lambda now: now.batches >= 2 and now.in_flight == 0)
+        source.send("{}")
+        source.until(poller, lambda now: now.deleted == 2)
+    assert source.left() == 0
+    assert poller.statistics.delete_refused >= 1
+
+
+def test_the_record_is_lambdas(workshop: Workshop) -> None:
+    source = workshop.source("import json\ndef handle(event, context): print(json.dumps(event))")
+    sqs = workshop.connection.sqs()
+    sent = sqs.send_message(
+        QueueUrl=source.queue_url,
+        MessageBody="Grüße",
+        MessageAttributes={"MessageDeduplicationId": {"StringValue": "m-1", "DataType": "String"}},
+    )
+    sqs.close()
+    with source.poller() as poller:
+        source.until(poller, lambda now: now.deleted == 1)
+        queue_arn = poller.configuration.queue.arn
+    (event,) = source.notes()
+    (record,) = event["Records"]
+    assert record["messageId"] == sent["MessageId"]
+    assert record["body"] == "Grüße"
+    assert record["md5OfBody"] == sent["MD5OfMessageBody"]
+    assert record["eventSource"] == "aws:sqs"
+    assert record["eventSourceARN"] == queue_arn
+    assert record["awsRegion"] == "eu-west-2"
+    assert record["attributes"]["ApproximateReceiveCount"] == "1"
+    assert {"SentTimestamp", "SenderId", "ApproximateFirstReceiveTimestamp"} <= set(record["attributes"])
+    assert record["messageAttributes"]["MessageDeduplicationId"] == {
+        "stringValue": "m-1",
+        "stringListValues": [],
+        "binaryListValues": [],
+        "dataType": "String",
+    }
+
+
+def test_a_stop_finishes_what_is_in_hand_and_a_start_goes_on(workshop: Workshop) -> None:
+    source = workshop.source(OBEDIENT, BatchSize=1, timeout=10)
+    source.send(*['{"sleep": 1}'] * 2)
+    poller = source.poller()
+    poller.start()
+    source.until(poller, lambda now: now.records >= 1)
+    pids = poller.handler_pids()
+    poller.stop()
+    assert poller.statistics.in_flight == 0
+    assert poller.statistics.deleted == poller.statistics.records == len(source.notes())
+    assert source.left() == 2 - poller.statistics.deleted
+    assert [start_ticks(pid) for pid in pids] == [None]
+    assert not poller.running
+    poller.start()
+    source.until(poller, lambda now: now.deleted == 2)
+    poller.stop()
+    poller.stop()
+    assert source.left() == 0
+
+
+def test_the_emulators_own_mapping_is_off(workshop: Workshop) -> None:
+    source = workshop.source(OBEDIENT)
+    functions = workshop.connection.functions()
+    functions.update_event_source_mapping(UUID=source.mapping_id, Enabled=True)
+    with source.poller():
+        assert functions.get_event_source_mapping(UUID=source.mapping_id)["State"] == "Disabled"
+    functions.close()
+
+
+def test_each_start_follows_what_is_deployed_now(workshop: Workshop) -> None:
+    source = workshop.source(OBEDIENT, BatchSize=3)
+    poller = source.poller()
+    with poller:
+        assert (poller.configuration.batch_size, poller.configuration.function.timeout_seconds) == (3, 30)
+    functions, sqs = workshop.connection.functions(), workshop.connection.sqs()
+    functions.update_event_source_mapping(UUID=source.mapping_id, BatchSize=7, ScalingConfig={"MaximumConcurrency": 9})
+    functions.update_function_configuration(FunctionName="fake", Timeout=8, Environment={"Variables": {"A": "b"}})
+    functions.update_function_code(
+        FunctionName="fake", ZipFile=zipped("def handle(event, context): print('{\"new\": true}')")
+    )
+    sqs.set_queue_attributes(QueueUrl=source.queue_url, Attributes={"VisibilityTimeout": "77"})
+    functions.close()
+    sqs.close()
+    source.send("{}")
+    with poller:
+        now = poller.configuration
+        source.until(poller, lambda numbers: numbers.deleted == 1)
+    assert (now.batch_size, now.maximum_concurrency, now.function.timeout_seconds) == (7, 9, 8)
+    assert (now.queue.visibility_timeout_seconds, now.function.environment) == (77, {"A": "b"})
+    assert source.notes() == [{"new": True}]
+
+
+def test_a_handler_that_cannot_be_imported_shows_in_the_statistics(workshop: Workshop) -> None:
+    source = workshop.source("import nothing_of_that_name")
+    source.send("{}")
+    with source.poller() as poller:
+        assert poller.statistics.last_error == "ModuleNotFoundError"
+        source.until(poller, lambda now: now.function_errors == 1)
+    assert source.left() == 1
+
+
+def test_what_the_poller_does_not_do_is_refused_in_a_sentence(workshop: Workshop) -> None:
+    source = workshop.source(OBEDIENT, FilterCriteria={"Filters": [{"Pattern": '{"body": {"a": [1]}}'}]})
+    with pytest.raises(UnsupportedMapping, match="FilterCriteria"):
+        source.poller().start()
+
+
+# Does each record once, in its batch's order; the first of all fails once, and what is behind it is then left undone.
+ORDERED = """
+    import json
+    def handle(event, context):
+        failed = []
+        for record in event["Records"]:
+            order = json.loads(record["body"])
+            first = record["attributes"]["ApproximateReceiveCount"] == "1"
+            if failed or (order["number"] == 0 and first):
+                failed.append({"itemIdentifier": record["messageId"]})
+            else:
+                print(json.dumps({"done": order["number"]}))
+        return {"batchItemFailures": failed}
+    """
+
+
+def test_what_did_not_fit_into_a_batch_does_not_overtake_its_group(workshop: Workshop) -> None:
+    source = workshop.source(ORDERED, visibility=10, fifo=True)
+    large = "x" * 900_000  # seven fill an invocation's payload
+    source.send(*(json.dumps({"number": number, "filling": large}) for number in range(9)), group="g")
+    with source.poller(processes=2) as poller:
+        source.until(poller, lambda now: now.deleted == 9)
+    done = [note["done"] for note in source.notes()]
+    assert list(dict.fromkeys(done)) == list(range(9))
+    assert (source.left(), poller.statistics.failed > 1) == (0, True)
+
+
+def test_a_queue_that_cannot_be_reached_is_reported_and_the_poller_still_stops(tmp_path: Path) -> None:
+    with EmbeddedAws(tmp_path / "aws") as aws:
+        source = Workshop(aws.connection(), tmp_path).source(OBEDIENT)
+        poller = source.poller()
+        poller.start()
+        aws.stop()
+        source.until(poller, lambda now: now.last_error in ("EndpointConnectionError", "ConnectionClosedError"))
+        poller.stop()
+    assert poller.statistics.in_flight == 0

@@ -1,0 +1,343 @@
+"""Handler processes with real small handlers: what they see, how they end, and that they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneslot.local.aws.connection import Connection
+from oneslot.local.mapping.configuration import FunctionConfiguration
+from oneslot.local.mapping.invoker import Answered, FunctionError, HandlerPool, HandlerProcess, Installation, Throttled
+from oneslot.local.processes import start_ticks
+from tests.kits.local_mapping import wait_for
+
+Make = Callable[..., Installation]
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Make:
+    """Installs a handler's source text in a folder of the test's own."""
+
+    def install(source: str, *, timeout: int = 60, environment: dict[str, str] | None = None) -> Installation:
+        code = tmp_path / "code"
+        code.mkdir()
+        (code / "fake.py").write_text(textwrap.dedent(source))
+        function = FunctionConfiguration(
+            name="fake",
+            arn="arn:aws:lambda:eu-west-2:000000000000:function:fake",
+            version="$LATEST",
+            handler="fake.handle",
+            timeout_seconds=timeout,
+            memory_mb=512,
+            environment=environment or {},
+            log_group="/aws/lambda/fake",
+            reserved_concurrency=None,
+            code_url="",
+        )
+        return Installation(
+            function=function,
+            code=code,
+            connection=Connection("http://127.0.0.1:9"),
+            log_file=tmp_path / "log",
+            error_file=tmp_path / "errors",
+        )
+
+    return install
+
+
+@pytest.fixture
+def pool_of(installed: Make) -> Iterator[Callable[..., HandlerPool]]:
+    """Makes pools and closes them."""
+    pools = []
+
+    def make(source: str, size: int = 1, **more: Any) -> HandlerPool:
+        pools.append(HandlerPool(installed(source, **more), size=size))
+        return pools[-1]
+
+    yield make
+    for pool in pools:
+        pool.close()
+
+
+def answer(outcome: object) -> Any:
+    assert isinstance(outcome, Answered), outcome
+    return json.loads(outcome.answer)
+
+
+def test_the_context_and_the_environment_are_lambdas(pool_of: Callable[..., HandlerPool]) -> None:
+    os.environ["ONESLOT_TEST_LEAK"] = "leaked"
+    try:
+        pool = pool_of(
+            """
+            import os, sys
+            def handle(event, context):
+                return {
+                    "event": event, "remaining": context.get_remaining_time_in_millis(),
+                    "request": context.aws_request_id, "name": context.function_name,
+                    "version": context.function_version, "arn": context.invoked_function_arn,
+                    "memory": context.memory_limit_in_mb, "group": context.log_group_name,
+                    "stream": context.log_stream_name, "environment": dict(os.environ),
+                    "path": sys.path, "input": sys.stdin.read(),
+                }
+            """,
+            timeout=900,
+            environment={"LEDGER_TABLE": "ledger", "AWS_REGION": "eu-west-9"},
+        )
+        seen = answer(pool.invoke({"a": [1]}, request_id="r-1"))
+    finally:
+        del os.environ["ONESLOT_TEST_LEAK"]
+    assert seen["event"] == {"a": [1]}
+    assert 600_000 < seen["remaining"] <= 900_000
+    assert (seen["request"], seen["name"], seen["version"]) == ("r-1", "fake", "$LATEST")
+    assert seen["arn"].endswith(":function:fake")
+    assert (seen["memory"], seen["group"]) == ("512", "/aws/lambda/fake")
+    assert "[$LATEST]" in seen["stream"]
+    assert seen["environment"]["LEDGER_TABLE"] == "ledger"
+    assert seen["environment"]["AWS_REGION"] == "eu-west-9"  # the function's own settings win, as on Lambda
+    assert seen["environment"]["AWS_ENDPOINT_URL"] == "http://127.0.0.1:9"
+    assert "ONESLOT_TEST_LEAK" not in seen["environment"]
+    assert "VIRTUAL_ENV" not in seen["environment"]
+    assert seen["input"] == ""
+    repository = str(Path(__file__).parents[4])
+    assert not [each for each in seen["path"] if each in (repository, f"{repository}/lambda_src")]
+
+
+def test_the_assets_packages_come_first_and_boto3_is_there(pool_of: Callable[..., HandlerPool]) -> None:
+    pool = pool_of(
+        """
+        import boto3, yaml_of_mine
+        def handle(event, context):
+            return [boto3.__version__, yaml_of_mine.WHO]
+        """
+    )
+    (pool.installation.code / "yaml_of_mine.py").write_text("WHO = 'the asset'")
+    assert answer(pool.invoke({}, request_id="r"))[1] == "the asset"
+
+
+def test_a_process_is_warm_the_second_time(pool_of: Callable[..., HandlerPool]) -> None:
+    pool = pool_of(
+        """
+        import os
+        calls = []
+        def handle(event, context):
+            calls.append(1)
+            return [os.getpid(), len(calls)]
+        """
+    )
+    first, second = (answer(pool.invoke({}, request_id="r")) for _ in range(2))
+    assert second == [first[0], 2]
+    assert pool.pids() == [first[0]]
+
+
+def test_six_megabytes_in_and_out(pool_of: Callable[..., HandlerPool]) -> None:
+    pool = pool_of("def handle(event, context): return event")
+    event = {"body": "x" * 6 * 1024 * 1024}
+    assert answer(pool.invoke(event, request_id="r")) == event
+
+
+def test_an_exception_keeps_the_process_and_is_logged_as_json(pool_of: Callable[..., HandlerPool]) -> None:
+    pool = pool_of("def handle(event, context): raise KeyError('which')")
+    assert pool.invoke({}, request_id="r-7") == FunctionError("exception", "KeyError")
+    (before,) = pool.pids()
+    assert pool.invoke({}, request_id="r-8") == FunctionError("exception", "KeyError")
+    assert pool.pids() == [before]
+    first, _ = (json.loads(line) for line in pool.installation.log_file.read_text().splitlines())
+    assert (first["level"], first["errorType"], first["requestId"]) == ("ERROR", "KeyError", "r-7")
+
+
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [
+        ("import no_such_module\ndef handle(event, context): pass", FunctionError("init", "ModuleNotFoundError")),
+        ("handle = 3", FunctionError("init", "TypeError")),
+        ("raise SystemExit(3)", FunctionError("init", "SystemExit")),
+        ("import os\nos._exit(3)", FunctionError("init", "Runtime.ExitError")),
+        ("def handle(event, context): return {1, 2}", FunctionError("exception", "TypeError")),
+        ("def handle(event, context): raise SystemExit(0)", FunctionError("crash", "Runtime.ExitError")),
+        ("import os\ndef handle(event, context): os._exit(0)", FunctionError("crash", "Runtime.ExitError")),
+    ],
+    ids=["import", "not callable", "exit in import", "death in import", "no JSON", "exit", "death"],
+)
+def test_every_way_to_fail(pool_of: Callable[..., HandlerPool], source: str, error: FunctionError) -> None:
+    pool = pool_of(source)
+    assert pool.invoke({}, request_id="r") == error
+    # and again: a broken process is replaced, never reused
+    assert pool.invoke({}, request_id="r") == error
+
+
+@pytest.mark.parametrize(
+    "way",
+    ["import time; time.sleep(600)", "while True: pass", "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"],
+    ids=["sleeps", "spins", "frozen"],
+)
+def test_the_deadline_is_enforced_by_kill(pool_of: Callable[..., HandlerPool], way: str) -> None:
+    pool = pool_of(
+        f"""
+        def handle(event, context):
+            if event["hang"]:
+                {way}
+            return "fine"
+        """
+    )
+    patient = pool.installation
+    hasty = replace(patient, function=replace(patient.function, timeout_seconds=1))
+    assert answer(pool.invoke({"hang": False}, request_id="r")) == "fine"
+    (before,) = pool.pids()
+    pool.installation = hasty
+    started = time.monotonic()
+    assert pool.invoke({"hang": True}, request_id="r") == FunctionError("timeout", "Sandbox.Timedout")
+    assert time.monotonic() - started > 0.9
+    assert start_ticks(before) is None
+    pool.installation = patient
+    assert answer(pool.invoke({"hang": False}, request_id="r")) == "fine"
+    assert pool.pids() != [before]
+
+
+def test_a_killed_process_is_a_crash_when_busy_and_nothing_when_idle(pool_of: Callable[..., HandlerPool]) -> None:
+    pool = pool_of(
+        """
+        import time
+        def handle(event, context):
+            print("begun", event["seconds"], flush=True)
+            time.sleep(event["seconds"])
+        """,
+        timeout=900,
+    )
+    pool.warm(1)
+    (idle,) = pool.pids()
+    os.kill(idle, signal.SIGKILL)
+    wait_for(lambda: pool.pids() == [])
+    assert answer(pool.invoke({"seconds": 0}, request_id="r")) is None
+    outcomes: list[object] = []
+    thread = threading.Thread(target=lambda: outcomes.append(pool.invoke({"seconds": 600}, request_id="r")))
+    thread.start()
+    wait_for(lambda: "begun 600" in pool.installation.log_file.read_text())
+    (busy,) = pool.pids()
+    os.kill(busy, signal.SIGKILL)
+    thread.join()
+    assert outcomes == [FunctionError("crash", "Runtime.ExitError")]
+    assert answer(pool.invoke({"seconds": 0}, request_id="r")) is None
+
+
+def test_more_invocations_than_processes_are_throttled(pool_of: Callable[..., HandlerPool]) -> None:
+    pool = pool_of(
+        """
+        import os, time
+        def handle(event, context):
+            print("begun", flush=True)
+            while not os.path.exists("go on"):
+                time.sleep(0.02)
+        """,
+        size=1,
+    )
+    pool.warm(1)
+    thread = threading.Thread(target=pool.invoke, args=({},), kwargs={"request_id": "r"})
+    thread.start()
+    wait_for(lambda: "begun" in pool.installation.log_file.read_text())
+    assert pool.invoke({}, request_id="r") == Throttled()
+    (pool.installation.code / "go on").touch()
+    thread.join()
+
+
+def test_lines_of_many_processes_do_not_mix(pool_of: Callable[..., HandlerPool]) -> None:
+    pool = pool_of(
+        """
+        def handle(event, context):
+            for _ in range(50):
+                print(event["letter"] * 9000, end="")
+                print()
+        """,
+        size=4,
+    )
+    threads = [
+        threading.Thread(target=pool.invoke, args=({"letter": letter},), kwargs={"request_id": "r"})
+        for letter in "abcd"
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    lines = pool.installation.log_file.read_text().splitlines()
+    assert sorted(lines) == sorted(letter * 9000 for letter in "abcd" for _ in range(50))
+
+
+def test_closing_ends_every_process(pool_of: Callable[..., HandlerPool]) -> None:
+    pool = pool_of("def handle(event, context): pass", size=3)
+    assert pool.warm(3) is None
+    pids = pool.pids()
+    assert len(pids) == 3
+    pool.close()
+    assert [start_ticks(pid) for pid in pids] == [None] * 3
+
+
+def test_one_process_compiles_the_asset_for_all(pool_of: Callable[..., HandlerPool]) -> None:
+    pool = pool_of(
+        """
+        import os, time
+        from importlib.util import find_spec
+        print("compiled before:", os.path.exists(find_spec("big").cached), flush=True)
+        time.sleep(1)
+        import big
+        def handle(event, context): pass
+        """,
+        size=4,
+    )
+    (pool.installation.code / "big.py").write_text("")
+    assert pool.warm(4) is None
+    assert pool.installation.log_file.read_text().splitlines() == [
+        f"compiled before: {before}" for before in (False, True, True, True)
+    ]
+
+
+def test_what_cannot_be_imported_is_tried_once(pool_of: Callable[..., HandlerPool]) -> None:
+    pool = pool_of("print('begun', flush=True); import no_such_package", size=4)
+    assert pool.warm(4) == FunctionError("init", "ModuleNotFoundError")
+    assert pool.installation.log_file.read_text().splitlines().count("begun") == 1
+    assert pool.pids() == []
+
+
+def test_a_handler_process_does_not_outlive_a_killed_parent(installed: Make, tmp_path: Path) -> None:
+    installation = installed("import time\ndef handle(event, context): time.sleep(600)")
+    program = tmp_path / "parent.py"
+    program.write_text(
+        textwrap.dedent(f"""
+        import threading, sys
+        from pathlib import Path
+        from oneslot.local.aws.connection import Connection
+        from oneslot.local.mapping.invoker import HandlerProcess, Installation
+        from oneslot.local.mapping.configuration import FunctionConfiguration
+        function = FunctionConfiguration("fake", "arn", "1", "fake.handle", 600, 128, {{}}, "g", None, "")
+        process = HandlerProcess(Installation(function, Path({str(installation.code)!r}), Connection("http://127.0.0.1:9"),
+                                 Path({str(installation.log_file)!r}), Path({str(installation.error_file)!r})))
+        process.wait_until_ready()
+        print(process.pid, flush=True)
+        process.invoke({{}}, request_id="r", timeout_seconds=600)
+        """)
+    )
+    with subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert start_ticks(pid) is not None
+        time.sleep(0.2)  # it is inside the handler now
+        parent.kill()
+        parent.wait()
+    wait_for(lambda: start_ticks(pid) is None)
+
+
+def test_an_unused_process_closes_cleanly(installed: Make) -> None:
+    process = HandlerProcess(installed("def handle(event, context): pass"))
+    pid = process.pid
+    process.close()
+    assert start_ticks(pid) is None

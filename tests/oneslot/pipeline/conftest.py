@@ -1,0 +1,91 @@
+"""One Spark session for all tests of the audit: starting one takes longer than most of them."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from oneslot.pipeline.session import SessionSettings, open_session
+from tests.kits.histories import World, write_history
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from oneslot.pipeline.judge.conclusion import Conclusion
+
+
+# PySpark leaves the sockets to its gateway to the garbage collector. Only those, and only in tests that use Spark.
+PY4J_SOCKETS = "ignore:unclosed <socket:ResourceWarning"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that use Spark may leave its sockets."""
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.filterwarnings(PY4J_SOCKETS))
+
+
+@pytest.fixture(autouse=True)
+def _sockets_are_collected_here(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What PySpark left is collected while it is still excused, and not in the middle of somebody else's test."""
+    yield
+    if request.node.get_closest_marker("spark"):
+        gc.collect()
+
+
+# Compiling each query takes longer than running it over a few hundred rows. The job's own runs (its command line,
+# spark-submit, the zip that is deployed, and `make run`) are compiled, in other tests.
+UNCOMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session with two partitions and no UI."""
+    scratch = tmp_path_factory.mktemp("spark")
+    settings = SessionSettings(master="local[2]", memory="1g", partitions=2, scratch=str(scratch), reads_bytes=0)
+    session = open_session(settings)
+    for name, value in UNCOMPILED.items():
+        session.conf.set(name, value)
+    yield session
+    with warnings.catch_warnings():
+        # Closing the gateway leaves its sockets and pipes to the garbage collector; nothing of ours is left open.
+        warnings.simplefilter("ignore", ResourceWarning)
+        session.stop()
+
+
+@pytest.fixture
+def audited(spark: SparkSession, tmp_path: Path) -> Callable[..., Conclusion]:
+    """Audit a folder or a world; the output is `tmp_path/<name>`."""
+    from oneslot.pipeline.job import AuditSettings, audit
+
+    def run(
+        history: Path | World,
+        name: str = "audit",
+        *,
+        previous: str | None = None,
+        tables: bool = False,
+        since: World | None = None,
+        nightly: bool = False,
+        deliveries: tuple[str, ...] = (),
+    ) -> Conclusion:
+        folder = (
+            write_history(history, tmp_path / f"{name}-history", since=since, nightly=nightly)
+            if isinstance(history, World)
+            else history
+        )
+        settings = AuditSettings(
+            history=str(folder),
+            output=str(tmp_path / name),
+            previous=str(tmp_path / previous) if previous else None,
+            deliveries=tuple(str(tmp_path / f"{other}-history" / "deliveries") for other in deliveries),
+            partitions=2,
+            tables=tables,
+        )
+        return audit(spark, settings)
+
+    return run

@@ -1,0 +1,120 @@
+"""What an audit concludes from its totals, in figures and in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oneslot.pipeline.judge.conclusion import Conclusion, conclude
+from oneslot.pipeline.judge.operations import SUMMED
+from oneslot.pipeline.read.context import Context
+from oneslot.pipeline.read.history import NO_ACCEPTED, NO_DELIVERY, History
+from oneslot.pipeline.read.manifests import Export
+
+TABLES = ("ledger", "slots", "appointments")
+
+
+def row(subject: str, verdict: str = "", violations: str = "", subjects: int = 1, **sums: int) -> dict[str, Any]:
+    """A row of the totals."""
+    given = {f"sum_{name}": sums.get(name, 0) for name in SUMMED}
+    return {"subject": subject, "verdict": verdict, "violations": violations, "subjects": subjects, **given}
+
+
+def concluded(
+    *totals: dict[str, Any], earlier_items: int = 0, share: float = 0.1, log: str | None = "own", archive: bool = False
+) -> Conclusion:
+    """The conclusion of three exports of ten items each. The log is the history's own, or in more folders."""
+    exports = {table: Export("home", table, None, 9, 10, ()) for table in TABLES}
+    lines = {"deliveries": ("log",)} if log == "own" else {}
+    lines |= {"accepted": ("archive",)} if archive else {}
+    more = ("log",) if log == "more" else ()
+    history = History("folder", None, 9, exports, lines, more, Context(5, 3), ())
+    return conclude(history, totals, ["a note"], share, earlier_items)
+
+
+MANY = row("request", "booked", subjects=1_200)
+
+
+@pytest.mark.parametrize(
+    ("totals", "sentence"),
+    [
+        ([], "No request was seen, so none is lost, and none took effect twice."),
+        ([row("request", "booked")], "The one request that was seen took effect at most once, and is not lost."),
+        (
+            [MANY, row("unidentified", "quarantined", subjects=34)],
+            "Every one of 1,234 requests, told apart by their ids, took effect at most once, and none is lost.",
+        ),
+        (
+            [MANY, row("request", "in_flight", subjects=2_000)],
+            "Every one of 3,200 requests, told apart by their ids, took effect at most once, and none is lost. "
+            "2,000 are still on their way.",
+        ),
+        (
+            [row("request", "dropped"), row("request", "forgotten", subjects=3)],
+            "Every one of 4 requests, told apart by their ids, took effect at most once, and none is lost. "
+            "1 was dropped from the dead-letter queue by hand. "
+            "3 are older than the ledger remembers, and nothing says how they ended.",
+        ),
+        (
+            [row("request", "booked", deliveries=1), row("file", rejected=3)],
+            "The one request that was seen took effect at most once, and is not lost. "
+            "3 lines could not be read, within the limit of 10.000% of all.",
+        ),
+        ([row("file", rejected=4)], "4 lines could not be read, more than the limit of 10.000% of all."),
+        (
+            [MANY, row("request", "lost", "I2", 2), row("request", "stuck", "I2 I9"), row("slot", "", "I3 I4", 5)],
+            "Of 1,203 requests: 2 lost, 1 stuck. Invariants that do not hold: I2 (3), I3 (5), I4 (5), I9 (1).",
+        ),
+        ([row("request", "duplicate_effect")], "Of 1 request: 1 took effect more than once."),
+        ([MANY, row("appointment", "", "I5r")], "Invariants that do not hold: I5r (1)."),
+    ],
+)
+def test_the_sentence_is_what_was_found(totals: list[dict[str, Any]], sentence: str) -> None:
+    """Sound if there is neither a bad verdict, nor a broken invariant, nor too much that could not be read."""
+    conclusion = concluded(*totals)
+    assert conclusion.sentence == conclusion.document["sentence"] == sentence
+    assert conclusion.sound == conclusion.document["sound"] == ("at most once" in sentence or "No request" in sentence)
+
+
+def test_the_document_counts_each_subject_where_it_belongs() -> None:
+    """Requests with and without an id are requests; a slot's finding is a finding and no request."""
+    document = concluded(MANY, row("unidentified", "quarantined"), row("slot", "", "I4", 7), row("file")).document
+    assert document["requests"] == 1_201
+    assert document["slots"] == 7
+    assert {name: count for name, count in document["verdicts"].items() if count} == {"booked": 1_200, "quarantined": 1}
+    assert {name: count for name, count in document["violations"].items() if count} == {"I4": 7}
+    assert (document["items"], document["retention_ms"], document["forgotten_before"]) == (30, 5, 3)
+    assert document["sources"] == ["appointments", "deliveries", "ledger", "slots"]
+    assert (document["queue_known"], document["start"], document["end"]) == (False, None, 9)
+
+
+@pytest.mark.parametrize(("rejected", "earlier", "lines"), [(3, 0, 0), (4, 10, 0), (4, 0, 10), (5, 10, 10)])
+def test_the_share_of_malformed_lines_is_one_of_all(rejected: int, earlier: int, lines: int) -> None:
+    """Of the items of all exports so far and of the lines of the log; at the limit is within it."""
+    assert concluded(row("file", rejected=rejected), row("request", deliveries=lines), earlier_items=earlier).sound
+    one_more = row("file", rejected=rejected + 1)
+    conclusion = concluded(one_more, row("request", deliveries=lines), earlier_items=earlier)
+    assert not conclusion.sound
+    assert conclusion.document["rejects"] == {"lines": rejected + 1, "limit_share": 0.1, "above_limit": True}
+
+
+@pytest.mark.parametrize(
+    ("rows", "lines", "log", "told"),
+    [(1, 0, "own", True), (1, 0, "more", True), (1, 1, "own", False), (0, 0, "own", False), (1, 0, None, False)],
+)
+def test_a_silent_log_is_told_where_it_had_something_to_say(rows: int, lines: int, log: str | None, told: bool) -> None:
+    """Not on the first night, and where there is no log another note says so."""
+    notes = concluded(row("request", "booked", ledger_rows=rows, deliveries=lines), log=log).document["notes"]
+    assert notes == (["a note", NO_DELIVERY] if told else ["a note"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "copies", "archive", "told"),
+    [(1, 0, True, True), (1, 1, True, False), (0, 0, True, False), (1, 0, False, False)],
+)
+def test_an_archive_without_ids_is_told(rows: int, copies: int, archive: bool, told: bool) -> None:
+    """Of a producer that calls them by another name, say: nothing could be missed, and nobody would know."""
+    booked = row("request", "booked", ledger_rows=rows, deliveries=1, accepted_copies=copies)
+    notes = concluded(booked, archive=archive).document["notes"]
+    assert notes == (["a note", NO_ACCEPTED] if told else ["a note"])

@@ -1,0 +1,114 @@
+"""Evidence is exact, however the sums travel."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from oneslot.pipeline.vocabulary import Delivered, Kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def test_packed_sums_are_the_sums(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random facts with many more -1 than a history has: added as one number or each by itself, the evidence is the same."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from oneslot.pipeline.judge import evidence
+    from oneslot.pipeline.judge.facts import FACT_COLUMNS
+
+    luck = random.Random(71)
+    schema = ", ".join(f"{name} {kind}" for name, kind in FACT_COLUMNS.items())
+    rows = [
+        (
+            luck.choice(("a", "b", "c", "#d", "!e", "?f")),
+            int(luck.choice(list(Kind))),
+            luck.choice((-1, -1, 1)),
+            luck.randrange(10),
+            luck.randrange(1_000),
+            luck.randrange(10**12),
+            luck.choice((None, luck.randrange(10**12))),
+            luck.getrandbits(63) - 2**62,
+            luck.choice((None, luck.getrandbits(40))),
+        )
+        for _ in range(3_000)
+    ]
+    facts = spark.createDataFrame(rows, schema)
+    columns = [F.col(name) for name in evidence.EVIDENCE_COLUMNS]
+    packed = sorted(evidence.gather(facts, 2).select(*columns).collect(), key=lambda row: row.key)
+    monkeypatch.setattr(evidence, "PACKED", ())
+    alone = sorted(evidence.gather(facts, 2).select(*columns).collect(), key=lambda row: row.key)
+    assert packed == alone
+    assert len(packed) == 6
+    assert any(row.held_slots < 0 and row.cancellations < 0 and row.expects_cancelled < 0 for row in packed)
+
+
+LIFE: tuple[tuple[Kind, dict[str, int]], ...] = (
+    (Kind.ACCEPTED, {"number": 2, "at": 10}),
+    (Kind.ACCEPTED, {"number": 1, "at": 7}),
+    (Kind.ACCEPTED, {"number": 1, "at": 8}),
+    (Kind.DELIVERY, {"code": Delivered.FENCED, "number": 3, "at": 50, "until": 14, "link": 65}),
+    (Kind.DELIVERY, {"code": Delivered.QUARANTINED, "at": 13, "until": 12}),
+    (Kind.DELIVERY, {"code": Delivered.QUARANTINED, "at": 16, "until": 13}),
+    (Kind.DELIVERY, {"code": Delivered.FAILED, "number": 1, "at": 17, "until": 11, "link": 1}),
+    (Kind.DELIVERY, {"code": Delivered.DUPLICATE, "number": 2, "at": 20, "until": 15, "link": 3, "extra": 6}),
+    (Kind.DELIVERY, {"code": Delivered.REFUSED, "number": 2, "at": 30, "until": 15, "link": 34, "extra": 9}),
+    (Kind.DELIVERY, {"code": Delivered.BOOKED, "number": 2, "at": 40, "until": 15, "link": 3, "extra": 5}),
+    (Kind.DELIVERY, {"code": Delivered.BUSY, "at": 21, "until": 15}),
+    (Kind.DEAD_LETTER, {}),
+    (Kind.DEAD_LETTER, {}),
+    (Kind.WAITING, {}),
+    (Kind.DROPPED, {"at": 17}),
+    (Kind.DROPPED, {"at": 19}),
+    (Kind.DROPPED, {"at": 18}),
+)
+REMEMBERED = {
+    "accepted_copies": 4,
+    "accepted_sent": 7,
+    "deliveries": 8,
+    "deliveries_done": 3,
+    "deliveries_duplicate": 1,
+    "quarantined_at": 16,
+    "delivered_outcome": int(Delivered.REFUSED),
+    "delivery_sent": 11,
+    "first_done": 30,
+    "last_finished": 50,
+    "consumptions_seen": 3,
+    "claims_seen": 1 << 1 | 1 << 3 | 1 << 34,
+    "claim_low": 1,
+    "claim_high": 65,
+    "answer_low": 5,
+    "answer_high": 9,
+    "dead_letters": 2,
+    "waiting": 1,
+    "dropped_at": 19,
+}
+
+
+def test_what_is_remembered_of_a_life(spark: SparkSession) -> None:
+    """Counts, the first and the last of each; and over two days the same, but for the queues, which are today's alone."""
+    from oneslot.pipeline.judge import evidence
+    from oneslot.pipeline.judge.facts import FACT_COLUMNS
+
+    schema = ", ".join(f"{name} {kind}" for name, kind in FACT_COLUMNS.items())
+    usual = {"key": "m", "sign": 1, "code": 0, "number": 0, "at": None, "until": None, "link": 0, "extra": None}
+
+    def gathered(life: tuple[tuple[Kind, dict[str, int]], ...]) -> DataFrame:
+        made = [{**usual, "kind": int(kind), **{name: int(value) for name, value in of.items()}} for kind, of in life]
+        return evidence.gather(
+            spark.createDataFrame([tuple(row[name] for name in FACT_COLUMNS) for row in made], schema), 2
+        )
+
+    nothing = {measure.name: 0 if measure.starts_at_zero else None for measure in evidence.MEASURES}
+    whole = {"key": "m", **nothing, **REMEMBERED}
+    (row,) = gathered(LIFE).drop("hash").collect()
+    assert row.asDict() == whole
+    for yesterday, today in ((LIFE[::2], LIFE[1::2]), (LIFE[1::2], LIFE[::2])):
+        (row,) = evidence.merge(gathered(yesterday), gathered(today), 2).drop("hash").collect()
+        queues = {kind: sum(of == kind for of, _ in today) for kind in (Kind.DEAD_LETTER, Kind.WAITING)}
+        assert row.asDict() == {**whole, "dead_letters": queues[Kind.DEAD_LETTER], "waiting": queues[Kind.WAITING]}

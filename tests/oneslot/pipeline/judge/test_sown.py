@@ -1,0 +1,66 @@
+"""Every kind of corruption once, in a great many correct rows: each is found, and nothing else is.
+
+`make audit-sown` does it in a million rows: each kind at one in a million.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.audit.data import Requests, write_full
+from oneslot.pipeline.layout import Part, item_line
+from tests.kits.audit_answers import audit_found, list_found
+from tests.kits.corruptions import CORRUPTIONS, Field
+from tests.kits.histories import System, World
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+REQUESTS = int(os.environ.get("SOWN_REQUESTS", "4000"))
+
+
+def parts(world: World) -> dict[str, Part]:
+    """The lines of a world, by source."""
+    found = {}
+    for table, items in world.tables().items():
+        lines = [item_line(item) for item in items.values()]
+        found[table] = Part(b"".join(lines), len(lines))
+    logs = {
+        "deliveries": world.deliveries,
+        "accepted": world.accepted,
+        "dead-letters": world.dead_letters,
+        "dropped": world.dropped,
+        "waiting": world.waiting or [],
+    }
+    for name, rows in logs.items():
+        found[name] = Part("".join(json.dumps(row) + "\n" for row in rows).encode(), len(rows))
+    return found
+
+
+@pytest.mark.spark
+def test_each_kind_once_among_correct_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """One audit finds them all; what it finds is what the project's own list finds in the few rows that were spoilt."""
+    from oneslot.pipeline.job import AuditSettings, audit
+
+    correct = Requests(0, REQUESTS)
+    world = System(21, practices=8, slots_per_practice=26).run(420)
+    world.now = correct.end
+    spoil = Field(world, random.Random(21))
+    sown = {corruption.__name__: corruption(spoil) for corruption in CORRUPTIONS}
+    write_full(tmp_path / "history", correct, parts(world))
+    settings = AuditSettings(str(tmp_path / "history"), str(tmp_path / "audit"), partitions=2, tables=False)
+    conclusion = audit(spark, settings)
+    found = audit_found(tmp_path / "audit")
+    assert {name: breach for name, breach in sown.items() if breach not in found} == {}
+    assert found == list_found(world)
+    sums = conclusion.document["sums"]
+    rows = sum(sums[name] for name in ("ledger_rows", "appointment_rows", "slot_rows", "accepted_copies", "deliveries"))
+    assert rows > 4.5 * REQUESTS
+    assert len(sown) >= 15
+    print(f"{len(sown)} kinds, each once in {rows:,} rows: all found, {len(found)} findings in all")  # noqa: T201

@@ -1,0 +1,68 @@
+"""Correct histories raise nothing; every corruption is found; two other implementations find the same."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from appointments.invariants import INVARIANTS
+from oneslot.pipeline.judge.conclusion import SENTENCES, Conclusion
+from tests.kits.audit_answers import audit_found, audit_verdicts, duckdb_answers, list_found
+from tests.kits.corruptions import CORRUPTIONS, Field
+from tests.kits.histories import System
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.usefixtures("spark")  # columns need a session
+def test_the_audit_knows_the_projects_own_list() -> None:
+    """No invariant that a history can show is left out, and none has a name of the audit's own."""
+    from oneslot.pipeline.judge.verdicts import SOURCE_FINDINGS, Moment, violations
+
+    shown = {invariant.name for invariant in INVARIANTS if invariant.breaches is not None}
+    assert set(violations(Moment(0))) == shown | set(SOURCE_FINDINGS)
+    assert list(SENTENCES) == list(violations(Moment(0)))
+
+
+@pytest.mark.parametrize("seed", [16, 19])
+def test_a_correct_history_raises_nothing(audited: Callable[..., Conclusion], tmp_path: Path, seed: int) -> None:
+    """Duplicates, takeovers, cancellations that came first, quarantine and redrive are all allowed."""
+    world = System(seed, practices=5, slots_per_practice=30).run(260)
+    assert list_found(world) == set()
+    conclusion = audited(world)
+    assert audit_found(tmp_path / "audit") == set()
+    assert conclusion.sound, conclusion.sentence
+    verdicts, findings = duckdb_answers(tmp_path / "audit-history", world.now)
+    assert findings == set()
+    assert audit_verdicts(tmp_path / "audit") == verdicts
+    assert set(verdicts.values()) >= {"booked", "cancelled", "refused", "quarantined", "dropped", "in_flight"}
+
+
+@pytest.mark.parametrize("seed", [21, 23])
+def test_every_corruption_is_found_by_all_three(audited: Callable[..., Conclusion], tmp_path: Path, seed: int) -> None:
+    """All kinds sown into one history: each is found where it was sown, and the three implementations agree on the rest."""
+    world = System(seed, practices=8, slots_per_practice=26).run(420)
+    spoil = Field(world, random.Random(seed))
+    sown = {corruption.__name__: corruption(spoil) for corruption in CORRUPTIONS}
+    conclusion = audited(world)
+    found = audit_found(tmp_path / "audit")
+    missed = {name: breach for name, breach in sown.items() if breach not in found}
+    assert not missed
+    assert not conclusion.sound
+    verdicts, by_duckdb = duckdb_answers(tmp_path / "audit-history", world.now)
+    assert found == by_duckdb
+    assert found == list_found(world)
+    assert audit_verdicts(tmp_path / "audit") == verdicts
+    assert {"lost", "stuck", "duplicate_effect"} <= set(verdicts.values())
+
+
+def test_every_invariant_is_sown_at_least_once() -> None:
+    """The corruptions leave no invariant untried."""
+    world = System(33, practices=8, slots_per_practice=26).run(420)
+    spoil = Field(world, random.Random(33))
+    broken = {corruption(spoil)[0] for corruption in CORRUPTIONS}
+    assert broken == {invariant.name for invariant in INVARIANTS if invariant.breaches is not None}
+    assert len(CORRUPTIONS) >= 15

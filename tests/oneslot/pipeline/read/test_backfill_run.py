@@ -1,0 +1,204 @@
+"""`oneslot backfill` against the embedded AWS, from Spark's workers: a crash on the way, a second run, and the consumer."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from booking.compose import compose
+from booking.configuration import Configuration
+from oneslot.commands.audit import access_of, backfill_file
+from oneslot.errors import BadInput, OneslotError
+from oneslot.evidence.scanning import APPOINTMENTS, LEDGER, scan
+from oneslot.local.aws.cloud_assembly import SynthesisedStack
+from oneslot.local.aws.connection import Connection
+from oneslot.local.aws.deployment import deploy
+from oneslot.local.processes import start_ticks
+from oneslot.local.state import LocalState
+from oneslot.pipeline.layout import to_dynamodb_json
+from oneslot.runtime.consumer.consumer import Delivery
+from oneslot.sending.backfill import Feeder, Seeder
+from oneslot.target import Target, local_target
+from tests.kits.consumer import PRACTICE, booking, record, slot_item
+from tests.kits.moto_stack import invoke
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.embedded_aws]
+FIELDS = [name for name in booking() if name != "message_id"]
+REQUESTS = 30
+
+
+@pytest.fixture
+def target(
+    account: Connection, synthesised: SynthesisedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Target:
+    """A stack of the test's own with a few free slots, which the command line takes for the running local one."""
+    deployment = deploy(synthesised, account)
+    state = LocalState(
+        account.endpoint_url,
+        account.region,
+        account.access_key_id,
+        account.secret_access_key,
+        deployment.stack_name,
+        dict(deployment.outputs),
+        os.getpid(),
+        start_ticks(os.getpid()) or 0,
+        str(tmp_path / "consumer.jsonl"),
+    )
+    state.write(tmp_path)
+    monkeypatch.setenv("ONESLOT_HOME", str(tmp_path))
+    made = local_target(state, tmp_path)
+    for number in range(REQUESTS // 2):
+        made.dynamodb.put_item(TableName=made.outputs.slots_table_name, Item=to_dynamodb_json(slot_item(number)))
+    return made
+
+
+@dataclass(frozen=True)
+class Crashing:
+    """Does its work for a while; then the executor dies."""
+
+    inner: Feeder | Seeder
+    rows: int
+
+    def __call__(self, rows: Iterable[Any]) -> Counter[str]:
+        """The first rows of a partition are handed over."""
+        taken = [row for row, _ in zip(rows, range(self.rows), strict=False)]
+        self.inner(taken)
+        raise RuntimeError("the executor was lost")
+
+
+def write_csv(path: Path, names: Iterable[str]) -> Path:
+    """Bookings under these ids, one of them twice, and a blank row."""
+    rows = [{**booking(name), "remark": "old"} for name in names]
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["message_id", *FIELDS, "remark"])
+        writer.writeheader()
+        writer.writerows([*rows, rows[0], {}])
+    return path
+
+
+def consume(target: Target) -> list[Delivery]:
+    """Let the real consumer work the queue off; returns its log."""
+    outputs, log = target.outputs, list[Delivery]()
+    configuration = Configuration(
+        ledger_table=outputs.ledger_table_name,
+        slots_table=outputs.slots_table_name,
+        appointments_table=outputs.appointments_table_name,
+        queue_url=outputs.queue_url,
+        dead_letter_queue_url=outputs.dead_letter_queue_url,
+        ledger_retention_seconds=86_400,
+        batch_concurrency=1,
+        candidate_slots=20,
+        content_based_deduplication=False,
+    )
+    dynamodb: Any = target.dynamodb
+    sqs: Any = target.sqs
+    consumer = compose(configuration, dynamodb, sqs, log.append)
+    while messages := sqs.receive_message(QueueUrl=outputs.queue_url, MaxNumberOfMessages=10).get("Messages", []):
+        answer = consumer({"Records": [record(message["Body"]) for message in messages]}, OneMinute())
+        assert answer["batchItemFailures"] == []
+        for message in messages:
+            sqs.delete_message(QueueUrl=outputs.queue_url, ReceiptHandle=message["ReceiptHandle"])
+    return log
+
+
+class OneMinute:
+    """Lambda's context, as far as the consumer looks at it."""
+
+    aws_request_id = "r"
+
+    def get_remaining_time_in_millis(self) -> int:
+        """There is always time."""
+        return 60_000
+
+
+def rows(target: Target) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The ledger's rows and the appointments."""
+    outputs = target.outputs
+    return (
+        list(scan(target.dynamodb, outputs.ledger_table_name, LEDGER)),
+        list(scan(target.dynamodb, outputs.appointments_table_name, APPOINTMENTS)),
+    )
+
+
+def test_fed_twice_with_a_crash_between_counts_once(spark: SparkSession, target: Target, tmp_path: Path) -> None:
+    """The executors die on the way; the second run sends what was sent before; each request has one appointment."""
+    names = [f"old-{number:03d}" for number in range(REQUESTS)]
+    file = write_csv(tmp_path / "old.csv", names)
+    access, queue_url = access_of(target), target.outputs.queue_url
+    with pytest.raises(OneslotError, match=r"the executor was lost\. Run the same command again"):
+        backfill_file(file, lambda rate: Crashing(Feeder(access, queue_url, rate), 10), 1e6)
+    done = invoke("backfill", str(file), "--rate", "100000", "--json")
+    assert done.exit_code == 0, done.output
+    counts = json.loads(done.stdout)
+    assert counts == {
+        "read": REQUESTS + 2,
+        "empty": 1,
+        "duplicates": 1,
+        "conflicts": [],
+        "conflicts_not_shown": 0,
+        "ignored_columns": ["remark"],
+        "handed_over": REQUESTS,
+        "already_known": 0,
+        "in_progress": 0,
+        "known_with_other_content": 0,
+        "unfit": 0,
+    }
+    log = consume(target)
+    assert len(log) > REQUESTS, "the crash left some in the queue, which were sent again"
+    outcomes = Counter(delivery.outcome for delivery in log)
+    assert outcomes == {"booked": REQUESTS // 2, "waitlist": REQUESTS // 2, "duplicate": len(log) - REQUESTS}
+    ledger, appointments = rows(target)
+    assert sorted(row["message_id"] for row in ledger) == names
+    assert sorted(row["appointment_id"] for row in appointments) == names
+
+
+def test_seeded_twice_with_a_crash_between_processes_nothing(
+    spark: SparkSession, target: Target, tmp_path: Path
+) -> None:
+    """After a migration the old requests come again through the queue: each is a duplicate, and no slot is taken."""
+    bodies = [booking(f"old-{number:03d}") for number in range(REQUESTS)]
+    spark.createDataFrame([*bodies, booking("wrong", nhs_number="9990000019")]).write.parquet(
+        str(tmp_path / "old.parquet")
+    )
+    access, table = access_of(target), target.outputs.ledger_table_name
+    with pytest.raises(OneslotError, match="the executor was lost"):
+        backfill_file(tmp_path / "old.parquet", lambda rate: Crashing(Seeder(access, table, 86_400, rate), 5), 1e6)
+    before = {row["message_id"]: row for row in rows(target)[0]}
+    assert 0 < len(before) < REQUESTS
+    done = invoke("backfill", str(tmp_path / "old.parquet"), "--into", "ledger", "--rate", "100000", "--json")
+    assert done.exit_code == 1, "one row is not fit to be a request"
+    counts = json.loads(done.stdout)
+    # The partition beside the one that died may have gone on writing after `before` was read.
+    assert len(before) <= counts["already_known"] < REQUESTS
+    assert (counts["already_known"] + counts["handed_over"], counts["unfit"]) == (REQUESTS, 1)
+    ledger, appointments = rows(target)
+    assert {row["message_id"] for row in ledger} == {body["message_id"] for body in bodies}
+    assert all(row["status"] == "COMPLETE" for row in ledger)
+    assert [row for row in ledger if row["message_id"] in before] == [
+        before[row["message_id"]] for row in ledger if row["message_id"] in before
+    ], "what was there is left as it was"
+    new = booking("new", practice=PRACTICE)
+    for body in [*bodies, new]:
+        target.sqs.send_message(QueueUrl=target.outputs.queue_url, MessageBody=json.dumps(body))
+    outcomes = Counter(delivery.outcome for delivery in consume(target))
+    assert outcomes == {"duplicate": REQUESTS, "booked": 1}
+    assert [row["appointment_id"] for row in rows(target)[1]] == ["new"]
+    assert appointments == []
+
+
+def test_a_file_without_requests_is_refused(spark: SparkSession, target: Target, tmp_path: Path) -> None:
+    """Only a header."""
+    (tmp_path / "old.csv").write_text(",".join(["message_id", *FIELDS]) + "\n")
+    with pytest.raises(BadInput, match="holds no requests"):
+        backfill_file(tmp_path / "old.csv", lambda _: dict, 1.0)

@@ -1,0 +1,237 @@
+"""Rows that time to live has taken: what the ledger has rightly forgotten is judged by what is left, and nobody is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from appointments.free_key import free_key
+from oneslot.pipeline.judge.conclusion import Conclusion
+from tests.kits.audit_answers import list_found
+from tests.kits.histories import MINUTE, RETENTION, START, System, World
+from tests.oneslot.pipeline.write.test_nightly import agree
+
+pytestmark = pytest.mark.spark
+Audited = Callable[..., Conclusion]
+DAY = 24 * 3600 * 1000
+
+
+@pytest.fixture(scope="module")
+def old() -> World:
+    """Requests whose rows have expired, with copies that came when half of the time was over, and letters about them."""
+    system = System(81, practices=3, slots_per_practice=10)
+    system.run(180)
+    system.world.now += RETENTION // 2
+    answered = [line["message_id"] for line in system.world.deliveries if line["answer"]]
+    for message_id in answered[::3]:
+        line = next(line for line in system.world.deliveries if line["message_id"] == message_id and line["answer"])
+        given = {name: line[name] for name in ("claimed_by", "consumption_count", "answer")}
+        system.deliver(message_id, "duplicate", **given)
+    letters = system.world.dead_letters
+    letters += [{"message_id": key, "source_message_id": "s", "reason": "conflict"} for key in answered[1::3]]
+    system.world.dropped += [
+        {"message_id": key, "source_message_id": "s", "at": system.world.now} for key in answered[2::3]
+    ]
+    system.world.waiting = []
+    system.world.now += RETENTION // 2 + DAY
+    for row in [*system.world.ledger.values()]:
+        if row["status"] == "IN_PROGRESS":  # all that had been begun went to the dead-letter queue
+            letters.append({"message_id": row["message_id"], "source_message_id": "s", "reason": None})
+    untouched = {row["message_id"] for row in system.world.accepted} - system.world.ledger.keys()
+    letters += [{"message_id": key, "source_message_id": "s", "reason": None} for key in sorted(untouched)]
+    system.expire()
+    assert not system.world.ledger
+    return system.world
+
+
+def test_expired_rows_break_nothing(audited: Audited, old: World, tmp_path: Path) -> None:
+    """Late duplicates, letters in the dead-letter queue and letters dropped, half of the retention after the answer."""
+    conclusion = audited(old)
+    verdicts, found = agree(tmp_path, "audit", old.now)
+    assert found == set()
+    assert conclusion.sound, conclusion.sentence
+    assert set(verdicts.values()) == {"booked", "waitlist", "cancelled", "refused", "quarantined"}
+
+
+def test_of_the_archive_alone_no_loss_is_concluded(audited: Audited, old: World, tmp_path: Path) -> None:
+    """The logs are gone as well: appointments speak for themselves, and of a refusal nothing is left."""
+    bare = old.copy()
+    bare.deliveries, bare.dead_letters, bare.dropped = [], [], []
+    bare.accepted.append({"message_id": "recent", "sent": bare.now - DAY, "copies": 1})
+    conclusion = audited(bare)
+    verdicts, found = agree(tmp_path, "audit", bare.now)
+    assert found == {("I2", "recent")}
+    assert verdicts.pop("recent") == "lost"
+    assert set(verdicts.values()) == {"booked", "waitlist", "cancelled", "forgotten"}
+    refused = {line["message_id"] for line in old.deliveries if line["outcome"] == "refused"}
+    assert refused
+    assert {verdicts[message_id] for message_id in refused} <= {"forgotten", "cancelled"}
+    assert conclusion.document["verdicts"]["forgotten"] == list(verdicts.values()).count("forgotten")
+
+
+def test_a_row_that_went_too_early_is_missed(audited: Audited, old: World, tmp_path: Path) -> None:
+    """The same history a while earlier: the rows should be there."""
+    early = old.copy()
+    early.now = START + RETENTION - DAY
+    audited(early)
+    verdicts, found = agree(tmp_path, "audit", early.now)
+    assert {"I2", "I5r", "I6", "I11"} <= {name for name, _ in found}
+    assert "forgotten" not in verdicts.values()
+
+
+@pytest.mark.parametrize("retention", [10 * RETENTION, None], ids=["raised", "for ever"])
+def test_what_went_before_the_retention_was_raised_is_missed_only_where_nobody_says_so(
+    audited: Audited, old: World, tmp_path: Path, retention: int | None
+) -> None:
+    """The copies came after that moment, and renew no row; what is done after it must have one."""
+    kept = old.copy()
+    kept.retention = retention
+    kept.accepted.append({"message_id": "recent", "sent": kept.now - DAY, "copies": 1})
+    audited(kept, "silent")
+    _, found = agree(tmp_path, "silent", kept.now)
+    assert {"I2", "I5r", "I6", "I11"} <= {name for name, _ in found}
+    kept.forgotten_before = START + RETENTION // 3
+    said = audited(kept)
+    _, found = agree(tmp_path, "audit", kept.now)
+    assert found == {("I2", "recent")} == list_found(kept, retention, kept.forgotten_before)
+    assert [note for note in said.document["notes"] if "ledger_forgotten_before" in note]
+
+
+def test_of_duplicates_alone_nobody_can_tell_when_the_row_was_written(audited: Audited, tmp_path: Path) -> None:
+    """The line of the first answer was lost with its process: copies that came later do not make the row live longer."""
+    system = System(82, practices=2, slots_per_practice=10)
+    system.run(20)
+    system.accept("refused-once")
+    sent = system.world.now
+    system.world.now += RETENTION // 2
+    system.deliver("refused-once", "duplicate", sent=sent, claimed_by="c", consumption_count=1, answer="a")
+    recent = system.world.copy()
+    recent.now = sent + RETENTION
+    system.world.now = sent + RETENTION + DAY
+    system.expire()
+    for world, name in ((recent, "recent"), (system.world, "audit")):
+        audited(world, name)
+        verdicts, found = agree(tmp_path, name, world.now)
+        missed = {invariant for invariant, subject in found if subject == "refused-once"}
+        assert (verdicts["refused-once"], missed) == ("forgotten", set())
+
+
+def test_a_row_that_is_older_than_every_copy_goes_before_these_are_old(audited: Audited, tmp_path: Path) -> None:
+    """A backfill entered it, or the log of its first answer is no longer read; a copy was sent and answered much later.
+
+    Where nothing was answered, the copy is lost all the same.
+    """
+    system = System(85, practices=2, slots_per_practice=10)
+    system.run(20)
+    result = {"outcome": "refused", "appointment_id": "entered", "reason": "backfilled"}
+    system.complete("entered", result, 1)
+    line = system.world.deliveries.pop()
+    system.world.now += RETENTION * 2 // 3
+    for message_id in ("entered", "unanswered"):
+        system.accept(message_id)
+    given = {name: line[name] for name in ("claimed_by", "consumption_count", "answer")}
+    system.deliver("entered", "duplicate", **given)
+    system.world.now += MINUTE
+    early, late = system.world.copy(), system.world
+    late.now += RETENTION // 3 + DAY
+    system.expire()
+    assert "entered" in early.ledger
+    assert "entered" not in late.ledger
+    for world, name, verdict in ((early, "early", "refused"), (late, "late", "forgotten")):
+        audited(world, name)
+        verdicts, found = agree(tmp_path, name, world.now)
+        assert (verdicts["entered"], verdicts["unanswered"]) == (verdict, "lost")
+        of_these = {breach for breach in found if breach[1] in ("entered", "unanswered")}
+        assert of_these == {("I2", "unanswered")}
+        assert of_these == {breach for breach in list_found(world, RETENTION) if breach[1] in ("entered", "unanswered")}
+
+
+def test_a_request_that_comes_again_after_its_row_has_expired_counts_its_claims_from_one(
+    audited: Audited, tmp_path: Path
+) -> None:
+    """Its appointment answers for it, in a new row. While the first row had to be there, such a count is a lost one."""
+    system = System(83, practices=2, slots_per_practice=10)
+    system.run(20)
+    system.book("comes-again")
+    system.world.ledger["comes-again"]["consumption_count"] = 3
+    given = next(line for line in reversed(system.world.deliveries) if line["message_id"] == "comes-again")
+    given |= {"consumption_count": 3, "finished": system.world.now + 20}
+    early, told = system.world.copy(), system.world.copy()
+    told.forgotten_before = told.now + 1
+    system.world.now += RETENTION + DAY
+    for world, name in ((early, "early"), (told, "told"), (system.world, "audit")):
+        world.ledger["comes-again"] |= {"consumption_count": 1, "updated": world.now, "claimed_by": "f" * 32}
+        world.deliveries.append(
+            {
+                **given,
+                "outcome": "duplicate",
+                "claimed_by": "f" * 32,
+                "consumption_count": 1,
+                "finished": world.now + 20,
+            }
+        )
+        world.now += 1_000
+        audited(world, name)
+        _, found = agree(tmp_path, name, world.now)
+        missed = {invariant for invariant, subject in found if subject == "comes-again"}
+        assert missed == ({"I10"} if name == "early" else set())
+
+
+def test_a_copy_that_came_after_the_row_had_gone_may_be_under_way_or_find_a_cancellation(
+    audited: Audited, tmp_path: Path
+) -> None:
+    """A new row that is IN_PROGRESS reverts nothing, and who was cancelled since is told so. Earlier both are faults.
+
+    Unless the ledger kept its rows for less then.
+    """
+    system = System(84, practices=2, slots_per_practice=10)
+    system.run(20)
+    for message_id in ("under-way", "cancelled-since"):
+        system.book(message_id)
+    system.accept("refused-first")
+    system.complete("refused-first", {"outcome": "refused", "appointment_id": "refused-first"}, 1)
+    world = system.world
+    withdrawn = world.appointments["cancelled-since"]
+    slot = world.slots[withdrawn["practice"], withdrawn["slot_id"]]
+    slot |= {"status": "free", "free_key": free_key(slot)}
+    del slot["appointment_id"]
+    withdrawn |= {"status": "cancelled", "cancelled_by": "canceller", "updated": world.now}
+    system.accept("canceller")
+    system.complete("canceller", {"outcome": "cancelled", "appointment_id": "cancelled-since"}, 1)
+    early, told, late = world.copy(), world.copy(), world
+    told.now += MINUTE
+    told.forgotten_before = told.now + 1
+    late.now += RETENTION + DAY
+    system.expire()
+    for message_id in early.ledger.keys() - late.ledger.keys():
+        del told.ledger[message_id]
+    mine = ("under-way", "cancelled-since", "canceller", "refused-first", "withdrawer")
+    found = {}
+    for name, shown in (("early", early), ("told", told), ("late", late)):
+        system.world = shown
+        shown.now += MINUTE
+        system.begin("under-way", 0)
+        system.deliver("under-way", "quarantined", reason="unknown_practice")
+        shown.dead_letters.append({"message_id": "under-way", "source_message_id": "s", "reason": "unknown_practice"})
+        system.complete("cancelled-since", {"outcome": "cancelled", "appointment_id": "cancelled-since"}, 1)
+        # Of a request that was refused its cancellation finds no row, and the copy finds the cancellation.
+        mark = {"status": "cancelled", "cancelled_by": "withdrawer", "created": shown.now, "updated": shown.now}
+        shown.appointments["refused-first"] = {"appointment_id": "refused-first", **mark}
+        for message_id in ("withdrawer", "refused-first"):
+            system.accept(message_id)
+            system.complete(message_id, {"outcome": "cancelled", "appointment_id": "refused-first"}, 1)
+        shown.now += MINUTE
+        audited(shown, name)
+        _, breaches = agree(tmp_path, name, shown.now)
+        found[name] = {breach for breach in breaches if breach[1] in mine}
+    assert found["early"] == {
+        *((invariant, "under-way") for invariant in ("I5r", "I6", "I11")),
+        *(
+            (invariant, message_id)
+            for invariant in ("I7", "I10")
+            for message_id in ("cancelled-since", "refused-first")
+        ),
+    }
+    assert found["late"] == found["told"] == set()

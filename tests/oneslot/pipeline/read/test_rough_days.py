@@ -1,0 +1,223 @@
+"""Days on which nothing happens, histories in which little is, lines that cannot be read, paths that lead nowhere."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from appointments.nhs_number import contains_one
+from oneslot.pipeline import job
+from oneslot.pipeline.judge.conclusion import Conclusion
+from tests.kits.histories import Item, System, World, write_history
+from tests.oneslot.pipeline.write.test_incremental import assert_same, rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+Audited = Callable[..., Conclusion]
+DAY = 24 * 3600 * 1000
+NHS_NUMBER = "9990000018"
+
+
+def test_a_day_without_any_change(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
+    """Empty exports and no log: what was open is judged again, and the share of malformed lines is still one of all."""
+    from oneslot.pipeline.write.outputs import current_verdicts
+
+    system = System(91, practices=4, slots_per_practice=20)
+    system.begin("left behind", 0)
+    world = system.run(60)
+    history = write_history(world, tmp_path / "day-0-history", nightly=True)
+    (history / "deliveries" / "more.jsonl").write_text("{\n")
+    sums = audited(history, "day-0").document["sums"]
+    items = sum(sums[name] for name in ("ledger_rows", "slot_rows", "appointment_rows"))
+    later = world.copy()
+    later.now += 5 * DAY
+    quiet = write_history(later, tmp_path / "day-1-history", nightly=True, since=world)
+    shutil.rmtree(quiet / "deliveries")
+    # Less than one in so many of all lines is malformed, and more than one in so many deliveries.
+    settings = job.AuditSettings(
+        str(quiet), str(tmp_path / "day-1"), str(tmp_path / "day-0"), partitions=2, tables=False
+    )
+    share = 1 / (items + sums["deliveries"] - 1)
+    assert sums["deliveries"] * share < 1
+    conclusion = job.audit(spark, replace(settings, reject_share=share))
+    assert conclusion.document["items"] == items
+    assert conclusion.document["rejects"] == {"lines": 1, "limit_share": share, "above_limit": False}
+    assert job.REJECTED_EARLIER.format(lines="1 line") in conclusion.document["notes"]
+    whole = write_history(later, tmp_path / "full-history", nightly=True)
+    shutil.copy(history / "deliveries" / "more.jsonl", whole / "deliveries")
+    full = audited(whole, "full")
+    assert full.document["verdicts"]["stuck"] == 1
+    assert not [note for note in full.document["notes"] if "could not be read" in note]
+    by_change, at_once = (current_verdicts(spark, str(tmp_path / name)) for name in ("day-1", "full"))
+    requests = "subject <> 'file'"
+    assert rows(by_change.where(requests)) == rows(at_once.where(requests))
+
+
+def test_slots_and_no_request_yet(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
+    """The first night of a stack, and the second: its tables begin empty and are added to."""
+    system = System(92, practices=2, slots_per_practice=10)
+    first = system.world.copy()
+    conclusion = audited(first, "day-0", nightly=True, tables=True)
+    assert conclusion.sound
+    assert conclusion.document["slots"] == 20
+    system.world.now += DAY
+    system.run(20)
+    audited(system.world, "day-1", previous="day-0", since=first, nightly=True, tables=True)
+    audited(system.world, "full", nightly=True, tables=True)
+    assert_same(spark, tmp_path / "day-1", tmp_path / "full")
+
+
+def eventful(world: World) -> Item:
+    """A line of the delivery log about a message that has several."""
+    ids = [line["message_id"] for line in world.deliveries if line["message_id"]]
+    return next(line for line in world.deliveries if ids.count(line["message_id"]) > 1)
+
+
+def test_malformed_lines_about_an_eventful_message(audited: Audited, tmp_path: Path) -> None:
+    """They are rejected, and the report is drawn without them; and without the life of a message that has no id."""
+    system = System(93, practices=3, slots_per_practice=20)
+    world = system.run(60)
+    for _ in range(20):
+        system.deliver(None, "quarantined", sqs_message_id="nobody", finished=world.now - 1)
+    sample = eventful(world)
+    for spoilt in ({"sent": None}, {"finished": None}, {"outcome": "mislaid"}):
+        world.deliveries.append({**sample, **spoilt})
+    conclusion = audited(world, tables=True)
+    assert conclusion.document["rejects"]["lines"] == 3
+    report = (tmp_path / "audit" / "report.html").read_text()
+    assert sample["message_id"] in report
+    assert "mislaid" not in report
+    assert "?nobody" not in report
+
+
+def test_a_claim_of_yesterday_is_no_crash_of_today(audited: Audited, tmp_path: Path) -> None:
+    """Claimed and fenced before midnight, answered after: today's log does not tell of the first claim, and need not."""
+    system = System(94, practices=2, slots_per_practice=10)
+    world = system.world
+    system.begin("long", 0)
+    system.deliver("long", "fenced", claimed_by="a", consumption_count=1)
+    world.now += DAY
+    yesterday = world.copy()
+    audited(yesterday, "day-0", nightly=True)
+    world.now += 60_000
+    world.ledger["long"] |= {"status": "COMPLETE", "consumption_count": 2, "updated": world.now}
+    world.ledger["long"]["result"] = json.dumps({"outcome": "refused", "appointment_id": "long"})
+    system.deliver("long", "refused", claimed_by="b", consumption_count=2, answer="x")
+    world.now += DAY
+    options = {"previous": "day-0", "since": yesterday, "nightly": True, "tables": True}
+    audited(world, "day-1", **options)
+    report = (tmp_path / "day-1" / "report.html").read_text()
+    assert "claim 2 took over: refused" in report
+    assert "claim 1 crashed" not in report
+
+
+def test_paths_that_lead_nowhere_are_refused_with_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file system that is not there fails before anything is read: exit status 2, as all that cannot be audited."""
+    history = write_history(System(95, practices=1).run(5), tmp_path / "history")
+    given = {"--history": str(history), "--output": str(tmp_path / "audit")}
+    for name in ("--history", "--output", "--previous"):
+        arguments = [part for pair in {**given, name: "nowhere://bucket/folder"}.items() for part in pair]
+        assert job.main([*arguments, "--partitions", "2"]) == 2
+        printed = capsys.readouterr().err.strip()
+        assert "\n" not in printed
+        assert 'No FileSystem for scheme "nowhere"' in printed
+    assert not (tmp_path / "audit").exists()
+
+
+def test_folders_of_the_delivery_log_are_given_apart_or_together() -> None:
+    """A service that starts the job may take an argument once only."""
+    required = ["--history", "h", "--output", "o"]
+    settings, _ = job.parse_arguments([*required, "--deliveries", "a/,s3://b/c", "--deliveries", "d"])
+    assert settings.deliveries == ("a", "s3://b/c", "d")
+    assert job.parse_arguments(required)[0].deliveries == ()
+
+
+@pytest.mark.parametrize("above", ["a history, 100% deliveries/deliveries", "slots/ledger", "appointments/night"])
+def test_a_malformed_line_in_a_folder_with_a_space(audited: Audited, tmp_path: Path, above: str) -> None:
+    """Spark names files as URLs; people do not, and call a folder as they like: as a source, too."""
+    history = write_history(System(96, practices=1).run(5), tmp_path / above)
+    log = history / "deliveries" / "deliveries.jsonl.gz"
+    log.write_bytes(gzip.compress(b"{\n" + gzip.decompress(log.read_bytes()), mtime=0))
+    assert audited(history).document["rejects"]["lines"] == 1
+    (reject,) = [json.loads(line) for line in (tmp_path / "audit" / "rejects.jsonl").read_text().splitlines()]
+    assert reject["file"].endswith(str(log))
+    assert (reject["line"], reject["problem"]) == (1, "not_json")
+
+
+def test_a_path_is_no_pattern(audited: Audited, tmp_path: Path) -> None:
+    """Spark takes some letters for a pattern, and would find nothing, or another folder; tables and report read as well."""
+    world = System(99, practices=1).run(10)
+    odd = "[0-9] {a,b} * ? ^ \\x"
+    assert audited(world, f"{odd}/day-0", tables=True).sound
+    later = world.copy()
+    later.now += DAY
+    later.deliveries.append({"message": "delivery"})
+    conclusion = audited(later, f"{odd}/day-1", tables=True, previous=f"{odd}/day-0", since=world)
+    assert conclusion.document["sums"]["deliveries"] == len(world.deliveries)
+    (reject,) = map(json.loads, (tmp_path / odd / "day-1" / "rejects.jsonl").read_text().splitlines())
+    assert odd in reject["file"]
+
+
+def test_ids_with_an_nhs_number_are_withheld(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
+    """A producer's archive names them as they were; what people get to see does not."""
+    world = System(97, practices=2, slots_per_practice=10).run(20)
+    lost, exhausted, known = f"patient {NHS_NUMBER}", f"999-000-0018/{1}", "1234567890"
+    for message_id in (lost, exhausted, known):
+        world.accepted.append({"message_id": message_id, "sent": world.now - 1, "copies": 1})
+    world.dead_letters.append({"message_id": exhausted, "source_message_id": "s", "reason": None})
+    for _ in range(2):
+        world.deliveries.append({**world.deliveries[0], "message_id": lost, "outcome": "busy"})
+    audited(world, tables=True)
+    repair = tmp_path / "audit" / "repair"
+    look = [json.loads(line)["id"] for line in (repair / "look-at.jsonl").read_text().splitlines()]
+    assert [name for name in look if name.startswith("withheld-")]
+    assert known in look
+    assert (repair / "redrive.jsonl").read_text() == ""
+    for path in (repair / "look-at.jsonl", tmp_path / "audit" / "report.html"):
+        assert NHS_NUMBER not in path.read_text()
+    found = spark.read.parquet(str(tmp_path / "audit" / "findings")).collect()
+    assert not [row.id for row in found if contains_one(row.id)]
+
+
+def test_nhs_numbers_are_found_as_the_consumer_finds_them(spark: SparkSession) -> None:
+    """The same ten digits, plain or grouped, with a check digit that is right or wrong, beside letters and digits."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from oneslot.pipeline.columns import holds_nhs_number
+
+    luck = random.Random(98)
+    texts = [
+        "",
+        NHS_NUMBER,
+        "999 000 0018",
+        "999-000.0018",
+        f"x{NHS_NUMBER}",
+        f"{NHS_NUMBER}1",
+        f"{NHS_NUMBER} {NHS_NUMBER}",
+    ]
+    for _ in range(3_000):
+        digits = "".join(luck.choices("0123456789", k=10))
+        gap = luck.choice(("", "", " ", "-", "--"))
+        texts.append(
+            luck.choice(("", "a", "#", "7 ", "case", "g1a", "ge", "5z"))
+            + gap.join((digits[:3], digits[3:6], digits[6:]))
+            + luck.choice(("", "z", "/2", "cancel", "b", "a0y"))
+        )
+    answers = spark.createDataFrame([(text,) for text in texts], "text string").select(
+        "text", holds_nhs_number(F.col("text"))
+    )
+    by_spark = {row[0]: row[1] for row in answers.collect()}
+    assert by_spark == {text: contains_one(text) for text in texts}
+    assert 100 < sum(by_spark.values()) < 1_500

@@ -1,0 +1,280 @@
+"""Input that is damaged, foreign or odd: a sentence or a finding, and never half an answer."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from oneslot.pipeline.errors import AuditRefused
+from oneslot.pipeline.judge import facts
+from oneslot.pipeline.judge.conclusion import Conclusion
+from oneslot.pipeline.layout import Full, Part, item_line, write_export
+from oneslot.pipeline.read import sources
+from oneslot.pipeline.read.manifests import newest
+from tests.kits.audit_answers import audit_found
+from tests.kits.damage import REFUSED, edit, failed, fewer_lines, manifest, rewrite, tampered_data, truncated_data
+from tests.kits.histories import System, World, arn, write_history
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+Audited = Callable[..., Conclusion]
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    """A small correct world; tests that change it copy it."""
+    return System(51, practices=2, slots_per_practice=8).run(25)
+
+
+@pytest.fixture
+def history(world: World, tmp_path: Path) -> Path:
+    """Its history, to be damaged."""
+    return write_history(world, tmp_path / "history", parts=1)
+
+
+@pytest.mark.parametrize("name", sources.LINES)
+def test_no_column_of_a_log_is_read_for_nothing(name: str, spark: SparkSession) -> None:
+    """Without any one of the columns that are read the facts cannot be made."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql.types import StructField, StructType
+
+    def made(columns: list[StructField]) -> object:
+        more = [StructField(column, sources.TEXT) for column in (sources.CORRUPT, sources.PATH)]
+        lines = spark.createDataFrame([], StructType([*columns, *more]))
+        return facts.delivery_facts(lines, None, 1) if name == "deliveries" else facts.LINE_FACTS[name](lines)
+
+    every = list(sources.LINES[name])
+    assert made(every)
+    for column in every:
+        with pytest.raises(AnalysisException, match=f"`{column.name}` cannot be resolved"):
+            made([other for other in every if other is not column])
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_refused_with_a_sentence(audited: Audited, history: Path, tmp_path: Path, kind: str) -> None:
+    """What cannot be audited as if it were whole is refused, and nothing is left that could be taken for an answer."""
+    damage, expected = REFUSED[kind]
+    damage(history)
+    with pytest.raises(AuditRefused, match=expected) as refusal:
+        audited(history)
+    assert "\n" not in str(refusal.value)
+    assert "Traceback" not in str(refusal.value)
+    assert not (tmp_path / "audit").exists()
+    assert not list(tmp_path.glob(".*incomplete*"))
+
+
+@pytest.mark.parametrize("tables", [("ledger",), ("ledger", "slots", "appointments")])
+def test_an_export_that_failed_beside_a_whole_one_is_left_out(
+    audited: Audited, history: Path, world: World, tmp_path: Path, tables: tuple[str, ...]
+) -> None:
+    """A night that is started again exports into the same folders; what failed there before says nothing."""
+    for table in tables:
+        failed(history, table)
+    conclusion = audited(history)
+    assert conclusion.sound, conclusion.sentence
+    told = [note.split()[2] for note in conclusion.document["notes"] if note.endswith("are left out: 1.")]
+    assert told == list(tables)
+    assert audit_found(tmp_path / "audit") == set()
+    assert conclusion.document["items"] == sum(len(rows) for rows in world.tables().values())
+
+
+def test_the_newest_export_is_the_one_of_the_latest_moment() -> None:
+    """However its time is written; of one moment the one that was started last."""
+    changes = {"exportType": "INCREMENTAL_EXPORT", "exportToTime": "2026-11-24T01:00:00+01:00"}
+    exports = [("01", {"exportTime": "2026-11-24T00:00:00.500Z"}), ("02", {"exportTime": "2026-11-24T00:00:00Z"})]
+    assert newest([*exports, ("03", changes)])[0] == "01"
+    assert newest([exports[1], ("03", changes)])[0] == "03"
+
+
+def test_what_has_no_checksum_is_not_compared_and_still_counted(audited: Audited, history: Path) -> None:
+    """Beside files that have one: a manifest need not name it, as a copy need not have the manifest's own."""
+    tampered_data(history)
+    path = manifest(history, "ledger", "manifest-files.json")
+    edit(path, lambda line: line.pop("md5Checksum"))
+    path.with_suffix(".md5").unlink()
+    assert audited(history).sound is False  # what was tampered with is read, and found
+    fewer_lines(history)
+    edit(manifest(history, "slots", "manifest-files.json"), lambda line: line.pop("md5Checksum"))
+    with pytest.raises(AuditRefused, match="should hold 16 items by its manifest, and 15 were read"):
+        audited(history, "again")
+
+
+def test_a_manifest_as_others_write_it(audited: Audited, history: Path) -> None:
+    """Of before there were incremental exports, with a bucket's prefix, with line ends that ours have not."""
+    edit(manifest(history, "ledger", "manifest-summary.json"), lambda summary: summary.pop("exportType"))
+    path = manifest(history, "ledger", "manifest-files.json")
+    edit(path, lambda line: line.update(dataFileS3Key=f"nightly/{line['dataFileS3Key']}"))
+    path.with_suffix(".md5").write_text(f"{path.with_suffix('.md5').read_text()}\n")
+    path = manifest(history, "slots", "manifest-files.json")
+    path.with_suffix(".md5").unlink()
+    path.write_text(f"{path.read_text()}\n")
+    assert audited(history).sound
+
+
+def test_truncation_is_a_sentence_without_checksums_too(spark: SparkSession, history: Path, tmp_path: Path) -> None:
+    """Reading stops at the end of a gzipped file that is cut short."""
+    from oneslot.pipeline.job import AuditSettings, audit
+
+    truncated_data(history)
+    settings = AuditSettings(str(history), str(tmp_path / "audit"), partitions=2, checksums=False, tables=False)
+    with pytest.raises(AuditRefused, match="A gzipped file ends in the middle: it was cut short"):
+        audit(spark, settings)
+
+
+def test_malformed_lines_are_counted_and_located(audited: Audited, history: Path, world: World, tmp_path: Path) -> None:
+    """Each with its file, line and problem; the line itself, which may be personal, is kept nowhere."""
+    log = history / "deliveries" / "deliveries.jsonl.gz"
+    lines = gzip.decompress(log.read_bytes()).decode().splitlines()
+    lines.insert(3, "")
+    lines.insert(4, '{"message": "delivery", "message_id": "9990000018')
+    lines.insert(
+        9, json.dumps({"message": "delivery", "message_id": "x", "outcome": "eaten", "sent": 1, "finished": 2})
+    )
+    lines.insert(10, json.dumps({"message": "cold start", "level": "INFO"}))
+    lines.append(json.dumps({"message": "delivery", "message_id": "x", "outcome": "busy", "sent": -1, "finished": 2}))
+    log.write_bytes(gzip.compress("\n".join(lines).encode(), mtime=0))
+    first = next(iter(world.ledger))
+    spoilt = ('"consumption_count":{"N":"1"}', '"x":{"N":"1"}', 1)
+    rewrite(history, "ledger", lambda text: f"\n{text.replace(*spoilt)}")
+    rewrite(
+        history,
+        "appointments",
+        lambda text: text.replace('"created":{"N":"1795', '"created":{"N":"99999999999999999999', 1),
+    )
+    conclusion = audited(history, tables=True)
+    rejects = [json.loads(line) for line in (tmp_path / "audit" / "rejects.jsonl").read_text().splitlines()]
+    found = {(Path(reject["file"]).parent.name, reject["line"], reject["problem"]) for reject in rejects}
+    assert {item for item in found if item[0] == "deliveries"} == {
+        ("deliveries", 5, "not_json"),
+        ("deliveries", 10, "unknown_value"),
+        ("deliveries", len(lines), "out_of_range"),
+    }
+    assert {item[2] for item in found if item[0] == "data"} == {"missing_attribute", "out_of_range"}
+    assert not conclusion.sound
+    assert conclusion.document["rejects"]["lines"] == len(rejects) == 5
+    assert "5 lines could not be read, more than the limit" in conclusion.sentence
+    everything = b"".join(path.read_bytes() for path in (tmp_path / "audit").rglob("*") if path.is_file())
+    assert b"9990000018" not in everything
+    assert first
+
+
+def test_duplicate_items_in_an_export_are_a_finding(
+    audited: Audited, history: Path, world: World, tmp_path: Path
+) -> None:
+    """A table has one item for a key; an export with two is no picture of a table."""
+    items = [item_line(item) for item in world.ledger.values()]
+    shutil.rmtree(history / "ledger")
+    part = Part(b"".join([*items, items[0]]), len(items) + 1)
+    write_export(history / "ledger", arn("ledger"), Full(world.now), [part])
+    conclusion = audited(history)
+    assert ("S1", next(iter(world.ledger))) in audit_found(tmp_path / "audit")
+    assert conclusion.document["verdicts"]["duplicate_effect"] == 1
+
+
+def test_an_unreadable_result_is_a_finding(audited: Audited, world: World, tmp_path: Path) -> None:
+    """COMPLETE with a result that is no JSON: its outcome cannot be shown to exist."""
+    spoilt = world.copy()
+    row = next(row for row in spoilt.ledger.values() if row["status"] == "COMPLETE")
+    row["result"] = '{"outcome": "boo'
+    audited(spoilt)
+    assert ("I5", row["message_id"]) in audit_found(tmp_path / "audit")
+
+
+def test_unknown_attributes_are_named(audited: Audited, world: World) -> None:
+    """A newer version may write more; the audit says what it has not looked at."""
+    newer = world.copy()
+    for slot in newer.slots.values():
+        slot["room"] = "3"
+    conclusion = audited(newer)
+    assert conclusion.sound
+    assert any(
+        "Items of slots carry attributes that the audit does not know (room)" in n for n in conclusion.document["notes"]
+    )
+
+
+def test_what_is_not_known_is_said(audited: Audited, history: Path) -> None:
+    """Without logs and queues the tables alone are judged, and the notes say what that leaves open."""
+    for name in ("deliveries", "accepted", "dead-letters", "dropped", "waiting"):
+        shutil.rmtree(history / name)
+    conclusion = audited(history)
+    assert conclusion.sound
+    assert len(conclusion.document["notes"]) == 5
+
+
+def test_empty_tables_are_refused_or_noted(audited: Audited, world: World, tmp_path: Path) -> None:
+    """Nothing at all cannot be audited; one empty table can, and is noted."""
+    with pytest.raises(AuditRefused, match="holds no rows at all"):
+        audited(World(), "nothing")
+    conclusion = audited(World(slots={}, now=world.now, accepted=world.accepted[:1]), "lost")
+    assert conclusion.document["verdicts"]["lost"] == 1
+    assert "The export of slots is empty." in conclusion.document["notes"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "lost"),
+    [
+        (lambda text: text.replace("}\n{", "}{", 1), 1),
+        (lambda text: text.replace("}\n{", "}, {", 1), 1),
+        (lambda text: text.replace("}\n", "} and more\n", 1), 0),
+        (lambda text: text.replace("}\n{", "}   \r\n\t\r\n{", 1), None),
+        (lambda text: text.replace("}\n{", ', "more": {"of": "}{"}}\n{', 1), None),
+        (lambda text: f'{{"message": {text.replace("}", "}}", 1)}', 1),
+    ],
+    ids=["no delimiter", "commas", "more text", "spaces", "an object inside", "an envelope"],
+)
+def test_a_line_of_a_log_of_which_spark_reads_a_part_is_malformed(
+    audited: Audited, history: Path, tmp_path: Path, spoil: Callable[[str], str], lost: int | None
+) -> None:
+    """Spark reads the first object and says nothing of what follows it, or is inside of it under another name."""
+    log = history / "deliveries" / "deliveries.jsonl.gz"
+    written = gzip.decompress(log.read_bytes()).decode()
+    log.write_bytes(gzip.compress(spoil(written).encode(), mtime=0))
+    conclusion = audited(history)
+    rejects = [json.loads(line) for line in (tmp_path / "audit" / "rejects.jsonl").read_text().splitlines()]
+    assert [(reject["line"], reject["problem"]) for reject in rejects] == ([] if lost is None else [(1, "not_json")])
+    assert conclusion.document["sums"]["deliveries"] == written.count("\n") - (lost or 0)
+    assert conclusion.document["sums"]["rejected"] == len(rejects)
+
+
+def test_the_folders_of_a_log_may_hold_folders(audited: Audited, history: Path, world: World, tmp_path: Path) -> None:
+    """Firehose makes one for each hour, if it is not told otherwise: their lines count, and malformed ones are found."""
+    home = history / "deliveries" / "2026" / "11"
+    home.mkdir(parents=True)
+    (history / "deliveries" / "deliveries.jsonl.gz").rename(home / "deliveries.jsonl.gz")
+    (home / "more.jsonl").write_text("{\n")
+    (history / "deliveries" / "_temporary").mkdir()
+    (history / "deliveries" / "_temporary" / "half.jsonl").write_text("{\n")
+    conclusion = audited(history)
+    assert conclusion.document["sums"]["deliveries"] == len(world.deliveries)
+    (reject,) = map(json.loads, (tmp_path / "audit" / "rejects.jsonl").read_text().splitlines())
+    assert (Path(reject["file"]).name, reject["line"]) == ("more.jsonl", 1)
+
+
+def test_a_line_counts_once_however_its_folder_is_named(
+    spark: SparkSession, history: Path, world: World, tmp_path: Path
+) -> None:
+    """By its path, as a URL, or round about: the log beside the history is the one in it."""
+    from oneslot.pipeline.job import AuditSettings, audit
+
+    (history / "deliveries" / "more.jsonl").write_text("{\n")
+    round_about = f"{history}/../{history.name}"
+    names = tuple(f"{way}/deliveries" for way in (history, f"file://{history}", round_about))
+    settings = AuditSettings(round_about, str(tmp_path / "audit"), deliveries=names, partitions=2, tables=False)
+    sums = audit(spark, settings).document["sums"]
+    assert (sums["deliveries"], sums["rejected"]) == (len(world.deliveries), 1)
+
+
+@pytest.mark.parametrize("content", [b"", b'{"message": "cold start"}\n'], ids=["empty", "of other lines"])
+def test_a_log_without_deliveries_is_told(audited: Audited, history: Path, content: bytes) -> None:
+    """The rows say that there were some: what the log was to show is not judged, as if there were none."""
+    (history / "deliveries" / "deliveries.jsonl.gz").write_bytes(gzip.compress(content))
+    notes = audited(history).document["notes"]
+    assert [note.partition(":")[0] for note in notes] == ["The delivery log tells of no delivery"]

@@ -1,0 +1,139 @@
+"""The report's page for histories that are out of the ordinary, on a small phone, for a keyboard and for a reader aloud."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from oneslot.pipeline.judge.conclusion import SENTENCES, sentence
+from oneslot.pipeline.report.data import ReportData, Rush
+from oneslot.pipeline.report.lives import Attempt, Life
+from oneslot.pipeline.report.page import latency_figure, render
+from oneslot.pipeline.vocabulary import Verdict
+from tests.kits.browser import opened
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = ("</script><img src=x>", "a<b>bold</b>&amp;", "x" * 128, "\u200f\u05e9\u05dc\u05d5\u05dd")
+TEN_MILLION = 12_345_678
+
+
+def document(requests: int, **broken: int) -> dict[str, Any]:
+    """What an audit of so many requests, each booked at its second delivery, says in its `audit.json`."""
+    made: dict[str, Any] = {
+        "sound": not broken,
+        "requests": requests,
+        "verdicts": {verdict.value: 0 for verdict in Verdict} | {"booked": requests},
+        "violations": dict.fromkeys(SENTENCES, 0) | broken,
+        "sums": {"deliveries": 2 * requests, "deliveries_duplicate": requests},
+        "slots": TEN_MILLION,
+        "rejects": {"lines": 0, "above_limit": False, "limit_share": 0.001},
+        "sources": ["ledger", "slots", "appointments"],
+        "notes": [f"Attributes that the audit does not know: {', '.join(HOSTILE)}."],
+    }
+    return {**made, "sentence": sentence(made)}
+
+
+def page(said: dict[str, Any]) -> str:
+    """The report with something of everything, every name in it hostile."""
+    attempts = (Attempt("booked", 490, 500, "booked", "booked"), Attempt("duplicate", 990, 1_000, "again", "duplicate"))
+    day = {"DATE": "2026-11-23", "DUPLICATE_RATE": 0.5}
+    counts = ("REQUESTS", "DELIVERIES", "DUPLICATES", "TAKEOVERS", "DID_NOT_FIT", "SLOTS")
+    numbers = {f"COUNT_OF_{name}": TEN_MILLION for name in counts} | {"BOOKED": 1, "WAITLIST": 1, "UTILISATION": 0.5}
+    times = {f"LATENCY_P{part}_MS": 500 for part in (50, 90, 99)}
+    return render(
+        ReportData(
+            document=said,
+            title_time="23 November 2026, 16:00:00 UTC",
+            invariants=tuple((name, SENTENCES[name], count) for name, count in said["violations"].items()),
+            rush=tuple(Rush(f"2026-11-23 08:00:0{second}", 1, 2, 1) for second in range(3)),
+            rush_step="1 second",
+            rush_scope="",
+            latency=[(500, TEN_MILLION)],
+            lives=tuple(Life(name, f"1. {name[:20]}", "booked", 1, 2, attempts) for name in HOSTILE),
+            days=({**day, **numbers, **times},),
+            practices=tuple({"GP_CODE": name[:8], **day, **numbers} for name in HOSTILE),
+            findings=tuple(
+                {"invariant": "I2", "subject": "request", "id": name, "verdict": "lost"} for name in HOSTILE
+            ),
+        )
+    )
+
+
+PROBE = """
+<script>
+const all = question => [...document.querySelectorAll(question)];
+parent.postMessage({
+  wide: document.documentElement.scrollWidth,
+  cut: [...all('#verdicts, #invariants').filter(table => table.scrollWidth > table.parentElement.clientWidth),
+        ...all('.figure b').filter(figure => figure.scrollWidth > figure.clientWidth)].map(element => element.textContent),
+  labels: all('#timelines .ytick text').map(label => label.textContent),
+  strangers: all('main img, main b b').length,
+  order: all('h2').map(head => head.textContent),
+  drawn: all('.plot .main-svg').length > 0,
+  unnamed: all('.plot, .wide').filter(element => !element.getAttribute('aria-label') || !element.getAttribute('role')).length,
+  unreachable: all('.wide').filter(element => element.tabIndex !== 0).length,
+}, '*');
+</script>
+"""
+FRAME = """<!doctype html><iframe src="page.html" style="width:360px;height:640px;border:0"></iframe>
+<script>addEventListener('message', event => { document.body.dataset.said = JSON.stringify(event.data); });</script>"""
+
+
+def shown(text: str, folder: Path) -> dict[str, Any]:
+    """What the page is like on a phone of 360 pixels."""
+    (folder / "page.html").write_text(text.replace("</body>", PROBE + "</body>"))
+    (folder / "phone.html").write_text(FRAME)
+    dom = opened(folder / "phone.html", folder, "--dump-dom")
+    found = re.search(r'data-said="([^"]*)"', dom)
+    assert found is not None
+    said: dict[str, Any] = json.loads(html.unescape(found[1]))
+    return said
+
+
+def test_ten_million_requests_and_hostile_names_fit_a_small_phone(tmp_path: Path) -> None:
+    """Nothing is wider than 360 pixels; whether an invariant holds is seen without scrolling aside; names stay names."""
+    said = shown(page(document(TEN_MILLION, I2=4)), tmp_path)
+    assert said["wide"] <= 360
+    assert said["cut"] == []
+    assert [label[3:] for label in said["labels"]] == [name[:20] for name in HOSTILE]
+    assert (said["strangers"], said["drawn"]) == (0, True)
+
+
+def test_what_does_not_hold_is_told_before_the_plots(tmp_path: Path) -> None:
+    """Whoever is woken by it looks for these first."""
+    order = shown(page(document(10, I2=4)), tmp_path)["order"]
+    assert order.index("Findings") == order.index("What must hold") + 1
+    assert order.index("Findings") < order.index("The rush")
+
+
+def test_plots_have_names_and_what_scrolls_is_reached_by_keyboard(tmp_path: Path) -> None:
+    """A reader aloud says what a plot is of, and arrow keys move a table that is wider than the screen."""
+    said = shown(page(document(10)), tmp_path)
+    assert (said["unnamed"], said["unreachable"]) == (0, 0)
+
+
+@pytest.mark.parametrize("milliseconds", [0, 1, 250, 1_000, 59_999, 10**10])
+def test_an_axis_of_one_time_still_says_which(milliseconds: int) -> None:
+    """All answers took the same time: there is a mark on each side of it, as far as there are marks."""
+    data: Any = SimpleNamespace(latency=[(milliseconds, 500)])
+    figure = latency_figure(data)
+    assert figure is not None
+    axis = figure["layout"]["xaxis"]
+    low, high = (10**end for end in axis["range"])
+    seen = [tick for tick in axis["tickvals"] if low * 0.999 <= tick <= high * 1.001]
+    assert any(tick <= max(milliseconds, 1) for tick in seen)
+    assert any(tick > milliseconds for tick in seen) or milliseconds > max(axis["tickvals"])
+
+
+def test_no_request_is_not_every_one_of_them() -> None:
+    """Nothing but free slots, before the first message comes."""
+    said = document(0)
+    assert said["sentence"].startswith("No request was seen")
+    assert "Every one" not in page(said)

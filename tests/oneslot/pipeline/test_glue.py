@@ -1,0 +1,193 @@
+"""The nightly list of dead letters: whole or not at all, what the audit reads, and nothing is taken out of the queue."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+
+from oneslot.pipeline.glue import list_dead_letters
+from oneslot.pipeline.read.sources import DEAD_LETTERS
+from oneslot.runtime.sqs import dead_letters
+from stacks.audit.job import DEAD_LETTERS as WRITTEN
+from tests.kits.consumer import NHS_NUMBER, REGION, Bench, Intercepted, bench, booking, raising, record, service_error
+
+BUCKET, HISTORY = "audit", "s3://audit/history/2026-11-23"
+
+
+@pytest.fixture(autouse=True)
+def _no_long_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dead_letters, "WAIT_SECONDS", 0)
+
+
+def bucket() -> Any:
+    client: Any = boto3.Session("123456789012", "none").client("s3", region_name=REGION)
+    client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+    return client
+
+
+def listed(s3: Any) -> list[dict[str, Any]] | None:
+    """The lines that were written, or None if there is no list."""
+    try:
+        found = s3.get_object(Bucket=BUCKET, Key=f"history/2026-11-23/{WRITTEN}")
+    except ClientError:
+        return None
+    return [json.loads(line) for line in found["Body"].read().splitlines()]
+
+
+def make_list(made: Bench, s3: Any, sqs: Any = None, *, content_based: bool = False) -> str:
+    url = made.configuration.dead_letter_queue_url
+    return list_dead_letters(sqs or made.sqs, s3, url, HISTORY, content_based=content_based)
+
+
+def test_every_dead_letter_is_listed_and_stays() -> None:
+    with bench() as made:
+        s3 = bucket()
+        bad = [record(booking(f"m-{number}", nhs_number="9990000019")) for number in range(12)]
+        made.deliver(*bad)
+        given_up = made.sqs.send_message(
+            QueueUrl=made.configuration.dead_letter_queue_url, MessageBody=json.dumps(booking("m-12"))
+        )["MessageId"]
+        assert make_list(made, s3) == "13 dead letter(s) listed."
+        lines = listed(s3) or []
+        quarantined = [
+            {"message_id": f"m-{number}", "source_message_id": each["messageId"], "reason": "invalid_field"}
+            for number, each in enumerate(bad)
+        ]
+        exhausted = {"message_id": "m-12", "source_message_id": given_up, "reason": dead_letters.RECEIVES_EXHAUSTED}
+        assert sorted(lines, key=str) == sorted([*quarantined, exhausted], key=str)
+        assert set(DEAD_LETTERS.fieldNames()) <= lines[0].keys()
+        assert len(made.dead_letters()) == 10, "they can be received at once"
+
+
+def test_an_empty_queue_is_an_empty_list() -> None:
+    with bench() as made:
+        s3 = bucket()
+        assert make_list(made, s3) == "0 dead letter(s) listed."
+        assert listed(s3) == []
+
+
+@pytest.mark.parametrize("content_based", [True, False])
+@pytest.mark.parametrize(
+    "body",
+    [json.dumps(booking(NHS_NUMBER)), json.dumps(booking(None)), f"no JSON, for {NHS_NUMBER}"],
+    ids=["number for an id", "no id", "no JSON"],
+)
+def test_no_patient_is_in_the_list(content_based: bool, body: str) -> None:
+    with bench() as made:
+        s3 = bucket()
+        made.deliver(record(body))
+        assert NHS_NUMBER in body
+        assert make_list(made, s3, content_based=content_based) == "1 dead letter(s) listed."
+        (line,) = listed(s3) or []
+        assert NHS_NUMBER not in str(line)
+        if body != json.dumps(booking(None)):
+            assert line["message_id"] is None, "neither the number, nor what is no request"
+
+
+@pytest.mark.parametrize("content_based", [True, False])
+def test_every_message_has_the_identity_that_the_consumer_finds(content_based: bool) -> None:
+    with bench() as made:
+        s3 = bucket()
+        url = made.configuration.dead_letter_queue_url
+        bodies = [json.dumps(booking(None)), json.dumps(booking("in-body"))]
+        attribute = {"MessageDeduplicationId": {"DataType": "String", "StringValue": "in-attribute"}}
+        made.sqs.send_message(QueueUrl=url, MessageBody=bodies[0])
+        made.sqs.send_message(QueueUrl=url, MessageBody=bodies[1])
+        made.sqs.send_message(QueueUrl=url, MessageBody=bodies[1], MessageAttributes=attribute)
+        make_list(made, s3, content_based=content_based)
+        digest = hashlib.sha256(bodies[0].encode()).hexdigest() if content_based else None
+        assert {line["message_id"] for line in listed(s3) or []} == {digest, "in-body", "in-attribute"}
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (service_error("AccessDenied", "ReceiveMessage"), "ReceiveMessage says AccessDenied."),
+        (EndpointConnectionError(endpoint_url="https://sqs"), "EndpointConnectionError."),
+    ],
+)
+def test_a_queue_that_may_not_be_read_is_not_listed(error: Exception, sentence: str) -> None:
+    with bench() as made:
+        s3 = bucket()
+        closed = Intercepted(made.sqs, before={"receive_message": raising(error)})
+        assert make_list(made, s3, closed) == f"The dead letters are not listed: {sentence}"
+        assert listed(s3) is None
+
+
+@pytest.mark.parametrize("call", ["ReceiveMessage", "PutObject"])
+def test_where_listing_fails_no_list_of_an_earlier_run_is_left(call: str) -> None:
+    """A night may be audited again, and what was in the queue at the first run may be gone."""
+    with bench() as made:
+        s3 = bucket()
+        assert make_list(made, s3) == "0 dead letter(s) listed."
+        method, failing = (
+            {"ReceiveMessage": "receive_message", "PutObject": "put_object"}[call],
+            service_error("Slow", call),
+        )
+        sqs, writing = (Intercepted(client, before={method: raising(failing)}) for client in (made.sqs, s3))
+        assert make_list(made, writing, sqs) == f"The dead letters are not listed: {call} says Slow."
+        assert listed(s3) is None
+
+
+def test_a_list_that_can_be_neither_made_nor_removed_ends_the_audit() -> None:
+    with bench() as made:
+        s3 = bucket()
+        make_list(made, s3)
+        denied = {
+            name: raising(service_error("AccessDenied", call))
+            for name, call in (("put_object", "PutObject"), ("delete_object", "DeleteObject"))
+        }
+        with pytest.raises(
+            RuntimeError, match=r"PutObject says AccessDenied.* is not known: DeleteObject says AccessD"
+        ):
+            make_list(made, Intercepted(s3, before=denied))
+
+
+class Hiding:
+    """SQS, whose receives answer this and then nothing: moto hides none behind others of their group."""
+
+    def __init__(self, client: Any, answers: list[Any]) -> None:
+        self._client, self._answers = client, iter(answers)
+
+    def receive_message(self, **_: Any) -> Any:
+        return next(self._answers, {})
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
+def test_what_a_fifo_queue_hides_makes_no_list() -> None:
+    """Ten of a group are shown, as long as these are not deleted: a list without the others would call them lost."""
+    with bench() as made:
+        s3 = bucket()
+        url = made.sqs.create_queue(
+            QueueName="letters.fifo", Attributes={"FifoQueue": "true", "ContentBasedDeduplication": "true"}
+        )["QueueUrl"]
+        for number in range(12):
+            made.sqs.send_message(QueueUrl=url, MessageBody=json.dumps(booking(f"m-{number}")), MessageGroupId="A81001")
+        shown = made.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
+        s3.put_object(Bucket=BUCKET, Key=f"history/2026-11-23/{WRITTEN}", Body=b"")  # an earlier run's
+        hiding = Hiding(made.sqs, [shown])
+        sentence = list_dead_letters(hiding, s3, url, HISTORY, content_based=False)
+        hidden = "about 2 of them are hidden by another reader, or wait behind others on a FIFO queue"
+        assert sentence == f"The dead letters are not listed: {hidden}."
+        assert listed(s3) is None
+
+
+def test_what_another_reader_hides_makes_no_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A redrive that was killed, or a person who looks just then: a list without theirs would call them lost."""
+    monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.SETTLING_SECONDS", 0)
+    monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.WAIT_SECONDS", 0)
+    with bench() as made:
+        s3 = bucket()
+        made.deliver(record("not json"), record("nor this"))
+        url = made.configuration.dead_letter_queue_url
+        made.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=1)
+        sentence = make_list(made, s3)
+        assert "about 1 of them are hidden by another reader" in sentence
+        assert listed(s3) is None

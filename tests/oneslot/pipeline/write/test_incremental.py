@@ -1,0 +1,190 @@
+"""Yesterday's audit and today's changes give exactly what a full audit gives."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+
+from oneslot.pipeline.errors import AuditRefused
+from oneslot.pipeline.judge.conclusion import Conclusion
+from oneslot.pipeline.write.outputs import VERSION
+from tests.kits.corruptions import CORRUPTIONS, Field
+from tests.kits.damage import rewrite
+from tests.kits.histories import RETENTION, System, World, write_history
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+DAY = 24 * 3600 * 1000
+
+
+def assert_same(spark: SparkSession, one: Path, other: Path) -> None:
+    """Two audits stand for the same verdicts, evidence and all, and for the same operations tables."""
+    from oneslot.pipeline.write.outputs import current_verdicts
+
+    assert rows(current_verdicts(spark, str(one))) == rows(current_verdicts(spark, str(other)))
+    for table in ("totals", "demand", "latency", "appointments", "utilisation", "days", "practices"):
+        assert table_rows(one, table) == table_rows(other, table)
+
+
+def rows(table: DataFrame) -> list[str]:
+    """All rows, in an order of their own, as text that a failed comparison can show."""
+    return sorted(str(row) for row in table.select(*sorted(table.columns)).collect())
+
+
+def table_rows(audit: Path, table: str) -> list[tuple[Any, ...]]:
+    """All rows of an operations table, in its order of columns."""
+    files = f"{audit / 'operations' / table}/**/*.parquet"
+    with duckdb.connect(config={"threads": 1}) as connection:
+        return connection.execute("SELECT * FROM read_parquet(?) ORDER BY ALL", [files]).fetchall()
+
+
+def test_days_of_changes_equal_one_full_audit(
+    spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path
+) -> None:
+    """Random days: new requests, late lines, cancellations of old bookings, faults, lines past the end, rows that expire."""
+    luck = random.Random(41)
+    system = System(41, practices=16, slots_per_practice=16)
+    world = system.run(460)
+    days = [world.copy()]
+    # Faults appear on one day and are mended on the next; both must be seen.
+    sound = world.copy()
+    world.now += DAY
+    spoil = Field(world, luck)
+    for corruption in luck.sample(CORRUPTIONS, 16):
+        corruption(spoil)
+    days.append(world.copy())
+    system.world = mended = sound
+    mended.now = world.now + DAY
+    mended.accepted, mended.deliveries = world.accepted, world.deliveries  # logs are never unwritten
+    system.run(160)
+    days.append(system.straddle())
+    system.world.now += RETENTION // 2
+    for _ in range(20):
+        system.duplicate()
+    system.world.now += RETENTION // 2 + DAY
+    system.expire()
+    system.run(40)
+    days.append(system.world.copy())
+    for number, day in enumerate(days):
+        before = f"day-{number - 1}"
+        earlier = {"previous": before, "since": days[number - 1], "deliveries": (before,)} if number else {}
+        audited(day, f"day-{number}", tables=True, **earlier)
+    for number in (1, 3):
+        audited(days[number], f"full-{number}", tables=True)
+        assert_same(spark, tmp_path / f"day-{number}", tmp_path / f"full-{number}")
+
+
+def test_a_quiet_day_judges_again_what_was_open(
+    spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path
+) -> None:
+    """Nothing changed but the clock and the queues: what was in flight is stuck or lost today.
+
+    Copies of what is done have left the queues, too; and a fault of yesterday's is among today's findings.
+    """
+    world = System(43, practices=4, slots_per_practice=20).run(120)
+    answered, another = [key for key, row in world.ledger.items() if row["status"] == "COMPLETE"][:2]
+    copy = {"message_id": another, "sqs_message_id": "s"}
+    world.waiting = [*(world.waiting or []), copy]
+    sound = [letter for letter in world.dead_letters if letter["message_id"] != answered]
+    world.dead_letters = [*sound, {"message_id": answered, "source_message_id": "s", "reason": "conflict"}]
+    broken = next(slot for slot in world.slots.values() if slot["status"] == "free")
+    broken["free_key"] = "moved"
+    first = audited(world, "day-0")
+    later = world.copy()
+    later.now += DAY
+    later.waiting, later.dead_letters = [], sound
+    second = audited(later, "day-1", previous="day-0", since=world)
+    assert first.document["verdicts"]["in_flight"] > 0
+    assert second.document["verdicts"]["in_flight"] == 0
+    assert second.document["verdicts"]["stuck"] + second.document["verdicts"]["lost"] > 0
+    with duckdb.connect(config={"threads": 1}) as connection:
+        layer = f"{tmp_path / 'day-1' / 'verdicts'}/*.parquet"
+        found = connection.execute("SELECT key FROM read_parquet(?) WHERE violations = 'I4'", [layer]).fetchall()
+    assert found == [(f"#{broken['practice']}#{broken['slot_id']}",)]
+    audited(later, "full")
+    from oneslot.pipeline.write.outputs import current_verdicts
+
+    by_change, in_full = (current_verdicts(spark, str(tmp_path / name)) for name in ("day-1", "full"))
+    assert rows(by_change) == rows(in_full)
+
+
+def test_a_malformed_row_counts_until_it_is_mended(audited: Callable[..., Conclusion], tmp_path: Path) -> None:
+    """Or is gone; one that changes in between still counts once. Each night's audit concludes what a full one does."""
+    world = System(46, practices=2, slots_per_practice=10).run(30)
+    mended, changed, deleted = sorted(world.slots)[:3]
+    statuses = {key: slot["status"] for key, slot in world.slots.items()}
+    days = [world.copy()]
+    for key in (mended, changed, deleted):
+        world.slots[key]["status"] = "unknown"
+    days.append(world.copy())
+    world.slots[mended]["status"], world.slots[changed]["room"] = statuses[mended], "3"
+    days.append(world.copy())
+    world.slots[changed]["status"] = statuses[changed]
+    del world.slots[deleted]
+    days.append(world.copy())
+    listed = []
+    for number, day in enumerate(days):
+        day.now += number * DAY
+        earlier = {"previous": f"day-{number - 1}", "since": days[number - 1]} if number else {}
+        conclusion = audited(day, f"day-{number}", **earlier)
+        listed.append(len((tmp_path / f"day-{number}" / "rejects.jsonl").read_text().splitlines()))
+        assert conclusion.document["rejects"]["lines"] == (0, 3, 2, 0)[number]
+    assert listed == [0, 3, 1, 0]
+    full = audited(days[-1], "full")
+    assert (conclusion.sentence, conclusion.document["sums"]) == (full.sentence, full.document["sums"])
+
+
+def test_changes_that_do_not_follow_are_refused(audited: Callable[..., Conclusion], tmp_path: Path) -> None:
+    """A gap between the earlier audit and the exports, full exports on top of one, and changes on top of none."""
+    world = System(44).run(20)
+    audited(world, "day-0")
+    gap = world.copy()
+    gap.now += DAY
+    later = gap.copy()
+    later.now += DAY
+    with pytest.raises(AuditRefused, match=r"The earlier audit ends at .* and these exports begin at"):
+        audited(later, "day-2", previous="day-0", since=gap)
+    overlap = world.copy()
+    overlap.now -= 1
+    with pytest.raises(AuditRefused, match=r"The earlier audit ends at .* and these exports begin at"):
+        audited(later, "day-2h", previous="day-0", since=overlap)
+    with pytest.raises(AuditRefused, match="These are full exports"):
+        audited(later, "day-2b", previous="day-0")
+    with pytest.raises(AuditRefused, match="there is no earlier audit to add them to"):
+        audited(later, "day-2c", since=gap)
+    with pytest.raises(AuditRefused, match=r"has no audit\.json: it is not a finished audit"):
+        audited(later, "day-2d", previous="day-0-history", since=gap)
+    changed = write_history(later, tmp_path / "changed", since=world)
+    (changed / "context.json").write_text('{"ledger_retention_seconds": 5}')
+    with pytest.raises(AuditRefused, match="retention is not what it was"):
+        audited(changed, "day-2e", previous="day-0")
+    told = later.copy()
+    told.forgotten_before = told.now
+    with pytest.raises(AuditRefused, match="retention is not what it was"):
+        audited(told, "day-2g", previous="day-0", since=world)
+    description = tmp_path / "day-0" / "audit.json"
+    description.write_text(json.dumps({**json.loads(description.read_text()), "version": VERSION - 1}))
+    with pytest.raises(AuditRefused, match="written by another version of the audit"):
+        audited(later, "day-2f", previous="day-0", since=world)
+
+
+def test_a_change_outside_its_window_is_rejected(audited: Callable[..., Conclusion], tmp_path: Path) -> None:
+    """A line written before the window belongs to another export."""
+    world = System(45).run(20)
+    audited(world, "day-0")
+    later = World(**{**world.copy().__dict__, "now": world.now + DAY})
+    slot = next(iter(later.slots.values()))
+    slot["free_key"] = "moved"
+    folder = write_history(later, tmp_path / "late", since=world, parts=1)
+    rewrite(folder, "slots", lambda text: text.replace(f'"N":"{(later.now - 1) * 1000}"', '"N":"1000"'))
+    conclusion = audited(folder, "day-1", previous="day-0")
+    assert conclusion.document["rejects"]["lines"] == 1
+    assert "outside_window" in (tmp_path / "day-1" / "rejects.jsonl").read_text()

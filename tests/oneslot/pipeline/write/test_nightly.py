@@ -1,0 +1,169 @@
+"""What there is each night on AWS: exports and a delivery log that is cut where its files happen to end. No queue is listed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from oneslot.pipeline.judge.conclusion import Conclusion
+from tests.kits.audit_answers import audit_found, audit_verdicts, duckdb_answers
+from tests.kits.histories import System, World
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+Audited = Callable[..., Conclusion]
+DAY = 24 * 3600 * 1000
+
+
+def agree(folder: Path, name: str, now: int) -> tuple[dict[str, str], set[tuple[str, str]]]:
+    """Verdicts and findings of an audit, which are also those of the second implementation."""
+    verdicts, found = audit_verdicts(folder / name), audit_found(folder / name)
+    assert (verdicts, found) == duckdb_answers(folder / f"{name}-history", now)
+    return verdicts, found
+
+
+def released(system: System) -> str:
+    """A request whose attempt was throttled: it was given back, and its message is in the queue."""
+    message_id = system.new_id()
+    system.begin(message_id, 0)
+    system.deliver(message_id, "failed")
+    return message_id
+
+
+def set_aside(system: System) -> str:
+    """A request that can never succeed, which only its claim could tell: the row stays."""
+    message_id = system.new_id()
+    system.begin(message_id, 0)
+    system.deliver(message_id, "quarantined", reason="unknown_practice")
+    return message_id
+
+
+def test_a_healthy_night_raises_nothing(audited: Audited, tmp_path: Path) -> None:
+    """What was given back at midnight will be retried, and what was quarantined is, although its row is unfinished."""
+    system = System(71, practices=5, slots_per_practice=30)
+    system.run(200)
+    retried, hopeless = released(system), set_aside(system)
+    system.run(1)
+    conclusion = audited(system.world, nightly=True)
+    verdicts, found = agree(tmp_path, "audit", system.world.now)
+    assert found == set()
+    assert (verdicts[retried], verdicts[hopeless]) == ("in_flight", "quarantined")
+    assert conclusion.sound, conclusion.sentence
+    assert any("The dead-letter queue was not listed" in note for note in conclusion.document["notes"])
+
+
+def test_patience_ends(audited: Audited, tmp_path: Path) -> None:
+    """After the queue's retention what was given back is stuck, and so is what was redriven.
+
+    What stays quarantined, or is again, is not.
+    """
+    system = System(72, practices=5, slots_per_practice=30)
+    system.run(60)
+    retried, hopeless, redriven, unseen = released(system), set_aside(system), set_aside(system), system.new_id()
+    system.deliver(unseen, "failed")
+    again = set_aside(system)
+    system.world.now += DAY
+    system.begin(redriven, system.world.now + 60_000)
+    system.begin(again, 0)
+    system.deliver(again, "quarantined", reason="unknown_practice")
+    system.world.now += 4 * DAY
+    audited(system.world, nightly=True, tables=True)
+    verdicts, found = agree(tmp_path, "audit", system.world.now)
+    assert verdicts[hopeless] == verdicts[again] == "quarantined"
+    assert verdicts[redriven] == "in_flight"
+    assert (verdicts[retried], verdicts[unseen]) == ("stuck", "lost")
+    assert {("I2", retried), ("I9", retried), ("I2", unseen)} <= found
+    assert hopeless not in {subject for _, subject in found}
+    # Its receives may have run out: the list is what may be redriven, if it is in the dead-letter queue.
+    repair = tmp_path / "audit" / "repair"
+    redrive = {row["message_id"] for row in map(json.loads, (repair / "redrive.jsonl").read_text().splitlines())}
+    assert {retried, unseen} <= redrive
+    look = {row["id"]: row["action"] for row in map(json.loads, (repair / "look-at.jsonl").read_text().splitlines())}
+    assert look[unseen].startswith("redrive it from the dead-letter queue; if it is not there, send")
+    system.world.now += DAY
+    audited(system.world, "later", nightly=True)
+    assert agree(tmp_path, "later", system.world.now)[0][redriven] == "stuck"
+
+
+def test_with_all_queues_listed_nothing_waits_for_patience(audited: Audited, tmp_path: Path) -> None:
+    """What was given back, or quarantined by the log's word alone, and is in no queue, is stuck at once."""
+    system = System(73, practices=2, slots_per_practice=10)
+    system.run(30)
+    retried, hopeless = released(system), set_aside(system)
+    system.world.now += 10_000
+    audited(system.world)
+    verdicts, found = agree(tmp_path, "audit", system.world.now)
+    assert (verdicts[retried], verdicts[hopeless]) == ("stuck", "stuck")
+    assert found == {(name, subject) for name in ("I2", "I9") for subject in (retried, hopeless)}
+
+
+def test_a_dead_letter_queue_that_is_not_listed_may_hold_what_was_quarantined(audited: Audited, tmp_path: Path) -> None:
+    """The queue is known to be empty, and the log says where the messages went."""
+    from tests.kits.histories import write_history
+
+    system = System(74, practices=2, slots_per_practice=10)
+    system.run(30)
+    hopeless, system.world.waiting = set_aside(system), []
+    system.deliver("malformed", "quarantined", reason="invalid_field")
+    system.world.now += 10_000
+    history = write_history(system.world, tmp_path / "audit-history")
+    (history / "dead-letters" / "dead-letters.jsonl").unlink()
+    (history / "dead-letters").rmdir()
+    audited(history)
+    verdicts, found = agree(tmp_path, "audit", system.world.now)
+    assert (verdicts[hopeless], verdicts["malformed"]) == ("quarantined", "quarantined")
+    assert not {hopeless, "malformed"} & {subject for _, subject in found}
+
+
+def straddled(seed: int) -> tuple[System, World, str]:
+    """A system after midnight, the world as midnight's exports show it, and the request that was booked in between."""
+    system = System(seed, practices=3, slots_per_practice=20)
+    system.run(40)
+    shown = system.straddle()
+    return system, shown, next(reversed(system.world.ledger))
+
+
+def test_a_line_past_the_exports_waits_for_the_next_audit(
+    spark: SparkSession, audited: Audited, tmp_path: Path
+) -> None:
+    """The log's last file reaches past midnight: what finished then is judged tomorrow, once, from the same file."""
+    system, shown, late = straddled(75)
+    first = audited(shown, "day-0", nightly=True, tables=True)
+    assert first.sound, first.sentence
+    assert late not in agree(tmp_path, "day-0", shown.now)[0]
+    system.run(20)
+    system.world.now = shown.now + DAY
+    options = {"previous": "day-0", "since": shown, "nightly": True, "tables": True}
+    second = audited(system.world, "day-1", deliveries=("day-0",), **options)
+    assert second.sound, second.sentence
+    full = audited(system.world, "full", nightly=True, tables=True)
+    assert second.document["sums"] == full.document["sums"]
+    assert full.document["sums"]["deliveries"] == len(system.world.deliveries)
+    from tests.oneslot.pipeline.write.test_incremental import assert_same
+
+    assert_same(spark, tmp_path / "day-1", tmp_path / "full")
+    # Named twice it counts once; of the folders that are not there the first is named in a note, and the others counted.
+    options["tables"] = False
+    again = audited(system.world, "day-1b", deliveries=("day-0", "day-0", "day-1b", "none", "nor-this"), **options)
+    assert again.document["sums"] == second.document["sums"]
+    assert [note for note in again.document["notes"] if "none-history" in note and " and 1 more" in note]
+    assert not any("There is no delivery log in" in note for note in second.document["notes"])
+
+
+def test_a_malformed_line_of_another_day_is_not_counted_again(audited: Audited, tmp_path: Path) -> None:
+    """It is counted by the audit in whose own folder it is."""
+    system, shown, late = straddled(76)
+    audited(shown, "day-0", nightly=True)
+    (tmp_path / "day-0-history" / "deliveries" / "more.jsonl").write_text('{"message": "delivery", "mess\n')
+    system.world.now = shown.now + DAY
+    second = audited(
+        system.world, "day-1", previous="day-0", since=shown, nightly=True, deliveries=("day-0",), tables=True
+    )
+    assert second.document["rejects"]["lines"] == 0
+    assert audit_verdicts(tmp_path / "day-1")[late] in ("booked", "waitlist", "refused")

@@ -1,0 +1,195 @@
+"""What an audit leaves: the same bytes each time, nothing half written, and the lists that people and programs take."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+
+from oneslot.pipeline import job
+from oneslot.pipeline.errors import AuditRefused
+from oneslot.pipeline.judge.conclusion import Conclusion
+from oneslot.pipeline.storage import Storage
+from oneslot.pipeline.write import outputs
+from oneslot.pipeline.write.outputs import current_verdicts
+from tests.kits.corruptions import Field, request_lost, request_stuck, row_deleted
+from tests.kits.histories import MINUTE, System, write_history
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+Audited = Callable[..., Conclusion]
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Every file below a folder, by its digest."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_the_same_input_gives_the_same_bytes(audited: Audited, tmp_path: Path) -> None:
+    """Verdicts, tables and lists, names and bytes: two runs can be compared with `diff -r`."""
+    folder = write_history(System(61).run(60), tmp_path / "history")
+    audited(folder, "one/audit", tables=True)
+    audited(folder, "other/audit", tables=True)
+    assert digests(tmp_path / "one") == digests(tmp_path / "other")
+    assert "audit/verdicts/part-00001.zstd.parquet" in digests(tmp_path / "one")
+    # A footer lists encodings in the order of the hashes that this start of Java gave them: several would be in another
+    # order after the next start, though not in the two runs above.
+    of_columns = duckdb.execute(
+        "select distinct path_in_schema, encodings from parquet_metadata(?)", [f"{tmp_path}/one/**/*.parquet"]
+    ).fetchall()
+    assert len(of_columns) > 60
+    assert [pair for pair in of_columns if "," in pair[1]] == []
+
+
+@pytest.mark.parametrize("stage", ["write_verdicts", "summarise", "check_counts", "conclude"])
+def test_a_crash_leaves_nothing_that_could_be_taken_for_whole(
+    audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    """Whenever it dies, the output's name does not exist; and the next run succeeds."""
+    world = System(62, practices=1).run(10)
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(job, stage, die)
+        with pytest.raises(KeyboardInterrupt):
+            audited(world)
+    assert not (tmp_path / "audit").exists()
+    assert audited(tmp_path / "audit-history").sound
+
+
+@pytest.mark.parametrize(("previous", "output"), [("day-0", "audits/day-1"), ("old/day-0", "/new/day-1")])
+def test_audits_that_cannot_name_each_other_are_refused(spark: SparkSession, previous: str, output: str) -> None:
+    """The second would be read as building on `audits/day-0`, which is another audit, or on nothing."""
+    with pytest.raises(AuditRefused, match="name both by their whole paths"):
+        job.audit(spark, job.AuditSettings("history", output, previous))
+
+
+@pytest.mark.parametrize(
+    ("previous", "output"),
+    [("a/day-0", "a/day-1"), ("day-0", "day-1"), ("/old/day-0", "/new/day-1"), ("s3://a/b", "/c")],
+)
+def test_a_layer_is_found_again(previous: str, output: str) -> None:
+    """Beside each other, or by its whole path."""
+    outputs.refuse_unrelated(previous, output)
+    layer = f"{previous}/verdicts"
+    assert outputs._beside(output, outputs.layer_name(output, layer)) == layer
+
+
+def test_a_folder_copied_in_part_is_no_audit(
+    spark: SparkSession, audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where renaming is copying, a crash in the middle leaves a folder with this name: without its last file, refused."""
+    world = System(62, practices=1).run(10)
+    moved = Storage.rename
+
+    def copy_half(storage: Storage, source: str, target: str) -> None:
+        if not target.endswith("/audit"):
+            moved(storage, source, target)
+            return
+        # Everything that was written is copied, the last file of the folder among them; then it dies.
+        shutil.copytree(source, target)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Storage, "rename", copy_half)
+        with pytest.raises(KeyboardInterrupt):
+            audited(world)
+    left = tmp_path / "audit"
+    assert list(left.glob("verdicts/*.parquet"))
+    with pytest.raises(AuditRefused, match=r"has no audit\.json: it is not a finished audit"):
+        current_verdicts(spark, str(left))
+    with pytest.raises(AuditRefused, match="is no finished audit: remove it"):
+        audited(tmp_path / "audit-history")
+
+
+def test_an_audit_never_overwrites_another(audited: Audited, tmp_path: Path) -> None:
+    """Its name would then stand for two answers."""
+    (tmp_path / "audit").mkdir()
+    (tmp_path / "audit" / "audit.json").write_text("{}")
+    with pytest.raises(AuditRefused, match="exists already"):
+        audited(System(63, practices=1).run(3))
+
+
+def test_repair_lists(audited: Audited, tmp_path: Path) -> None:
+    """What ran out of receives is redriven, also if it was refused before and redriven since; what the consumer refused is
+    not; the rest is for a person to see.
+    """
+    system = System(64, practices=3, slots_per_practice=20)
+    world = system.run(80)
+    for message_id in ("hopeless", "mended"):
+        system.accept(message_id)
+        system.begin(message_id, 0)
+        system.deliver(message_id, "quarantined", reason="unknown_practice")
+    world.now += MINUTE
+    system.begin("mended", 0)
+    system.deliver("mended", "failed")
+    world.now += MINUTE
+    for message_id, reason in (("hopeless", "unknown_practice"), ("mended", None)):
+        world.dead_letters.append({"message_id": message_id, "source_message_id": "s", "reason": reason})
+    spoil = Field(world, random.Random(64))
+    lost, stuck, odd = request_lost(spoil)[1], request_stuck(spoil)[1], row_deleted(spoil)[1]
+    world.accepted.append({"message_id": "exhausted", "sent": world.now, "copies": 1})
+    world.dead_letters.append({"message_id": "exhausted", "source_message_id": "s", "reason": None})
+    audited(world, tables=True)
+    repair = tmp_path / "audit" / "repair"
+    redrive = [json.loads(line) for line in (repair / "redrive.jsonl").read_text().splitlines()]
+    assert redrive == [
+        {"message_id": message_id, "verdict": "quarantined", "action": "redrive"}
+        for message_id in ("exhausted", "mended")
+    ]
+    look = {row["id"]: row for row in map(json.loads, (repair / "look-at.jsonl").read_text().splitlines())}
+    assert look[lost]["action"] == look[stuck]["action"] == "send the request again with the same message_id"
+    assert look[odd]["violations"] == "I2 I5r I6"
+
+
+def test_operations_tables_add_up(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
+    """Every request stands once in the demand, every slot once in the utilisation, every appointment in the NHS's words."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    world = System(65, practices=3, slots_per_practice=20).run(100)
+    document = audited(world, tables=True).document
+    tables = tmp_path / "audit" / "operations"
+    demand = spark.read.parquet(str(tables / "demand"))
+    sums = demand.agg(F.sum("COUNT_OF_REQUESTS"), F.sum("COUNT_OF_DELIVERIES"), F.sum("BOOKED")).collect()[0]
+    assert tuple(sums) == (document["requests"], len(world.deliveries), document["verdicts"]["booked"])
+    utilisation = spark.read.parquet(str(tables / "utilisation")).collect()
+    assert {row.GP_CODE: row.COUNT_OF_SLOTS for row in utilisation} == {"A81001": 20, "A81002": 20, "A81003": 20}
+    busy = sum(slot["status"] == "busy" for slot in world.slots.values())
+    assert sum(row.COUNT_OF_BUSY_SLOTS for row in utilisation) == busy
+    assert {row.SLOT_DATE for row in utilisation} == {"20261123"}
+    appointments = spark.read.parquet(str(tables / "appointments")).collect()
+    assert sum(row.COUNT_OF_APPOINTMENTS for row in appointments if row.APPT_STATUS == "Booked") == busy
+    assert {row.APPT_MODE for row in appointments} == {"Face-to-Face", "Telephone", "Video"}
+    assert "2 to 7 Days" in {row.TIME_BETWEEN_BOOK_AND_APPT for row in appointments}
+
+
+@pytest.mark.usefixtures("spark")  # which the job then uses
+def test_the_job_runs_from_its_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Sound: 0. Something does not hold: 1. Cannot be audited: 2 and a sentence. A service's own arguments are ignored."""
+    world = System(66, practices=1).run(10)
+    write_history(world, tmp_path / "sound")
+    request_lost(Field(world, random.Random(1)))
+    write_history(world, tmp_path / "unsound")
+    base = ["--partitions", "2", "--JOB_NAME", "nightly", "--output"]
+    assert job.main(["--history", str(tmp_path / "sound"), *base, str(tmp_path / "a")]) == 0
+    assert job.main(["--history", str(tmp_path / "unsound"), *base, str(tmp_path / "b")]) == 1
+    assert job.main(["--history", str(tmp_path / "none"), *base, str(tmp_path / "c")]) == 2
+    printed = capsys.readouterr()
+    assert "Every one of" in printed.out
+    assert "1 lost. Invariants that do not hold: I2 (1)." in printed.out
+    assert printed.err.startswith("There is no folder")

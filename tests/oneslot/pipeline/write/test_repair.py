@@ -1,0 +1,62 @@
+"""The audit's repair list goes into `oneslot dlq redrive` as it was written, and what a person dropped is accounted for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.kits.consumer import booking, record
+from tests.kits.moto_stack import MotoStack, document, invoke, moto_stack
+from tests.oneslot.commands.test_dlq import NOW, put
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["moto_stack"]  # a fixture
+
+
+def audit(name: str, folder: Path, exit_code: int = 0) -> dict[str, Any]:
+    """Export the stack and audit the export, as a person would; returns what `--json` says."""
+    history, answer = str(folder / f"{name}-history"), str(folder / name)
+    document(invoke("export", "--output", history, "--json"))
+    return document(invoke("audit", "--history", history, "--output", answer, "--json"), exit_code)
+
+
+@pytest.mark.spark
+def test_from_the_audit_through_the_repair_list_to_a_sound_audit(
+    spark: SparkSession, moto_stack: MotoStack, tmp_path: Path
+) -> None:
+    """One request ran out of receives and is redriven from the file; two can never succeed, and are dropped by hand."""
+    moto_stack.bench.deliver(record(booking("fine", **NOW)), record("no JSON"))
+    moto_stack.bench.deliver(record(booking("wrong", nhs_number="9990000019")))
+    put(moto_stack, booking("exhausted", **NOW))
+    sent = [("fine", 1), ("wrong", 1), ("exhausted", 1)]
+    lines = [json.dumps({"message_id": name, "sent": at, "copies": 1}) for name, at in sent]
+    # The producer died while it wrote its last line.
+    moto_stack.target.archive.write_text("\n".join(lines) + '\n{"message_id": "cut-o')
+    moto_stack.write_log()
+
+    before = audit("before", tmp_path)
+    assert {name: count for name, count in before["verdicts"].items() if count} == {"booked": 1, "quarantined": 3}
+    repair = tmp_path / "before" / "repair" / "redrive.jsonl"
+    assert [json.loads(line)["message_id"] for line in repair.read_text().splitlines()] == ["exhausted"]
+
+    moved = document(invoke("dlq", "redrive", "--file", str(repair), "--yes", "--json"))
+    assert (moved["moved"], moved["not_found"]) == (1, [])
+    moto_stack.consume()
+    dropped = document(invoke("dlq", "drop", "--all", "--accept-loss", "--yes", "--json"))
+    assert dropped["dropped"] == 2
+
+    after = audit("after", tmp_path)
+    assert {name: count for name, count in after["verdicts"].items() if count} == {"booked": 2, "dropped": 2}
+    assert "2 were dropped from the dead-letter queue by hand" in after["sentence"]
+    assert not any(after["violations"].values())
+    assert (tmp_path / "after" / "repair" / "redrive.jsonl").read_text() == ""
+
+    # Without the audit trail nobody answers for them, and they are missed.
+    (moto_stack.home / "audit.jsonl").unlink()
+    missed = audit("missed", tmp_path, exit_code=1)
+    assert missed["verdicts"]["lost"] == 2

@@ -1,0 +1,353 @@
+"""The consumer by itself, on a ledger in memory: what it logs, what it tells SQS, what it refuses."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.idempotency.exceptions import (
+    IdempotencyAlreadyInProgressError,
+    IdempotencyPersistenceLayerError,
+)
+
+from oneslot.runtime import powertools as idempotency
+from oneslot.runtime.consumer.consumer import Consumer, Delivery
+from oneslot.runtime.consumer.queues import Queues
+from oneslot.runtime.effects import INVALID_MESSAGE_ID, Effects, Unprocessable, Update
+from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, payload_hash
+from oneslot.runtime.powertools import exactly_once
+from oneslot.runtime.stores.checks import Store
+from oneslot.runtime.stores.dynamodb import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
+from oneslot.runtime.stores.memory import MemoryLedger
+from tests.kits.consumer import Clock, Context, record, service_error, surroundings
+
+
+@dataclass(frozen=True)
+class Request:
+    message_id: str
+    payload_hash: str
+
+
+@dataclass
+class SqsCalls:
+    """In place of SQS's client: keeps what it is asked."""
+
+    calls: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+
+    def change_message_visibility(self, **request: Any) -> None:
+        self.calls.append(("change_message_visibility", request))
+
+    def send_message(self, **request: Any) -> None:
+        self.calls.append(("send_message", request))
+
+
+class FencedLedger(MemoryLedger):
+    """Another consumer always takes over just before the commit."""
+
+    def commit(self, claim: Claim, effects: Effects) -> Committed | Duplicate | Exists | Fenced | Taken:
+        return Fenced(claim)
+
+
+@dataclass
+class Desk:
+    """A consumer and everything around it."""
+
+    decide: Callable[[Request], Effects] = lambda request: Effects({"outcome": "done"})
+    parse: Callable[[str, str, Mapping[str, Any]], Request] = lambda message_id, digest, body: Request(
+        message_id, digest
+    )
+    clock: Clock = field(default_factory=Clock)
+    sqs: SqsCalls = field(default_factory=SqsCalls)
+    log: list[Delivery] = field(default_factory=list)
+    ledger: Store | None = None
+
+    def deliver(self, *records: dict[str, Any]) -> list[str]:
+        """Invoke; returns the ids of the records that were reported as failed."""
+        ledger = self.ledger or MemoryLedger(surroundings=surroundings(self.clock))
+        queues = Queues(self.sqs, "queue", "dead-letters", lambda: 0.0)
+        consumer = Consumer(ledger, queues, parse=self.parse, decide=self.decide, log=self.log.append)
+        answer = consumer({"Records": list(records)}, Context(self.clock))
+        return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+
+
+def raiser(error: BaseException) -> Callable[..., Any]:
+    def raise_it(*arguments: Any) -> Any:
+        raise error
+
+    return raise_it
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ZeroDivisionError("of patient 9990000018"), "ZeroDivisionError"),
+        (service_error("Throttling"), "Throttling"),
+        (IdempotencyAlreadyInProgressError("of another function"), "IdempotencyAlreadyInProgressError"),
+    ],
+)
+def test_the_log_names_an_exceptions_class_or_the_services_code(error: Exception, reason: str) -> None:
+    """And nothing of its message, which may quote a value."""
+    desk = Desk(decide=raiser(error))
+    one = record({"message_id": "m"})
+    assert desk.deliver(one) == [one["messageId"]]
+    assert [(line.outcome, line.reason) for line in desk.log] == [("failed", reason)]
+
+
+def test_the_log_says_why_an_attempt_ended_that_ends_the_invocation() -> None:
+    desk = Desk(decide=raiser(SystemExit()))
+    with pytest.raises(SystemExit):
+        desk.deliver(record({"message_id": "m"}))
+    assert [(line.outcome, line.reason) for line in desk.log] == [("failed", "SystemExit")]
+
+
+def test_an_outcome_that_is_a_novel_is_cut_in_the_log() -> None:
+    """CloudWatch takes no line of more than a megabyte, and the audit would miss the delivery."""
+    desk = Desk(decide=lambda _: Effects({"outcome": "x" * 300_000}))
+    desk.deliver(record({"message_id": "m"}))
+    assert [line.outcome for line in desk.log] == ["x" * 128]
+
+
+def test_a_first_answer_has_the_digest_of_its_duplicates() -> None:
+    """By name as text 10 comes before 9; as numbers it does not."""
+    desk = Desk(decide=lambda _: Effects({"by_row": {9: ("nine",), 10: ("ten",)}}), ledger=MemoryLedger())
+    for _ in range(2):
+        desk.deliver(record({"message_id": "m"}))
+    first, again = desk.log
+    assert (first.outcome, again.outcome) == ("complete", "duplicate")
+    assert first.answer == again.answer
+
+
+def test_a_failed_message_is_left_to_its_visibility_timeout() -> None:
+    """Shown again at once it would spend all its receives on a fault of a few seconds."""
+    desk = Desk(decide=raiser(ZeroDivisionError()))
+    one = record({"message_id": "m"})
+    assert desk.deliver(one) == [one["messageId"]]
+    assert desk.sqs.calls == []
+
+
+@pytest.mark.parametrize("receive_count", [1, 10, 1_000])
+@pytest.mark.parametrize("outcome", ["busy", "fenced", "failed"])
+def test_what_is_not_done_is_kept_however_often_it_was_received(outcome: str, receive_count: int) -> None:
+    """The last receive is the redrive policy's business: it keeps the message, and an acknowledgement would lose it."""
+    desk = Desk(decide=raiser(ZeroDivisionError()) if outcome == "failed" else lambda request: Effects({}))
+    made = FencedLedger if outcome == "fenced" else MemoryLedger
+    desk.ledger = made(surroundings=surroundings(desk.clock))
+    if outcome == "busy":
+        desk.ledger.claim("m", payload_hash({"message_id": "m"}), desk.clock() + 30_000)
+    one = record({"message_id": "m"}, receive_count=receive_count)
+    assert desk.deliver(one) == [one["messageId"]]
+    assert [line.outcome for line in desk.log] == [outcome]
+
+
+def test_on_threads_one_id_twice_is_decided_once_and_neither_fails() -> None:
+    """The second waits for the first in its own batch, and not for the end of a lease."""
+    desk = Desk()
+    claims: list[str] = []
+    claimed_again = threading.Event()
+
+    class Watched(MemoryLedger):
+        def claim(self, message_id: str, payload_hash: str, lease_until: int) -> Claim | Duplicate | Busy | Conflict:
+            claims.append(message_id)
+            if claims.count("m") == 2:
+                claimed_again.set()
+            return super().claim(message_id, payload_hash, lease_until)
+
+    ledger = Watched(surroundings=surroundings(desk.clock))
+
+    def decide(request: Request) -> Effects:
+        assert request.message_id != "m" or not claimed_again.wait(0.3)
+        return Effects({"outcome": "done"})
+
+    queues = Queues(desk.sqs, "queue", "dead-letters", lambda: 0.0)
+    with ThreadPoolExecutor(3) as executor:
+        consumer = Consumer(ledger, queues, parse=desk.parse, decide=decide, log=desk.log.append, executor=executor)
+        records = [record({"message_id": name}) for name in ("m", "other", "m")]
+        assert consumer({"Records": records}, Context(desk.clock)) == {"batchItemFailures": []}
+    assert sorted(line.outcome for line in desk.log) == ["done", "done", "duplicate"]
+
+
+def test_an_outcome_that_is_none_deletes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "oneslot.runtime.consumer.consumer.exactly_once", lambda _ledger: lambda _decide: lambda *_: "neither"
+    )
+    desk = Desk()
+    one = record({"message_id": "m"})
+    assert desk.deliver(one) == [one["messageId"]]
+    assert [(line.outcome, line.reason) for line in desk.log] == [("failed", "AssertionError")]
+
+
+def test_the_id_of_a_body_that_has_no_digest_is_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No parser has seen it: it may be anything, an NHS number, too."""
+    monkeypatch.setattr(
+        "oneslot.runtime.consumer.consumer.payload_hash", raiser(Unprocessable("not_json", "nested too deep"))
+    )
+    desk = Desk()
+    assert desk.deliver(record({"message_id": "m"})) == []
+    assert [(line.outcome, line.reason, line.message_id) for line in desk.log] == [("quarantined", "not_json", None)]
+
+
+def test_the_log_has_the_time_that_an_attempt_took() -> None:
+    desk = Desk()
+
+    def decide(request: Request) -> Effects:
+        desk.clock.now += 7
+        return Effects({})
+
+    desk.decide = decide
+    assert desk.deliver(record({"message_id": "m"})) == []
+    assert (desk.log[0].attempt_ms, desk.log[0].finished) == (7, desk.clock.now)
+
+
+@pytest.mark.parametrize(("reason", "kept"), [(INVALID_MESSAGE_ID, None), ("unknown_practice", "m")])
+def test_an_id_that_is_none_is_not_logged(reason: str, kept: str | None) -> None:
+    """One that the parser refuses may be anything, an NHS number, too."""
+    desk = Desk(parse=raiser(Unprocessable(reason, "no")))
+    assert desk.deliver(record({"message_id": "m"})) == []
+    assert [(line.outcome, line.reason, line.message_id) for line in desk.log] == [("quarantined", reason, kept)]
+    assert [name for name, _ in desk.sqs.calls] == ["send_message"]
+
+
+def test_one_body_under_two_ids_is_two_requests() -> None:
+    """Where the id is an attribute, two bodies may be equal: what is known of the one says nothing of the other."""
+    desk = Desk()
+    desk.ledger = ledger = MemoryLedger(surroundings=surroundings(desk.clock))
+    decided: list[str] = []
+
+    def decide(request: Request) -> Effects:
+        decided.append(request.message_id)
+        return Effects({"outcome": "done", "of": request.message_id})
+
+    desk.decide = decide
+    assert desk.deliver(*(record("{}", attributes={IDENTITY_ATTRIBUTE: name}) for name in ("a", "b", "a"))) == []
+    assert decided == ["a", "b"]
+    assert sorted((line.message_id, line.outcome) for line in desk.log) == [
+        ("a", "done"),
+        ("a", "duplicate"),
+        ("b", "done"),
+    ]
+    assert {name: row["result"] for name, row in ledger.rows.items()} == {
+        "a": '{"of":"a","outcome":"done"}',
+        "b": '{"of":"b","outcome":"done"}',
+    }
+
+
+def test_every_lease_ends_with_the_invocation_that_claims_it() -> None:
+    """Whichever record of a batch it is for, and however many invocations the same consumer had before."""
+    desk = Desk()
+    ledger = MemoryLedger(surroundings=surroundings(desk.clock))
+    leases: list[int] = []
+
+    def decide(request: Request) -> Effects:
+        leases.append(ledger.rows[request.message_id]["lease_until"])
+        desk.clock.now += 10_000
+        return Effects({})
+
+    queues = Queues(desk.sqs, "queue", "dead-letters", lambda: 0.0)
+    consumer = Consumer(ledger, queues, parse=desk.parse, decide=decide, log=desk.log.append)
+    ends = []
+    for names in (("a", "b"), ("c", "d")):
+        context = Context(desk.clock)
+        ends += [context.deadline] * 2
+        consumer({"Records": [record({"message_id": name}) for name in names]}, context)
+        desk.clock.now += 3_600_000
+    assert leases == ends
+
+
+def test_an_invocation_without_time_left_has_no_lease() -> None:
+    """Whoever comes a millisecond later may take over: it will not be there any more."""
+    desk = Desk()
+    ledger = MemoryLedger(surroundings=surroundings(desk.clock))
+    leases: list[int] = []
+
+    def decide(request: Request) -> Effects:
+        leases.append(ledger.rows["m"]["lease_until"])
+        return Effects({})
+
+    queues = Queues(desk.sqs, "queue", "dead-letters", lambda: 0.0)
+    consumer = Consumer(ledger, queues, parse=desk.parse, decide=decide, log=desk.log.append)
+    consumer({"Records": [record({"message_id": "m"})]}, Context(desk.clock, timeout_ms=0))
+    assert leases == [desk.clock.now]
+
+
+def test_a_fenced_delivery_is_reported_as_failed_and_logged_as_fenced() -> None:
+    desk = Desk()
+    desk.ledger = FencedLedger(surroundings=surroundings(desk.clock))
+    one = record({"message_id": "m"})
+    assert desk.deliver(one) == [one["messageId"]]
+    (line,) = desk.log
+    assert (line.outcome, line.reason, line.consumption_count) == ("fenced", None, 1)
+    assert line.claimed_by is not None
+    assert desk.sqs.calls == []
+
+
+def test_a_busy_message_is_hidden_until_the_lease_ends() -> None:
+    desk = Desk()
+    desk.ledger = MemoryLedger(surroundings=surroundings(desk.clock))
+    one = record({"message_id": "m"})
+    desk.ledger.claim("m", payload_hash({"message_id": "m"}), desk.clock() + 30_000)
+    desk.clock.now += 10_000
+    assert desk.deliver(one) == [one["messageId"]]
+    hidden = {"QueueUrl": "queue", "ReceiptHandle": one["receiptHandle"], "VisibilityTimeout": 20}
+    assert desk.sqs.calls == [("change_message_visibility", hidden)]
+    assert desk.log[-1].outcome == "busy"
+
+
+def test_a_message_that_is_met_in_a_leases_last_millisecond_is_shown_again_at_once() -> None:
+    """Not after its visibility timeout: nobody has it then."""
+    desk = Desk()
+    desk.ledger = MemoryLedger(surroundings=surroundings(desk.clock))
+    desk.ledger.claim("m", payload_hash({"message_id": "m"}), desk.clock())
+    one = record({"message_id": "m"})
+    assert desk.deliver(one) == [one["messageId"]]
+    hidden = {"QueueUrl": "queue", "ReceiptHandle": one["receiptHandle"], "VisibilityTimeout": 0}
+    assert desk.sqs.calls == [("change_message_visibility", hidden)]
+
+
+@pytest.mark.parametrize("event", [None, [], "Records", {}, {"Records": None}, {"Records": {}}])
+def test_an_event_that_is_not_sqs_is_refused_with_a_remedy(event: Any) -> None:
+    clock = Clock()
+    queues = Queues(SqsCalls(), "queue", "dead-letters", lambda: 0.0)
+    ledger = MemoryLedger(surroundings=surroundings(clock))
+    desk = Desk()
+    consumer = Consumer(ledger, queues, parse=desk.parse, decide=desk.decide, log=desk.log.append)
+    with pytest.raises(TypeError, match="no list 'Records'; invoke this function from an SQS event source mapping"):
+        consumer(event, Context(clock))
+    assert desk.log == []
+
+
+def test_what_is_unprocessable_says_so() -> None:
+    assert str(Unprocessable("not_json", "the body must be one JSON object")) == (
+        "not_json: the body must be one JSON object"
+    )
+
+
+def test_deciding_again_pauses_and_stops_in_time_to_report_the_error() -> None:
+    """Else Lambda ends the invocation, and the whole batch comes back."""
+    clock = Clock()
+    decided: list[int] = []
+
+    def decide(request: Request) -> Effects:
+        decided.append(clock.now)
+        clock.now += 9_480
+        return Effects({}, (Update("slots", {"id": "1"}, {"status": "free"}, {"status": "busy"}),))
+
+    deliver = exactly_once(MemoryLedger(surroundings=surroundings(clock)))(decide)
+    start = clock.now
+    with pytest.raises(TimeoutError, match="lease was nearly over"):
+        deliver(Request("m", "h"), start + 30_000)
+    assert decided == [start, start + 9_492, start + 18_997]
+    assert clock.now < start + 28_500
+
+
+def test_an_error_of_powertools_without_a_cause_is_raised_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = IdempotencyPersistenceLayerError("no cause")
+    monkeypatch.setattr(
+        idempotency, "idempotent_function", lambda perform, **options: lambda **arguments: raiser(error)()
+    )
+    deliver = exactly_once(MemoryLedger())(lambda request: Effects({}))
+    with pytest.raises(IdempotencyPersistenceLayerError, match="no cause"):
+        deliver(Request("m", "h"), 1)

@@ -1,0 +1,564 @@
+"""Group commit on moto: what goes together, who leaves the group and how, and what each costs in calls."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from oneslot.runtime.consumer.consumer import Consumer
+from oneslot.runtime.consumer.group_commit import Decided, GroupLedger, finished
+from oneslot.runtime.effects import Effects, Put
+from oneslot.runtime.powertools import Answer
+from oneslot.runtime.stores.dynamodb import Duplicate
+from tests.kits.consumer import (
+    Bench,
+    Context,
+    bench,
+    booking,
+    cancellation,
+    cancelled,
+    record,
+    service_error,
+    surroundings,
+)
+
+
+class Counting:
+    """A DynamoDB client that counts its calls, and lets a test have its say before each."""
+
+    def __init__(self, client: Any, before: Callable[[str, dict[str, Any]], None] = lambda name, request: None) -> None:
+        self.client = client
+        self.before = before
+        self.calls: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(**request: Any) -> Any:
+            self.calls[name] += 1
+            self.before(name, request)
+            return getattr(self.client, name)(**request)
+
+        return call
+
+
+@pytest.fixture
+def made() -> Iterator[Bench]:
+    with bench(slots=12) as made:
+        yield made
+
+
+def grouped(made: Bench, client: Any = None, **changes: Any) -> Consumer[Any]:
+    configuration = replace(made.configuration, group_commit=True)
+    return made.another_consumer(configuration=configuration, dynamodb=client or made.dynamodb, **changes)
+
+
+def bookings(number: int, **changes: Any) -> list[dict[str, Any]]:
+    return [record(booking(f"m-{position}", **changes)) for position in range(number)]
+
+
+def booked(made: Bench) -> list[str]:
+    return sorted(row["appointment_id"] for row in made.rows("slots") if row["status"] == "busy")
+
+
+def test_ten_for_one_practice_cost_three_calls(made: Bench) -> None:
+    client = Counting(made.dynamodb)
+    assert made.deliver(*bookings(10), consumer=grouped(made, client)) == []
+    assert client.calls == {"batch_get_item": 1, "query": 1, "transact_write_items": 1}
+    assert booked(made) == [f"m-{position}" for position in range(10)]
+    assert made.outcomes == ["booked"] * 10
+    assert {(row["status"], row["consumption_count"]) for row in made.rows("ledger")} == {("COMPLETE", 1)}
+    assert len({row["claimed_by"] for row in made.rows("ledger")}) == 10
+
+
+def test_ten_for_ten_practices_cost_twelve_calls(made: Bench) -> None:
+    practices = [f"A8100{number}" for number in range(10)]
+    for practice in practices:
+        made.seed(1, practice)
+    records = [record(booking(f"m-{practice}", practice=practice)) for practice in practices]
+    client = Counting(made.dynamodb)
+    assert made.deliver(*records, consumer=grouped(made, client)) == []
+    assert client.calls == {"batch_get_item": 1, "query": 10, "transact_write_items": 1}
+    assert len(booked(made)) == 10
+
+
+def test_ten_duplicates_cost_one_call(made: Bench) -> None:
+    made.deliver(*bookings(10), consumer=grouped(made))
+    client = Counting(made.dynamodb)
+    assert made.deliver(*bookings(10), consumer=grouped(made, client)) == []
+    assert client.calls == {"batch_get_item": 1}
+    assert made.outcomes[10:] == ["duplicate"] * 10
+    assert [one.answer for one in made.deliveries[10:]] == [one.answer for one in made.deliveries[:10]]
+    assert [one.claimed_by for one in made.deliveries[10:]] == [one.claimed_by for one in made.deliveries[:10]]
+
+
+def test_the_row_is_as_the_ordinary_way_leaves_it(made: Bench) -> None:
+    made.deliver(record(booking("alone")))
+    client = Counting(made.dynamodb)
+    made.deliver(*bookings(2), consumer=grouped(made, client))
+    assert client.calls == {"batch_get_item": 1, "query": 1, "transact_write_items": 1}
+    alone, together = made.row("alone"), made.row("m-0")
+    assert together.keys() == alone.keys()
+    same = {"status", "consumption_count", "updated", "expires_at"}
+    assert {name: together[name] for name in same} == {name: alone[name] for name in same}
+    assert json.loads(together["result"]).keys() == json.loads(alone["result"]).keys()
+
+
+def test_a_group_answers_as_every_duplicate_is_answered(made: Bench) -> None:
+    """JSON has no tuples, and names are text in it."""
+    ledger = GroupLedger(made.dynamodb, "ledger", retention_seconds=None, surroundings=surroundings(made.clock))
+    effects = Effects({"seats": (1, 2), "by_row": {9: "nine", 10: "ten"}})
+    answers = ledger.commit_first([Decided("m-0", "h", effects)])
+    assert answers["m-0"].result == {"seats": [1, 2], "by_row": {"9": "nine", "10": "ten"}}
+    assert ledger.claim("m-0", "h", made.clock() + 30_000) == Duplicate(
+        answers["m-0"].result, 1, answers["m-0"].claimed_by
+    )
+
+
+def test_each_is_booked_for_its_own_patient(made: Bench) -> None:
+    """Together they share a read; nothing of what they ask is another's."""
+    patients = {"m-0": "9990000018", "m-1": "9990000026", "m-2": "9990000034"}
+    client = Counting(made.dynamodb)
+    records = [record(booking(message_id, nhs_number=patient)) for message_id, patient in patients.items()]
+    assert made.deliver(*records, consumer=grouped(made, client)) == []
+    assert client.calls["transact_write_items"] == 1
+    assert {row["appointment_id"]: row["nhs_number"] for row in made.rows("appointments")} == patients
+    assert [line.message_id for line in made.deliveries] == list(patients)
+
+
+def test_one_body_under_two_ids_is_two_requests(made: Bench) -> None:
+    """Where the id is an attribute, two bodies may be equal: each record gets its own request's answer."""
+    body = booking(None)
+    records = [record(body, attributes={"MessageDeduplicationId": name}) for name in ("a", "b")]
+    client = Counting(made.dynamodb)
+    assert made.deliver(*records, consumer=grouped(made, client)) == []
+    assert client.calls == {"batch_get_item": 1, "query": 1, "transact_write_items": 1}
+    assert [(line.message_id, line.outcome) for line in made.deliveries] == [("a", "booked"), ("b", "booked")]
+    assert [line.claimed_by for line in made.deliveries] == [made.row(name)["claimed_by"] for name in ("a", "b")]
+    assert booked(made) == ["a", "b"]
+
+
+def test_a_duplicate_that_the_look_missed_leaves_the_group_with_its_answer(made: Bench) -> None:
+    """It is finished by another consumer between the look and the commit."""
+    fifth = booking("m-5")
+
+    def meanwhile(name: str, request: dict[str, Any]) -> None:
+        if name == "query" and not made.deliveries:
+            made.deliver(record(fifth))
+
+    client = Counting(made.dynamodb, meanwhile)
+    assert made.deliver(*bookings(10), consumer=grouped(made, client)) == []
+    assert client.calls["transact_write_items"] >= 2
+    assert Counter(made.outcomes) == {"booked": 10, "duplicate": 1}
+    assert booked(made) == sorted(f"m-{position}" for position in range(10))
+
+
+def test_who_loses_its_slot_goes_the_ordinary_way_and_the_rest_is_committed(made: Bench) -> None:
+    taken: list[str] = []
+
+    def meanwhile(name: str, request: dict[str, Any]) -> None:
+        if name == "transact_write_items" and not taken:
+            slot = next(item["Update"] for item in request["TransactItems"] if "Update" in item)
+            taken.append(slot["Key"]["slot_id"]["S"])
+            made.dynamodb.update_item(
+                TableName="slots",
+                Key=slot["Key"],
+                UpdateExpression="SET #status = :busy, appointment_id = :other REMOVE free_key",
+                ExpressionAttributeNames={"#status": "status"},
+                ExpressionAttributeValues={":busy": {"S": "busy"}, ":other": {"S": "another"}},
+            )
+
+    client = Counting(made.dynamodb, meanwhile)
+    assert made.deliver(*bookings(5), consumer=grouped(made, client)) == []
+    assert client.calls == {"batch_get_item": 1, "query": 2, "transact_write_items": 3, "update_item": 1}
+    assert booked(made) == ["another", "m-0", "m-1", "m-2", "m-3", "m-4"]
+    assert Counter(row["consumption_count"] for row in made.rows("ledger")) == {1: 5}
+
+
+@pytest.mark.parametrize("item", [3, 4], ids=["over its row", "over its slot"])
+def test_in_conflict_with_another_transaction_one_goes_the_ordinary_way(made: Bench, item: int) -> None:
+    conflicts: list[int] = []
+
+    def meanwhile(name: str, request: dict[str, Any]) -> None:
+        if name == "transact_write_items" and not conflicts:
+            conflicts.append(len(request["TransactItems"]))
+            codes = ["None"] * len(request["TransactItems"])
+            codes[item] = "TransactionConflict"
+            raise cancelled(*codes)
+
+    client = Counting(made.dynamodb, meanwhile)
+    assert made.deliver(*bookings(3), consumer=grouped(made, client)) == []
+    assert conflicts == [9]
+    assert client.calls == {"batch_get_item": 1, "query": 2, "transact_write_items": 3, "update_item": 1}
+    assert booked(made) == ["m-0", "m-1", "m-2"]
+
+
+@pytest.mark.parametrize("call", ["batch_get_item", "query", "transact_write_items"])
+def test_whatever_fails_each_record_takes_its_turn(made: Bench, call: str, caplog: pytest.LogCaptureFixture) -> None:
+    failures: list[str] = []
+
+    def meanwhile(name: str, request: dict[str, Any]) -> None:
+        if name == call and not failures:
+            failures.append(name)
+            raise service_error("AccessDeniedException")
+
+    client = Counting(made.dynamodb, meanwhile)
+    with caplog.at_level(logging.WARNING):
+        assert made.deliver(*bookings(3), consumer=grouped(made, client)) == []
+    assert failures == [call]
+    assert caplog.messages == ["these records are committed one by one: AccessDeniedException"]
+    assert booked(made) == ["m-0", "m-1", "m-2"]
+
+
+def test_what_hinders_a_group_is_logged_without_a_word_of_its_message(
+    made: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor as a traceback: a service may quote what it was sent."""
+    failures = [service_error("ValidationException"), ValueError("for the test")]
+
+    def meanwhile(name: str, request: dict[str, Any]) -> None:
+        if name == "batch_get_item":
+            raise failures.pop()
+
+    for first in (0, 2):
+        records = [record(booking(f"m-{first + position}")) for position in range(2)]
+        assert made.deliver(*records, consumer=grouped(made, Counting(made.dynamodb, meanwhile))) == []
+    assert [one.getMessage().rpartition(" ")[2] for one in caplog.records] == ["ValueError", "ValidationException"]
+    assert "for the test" not in caplog.text
+
+
+@pytest.mark.parametrize("reasons", [0, 6], ids=["no reasons", "no reason among them"])
+def test_a_refusal_that_blames_nobody_is_no_success(
+    made: Bench, reasons: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    refusals = [cancelled(*["None"] * reasons)]
+
+    def meanwhile(name: str, request: dict[str, Any]) -> None:
+        if name == "transact_write_items" and refusals:
+            raise refusals.pop()
+
+    with caplog.at_level(logging.WARNING):
+        assert made.deliver(*bookings(2), consumer=grouped(made, Counting(made.dynamodb, meanwhile))) == []
+    assert caplog.messages == ["these records are committed one by one: TransactionCanceledException"]
+    assert booked(made) == ["m-0", "m-1"]
+
+
+def test_with_another_ledger_each_record_takes_its_turn(made: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    consumer = grouped(made)
+    consumer.ledger = made.consumer.ledger
+    with caplog.at_level(logging.WARNING):
+        assert made.deliver(*bookings(2), consumer=consumer) == []
+    assert caplog.messages == ["these records are committed one by one: TypeError"]
+    assert booked(made) == ["m-0", "m-1"]
+
+
+def test_our_own_commit_whose_answer_was_lost_is_no_duplicate(made: Bench) -> None:
+    """moto forgets tokens, as DynamoDB does after ten minutes: the second attempt finds the first one's rows."""
+
+    def meanwhile(name: str, request: dict[str, Any]) -> None:
+        if name == "transact_write_items":
+            made.dynamodb.transact_write_items(**request)
+
+    assert made.deliver(*bookings(2), consumer=grouped(made, Counting(made.dynamodb, meanwhile))) == []
+    assert made.outcomes == ["booked", "booked"]
+    assert booked(made) == ["m-0", "m-1"]
+
+
+def test_in_one_batch_an_id_twice_is_one_and_with_other_content_a_conflict(made: Bench) -> None:
+    other = booking("m-0", not_after="2099-11-23T12:00:00Z")
+    records = [*bookings(2), record(booking("m-1")), record(other)]
+    assert made.deliver(*records, consumer=grouped(made)) == []
+    assert sorted(made.outcomes) == ["booked", "booked", "duplicate", "quarantined"]
+    assert booked(made) == ["m-0", "m-1"]
+
+
+def test_a_cancellation_goes_after_the_booking_that_it_is_for(made: Bench) -> None:
+    records = [*bookings(2), record(cancellation("m-0"))]
+    client = Counting(made.dynamodb)
+    assert made.deliver(*records, consumer=grouped(made, client)) == []
+    assert client.calls["transact_write_items"] == 2
+    assert made.outcomes == ["booked", "booked", "cancelled"]
+    assert booked(made) == ["m-1"]
+
+
+def test_who_finds_the_slots_given_to_others_decides_again_by_itself() -> None:
+    with bench(slots=2) as made:
+        client = Counting(made.dynamodb)
+        assert made.deliver(*bookings(3), consumer=grouped(made, client)) == []
+        assert Counter(made.outcomes) == {"booked": 2, "waitlist": 1}
+        assert client.calls["update_item"] == 1, "only the one that nothing is left for is claimed"
+
+
+def test_where_no_slot_is_free_all_wait_together(made: Bench) -> None:
+    client = Counting(made.dynamodb)
+    assert made.deliver(*bookings(4, delivery_channel="Video"), consumer=grouped(made, client)) == []
+    assert client.calls == {"batch_get_item": 1, "query": 2, "transact_write_items": 1}
+    assert made.outcomes == ["waitlist"] * 4
+
+
+def test_each_keeps_to_its_own_window(made: Bench) -> None:
+    windows = [("08:00", "08:10"), ("08:50", "09:00"), ("08:20", "08:30")]
+    records = [
+        record(booking(f"m-{start}", not_before=f"2099-11-23T{start}:00Z", not_after=f"2099-11-23T{end}:00Z"))
+        for start, end in windows
+    ]
+    client = Counting(made.dynamodb)
+    assert made.deliver(*records, consumer=grouped(made, client)) == []
+    assert client.calls == {"batch_get_item": 1, "query": 1, "transact_write_items": 1}
+    starts = {row["appointment_id"]: row["start"] for row in made.rows("slots") if row["status"] == "busy"}
+    assert starts == {f"m-{start}": f"2099-11-23T{start}:00Z" for start, _ in windows}
+
+
+def test_unprocessable_records_are_quarantined_and_the_rest_is_together(made: Bench) -> None:
+    records = [*bookings(2), record("not json"), record(booking("m-9", practice="B81002"))]
+    assert made.deliver(*records, consumer=grouped(made)) == []
+    assert made.outcomes == ["booked", "booked", "quarantined", "quarantined"]
+    assert len(made.dead_letters()) == 2
+
+
+@pytest.mark.parametrize("same", ["receiptHandle", "messageId"])
+def test_an_answer_is_given_to_its_own_record_whatever_an_event_written_by_hand_repeats(made: Bench, same: str) -> None:
+    records = [*bookings(2), record(booking("m-9", practice="B81002"))]
+    for one in records:
+        one[same] = "the same in all"
+    made.deliver(*records, consumer=grouped(made))
+    assert sorted(made.outcomes) == ["booked", "booked", "quarantined"]
+    assert len(booked(made)) == 2
+
+
+@pytest.mark.parametrize("how", ["redelivered", "alone", "fifo"])
+def test_what_does_not_go_together_is_claimed(made: Bench, how: str) -> None:
+    records = bookings(1 if how == "alone" else 2)
+    for one in records:
+        if how == "redelivered":
+            one["attributes"]["ApproximateReceiveCount"] = "2"
+        if how == "fifo":
+            one["eventSourceARN"] += ".fifo"
+            one["attributes"]["MessageGroupId"] = "group"
+    client = Counting(made.dynamodb)
+    assert made.deliver(*records, consumer=grouped(made, client)) == []
+    assert client.calls["batch_get_item"] == 0
+    assert client.calls["update_item"] == len(records)
+    assert made.outcomes == ["booked"] * len(records)
+
+
+def test_on_threads_it_is_the_same(made: Bench) -> None:
+    for number in range(4):
+        made.seed(3, f"A8200{number}")
+    records = [record(booking(f"m-{number}", practice=f"A8200{number % 4}")) for number in range(10)]
+    with ThreadPoolExecutor(4) as executor, patch.object(executor, "submit", wraps=executor.submit) as submit:
+        assert made.deliver(*records, consumer=grouped(made, executor=executor)) == []
+    assert len(booked(made)) == 10
+    assert submit.call_count == 4  # the look, and the reads for three of the practices; no answer needs a thread
+
+
+def test_each_body_is_read_once(made: Bench) -> None:
+    with patch.object(Consumer, "_identify", autospec=True, side_effect=Consumer._identify) as read:
+        assert made.deliver(*bookings(10), consumer=grouped(made)) == []
+    assert read.call_count == 10
+
+
+def two_practices(made: Bench) -> list[dict[str, Any]]:
+    made.seed(3, "A82000")
+    return [record(booking("m-0")), record(booking("m-1", practice="A82000"))]
+
+
+def test_on_threads_look_and_reads_wait_for_none_of_each_other(made: Bench) -> None:
+    records = two_practices(made)
+    all_at_once = threading.Barrier(3)
+    threads: dict[str, set[int]] = {"batch_get_item": set(), "query": set()}
+
+    def meanwhile(name: str, request: dict[str, Any]) -> None:
+        if name in threads:
+            threads[name].add(threading.get_ident())
+            all_at_once.wait(30)  # breaks if any of the three waits for another
+
+    with ThreadPoolExecutor(2) as executor:
+        consumer = grouped(made, Counting(made.dynamodb, meanwhile), executor=executor)
+        assert made.deliver(*records, consumer=consumer) == []
+    assert made.outcomes == ["booked", "booked"]
+    assert {row["consumption_count"] for row in made.rows("ledger")} == {1}
+    assert not all_at_once.broken
+    assert threading.get_ident() in threads["query"], "this thread reads, too, and does not only wait"
+    assert threading.get_ident() not in threads["batch_get_item"]
+
+
+def test_on_threads_what_was_decided_for_a_duplicate_is_dropped(made: Bench) -> None:
+    made.deliver(*bookings(2), consumer=grouped(made))
+    client = Counting(made.dynamodb)
+    with ThreadPoolExecutor(4) as executor:
+        assert made.deliver(*bookings(5), consumer=grouped(made, client, executor=executor)) == []
+    assert client.calls == {"batch_get_item": 1, "query": 1, "transact_write_items": 1}
+    assert Counter(made.outcomes[2:]) == {"booked": 3, "duplicate": 2}
+    assert booked(made) == [f"m-{position}" for position in range(5)]
+
+
+@pytest.mark.parametrize(("known", "queries"), [(2, 1), (3, 0)], ids=["half", "most"])
+def test_on_threads_after_a_group_that_was_mostly_known_nothing_is_read_in_vain(
+    made: Bench, known: int, queries: int
+) -> None:
+    made.deliver(*bookings(4), consumer=grouped(made))
+    client = Counting(made.dynamodb)
+    with ThreadPoolExecutor(4) as executor:
+        consumer = grouped(made, client, executor=executor)
+        first = [*bookings(known), *(record(booking(f"n-{position}")) for position in range(4 - known))]
+        made.deliver(*first, consumer=consumer)
+        assert client.calls.pop("query") == 1, "nobody knew"
+        made.deliver(*bookings(4), consumer=consumer)
+        assert client.calls.pop("query", 0) == queries
+        made.deliver(*(record(booking(f"o-{position}")) for position in range(2)), consumer=consumer)
+        assert client.calls.pop("query") == 1, "what is new is read in any case"
+        made.deliver(*bookings(2), consumer=consumer)
+        assert client.calls.pop("query") == 1, "and the next one is expected to be new"
+    assert made.outcomes[-2:] == ["duplicate", "duplicate"]
+
+
+def test_the_log_has_the_groups_time_and_that_of_the_turn(made: Bench) -> None:
+    def meanwhile(name: str, request: dict[str, Any]) -> None:
+        made.clock.now += {"batch_get_item": 5, "query": 7, "transact_write_items": 20}.get(name, 1)
+
+    records = [*bookings(2), record(booking("m-2"))]
+    records[2]["attributes"]["ApproximateReceiveCount"] = "2"
+    assert made.deliver(*records, consumer=grouped(made, Counting(made.dynamodb, meanwhile))) == []
+    assert [one.attempt_ms for one in made.deliveries] == [5 + 7 + 20, 5 + 7 + 20, 1 + 7 + 20]
+
+
+def test_a_claimed_message_is_left_to_who_has_it(made: Bench) -> None:
+    """Its row is there and not complete: the ordinary way finds it busy and hides it. The others go together."""
+    first = bookings(3)
+    client = Counting(made.dynamodb)
+    ordinary = made.consumer.ledger
+    message_hash = grouped(made).parse("m-0", "h", booking("m-0")).payload_hash
+    ordinary.claim("m-0", message_hash, made.clock() + 30_000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("oneslot.runtime.consumer.group_commit.payload_hash", lambda body: "h")
+        patch.setattr("oneslot.runtime.consumer.consumer.payload_hash", lambda body: "h")
+        failed = made.deliver(*first, consumer=grouped(made, client))
+    assert failed == [first[0]["messageId"]]
+    assert made.outcomes == ["busy", "booked", "booked"]
+    assert client.calls == {"batch_get_item": 1, "query": 1, "transact_write_items": 1, "update_item": 1}
+
+
+def ledger(made: Bench, client: Any) -> GroupLedger:
+    tables = {"appointments": "appointments"}
+    return GroupLedger(client, "ledger", retention_seconds=None, tables=tables, surroundings=surroundings(made.clock))
+
+
+def decided(number: int, writes: int) -> list[Decided]:
+    return [
+        Decided(
+            f"m-{position}",
+            "h",
+            Effects(
+                {},
+                tuple(
+                    Put("appointments", "appointment_id", {"appointment_id": f"{position}-{write}"})
+                    for write in range(writes)
+                ),
+            ),
+        )
+        for position in range(number)
+    ]
+
+
+@pytest.mark.parametrize(("number", "writes", "transactions"), [(33, 2, 1), (34, 2, 2), (50, 1, 1), (51, 1, 2)])
+def test_a_transaction_holds_a_hundred_items(made: Bench, number: int, writes: int, transactions: int) -> None:
+    client = Counting(made.dynamodb)
+    answers = ledger(made, client).commit_first(decided(number, writes))
+    assert list(answers) == [f"m-{position}" for position in range(number)]
+    assert client.calls == {"transact_write_items": transactions}
+    assert "expires_at" not in made.row("m-0")
+
+
+def test_no_message_is_divided_between_two_transactions(made: Bench) -> None:
+    """Its row in the one and an effect in the other, refused: it would be complete without having had its effect."""
+    made.dynamodb.put_item(TableName="appointments", Item={"appointment_id": {"S": "33-1"}})
+    answers = ledger(made, made.dynamodb).commit_first(decided(34, 2))
+    assert list(answers) == [f"m-{position}" for position in range(33)]
+    assert {row["message_id"] for row in made.rows("ledger")} == set(answers)
+    assert "33-0" not in {row["appointment_id"] for row in made.rows("appointments")}
+
+
+def test_who_writes_what_an_earlier_one_writes_is_left_out(made: Bench) -> None:
+    first, same = decided(1, 1)[0], replace(decided(1, 1)[0], message_id="m-9")
+    client = Counting(made.dynamodb)
+    assert list(ledger(made, client).commit_first([first, same, decided(2, 1)[1]])) == ["m-0", "m-1"]
+    assert client.calls == {"transact_write_items": 1}
+
+
+def test_who_is_refused_has_no_answer_and_the_rest_has(made: Bench) -> None:
+    """What stands in the way need not look like a row of the ledger."""
+    made.dynamodb.put_item(TableName="appointments", Item={"appointment_id": {"S": "0-0"}})
+    tokens: list[str] = []
+    client = Counting(made.dynamodb, lambda name, request: tokens.append(request["ClientRequestToken"]))
+    assert list(ledger(made, client).commit_first(decided(3, 1))) == ["m-1", "m-2"]
+    assert client.calls == {"transact_write_items": 2}
+    assert len(set(tokens)) == 2, "DynamoDB refuses another transaction under a token that it has seen"
+
+
+def test_who_is_refused_leaves_alone_however_many_writes_each_has(made: Bench) -> None:
+    """One waits and one is booked, say. Who is blamed for another's item would leave in its place."""
+    made.dynamodb.put_item(TableName="appointments", Item={"appointment_id": {"S": "2-0"}})
+    group = [
+        replace(one, effects=Effects({}, one.effects.writes[:writes]))
+        for one, writes in zip(decided(4, 3), (1, 3, 1, 2), strict=True)
+    ]
+    client = Counting(made.dynamodb)
+    assert list(ledger(made, client).commit_first(group)) == ["m-0", "m-1", "m-3"]
+    assert client.calls == {"transact_write_items": 2}
+
+
+def test_a_row_for_another_content_is_no_answer_however_alike_their_digests_are() -> None:
+    row = {"status": "COMPLETE", "payload_hash": "0" * 64, "result": "{}", "consumption_count": 1, "claimed_by": "x"}
+    unlike = replace(decided(1, 1)[0], payload_hash="0" * 63 + "1")
+    assert finished(row, replace(unlike, payload_hash="0" * 64)) == Answer({}, True, 1, "x")
+    assert finished(row, unlike) is None
+
+
+def test_an_answer_is_given_once(made: Bench) -> None:
+    """The next delivery asks the ledger again, and nothing is kept for it."""
+    consumer = grouped(made)
+    records = bookings(2)
+    assert made.deliver(*records, consumer=consumer) == made.deliver(records[0], consumer=consumer) == []
+    assert made.outcomes == ["booked", "booked", "duplicate"]
+
+
+def test_what_cannot_be_committed_by_anybody_is_left_out(made: Bench) -> None:
+    unfit = Decided("unfit", "h", Effects({"result": object()}))
+    assert list(ledger(made, made.dynamodb).commit_first([unfit, *decided(2, 1)])) == ["m-0", "m-1"]
+
+
+def test_more_than_a_read_can_hold_is_looked_up_in_part(made: Bench) -> None:
+    assert ledger(made, made.dynamodb).known([f"m-{position}" for position in range(101)]) == {}
+
+
+@pytest.mark.parametrize("answered", [{"ledger": []}, {}], ids=["none of the table", "no table"])
+def test_what_the_look_could_not_see_is_found_by_the_transaction(made: Bench, answered: dict[str, Any]) -> None:
+    """DynamoDB may leave keys for later: neither are they taken for new ones' rows, nor for done."""
+    made.deliver(record(booking("m-0")))
+
+    class Overloaded(Counting):
+        def batch_get_item(self, **request: Any) -> Any:
+            return {"Responses": answered, "UnprocessedKeys": request["RequestItems"]}
+
+    client = Overloaded(made.dynamodb)
+    assert made.deliver(*bookings(3), consumer=grouped(made, client)) == []
+    assert client.calls == {"query": 1, "transact_write_items": 2}, "nobody has to claim"
+    assert made.outcomes == ["booked", "duplicate", "booked", "booked"]
+    assert made.deliveries[0].answer == made.deliveries[1].answer
+    assert booked(made) == ["m-0", "m-1", "m-2"]
+
+
+def test_a_wrong_event_is_refused_as_ever(made: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    wrong: Sequence[Any] = ({}, {"Records": None}, [])
+    for event in wrong:
+        with pytest.raises(TypeError, match="Records"):
+            grouped(made)(event, Context(made.clock))
+    assert caplog.messages == []

@@ -1,0 +1,135 @@
+"""What the consumer says to SQS by itself."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import boto3
+import pytest
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from moto import mock_aws
+
+from oneslot.runtime.consumer.queues import SQS, Queues
+from oneslot.runtime.effects import Unprocessable
+from tests.kits.consumer import record
+
+
+class Recording:
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+
+    def change_message_visibility(self, **request: Any) -> None:
+        self.requests.append(request)
+
+    def send_message(self, **request: Any) -> None:
+        self.requests.append(request)
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "jitter", "seconds"),
+    [(0, 0.0, 0), (1, 0.0, 1), (1_000, 0.0, 1), (1_001, 0.0, 2), (29_500, 1.0, 32), (10**9, 0.0, 42_300)],
+)
+def test_a_deferral_never_ends_before_the_lease(milliseconds: int, jitter: float, seconds: int) -> None:
+    """But for one of more than half a day: SQS refuses what goes beyond twelve hours after the receive."""
+    sqs = Recording()
+    assert Queues(sqs, "queue", "letters", lambda: jitter).defer(SQSRecord(record("{}")), milliseconds) == seconds
+    assert sqs.requests[0]["VisibilityTimeout"] == seconds
+
+
+def test_a_quarantined_message_keeps_its_body_and_its_own_attributes() -> None:
+    sqs = Recording()
+    attributes = {"MessageDeduplicationId": "id", "QuarantineReason": "of the last time"}
+    source = record("body", attributes=attributes)
+    Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(SQSRecord(source), Unprocessable("why", "what to do"))
+    assert sqs.requests == [
+        {
+            "QueueUrl": "letters",
+            "MessageBody": "body",
+            "MessageAttributes": {
+                "MessageDeduplicationId": {"DataType": "String", "StringValue": "id"},
+                "QuarantineReason": {"DataType": "String", "StringValue": "why"},
+                "QuarantineDetail": {"DataType": "String", "StringValue": "what to do"},
+                "SourceMessageId": {"DataType": "String", "StringValue": source["messageId"]},
+            },
+        }
+    ]
+
+
+def test_a_message_with_all_ten_attributes_still_fits() -> None:
+    sqs = Recording()
+    attributes = {"MessageDeduplicationId": "id", **{f"Name{number}": "x" for number in range(9)}}
+    source = SQSRecord(record("body", attributes=attributes))
+    Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(source, Unprocessable("why", "what"))
+    sent = sqs.requests[0]["MessageAttributes"]
+    assert len(sent) == 10
+    assert {"MessageDeduplicationId", "QuarantineReason", "QuarantineDetail", "SourceMessageId"} <= set(sent)
+
+
+def test_a_message_that_is_quarantined_again_keeps_all_of_its_own_attributes() -> None:
+    """The reasons of the last time take no room: they are written anew."""
+    sqs = Recording()
+    own = {f"Name{number}": "x" for number in range(7)}
+    last_time = {"QuarantineReason": "old", "QuarantineDetail": "old", "SourceMessageId": "old"}
+    source = SQSRecord(record("body", attributes={**last_time, **own}))
+    Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(source, Unprocessable("why", "what"))
+    sent = sqs.requests[0]["MessageAttributes"]
+    assert set(sent) == {*own, *last_time}
+    assert "old" not in {value["StringValue"] for value in sent.values()}
+
+
+def test_a_message_keeps_its_identity_whatever_else_gives_way() -> None:
+    """Sent through again without it, it would be another request."""
+    sqs = Recording()
+    source = SQSRecord(
+        record("body", attributes={**{f"Name{n}": "x" for n in range(9)}, "MessageDeduplicationId": "id"})
+    )
+    Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(source, Unprocessable("why", "what"))
+    assert sqs.requests[0]["MessageAttributes"]["MessageDeduplicationId"]["StringValue"] == "id"
+    assert len(sqs.requests[0]["MessageAttributes"]) == 10
+
+
+def test_an_attribute_keeps_its_type() -> None:
+    """A redrive sends the message as it was first sent."""
+    sqs = Recording()
+    source = record("body")
+    source["messageAttributes"] = {
+        "Count": {"stringValue": "7", "dataType": "Number"},
+        "Kind": {"stringValue": "x", "dataType": "String.kind"},
+    }
+    Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(SQSRecord(source), Unprocessable("why", "what"))
+    sent = sqs.requests[0]["MessageAttributes"]
+    assert sent["Count"] == {"DataType": "Number", "StringValue": "7"}
+    assert sent["Kind"] == {"DataType": "String.kind", "StringValue": "x"}
+
+
+def test_two_messages_that_say_the_same_are_both_quarantined() -> None:
+    sqs = Recording()
+    queues = Queues(sqs, "queue", "letters", lambda: 0.0)
+    sources = [record("body") for _ in range(2)]
+    for source in sources:
+        queues.quarantine(SQSRecord(source), Unprocessable("why", "what"))
+    sent = [one["MessageAttributes"]["SourceMessageId"]["StringValue"] for one in sqs.requests]
+    assert sent == [source["messageId"] for source in sources]
+
+
+def test_a_binary_attribute_comes_along_byte_by_byte() -> None:
+    """Lambda hands over base64 text, and null where there is no value; SQS takes the bytes, and refuses an empty one."""
+    with mock_aws():
+        client = boto3.client("sqs", "eu-west-2", aws_access_key_id="123456789012", aws_secret_access_key="none")
+        letters = client.create_queue(QueueName="letters")["QueueUrl"]
+        source = record("body", attributes={"Kept": "x"})
+        source["messageAttributes"]["Picture"] = {
+            "stringValue": None,
+            "binaryValue": "AAH/",
+            "stringListValues": [],
+            "binaryListValues": [],
+            "dataType": "Binary.png",
+        }
+        source["messageAttributes"]["Nothing"] = {"stringListValues": [], "binaryListValues": [], "dataType": "Binary"}
+        Queues(cast("SQS", client), "queue", letters, lambda: 0.0).quarantine(
+            SQSRecord(source), Unprocessable("why", "what")
+        )
+        (letter,) = client.receive_message(QueueUrl=letters, MessageAttributeNames=["All"])["Messages"]
+    sent = letter["MessageAttributes"]
+    assert sent["Picture"] == {"DataType": "Binary.png", "BinaryValue": b"\x00\x01\xff"}
+    assert set(sent) == {"Kept", "Picture", "QuarantineReason", "QuarantineDetail", "SourceMessageId"}

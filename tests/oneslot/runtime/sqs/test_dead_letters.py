@@ -1,0 +1,138 @@
+"""A look into the dead-letter queue: complete, without a patient, and without taking anything away."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from oneslot.runtime.sqs.dead_letters import RECEIVES_EXHAUSTED, peek, waiting_behind
+from tests.kits.consumer import NHS_NUMBER, Intercepted, booking, raising, record
+from tests.kits.moto_stack import MotoStack
+
+
+def test_every_message_is_seen_and_stays(moto_stack: MotoStack) -> None:
+    bad = [record(booking(f"m-{number}", nhs_number="9990000019")) for number in range(25)]
+    moto_stack.bench.deliver(*bad)
+    url = moto_stack.target.outputs.dead_letter_queue_url
+    for _ in range(2):
+        letters = peek(moto_stack.bench.sqs, url)
+        assert {letter.message_id for letter in letters} == {f"m-{number}" for number in range(25)}
+        assert {letter.reason for letter in letters} == {"invalid_field"}
+        assert {letter.original_sqs_message_id for letter in letters} == {each["messageId"] for each in bad}
+    assert len(moto_stack.bench.dead_letters()) == 10, "they can be received at once"
+
+
+@pytest.mark.parametrize("times", [0, 2], ids=["an empty answer first", "the same message twice"])
+def test_answers_of_few_servers_are_put_together(moto_stack: MotoStack, times: int) -> None:
+    """SQS asks some of its servers at a time: one may have nothing, and another what was seen already."""
+    moto_stack.bench.deliver(record("not json"))
+    sqs, url = moto_stack.bench.sqs, moto_stack.target.outputs.dead_letter_queue_url
+    if times:
+        seen = sqs.receive_message(QueueUrl=url, MessageAttributeNames=["All"], MessageSystemAttributeNames=["All"])
+        answers = iter([seen] * times)
+    else:
+        answers = iter([{"ResponseMetadata": {}}])
+
+    def answer(**asked: Any) -> Any:
+        return next(answers, None) or sqs.receive_message(**asked)
+
+    client = SimpleNamespace(
+        receive_message=answer, change_message_visibility_batch=sqs.change_message_visibility_batch
+    )
+    assert len(peek(client, url)) == 1  # type: ignore[arg-type]
+
+
+def test_what_another_reader_of_a_standard_queue_hides_is_known(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was killed hides what it held for five minutes."""
+    monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.SETTLING_SECONDS", 0)
+    moto_stack.bench.deliver(*[record(f"not json {number}") for number in range(3)])
+    sqs, url = moto_stack.bench.sqs, moto_stack.target.outputs.dead_letter_queue_url
+    assert waiting_behind(sqs, url, len(peek(sqs, url))) == 0
+    sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=2)
+    letters = peek(sqs, url)
+    assert (len(letters), waiting_behind(sqs, url, len(letters))) == (1, 2)
+
+
+def test_a_count_that_lags_behind_is_given_time_to_settle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a look has put back counts twice for a moment: as hidden still, and as in sight again. What arrives is not."""
+    waits: list[float] = []
+    monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.time.sleep", waits.append)
+    counts = iter([(3, 3), (3, 1), (3, 0), (3, 1), (9, 0), (9, 0), (9, 0), (9, 0), (9, 0)])
+
+    def attributes(**_: object) -> dict[str, Any]:
+        waiting, in_flight = next(counts)
+        return {
+            "Attributes": {
+                "ApproximateNumberOfMessages": str(waiting),
+                "ApproximateNumberOfMessagesNotVisible": str(in_flight),
+                "ApproximateNumberOfMessagesDelayed": "0",
+            }
+        }
+
+    client: Any = SimpleNamespace(get_queue_attributes=attributes)
+    assert (waiting_behind(client, "https://sqs.test/1/dead-letters", 3), len(waits)) == (0, 2)
+    assert waiting_behind(client, "https://sqs.test/1/dead-letters", 3) == 1
+
+
+def test_what_the_redrive_policy_moved_has_no_reason_but_its_old_id(moto_stack: MotoStack) -> None:
+    url = moto_stack.target.outputs.dead_letter_queue_url
+    sqs_message_id = moto_stack.bench.sqs.send_message(QueueUrl=url, MessageBody=json.dumps(booking("m-1")))[
+        "MessageId"
+    ]
+    (letter,) = peek(moto_stack.bench.sqs, url)
+    assert (letter.reason, letter.message_id) == (RECEIVES_EXHAUSTED, "m-1")
+    assert letter.original_sqs_message_id == sqs_message_id
+
+
+def test_what_the_redrive_policy_moved_has_no_reason_of_an_earlier_stay(moto_stack: MotoStack) -> None:
+    """SQS's move task brings a message back with the attributes that the consumer gave it; then its receives ran out.
+
+    SQS names the queue that it moved a message from; what the consumer sends there comes from no queue.
+    """
+    bench = moto_stack.bench
+    bench.deliver(record(booking("m-1", practice="ZZZ999")))
+    moved: set[str] = set()
+
+    def receive(**asked: Any) -> Any:
+        answer = bench.sqs.receive_message(**asked)
+        for message in answer.get("Messages", []):
+            message["Attributes"] |= dict.fromkeys(moved, "arn:aws:sqs:eu-west-2:123456789012:requests")
+        return answer
+
+    put_back = bench.sqs.change_message_visibility_batch
+    client: Any = SimpleNamespace(receive_message=receive, change_message_visibility_batch=put_back)
+    (quarantined,) = peek(client, moto_stack.target.outputs.dead_letter_queue_url)
+    assert quarantined.reason == "unknown_practice"
+    moved.add("DeadLetterQueueSourceArn")
+    (exhausted,) = peek(client, moto_stack.target.outputs.dead_letter_queue_url)
+    assert (exhausted.reason, exhausted.source_sqs_message_id) == (RECEIVES_EXHAUSTED, None)
+    assert "ZZZ999" not in exhausted.detail
+    assert "practice" not in exhausted.detail
+    assert exhausted.original_sqs_message_id == quarantined.sqs_message_id
+
+
+@pytest.mark.parametrize("body", ["not json", json.dumps(booking(None)), json.dumps(booking(NHS_NUMBER))])
+def test_an_identity_that_may_not_be_shown_is_not(moto_stack: MotoStack, body: str) -> None:
+    moto_stack.bench.deliver(record(body))
+    (letter,) = peek(moto_stack.bench.sqs, moto_stack.target.outputs.dead_letter_queue_url)
+    assert letter.message_id is None
+    assert NHS_NUMBER not in repr(letter)
+
+
+def test_a_look_that_is_interrupted_puts_back_what_it_has(moto_stack: MotoStack) -> None:
+    moto_stack.bench.deliver(record("not json"))
+
+    def interrupt(_perform: object) -> None:
+        # The first answer has arrived; the second does not.
+        client._before["receive_message"] = raising(KeyboardInterrupt())
+
+    client = Intercepted(moto_stack.bench.sqs, after={"receive_message": interrupt})
+    with pytest.raises(KeyboardInterrupt):
+        peek(client, moto_stack.target.outputs.dead_letter_queue_url)  # type: ignore[arg-type]
+    assert client.calls[-1] == "change_message_visibility_batch"
+    assert len(moto_stack.bench.dead_letters()) == 1

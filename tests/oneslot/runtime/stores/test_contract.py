@@ -1,0 +1,413 @@
+"""One contract for every store: whoever keeps the ledger's rows, the verbs answer and write the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, ParamValidationError
+
+from oneslot.runtime.effects import Effects, Once, Put, Update
+from oneslot.runtime.stores.dynamodb import (
+    Busy,
+    Claim,
+    Committed,
+    Conflict,
+    Duplicate,
+    Exists,
+    Fenced,
+    InvalidEffects,
+    Taken,
+)
+from tests.kits.stores import KEY, RETENTION_SECONDS, TABLE, InMemory, InValkey, Kept, in_dynamodb
+
+LEASE = 30_000
+
+
+@pytest.fixture(params=["memory", "dynamodb", pytest.param("valkey", marks=pytest.mark.valkey)])
+def kept(request: pytest.FixtureRequest) -> Iterator[Kept]:
+    match request.param:
+        case "memory":
+            yield InMemory()
+        case "dynamodb":
+            with in_dynamodb() as made:
+                yield made
+        case "valkey":
+            yield InValkey(request.getfixturevalue("valkey"))
+
+
+def claim(kept: Kept, message_id: str = "m", payload_hash: str = "h") -> Claim:
+    granted = kept.ledger().claim(message_id, payload_hash, kept.clock() + LEASE)
+    assert isinstance(granted, Claim)
+    return granted
+
+
+def taken_over(kept: Kept) -> tuple[Claim, Claim]:
+    """Two claims of one message, the second made after the first one's lease."""
+    first = claim(kept)
+    kept.clock.now += LEASE + 1
+    return first, claim(kept)
+
+
+PUT = Put(TABLE, KEY, {KEY: "a", "state": "new", "amount": 5})
+
+
+def change(expected: object, new: object = "new") -> Update:
+    return Update(TABLE, {KEY: "b"}, expect={"state": expected}, set={"state": new}, remove=("mark",))
+
+
+def test_a_claim_writes_a_row_in_progress(kept: Kept) -> None:
+    granted = claim(kept)
+    assert granted == Claim("m", granted.claimed_by, 1, kept.clock() + LEASE)
+    assert kept.row("m") == {
+        "message_id": "m",
+        "status": "IN_PROGRESS",
+        "consumption_count": 1,
+        "updated": kept.clock(),
+        "lease_until": kept.clock() + LEASE,
+        "claimed_by": granted.claimed_by,
+        "payload_hash": "h",
+    }
+
+
+def test_a_claimed_message_is_busy_for_what_is_left(kept: Kept) -> None:
+    claim(kept)
+    kept.clock.now += 12_000
+    assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Busy(18_000)
+
+
+@pytest.mark.parametrize(("passed", "granted"), [(LEASE - 1, False), (LEASE, False), (LEASE + 1, True)])
+def test_a_lease_is_taken_over_only_after_its_end(kept: Kept, passed: int, granted: bool) -> None:
+    claim(kept)
+    kept.clock.now += passed
+    assert isinstance(kept.ledger().claim("m", "h", kept.clock() + LEASE), Claim) is granted
+    row = kept.row("m")
+    assert row is not None
+    assert row["consumption_count"] == (2 if granted else 1)
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_another_content_is_a_conflict_and_changes_nothing(kept: Kept, complete: bool) -> None:
+    first = claim(kept)
+    if complete:
+        kept.ledger().commit(first, Effects({}))
+    kept.clock.now += LEASE + 1
+    before = kept.row("m")
+    assert kept.ledger().claim("m", "other", kept.clock() + LEASE) == Conflict()
+    assert kept.row("m") == before
+
+
+def test_a_lease_holds_to_its_end_however_long_it_is(kept: Kept) -> None:
+    granted = kept.ledger().claim("m", "h", kept.clock() + 900_000)
+    assert isinstance(granted, Claim)
+    kept.clock.now += 899_999
+    assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Busy(1)
+
+
+def test_a_message_is_busy_for_all_that_is_left_however_long_it_is(kept: Kept) -> None:
+    granted = kept.ledger().claim("m", "h", kept.clock() + 86_400_000)
+    assert isinstance(granted, Claim)
+    assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Busy(86_400_000)
+
+
+def test_another_content_is_a_conflict_while_the_first_is_at_work(kept: Kept) -> None:
+    """And nothing to wait for: it would be one at the end of the lease, too."""
+    claim(kept)
+    assert kept.ledger().claim("m", "other", kept.clock() + LEASE) == Conflict()
+
+
+def test_a_complete_row_answers_every_claim_with_its_result(kept: Kept) -> None:
+    first = claim(kept)
+    result = {"text": "é", "list": [1, {"deep": None}], "empty": [], "no": False}
+    assert kept.ledger().commit(first, Effects(result)) == Committed(result)
+    kept.clock.now += 10 * LEASE
+    assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Duplicate(result, 1, first.claimed_by)
+    row = kept.row("m")
+    assert row is not None
+    assert (row["status"], row["consumption_count"], "lease_until" in row) == ("COMPLETE", 1, False)
+
+
+def test_a_commit_answers_as_every_duplicate_is_answered(kept: Kept) -> None:
+    """JSON has no tuples, and names are text in it: the digests in the delivery log would differ, and so would callers."""
+    result = {"seats": (1, 2), "by_row": {9: "nine", 10: "ten"}}
+    mine = claim(kept)
+    answer = kept.ledger().commit(mine, Effects(result))
+    assert answer == Committed({"seats": [1, 2], "by_row": {"9": "nine", "10": "ten"}})
+    assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Duplicate(answer.result, 1, mine.claimed_by)
+
+
+def test_a_result_that_is_nested_too_deep_is_refused_in_words(kept: Kept) -> None:
+    result: dict[str, Any] = {}
+    for _ in range(100_000):
+        result = {"deeper": result}
+    with pytest.raises(InvalidEffects, match="moderately nested"):
+        kept.ledger().commit(claim(kept), Effects(result))
+
+
+@pytest.mark.parametrize("kind", ["put", "update", "once"])
+def test_no_decision_writes_to_the_ledger(kept: Kept, kind: str) -> None:
+    """In DynamoDB it would be a row that nobody claimed; or another's, whatever state that is in."""
+    forged = Put("ledger", "message_id", {"message_id": "other", "status": "COMPLETE"})
+    other = Update("ledger", {"message_id": "other"}, expect={"status": "IN_PROGRESS"}, set={"status": "COMPLETE"})
+    kinds = {
+        "put": Effects({}, (forged,)),
+        "update": Effects({}, (PUT, other)),
+        "once": Effects({}, (), Once(forged, dict)),
+    }
+    with pytest.raises(InvalidEffects, match="another name"):
+        kept.ledger().commit(claim(kept), kinds[kind])
+    assert kept.row("other") is None
+
+
+def test_a_commit_performs_every_write(kept: Kept) -> None:
+    kept.keep({KEY: "b", "state": "old", "mark": True})
+    effects = Effects({"done": 1}, (change("old"),), Once(PUT, dict))
+    assert kept.ledger().commit(claim(kept), effects) == Committed({"done": 1})
+    assert kept.thing("a") == {KEY: "a", "state": "new", "amount": 5}
+    assert kept.thing("b") == {KEY: "b", "state": "new"}
+
+
+@pytest.mark.parametrize("found", [{KEY: "b", "state": "other"}, {KEY: "b"}, None])
+def test_a_condition_that_fails_is_taken_and_nothing_is_written(kept: Kept, found: dict[str, str] | None) -> None:
+    if found:
+        kept.keep(found)
+    mine = claim(kept)
+    before = kept.row("m")
+    assert kept.ledger().commit(mine, Effects({}, (PUT, change("old")))) == Taken()
+    assert (kept.thing("a"), kept.thing("b"), kept.row("m")) == (None, found, before)
+    assert kept.ledger().commit(mine, Effects({"again": True})) == Committed({"again": True})
+
+
+@pytest.mark.parametrize("kind", ["text", "number", "truth"])
+def test_an_expected_value_is_compared_with_its_type(kept: Kept, kind: str) -> None:
+    values: dict[str, tuple[object, object]] = {"text": ("1", 1), "number": (1, "1"), "truth": (True, "true")}
+    stored, asked = values[kind]
+    kept.keep({KEY: "b", "state": stored})
+    mine = claim(kept)
+    assert kept.ledger().commit(mine, Effects({}, (change(asked),))) == Taken()
+    assert kept.ledger().commit(mine, Effects({}, (change(stored),))) == Committed({})
+
+
+def test_what_happened_before_is_found_even_if_another_condition_fails_too(kept: Kept) -> None:
+    kept.keep({KEY: "a", "state": "first"})
+    answer = kept.ledger().commit(claim(kept), Effects({}, (change("old"),), Once(PUT, dict)))
+    assert answer == Exists({KEY: "a", "state": "first"})
+
+
+def test_the_same_commit_twice_is_one(kept: Kept) -> None:
+    mine = claim(kept)
+    effects = Effects({"done": 1}, (), Once(PUT, dict))
+    assert kept.ledger().commit(mine, effects) == Committed({"done": 1})
+    kept.clock.now += 5
+    assert kept.ledger().commit(mine, effects) == Committed({"done": 1})
+
+
+def test_another_commit_of_the_same_claim_gets_what_the_first_one_recorded(kept: Kept) -> None:
+    """The first one lands late, when its owner has decided again: what is recorded is the answer, not what came last."""
+    mine = claim(kept)
+    assert kept.ledger().commit(mine, Effects({"decided": "first"}, (PUT,))) == Committed({"decided": "first"})
+    before = kept.row("m")
+    again = Effects({"decided": "last"}, (Put(TABLE, KEY, {KEY: "other"}),))
+    assert kept.ledger().commit(mine, again) == Committed({"decided": "first"})
+    assert (kept.row("m"), kept.thing("other")) == (before, None)
+
+
+def test_b_frozen_past_the_lease_while_the_other_is_at_work_is_fenced(kept: Kept) -> None:
+    first, _ = taken_over(kept)
+    before = kept.row("m")
+    assert kept.ledger().commit(first, Effects({}, (PUT,))) == Fenced(first)
+    assert (kept.row("m"), kept.thing("a")) == (before, None)
+
+
+def test_b_frozen_past_the_lease_gets_the_winners_answer(kept: Kept) -> None:
+    first, second = taken_over(kept)
+    kept.ledger().commit(second, Effects({"by": "second"}))
+    before = kept.row("m")
+    answer = kept.ledger().commit(first, Effects({"by": "first"}, (PUT,)))
+    assert answer == Duplicate({"by": "second"}, 2, second.claimed_by)
+    assert (kept.row("m"), kept.thing("a")) == (before, None)
+
+
+def test_b2_a_release_or_extension_after_a_takeover_leaves_the_row_alone(kept: Kept) -> None:
+    first, second = taken_over(kept)
+    before = kept.row("m")
+    assert not kept.ledger().release(first)
+    assert not kept.ledger().extend(first, kept.clock() + 10 * LEASE)
+    assert kept.row("m") == before
+    kept.ledger().commit(second, Effects({}))
+    before = kept.row("m")
+    assert not kept.ledger().release(second)
+    assert not kept.ledger().extend(second, kept.clock() + 10 * LEASE)
+    assert kept.row("m") == before
+
+
+def test_a_commit_without_a_row_is_fenced(kept: Kept) -> None:
+    never = Claim("nobody", "x", 1, kept.clock() + LEASE)
+    assert kept.ledger().commit(never, Effects({}, (PUT,))) == Fenced(never)
+    assert (kept.row("nobody"), kept.thing("a")) == (None, None)
+    assert not kept.ledger().release(never)
+    assert kept.row("nobody") is None
+
+
+def test_a_released_message_can_be_claimed_at_once_and_keeps_its_count(kept: Kept) -> None:
+    first = claim(kept)
+    assert kept.ledger().release(first)
+    assert claim(kept).consumption_count == 2
+
+
+def test_an_extended_lease_holds_and_its_commit_counts(kept: Kept) -> None:
+    first = claim(kept)
+    kept.clock.now += LEASE - 1
+    assert kept.ledger().extend(first, kept.clock() + LEASE)
+    kept.clock.now += LEASE - 1
+    assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Busy(1)
+    assert kept.ledger().commit(first, Effects({})) == Committed({})
+
+
+def test_an_extension_never_shortens_a_lease(kept: Kept) -> None:
+    """One that lands late, or a heartbeat beside a longer one: the claim is held, to the later end."""
+    first = claim(kept)
+    begun = kept.clock()
+    for end in (begun + 5 * LEASE, begun + 5 * LEASE, begun + 5 * LEASE - 1, begun + LEASE, begun + 1):
+        assert kept.ledger().extend(first, end)
+    kept.clock.now = begun + 5 * LEASE - 1
+    assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Busy(1)
+    kept.clock.now += 2
+    second = claim(kept)
+    assert not kept.ledger().extend(first, begun), "of another's lease it says nothing"
+    assert kept.ledger().commit(second, Effects({})) == Committed({})
+    assert not kept.ledger().extend(second, begun), "nor of one that is over"
+
+
+def test_a_late_extension_does_not_undo_a_release(kept: Kept) -> None:
+    first = claim(kept)
+    kept.ledger().release(first)
+    assert not kept.ledger().extend(first, kept.clock() + LEASE)
+    assert claim(kept).consumption_count == 2
+
+
+@pytest.mark.parametrize(
+    "result", [{"no": {1, 2}}, {"no": float("nan")}, {"large": "x" * 400_000}, "done", ["done"], {1: "done"}, None]
+)
+def test_e2_an_impossible_result_is_refused_before_anything_is_written(kept: Kept, result: Any) -> None:
+    mine = claim(kept)
+    before = kept.row("m")
+    with pytest.raises(InvalidEffects, match="the result"):
+        kept.ledger().commit(mine, Effects(result, (PUT,)))
+    assert (kept.row("m"), kept.thing("a")) == (before, None)
+
+
+def test_a_decision_without_effects_is_refused_before_anything_is_written(kept: Kept) -> None:
+    mine = claim(kept)
+    before = kept.row("m")
+    decided: Any = None
+    with pytest.raises(InvalidEffects, match="the decision returned a NoneType; return Effects"):
+        kept.ledger().commit(mine, decided)
+    assert kept.row("m") == before
+
+
+def test_rows_kept_for_ever_do_not_expire_and_those_with_a_window_do(kept: Kept) -> None:
+    for for_ever in (False, True):
+        ledger = kept.ledger(for_ever=for_ever)
+        granted = ledger.claim(f"m-{for_ever}", "h", kept.clock() + LEASE)
+        assert isinstance(granted, Claim)
+        expires = not for_ever and not isinstance(kept, InMemory)  # the one in memory forgets nothing while it lives
+        assert (kept.lives_for(f"m-{for_ever}") is not None) is expires
+        assert ledger.extend(granted, kept.clock() + LEASE)
+        assert (kept.lives_for(f"m-{for_ever}") is not None) is expires
+        ledger.commit(granted, Effects({}))
+        assert (kept.lives_for(f"m-{for_ever}") is not None) is expires
+
+
+def test_a_window_that_was_lengthened_to_for_ever_holds_for_a_message_in_progress(kept: Kept) -> None:
+    mine = claim(kept)
+    kept.ledger(for_ever=True).commit(mine, Effects({}))
+    assert kept.lives_for("m") is None
+
+
+def test_no_row_is_cleaned_away_under_its_lease(kept: Kept) -> None:
+    """Another could claim the message then while the first is at work on it, and neither could commit."""
+    if isinstance(kept, InMemory):
+        assert kept.lives_for("m") is None  # it forgets nothing while it lives
+        return
+    mine = kept.ledger().claim("m", "h", kept.clock() + 600_000)
+    assert isinstance(mine, Claim)
+    assert kept.lives_for("m") == 600 + RETENTION_SECONDS
+    assert kept.ledger().extend(mine, kept.clock() + 900_000)
+    assert kept.lives_for("m") == 900 + RETENTION_SECONDS
+    assert kept.ledger().release(mine)
+    assert kept.lives_for("m") == RETENTION_SECONDS
+    again = kept.ledger().claim("m", "h", kept.clock() - 1)
+    assert isinstance(again, Claim)
+    assert kept.lives_for("m") == RETENTION_SECONDS
+    kept.ledger().commit(again, Effects({}))
+    assert kept.lives_for("m") == RETENTION_SECONDS
+
+
+def test_two_writes_to_one_item_are_refused_before_anything_is_written(kept: Kept) -> None:
+    """As DynamoDB does: the conditions of both would hold before either is written."""
+    mine = claim(kept)
+    before = kept.row("m")
+    other = Put(TABLE, KEY, {**PUT.item, "amount": 6})
+    with pytest.raises((InvalidEffects, ClientError), match=r"one item|multiple operations on one item"):
+        kept.ledger().commit(mine, Effects({}, (PUT, other)))
+    assert (kept.row("m"), kept.thing("a")) == (before, None)
+
+
+# DynamoDB refuses such keys by itself; moto, which stands for it here, takes some of them.
+@pytest.mark.parametrize("kept", ["memory", pytest.param("valkey", marks=pytest.mark.valkey)], indirect=True)
+@pytest.mark.parametrize("key", ["", 7, True, None, ["a"]])
+def test_a_key_that_is_no_text_is_refused_before_anything_is_written(kept: Kept, key: Any) -> None:
+    put, update = Put(TABLE, KEY, {KEY: key}), Update(TABLE, {KEY: key}, {"state": "new"}, {"state": "old"})
+    mine = claim(kept)
+    before = kept.row("m")
+    for effects in Effects({}, (PUT, put)), Effects({}, (PUT, update)), Effects({}, (PUT,), Once(put, dict)):
+        with pytest.raises(
+            InvalidEffects, match="the key 'thing_id' of a write to 'things' must be text and not empty"
+        ):
+            kept.ledger().commit(mine, effects)
+        assert (kept.row("m"), kept.thing("a")) == (before, None)
+
+
+@pytest.mark.parametrize("nothing", [None, 7])
+def test_p_what_is_no_text_is_no_id(kept: Kept, nothing: Any) -> None:
+    with pytest.raises((ValueError, ParamValidationError)):
+        kept.ledger().claim(nothing, "h", kept.clock() + LEASE)
+    assert kept.row(str(nothing)) is None
+
+
+# So does DynamoDB; moto, which stands for it here, not always.
+@pytest.mark.parametrize("kept", ["memory", pytest.param("valkey", marks=pytest.mark.valkey)], indirect=True)
+@pytest.mark.parametrize(
+    "update",
+    [
+        Update(TABLE, {KEY: "b"}, expect={"state": "old"}, set={KEY: "c"}),
+        Update(TABLE, {KEY: "b"}, expect={"state": "old"}, remove=(KEY,)),
+        Update(TABLE, {KEY: "b"}, expect={"state": "old"}, set={"mark": True}, remove=("mark",)),
+    ],
+)
+def test_an_update_of_a_key_or_of_one_attribute_twice_is_refused(kept: Kept, update: Update) -> None:
+    there = {KEY: "b", "state": "old"}
+    kept.keep(there)
+    mine = claim(kept)
+    with pytest.raises(InvalidEffects, match="changes its key, or sets and removes the same"):
+        kept.ledger().commit(mine, Effects({}, (PUT, update)))
+    assert (kept.thing("a"), kept.thing("b")) == (None, there)
+
+
+# DynamoDB keeps a digest of any type as it is. Valkey keeps text: to it a number's duplicate would be a conflict.
+@pytest.mark.parametrize("kept", ["memory", pytest.param("valkey", marks=pytest.mark.valkey)], indirect=True)
+@pytest.mark.parametrize("digest", [None, 7, b"digest"])
+def test_what_is_no_text_is_no_digest_of_a_content(kept: Kept, digest: Any) -> None:
+    with pytest.raises(TypeError, match="the digest of the message's content must be text"):
+        kept.ledger().claim("m", digest, kept.clock() + LEASE)
+    assert kept.row("m") is None
+
+
+# DynamoDB refuses an empty key by itself; moto, which stands for it here, does not.
+@pytest.mark.parametrize("kept", ["memory", pytest.param("valkey", marks=pytest.mark.valkey)], indirect=True)
+def test_p_nothing_is_no_id(kept: Kept) -> None:
+    with pytest.raises(ValueError, match="must be text and not empty"):
+        kept.ledger().claim("", "h", kept.clock() + LEASE)
+    assert kept.row("") is None

@@ -1,0 +1,107 @@
+"""Plain values and expressions, as DynamoDB spells them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oneslot.runtime.effects import Once, Put, Update
+from oneslot.runtime.stores import expressions as dynamodb
+from oneslot.runtime.stores.expressions import from_attributes, to_attributes, transact_item
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(min_size=1), values))
+def test_values_survive_the_way_there_and_back(item: dict[str, Any]) -> None:
+    assert from_attributes(to_attributes(item)) == item
+
+
+def test_of_text_boto3_is_not_asked_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asks for every other type first, and texts are most of what is written."""
+    monkeypatch.setattr(dynamodb, "_serialize", lambda value: pytest.fail(f"asked of {value!r}"))
+    assert to_attributes({"id": "a"}) == {"id": {"S": "a"}}
+
+
+def test_numbers_come_back_as_plain_ones_however_deep() -> None:
+    """Never as the client's decimals, which JSON cannot write: whole ones as int, others as float."""
+    item = {"whole": 3, "parts": [1, {"deep": -2}], "empty": []}
+    assert json.dumps(from_attributes(to_attributes(item))) == json.dumps(item)
+    assert json.dumps(from_attributes({"half": {"N": "0.5"}, "inside": {"L": [{"N": "2.25"}]}})) == (
+        '{"half": 0.5, "inside": [2.25]}'
+    )
+
+
+def test_a_put_is_conditional_on_its_keys_absence() -> None:
+    put = transact_item(Put("things", "id", {"id": "a", "n": 1}), {"things": "RealThings"})
+    assert put == {
+        "Put": {
+            "TableName": "RealThings",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            "Item": {"id": {"S": "a"}, "n": {"N": "1"}},
+            "ConditionExpression": "attribute_not_exists(#key)",
+            "ExpressionAttributeNames": {"#key": "id"},
+        }
+    }
+
+
+def test_an_update_sets_removes_and_expects() -> None:
+    """Under numbered placeholders, which may not have all the characters that names may."""
+    update = Update(
+        "things", {"id": "a"}, expect={"status": "free", "of-whom": None}, set={"status": "busy"}, remove=("mark",)
+    )
+    assert transact_item(update, {"things": "RealThings"}) == {
+        "Update": {
+            "TableName": "RealThings",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            "Key": {"id": {"S": "a"}},
+            "UpdateExpression": "SET #n0 = :v0 REMOVE #n1",
+            "ConditionExpression": "#n0 = :v1 AND #n2 = :v2",
+            "ExpressionAttributeNames": {"#n0": "status", "#n1": "mark", "#n2": "of-whom"},
+            "ExpressionAttributeValues": {":v0": {"S": "busy"}, ":v1": {"S": "free"}, ":v2": {"NULL": True}},
+        }
+    }
+
+
+def test_an_update_without_a_condition_cannot_be_written() -> None:
+    with pytest.raises(ValueError, match="expects nothing"):
+        Update("things", {"id": "a"}, expect={}, set={"n": 1})
+
+
+def test_an_update_that_sets_nothing_has_no_set_clause() -> None:
+    """DynamoDB refuses an empty one."""
+    update = Update("things", {"id": "a"}, expect={"status": "old"}, set={}, remove=("free_key",))
+    expression = transact_item(update, {"things": "RealThings"})["Update"]["UpdateExpression"]
+    assert expression.startswith("REMOVE #")
+    assert "SET" not in expression
+
+
+def test_an_update_that_changes_nothing_is_refused_and_says_what_to_do() -> None:
+    """DynamoDB has no update without a clause, and other stores must not take what it refuses."""
+    with pytest.raises(ValueError, match="'things' changes nothing; give what it expects a value, if need be the same"):
+        Update("things", {"id": "a"}, expect={"status": "active"})
+
+
+def test_a_put_whose_item_lacks_the_key_that_it_names_would_overwrite_and_is_refused() -> None:
+    """`attribute_not_exists` holds for whatever item is there, if it speaks of an attribute that no item has."""
+    with pytest.raises(ValueError, match="'seats' names the key 'seatId', which its item lacks"):
+        Put("seats", "seatId", {"seat_id": "A1"})
+
+
+def test_once_is_a_put() -> None:
+    update: Any = Update("seats", {"seat": "A1"}, {"state": "free"}, {"state": "taken"})
+    with pytest.raises(TypeError, match="`once` must hold a Put"):
+        Once(update, dict)
+
+
+def test_an_update_that_expects_nothing_is_refused_and_says_what_to_do() -> None:
+    with pytest.raises(ValueError, match="'things' expects nothing; name the attributes that it relies on"):
+        Update("things", {"id": "a"}, expect={}, set={"status": "new"})

@@ -1,0 +1,360 @@
+"""Leases that are kept alive: short for whoever comes after a death, long enough for work that lives."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from oneslot.runtime.effects import Effects, Once, Put
+from oneslot.runtime.stores import renewing as kept_ledger
+from oneslot.runtime.stores.dynamodb import Busy, Claim, Committed, Duplicate, Exists, Fenced
+from oneslot.runtime.stores.memory import MemoryLedger
+from oneslot.runtime.stores.renewing import KeptLedger
+from tests.kits.consumer import Clock, surroundings
+
+LEASE = 9_000
+WHOLE = 100_000
+
+
+@dataclass
+class Kept:
+    clock: Clock = field(default_factory=Clock)
+    put_forward: int = 0
+    """By how much this host's clock was put forward since the beginning; the other hosts' clocks were not."""
+
+    def __post_init__(self) -> None:
+        self.plain = MemoryLedger(surroundings=surroundings(self.clock))
+        self.ledger = KeptLedger(self.plain, lease_seconds=LEASE / 1000, steady_ms=lambda: self.others_clock - 7_777)
+
+    @property
+    def others_clock(self) -> int:
+        return self.clock() - self.put_forward
+
+    def put_clock_forward(self, milliseconds: int) -> None:
+        self.clock.now += milliseconds
+        self.put_forward += milliseconds
+
+    def claim(self, whole: int = WHOLE) -> Claim:
+        granted = self.ledger.claim("m", "h", self.clock() + whole)
+        assert isinstance(granted, Claim)
+        return granted
+
+    def pass_by(self, milliseconds: int) -> None:
+        """Time passes, with a beat every three seconds."""
+        for _ in range(milliseconds // 3_000):
+            self.clock.now += 3_000
+            self.ledger.beat()
+
+    def other(self) -> object:
+        there = MemoryLedger(surroundings=surroundings(Clock(self.others_clock)))
+        there.rows = self.plain.rows
+        return there.claim("m", "h", self.others_clock + WHOLE)
+
+    def watch_extensions(self, patch: pytest.MonkeyPatch, meanwhile: Callable[[Claim], object] = id) -> list[int]:
+        """The ends that the store is asked for from now on; `meanwhile` runs before each is granted."""
+        asked: list[int] = []
+        extend = self.plain.extend
+
+        def watched(claim: Claim, until: int) -> bool:
+            asked.append(until)
+            meanwhile(claim)
+            return extend(claim, until)
+
+        patch.setattr(self.plain, "extend", watched)
+        return asked
+
+
+def test_a_dead_consumers_message_is_free_after_the_short_lease() -> None:
+    kept = Kept()
+    kept.claim()
+    assert kept.other() == Busy(LEASE)
+    kept.clock.now += LEASE + 1
+    assert isinstance(kept.other(), Claim)
+
+
+def test_a_living_consumers_message_stays_its_own() -> None:
+    kept = Kept()
+    mine = kept.claim()
+    kept.pass_by(60_000)
+    assert isinstance(kept.other(), Busy)
+    assert kept.ledger.commit(mine, Effects({})) == Committed({})
+    row = dict(kept.plain.rows["m"])
+    kept.pass_by(60_000)
+    assert kept.plain.rows["m"] == row
+
+
+def test_never_beyond_the_deadline_that_was_asked_for() -> None:
+    kept = Kept()
+    mine = kept.claim(30_000)
+    kept.pass_by(30_000)
+    assert kept.other() == Busy(0)
+    kept.clock.now += 1
+    assert isinstance(kept.other(), Claim)
+    kept.ledger.beat()
+    assert kept.ledger.commit(mine, Effects({})) == Fenced(mine)
+
+
+def test_nothing_is_claimed_that_nothing_would_keep() -> None:
+    """Made in a `with` block of a module that a worker imports, it has ended before the first message comes."""
+    kept = Kept()
+    with kept.ledger:
+        kept.claim()
+    with pytest.raises(RuntimeError, match="has ended and keeps no lease"):
+        kept.ledger.claim("other", "h", kept.clock() + WHOLE)
+    assert "other" not in kept.plain.rows
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 0.0009])
+def test_a_lease_that_holds_nobody_off_is_refused(seconds: float) -> None:
+    with pytest.raises(ValueError, match=f"lease_seconds of {seconds} keeps nothing"):
+        KeptLedger(MemoryLedger(), lease_seconds=seconds)
+    assert KeptLedger(MemoryLedger(), lease_seconds=0.001)
+
+
+def test_a_short_deadline_is_not_lengthened() -> None:
+    kept = Kept()
+    kept.claim(2_000)
+    assert kept.other() == Busy(2_000)
+
+
+def test_a_released_message_is_free_and_stays_so() -> None:
+    kept = Kept()
+    assert kept.ledger.release(kept.claim())
+    kept.pass_by(6_000)
+    assert isinstance(kept.other(), Claim)
+
+
+def test_one_that_was_taken_over_is_let_go() -> None:
+    kept = Kept()
+    mine = kept.claim()
+    kept.clock.now += LEASE + 1
+    kept.other()
+    before = dict(kept.plain.rows["m"])
+    kept.pass_by(9_000)
+    assert kept.plain.rows["m"] == before
+    assert kept.ledger.commit(mine, Effects({})) == Fenced(mine)
+
+
+def test_one_that_was_lost_is_not_taken_back_when_it_is_free_again() -> None:
+    """Its work has no right to it any more: only a new delivery claims it."""
+    kept = Kept()
+    kept.claim()
+    kept.clock.now += LEASE + 1
+    other = kept.other()
+    assert isinstance(other, Claim)
+    kept.plain.release(other)
+    before = dict(kept.plain.rows["m"])
+    kept.pass_by(9_000)
+    assert kept.plain.rows["m"] == before
+
+
+def test_the_lease_is_kept_while_a_commit_leaves_work_to_do() -> None:
+    kept = Kept()
+    kept.plain.tables["things"] = {'{"key":"a"}': {"key": "a"}}
+    mine = kept.claim()
+    once = Effects({}, (), Once(Put("things", "key", {"key": "a"}), dict))
+    assert kept.ledger.commit(mine, once) == Exists({"key": "a"})
+    kept.pass_by(30_000)
+    assert isinstance(kept.other(), Busy)
+
+
+def test_the_lease_is_kept_while_a_commit_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer than three leases: it waits for a store that is throttled, say."""
+    kept = Kept()
+    mine = kept.claim()
+    commit = kept.plain.commit
+
+    def slow(claim: Claim, effects: Effects) -> object:
+        kept.pass_by(30_000)
+        assert isinstance(kept.other(), Busy)
+        return commit(claim, effects)
+
+    monkeypatch.setattr(kept.plain, "commit", slow)
+    assert kept.ledger.commit(mine, Effects({})) == Committed({})
+
+
+def test_an_error_while_extending_is_repeated_at_the_next_beat(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept()
+    kept.claim()
+    extend, failures = kept.plain.extend, iter([True])
+
+    def failing(claim: Claim, until: int) -> bool:
+        if next(failures, False):
+            raise ConnectionError
+        return extend(claim, until)
+
+    monkeypatch.setattr(kept.plain, "extend", failing)
+    kept.pass_by(30_000)
+    assert isinstance(kept.other(), Busy)
+
+
+def test_others_are_told_what_the_store_says() -> None:
+    kept = Kept()
+    mine = kept.claim()
+    assert kept.ledger.claim("m", "h", kept.clock() + WHOLE) == Busy(LEASE)
+    kept.ledger.commit(mine, Effects({"a": 1}))
+    assert kept.ledger.claim("m", "h", kept.clock() + WHOLE) == Duplicate({"a": 1}, 1, mine.claimed_by)
+
+
+def test_a_lease_is_extended_when_a_third_of_it_is_over_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept()
+    began = kept.clock()
+    kept.claim()
+    asked = kept.watch_extensions(monkeypatch)
+    for _ in range(9):
+        kept.clock.now += 1_000
+        kept.ledger.beat()
+    assert asked == [began + passed + LEASE for passed in (3_000, 6_000, 9_000)]
+
+
+def test_one_that_reaches_to_its_deadline_is_extended_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept()
+    began = kept.clock()
+    kept.claim(12_000)
+    asked = kept.watch_extensions(monkeypatch)
+    kept.pass_by(30_000)
+    assert asked == [began + 12_000]
+
+
+def test_at_its_deadline_one_is_given_up_even_if_nothing_ever_extended_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(claim: Claim) -> None:
+        raise ConnectionError
+
+    kept = Kept()
+    began = kept.clock()
+    kept.claim(12_000)
+    asked = kept.watch_extensions(monkeypatch, fail)
+    kept.pass_by(30_000)
+    assert asked == [began + 12_000] * 3
+
+
+@pytest.mark.parametrize("jump", [-3_600_000, -5_000, 5_000, 3_600_000])
+def test_a_hosts_clock_that_is_put_forward_or_back_takes_no_lease_from_its_work(jump: int) -> None:
+    kept = Kept()
+    mine = kept.claim()
+    kept.pass_by(6_000)
+    kept.put_clock_forward(jump)
+    kept.pass_by(60_000)
+    assert isinstance(kept.other(), Busy)
+    assert kept.ledger.commit(mine, Effects({})) == Committed({})
+
+
+@pytest.mark.parametrize("jump", [-3_600_000, -5_000, 5_000, 3_600_000])
+def test_whatever_the_hosts_clock_does_work_that_hangs_loses_its_message_at_its_deadline(jump: int) -> None:
+    kept = Kept()
+    deadline = kept.clock() + 30_000
+    kept.claim(30_000)
+    kept.pass_by(6_000)
+    kept.put_clock_forward(jump)
+    kept.pass_by(24_000)
+    assert kept.other() == Busy(0)
+    assert kept.plain.rows["m"]["lease_until"] == deadline
+    kept.clock.now += 1
+    assert isinstance(kept.other(), Claim)
+
+
+def test_a_clock_that_was_late_and_is_put_right_counts_from_the_next_beat_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lease was made by a clock behind the others', for whom it ended early; it does not stay so."""
+    kept = Kept()
+    kept.claim()
+    asked = kept.watch_extensions(monkeypatch)
+    kept.put_clock_forward(4_000)
+    kept.pass_by(3_000)
+    assert asked == [kept.clock() + LEASE]
+
+
+def test_after_a_jump_back_an_extension_waits_for_its_store_no_longer_than_a_lease(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would hold up all others; how long a store waits, it measures by the host's clock."""
+    kept = Kept()
+    kept.claim()
+    patience: list[int] = []
+    kept.watch_extensions(monkeypatch, lambda claim: patience.append(claim.lease_until - kept.clock()))
+    kept.put_clock_forward(-3_600_000)
+    kept.pass_by(6_000)
+    assert patience == [LEASE, LEASE]
+
+
+END_IT: dict[str, Callable[[Kept, Claim], object]] = {
+    "committed": lambda kept, mine: kept.ledger.commit(mine, Effects({})),
+    "released": lambda kept, mine: kept.ledger.release(mine),
+}
+
+
+@pytest.mark.parametrize("how", END_IT)
+def test_what_is_over_costs_no_further_call(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept()
+    mine = kept.claim()
+    END_IT[how](kept, mine)
+    asked = kept.watch_extensions(monkeypatch)
+    kept.pass_by(30_000)
+    assert asked == []
+
+
+@pytest.mark.parametrize("how", END_IT)
+def test_one_that_is_over_while_it_is_being_extended_is_left_alone(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept()
+    mine = kept.claim()
+    asked = kept.watch_extensions(monkeypatch, lambda claim: END_IT[how](kept, mine))
+    kept.pass_by(30_000)
+    assert len(asked) == 1
+
+
+def test_one_that_was_taken_over_costs_one_call_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept()
+    kept.claim()
+    kept.clock.now += LEASE + 1
+    assert isinstance(kept.other(), Claim)
+    asked = kept.watch_extensions(monkeypatch)
+    kept.pass_by(30_000)
+    assert len(asked) == 1
+
+
+def test_an_end_that_the_owner_asked_for_stays() -> None:
+    """Nothing extends it any more. One before the end that the lease has already leaves that as it is."""
+    for asked, end in ((2_000, LEASE), (12_000, 12_000)):
+        kept = Kept()
+        mine = kept.claim()
+        assert kept.ledger.extend(mine, kept.clock() + asked)
+        kept.pass_by(end)
+        assert kept.other() == Busy(0)
+        kept.clock.now += 1
+        assert isinstance(kept.other(), Claim)
+
+
+def test_its_own_thread_keeps_it_in_real_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_ledger, "BEATS_PER_LEASE", LEASE // 10)  # a beat every 10 ms, whatever the clock says
+    kept = Kept()
+    with kept.ledger:
+        mine = kept.claim()
+        for _ in range(3):
+            end = kept.plain.rows["m"]["lease_until"]
+            kept.clock.now += LEASE * 2 // 3
+            patience = time.monotonic() + 20
+            while kept.plain.rows["m"]["lease_until"] == end:
+                assert time.monotonic() < patience
+                time.sleep(0.01)
+        assert isinstance(kept.other(), Busy), "two leases later"
+        assert kept.ledger.commit(mine, Effects({})) == Committed({})
+
+
+def test_when_it_is_left_no_extension_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = MemoryLedger()
+    begun, ended = threading.Event(), threading.Event()
+
+    def slow(claim: Claim, until: int) -> bool:
+        begun.set()
+        time.sleep(0.3)
+        ended.set()
+        return True
+
+    monkeypatch.setattr(plain, "extend", slow)
+    with KeptLedger(plain, lease_seconds=0.03) as ledger:
+        ledger.claim("m", "h", plain.surroundings.now_ms() + 60_000)
+        assert begun.wait(15)
+    assert ended.is_set()

@@ -1,0 +1,350 @@
+"""What a store contract in one thread cannot show: races, lost answers, a killed server, a failover."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from oneslot.runtime.effects import Effects, Once, Put, Update
+from oneslot.runtime.powertools import Answer, exactly_once
+from oneslot.runtime.stores.dynamodb import Claim, Committed, Duplicate, Surroundings, Taken
+from oneslot.runtime.stores.valkey import ValkeyLedger
+from tests.kits.consumer import Clock, surroundings
+from tests.kits.stores import KEY, TABLE, InValkey
+from tests.kits.valkey_server import ValkeyServer
+
+pytestmark = pytest.mark.valkey
+
+LEASE = 30_000
+DONE = Effects({"done": True}, (), Once(Put(TABLE, KEY, {KEY: "a"}), dict))
+
+
+class Lossy:
+    """Instead of one of the ledger's scripts: meets the first call before the server acts, or when it has acted."""
+
+    def __init__(self, ledger: ValkeyLedger, script: str, *, acted: bool, meanwhile: Callable[[], Any] | None = None):
+        self._real = getattr(ledger, script)
+        self._acted = acted
+        self._meanwhile = meanwhile
+        self.calls = 0
+        setattr(ledger, script, self)
+
+    def __call__(self, **request: Any) -> Any:
+        self.calls += 1
+        if self.calls > 1:
+            return self._real(**request)
+        if self._acted:
+            self._real(**request)
+        if self._meanwhile:
+            self._meanwhile()
+        raise redis.TimeoutError("the answer was lost")
+
+
+def claim(ledger: ValkeyLedger, message_id: str = "m") -> Claim:
+    granted = ledger.claim(message_id, "h", ledger.surroundings.now_ms() + LEASE)
+    assert isinstance(granted, Claim)
+    return granted
+
+
+@pytest.mark.parametrize("acted", [False, True])
+def test_i_the_answer_to_a_claim_is_lost_and_it_goes_on(valkey: redis.Redis, acted: bool) -> None:
+    ledger = InValkey(valkey).ledger()
+    Lossy(ledger, "_claim", acted=acted)
+    assert claim(ledger).consumption_count == 1
+
+
+@pytest.mark.parametrize("acted", [False, True])
+def test_j_the_answer_to_a_commit_is_lost_and_it_is_written_once(valkey: redis.Redis, acted: bool) -> None:
+    kept = InValkey(valkey)
+    ledger = kept.ledger()
+    kept.keep({KEY: "counter", "value": 0})
+    add = Update(TABLE, {KEY: "counter"}, expect={"value": 0}, set={"value": 1})
+    script = Lossy(ledger, "_commit", acted=acted)
+    assert ledger.commit(claim(ledger), Effects({"n": 1}, (add,))) == Committed({"n": 1})
+    assert script.calls == 2
+    assert kept.thing("counter") == {KEY: "counter", "value": 1}
+
+
+def test_k_a_claim_that_lands_late_after_its_own_retry_locks_nobody_out(valkey: redis.Redis) -> None:
+    ledger = InValkey(valkey).ledger()
+    script = ledger._claim
+    requests: list[dict[str, Any]] = []
+
+    def remember(**request: Any) -> Any:
+        requests.append(request)
+        return script(**request)
+
+    ledger._claim = remember  # type: ignore[assignment]
+    mine = claim(ledger)
+    script(**requests[0])
+    assert ledger.commit(mine, DONE) == Committed({"done": True})
+
+
+def test_patience_ends_with_the_lease(valkey: redis.Redis) -> None:
+    clock = Clock()
+    dead = redis.Redis(host="127.0.0.1", port=1, decode_responses=True, retry=Retry(NoBackoff(), 0))
+    ledger = ValkeyLedger(dead, retention_seconds=None, surroundings=surroundings(clock))
+    with pytest.raises(redis.ConnectionError):
+        ledger.claim("m", "h", clock() + 5_000)
+    assert 0 < clock() - Clock().now < 5_000
+
+
+def test_a_client_that_answers_in_bytes_is_refused() -> None:
+    with pytest.raises(ValueError, match="decode_responses=True"):
+        ValkeyLedger(redis.Redis(), retention_seconds=None)
+
+
+@pytest.mark.parametrize("seconds", [0, -1])
+def test_a_window_of_nothing_is_refused(seconds: int) -> None:
+    with pytest.raises(ValueError, match="keeps no row"):
+        ValkeyLedger(redis.Redis(decode_responses=True), retention_seconds=seconds)
+
+
+def test_a_window_may_be_given_as_python_counts_seconds(valkey: redis.Redis) -> None:
+    window: Any = timedelta(days=7).total_seconds()  # a float
+    ledger = ValkeyLedger(valkey, retention_seconds=window)
+    ledger.commit(claim(ledger), DONE)
+    assert isinstance(ledger.claim("m", "h", ledger.surroundings.now_ms() + LEASE), Duplicate)
+    assert 0 < valkey.pttl(ledger.row_key("m")) <= window * 1000
+
+
+def test_an_error_of_the_script_is_not_repeated(valkey: redis.Redis) -> None:
+    ledger = InValkey(valkey).ledger()
+    valkey.set(ledger.row_key("m"), "no hash")
+    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+        claim(ledger)
+
+
+def _while_a_script_runs(server: redis.Redis) -> Callable[[], object]:
+    before: Any = server.config_get("lua-time-limit")
+    server.config_set("lua-time-limit", 10)
+    port = server.connection_pool.connection_kwargs["port"]
+    other = redis.Redis(port=port, retry=Retry(NoBackoff(), 0))
+    ends = threading.Thread(target=lambda: _expect_killed(other))
+    ends.start()
+    while not _is_busy(server):
+        threading.Event().wait(0.005)
+
+    def mend() -> None:
+        server.script_kill()
+        ends.join()
+        other.close()
+        server.config_set("lua-time-limit", before["lua-time-limit"])
+
+    return mend
+
+
+def _expect_killed(client: redis.Redis) -> None:
+    with pytest.raises(redis.ResponseError):
+        client.eval("while true do end", 0)
+
+
+def _is_busy(client: redis.Redis) -> bool:
+    try:
+        client.ping()
+    except redis.ResponseError:
+        return True
+    return False
+
+
+def _with(setting: str, value: object) -> Callable[[redis.Redis], Callable[[], object]]:
+    def trouble(server: redis.Redis) -> Callable[[], object]:
+        before: Any = server.config_get(setting)
+        server.config_set(setting, str(value))
+        return lambda: server.config_set(setting, before[setting])
+
+    return trouble
+
+
+REFUSES_FOR_NOW: dict[str, Callable[[redis.Redis], Callable[[], object]]] = {
+    "BUSY: a script runs": _while_a_script_runs,
+    "OOM: its memory is full": _with("maxmemory", 1),
+    "NOREPLICAS: too few are there": _with("min-replicas-to-write", 1),
+}
+
+
+@pytest.mark.parametrize("trouble", REFUSES_FOR_NOW)
+def test_what_the_server_refuses_for_now_is_tried_again_in_place(valkey: redis.Redis, trouble: str) -> None:
+    """It refuses before it writes anything. A message that fails instead spends its receives in seconds."""
+    mend: list[Callable[[], object]] = []
+
+    def sleep(seconds: float) -> None:
+        mend.pop()()
+
+    ledger = ValkeyLedger(valkey, retention_seconds=None, surroundings=Surroundings(sleep=sleep))
+
+    def in_trouble() -> ValkeyLedger:
+        mend.append(REFUSES_FOR_NOW[trouble](valkey))
+        return ledger
+
+    try:
+        mine = claim(in_trouble())
+        assert in_trouble().extend(mine, mine.lease_until)
+        assert in_trouble().release(mine)
+        again = claim(in_trouble())
+        assert in_trouble().commit(again, DONE) == Committed({"done": True})
+        assert (mend, again.consumption_count) == ([], 2)
+    finally:
+        for each in mend:
+            each()
+
+
+@pytest.mark.parametrize("code", ["OOM", "READONLY", "MISCONF"])
+def test_so_it_is_where_redis_6_tells_it_within_a_scripts_error(
+    valkey: redis.Redis, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    ledger = ValkeyLedger(valkey, retention_seconds=None, surroundings=surroundings(Clock()))
+    run, refusals = ledger._claim, iter([True])
+
+    def refuse(**request: Any) -> Any:
+        if next(refusals, False):
+            raise redis.ResponseError(
+                f"Error running script (call to f_0): @user_script:9: @user_script: 9: -{code} no."
+            )
+        return run(**request)
+
+    monkeypatch.setattr(ledger, "_claim", refuse)
+    assert claim(ledger).consumption_count == 1
+
+
+def test_a_wrong_password_is_told_at_once(valkey: redis.Redis) -> None:
+    valkey.config_set("requirepass", "x")
+    try:
+        port = valkey.connection_pool.connection_kwargs["port"]
+        clock = Clock()
+        client = redis.Redis(port=port, password="y", decode_responses=True)
+        with pytest.raises(redis.AuthenticationError):
+            claim(ValkeyLedger(client, retention_seconds=None, surroundings=surroundings(clock)))
+        assert clock() == Clock().now, "no pause"
+    finally:
+        valkey.config_set("requirepass", "")
+
+
+def test_sixteen_consumers_race_for_each_message_and_each_has_one_winner(valkey: redis.Redis) -> None:
+    kept = InValkey(valkey, Clock())
+    messages, racers = 60, 16
+    start = threading.Barrier(racers)
+
+    def race(number: int) -> list[str]:
+        start.wait(60)
+        answers = []
+        for message in range(messages):
+            effects = Effects({"by": number}, (), Once(Put(TABLE, KEY, {KEY: f"t-{message}", "by": number}), dict))
+            granted = ledger.claim(f"m-{message}", "h", kept.clock() + LEASE)
+            if isinstance(granted, Claim):
+                assert ledger.commit(granted, effects) == Committed({"by": number})
+                answers.append(f"t-{message}")
+        return answers
+
+    ledger = ValkeyLedger(valkey, retention_seconds=None, surroundings=Surroundings(now_ms=kept.clock))
+    with ThreadPoolExecutor(racers) as pool:
+        won = [name for answers in pool.map(race, range(racers)) for name in answers]
+    assert sorted(won) == sorted(f"t-{message}" for message in range(messages))
+    assert all(kept.thing(name) for name in won)
+
+
+def test_m_two_messages_and_one_last_thing(valkey: redis.Redis) -> None:
+    kept = InValkey(valkey)
+    kept.keep({KEY: "last", "state": "free"})
+    ledger = kept.ledger()
+    take = Effects({"got": "last"}, (Update(TABLE, {KEY: "last"}, {"state": "free"}, {"state": "busy"}),))
+    first, second = claim(ledger, "m-1"), claim(ledger, "m-2")
+    assert ledger.commit(first, take) == Committed({"got": "last"})
+    assert ledger.commit(second, take) == Taken()
+    assert ledger.commit(second, Effects({"got": "nothing"})) == Committed({"got": "nothing"})
+
+
+def test_the_decorator_works_over_it(valkey: redis.Redis) -> None:
+    ledger = InValkey(valkey).ledger()
+
+    class Message:
+        message_id = "m"
+        payload_hash = "h"
+
+    decide = exactly_once(ledger)(lambda message: DONE)
+    deadline = ledger.surroundings.now_ms() + LEASE
+    answers = [decide(Message(), deadline) for _ in range(2)]
+    assert [answer.duplicate for answer in answers if isinstance(answer, Answer)] == [False, True]
+
+
+def test_a_row_is_forgotten_when_its_window_ends_and_the_effects_own_item_still_protects(valkey: redis.Redis) -> None:
+    kept = InValkey(valkey)
+    ledger = kept.ledger()
+    ledger.commit(claim(ledger), DONE)
+    valkey.pexpire(ledger.row_key("m"), 1)
+    while valkey.exists(ledger.row_key("m")):
+        threading.Event().wait(0.005)
+    answer = ledger.commit(claim(ledger), DONE)
+    assert not isinstance(answer, Committed | Duplicate)
+    assert kept.thing("a") == {KEY: "a"}
+
+
+def test_a_durable_server_that_is_killed_forgets_nothing(tmp_path: Path) -> None:
+    server = ValkeyServer(tmp_path, durable=True)
+    with server:
+        ledger = InValkey(server.client()).ledger()
+        mine = claim(ledger)
+        ledger.commit(mine, DONE)
+        half_done = claim(ledger, "half-done")
+        server.kill()
+        server.start()
+        kept = InValkey(server.client())
+        assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Duplicate({"done": True}, 1, mine.claimed_by)
+        assert kept.thing("a") == {KEY: "a"}
+        assert kept.ledger().commit(half_done, Effects({})) == Committed({})
+
+
+def test_a_failover_loses_the_effects_together_with_the_row(tmp_path: Path) -> None:
+    """The documented loss: the replica was behind, so the request is undone as a whole, never by half."""
+    with ValkeyServer(tmp_path / "primary") as primary, ValkeyServer(tmp_path / "replica") as replica:
+        before, after = primary.client(), replica.client()
+        ledger = InValkey(before).ledger()
+        claim(ledger, "seen by both")
+        after.replicaof("127.0.0.1", primary.port)
+        wait_until_in_step(after)
+        after.replicaof("NO", "ONE")  # cut off from the primary, and promoted
+        ledger.commit(claim(ledger), DONE)
+        primary.kill()
+        kept = InValkey(after)
+        assert kept.row("seen by both") is not None
+        assert (kept.row("m"), kept.thing("a")) == (None, None)
+        assert kept.ledger().commit(replace(claim(kept.ledger())), DONE) == Committed({"done": True})
+
+
+def test_a_failover_by_name_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The primary's name is another server's now, but the connections that there are lead to the old one, a replica."""
+    with ValkeyServer(tmp_path / "old") as old, ValkeyServer(tmp_path / "new") as new:
+        primary, look_up = old, socket.getaddrinfo
+
+        def find(host: str, port: int, *more: Any) -> Any:
+            return look_up("127.0.0.1", primary.port, *more) if host == "primary" else look_up(host, port, *more)
+
+        monkeypatch.setattr(socket, "getaddrinfo", find)
+        client = redis.Redis(host="primary", decode_responses=True, socket_timeout=5)
+        ledger = ValkeyLedger(client, retention_seconds=None)
+        claim(ledger, "before")
+        primary = new
+        old.client().replicaof("127.0.0.1", new.port)
+        assert claim(ledger, "after").consumption_count == 1
+        assert new.client().exists(ledger.row_key("after"))
+
+
+def wait_until_in_step(replica: redis.Redis) -> None:
+    """Wait until the replica has everything that its primary had."""
+    for _ in range(12_000):
+        state: Any = replica.info("replication")
+        if state["master_link_status"] == "up" and not state["master_sync_in_progress"]:
+            return
+        threading.Event().wait(0.01)
+    pytest.fail("the replica did not get in step")

@@ -1,0 +1,433 @@
+"""Idempotent handlers over a ledger: what runs, how often, with which key, and what everybody else is told."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from oneslot.runtime.effects import Unprocessable
+from oneslot.runtime.handlers import Locked, LockLost, acquire, make_handler_idempotent, mark_processed, release
+from oneslot.runtime.stores.dynamodb import Busy, Claim, Committed, Conflict, Duplicate, Fenced, InvalidEffects
+from oneslot.runtime.stores.memory import MemoryLedger
+from tests.kits.consumer import Clock, Killed, surroundings
+
+LOCK = 30.0
+MESSAGE = {"id": "m-1", "text": "hello"}
+Handle = Callable[[dict[str, str]], Any]
+
+
+class World:
+    """A ledger, its clock, and an outside system that counts what was done to it."""
+
+    def __init__(self, asynchronous: bool) -> None:
+        self.clock = Clock()
+        self.ledger = MemoryLedger(surroundings=surroundings(self.clock))
+        self.done: list[str] = []
+        self.asynchronous = asynchronous
+
+    def handler(self, during: Callable[[], Any] = lambda: None, **changes: Any) -> Handle:
+        """The wrapped handler, called synchronously whichever kind it is; `during` happens after the effect."""
+
+        def work(message: dict[str, str], key: str) -> Any:
+            self.done.append(key)
+            return during() or {"sent": message["text"]}
+
+        async def work_later(message: dict[str, str], key: str) -> Any:
+            await asyncio.sleep(0)
+            return work(message, key)
+
+        arguments: dict[str, Any] = {
+            "id_generator": lambda message: message["id"],
+            "ledger": self.ledger,
+            "lock_timeout": LOCK,
+            **changes,
+        }
+        wrapped: Any = make_handler_idempotent(work_later if self.asynchronous else work, **arguments)
+        if not self.asynchronous:
+            return cast("Handle", wrapped)
+
+        async def call(message: dict[str, str]) -> Any:
+            return await wrapped(message)
+
+        return lambda message: asyncio.run(call(message))
+
+
+# An event loop makes a socket pair for itself; it reaches nobody.
+@pytest.fixture(params=["sync", pytest.param("async", marks=pytest.mark.enable_socket)])
+def world(request: pytest.FixtureRequest) -> World:
+    return World(request.param == "async")
+
+
+def test_the_handler_runs_once_and_duplicates_get_its_answer(world: World) -> None:
+    handle = world.handler()
+    assert [handle(MESSAGE) for _ in range(3)] == [{"sent": "hello"}] * 3
+    assert world.done == ["m-1"]
+
+
+@pytest.mark.parametrize("returned", [None, 7, "text", [1, None], {"a": {"b": True}}])
+def test_any_json_value_is_given_again(world: World, returned: Any) -> None:
+    values = iter([returned])
+    handle: Any = make_handler_idempotent(lambda message, key: next(values), lambda message: "m", world.ledger, LOCK)
+    assert handle(MESSAGE) == returned
+    assert handle(MESSAGE) == returned
+
+
+@pytest.mark.parametrize("returned", [0, "", False, [], {}, None])
+def test_what_counts_for_nothing_is_given_again_as_it_is(world: World, returned: Any) -> None:
+    def work(message: dict[str, str], key: str) -> Any:
+        world.done.append(key)
+        return returned
+
+    async def work_later(message: dict[str, str], key: str) -> Any:
+        return work(message, key)
+
+    handle: Any = make_handler_idempotent(
+        work_later if world.asynchronous else work, lambda message: message["id"], world.ledger, LOCK
+    )
+
+    async def call() -> Any:
+        return await handle(MESSAGE)
+
+    for _ in range(2):
+        answer = asyncio.run(call()) if world.asynchronous else handle(MESSAGE)
+        assert (type(answer), answer) == (type(returned), returned)
+    assert world.done == ["m-1"]
+
+
+@pytest.mark.parametrize("returned", [(1, 2), {"parts": (1, 2)}, {1: "one"}, {"by id": {7: None}}])
+def test_the_first_call_answers_as_the_ledger_gives_it_to_every_other(world: World, returned: Any) -> None:
+    """JSON has no tuples, and names of text only: what works in the first delivery would fail in a later one."""
+    handle = world.handler(lambda: returned)
+    first, again = handle(MESSAGE), handle(MESSAGE)
+    assert first == again == json.loads(json.dumps(returned))
+
+
+def test_a_killed_between_effect_and_mark_is_done_again_with_the_same_key(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as dead:
+        dead.setattr(world.ledger, "release", die)
+        with pytest.raises(Killed):
+            world.handler(die)(MESSAGE)
+    with pytest.raises(Locked) as told:  # nobody gave the lock back
+        world.handler()(MESSAGE)
+    assert told.value.milliseconds == LOCK * 1000
+    assert str(told.value) == "another handler is at work on this message for at most 30000 ms"
+    world.clock.now += int(LOCK * 1000) + 1
+    assert world.handler()(MESSAGE) == {"sent": "hello"}
+    assert world.done == ["m-1", "m-1"]
+
+
+def test_the_key_is_the_same_in_every_attempt_however_many_there_are(world: World) -> None:
+    """Whatever takes it makes the repetition harmless only if it is."""
+    attempts: list[str] = []
+
+    def fail() -> None:
+        attempts.append(world.done[-1])
+        if len(attempts) < 12:
+            raise ConnectionError("the outside system is down")
+
+    handle = world.handler(fail)
+    for _ in range(11):
+        with pytest.raises(ConnectionError):
+            handle(MESSAGE)
+    assert handle(MESSAGE) == {"sent": "hello"}
+    assert attempts == ["m-1"] * 12
+
+
+def test_e_an_exception_gives_the_lock_back_at_once(world: World) -> None:
+    def fail() -> None:
+        raise ConnectionError("the outside system is down")
+
+    with pytest.raises(ConnectionError):
+        world.handler(fail)(MESSAGE)
+    assert world.handler()(MESSAGE) == {"sent": "hello"}
+    assert world.ledger.rows["m-1"]["consumption_count"] == 2
+
+
+@pytest.mark.parametrize("end", [SystemExit, KeyboardInterrupt, asyncio.CancelledError, Killed])
+def test_e_whatever_else_ends_a_handler_gives_the_lock_back_and_goes_on(world: World, end: type[BaseException]) -> None:
+    """Such as `sys.exit()` in a worker, whose other threads live on: nothing of it is swallowed."""
+
+    def leave() -> None:
+        raise end
+
+    with pytest.raises(end):
+        world.handler(leave)(MESSAGE)
+    assert world.handler()(MESSAGE) == {"sent": "hello"}
+    assert world.done == ["m-1", "m-1"]
+
+
+def test_e_a_child_that_the_handler_forked_leaves_its_parents_lock_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leave_as_the_child() -> None:
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        sys.exit()
+
+    with pytest.raises(SystemExit):
+        world.handler(leave_as_the_child)(MESSAGE)
+    with pytest.raises(Locked):
+        world.handler()(MESSAGE)
+
+
+@pytest.mark.parametrize("error", [ConnectionError, SystemExit])
+def test_e_what_the_handler_raised_is_told_although_the_lock_cannot_be_given_back(
+    world: World, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    def fail() -> None:
+        raise error("the handler's own")
+
+    def refuse(claim: Claim) -> bool:
+        raise TimeoutError("the ledger is down")
+
+    with monkeypatch.context() as down:
+        down.setattr(world.ledger, "release", refuse)
+        with pytest.raises(error, match="the handler's own") as told:
+            world.handler(fail)(MESSAGE)
+    assert told.value.__notes__ == ["TimeoutError while its lock was given back: it may last for lock_timeout"]
+    with pytest.raises(Locked):
+        world.handler()(MESSAGE)
+
+
+def test_e2_a_return_value_that_is_no_json_says_so_and_gives_the_lock_back(world: World) -> None:
+    with pytest.raises(InvalidEffects, match="cannot be written as JSON"):
+        world.handler(lambda: {1, 2})(MESSAGE)
+    assert world.ledger.rows["m-1"]["lease_until"] == 0
+
+
+def test_f_a_second_handler_is_told_how_long_to_wait(world: World) -> None:
+    def meanwhile() -> None:
+        world.clock.now += 10_000
+        with pytest.raises(Locked) as told:
+            make_handler_idempotent(lambda m, k: None, lambda m: "m-1", world.ledger, LOCK)(MESSAGE)
+        assert told.value.milliseconds == 20_000
+
+    world.handler(meanwhile)(MESSAGE)
+    assert world.done == ["m-1"]
+
+
+def test_b_slower_than_its_lock_reports_the_winners_answer(world: World) -> None:
+    def overtaken() -> dict[str, str]:
+        world.clock.now += int(LOCK * 1000) + 1
+        make_handler_idempotent(lambda m, k: {"sent": "by the other"}, lambda m: "m-1", world.ledger, LOCK)(MESSAGE)
+        return {"sent": "late"}
+
+    assert world.handler(overtaken)(MESSAGE) == {"sent": "by the other"}
+
+
+def test_b_slower_than_its_lock_while_the_other_is_at_work_is_told_so(world: World) -> None:
+    def overtaken() -> None:
+        world.clock.now += int(LOCK * 1000) + 1
+        assert isinstance(acquire(world.ledger, "m-1", LOCK), Claim)
+
+    with pytest.raises(LockLost, match=r"lock_timeout of 30\.0 s"):
+        world.handler(overtaken)(MESSAGE)
+    row = world.ledger.rows["m-1"]
+    assert (row["status"], row["lease_until"]) == ("IN_PROGRESS", world.clock() + LOCK * 1000)
+
+
+def test_l_the_same_id_with_another_content_is_refused_if_contents_are_compared(world: World) -> None:
+    handle = world.handler(content=lambda message: str(message["text"]))
+    handle(MESSAGE)
+    with pytest.raises(Unprocessable) as told:
+        handle({**MESSAGE, "text": "other"})
+    assert told.value.reason == "conflict"
+    assert world.handler(content=None) is not None
+    assert world.done == ["m-1"]
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, 0.0009])
+def test_a_lock_that_holds_nobody_off_is_refused(world: World, seconds: float) -> None:
+    with pytest.raises(ValueError, match=f"lock_timeout of {seconds} s locks nothing"):
+        world.handler(lock_timeout=seconds)(MESSAGE)
+    assert (world.done, world.ledger.rows) == ([], {})
+    world.handler(lock_timeout=0.001)(MESSAGE)
+    assert world.done == ["m-1"]
+
+
+def test_p_a_message_without_an_id_never_runs_unprotected(world: World) -> None:
+    def no_id(message: dict[str, str]) -> str:
+        raise Unprocessable("missing_message_id", "the message has no id")
+
+    with pytest.raises(Unprocessable):
+        world.handler(id_generator=no_id)(MESSAGE)
+    assert world.done == []
+
+
+@pytest.mark.enable_socket
+def test_a_cancelled_coroutine_gives_its_lock_back() -> None:
+    world = World(asynchronous=True)
+
+    async def scenario() -> None:
+        started = asyncio.Event()
+
+        async def work(message: dict[str, str], key: str) -> None:
+            started.set()
+            await asyncio.sleep(60)
+
+        wrapped = make_handler_idempotent(work, lambda message: message["id"], world.ledger, LOCK)
+        task = asyncio.ensure_future(wrapped(MESSAGE))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
+    assert world.ledger.rows["m-1"]["lease_until"] == 0
+
+
+@pytest.mark.enable_socket
+def test_a_closed_coroutine_ends_at_once() -> None:
+    """Nothing can be awaited in it any more, and so its lock ends by itself."""
+    world = World(asynchronous=True)
+
+    async def scenario() -> None:
+        started, never = asyncio.Event(), asyncio.Event()
+
+        async def work(message: dict[str, str], key: str) -> None:
+            started.set()
+            await never.wait()
+
+        wrapped = make_handler_idempotent(work, lambda message: message["id"], world.ledger, LOCK)
+        coroutine: Any = wrapped(MESSAGE)
+        task = asyncio.ensure_future(coroutine)
+        await started.wait()
+        coroutine.close()
+        task.cancel()
+        with pytest.raises(RuntimeError, match="cannot reuse"):
+            await task
+
+    asyncio.run(scenario())
+    assert world.ledger.rows["m-1"]["lease_until"] != 0
+
+
+def cancelled_while_it_claims(release_fails: bool) -> MemoryLedger:
+    """The thread that claims is not cancelled with its task."""
+    world = World(asynchronous=True)
+    claiming, go_on = threading.Event(), threading.Event()
+
+    class Slow(MemoryLedger):
+        def claim(self, message_id: str, payload_hash: str, lease_until: int) -> Claim | Duplicate | Busy | Conflict:
+            claiming.set()
+            go_on.wait()
+            return super().claim(message_id, payload_hash, lease_until)
+
+        def release(self, claim: Claim) -> bool:
+            if release_fails:
+                raise TimeoutError("the ledger is down")
+            return super().release(claim)
+
+    ledger = Slow(surroundings=surroundings(world.clock))
+
+    async def work(message: dict[str, str], key: str) -> None:
+        world.done.append(key)
+
+    async def scenario() -> None:
+        wrapped = make_handler_idempotent(work, lambda message: message["id"], ledger, LOCK)
+        task = asyncio.ensure_future(wrapped(MESSAGE))
+        await asyncio.to_thread(claiming.wait)
+        task.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
+    assert world.done == []
+    return ledger
+
+
+@pytest.mark.enable_socket
+def test_a_coroutine_that_is_cancelled_while_it_claims_gives_its_lock_back() -> None:
+    assert cancelled_while_it_claims(release_fails=False).rows["m-1"]["lease_until"] == 0
+
+
+@pytest.mark.enable_socket
+def test_a_coroutine_that_is_cancelled_while_it_claims_is_so_although_its_lock_cannot_be_given_back() -> None:
+    assert cancelled_while_it_claims(release_fails=True).rows["m-1"]["lease_until"] != 0
+
+
+@pytest.mark.enable_socket
+def test_a_coroutine_that_is_cancelled_while_another_has_the_lock_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(asynchronous=True)
+    acquire(world.ledger, "m-1", LOCK)
+    released: list[object] = []
+    monkeypatch.setattr(world.ledger, "release", released.append)
+
+    async def work(message: dict[str, str], key: str) -> None:
+        raise AssertionError("another has the lock")
+
+    async def scenario() -> None:
+        wrapped = make_handler_idempotent(work, lambda message: message["id"], world.ledger, LOCK)
+        task = asyncio.ensure_future(wrapped(MESSAGE))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
+    assert released == []
+
+
+@pytest.mark.enable_socket
+def test_coroutines_side_by_side_run_one_message_once() -> None:
+    world = World(asynchronous=True)
+    done: list[str] = []
+
+    async def scenario() -> list[Any]:
+        others_answered = asyncio.Event()
+
+        async def work(message: dict[str, str], key: str) -> str:
+            await asyncio.wait_for(others_answered.wait(), timeout=15)
+            done.append(key)
+            return key
+
+        def count(_: asyncio.Future[Any]) -> None:
+            if sum(task.done() for task in tasks) == 7:
+                others_answered.set()
+
+        wrapped = make_handler_idempotent(work, lambda message: message["id"], world.ledger, LOCK)
+        tasks: list[asyncio.Future[str]] = [asyncio.ensure_future(wrapped(MESSAGE)) for _ in range(8)]
+        for task in tasks:
+            task.add_done_callback(count)
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    answers = asyncio.run(scenario())
+    assert done == ["m-1"]
+    assert [type(answer) for answer in answers].count(Locked) == 7
+
+
+def test_the_wrapped_handler_keeps_its_name_and_kind(world: World) -> None:
+    async def send_mail(message: str, key: str) -> None:
+        """Send it."""
+
+    wrapped: Any = make_handler_idempotent(send_mail, lambda message: message, world.ledger, LOCK)
+    assert (wrapped.__name__, wrapped.__doc__) == ("send_mail", "Send it.")
+    assert inspect.iscoroutinefunction(wrapped)
+
+
+def test_the_verbs_by_themselves() -> None:
+    ledger = World(asynchronous=False).ledger
+    first = acquire(ledger, "m", LOCK, "content")
+    assert isinstance(first, Claim)
+    assert acquire(ledger, "m", LOCK, "content") == Busy(30_000)
+    assert acquire(ledger, "m", LOCK, "other content") == Conflict()
+    assert release(ledger, first)
+    second = acquire(ledger, "m", LOCK, "content")
+    assert isinstance(second, Claim)
+    assert mark_processed(ledger, first) == Fenced(first)
+    assert not release(ledger, first)
+    assert mark_processed(ledger, second, 7) == Committed({"returned": 7})
+    assert acquire(ledger, "m", LOCK, "content") == Duplicate({"returned": 7}, 2, second.claimed_by)

@@ -1,0 +1,138 @@
+"""Which request a delivery belongs to."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oneslot.runtime.effects import Unprocessable
+from oneslot.runtime.identity import identify, parse_body, payload_hash
+
+
+def attribute(value: str) -> dict[str, Any]:
+    return {"MessageDeduplicationId": {"stringValue": value, "dataType": "String"}}
+
+
+def test_the_attribute_comes_before_the_body_and_the_body_before_the_content() -> None:
+    body = {"message_id": "of-the-body"}
+    assert identify(attribute("of-the-attribute"), body, "text", content_based=True) == "of-the-attribute"
+    assert identify({}, body, "text", content_based=True) == "of-the-body"
+    # The SHA-256 of "text", from sha256sum.
+    content = "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1"
+    assert identify({}, {}, "text", content_based=True) == content
+    assert identify({"Other": {"stringValue": "x"}}, {}, "text", content_based=True) == content
+
+
+def test_without_any_there_is_no_identity() -> None:
+    with pytest.raises(Unprocessable, match="missing_message_id"):
+        identify({}, {}, "text")
+
+
+@pytest.mark.parametrize("unfit", ["", "a b", "a#b", "x" * 129, "é", 7, True, ["a"], {"a": 1}, "a\n"])
+def test_an_unfit_id_is_refused_and_not_replaced_by_another(unfit: Any) -> None:
+    with pytest.raises(Unprocessable, match="invalid_message_id"):
+        identify({}, {"message_id": unfit}, "text", content_based=True)
+
+
+@given(
+    st.dictionaries(st.text(), st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=5)),
+    st.randoms(),
+)
+def test_the_digest_depends_on_content_and_not_on_spelling(body: dict[str, Any], random: Any) -> None:
+    names = list(body)
+    random.shuffle(names)
+    respelled = json.loads(json.dumps({name: body[name] for name in names}, indent=random.choice([None, 1, 4])))
+    assert payload_hash(respelled) == payload_hash(body)
+    assert payload_hash({**body, "one more": 1}) != payload_hash(body) or body.get("one more") == 1
+
+
+LONG = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"a": None}, {}),
+        ({"a": "x"}, {"a": "X"}),
+        ({"a": "x"}, {"a": "x "}),
+        ({"a": "\u00e9"}, {"a": "e\u0301"}),
+        ({"a": "1"}, {"a": 1}),
+        ({"a": True}, {"a": 1}),
+        ({"a": 10**30}, {"a": 10**30 + 1}),
+        ({"a": [1, 2]}, {"a": [2, 1]}),
+        ({"a": {"b": 1}}, {"a": {"b": 2}}),
+        ({"a": 1, "b": 2}, {"a": 2, "b": 1}),
+        ({"a": LONG + "1"}, {"a": LONG + "2"}),
+    ],
+    ids=lambda body: repr(body)[:30],
+)
+def test_what_differs_anywhere_is_another_content(one: dict[str, Any], other: dict[str, Any]) -> None:
+    """Else a second request under an old id would be acknowledged with the first one's answer."""
+    assert payload_hash(one) != payload_hash(other)
+
+
+@pytest.mark.parametrize("other", ["Text", "text ", " text", "text\n", LONG + "text"])
+def test_a_content_is_the_text_as_it_was_sent(other: str) -> None:
+    assert identify({}, {}, other, content_based=True) != identify({}, {}, "text", content_based=True)
+    assert identify({}, {}, LONG, content_based=True) != identify({}, {}, LONG + "x", content_based=True)
+
+
+@given(st.text() | st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape")))
+def test_any_text_is_a_body_or_unprocessable(text: str) -> None:
+    try:
+        body = parse_body(text)
+    except Unprocessable as problem:
+        assert problem.reason == "not_json"
+    else:
+        assert isinstance(body, dict)
+        payload_hash(body)
+
+
+@pytest.mark.parametrize("depth", [500, 900, 2_000, 50_000])
+def test_nesting_is_either_digested_or_refused(depth: int) -> None:
+    text = '{"a":' * depth + "1" + "}" * depth
+    try:
+        assert len(payload_hash(parse_body(text))) == 64
+    except Unprocessable as problem:
+        assert problem.reason == "not_json"
+
+
+def test_a_number_of_a_million_digits_is_refused_quickly() -> None:
+    with pytest.raises(Unprocessable, match="not_json"):
+        parse_body('{"a": ' + "9" * 1_000_000 + "}")
+
+
+@pytest.mark.parametrize("text", ["[]", "[1]", "1", "null", '"text"', "true"])
+def test_json_that_is_no_object_is_no_body(text: str) -> None:
+    with pytest.raises(Unprocessable, match="one JSON object"):
+        parse_body(text)
+
+
+def test_a_body_that_is_nested_too_deeply_has_no_digest() -> None:
+    body: dict[str, Any] = {}
+    for _ in range(100_000):
+        body = {"in": body}
+    with pytest.raises(Unprocessable, match="moderate nesting"):
+        payload_hash(body)
+
+
+@pytest.mark.parametrize("text", ['{"a": 1e400}', '{"in": [-2.5E999]}'])
+def test_a_number_that_is_too_large_is_no_body(text: str) -> None:
+    """Python reads all of them as infinity, so different contents would have one digest."""
+    with pytest.raises(Unprocessable, match="numbers up to 1e308"):
+        parse_body(text)
+
+
+def test_numbers_with_a_point_are_what_they_are() -> None:
+    assert parse_body('{"a": 1.5, "b": -1e308, "c": 1E2}') == {"a": 1.5, "b": -1e308, "c": 100.0}
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"in": {"a": 1, "a": 1}}', '{"a": NaN}', '{"a": -Infinity}'])
+def test_json_that_readers_take_differently_is_no_body(text: str) -> None:
+    """A name twice, or a constant that is no JSON: two readers would see two different requests."""
+    with pytest.raises(Unprocessable, match="each name once"):
+        parse_body(text)

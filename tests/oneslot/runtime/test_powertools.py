@@ -1,0 +1,276 @@
+"""Powertools' wrapping: what it may change (nothing), and what it must not be able to switch off."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.idempotency import idempotent_function
+from aws_lambda_powertools.utilities.idempotency.exceptions import (
+    IdempotencyAlreadyInProgressError,
+    IdempotencyItemNotFoundError,
+    IdempotencyKeyError,
+    IdempotencyPersistenceLayerError,
+    IdempotencyValidationError,
+)
+from botocore.exceptions import ClientError
+
+from oneslot.runtime import powertools as idempotency
+from oneslot.runtime.effects import Effects, Unprocessable, Update
+from oneslot.runtime.powertools import Answer, LedgerPersistence, NoClaim, _Attempt, _attempt, exactly_once
+from oneslot.runtime.stores.dynamodb import Busy, Claim, CommitRefused, Conflict, Ledger
+from tests.kits.consumer import Bench, Intercepted, bench, cancelled, raising, service_error, surroundings
+
+LEASE = 30_000
+REFUSED = Update("appointments", {"appointment_id": "nobody"}, {"status": "free"}, {"status": "busy"})
+
+
+@dataclass(frozen=True)
+class Message:
+    message_id: str = "m"
+    payload_hash: str = "h"
+
+
+@pytest.fixture
+def made() -> Iterator[Bench]:
+    with bench(slots=0) as made:
+        yield made
+
+
+def ledger(made: Bench, client: Any = None) -> Ledger:
+    tables = {"appointments": "appointments"}
+    return Ledger(
+        client or made.dynamodb, "ledger", retention_seconds=100, tables=tables, surroundings=surroundings(made.clock)
+    )
+
+
+def test_a_decision_runs_once_and_its_answer_is_given_again(made: Bench) -> None:
+    calls: list[str] = []
+
+    @exactly_once(ledger(made))
+    def decide(message: Message) -> Effects:
+        """Says how often it ran."""
+        calls.append(message.message_id)
+        return Effects({"run": len(calls)})
+
+    first = decide(Message(), made.clock() + LEASE)
+    again = decide(Message(), made.clock() + LEASE)
+    assert isinstance(first, Answer)
+    assert isinstance(again, Answer)
+    assert (first.result, first.duplicate) == ({"run": 1}, False)
+    assert (again.result, again.duplicate, again.claimed_by) == ({"run": 1}, True, first.claimed_by)
+    assert calls == ["m"]
+    assert decide.__doc__ == "Says how often it ran."
+
+
+def test_an_empty_answer_is_an_answer(made: Bench) -> None:
+    decide = exactly_once(ledger(made))(lambda _message: Effects({}))
+    decide(Message(), made.clock() + LEASE)
+    again = decide(Message(), made.clock() + LEASE)
+    assert isinstance(again, Answer)
+    assert (again.result, again.duplicate) == ({}, True)
+
+
+def test_busy_and_conflict_are_answers_not_exceptions(made: Bench) -> None:
+    decide = exactly_once(ledger(made))(lambda _message: Effects({}))
+    ledger(made).claim("m", "h", made.clock() + LEASE)
+    made.clock.now += 1_000
+    assert decide(Message(), made.clock() + LEASE) == Busy(LEASE - 1_000)
+    assert decide(Message(payload_hash="other"), made.clock() + LEASE) == Conflict()
+
+
+def test_an_exception_releases_and_is_raised_unwrapped(made: Bench) -> None:
+    def decide(_message: Message) -> Effects:
+        raise Unprocessable("reason", "detail")
+
+    with pytest.raises(Unprocessable, match="detail"):
+        exactly_once(ledger(made))(decide)(Message(), made.clock() + LEASE)
+    assert made.row("m")["lease_until"] == 0
+
+
+@pytest.mark.parametrize("end", [Unprocessable("reason", "detail"), SystemExit(), KeyboardInterrupt()])
+def test_whatever_ends_a_decision_gives_the_claim_back_once(
+    made: Bench, monkeypatch: pytest.MonkeyPatch, end: BaseException
+) -> None:
+    """Powertools does so after an `Exception` only. Who leaves by `sys.exit()` may be caught, and the process live on."""
+
+    def decide(_message: Message) -> Effects:
+        raise end
+
+    released: list[Claim] = []
+    release = Ledger.release
+
+    def counted(self: Ledger, claim: Claim) -> bool:
+        released.append(claim)
+        return release(self, claim)
+
+    monkeypatch.setattr(Ledger, "release", counted)
+    with pytest.raises(type(end)) as raised:
+        exactly_once(ledger(made))(decide)(Message(), made.clock() + LEASE)
+    assert raised.value is end
+    assert [claim.message_id for claim in released] == ["m"]
+    assert made.row("m")["lease_until"] == 0
+
+
+def test_who_leaves_a_decision_leaves_although_the_claim_cannot_be_given_back(
+    made: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def decide(_message: Message) -> Effects:
+        sys.exit()
+
+    def refuse(*_: Any) -> bool:
+        raise TimeoutError("the ledger is down")
+
+    monkeypatch.setattr(Ledger, "release", refuse)
+    with pytest.raises(SystemExit) as raised:
+        exactly_once(ledger(made))(decide)(Message(), made.clock() + LEASE)
+    assert isinstance(raised.value.__context__, TimeoutError)
+
+
+class Refusing:
+    """A client whose transactions are always cancelled for this reason at the second item."""
+
+    def __init__(self, client: Any, reason: str) -> None:
+        self._client, self._reason = client, reason
+
+    def update_item(self, **request: Any) -> Any:
+        return self._client.update_item(**request)
+
+    def transact_write_items(self, **_request: Any) -> Any:
+        raise cancelled("None", self._reason)
+
+
+@pytest.mark.parametrize(
+    ("reason", "error"),
+    [
+        ("ValidationError", CommitRefused),
+        ("ConditionalCheckFailed", TimeoutError),
+        ("TransactionConflict", ClientError),
+    ],
+)
+def test_a_commit_that_is_given_up_releases_the_claim(made: Bench, reason: str, error: type[Exception]) -> None:
+    """Refused for good, or again and again until the lease is nearly over: the next delivery need not wait for its end."""
+    decide = exactly_once(ledger(made, Refusing(made.dynamodb, reason)))(lambda _message: Effects({}, (REFUSED,)))
+    with pytest.raises(error):
+        decide(Message(), made.clock() + LEASE)
+    assert (made.row("m")["status"], made.row("m")["lease_until"]) == ("IN_PROGRESS", 0)
+
+
+@pytest.mark.parametrize("error", [IdempotencyAlreadyInProgressError("inner"), IdempotencyValidationError("inner")])
+def test_what_powertools_raises_within_a_decision_is_no_answer(made: Bench, error: Exception) -> None:
+    """A decision may ask through a function of its own that Powertools guards. Taken for ours, it would lose the message."""
+
+    def decide(_message: Message) -> Effects:
+        raise error
+
+    with pytest.raises(type(error), match="inner"):
+        exactly_once(ledger(made))(decide)(Message(), made.clock() + LEASE)
+    assert (made.row("m")["status"], made.row("m")["lease_until"]) == ("IN_PROGRESS", 0)
+
+
+def test_an_error_of_the_service_is_raised_unwrapped(made: Bench) -> None:
+    client = Intercepted(made.dynamodb, before={"update_item": raising(service_error("AccessDeniedException"))})
+    decide = exactly_once(ledger(made, client))(lambda _message: Effects({}))
+    with pytest.raises(ClientError, match="AccessDenied"):
+        decide(Message(), made.clock() + LEASE)
+
+
+@pytest.mark.parametrize("message", [Message(message_id=""), Message(payload_hash="")])
+def test_a_missing_key_fails_closed(made: Bench, message: Message) -> None:
+    ran: list[Message] = []
+
+    def decide(message: Message) -> Effects:
+        ran.append(message)
+        return Effects({})
+
+    with pytest.raises(IdempotencyKeyError):
+        exactly_once(ledger(made))(decide)(message, made.clock() + LEASE)
+    assert ran == []
+    assert made.rows("ledger") == []
+
+
+def test_switching_powertools_off_does_not_switch_protection_off(made: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[Message] = []
+
+    def decide(message: Message) -> Effects:
+        ran.append(message)
+        return Effects({})
+
+    monkeypatch.setenv("POWERTOOLS_IDEMPOTENCY_DISABLED", "true")
+    with pytest.warns(UserWarning, match="Disabling idempotency"), pytest.raises(NoClaim):
+        exactly_once(ledger(made))(decide)(Message(), made.clock() + LEASE)
+    assert ran == []
+
+
+def test_the_layer_serves_no_function_but_ours(made: Bench) -> None:
+    def foreign(*, key: dict[str, Any]) -> str:
+        raise AssertionError(f"ran unprotected for {key}")
+
+    wrapped = idempotent_function(
+        foreign, data_keyword_argument="key", persistence_store=LedgerPersistence(ledger(made))
+    )
+    with pytest.raises(IdempotencyPersistenceLayerError, match="save in progress"):
+        wrapped(key={"message_id": "m", "payload_hash": "h", "lease_until": made.clock() + LEASE})
+
+
+def test_two_functions_on_one_ledger_keep_apart(made: Bench) -> None:
+    shared = ledger(made)
+    one = exactly_once(shared)(lambda _message: Effects({"by": "one"}))
+
+    @exactly_once(shared)
+    def two(message: Message) -> Effects:
+        inner = one(Message("inner"), made.clock() + LEASE)
+        assert isinstance(inner, Answer)
+        return Effects({"by": "two", "inner": inner.result["by"], "of": message.message_id})
+
+    outer = two(Message("outer"), made.clock() + LEASE)
+    assert isinstance(outer, Answer)
+    assert outer.result == {"by": "two", "inner": "one", "of": "outer"}
+    assert {row["status"] for row in made.rows("ledger")} == {"COMPLETE"}
+
+
+def test_deciding_again_stops_when_the_lease_is_nearly_over(made: Bench) -> None:
+    def decide(_message: Message) -> Effects:
+        made.clock.now += 10_000
+        return Effects({}, (REFUSED,))
+
+    with pytest.raises(TimeoutError, match="lease was nearly over"):
+        exactly_once(ledger(made))(decide)(Message(), made.clock() + LEASE)
+
+
+def test_the_shorter_of_two_deadlines_is_the_lease(made: Bench) -> None:
+    layer = LedgerPersistence(ledger(made))
+    token = _attempt.set(_Attempt())
+    try:
+        layer.save_inprogress({"message_id": "m", "payload_hash": "h", "lease_until": made.clock() + LEASE}, 5_000)
+    finally:
+        _attempt.reset(token)
+    assert made.row("m")["lease_until"] == made.clock() + 5_000
+
+
+def test_each_verb_of_the_layer_refuses_to_work_outside_of_a_delivery(made: Bench) -> None:
+    layer = LedgerPersistence(ledger(made))
+    with pytest.raises(NoClaim, match="only functions decorated with @exactly_once"):
+        layer.delete_record({}, ValueError())
+    with pytest.raises(NoClaim, match="only functions decorated with @exactly_once"):
+        layer.save_inprogress({"message_id": "m", "payload_hash": "h", "lease_until": made.clock() + LEASE})
+
+
+def test_the_layer_reads_no_record(made: Bench) -> None:
+    """A refused claim brings its row with it; Powertools learns that there is nothing else to read."""
+    layer = LedgerPersistence(ledger(made))
+    with pytest.raises(IdempotencyItemNotFoundError):
+        layer.get_record({"message_id": "m"})
+    with pytest.raises(IdempotencyItemNotFoundError):
+        layer._get_record("m")
+
+
+def test_a_powertools_that_asks_for_no_claim_gets_no_answer(made: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the decision nor a claim: that must not look like a request that was answered."""
+    monkeypatch.setattr(idempotency, "idempotent_function", lambda perform, **options: lambda **arguments: {})
+    decide = exactly_once(ledger(made))(lambda _message: Effects({}))
+    with pytest.raises(NoClaim, match="no answer and no claim"):
+        decide(Message(), made.clock() + LEASE)

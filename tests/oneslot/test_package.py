@@ -1,0 +1,112 @@
+"""`pip install .`: a typed package under one import name."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import textwrap
+import venv
+from pathlib import Path
+
+import pytest
+
+import oneslot
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def python(code: str, *, executable: str = sys.executable, folder: Path = ROOT) -> str:
+    done = subprocess.run(
+        [executable, "-P", "-c", textwrap.dedent(code)], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_every_public_name_is_there() -> None:
+    assert set(oneslot.__all__) <= set(dir(oneslot))
+    for name in oneslot.__all__:
+        assert getattr(oneslot, name).__doc__, name
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = oneslot.nonsense
+
+
+def test_effects_and_the_package_need_nothing_of_aws() -> None:
+    loaded = python(
+        """
+        import sys
+        import oneslot
+        oneslot.Effects({})
+        print(sorted({name.partition(".")[0] for name in sys.modules} & {"boto3", "botocore", "aws_lambda_powertools"}))
+        """
+    )
+    assert loaded == "[]"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment with our wheel in it; its dependencies come from the one that runs this test."""
+    folder = tmp_path_factory.mktemp("installed")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = folder.glob("oneslot-*.whl")
+    environment = folder / "environment"
+    venv.create(environment)
+    uv = Path(sys.executable).with_name("uv")
+    interpreter = environment / "bin" / "python"
+    subprocess.run(
+        [uv, "pip", "install", "-q", "--offline", "--no-deps", "--python", interpreter, wheel],
+        check=True,
+        capture_output=True,
+    )
+    return interpreter
+
+
+def test_the_installed_package_is_typed_and_complete(installed: Path, tmp_path: Path) -> None:
+    where = python("import oneslot; print(oneslot.__file__)", executable=str(installed), folder=tmp_path)
+    assert "site-packages" in where
+    assert (Path(where).parent / "py.typed").exists()
+    told = python(
+        """
+        from oneslot.runtime.effects import Effects
+        from oneslot import Unprocessable, Once, Put, Update
+        print(Effects({"a": 1}).result)
+        """,
+        executable=str(installed),
+        folder=tmp_path,
+    )
+    assert told == "{'a': 1}"
+
+
+def test_a_stranger_who_checks_types_sees_ours(installed: Path, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent(
+            """
+            from oneslot.runtime.handlers import make_handler_idempotent
+            from oneslot.runtime.stores.memory import MemoryLedger
+
+            def send(message: str, key: str) -> int:
+                return len(message)
+
+            handle = make_handler_idempotent(send, lambda message: message, MemoryLedger(), 30)
+            reveal_type(handle)
+            """
+        )
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--python-executable", installed, program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert re.search(r'Revealed type is "def \((builtins\.)?str\) -> (builtins\.)?int"', done.stdout), done.stdout
+    assert done.returncode == 0, done.stdout

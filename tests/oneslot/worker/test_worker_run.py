@@ -1,0 +1,444 @@
+"""Workers on the embedded AWS: slow messages, SIGKILL and restart, SIGTERM, a pool of 1 and of 64."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import boto3
+import pytest
+
+from oneslot.local.aws.connection import Connection
+from oneslot.local.aws.deployment import Deployment
+from oneslot.runtime.effects import Effects, Put
+from oneslot.runtime.identity import payload_hash
+from oneslot.runtime.sqs.producer import Outgoing, Producer, SendsBatches
+from oneslot.runtime.stores.dynamodb import Claim, Committed, Duplicate, Ledger
+from oneslot.runtime.stores.expressions import DynamoDB, from_attributes, to_attributes
+from oneslot.runtime.stores.renewing import KeptLedger
+from tests.kits.consumer import booking, slot_item
+from tests.kits.local_mapping import wait_for
+from tests.kits.worker import working
+
+pytestmark = pytest.mark.embedded_aws
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+class Place:
+    """A queue, a ledger and a table of what was done, in an account of the test's own."""
+
+    def __init__(self, account: Connection) -> None:
+        self.account = account
+        self.sqs, self.dynamodb = account.sqs(), account.dynamodb()
+        self.queue_url = self.sqs.create_queue(QueueName="work", Attributes={"VisibilityTimeout": "2"})["QueueUrl"]
+        self.queue_arn = self.sqs.get_queue_attributes(QueueUrl=self.queue_url, AttributeNames=["QueueArn"])[
+            "Attributes"
+        ]["QueueArn"]
+        for name, key in (("ledger", "message_id"), ("done", "done_id")):
+            self.dynamodb.create_table(
+                TableName=name,
+                BillingMode="PAY_PER_REQUEST",
+                KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
+                AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
+            )
+
+    def close(self) -> None:
+        self.sqs.close()
+        self.dynamodb.close()
+
+    def send(self, count: int) -> list[str]:
+        names = [f"job-{number}" for number in range(count)]
+        producer = Producer(cast("SendsBatches", self.sqs), self.queue_url)
+        producer.send([Outgoing(name, json.dumps({"message_id": name})) for name in names])
+        return names
+
+    def ledger(self) -> Ledger:
+        return Ledger(cast("DynamoDB", self.dynamodb), "ledger", retention_seconds=None, tables={"done": "done"})
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        pages = self.dynamodb.get_paginator("scan").paginate(TableName=table)
+        return [from_attributes(item) for page in pages for item in page["Items"]]
+
+    def wait_for_done(self, count: int, process: subprocess.Popen[str]) -> None:
+        """Wait until this many are done, or the process is."""
+        wait_for(lambda: len(self.rows("done")) >= count or process.poll() is not None, seconds=300)
+
+    def left(self) -> int:
+        return sum(self._numbers().values())
+
+    def hidden(self) -> int:
+        return self._numbers()["ApproximateNumberOfMessagesNotVisible"]
+
+    def _numbers(self) -> dict[str, int]:
+        attributes = self.sqs.get_queue_attributes(QueueUrl=self.queue_url, AttributeNames=["All"])["Attributes"]
+        return {name: int(value) for name, value in attributes.items() if name.startswith("ApproximateNumberOf")}
+
+    def all_done_once(self, names: list[str]) -> None:
+        """Nothing lost, nothing twice: one row for each, and every request complete."""
+        assert sorted(row["done_id"] for row in self.rows("done")) == sorted(names)
+        assert {row["message_id"]: row["status"] for row in self.rows("ledger")} == dict.fromkeys(names, "COMPLETE")
+
+
+@pytest.fixture
+def place(account: Connection) -> Any:
+    made = Place(account)
+    yield made
+    made.close()
+
+
+class SlowWork:
+    """Takes some time for each message, then records it in the ledger's transaction; counts how often it began.
+
+    The first ones wait for each other, until `together` are at work at once.
+    """
+
+    def __init__(self, ledger: Ledger | KeptLedger, seconds: float, together: int = 1) -> None:
+        self._ledger = ledger
+        self._seconds = seconds
+        self._together = together
+        self._changed = threading.Condition()
+        self.begun: Counter[str] = Counter()
+        self.at_once = 0
+        self.most_at_once = 0
+
+    def __call__(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+        (record,) = event["Records"]
+        body = json.loads(record["body"])
+        name = body["message_id"]
+        until = self._ledger.surroundings.now_ms() + context.get_remaining_time_in_millis()
+        claim = self._ledger.claim(name, payload_hash(body), until)
+        if isinstance(claim, Duplicate):
+            return {"batchItemFailures": []}
+        if not isinstance(claim, Claim):
+            return {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}
+        with self._changed:
+            self.begun[name] += 1
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self.most_at_once >= self._together, timeout=60)
+        time.sleep(self._seconds)
+        with self._changed:
+            self.at_once -= 1
+        outcome = self._ledger.commit(claim, Effects({}, (Put("done", "done_id", {"done_id": name}),)))
+        assert isinstance(outcome, Committed)
+        return {"batchItemFailures": []}
+
+
+def test_a_hundred_messages_of_three_visibilities_each_are_delivered_once(place: Place) -> None:
+    names = place.send(100)
+    numbers: dict[str, Any] = {
+        "threads": 100,
+        "visibility_seconds": 0,
+        "buffer_seconds": 6,
+        "wait_seconds": 1,
+        "limit_seconds": 60,
+    }
+    with KeptLedger(place.ledger(), lease_seconds=15) as ledger:
+        work = SlowWork(ledger, seconds=18.0)  # three times the visibility timeout of 0 + 6 s
+        with working(place.sqs, work, queue_url=place.queue_url, queue_arn=place.queue_arn, **numbers) as running:
+            wait_for(lambda: place.left() == 0, seconds=120)
+        counts = running.worker.log.counts
+    assert work.begun == Counter(names)
+    assert (counts["received"], counts["redelivered"], counts["finished"], counts["deleted"]) == (100, 0, 100, 100)
+    assert counts.get("leases_lost", 0) == counts.get("failed", 0) == 0
+    assert work.most_at_once == 100
+    place.all_done_once(names)
+
+
+@pytest.mark.parametrize(("threads", "messages"), [(1, 12), (64, 200)])
+def test_a_pool_of_one_and_of_sixty_four(place: Place, threads: int, messages: int) -> None:
+    names = place.send(messages)
+    together = min(threads, 11)
+    work = SlowWork(place.ledger(), seconds=0.02, together=together)
+    numbers: dict[str, Any] = {"threads": threads, "visibility_seconds": 30, "wait_seconds": 1}
+    with working(place.sqs, work, queue_url=place.queue_url, queue_arn=place.queue_arn, **numbers) as running:
+        wait_for(lambda: place.left() == 0, seconds=180)
+    assert running.worker.log.counts["received"] == running.worker.log.counts["deleted"] == messages
+    assert together <= work.most_at_once <= threads
+    place.all_done_once(names)
+
+
+def test_order_within_each_group_of_a_fifo_queue_is_kept(place: Place) -> None:
+    url = place.sqs.create_queue(QueueName="ordered.fifo", Attributes={"FifoQueue": "true", "VisibilityTimeout": "30"})[
+        "QueueUrl"
+    ]
+    steps = [(group, number) for number in range(8) for group in "abcd"]
+    Producer(cast("SendsBatches", place.sqs), url).send(
+        [Outgoing(f"{group}-{number}", json.dumps([group, number]), group) for group, number in steps]
+    )
+    done: list[tuple[str, int]] = []
+
+    def handler(event: Mapping[str, Any], context: Any) -> None:
+        group, number = json.loads(event["Records"][0]["body"])
+        time.sleep(0.01 * (7 - number))  # later ones are quicker: side by side they would overtake
+        done.append((group, number))
+
+    with working(place.sqs, handler, queue_url=url, queue_arn=f"{place.queue_arn}.fifo", threads=6, wait_seconds=1):
+        wait_for(lambda: len(done) >= len(steps), seconds=180)
+    assert sorted(done) == sorted(steps)
+    for group in "abcd":
+        assert [number for its, number in done if its == group] == list(range(8))
+
+
+PROGRAM = """
+    import boto3, itertools, json, os, signal, time
+    from botocore.config import Config
+    from oneslot.runtime.effects import Effects, Put
+    from oneslot.runtime.stores.renewing import KeptLedger
+    from oneslot.runtime.stores.dynamodb import Claim, Duplicate, Ledger
+
+    client = boto3.client("dynamodb", config=Config(max_pool_connections=16))
+    ledger = KeptLedger(Ledger(client, "ledger", retention_seconds=None, tables={"done": "done"}),
+                        lease_seconds=int(os.environ["LEASE_SECONDS"]))
+    ledger.__enter__()
+    numbers, last = itertools.count(1), int(os.environ["KILLED_AT"])
+
+    def handle(event, context):
+        (record,) = event["Records"]
+        name = json.loads(record["body"])["message_id"]
+        claim = ledger.claim(name, "", ledger.surroundings.now_ms() + context.get_remaining_time_in_millis())
+        if isinstance(claim, Duplicate):
+            return None
+        if not isinstance(claim, Claim):
+            return {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}
+        time.sleep(0.15)
+        ledger.commit(claim, Effects({}, (Put("done", "done_id", {"done_id": name}),)))
+        if next(numbers) == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def start(
+    folder: Path,
+    place: Place,
+    *options: str,
+    threads: int,
+    seconds: int,
+    killed_at: int | None = None,
+    program: str = PROGRAM,
+) -> subprocess.Popen[str]:
+    """`oneslot worker` with the program above, in a process of its own; what it lost comes again after these `seconds`.
+
+    killed_at: the number of the message at which it kills itself, after the commit and before the deletion.
+    """
+    (folder / "slow_work.py").write_text(textwrap.dedent(program))
+    environment = {
+        **os.environ,
+        "AWS_ENDPOINT_URL": place.account.endpoint_url,
+        "AWS_ACCESS_KEY_ID": place.account.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": place.account.secret_access_key,
+        "AWS_DEFAULT_REGION": place.account.region,
+        "LEASE_SECONDS": str(seconds),
+        "KILLED_AT": str(killed_at or 0),
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'lambda_src'}",
+    }
+    numbers = {"--threads": threads, "--visibility": seconds, "--buffer": seconds, "--wait": 1}
+    common = ["--handler", "slow_work:handle", "--queue-url", place.queue_url]
+    common += [text for name, value in numbers.items() for text in (name, str(value))]
+    common += options
+    return subprocess.Popen(
+        [sys.executable, "-c", "from oneslot.commands.worker import worker; worker()", *common],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_kill_9_and_restart_loses_nothing_and_doubles_nothing(place: Place, tmp_path: Path) -> None:
+    names = place.send(60)
+    for killed_at in (10, 15):  # in the middle, twice
+        process = start(tmp_path, place, threads=8, seconds=1, killed_at=killed_at)
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == -signal.SIGKILL, errors
+        assert place.left() > 0
+    process = start(tmp_path, place, threads=8, seconds=1)
+    wait_for(lambda: place.left() == 0 or process.poll() is not None, seconds=300)
+    process.send_signal(signal.SIGTERM)
+    out, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    place.all_done_once(names)
+    redelivered = [line for line in map(json.loads, out.splitlines()) if line.get("receive_count", 1) > 1]
+    assert redelivered  # what the killed ones had in hand
+
+
+def test_sigterm_in_the_middle_ends_in_order_and_another_goes_on(place: Place, tmp_path: Path) -> None:
+    names = place.send(400)
+    process = start(tmp_path, place, threads=4, seconds=20)
+    place.wait_for_done(8, process)
+    process.send_signal(signal.SIGTERM)
+    out, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    last = json.loads(out.splitlines()[-1])
+    assert (last["event"], last["given_back"]) == ("stopped", 0)
+    assert 8 <= len(place.rows("done")) < 400
+    process = start(tmp_path, place, threads=16, seconds=20)
+    wait_for(lambda: place.left() == 0 or process.poll() is not None, seconds=300)
+    process.send_signal(signal.SIGTERM)
+    out, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    place.all_done_once(names)
+    again = [line for line in map(json.loads, out.splitlines()) if line.get("receive_count", 1) > 1]
+    assert len(again) <= 4  # at most what one poll brought in the moment of the stop, given back untouched
+
+
+HANGS = """
+    import threading
+    from concurrent.futures import ThreadPoolExecutor
+
+    pool = ThreadPoolExecutor()
+
+    def handle(event, context):
+        pool.submit(threading.Event().wait).result()
+"""
+
+
+@pytest.mark.parametrize(("limit", "status"), [("1", 1), ("600", 0)])
+def test_a_worker_ends_though_a_handler_hangs_in_a_thread_of_its_own(
+    place: Place, tmp_path: Path, limit: str, status: int
+) -> None:
+    """Over its limit it ends by itself; before that by SIGTERM, and gives the message back."""
+    place.send(1)
+    process = start(tmp_path, place, "--limit", limit, "--grace", "2", threads=1, seconds=60, program=HANGS)
+    if status == 0:
+        wait_for(lambda: place.hidden() == 1 or process.poll() is not None)
+        process.send_signal(signal.SIGTERM)
+    try:
+        out, errors = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == status, errors
+    assert json.loads(out.splitlines()[-1])["event"] == "stopped"
+    assert (place.left(), place.hidden()) == (1, 0)
+
+
+def test_a_signal_in_its_first_second_is_the_same_wish_and_a_later_one_ends_it_at_once(
+    place: Place, tmp_path: Path
+) -> None:
+    """`timeout`, say, signals the process and its group: that must not cut off what a handler is about to finish."""
+    place.send(1)
+    process = start(tmp_path, place, "--grace", "10000", threads=1, seconds=60, program=HANGS)
+    try:
+        wait_for(lambda: place.hidden() == 1 or process.poll() is not None)
+        for _ in range(3):
+            process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=2)
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 0, errors
+    last = json.loads(out.splitlines()[-1])
+    assert (last["event"], last["given_back"]) == ("stopped", 1)
+    assert (place.left(), place.hidden()) == (1, 0)
+
+
+FORKS = """
+    import os, sys
+
+    def handle(event, context):
+        if os.fork() == 0:
+            sys.exit(0)
+"""
+
+
+def test_the_child_of_a_handler_that_forks_is_no_worker(place: Place, tmp_path: Path) -> None:
+    """What it writes to is read to its end, so a child that stays is noticed."""
+    place.send(3)
+    process = start(tmp_path, place, threads=2, seconds=20, program=FORKS)
+    wait_for(lambda: place.left() == 0 or process.poll() is not None)
+    process.send_signal(signal.SIGTERM)
+    out, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    said = [line["event"] for line in map(json.loads, out.splitlines()) if "event" in line]
+    assert sorted(said) == ["finished"] * 3 + ["started", "stopped", "stopping"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--handler", "slow_work"], "write it as module:name"),
+        (["--handler", "nowhere:handle", "--queue-url", "https://sqs/x"], "No module named 'nowhere'"),
+        (["--handler", "json:loads"], "--handler needs a queue"),
+        (["--threads", "0"], "--threads is 0"),
+    ],
+)
+def test_bad_input_is_a_sentence(options: list[str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from oneslot.commands.worker import worker
+    from oneslot.errors import BadInput
+
+    monkeypatch.delenv("QUEUE_URL", raising=False)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-2")
+    with pytest.raises(BadInput, match=said):
+        worker.main(options, standalone_mode=False)
+
+
+def test_oneslots_own_consumer_by_the_environment_of_its_function(
+    deployed: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Books from the deployed stack's queue, configured as its function is, without any Lambda."""
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # the worker's has this test's credentials, and ends with it
+    account, outputs = deployed.connection, deployed.outputs
+    functions, sqs, dynamodb = account.functions(), account.sqs(), account.dynamodb()
+    variables = functions.get_function_configuration(FunctionName=outputs["ConsumerFunctionName"])["Environment"]
+    for name, value in variables["Variables"].items():
+        monkeypatch.setenv(name, value)
+    for name, value in {
+        "AWS_ENDPOINT_URL": account.endpoint_url,
+        "AWS_ACCESS_KEY_ID": account.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": account.secret_access_key,
+        "AWS_DEFAULT_REGION": account.region,
+    }.items():
+        monkeypatch.setenv(name, value)
+    practice = "W0RKER"
+    dynamodb.put_item(TableName=outputs["SlotsTableName"], Item=to_attributes(slot_item(0, practice)))
+    body = booking("worker-1", practice=practice)
+
+    def booked() -> bool:
+        key = to_attributes({"message_id": body["message_id"]})
+        row = dynamodb.get_item(TableName=outputs["LedgerTableName"], Key=key, ConsistentRead=True).get("Item")
+        return row is not None and from_attributes(row)["status"] == "COMPLETE"
+
+    def send_twice_and_stop_when_empty() -> None:
+        def empty() -> bool:
+            found = sqs.get_queue_attributes(QueueUrl=outputs["QueueUrl"], AttributeNames=["All"])["Attributes"]
+            return all(int(found[name]) == 0 for name in found if name.startswith("ApproximateNumberOf"))
+
+        try:
+            sqs.send_message(QueueUrl=outputs["QueueUrl"], MessageBody=json.dumps(body))
+            wait_for(booked)
+            sqs.send_message(QueueUrl=outputs["QueueUrl"], MessageBody=json.dumps(body))
+            wait_for(empty, seconds=300)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    from oneslot.commands.worker import worker
+
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    stopper = threading.Thread(target=send_twice_and_stop_when_empty)
+    stopper.start()
+    try:
+        status = worker.main(["--threads", "2", "--wait", "1"], standalone_mode=False)
+    finally:
+        stopper.join()
+        signal.signal(signal.SIGTERM, before[0])
+        signal.signal(signal.SIGINT, before[1])
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    outcomes = [line["outcome"] for line in lines if line["message"] == "delivery"]
+    assert (status, outcomes) == (0, ["booked", "duplicate"])
+    for client in (functions, sqs, dynamodb):
+        client.close()

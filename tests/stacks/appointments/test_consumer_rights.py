@@ -1,0 +1,91 @@
+"""Least privilege, enumerated: the consumer's rights are these, and its code makes these calls."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from oneslot.runtime.consumer.queues import SQS
+from oneslot.runtime.stores.expressions import DynamoDB
+from tests.kits.stacks import Stage, synthesise
+
+
+def rights(stage: Stage) -> dict[str, set[str]]:
+    """{resource: actions} of the only role, resources written with the name of the output that shows them."""
+    outputs = {
+        stage.logical_id(name): name
+        for name in stage.template["Outputs"]
+        if name.endswith(("TableName", "QueueUrl", "LogGroupName"))
+    }
+
+    def readable(resource: Any) -> str:
+        if "Fn::GetAtt" in resource:
+            logical_id, attribute = resource["Fn::GetAtt"]
+            assert attribute == "Arn"
+            return str(outputs[logical_id])
+        separator, (table, suffix) = resource["Fn::Join"]
+        assert separator == ""
+        return readable(table) + str(suffix)
+
+    found: dict[str, set[str]] = {}
+    for policy in stage.properties("AWS::IAM::Role")["Policies"]:
+        for statement in policy["PolicyDocument"]["Statement"]:
+            assert statement.keys() == {"Effect", "Action", "Resource"}
+            assert statement["Effect"] == "Allow"
+            actions = statement["Action"]
+            resource = readable(statement["Resource"])
+            found.setdefault(resource, set()).update([actions] if isinstance(actions, str) else actions)
+    return found
+
+
+def test_the_role_may_do_exactly_this(stage: Stage) -> None:
+    assert rights(stage) == {
+        "LedgerTableName": {"dynamodb:UpdateItem"},
+        "SlotsTableName": {"dynamodb:Query", "dynamodb:UpdateItem"},
+        "SlotsTableName/index/free_slots": {"dynamodb:Query"},
+        "AppointmentsTableName": {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"},
+        "QueueUrl": {
+            "sqs:ReceiveMessage",
+            "sqs:DeleteMessage",
+            "sqs:GetQueueAttributes",
+            "sqs:ChangeMessageVisibility",
+        },
+        "DeadLetterQueueUrl": {"sqs:SendMessage"},
+        "ConsumerLogGroupName": {"logs:CreateLogStream", "logs:PutLogEvents"},
+    }
+
+
+def test_no_right_has_a_wildcard(stage: Stage) -> None:
+    assert not [(what, action) for what, actions in rights(stage).items() for action in actions if "*" in action]
+    assert not [what for what in rights(stage) if "*" in what]
+
+
+def test_only_lambda_may_take_the_role_and_nothing_is_attached_to_it(stage: Stage) -> None:
+    role = stage.properties("AWS::IAM::Role")
+    (statement,) = role["AssumeRolePolicyDocument"]["Statement"]
+    assert statement["Principal"] == {"Service": "lambda.amazonaws.com"}
+    assert "ManagedPolicyArns" not in role
+    assert stage.resources("AWS::IAM::Policy") == {}
+    assert stage.resources("AWS::IAM::ManagedPolicy") == {}
+
+
+def test_every_call_that_the_runtime_declares_is_granted(stage: Stage) -> None:
+    """The runtime names the calls that it makes in two protocols. A transaction is granted as its single writes."""
+    declared = {name for protocol in (DynamoDB, SQS) for name in vars(protocol) if re.fullmatch(r"[a-z][a-z_]+", name)}
+    granted = {action.split(":")[1] for actions in rights(stage).values() for action in actions}
+    assert declared - {"transact_write_items"} != set()
+    for call in declared - {"transact_write_items"}:
+        assert "".join(word.capitalize() for word in call.split("_")) in granted
+    if "transact_write_items" in declared:
+        assert {"PutItem", "UpdateItem"} <= granted
+
+
+def test_group_commit_looks_up_and_puts_ledger_rows_and_nothing_more(tmp_path: Path, stages: dict[str, Stage]) -> None:
+    grouped = rights(synthesise(tmp_path, stage="dev", group_commit="true"))
+    plain = rights(stages["dev"])
+    assert grouped.pop("LedgerTableName") == plain.pop("LedgerTableName") | {
+        "dynamodb:BatchGetItem",
+        "dynamodb:PutItem",
+    }
+    assert grouped == plain

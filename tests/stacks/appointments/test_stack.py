@@ -1,0 +1,277 @@
+"""The template: relations between what is in it, read from what was synthesised, never copied numbers."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appointments.slot_choice import FREE_SLOTS_INDEX
+from tests.kits.stacks import Stage, synthesise
+
+TABLES = ("LedgerTableName", "SlotsTableName", "AppointmentsTableName")
+
+
+def keys(table: dict[str, Any]) -> dict[str, str]:
+    """{"HASH": ..., "RANGE": ...} of a table or index."""
+    return {key["KeyType"]: key["AttributeName"] for key in table["KeySchema"]}
+
+
+def test_a_message_stays_hidden_as_long_as_its_consumer_may_run(stage: Stage) -> None:
+    function = stage.of_output("ConsumerFunctionName")
+    hidden = stage.of_output("QueueUrl")["VisibilityTimeout"]
+    assert hidden == function["Timeout"] * stage.settings.visibility_multiplier
+    assert hidden >= function["Timeout"]
+
+
+def test_the_mapping_feeds_the_consumer_from_the_queue_with_partial_responses(stage: Stage) -> None:
+    mapping = stage.of_output("EventSourceMappingId")
+    assert mapping["EventSourceArn"] == {"Fn::GetAtt": [stage.logical_id("QueueUrl"), "Arn"]}
+    assert mapping["FunctionName"] == {"Ref": stage.logical_id("ConsumerFunctionName")}
+    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert mapping["ScalingConfig"] == {"MaximumConcurrency": stage.settings.max_concurrency}
+    assert mapping["BatchSize"] == stage.settings.batch_size
+    assert mapping.get("MaximumBatchingWindowInSeconds", 0) == stage.settings.batching_window_seconds
+    assert mapping.get("Enabled", True)
+
+
+def test_what_fails_too_often_goes_to_the_dead_letter_queue_and_stays_longer(stage: Stage) -> None:
+    queue, dead = stage.of_output("QueueUrl"), stage.of_output("DeadLetterQueueUrl")
+    redrive = queue["RedrivePolicy"]
+    assert redrive["deadLetterTargetArn"] == {"Fn::GetAtt": [stage.logical_id("DeadLetterQueueUrl"), "Arn"]}
+    assert redrive["maxReceiveCount"] == stage.settings.max_receive_count
+    assert dead["MessageRetentionPeriod"] > queue["MessageRetentionPeriod"]
+    assert dead["MaximumMessageSize"] > queue["MaximumMessageSize"]
+    assert "RedrivePolicy" not in dead
+
+
+def test_only_the_request_queue_may_use_the_dead_letter_queue(stage: Stage) -> None:
+    allowed = stage.of_output("DeadLetterQueueUrl")["RedriveAllowPolicy"]
+    assert allowed["redrivePermission"] == "byQueue"
+    (source,) = allowed["sourceQueueArns"]
+    partition, service, region, _, account, _, name = [part for part in source["Fn::Join"][1] if part != "arn:"]
+    assert [partition, service, region, account] == [
+        {"Ref": "AWS::Partition"},
+        ":sqs:",
+        {"Ref": "AWS::Region"},
+        {"Ref": "AWS::AccountId"},
+    ]
+    assert name == stage.of_output("QueueUrl")["QueueName"]
+
+
+def test_queues_are_standard_encrypted_and_refuse_plain_text(stage: Stage) -> None:
+    protected = {}
+    for policy in stage.resources("AWS::SQS::QueuePolicy").values():
+        for queue in policy["Properties"]["Queues"]:
+            protected[queue["Ref"]] = policy["Properties"]["PolicyDocument"]["Statement"]
+    queues = stage.resources("AWS::SQS::Queue")
+    assert protected.keys() == queues.keys()
+    for name, queue in queues.items():
+        assert queue["Properties"]["SqsManagedSseEnabled"] is True
+        assert "FifoQueue" not in queue["Properties"]
+        (denial,) = protected[name]
+        assert denial == {
+            "Effect": "Deny",
+            "Principal": {"AWS": "*"},
+            "Action": "sqs:*",
+            "Resource": {"Fn::GetAtt": [name, "Arn"]},
+            "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+        }
+
+
+def test_rows_expire_in_the_ledger_and_nowhere_else(stage: Stage) -> None:
+    expiring = {output: stage.of_output(output).get("TimeToLiveSpecification") for output in TABLES}
+    assert expiring == {
+        "LedgerTableName": {"AttributeName": "expires_at", "Enabled": True},
+        "SlotsTableName": None,
+        "AppointmentsTableName": None,
+    }
+
+
+def test_a_ledger_that_forgets_nothing(tmp_path: Path) -> None:
+    from booking.configuration import Configuration
+
+    raised = {"ledger_retention_seconds": "forever", "ledger_forgotten_before": "2026-11-23T14:00:00Z"}
+    kept = synthesise(tmp_path / "appointments", audit="true", **raised)
+    variables = kept.of_output("ConsumerFunctionName")["Environment"]["Variables"]
+    read = Configuration.from_environment({name: str(value) for name, value in variables.items()})
+    assert read.ledger_retention_seconds is None
+    # Said, not left out: CloudFormation does not switch off what a template stops to mention.
+    assert kept.of_output("LedgerTableName")["TimeToLiveSpecification"] == {
+        "AttributeName": "expires_at",
+        "Enabled": False,
+    }
+    assert "TimeToLiveSpecification" not in kept.of_output("SlotsTableName")
+    audit = Stage(kept.settings, kept.folder, "-audit")
+    told = r"\"Body\":{\"ledger_retention\":\"forever\",\"ledger_forgotten_before\":\"2026-11-23T14:00:00Z\"}"
+    assert told in audit.template_text, "so it expects every row of after that to be there"
+    assert variables["LEDGER_FORGOTTEN_BEFORE"] == "2026-11-23T14:00:00Z"
+
+
+def test_a_row_of_the_ledger_outlives_every_copy_of_its_message(stage: Stage) -> None:
+    kept = int(stage.of_output("ConsumerFunctionName")["Environment"]["Variables"]["LEDGER_RETENTION_SECONDS"])
+    queue, dead = stage.of_output("QueueUrl"), stage.of_output("DeadLetterQueueUrl")
+    # Redriven on its last day there, a copy waits in the queue a second time: the move gives it a new age.
+    assert kept >= 2 * queue["MessageRetentionPeriod"] + dead["MessageRetentionPeriod"]
+    assert dead["MessageRetentionPeriod"] > queue["MessageRetentionPeriod"], "there its age goes on"
+    assert stage.of_output("LedgerTableName")["TimeToLiveSpecification"] == {
+        "AttributeName": "expires_at",
+        "Enabled": True,
+    }
+    assert stage.properties("AWS::Logs::LogGroup")["RetentionInDays"] * 86_400 >= kept
+
+
+def test_tables_have_the_keys_that_the_runtime_uses(stage: Stage) -> None:
+    assert {output: keys(stage.of_output(output)) for output in TABLES} == {
+        "LedgerTableName": {"HASH": "message_id"},
+        "SlotsTableName": {"HASH": "practice", "RANGE": "slot_id"},
+        "AppointmentsTableName": {"HASH": "appointment_id"},
+    }
+    (index,) = stage.of_output("SlotsTableName")["LocalSecondaryIndexes"]
+    assert index["IndexName"] == FREE_SLOTS_INDEX
+    assert keys(index) == {"HASH": "practice", "RANGE": "free_key"}
+    assert index["Projection"] == {"ProjectionType": "KEYS_ONLY"}
+
+
+def test_tables_are_on_demand_encrypted_and_restorable(stage: Stage) -> None:
+    for output in TABLES:
+        table = stage.of_output(output)
+        assert table["BillingMode"] == "PAY_PER_REQUEST"
+        assert table["SSESpecification"]["SSEEnabled"] is True
+        (replica,) = table["Replicas"]
+        assert replica["Region"] == {"Ref": "AWS::Region"}
+        assert replica["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+
+
+@pytest.mark.parametrize(("name", "policy", "protected"), [("dev", "Delete", False), ("prod", "Retain", True)])
+def test_production_outlives_its_stack(stages: dict[str, Stage], name: str, policy: str, protected: bool) -> None:
+    stage = stages[name]
+    kinds = ("AWS::DynamoDB::GlobalTable", "AWS::SQS::Queue", "AWS::Logs::LogGroup")
+    holding_data = [resource for kind in kinds for resource in stage.resources(kind).values()]
+    assert {(found["DeletionPolicy"], found["UpdateReplacePolicy"]) for found in holding_data} == {(policy, policy)}
+    for output in TABLES:
+        assert stage.of_output(output)["Replicas"][0]["DeletionProtectionEnabled"] is protected
+    manifest = json.loads((stage.folder / "manifest.json").read_text(encoding="utf-8"))
+    stack = manifest["artifacts"][f"Oneslot-{name}"]["properties"]
+    assert stack.get("terminationProtection", False) is protected
+
+
+def test_the_function_runs_the_handler_on_arm_with_json_logs_in_its_own_group(stage: Stage) -> None:
+    function = stage.of_output("ConsumerFunctionName")
+    assert function["Handler"] == "handler.lambda_handler"
+    assert (stage.asset / "handler.py").read_text(encoding="utf-8").count("def lambda_handler(") == 1
+    assert function["Architectures"] == ["arm64"]
+    assert function["MemorySize"] == stage.settings.lambda_memory_mb
+    assert function["LoggingConfig"] == {
+        "LogFormat": "JSON",
+        "ApplicationLogLevel": "INFO",
+        "SystemLogLevel": "INFO",
+        "LogGroup": {"Ref": stage.logical_id("ConsumerLogGroupName")},
+    }
+    assert "ReservedConcurrentExecutions" not in function
+    assert "TracingConfig" not in function
+    assert "Layers" not in function
+
+
+def test_the_function_runs_the_newest_python_that_cdk_has(stage: Stage) -> None:
+    from aws_cdk import aws_lambda as lambda_
+
+    versions = [re.fullmatch(r"PYTHON_(\d+)_(\d+)", name) for name in dir(lambda_.Runtime)]
+    newest = max((int(found[1]), int(found[2])) for found in versions if found)
+    assert stage.of_output("ConsumerFunctionName")["Runtime"] == "python{}.{}".format(*newest)
+
+
+def test_the_environment_is_the_settings_and_the_resources(stage: Stage) -> None:
+    settings = stage.settings
+    assert stage.of_output("ConsumerFunctionName")["Environment"]["Variables"] == {
+        "LEDGER_TABLE": {"Ref": stage.logical_id("LedgerTableName")},
+        "SLOTS_TABLE": {"Ref": stage.logical_id("SlotsTableName")},
+        "APPOINTMENTS_TABLE": {"Ref": stage.logical_id("AppointmentsTableName")},
+        "QUEUE_URL": {"Ref": stage.logical_id("QueueUrl")},
+        "DEAD_LETTER_QUEUE_URL": {"Ref": stage.logical_id("DeadLetterQueueUrl")},
+        "LEDGER_RETENTION_SECONDS": str(settings.ledger_retention_seconds),
+        "BATCH_CONCURRENCY": str(settings.batch_concurrency),
+        "CANDIDATE_SLOTS": str(settings.candidate_slots),
+        "CONTENT_BASED_DEDUPLICATION": "true" if settings.content_based_deduplication else "false",
+        "GROUP_COMMIT": "true" if settings.group_commit else "false",
+        "ONE_CORE": "true" if settings.one_core else "false",
+        "QUERIES_TOGETHER": "true" if settings.queries_together else "false",
+        "POWERTOOLS_SERVICE_NAME": "appointments",
+        "POWERTOOLS_METRICS_NAMESPACE": f"Oneslot/{settings.stage}",
+        "POWERTOOLS_LOG_LEVEL": "INFO",
+    }
+
+
+def test_the_runtime_can_read_the_environment(stage: Stage) -> None:
+    from booking.configuration import Configuration
+
+    variables = stage.of_output("ConsumerFunctionName")["Environment"]["Variables"]
+    configuration = Configuration.from_environment(
+        {name: value if isinstance(value, str) else value["Ref"] for name, value in variables.items()}
+    )
+    assert configuration.batch_concurrency == stage.settings.batch_concurrency
+    assert configuration.candidate_slots == stage.settings.candidate_slots
+    assert configuration.ledger_retention_seconds == stage.settings.ledger_retention_seconds
+    assert configuration.content_based_deduplication is stage.settings.content_based_deduplication
+    assert configuration.group_commit is stage.settings.group_commit
+    assert configuration.one_core is stage.settings.one_core
+    assert configuration.queries_together is stage.settings.queries_together
+
+
+def test_the_outputs_are_the_command_lines(stage: Stage) -> None:
+    kinds = {
+        "QueueUrl": ("AWS::SQS::Queue", "Ref"),
+        "QueueArn": ("AWS::SQS::Queue", "Fn::GetAtt"),
+        "QueueName": ("AWS::SQS::Queue", "Fn::GetAtt"),
+        "DeadLetterQueueUrl": ("AWS::SQS::Queue", "Ref"),
+        "DeadLetterQueueArn": ("AWS::SQS::Queue", "Fn::GetAtt"),
+        "DeadLetterQueueName": ("AWS::SQS::Queue", "Fn::GetAtt"),
+        "LedgerTableName": ("AWS::DynamoDB::GlobalTable", "Ref"),
+        "SlotsTableName": ("AWS::DynamoDB::GlobalTable", "Ref"),
+        "AppointmentsTableName": ("AWS::DynamoDB::GlobalTable", "Ref"),
+        "ConsumerFunctionName": ("AWS::Lambda::Function", "Ref"),
+        "ConsumerLogGroupName": ("AWS::Logs::LogGroup", "Ref"),
+        "EventSourceMappingId": ("AWS::Lambda::EventSourceMapping", "Ref"),
+    }
+    outputs = stage.template["Outputs"]
+    resources = stage.template["Resources"]
+    assert {
+        name: (resources[stage.logical_id(name)]["Type"], *output["Value"]) for name, output in outputs.items()
+    } == kinds
+
+
+def test_what_was_given_for_this_deployment_is_an_output_for_the_next(tmp_path: Path) -> None:
+    kept = synthesise(tmp_path, max_concurrency="9", ledger_retention_seconds="forever")
+    given = kept.template["Outputs"]["GivenSettings"]["Value"]
+    assert given == "-c max_concurrency=9 -c ledger_retention_seconds=forever"
+
+
+def test_the_template_fits_any_account_region_and_second_copy(stage: Stage) -> None:
+    assert re.findall(r"\b\d{12}\b", stage.template_text) == []
+    assert re.findall(r"\b[a-z]{2}-(?:[a-z]+-)+\d\b", stage.template_text) == []
+    assert re.findall(r"arn:aws:", stage.template_text) == []
+    for name, resource in stage.template["Resources"].items():
+        for key, value in resource.get("Properties", {}).items():
+            if key in {"QueueName", "TableName", "FunctionName", "RoleName", "LogGroupName"}:
+                assert not isinstance(value, str), f"{name} has the fixed {key} {value}"
+    # The one name that is given holds the stack's own id.
+    assert '"Ref": "AWS::StackId"' in stage.template_text
+    assert stage.template.keys() <= {"Description", "Resources", "Outputs"}
+
+
+def test_snap_start_is_of_a_version_that_the_queue_invokes(tmp_path: Path, stages: dict[str, Stage]) -> None:
+    snapped = synthesise(tmp_path, stage="dev", snap_start="true")
+    assert snapped.of_output("ConsumerFunctionName")["SnapStart"] == {"ApplyOn": "PublishedVersions"}
+    ((alias, properties),) = snapped.resources("AWS::Lambda::Alias").items()
+    ((version, _),) = snapped.resources("AWS::Lambda::Version").items()
+    assert properties["Properties"]["FunctionVersion"] == {"Fn::GetAtt": [version, "Version"]}
+    invoked = json.dumps(snapped.properties("AWS::Lambda::EventSourceMapping")["FunctionName"])
+    assert json.dumps({"Ref": alias}) in invoked
+    assert ":live" in invoked
+    plain = stages["dev"]
+    assert "SnapStart" not in plain.of_output("ConsumerFunctionName")
+    assert not plain.resources("AWS::Lambda::Alias")
+    assert not plain.resources("AWS::Lambda::Version")

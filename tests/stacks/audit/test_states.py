@@ -1,0 +1,313 @@
+"""The nightly state machine, executed: every way through it, on the definition that is deployed."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import date, timedelta
+
+import pytest
+
+from oneslot.pipeline.job import parse_arguments
+from stacks.audit.states import definition
+from stacks.limits import AUDIT_EXPORT_HOURS
+from tests.kits.night import BAD, CHANGES, EARLIER, FULL, SOUND, World, plan
+from tests.kits.stacks import Stage
+from tests.kits.state_machine import NeverAnswered, StateFailure
+
+
+@pytest.mark.parametrize("given", [FULL, CHANGES])
+def test_a_night_reads_and_writes_in_one_bucket(world: World, given: dict[str, str]) -> None:
+    world.verdict = SOUND
+    world.run(given)
+    (bucket,) = world.buckets
+    (job,) = world.called("startJobRun.sync")
+    for name in ("--history", "--output"):
+        assert job["Arguments"][name].startswith(f"s3://{bucket}/")
+
+
+def test_a_sound_night_ends_quietly(world: World) -> None:
+    world.verdict = SOUND
+    assert world.run(FULL).output == {"day": "2026-11-25", "sound": True}
+    assert world.called("publish") == []
+    (measure,) = world.called("putMetricData")
+    assert [point["Value"] for point in measure["MetricData"]] == [0]
+
+
+def test_a_full_night_exports_all_tables_as_they_were_at_one_midnight(world: World) -> None:
+    world.verdict = SOUND
+    world.run(FULL)
+    exports = world.called("exportTableToPointInTime")
+    assert {export["ExportType"] for export in exports} == {"FULL_EXPORT"}
+    assert {export["ExportTime"] for export in exports} == {"2026-11-26T00:00:00.000Z"}
+    assert {export["S3Prefix"]: export["TableArn"].rpartition("/")[2] for export in exports} == {
+        "history/2026-11-25/ledger": "<LedgerTableName>",
+        "history/2026-11-25/slots": "<SlotsTableName>",
+        "history/2026-11-25/appointments": "<AppointmentsTableName>",
+    }
+    assert {export["S3SseAlgorithm"] for export in exports} == {"KMS"}
+    assert [asked["Key"] for asked in world.called("headObject")] == ["audits/2026-11-25/audit.json"], (
+        "and looks no further"
+    )
+    assert len({export["ClientToken"] for export in exports}) == 3
+
+
+def test_other_nights_export_the_changes_of_one_day_and_add_them_to_the_day_before(world: World) -> None:
+    world.objects["audits/2026-11-22/audit.json"] = EARLIER
+    world.verdict = SOUND
+    world.run(CHANGES)
+    for export in world.called("exportTableToPointInTime"):
+        assert export["ExportType"] == "INCREMENTAL_EXPORT"
+        assert export["IncrementalExportSpecification"] == {
+            "ExportFromTime": "2026-11-23T00:00:00.000Z",
+            "ExportToTime": "2026-11-24T00:00:00.000Z",
+            "ExportViewType": "NEW_AND_OLD_IMAGES",
+        }
+    (job,) = world.called("startJobRun.sync")
+    assert job["Arguments"]["--previous"].endswith("/audits/2026-11-22")
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_the_job_understands_its_arguments(world: World, audit: Stage, full: bool) -> None:
+    world.objects["audits/2026-11-22/audit.json"] = EARLIER
+    world.verdict = SOUND
+    world.run(FULL if full else CHANGES)
+    (job,) = world.called("startJobRun.sync")
+    given = [word for pair in job["Arguments"].items() for word in pair]
+    settings, _ = parse_arguments([*given, "--JOB_NAME", "whatever", "--enable-continuous-cloudwatch-log", "true"])
+    day = "2026-11-25" if full else "2026-11-23"
+    assert settings.history.endswith(f"/history/{day}")
+    assert settings.output.endswith(f"/audits/{day}")
+    assert settings.patience_seconds == audit.settings.queue_retention_seconds
+    assert (settings.previous is None) is full
+    assert len(settings.deliveries) == (audit.settings.audit_history_days if full else 2)
+    assert job["Arguments"]["--dead-letter-queue"] == "<DeadLetterQueueUrl>"
+    assert job["Arguments"]["--content-based"] == "false"
+
+
+def delivery_days(world: World) -> list[str]:
+    """The days whose delivery logs the job is given beside that of its history's own folder."""
+    (job,) = world.called("startJobRun.sync")
+    folders = [
+        re.fullmatch(r"(.+)/history/([0-9-]+)/deliveries", f) for f in job["Arguments"]["--deliveries"].split(",")
+    ]
+    found = [folder for folder in folders if folder]
+    assert len(found) == len(folders)
+    assert {f"{folder[1]}/history" for folder in found} == {job["Arguments"]["--history"].rpartition("/")[0]}
+    return [folder[2] for folder in found]
+
+
+def test_changes_are_read_with_the_lines_that_midnight_put_into_the_days_beside_theirs(world: World) -> None:
+    world.objects["audits/2026-11-22/audit.json"] = EARLIER
+    world.verdict = SOUND
+    world.run(CHANGES)
+    assert sorted(delivery_days(world)) == ["2026-11-22", "2026-11-24"]
+
+
+def test_a_full_audit_reads_the_delivery_log_of_every_day_that_is_kept(world: World, audit: Stage) -> None:
+    world.verdict = SOUND
+    world.run(FULL)
+    days = [date.fromisoformat(day) for day in delivery_days(world)]
+    assert date(2026, 11, 25) not in days  # that is in the folder of the history
+    assert set(days) == {
+        date(2026, 11, 26) - timedelta(days=back) for back in range(audit.settings.audit_history_days + 1)
+    } - {date(2026, 11, 25)}
+    assert len(days) == len(set(days)) == audit.settings.audit_delivery_days + 1
+
+
+def test_without_an_audit_of_the_day_before_it_is_a_full_one(world: World) -> None:
+    world.verdict = SOUND
+    world.run(CHANGES)
+    assert {export["ExportType"] for export in world.called("exportTableToPointInTime")} == {"FULL_EXPORT"}
+    assert "--previous" not in world.called("startJobRun.sync")[0]["Arguments"]
+
+
+def test_it_waits_until_every_export_is_complete(world: World) -> None:
+    world.verdict = SOUND
+    world.run(FULL)
+    assert world.way.count("Wait") == 9
+    assert world.way.index("Audit") > max(n for n, name in enumerate(world.way) if name == "Look")
+
+
+def test_a_bad_verdict_is_told_and_measured(world: World) -> None:
+    world.verdict = BAD
+    assert world.run(FULL).output == {"day": "2026-11-25", "sound": False}
+    (told,) = world.called("publish")
+    assert told["Subject"] == "Oneslot-prod: audit bad verdict"
+    assert len(told["Subject"]) <= 100
+    assert BAD["sentence"] in told["Message"]
+    assert "docs/runbooks/invariant-violated.md" in told["Message"]
+    assert "/audits/2026-11-25/" in told["Message"]
+    assert world.called("putMetricData")[0]["MetricData"][0]["Value"] == 3
+
+
+def test_a_bad_verdict_without_a_broken_invariant_is_not_measured_as_none(world: World) -> None:
+    world.verdict = {**BAD, "violations": {"I1": 0}}
+    world.run(FULL)
+    assert world.called("putMetricData")[0]["MetricData"][0]["Value"] == 1
+
+
+def test_a_job_that_fails_after_its_verdict_changes_nothing(world: World) -> None:
+    world.verdict, world.job_fails = BAD, "SystemExit: 1"
+    assert world.run(FULL).output == {"day": "2026-11-25", "sound": False}
+
+
+def test_a_job_without_a_verdict_is_told_with_the_jobs_own_words(world: World) -> None:
+    world.job_fails = "The exports are not of the same time."
+    ended = world.run(FULL)
+    assert ended.failure is not None
+    assert ended.failure.error == "NotAudited"
+    (told,) = world.called("publish")
+    assert told["Subject"] == "Oneslot-prod: audit could not run"
+    assert "The exports are not of the same time." in told["Message"]
+    assert "docs/runbooks/audit-missing.md" in told["Message"]
+    assert world.called("putMetricData") == []
+
+
+def test_a_job_that_leaves_nothing_at_all_is_told(world: World) -> None:
+    ended = world.run(FULL)
+    assert ended.failure is not None
+    assert "There is no verdict" in world.called("publish")[0]["Message"]
+
+
+def test_an_export_that_fails_is_told_and_not_audited(world: World) -> None:
+    world.exports_fail = True
+    ended = world.run(FULL)
+    assert ended.failure is not None
+    assert "ledger: no such key" in world.called("publish")[0]["Message"]
+    assert world.called("startJobRun.sync") == []
+
+
+def test_an_export_that_never_ends_is_told(world: World, audit: Stage) -> None:
+    world.export_minutes = 10**6
+    ended = world.run(FULL)
+    assert ended.failure is not None
+    assert ended.failure.error == "NotAudited"
+    (told,) = world.called("publish")
+    assert f"not exported within {audit.settings.audit_export_hours} hours" in told["Message"]
+    assert world.called("startJobRun.sync") == []
+
+
+def test_the_longest_wait_fits_into_what_an_execution_may_remember() -> None:
+    """Step Functions ends an execution at 25,000 events, and nobody is told: two for each state, three more for a task."""
+    longest = definition(plan(export_seconds=AUDIT_EXPORT_HOURS[-1] * 3_600, timeout_seconds=86_400))
+    one = World(longest, export_minutes=10**6)
+    assert one.run(FULL).failure is not None
+    assert one.called("publish"), "given up, and told"
+    inner = longest["States"]["ExportTables"]["ItemProcessor"]["States"]
+    kinds = [{**longest["States"], **inner}[name]["Type"] for name in one.way]
+    events = 2 * len(kinds) + 3 * kinds.count("Task")
+    looks = one.way.count("Look")
+    # An export that gives up ends the others, so that this machine looked at one only: three are.
+    assert 60 * AUDIT_EXPORT_HOURS[-1] - 2 <= looks <= 60 * AUDIT_EXPORT_HOURS[-1] + 2
+    assert 3 * events < 25_000
+
+
+@pytest.mark.parametrize("export_minutes", [3, 179])
+def test_a_job_that_hangs_is_told_before_the_execution_ends(world: World, audit: Stage, export_minutes: int) -> None:
+    world.job_hangs, world.export_minutes = True, export_minutes
+    assert export_minutes < audit.settings.audit_export_hours * 60
+    ended = world.run(FULL)
+    assert ended.failure is not None
+    assert ended.failure.error == "NotAudited"
+    (told,) = world.called("publish")
+    assert told["Subject"] == "Oneslot-prod: audit could not run"
+    assert f"did not end within {audit.settings.audit_timeout_hours} hours" in told["Message"]
+
+
+@pytest.mark.parametrize("call", ["dynamodb:describeExport", "dynamodb:exportTableToPointInTime", "s3:putObject"])
+def test_a_service_that_does_not_answer_is_told(world: World, call: str) -> None:
+    world.broken[f"aws-sdk:{call}"] = NeverAnswered()
+    assert world.run(FULL).failure is not None
+    assert "States.Timeout" in world.called("publish")[0]["Message"]
+    asked = len(world.called(call.partition(":")[2]))
+    assert asked >= 5, "asked again as one that refuses is"
+    assert asked % 5 == 0
+
+
+def test_a_metric_that_is_never_answered_does_not_hold_up_the_notification(world: World) -> None:
+    world.verdict = BAD
+    world.broken["aws-sdk:cloudwatch:putMetricData"] = NeverAnswered()
+    assert world.run(FULL).output == {"day": "2026-11-25", "sound": False}
+    assert len(world.called("publish")) == 1
+
+
+def test_a_service_that_fails_is_asked_again_for_minutes_and_not_by_all_at_once(world: World) -> None:
+    """The three exports go side by side: after a throttled call each waits a time of its own."""
+    outer = world.definition["States"]
+    states = {**outer, **outer["ExportTables"]["ItemProcessor"]["States"]}
+    asking = [name for name, state in states.items() if state["Type"] == "Task" and name != "Audit"]
+    assert len(asking) == 10
+    for name in asking:
+        (retry,) = (each for each in states[name]["Retry"] if "States.TaskFailed" in each["ErrorEquals"])
+        pauses = [retry["IntervalSeconds"] * retry["BackoffRate"] ** number for number in range(retry["MaxAttempts"])]
+        assert (sum(pauses) >= 180, retry["JitterStrategy"]) == (True, "FULL"), name
+        assert states[name]["TimeoutSeconds"] == 60, name
+    (busy,) = states["Audit"]["Retry"]
+    assert busy["ErrorEquals"] == ["Glue.ConcurrentRunsExceededException"]
+    assert busy["IntervalSeconds"] * busy["MaxAttempts"] * busy["BackoffRate"] == 1_800, "another run has half an hour"
+
+
+def test_the_job_ends_by_its_own_timeout_before_the_state_gives_it_up(world: World, audit: Stage) -> None:
+    job = audit.properties("AWS::Glue::Job")["Timeout"] * 60
+    assert job < world.definition["States"]["Audit"]["TimeoutSeconds"] < world.definition["TimeoutSeconds"] < 24 * 3600
+
+
+def test_an_export_that_is_refused_is_asked_again_and_then_told(world: World) -> None:
+    world.broken["aws-sdk:dynamodb:exportTableToPointInTime"] = StateFailure("DynamoDb.ExportConflictException", "busy")
+    assert world.run(FULL).failure is not None
+    assert len(world.called("exportTableToPointInTime")) == 5
+    assert "DynamoDb.ExportConflictException: busy" in world.called("publish")[0]["Message"]
+
+
+def test_a_night_is_not_audited_twice(world: World) -> None:
+    world.objects["audits/2026-11-23/audit.json"] = BAD
+    assert world.run(CHANGES).output == {"day": "2026-11-23", "sound": False}
+    assert world.called("exportTableToPointInTime") == []
+    assert world.called("startJobRun.sync") == []
+
+
+def test_started_by_hand_without_input_it_takes_its_own_start(world: World) -> None:
+    world.verdict = SOUND
+    assert world.run({}).output == {"day": "2026-11-23", "sound": True}
+
+
+def test_a_lost_metric_does_not_hold_up_the_notification(world: World) -> None:
+    world.verdict = BAD
+    world.broken["aws-sdk:cloudwatch:putMetricData"] = StateFailure("CloudWatch.InternalServiceFault")
+    assert world.run(FULL).output == {"day": "2026-11-25", "sound": False}
+    assert len(world.called("publish")) == 1
+
+
+def test_the_ledgers_retention_is_told_to_the_audit(world: World, audit: Stage) -> None:
+    world.verdict = SOUND
+    world.run(FULL)
+    (put,) = world.called("putObject")
+    assert put["Key"] == "history/2026-11-25/context.json"
+    assert put["Body"] == {"ledger_retention_seconds": audit.settings.ledger_retention_seconds}
+
+
+def test_every_state_can_be_reached(world: World, audit: Stage) -> None:
+    """Over the ways that the tests above go."""
+    seen: set[str] = set()
+    for given, verdict, objects, job_fails, exports_fail, export_minutes in (
+        (FULL, SOUND, {}, None, False, 3),
+        (FULL, BAD, {}, None, False, 3),
+        (FULL, None, {}, "refused", False, 3),
+        (FULL, None, {}, None, True, 3),
+        (FULL, None, {}, None, False, 10**6),
+        (CHANGES, SOUND, {"audits/2026-11-22/audit.json": EARLIER}, None, False, 3),
+    ):
+        one = World(world.definition, dict(objects), verdict, job_fails, exports_fail, export_minutes)
+        one.run(given)
+        seen.update(one.way)
+    states = set(world.definition["States"])
+    states |= set(world.definition["States"]["ExportTables"]["ItemProcessor"]["States"])
+    assert seen == states
+
+
+def test_the_definition_passes_the_emulators_validation(world: World) -> None:
+    """A second reader of the language: it parses every JSONata expression and follows every `Next`."""
+    from ministack.services import stepfunctions
+
+    assert stepfunctions._validate_definition_jsonata(json.dumps(world.definition)) is None

@@ -1,0 +1,248 @@
+"""Every alarm has its runbook, and every command in the operators' pages is one that exists, with options that exist."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from awscli.clidriver import create_clidriver  # type: ignore[import-untyped]
+
+from oneslot.cli import main as oneslot
+from oneslot.runtime.effects import INVALID_MESSAGE_ID
+from oneslot.target import Outputs
+from stacks.context import OVERRIDABLE, settings_from_context
+from stacks.settings import STAGES
+from tests.kits.stacks import Stage
+
+ROOT = Path(__file__).resolve().parents[3]
+FOLDER = ROOT / "docs" / "runbooks"
+PAGES = sorted([*FOLDER.glob("*.md"), *(ROOT / "docs" / name for name in ("deploying.md", "restoring.md"))])
+SECTIONS = ("What it means", "What to look at", "What to do", "What not to do")
+# Of the AWS CLI itself, beside each operation's own.
+GLOBAL_OPTIONS = {"query", "output", "region", "profile", "endpoint-url", "no-cli-pager", "max-items", "starting-token"}
+# Words in code spelling on the pages about dead letters that are no reason of the consumer's.
+NO_REASONS = {"receives_exhausted", "max_receive_count", "message_id"}
+SHELL = {"echo", "export", "eval", "make", "git", "source", "cdk", "aws", "oneslot", "date", "python"}
+
+
+def runbooks() -> list[str]:
+    """The names of the runbooks."""
+    return sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "README")
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The commands in the page's `bash` blocks, those inside $(...) included, as words."""
+    blocks = re.findall(r"^ *```bash\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    lines = [line.strip() for block in blocks for line in block.replace("\\\n", " ").splitlines() if line.strip()]
+    inner = [match for line in lines for match in re.findall(r"\$\(([^()]*(?:\([^()]*\)[^()]*)*)\)", line)]
+    return [shlex.split(line, comments=True) for line in [*lines, *inner] if not line.startswith("#")]
+
+
+ALL = [(page.name, words) for page in PAGES for words in commands(page) if words]
+
+
+def test_every_alarm_has_a_runbook_and_every_runbook_an_alarm(with_audit: Stage) -> None:
+    named: set[str] = set()
+    for part in ("-operations", "-audit"):
+        text = Stage(with_audit.settings, with_audit.folder, part).template_text
+        named.update(re.findall(r"docs/runbooks/([a-z-]+)\.md", text))
+    assert named == set(runbooks())
+
+
+def test_the_index_lists_them_all() -> None:
+    index = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"\]\(([a-z-]+)\.md\)", index)) == runbooks()
+
+
+@pytest.mark.parametrize("name", [*runbooks(), "../restoring"])
+def test_a_runbook_says_all_four_things(name: str) -> None:
+    text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    assert tuple(re.findall(r"^## (.+)$", text, re.MULTILINE)) == SECTIONS
+    for section in text.split("\n## ")[1:]:
+        assert len(section.split()) > 15, section
+    looks = text.partition("## What to look at")[2].partition("\n## ")[0]
+    assert "```bash" in looks
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]*)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if target and not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize(
+    ("page", "words"), ALL, ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else value
+)
+def test_commands_parse(page: str, words: list[str]) -> None:
+    assert words[0] in SHELL, f"{page}: what is {words[0]}?"
+    if words[0] == "aws":
+        check_aws(words[1:])
+    elif words[0] == "oneslot":
+        check_oneslot(words[1:])
+    elif words[0] == "cdk":
+        check_cdk(words[1:])
+    elif words[0] == "make":
+        check_make(words[1:])
+
+
+def variables_of_env() -> set[str]:
+    """What `eval "$(oneslot env --stack NAME)"` sets."""
+    return {field.name.upper() for field in fields(Outputs)}
+
+
+def test_every_variable_of_a_command_is_set_by_then() -> None:
+    index = (FOLDER / "README.md").read_text(encoding="utf-8")
+    everywhere = variables_of_env() | set(re.findall(r"^export ([A-Z_]+)=", index, re.MULTILINE))
+    unset = {}
+    for page in PAGES:
+        blocks = "".join(
+            re.findall(r"^ *```bash\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+        )
+        there = everywhere | set(re.findall(r"\bexport ([A-Z_]+)=", blocks))
+        unset[page.name] = set(re.findall(r"\$([A-Z_]+)", blocks)) - there
+    assert {name: missing for name, missing in unset.items() if missing} == {}
+
+
+def test_no_command_has_a_day_an_account_or_a_region_of_its_own() -> None:
+    """Pasted at night as it stands, it would look at another day or account than the one that the alarm is about."""
+    own = re.compile(r"\b20\d\d-\d\d-\d\d|\b\d{12}\b|\b[a-z]{2}-[a-z]+-\d\b")
+    pages = [*sorted(FOLDER.glob("*.md")), ROOT / "docs" / "restoring.md"]
+    here = [(path.name, words) for path in pages for words in commands(path)]
+    assert len(here) > 40
+    assert [(name, words) for name, words in here if own.search(" ".join(words))] == []
+
+
+def test_a_look_into_a_log_says_since_when() -> None:
+    """CloudWatch answers from the oldest line on: the first twenty of ninety days would be of another fault."""
+    looks = [(page, words) for page, words in ALL if "filter-log-events" in words]
+    assert len(looks) >= 7
+    assert [look for look in looks if "--start-time" not in look[1]] == []
+
+
+def test_a_deployment_of_a_runbook_takes_nothing_back() -> None:
+    """What the stage was given before goes first, so that what the page changes is what holds."""
+    pages = [*sorted(FOLDER.glob("*.md")), ROOT / "docs" / "restoring.md"]
+    deployments = [words for path in pages for words in commands(path) if words[0] == "cdk"]
+    assert len(deployments) >= 5
+    assert {tuple(words[:6]) for words in deployments} == {("cdk", "deploy", "--all", "-c", "stage=$STAGE", "$GIVEN")}
+    assert all(len(words) > 6 for words in deployments)
+    later = (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8").partition("\n## Upgrade")[2]
+    deployed_again = re.findall(r"^.*(?:cdk (?:diff|deploy) --all|make deploy).*$", later, re.MULTILINE)
+    assert len(deployed_again) >= 3
+    assert [line for line in deployed_again if "$GIVEN" not in line] == []
+
+
+def test_what_drifted_is_shown_where_it_is_looked_for() -> None:
+    """The detection only begins with its command, and answers with an id."""
+    pages = {
+        page: [words[2] for name, words in ALL if name == page and words[:2] == ["aws", "cloudformation"]]
+        for page, _ in ALL
+    }
+    looking = {page for page, verbs in pages.items() if "detect-stack-drift" in verbs}
+    assert looking >= {"failed-deliveries.md", "stalled.md", "unarchived-deliveries.md", "undelivered-lines.md"}
+    assert {page for page in looking if "describe-stack-resource-drifts" not in pages[page]} == set()
+
+
+def test_no_file_that_a_reader_is_to_write_is_one_of_the_repository() -> None:
+    files = {word.removeprefix("file://") for _, words in ALL for word in words if word.startswith("file://")}
+    assert files
+    assert {name for name in files if (ROOT / name).exists()} == set()
+
+
+@pytest.mark.parametrize("page", ["dead-letters", "quarantined-deliveries"])
+def test_the_reasons_of_dead_letters_are_those_that_the_consumer_gives(page: str) -> None:
+    text = (FOLDER / f"{page}.md").read_text(encoding="utf-8")
+    code = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "lambda_src").rglob("*.py")))
+    given = set(re.findall(r'Unprocessable\(\s*"([a-z_]+)"', code)) | {INVALID_MESSAGE_ID}
+    assert {name for name in re.findall(r"`([a-z_]+)`", text) if name not in NO_REASONS} == given
+
+
+def test_there_is_something_to_check() -> None:
+    kinds = {words[0] for _, words in ALL}
+    assert {"aws", "oneslot", "cdk"} <= kinds
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sqs purge-everything",
+        "sqs get-queue-attributes --queue-uri x",
+        "sqs get-queue-attributes --attribute-names All",
+        "dynamodb wait table-exist --table-name x",
+        "dynamodb wait table-exists --tablename x",
+        "nonsense list",
+    ],
+)
+def test_a_wrong_aws_command_is_seen(command: str) -> None:
+    with pytest.raises(AssertionError):
+        check_aws(shlex.split(command))
+
+
+@pytest.mark.parametrize("command", ["dlq lst", "dlq redrive --al", "inspect", "status --stack"])
+def test_a_wrong_oneslot_command_is_seen(command: str) -> None:
+    with pytest.raises((click.ClickException, AssertionError)):
+        check_oneslot(shlex.split(command))
+
+
+def check_aws(words: list[str]) -> None:
+    """Service, operation and options against the AWS CLI's own tables, without running anything."""
+    driver = create_clidriver()
+    services = driver._get_command_table()
+    assert words[0] in services, words[0]
+    operations: Any = services[words[0]]
+    table = (
+        operations._get_command_table() if hasattr(operations, "_get_command_table") else operations.subcommand_table
+    )
+    assert words[1] in table, words[:2]
+    if words[1] == "wait":
+        table, words = table["wait"].subcommand_table, words[1:]
+        assert words[1] in table, words[:2]
+    arguments: dict[str, Any] = table[words[1]].arg_table
+    options = {word[2:].partition("=")[0] for word in words[2:] if word.startswith("--")}
+    known = {name for name in arguments if not getattr(arguments[name], "positional_arg", False)} | GLOBAL_OPTIONS
+    assert options <= known, options - known
+    required = {name for name, found in arguments.items() if found.required and name in known}
+    given = options | {option.removeprefix("no-") for option in options}
+    assert required <= given, required - given
+
+
+def check_oneslot(words: list[str]) -> None:
+    """Verb, options and arguments with click's own parser; no verb is run."""
+    command: click.Command = oneslot
+    context = click.Context(command, info_name="oneslot")
+    while isinstance(command, click.Group):
+        found = command.get_command(context, words[0])
+        assert found is not None, words[0]
+        command, words = found, words[1:]
+    context = click.Context(command, info_name=command.name, parent=context)
+    with pytest.MonkeyPatch.context() as patch:
+        for parameter in command.params:
+            if isinstance(parameter.type, click.Path):
+                patch.setattr(parameter.type, "exists", False)  # the file is the reader's
+        command.parse_args(context, list(words))
+
+
+def check_cdk(words: list[str]) -> None:
+    """The verb and our own context."""
+    assert words[0] in {"deploy", "destroy", "bootstrap", "diff", "synth"}, words[0]
+    pairs = [word.partition("=") for before, word in itertools.pairwise(words) if before == "-c"]
+    context = {name: value.replace("$RESTARTED", "2026-11-23T14:00:00Z") for name, _, value in pairs}
+    assert set(context) <= {"stage", *OVERRIDABLE}
+    if context.get("stage") != "$STAGE":
+        settings_from_context(context)
+        return
+    for stage in STAGES:
+        settings_from_context({**context, "stage": stage})
+
+
+def check_make(words: list[str]) -> None:
+    """The target."""
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert words[0] in targets, words[0]

@@ -1,0 +1,387 @@
+"""Alarms and dashboard: each watches a metric that exists, of the resources that are deployed, and none is blind."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from appointments.outcomes import ANSWERED
+from stacks.context import OVERRIDABLE
+from stacks.settings import STAGES, Settings
+from stacks.shared.measures import LATENCY_METRIC, OUTCOMES
+from tests.kits.metric_math import at_one_moment
+from tests.kits.stacks import Stage, resolve, synthesise
+
+HANDLER = Path(__file__).resolve().parents[3] / "lambda_src" / "handler.py"
+# The names that the services publish, from their developer guides: an alarm on a misspelt metric never rings.
+PUBLISHED = {
+    "AWS/SQS": {
+        *("ApproximateNumberOfMessagesVisible", "ApproximateNumberOfMessagesNotVisible"),
+        *("ApproximateAgeOfOldestMessage", "NumberOfMessagesSent", "NumberOfMessagesDeleted"),
+    },
+    "AWS/Lambda": {"Errors", "Throttles", "ConcurrentExecutions"},
+    "AWS/DynamoDB": {
+        *("ReadThrottleEvents", "WriteThrottleEvents", "TransactionConflict", "ConditionalCheckFailedRequests"),
+    },
+    "AWS/States": {"ExecutionsSucceeded"},
+    "AWS/Firehose": {"DeliveryToS3.DataFreshness"},
+    "AWS/S3": {"PutRequests"},
+}
+
+
+@pytest.fixture(scope="module")
+def operations(stage: Stage) -> Stage:
+    """The operations stack of each stage."""
+    return replace(stage, part="-operations")
+
+
+def alarms(stage: Stage) -> dict[str, dict[str, Any]]:
+    """The alarms by the name of their runbook."""
+    found = {}
+    for alarm in stage.resources("AWS::CloudWatch::Alarm").values():
+        properties = resolve(alarm["Properties"])
+        (name,) = re.findall(r"docs/runbooks/([a-z-]+)\.md", properties["AlarmDescription"])
+        found[name] = properties
+    return found
+
+
+def watched(alarm: dict[str, Any]) -> list[dict[str, Any]]:
+    """The metrics behind an alarm: its own, or those of its expression."""
+    if "MetricName" in alarm:
+        return [alarm]
+    return [
+        {**entry["MetricStat"], **entry["MetricStat"]["Metric"]} for entry in alarm["Metrics"] if "MetricStat" in entry
+    ]
+
+
+def test_everything_that_must_not_be_has_an_alarm(operations: Stage, audit: Stage) -> None:
+    assert set(alarms(operations)) == {
+        *("dead-letters", "oldest-message", "stalled", "function-errors", "function-throttles"),
+        *("failed-deliveries", "quarantined-deliveries", "table-throttles", "transaction-conflicts"),
+    }
+    archive = {"unarchived-deliveries", "undelivered-lines"}
+    assert set(alarms(audit)) == {"invariant-violated", "audit-missing", *archive}
+
+
+def test_every_metric_is_one_that_is_published(operations: Stage, audit: Stage) -> None:
+    own = {f"Deliveries{outcome.capitalize()}" for outcome in OUTCOMES} | {LATENCY_METRIC, "AuditViolations"}
+    for stage in (operations, audit):
+        for alarm in alarms(stage).values():
+            for metric in watched(alarm):
+                published = PUBLISHED.get(metric["Namespace"], own)
+                assert metric["MetricName"] in published, metric
+
+
+def test_the_handler_emits_the_metrics_that_are_watched() -> None:
+    source = HANDLER.read_text(encoding="utf-8")
+    assert 'f"Deliveries{outcome.capitalize()}"' in source
+    assert f'"{LATENCY_METRIC}"' in source
+
+
+def test_the_outcomes_are_those_of_the_delivery_log() -> None:
+    consumer = (HANDLER.parent / "exactly_once" / "consumer.py").read_text(encoding="utf-8")
+    own = set(re.findall(r'outcome(?:: str)? = "([a-z]+)"', consumer)) | {"duplicate"}
+    assert own >= {"busy", "fenced", "quarantined", "failed"}
+    assert set(OUTCOMES) == own | ANSWERED
+
+
+def test_alarms_watch_the_deployed_stack(operations: Stage, stage: Stage) -> None:
+    outputs = set(stage.template["Outputs"])
+    read = set(re.findall(r'"OutputName": "(\w+)"', operations.template_text))
+    assert read <= outputs
+    assert read == {
+        *("QueueName", "DeadLetterQueueName", "ConsumerFunctionName"),
+        *("LedgerTableName", "SlotsTableName", "AppointmentsTableName"),
+    }
+    found = alarms(operations)
+    assert watched(found["dead-letters"])[0]["Dimensions"] == [{"Name": "QueueName", "Value": "<DeadLetterQueueName>"}]
+    assert watched(found["oldest-message"])[0]["Dimensions"] == [{"Name": "QueueName", "Value": "<QueueName>"}]
+
+
+def functions_around_outputs(value: Any, around: str = "") -> set[str]:
+    """The functions that another stack's output is an argument of, in any part of a template."""
+    if isinstance(value, list):
+        return {found for entry in value for found in functions_around_outputs(entry, around)}
+    if not isinstance(value, dict):
+        return set()
+    if "Fn::GetStackOutput" in value:
+        return {around} - {""}
+    return {
+        found
+        for name, entry in value.items()
+        for found in functions_around_outputs(entry, name if name.startswith("Fn::") else "")
+    }
+
+
+def test_an_output_is_read_only_where_cloudformation_reads_one(operations: Stage, audit: Stage) -> None:
+    """`Fn::Split` does not name `Fn::GetStackOutput` among what it takes: a template with it may be refused."""
+    for stage in (operations, audit):
+        assert functions_around_outputs(stage.template) == {"Fn::Join"}
+
+
+def test_own_metrics_are_in_the_namespace_that_the_function_writes_to(operations: Stage, stage: Stage) -> None:
+    variables = stage.of_output("ConsumerFunctionName")["Environment"]["Variables"]
+    (metric,) = watched(alarms(operations)["failed-deliveries"])
+    assert metric["Namespace"] == variables["POWERTOOLS_METRICS_NAMESPACE"]
+    assert metric["Dimensions"] == [{"Name": "service", "Value": variables["POWERTOOLS_SERVICE_NAME"]}]
+
+
+def test_dead_letters_are_seen_however_they_came(operations: Stage) -> None:
+    """The count of messages sent misses what the redrive policy moved: only what is visible is seen always."""
+    alarm = alarms(operations)["dead-letters"]
+    (metric,) = watched(alarm)
+    assert metric["MetricName"] == "ApproximateNumberOfMessagesVisible"
+    assert (metric["Stat"], alarm["Threshold"], alarm["EvaluationPeriods"]) == ("Maximum", 0, 1)
+
+
+def test_a_standstill_is_told_after_five_minutes_and_not_before_crashes_heal(operations: Stage) -> None:
+    alarm = alarms(operations)["stalled"]
+    settings = operations.settings
+    assert alarm["EvaluationPeriods"] == alarm["DatapointsToAlarm"] == 5
+    assert alarm["EvaluationPeriods"] * 60 > settings.visibility_timeout_seconds
+    slow = replace(settings, lambda_timeout_seconds=900)
+    assert slow.stalled_minutes * 60 > slow.visibility_timeout_seconds
+
+
+@pytest.mark.parametrize(
+    ("visible", "inflight", "deleted", "stalled"),
+    [
+        (5, 0, 0, True),
+        (0, 3, 0, True),
+        (5, 5, 1, False),
+        (0, 0, 0, False),
+        (0, 0, 9, False),
+        # SQS reports what is in flight, and what was deleted, only where there is some.
+        (5, None, 0, True),
+        (5, 0, None, True),
+        (5, None, None, True),
+        (0, None, None, False),
+    ],
+)
+def test_the_standstills_expression(
+    operations: Stage, visible: int, inflight: int | None, deleted: int | None, stalled: bool
+) -> None:
+    series = {"visible": visible, "inflight": inflight, "deleted": deleted}
+    never = frozenset(name for name, value in series.items() if value is None)
+    for unreported in (frozenset[str](), never):  # for this minute, and for all the time that is looked at
+        value = at_one_moment(standstill(operations), series, unreported)
+        assert value is not None
+        assert (value > alarms(operations)["stalled"]["Threshold"]) == stalled
+
+
+@pytest.mark.parametrize("deleted", [None, 0, 7])
+def test_a_minute_without_figures_of_the_queue_says_nothing(operations: Stage, deleted: int | None) -> None:
+    """The newest minute often has none yet. Were it filled, it would be well, there would never be so many in a row that
+    are not, and the alarm would be silent for ever (FILL, in CloudWatch's user guide). Of a minute without a value the alarm
+    looks at an earlier one.
+    """
+    figures = {"visible": None, "inflight": None, "deleted": deleted}
+    assert at_one_moment(standstill(operations), figures) is None
+
+
+def standstill(stage: Stage) -> str:
+    """The alarm's expression."""
+    (expression,) = [entry["Expression"] for entry in alarms(stage)["stalled"]["Metrics"] if "Expression" in entry]
+    return str(expression)
+
+
+def test_silence_is_well_except_where_silence_is_the_fault(operations: Stage, audit: Stage) -> None:
+    of_stage = {name: alarm["TreatMissingData"] for name, alarm in alarms(operations).items()}
+    # SQS may fall silent about a queue that nobody touches, and the messages lie there all the same.
+    assert of_stage.pop("dead-letters") == "ignore"
+    assert set(of_stage.values()) == {"notBreaching"}
+    silence = {name: alarm["TreatMissingData"] for name, alarm in alarms(audit).items()}
+    # The verdict comes once a night: until the next one it is neither well nor missing, but as it was.
+    assert silence.pop("invariant-violated") == "ignore"
+    archive = dict.fromkeys(("unarchived-deliveries", "undelivered-lines"), "notBreaching")
+    assert silence == {"audit-missing": "breaching", **archive}
+
+
+def test_lines_that_do_not_arrive_are_told_long_before_firehose_gives_them_up(audit: Stage) -> None:
+    """It tries for 24 hours. A night without the lines is called sound, with a note at most: nothing else tells."""
+    alarm = alarms(audit)["unarchived-deliveries"]
+    (stream,) = audit.resources("AWS::KinesisFirehose::DeliveryStream")
+    (age,) = watched(alarm)
+    assert (age["MetricName"], age["Stat"]) == ("DeliveryToS3.DataFreshness", "Maximum")
+    assert age["Dimensions"] == [{"Name": "DeliveryStreamName", "Value": f"<{stream}>"}]
+    destination = audit.properties("AWS::KinesisFirehose::DeliveryStream")["ExtendedS3DestinationConfiguration"]
+    collected = destination["BufferingHints"]["IntervalInSeconds"]
+    assert collected * 2 <= alarm["Threshold"] <= 900  # the longest that Firehose may be told to collect
+    assert alarm["DatapointsToAlarm"] == alarm["EvaluationPeriods"]
+    assert alarm["Threshold"] + age["Period"] * alarm["EvaluationPeriods"] <= 3600
+
+
+def test_what_firehose_sets_aside_is_told_by_the_first_object(audit: Stage) -> None:
+    """Of whatever error: what is counted is what is written into the folder that Firehose is given for it, by S3."""
+    alarm = alarms(audit)["undelivered-lines"]
+    (puts,) = watched(alarm)
+    assert (puts["Namespace"], puts["MetricName"], puts["Stat"]) == ("AWS/S3", "PutRequests", "Sum")
+    assert (alarm["Threshold"], alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"]) == (0, 1, 1)
+    dimensions = {each["Name"]: each["Value"] for each in puts["Dimensions"]}
+    destination = audit.properties("AWS::KinesisFirehose::DeliveryStream")["ExtendedS3DestinationConfiguration"]
+    (bucket,) = re.findall(r"<([^>]+)>", json.dumps(resolve(destination["BucketARN"])))
+    assert dimensions.pop("BucketName") == f"<{bucket.removesuffix('.Arn')}>"
+    (counted,) = audit.resources("AWS::S3::Bucket")[bucket.removesuffix(".Arn")]["Properties"]["MetricsConfigurations"]
+    assert dimensions == {"FilterId": counted["Id"]}
+    assert destination["ErrorOutputPrefix"].startswith(counted["Prefix"])
+    assert not destination["Prefix"].startswith(counted["Prefix"])
+
+
+def test_an_audit_is_missing_when_the_next_one_could_have_ended(audit: Stage) -> None:
+    machine = json.loads(resolve(audit.properties("AWS::StepFunctions::StateMachine")["DefinitionString"]))
+    missing = alarms(audit)["audit-missing"]
+    (metric,) = watched(missing)
+    assert metric["Period"] == 3600
+    assert (
+        missing["EvaluationPeriods"] * 3600 == missing["DatapointsToAlarm"] * 3600 == 86_400 + machine["TimeoutSeconds"]
+    )
+    assert f"for {missing['EvaluationPeriods']} hours" in missing["AlarmDescription"]
+
+
+def test_no_alarm_looks_further_back_than_cloudwatch_does(operations: Stage, audit: Stage) -> None:
+    """PutMetricAlarm: a day at most, a week with periods of an hour or more; also with the longest nights there can be."""
+    for stage in (operations, audit):
+        for alarm in alarms(stage).values():
+            (period,) = {metric["Period"] for metric in watched(alarm)}
+            assert period * alarm["EvaluationPeriods"] <= (86_400 if period < 3600 else 7 * 86_400)
+    longest = replace(audit.settings, audit_timeout_hours=20, audit_export_hours=1)
+    assert longest.audit_missing_hours <= 7 * 24
+
+
+def test_a_flood_of_quarantined_requests_is_told_though_dead_letters_lie_there_already(operations: Stage) -> None:
+    alarm = alarms(operations)["quarantined-deliveries"]
+    (metric,) = watched(alarm)
+    assert (metric["MetricName"], metric["Stat"], metric["Period"]) == ("DeliveriesQuarantined", "Sum", 300)
+    assert alarm["EvaluationPeriods"] == 1
+    assert alarm["ComparisonOperator"] == "GreaterThanThreshold"
+    assert alarm["Threshold"] == operations.settings.alarm_quarantined_deliveries >= 1
+
+
+def test_thresholds_are_the_settings(operations: Stage) -> None:
+    thresholds = {name: alarm["Threshold"] for name, alarm in alarms(operations).items()}
+    settings = operations.settings
+    assert thresholds == {
+        "dead-letters": 0,
+        "stalled": 0,
+        "oldest-message": settings.alarm_oldest_message_seconds,
+        "function-errors": settings.alarm_function_errors,
+        "function-throttles": settings.alarm_function_throttles,
+        "failed-deliveries": settings.alarm_failed_deliveries,
+        "quarantined-deliveries": settings.alarm_quarantined_deliveries,
+        "table-throttles": settings.alarm_table_throttles,
+        "transaction-conflicts": settings.alarm_transaction_conflicts,
+    }
+    assert {field.name for field in fields(Settings) if field.name.startswith("alarm_")} <= set(OVERRIDABLE)
+
+
+# Of each alarm: what its metrics are over a period, the period's seconds, and how many in a row must be above the threshold.
+WATCHED = {
+    "dead-letters": ({"Maximum"}, 60, 1),
+    "oldest-message": ({"Maximum"}, 60, 3),
+    "stalled": ({"Maximum", "Sum"}, 60, 5),
+    **dict.fromkeys(("function-errors", "function-throttles"), ({"Sum"}, 300, 1)),
+    **dict.fromkeys(("failed-deliveries", "quarantined-deliveries"), ({"Sum"}, 300, 1)),
+    **dict.fromkeys(("table-throttles", "transaction-conflicts"), ({"Sum"}, 300, 1)),
+}
+
+
+@pytest.mark.parametrize("name", sorted(WATCHED))
+def test_each_alarm_looks_at_as_much_as_its_threshold_is_meant_for(operations: Stage, name: str) -> None:
+    alarm = alarms(operations)[name]
+    statistics, seconds, periods = WATCHED[name]
+    assert {metric["Stat"] for metric in watched(alarm)} == statistics
+    assert {metric["Period"] for metric in watched(alarm)} == {seconds}
+    assert alarm["EvaluationPeriods"] == alarm["DatapointsToAlarm"] == periods
+    assert alarm["ComparisonOperator"] == "GreaterThanThreshold"
+
+
+def test_a_standstill_is_of_the_queues_own_figures(operations: Stage) -> None:
+    named = {entry["Id"]: entry["MetricStat"]["Metric"] for entry in alarms(operations)["stalled"]["Metrics"][1:]}
+    assert {name: metric["MetricName"] for name, metric in named.items()} == {
+        "visible": "ApproximateNumberOfMessagesVisible",
+        "inflight": "ApproximateNumberOfMessagesNotVisible",
+        "deleted": "NumberOfMessagesDeleted",
+    }
+    queue = [{"Name": "QueueName", "Value": "<QueueName>"}]
+    assert [metric["Dimensions"] for metric in named.values()] == [queue] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "counted"),
+    [
+        ("table-throttles", ("ReadThrottleEvents", "WriteThrottleEvents")),
+        ("transaction-conflicts", ("TransactionConflict",)),
+    ],
+)
+def test_every_table_is_counted(operations: Stage, name: str, counted: tuple[str, ...]) -> None:
+    (total, *terms) = alarms(operations)[name]["Metrics"]
+    assert sorted(total["Expression"].split(" + ")) == sorted(f"FILL({term['Id']}, 0)" for term in terms)
+    tables = ("Ledger", "Slots", "Appointments")
+    assert sorted(
+        (term["MetricStat"]["Metric"]["MetricName"], term["MetricStat"]["Metric"]["Dimensions"][0]["Value"])
+        for term in terms
+    ) == sorted((metric, f"<{table}TableName>") for metric in counted for table in tables)
+
+
+def test_refused_conditions_are_graphed_and_never_an_alarm(operations: Stage, audit: Stage) -> None:
+    text = json.dumps([alarms(operations), alarms(audit)])
+    assert "ConditionalCheckFailedRequests" not in text
+    assert "ConditionalCheckFailedRequests" in dashboard_text(operations)
+
+
+def dashboard_text(stage: Stage) -> str:
+    """The dashboard's body."""
+    return cast("str", resolve(stage.properties("AWS::CloudWatch::Dashboard")["DashboardBody"]))
+
+
+def test_the_dashboard_answers_three_questions_at_a_glance(operations: Stage) -> None:
+    widgets = json.loads(dashboard_text(operations))["widgets"]
+    assert widgets[0]["type"] == "alarm"
+    assert len(widgets[0]["properties"]["alarms"]) == len(alarms(operations))
+    questions = [widget["properties"]["markdown"] for widget in widgets if widget["type"] == "text"]
+    assert questions == ["## Is it keeping up?", "## Is it right?", "## What is failing?"]
+    for widget in widgets:
+        if widget["type"] == "metric":
+            assert widget["properties"]["metrics"]
+            assert widget["x"] + widget["width"] <= 24
+    for outcome in OUTCOMES:
+        assert f"Deliveries{outcome.capitalize()}" in dashboard_text(operations)
+
+
+def test_the_dashboard_shows_the_audit_where_there_is_one(stage: Stage, with_audit: Stage) -> None:
+    assert "AuditViolations" not in dashboard_text(replace(stage, part="-operations"))
+    assert "AuditViolations" in dashboard_text(replace(with_audit, part="-operations"))
+
+
+def test_own_metrics_cost_a_fixed_number(operations: Stage) -> None:
+    """CloudWatch charges for each metric: a dimension with many values would cost by traffic."""
+    text = dashboard_text(operations) + json.dumps(alarms(operations))
+    for dimensions in re.findall(r'"Oneslot/\w+","\w+",((?:"[^"]*",)*)', text):
+        assert dimensions in ("", '"service","appointments",')
+
+
+def test_the_topic_of_the_context_is_told_when_it_starts_and_when_it_ends(tmp_path: Path) -> None:
+    arn = "arn:aws:sns:eu-west-2:111122223333:on-call"
+    made = replace(synthesise(tmp_path, alarm_topic_arn=arn), part="-operations")
+    for alarm in alarms(made).values():
+        assert alarm["AlarmActions"] == alarm["OKActions"] == [arn]
+
+
+def test_without_a_topic_alarms_tell_nobody(operations: Stage) -> None:
+    assert [alarm for alarm in alarms(operations).values() if "AlarmActions" in alarm] == []
+
+
+def test_the_audits_alarms_tell_the_audits_topic(audit: Stage) -> None:
+    for alarm in alarms(audit).values():
+        assert alarm["AlarmActions"] == alarm["OKActions"] == [f"<{audit.logical_id('AuditTopicArn')}>"]
+
+
+def test_every_stage_is_watched(stages: dict[str, Stage]) -> None:
+    assert {
+        name for name in STAGES if (stages[name].folder / f"Oneslot-{name}-operations.template.json").is_file()
+    } == set(STAGES)

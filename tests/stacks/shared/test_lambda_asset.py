@@ -1,0 +1,162 @@
+"""The Lambda asset: complete, reproducible, and nothing in it that belongs to this machine."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from stacks.application import build
+from stacks.shared.lambda_asset import SOURCE, asset_files, asset_hash
+from stacks.shared.vendoring import read_pins
+from tests.kits.stacks import Stage
+
+# What Lambda's Python runtimes bring along: boto3 and what it needs.
+RUNTIME_PACKAGES = ("boto3", "botocore", "s3transfer", "urllib3", "dateutil", "six")
+COMPRESSED_LIMIT_BYTES = 50 * 1024 * 1024  # of a zip that is uploaded directly: Lambda's quota page
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A small source tree with the real pins."""
+    folder = tmp_path / "source"
+    (folder / "package").mkdir(parents=True)
+    (folder / "handler.py").write_text("def lambda_handler(event, context): ...\n", encoding="utf-8")
+    (folder / "package" / "__init__.py").write_text("", encoding="utf-8")
+    shutil.copy(SOURCE / "requirements.txt", folder)
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below the folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_it_has_the_handler_the_library_the_domain_and_powertools(stage: Stage) -> None:
+    for path in (
+        "handler.py",
+        "oneslot/runtime/stores/dynamodb.py",
+        "appointments/messages.py",
+        "aws_lambda_powertools/__init__.py",
+    ):
+        assert (stage.asset / path).is_file(), path
+
+
+def test_it_has_every_pin_with_its_licence_and_no_boto3(stage: Stage) -> None:
+    top = {path.name.lower() for path in stage.asset.iterdir()}
+    for pin in read_pins(SOURCE / "requirements.txt"):
+        metadata = f"{pin.name.replace('-', '_')}-{pin.version}.dist-info"
+        assert metadata in top
+        assert list((stage.asset / metadata).rglob("LICENSE*"))
+    assert top.isdisjoint({"boto3", "botocore"})
+
+
+def test_it_has_nothing_of_this_machine(stage: Stage) -> None:
+    paths = [PurePosixPath(path) for path in contents(stage.asset)]
+    assert paths
+    for path in paths:
+        assert path.suffix not in {".pyc", ".so", ".pyd"}, path
+        assert not {"__pycache__", "tests", "bin"} & set(path.parts), path
+        assert path.name not in {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "requirements.txt"}, path
+    text = str(Path(sys.prefix)).encode()
+    assert [path for path, content in contents(stage.asset).items() if text in content] == []
+
+
+def test_every_source_file_is_in_it_unchanged(stage: Stage) -> None:
+    packed = contents(stage.asset)
+    for path, content in asset_files().items():
+        assert packed.pop(str(path)) == content
+    assert packed == {}
+
+
+def test_lambda_may_read_every_file(stage: Stage) -> None:
+    assert {path.stat().st_mode & 0o777 for path in stage.asset.rglob("*") if path.is_file()} == {0o644}
+
+
+def test_it_is_small_enough_to_upload(stage: Stage, tmp_path: Path) -> None:
+    archive = shutil.make_archive(str(tmp_path / "asset"), "zip", stage.asset)
+    assert Path(archive).stat().st_size < COMPRESSED_LIMIT_BYTES / 10
+
+
+def test_the_handler_starts_from_the_asset_and_boto3_alone(stage: Stage, tmp_path: Path) -> None:
+    """No site-packages (-S) and nothing from the environment: only the asset, and the packages that the runtime brings."""
+    runtime = tmp_path / "runtime"
+    runtime.mkdir()
+    for name in RUNTIME_PACKAGES:
+        specification = find_spec(name)
+        assert specification is not None
+        assert specification.origin is not None
+        origin = Path(specification.origin)
+        found = origin.parent if origin.name == "__init__.py" else origin
+        (runtime / found.name).symlink_to(found)
+    variables = stage.of_output("ConsumerFunctionName")["Environment"]["Variables"]
+    environment = {name: value if isinstance(value, str) else value["Ref"] for name, value in variables.items()}
+    program = (
+        f"import sys; sys.path[:0] = [{str(stage.asset)!r}, {str(runtime)!r}]; sys.dont_write_bytecode = True\n"
+        "import handler, aws_lambda_powertools\n"
+        "print(handler.__file__, aws_lambda_powertools.__file__, callable(handler.lambda_handler))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program],
+        env={**environment, "AWS_DEFAULT_REGION": "eu-west-2"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [
+        str(stage.asset / "handler.py"),
+        str(stage.asset / "aws_lambda_powertools" / "__init__.py"),
+        "True",
+    ]
+
+
+def test_all_stages_deploy_the_same_code(stages: dict[str, Stage]) -> None:
+    assert len({stage.asset.name for stage in stages.values()}) == 1
+
+
+def test_a_second_synthesis_neither_changes_nor_writes_the_asset(tmp_path: Path) -> None:
+    build(outdir=str(tmp_path)).synth()
+    first = {path: path.stat().st_mtime_ns for path in tmp_path.glob("asset.*/**/*")}
+    template = (tmp_path / "Oneslot-dev.template.json").read_text(encoding="utf-8")
+    assert first
+    build(outdir=str(tmp_path)).synth()
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("asset.*/**/*")} == first
+    assert (tmp_path / "Oneslot-dev.template.json").read_text(encoding="utf-8") == template
+
+
+def test_what_python_and_tools_leave_behind_changes_nothing(source: Path) -> None:
+    before = asset_hash(asset_files(source))
+    for litter in (
+        "__pycache__/handler.cpython-311.pyc.4711",
+        "package/old.pyc",
+        ".DS_Store",
+        ".mypy_cache/x.json",
+        "tests/t.py",
+    ):
+        (source / litter).parent.mkdir(exist_ok=True)
+        (source / litter).write_bytes(b"litter")
+    assert asset_hash(asset_files(source)) == before
+
+
+def test_any_change_of_the_source_changes_the_hash(source: Path) -> None:
+    hashes = [asset_hash(asset_files(source))]
+    (source / "handler.py").write_text("def lambda_handler(event, context): return {}\n", encoding="utf-8")
+    hashes.append(asset_hash(asset_files(source)))
+    (source / "handler.py").rename(source / "other.py")
+    hashes.append(asset_hash(asset_files(source)))
+    (source / "package" / "__init__.py").unlink()
+    hashes.append(asset_hash(asset_files(source)))
+    assert len(set(hashes)) == len(hashes)
+
+
+def test_the_hash_keeps_paths_and_contents_apart() -> None:
+    assert asset_hash({PurePosixPath("a"): b"bc"}) != asset_hash({PurePosixPath("ab"): b"c"})
+    assert asset_hash({PurePosixPath("a"): b"", PurePosixPath("b"): b"x"}) != asset_hash(
+        {PurePosixPath("a"): b"x", PurePosixPath("b"): b""}
+    )

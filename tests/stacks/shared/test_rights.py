@@ -1,0 +1,265 @@
+"""Least privilege over all stacks: every action that each role may take, on which resource, and every wildcard's reason."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stacks.audit import delivery_archive
+from stacks.audit import job as audit_job
+from stacks.audit import workflow as audit_workflow
+from tests.kits.consumer import Intercepted, bench, booking, cancellation, record
+from tests.kits.stacks import Stage, resolve, synthesise
+
+Rights = dict[str, dict[str, set[str]]]
+
+# Everything that a role may do: role → resource → actions. A new right is a change of this table, seen in review.
+AUDIT_RIGHTS = {
+    "glue": {
+        "<assets>": {"s3:GetObject"},
+        "<bucket>": {"s3:ListBucket"},
+        "<bucket>/history/*": {"s3:GetObject"},
+        "<bucket>/audits/*": {"s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"},
+        "<bucket>/history/*/dead-letters/dead-letters.jsonl": {"s3:DeleteObject", "s3:PutObject"},
+        "<DeadLetterQueueArn>": {"sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"},
+        "<key>": {"kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey"},
+        "log-group:/aws-glue/jobs/*": {
+            *("logs:AssociateKmsKey", "logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents"),
+        },
+    },
+    "states": {
+        **{
+            f"table/<{table}TableName>": {"dynamodb:ExportTableToPointInTime"}
+            for table in ("Ledger", "Slots", "Appointments")
+        },
+        **{
+            f"table/<{table}TableName>/export/*": {"dynamodb:DescribeExport"}
+            for table in ("Ledger", "Slots", "Appointments")
+        },
+        "<bucket>/history/*": {"s3:AbortMultipartUpload", "s3:PutObject", "s3:PutObjectAcl"},
+        "<bucket>/audits/*/audit.json": {"s3:GetObject"},
+        "<key>": {"kms:Decrypt", "kms:GenerateDataKey"},
+        "<job>": {"glue:BatchStopJobRun", "glue:GetJobRun", "glue:GetJobRuns", "glue:StartJobRun"},
+        "<topic>": {"sns:Publish"},
+        "*": {
+            "cloudwatch:PutMetricData",
+            *("logs:CreateLogDelivery", "logs:DeleteLogDelivery", "logs:DescribeLogGroups"),
+            *("logs:DescribeResourcePolicies", "logs:GetLogDelivery", "logs:ListLogDeliveries"),
+            *("logs:PutResourcePolicy", "logs:UpdateLogDelivery"),
+            *("xray:GetSamplingRules", "xray:GetSamplingTargets"),
+            *("xray:PutTelemetryRecords", "xray:PutTraceSegments"),
+        },
+    },
+    "scheduler": {"<machine>": {"states:StartExecution"}},
+    "firehose": {
+        "<bucket>": {"s3:GetBucketLocation"},
+        "<bucket>/history/*": {"s3:AbortMultipartUpload", "s3:PutObject"},
+        "<bucket>/undelivered/*": {"s3:AbortMultipartUpload", "s3:PutObject"},
+        "<errors>": {"logs:PutLogEvents"},
+        "<key>": {"kms:Decrypt", "kms:GenerateDataKey"},
+    },
+    "logs": {"<stream>": {"firehose:PutRecord", "firehose:PutRecordBatch"}},
+}
+
+
+def statements(stage: Stage) -> list[tuple[str, dict[str, Any]]]:
+    """(service that takes the role, statement) of every policy of every role, wherever the policy stands."""
+    found = []
+    for role in stage.resources("AWS::IAM::Role").values():
+        properties = role["Properties"]
+        assert "ManagedPolicyArns" not in properties
+        (trust,) = properties["AssumeRolePolicyDocument"]["Statement"]
+        service = trust["Principal"]["Service"].partition(".")[0]
+        for policy in properties["Policies"]:
+            found += [(service, statement) for statement in policy["PolicyDocument"]["Statement"]]
+    # What is attached from outside would not be seen above.
+    assert stage.resources("AWS::IAM::Policy") == stage.resources("AWS::IAM::ManagedPolicy") == {}
+    return found
+
+
+def listed(value: Any) -> list[Any]:
+    """IAM writes a list of one without brackets."""
+    return value if isinstance(value, list) else [value]
+
+
+def readable(resource: Any) -> str:
+    """A resource as the table above writes it."""
+    text = str(resolve(resource))
+    for pattern, name in (
+        (r".*:s3:::cdk-hnb659fds-assets-.*", "<assets>"),
+        (r"<StorageBucket\w+\.Arn>", "<bucket>"),
+        (r"<StorageKey\w+\.Arn>", "<key>"),
+        (r"<TopicTopic\w+>|<Topic\w+>", "<topic>"),
+        (r"<WorkflowMachine\w+>", "<machine>"),
+        (r"<DeliveriesStream\w*\.Arn>", "<stream>"),
+        (r"<DeliveriesErrors\w*\.Arn>", "<errors>"),
+        (r"arn:.*:job/<\w+>", "<job>"),
+        (r"arn:<AWS::Partition>:(?:dynamodb|logs):<AWS::Region>:<AWS::AccountId>:", ""),
+    ):
+        text = re.sub(pattern, name, text)
+    return text
+
+
+def rights(stage: Stage) -> Rights:
+    """Every role's actions by resource."""
+    found: Rights = defaultdict(lambda: defaultdict(set))
+    for service, statement in statements(stage):
+        assert statement["Effect"] == "Allow"
+        assert statement.keys() <= {"Effect", "Action", "Resource", "Condition"}
+        for resource in listed(statement["Resource"]):
+            found[service][readable(resource)].update(listed(statement["Action"]))
+    return {service: dict(by_resource) for service, by_resource in found.items()}
+
+
+def test_the_audits_roles_may_do_exactly_this(audit: Stage) -> None:
+    assert rights(audit) == AUDIT_RIGHTS
+
+
+def test_dead_letters_under_a_key_of_the_accounts_own_are_read_with_it_through_sqs_only(tmp_path: Path) -> None:
+    made = Stage(synthesise(tmp_path, audit="true", customer_managed_keys="true").settings, tmp_path, "-audit")
+    assert rights(made)["glue"] == {**AUDIT_RIGHTS["glue"], "<KeyArn>": {"kms:Decrypt"}}
+    (statement,) = [found for _, found in statements(made) if readable(found["Resource"]) == "<KeyArn>"]
+    through_sqs = {"StringEquals": {"kms:ViaService": "sqs.<AWS::Region>.amazonaws.com"}}
+    assert resolve(statement["Condition"]) == through_sqs
+
+
+def test_operations_need_no_rights(stage: Stage) -> None:
+    assert statements(replace(stage, part="-operations")) == []
+
+
+@pytest.mark.parametrize("part", ["", "-audit"])
+def test_no_action_has_a_wildcard(with_audit: Stage, part: str) -> None:
+    for service, statement in statements(replace(with_audit, part=part)):
+        assert not [action for action in listed(statement["Action"]) if "*" in action], (service, statement)
+
+
+def test_every_wildcard_resource_is_acknowledged_with_a_reason_beside_it(with_audit: Stage) -> None:
+    """The rules refuse what is not acknowledged; the acknowledgements are in the constructs, each with its sentence."""
+    wildcards = {
+        readable(resource)
+        for _, statement in statements(replace(with_audit, part="-audit"))
+        for resource in listed(statement["Resource"])
+        if "*" in str(resolve(resource))
+    }
+    source = "".join(
+        Path(str(module.__file__)).read_text(encoding="utf-8")
+        for module in (audit_job, audit_workflow, delivery_archive)
+    )
+    assert {"history/*", "/export/*", "/aws-glue/jobs/*"} <= set(re.findall(r'"[^"]*?([\w/-]*/\*)"', source))
+    assert wildcards == {
+        *("<bucket>/history/*", "<bucket>/audits/*", "<bucket>/undelivered/*", "<bucket>/audits/*/audit.json"),
+        "<bucket>/history/*/dead-letters/dead-letters.jsonl",
+        *(f"table/<{table}TableName>/export/*" for table in ("Ledger", "Slots", "Appointments")),
+        *("log-group:/aws-glue/jobs/*", "*"),
+    }
+    assert not [
+        resource
+        for _, statement in statements(with_audit)
+        for resource in listed(statement["Resource"])
+        if "*" in str(resolve(resource))
+    ]
+
+
+def test_what_has_no_resource_is_held_by_a_condition_where_it_can_be(audit: Stage) -> None:
+    (put,) = [found for _, found in statements(audit) if "cloudwatch:PutMetricData" in listed(found["Action"])]
+    assert put["Condition"] == {"StringEquals": {"cloudwatch:namespace": "Oneslot/prod"}}
+    assert listed(put["Action"]) == ["cloudwatch:PutMetricData"]
+
+
+def test_the_audits_key_is_used_through_s3_but_where_a_service_uses_it_in_the_roles_name(audit: Stage) -> None:
+    uses = {
+        (service, *listed(found["Action"])): resolve(found.get("Condition"))
+        for service, found in statements(audit)
+        if any(action.startswith("kms:") for action in listed(found["Action"]))
+    }
+    through_s3 = {"StringEquals": {"kms:ViaService": "s3.<AWS::Region>.amazonaws.com"}}
+    assert uses == {
+        ("glue", "kms:Decrypt", "kms:GenerateDataKey"): through_s3,
+        ("glue", "kms:Encrypt"): None,
+        ("firehose", "kms:Decrypt", "kms:GenerateDataKey"): through_s3,
+        ("states", "kms:Decrypt", "kms:GenerateDataKey"): None,
+    }
+
+
+def test_services_take_their_roles_for_this_account_only(audit: Stage) -> None:
+    for role in audit.resources("AWS::IAM::Role").values():
+        (trust,) = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+        assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+
+
+def test_the_consumers_rights_on_tables_are_the_calls_that_it_makes(stage: Stage) -> None:
+    """Recorded while the real consumer meets every kind of message; a transaction needs the rights of its writes."""
+    made: dict[str, set[str]] = defaultdict(set)
+
+    class Recorder(Intercepted):
+        def __getattr__(self, name: str) -> Any:
+            call = super().__getattr__(name)
+
+            def recorded(**request: Any) -> Any:
+                if name == "transact_write_items":
+                    for write in request["TransactItems"]:
+                        ((kind, item),) = write.items()
+                        made[item["TableName"]].add({"Put": "PutItem", "Update": "UpdateItem"}[kind])
+                else:
+                    verb = "".join(word.capitalize() for word in name.split("_"))
+                    made[request["TableName"]].add(verb)
+                return call(**request)
+
+            return recorded
+
+    with bench(slots=2) as tested:
+        consumer = tested.another_consumer(dynamodb=Recorder(tested.dynamodb))
+        for body in (
+            *(booking(f"m-{number}") for number in range(3)),  # the third one waits
+            booking("m-1"),
+            booking("m-9", practice="Z99999"),
+            booking("late", not_before="2020-01-06T08:00:00Z", not_after="2020-01-07T08:00:00Z"),
+            cancellation("m-0", "c-0"),
+            cancellation("m-8", "c-8"),
+            cancellation("m-2", "c-2"),
+        ):
+            tested.deliver(record(body), consumer=consumer)
+        assert {"booked", "waitlist", "duplicate", "quarantined", "refused", "cancelled"} <= set(tested.outcomes)
+    granted: dict[str, set[str]] = defaultdict(set)
+    tables = {stage.logical_id(f"{name.capitalize()}TableName"): name for name in ("ledger", "slots", "appointments")}
+    for _, statement in statements(stage):
+        for action in listed(statement["Action"]):
+            if action.startswith("dynamodb:"):
+                (table,) = [name for logical, name in tables.items() if logical in json.dumps(statement["Resource"])]
+                granted[table].add(action.removeprefix("dynamodb:"))
+    assert granted == made
+
+
+@pytest.fixture(scope="module")
+def own_keys(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    """Development with keys of its own."""
+    return synthesise(tmp_path_factory.mktemp("keys"), customer_managed_keys="true")
+
+
+def test_keys_of_ones_own_encrypt_everything_that_holds_data(own_keys: Stage) -> None:
+    (key,) = own_keys.resources("AWS::KMS::Key")
+    arn = {"Fn::GetAtt": [key, "Arn"]}
+    assert own_keys.properties("AWS::KMS::Key")["EnableKeyRotation"] is True
+    for queue in own_keys.resources("AWS::SQS::Queue").values():
+        assert queue["Properties"]["KmsMasterKeyId"] == arn
+    for table in own_keys.resources("AWS::DynamoDB::GlobalTable").values():
+        assert table["Properties"]["SSESpecification"] == {"SSEEnabled": True, "SSEType": "KMS"}
+        (replica,) = table["Properties"]["Replicas"]
+        assert replica["SSESpecification"] == {"KMSMasterKeyId": arn}
+    assert own_keys.properties("AWS::Logs::LogGroup")["KmsKeyId"] == arn
+
+
+def test_the_consumer_may_use_the_key_through_tables_and_queues_only(own_keys: Stage) -> None:
+    (use,) = [found for _, found in statements(own_keys) if "kms:Decrypt" in listed(found["Action"])]
+    services = resolve(use["Condition"])["StringEquals"]["kms:ViaService"]
+    assert services == ["dynamodb.<AWS::Region>.amazonaws.com", "sqs.<AWS::Region>.amazonaws.com"]
+
+
+def test_without_the_setting_there_is_no_key(stage: Stage) -> None:
+    assert stage.resources("AWS::KMS::Key") == {}

@@ -1,0 +1,74 @@
+"""The AWS Solutions and HIPAA Security rules are alive, and our stacks break none of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sqs as sqs
+
+import app as entry
+from stacks.application import add_rules, build
+from tests.kits.stacks import Stage
+
+
+def bad_app(folder: Path) -> App:
+    """A queue without TLS and without a dead-letter queue, and a role that may do everything everywhere."""
+    bad = App(outdir=str(folder))
+    stack = Stack(bad, "Bad")
+    sqs.Queue(stack, "Queue")
+    role = iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    role.add_to_policy(iam.PolicyStatement(actions=["dynamodb:*"], resources=["*"]))
+    add_rules(bad)
+    return bad
+
+
+def test_a_bad_stack_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match=entry.RULES_BROKEN):
+        bad_app(tmp_path).synth()
+    reports = json.loads((tmp_path / "validation-report.json").read_text(encoding="utf-8"))["pluginReports"]
+    found = {
+        report["pluginName"]: {finding["ruleName"] for finding in report["violations"]}
+        for report in reports
+        if report["conclusion"] == "failure"
+    }
+    assert found == {
+        "AwsSolutions": {
+            "AwsSolutions-SQS3",
+            "AwsSolutions-SQS4",
+            "AwsSolutions-IAM5[Action::dynamodb:*]",
+            "AwsSolutions-IAM5[Resource::*]",
+        },
+        "HIPAA.Security": {
+            "HIPAA.Security-IAMNoInlinePolicy",
+            "HIPAA.Security-IAMPolicyNoStatementsWithFullAccess",
+        },
+    }
+
+
+def test_our_stacks_break_no_rule(stage: Stage, with_audit: Stage) -> None:
+    for assembly in (stage, with_audit):
+        report = json.loads((assembly.folder / "validation-report.json").read_text(encoding="utf-8"))
+        assert [found for found in report["pluginReports"] if found["conclusion"] != "success"] == []
+
+
+def test_the_app_is_held_to_the_rules(tmp_path: Path) -> None:
+    ours = build(outdir=str(tmp_path))
+    sqs.Queue(Stack(ours, "Addition"), "Queue")
+    with pytest.raises(RuntimeError, match="AwsSolutions-SQS4"):
+        ours.synth()
+
+
+def test_the_entry_point_answers_a_broken_rule_with_a_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def build_bad(**_: Any) -> App:
+        return bad_app(tmp_path)
+
+    monkeypatch.setattr(entry, "build", build_bad)
+    assert entry.main() == 1
+    assert "AwsSolutions-SQS4" in capsys.readouterr().err

@@ -1,0 +1,152 @@
+"""Vendoring: installed and unmodified → copied; otherwise pip, with hashes; otherwise a sentence."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zipfile
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from stacks.shared.vendoring import Pin, VendoringProblem, read_pins, vendored_files
+
+CODE = b"ANSWER = 42\n"
+
+
+def digest(content: bytes) -> str:
+    """As in a RECORD."""
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+
+
+def wheel_files(version: str, *, pure: bool = True) -> dict[str, bytes]:
+    """The files of the wheel of a package `tiny`."""
+    folder = f"tiny-{version}.dist-info"
+    files = {
+        "tiny/__init__.py": CODE,
+        "tiny/data.json": b"{}",
+        f"{folder}/METADATA": f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n".encode(),
+        f"{folder}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: {str(pure).lower()}\nTag: py3-none-any\n".encode(),
+        f"{folder}/licenses/LICENSE": b"free",
+    }
+    record = "".join(f"{path},sha256={digest(content)},{len(content)}\n" for path, content in files.items())
+    return {**files, f"{folder}/RECORD": f"{record}{folder}/RECORD,,\n".encode()}
+
+
+def expected(version: str) -> dict[PurePosixPath, bytes]:
+    """What of `tiny` belongs into the asset."""
+    left_out = ("WHEEL", "RECORD")
+    return {PurePosixPath(path): text for path, text in wheel_files(version).items() if not path.endswith(left_out)}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A site-packages folder."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    return folder
+
+
+def install(site: Path, version: str, *, pure: bool = True) -> None:
+    """Put `tiny` there as an installer does: with compiled files, a script and its own notes in the RECORD."""
+    files = wheel_files(version, pure=pure)
+    folder = f"tiny-{version}.dist-info"
+    files["tiny/__pycache__/__init__.cpython-311.pyc"] = b"compiled"
+    files["../bin/tiny"] = b"#!/bin/sh"
+    files[f"{folder}/INSTALLER"] = b"uv"
+    added = "".join(f"{path},,\n" for path in ("tiny/__pycache__/__init__.cpython-311.pyc", "../bin/tiny"))
+    files[f"{folder}/RECORD"] += f"{added}{folder}/INSTALLER,,\n".encode()
+    for path, content in files.items():
+        (site / path).parent.mkdir(parents=True, exist_ok=True)
+        (site / path).write_bytes(content)
+
+
+@pytest.fixture
+def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of wheels that is all that pip can reach."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    return folder
+
+
+def publish(wheels: Path, version: str) -> str:
+    """Put the wheel there; its hash."""
+    path = wheels / f"tiny-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in wheel_files(version).items():
+            archive.writestr(name, content)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def requirements(tmp_path: Path, version: str, sha256: str = "0" * 64) -> Path:
+    """A hashed requirements file as `uv pip compile` writes it."""
+    path = tmp_path / "requirements.txt"
+    path.write_text(f"tiny=={version} \\\n    --hash=sha256:{sha256}\n    # via -r requirements.in\n", encoding="utf-8")
+    return path
+
+
+def test_pins_are_read_in_order_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "requirements.txt"
+    path.write_text(
+        "a==1.0 \\\n    --hash=sha256:00\n    # via b==2\n# c==3\nd-e.f==2.1; python_version > '3'\n", encoding="utf-8"
+    )
+    assert read_pins(path) == (Pin("a", "1.0"), Pin("d-e.f", "2.1"))
+
+
+def test_the_installed_pinned_version_is_copied_without_what_the_installer_added(tmp_path: Path, site: Path) -> None:
+    install(site, "1.0")
+    assert vendored_files(requirements(tmp_path, "1.0"), [str(site)]) == expected("1.0")
+
+
+def test_an_installed_file_that_was_changed_is_refused(tmp_path: Path, site: Path) -> None:
+    install(site, "1.0")
+    (site / "tiny" / "__init__.py").write_bytes(CODE + b"ANSWER = 43\n")
+    with pytest.raises(VendoringProblem, match=r"tiny/__init__\.py of the installed tiny==1\.0 .* --force-reinstall"):
+        vendored_files(requirements(tmp_path, "1.0"), [str(site)])
+
+
+def test_another_version_is_not_copied_but_fetched(tmp_path: Path, site: Path, wheels: Path) -> None:
+    install(site, "1.0")
+    pinned = requirements(tmp_path, "2.0", publish(wheels, "2.0"))
+    assert vendored_files(pinned, [str(site)]) == expected("2.0")
+
+
+def test_compiled_packages_of_this_machine_are_not_copied(tmp_path: Path, site: Path, wheels: Path) -> None:
+    install(site, "1.0", pure=False)
+    pinned = requirements(tmp_path, "1.0", publish(wheels, "1.0"))
+    assert vendored_files(pinned, [str(site)]) == expected("1.0")
+
+
+def test_a_wheel_with_another_hash_is_refused(tmp_path: Path, site: Path, wheels: Path) -> None:
+    publish(wheels, "1.0")
+    with pytest.raises(VendoringProblem, match="pip cannot fetch them"):
+        vendored_files(requirements(tmp_path, "1.0"), [str(site)])
+
+
+def test_a_pin_without_a_hash_is_not_fetched(tmp_path: Path, site: Path, wheels: Path) -> None:
+    publish(wheels, "1.0")
+    (tmp_path / "requirements.txt").write_text("tiny==1.0\n", encoding="utf-8")
+    with pytest.raises(VendoringProblem, match="pip cannot fetch them"):
+        vendored_files(tmp_path / "requirements.txt", [str(site)])
+
+
+def test_neither_installed_nor_to_be_had_is_a_sentence(tmp_path: Path, site: Path, wheels: Path) -> None:
+    pinned = requirements(tmp_path, "1.0")
+    with pytest.raises(VendoringProblem, match="install them first: pip install --require-hashes -r") as problem:
+        vendored_files(pinned, [str(site)])
+    assert "\n" not in str(problem.value)
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "tiny>=1.0\n"])
+def test_a_file_that_pins_nothing_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "requirements.txt").write_text(text, encoding="utf-8")
+    with pytest.raises(VendoringProblem, match="pins nothing; run `make lock`"):
+        vendored_files(tmp_path / "requirements.txt")
+
+
+def test_a_missing_file_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(VendoringProblem, match=r"cannot read .*requirements\.txt: No such file"):
+        vendored_files(tmp_path / "requirements.txt")

@@ -1,0 +1,109 @@
+"""No law holds because no exploration could break it: each is broken by a mutant of the core that is on record, or here."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from appointments import allocation
+from appointments.invariants import INVARIANTS
+from appointments.messages import BookRequest
+from oneslot.explorer.explorer import explore
+from oneslot.explorer.scenario import OURS, Scenario
+from oneslot.runtime.effects import Effects
+from oneslot.runtime.stores import dynamodb as ledger
+from oneslot.runtime.stores.dynamodb import Claim, Ledger
+from oneslot.runtime.stores.expressions import transact_item
+from verification.mutation.mutants import PROVER, expected
+from verification.scenarios.scenarios import BY_ITSELF, ONE_REQUEST, SAME_SLOT
+
+Spoil = Callable[[pytest.MonkeyPatch], None]
+
+
+def _slots_without_a_condition(patch: pytest.MonkeyPatch) -> None:
+    original = transact_item
+
+    def item(write: Any, tables: Mapping[str, str]) -> dict[str, Any]:
+        made = original(write, tables)
+        if write.table == "slots":
+            condition = made["Update"]["ConditionExpression"]
+            made["Update"]["ConditionExpression"] = f"{condition} OR NOT ({condition})"
+        return made
+
+    patch.setattr(ledger, "transact_item", item)
+
+
+def _effects_before_their_mark(patch: pytest.MonkeyPatch) -> None:
+    original = Ledger.commit
+
+    def commit(self: Any, claim: Claim, effects: Effects) -> Any:
+        items = [transact_item(write, self._tables) for write in effects.all_writes]
+        with contextlib.suppress(ClientError):
+            self._client.transact_write_items(TransactItems=items, ClientRequestToken=self.surroundings.new_id())
+        return original(self, claim, Effects(effects.result))
+
+    patch.setattr(Ledger, "commit", commit)
+
+
+def _claims_not_counted(patch: pytest.MonkeyPatch) -> None:
+    original = Ledger.claim
+
+    def claim(self: Any, message_id: str, payload_hash: str, lease_until: int) -> Any:
+        client = self._client
+
+        class Uncounted:
+            def update_item(self, **request: Any) -> Any:
+                update = request["UpdateExpression"].replace(" ADD consumption_count :one", "")
+                return client.update_item(
+                    **{**request, "UpdateExpression": update.replace("SET ", "SET consumption_count = :one, ", 1)}
+                )
+
+        self._client = Uncounted()
+        try:
+            return original(self, message_id, payload_hash, lease_until)
+        finally:
+            self._client = client
+
+    patch.setattr(Ledger, "claim", claim)
+
+
+def _patients_in_a_log(patch: pytest.MonkeyPatch) -> None:
+    original = allocation.book
+
+    def book(request: BookRequest, *others: Any) -> Effects:
+        logging.getLogger(__name__).warning("a booking for %s", request.nhs_number)
+        return original(request, *others)
+
+    patch.setattr(allocation, "book", book)
+
+
+HERE: dict[str, tuple[Scenario, Spoil]] = {
+    "I3": (SAME_SLOT, _slots_without_a_condition),
+    "I5r": (ONE_REQUEST, _effects_before_their_mark),
+    "I10": (ONE_REQUEST, _claims_not_counted),
+    "L1": (BY_ITSELF[0], _patients_in_a_log),
+}
+"""Those that no mutant breaks first: a mutant's record names the first law only."""
+
+
+@pytest.mark.parametrize("law", HERE)
+def test_a_spoiled_core_breaks_it(law: str) -> None:
+    """Which the core as it is does not."""
+    scenario, spoil = HERE[law]
+    assert law not in explore(scenario, OURS).laws_broken
+    with pytest.MonkeyPatch.context() as patch:
+        spoil(patch)
+        assert law in explore(scenario, OURS).laws_broken
+
+
+def test_there_is_no_other() -> None:
+    """A new law needs a mutant that breaks it, or a place above."""
+    score = expected()
+    said = [re.match(r"[A-Z]\d+r?", score.mutants[name][1]) for name in score.by(PROVER)]
+    assert {law[0] for law in said if law} | set(HERE) == {invariant.name for invariant in INVARIANTS}

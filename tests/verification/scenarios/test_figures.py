@@ -1,0 +1,52 @@
+"""The figures that are checked in are of the code and of the faults as they are: the small ones are found again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneslot.explorer.explorer import explore
+from oneslot.explorer.scenario import OURS, OURS_IN_GROUPS, Scenario, Subject
+from verification.peers.peers import EXHIBITS, OURS_IN_MUSEUM
+from verification.scenarios.exploration import figures
+from verification.scenarios.group_scenarios import GROUP_RAISING, GROUPS_FULL
+from verification.scenarios.scenarios import FULL, ONE_REQUEST
+
+EXPLORED = json.loads((Path(__file__).parents[3] / "docs" / "proof" / "explored.json").read_text())
+OURS_EXPLORED = [*((scenario, OURS) for scenario in FULL), *((scenario, OURS_IN_GROUPS) for scenario in GROUPS_FULL)]
+MUSEUM = [(ONE_REQUEST, subject) for subject in (*(exhibit.subject for exhibit in EXHIBITS), OURS_IN_MUSEUM)]
+ROWS = [
+    *zip(OURS_EXPLORED, EXPLORED["explorations"], strict=False),
+    *zip(MUSEUM, EXPLORED["museum"], strict=False),
+]
+FEW_STATES = 16_000
+"""Explored in a second or two."""
+
+AGAIN = "; run: make prove"
+
+
+def named(scenario: Scenario, subject: Subject) -> tuple[str, str, str]:
+    return subject.name, scenario.name, scenario.size
+
+
+def test_they_are_of_all_explorations_there_are() -> None:
+    """In their order, each to its end."""
+    for made, rows in ((OURS_EXPLORED, EXPLORED["explorations"]), (MUSEUM, EXPLORED["museum"])):
+        found = [(row["subject"], row["scenario"], row["size"]) for row in rows]
+        assert found == [named(*one) for one in made], "the explorations have changed" + AGAIN
+        assert all(row["complete"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("made", "row"),
+    # One of the larger ones as well: of faults in the domain none is smaller.
+    [(made, row) for made, row in ROWS if row["states"] < FEW_STATES or row["scenario"] == GROUP_RAISING.name],
+    ids=lambda value: " ".join(named(*value)) if isinstance(value, tuple) else "",
+)
+def test_the_small_ones_are_found_again(made: tuple[Scenario, Subject], row: dict[str, Any]) -> None:
+    """Every figure but the seconds. A fault, a law or a call more or less makes others."""
+    found = json.loads(json.dumps(figures(explore(*made))))
+    assert {**found, "seconds": 0} == {**row, "seconds": 0}, "the code, its faults or the explorer has changed" + AGAIN

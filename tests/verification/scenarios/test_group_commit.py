@@ -1,0 +1,75 @@
+"""Group commit in the explorer: no schedule breaks a law, and a group commit that is spoiled does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from oneslot.explorer.explorer import explore
+from oneslot.explorer.scenario import OURS_IN_GROUPS, Scenario
+from oneslot.runtime.consumer import group_commit
+from oneslot.runtime.consumer.group_commit import GroupLedger
+from oneslot.runtime.effects import Put
+from oneslot.runtime.powertools import Answer, Message
+from verification.scenarios.group_scenarios import GROUP, GROUP_OTHER_CONTENT, GROUP_TWICE, GROUPS_SHORT
+
+
+@pytest.mark.parametrize("scenario", GROUPS_SHORT, ids=lambda scenario: f"{scenario.name} {scenario.size}")
+def test_no_schedule_breaks_a_law(scenario: Scenario) -> None:
+    exploration = explore(scenario, OURS_IN_GROUPS)
+    assert exploration.complete
+    assert exploration.schedules > 0
+    assert exploration.laws_broken == ()
+
+
+def test_a_batch_is_committed_together_here() -> None:
+    """The explorations above do reach what they are about."""
+    reached: list[int] = []
+    original = GroupLedger.commit_first
+    with pytest.MonkeyPatch.context() as patch:
+
+        def watched(self: GroupLedger, group: Any) -> dict[str, Answer]:
+            answers = original(self, group)
+            reached.append(len(answers))
+            return answers
+
+        patch.setattr(GroupLedger, "commit_first", watched)
+        for scenario in (GROUP, GROUP_TWICE):
+            explore(replace(scenario, faults=0, expiries=0), OURS_IN_GROUPS)
+    assert {1, 2} <= set(reached)
+
+
+def _believes_every_row(row: Mapping[str, Any], message: Message, ours: Put | None = None) -> Answer:
+    return Answer({"outcome": "booked"}, True, row["consumption_count"], row["claimed_by"])
+
+
+def _believes_other_content(row: Mapping[str, Any], message: Message, ours: Put | None = None) -> Answer | None:
+    return _finished({**row, "payload_hash": message.payload_hash}, message, ours)
+
+
+_finished = group_commit.finished
+
+
+@pytest.mark.parametrize(
+    ("scenario", "spoil", "law"),
+    [
+        (GROUP, ("finished", _believes_every_row), "I"),
+        (GROUP_OTHER_CONTENT, ("finished", _believes_other_content), "I2"),
+    ],
+    ids=["a claimed row is taken for complete", "another content is taken for the same"],
+)
+def test_a_spoiled_look_is_found_out(scenario: Scenario, spoil: tuple[str, Any], law: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(group_commit, *spoil)
+        broken = explore(replace(scenario, expiries=0), OURS_IN_GROUPS, stop_at_first=True).laws_broken
+    assert any(name.startswith(law) for name in broken)
+
+
+def test_a_refused_group_that_is_taken_for_committed_is_found_out() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        original = GroupLedger._refusals
+        patch.setattr(GroupLedger, "_refusals", lambda self, members: original(self, members) and {})
+        assert explore(replace(GROUP_TWICE, faults=0), OURS_IN_GROUPS, stop_at_first=True).laws_broken

@@ -1,0 +1,95 @@
+"""The deployed entry itself, `handler.lambda_handler` with boto3's clients, in the explorer: the same schedules, no breach."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any
+
+import boto3
+import pytest
+
+from oneslot.explorer.clients import catch_requests, serve
+from oneslot.explorer.explorer import Explorer
+from oneslot.explorer.process import Context, Process
+from oneslot.explorer.scenario import OURS, Subject
+from oneslot.explorer.world import APPOINTMENTS, DEAD_LETTERS, LEDGER, QUEUE, SLOTS
+from oneslot.runtime.stores.dynamodb import Surroundings
+from verification.scenarios.scenarios import ONE_REQUEST
+
+ENVIRONMENT = {
+    "LEDGER_TABLE": LEDGER,
+    "SLOTS_TABLE": SLOTS,
+    "APPOINTMENTS_TABLE": APPOINTMENTS,
+    "QUEUE_URL": QUEUE,
+    "DEAD_LETTER_QUEUE_URL": DEAD_LETTERS,
+    "LEDGER_RETENTION_SECONDS": str(30 * 86_400),
+    "BATCH_CONCURRENCY": "1",
+    "CANDIDATE_SLOTS": "20",
+    "CONTENT_BASED_DEDUPLICATION": "false",
+    "POWERTOOLS_SERVICE_NAME": "appointments",
+    "POWERTOOLS_METRICS_NAMESPACE": "Oneslot",
+    "AWS_DEFAULT_REGION": "eu-west-2",
+    "AWS_ACCESS_KEY_ID": "AKIAEXPLORER",
+    "AWS_SECRET_ACCESS_KEY": "none",
+}
+_running: ContextVar[Process] = ContextVar("running")
+
+
+class _Log:
+    """In place of the handler's logger: the delivery log goes to the process that writes it."""
+
+    def info(self, message: str, **line: Any) -> None:
+        assert message == "delivery"
+        _running.get().log(line)
+
+
+@pytest.fixture
+def lambda_handler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Mapping[str, Any]]]:
+    """The handler's module, imported as Lambda imports it; only its clock, ids and sleep are the explorer's."""
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    surroundings = Surroundings(
+        now_ms=lambda: _running.get().clock,
+        new_id=lambda: _running.get().new_id(),
+        sleep=lambda _: None,
+        jitter=lambda: 0.0,
+    )
+    monkeypatch.setattr("booking.compose.Surroundings", lambda: surroundings)
+    made = boto3.client
+
+    def caught(*arguments: Any, **options: Any) -> Any:
+        client = made(*arguments, **options)
+        catch_requests(client)
+        return client
+
+    monkeypatch.setattr(boto3, "client", caught)
+    monkeypatch.delitem(sys.modules, "handler", raising=False)
+    module = importlib.import_module("handler")
+    monkeypatch.setattr(module, "logger", _Log())
+    yield module.lambda_handler
+    sys.modules.pop("handler", None)
+
+
+def test_the_deployed_entry_walks_the_same_graph(
+    lambda_handler: Callable[..., Mapping[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One environment for all deliveries, its clients and its module's state shared between them: nothing changes."""
+
+    def program(
+        process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
+    ) -> Mapping[str, Any]:
+        _running.set(process)
+        serve(process)
+        return lambda_handler({"Records": list(records)}, context)
+
+    scenario = replace(ONE_REQUEST, faults=1, expiries=0)
+    entry = Explorer(scenario, Subject("handler.lambda_handler", program, OURS.laws))
+    through_entry = entry.run(False, lambda *_: None)
+    composed = Explorer(scenario, OURS).run(False, lambda *_: None)
+    assert through_entry.laws_broken == ()
+    assert (through_entry.schedules, through_entry.states) == (composed.schedules, composed.states)
+    assert "9990000018" not in capsys.readouterr().out

@@ -1,0 +1,72 @@
+"""A cancelled transaction that names one of its reasons only: DynamoDB does not promise to name them all."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from oneslot.explorer.explorer import explore
+from oneslot.explorer.scenario import OURS, OURS_IN_GROUPS, Scenario, Subject
+from oneslot.explorer.world import Request, Services, World, port_services
+from oneslot.runtime.effects import Effects
+from oneslot.runtime.stores.dynamodb import Claim, Committed, Exists, Ledger
+from verification.scenarios.group_scenarios import GROUP, GROUP_OTHER_CONTENT, GROUP_TWICE
+from verification.scenarios.scenarios import FORGOTTEN, LAST_SLOT, ONE_REQUEST
+
+FIRST, LAST = 0, -1
+
+
+def naming_one(which: int) -> Services:
+    """The services, which say "None" of every item at fault but the first or the last."""
+
+    def services(world: World, request: Request, now: int, conflict: int | None = None) -> tuple[World, str]:
+        after, observation = port_services(world, request, now, conflict)
+        seen = json.loads(observation)
+        reasons = seen.get("error", {}).get("CancellationReasons", [])
+        at_fault = [position for position, reason in enumerate(reasons) if reason["Code"] != "None"]
+        for position in at_fault:
+            if position != at_fault[which]:
+                reasons[position] = {"Code": "None"}
+        return after, json.dumps(seen, sort_keys=True)
+
+    return services
+
+
+@pytest.mark.parametrize("which", [FIRST, LAST], ids=["first", "last"])
+@pytest.mark.parametrize(
+    ("scenario", "subject"),
+    [
+        (replace(ONE_REQUEST, expiries=1), OURS),
+        (replace(LAST_SLOT, deliveries=((0,), (1,)), expiries=0), OURS),
+        (replace(FORGOTTEN, expiries=0), OURS),
+        (replace(GROUP, expiries=0), OURS_IN_GROUPS),
+        (replace(GROUP_TWICE, faults=0, expiries=0), OURS_IN_GROUPS),
+        (replace(GROUP_OTHER_CONTENT, faults=0, expiries=0), OURS_IN_GROUPS),
+    ],
+    ids=lambda value: value.name if isinstance(value, Scenario) else "",
+)
+def test_no_law_is_broken_by_what_is_left_out(scenario: Scenario, subject: Subject, which: int) -> None:
+    exploration = explore(scenario, subject, services=naming_one(which))
+    assert exploration.complete
+    assert exploration.schedules > 0
+    assert exploration.laws_broken == ()
+
+
+def test_who_takes_an_item_that_exists_for_the_end_is_found_out() -> None:
+    """With all reasons one request never comes there: the ledger's own says enough. With the last alone it does."""
+    original = Ledger.commit
+
+    def commit(self: Ledger, claim: Claim, effects: Effects) -> Any:
+        outcome = original(self, claim, effects)
+        if isinstance(outcome, Exists) and effects.once is not None:
+            return Committed(effects.once.answer(outcome.item))
+        return outcome
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Ledger, "commit", commit)
+        quiet = replace(ONE_REQUEST, faults=0)  # a conflict at the ledger's item hides its reason as well
+        assert explore(quiet, OURS).laws_broken == ()
+        assert "I7" in explore(quiet, OURS, services=naming_one(LAST)).laws_broken

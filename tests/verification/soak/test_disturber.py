@@ -1,0 +1,69 @@
+"""Whatever ends the faults before their time fails the run: a soak without faults would be green for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from verification.soak.child import ChildFailed
+from verification.soak.disturber import Disturber
+from verification.soak.hosts import Host
+from verification.soak.plan import Disturbance, ProcessFault
+
+
+class Unlucky:
+    """A host on which a fault cannot be carried out."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def kill_handler(self, chosen: float) -> bool:
+        raise self._error
+
+
+def disturber(error: BaseException) -> Disturber:
+    """Started, with one fault that ends in `error`, and over."""
+    plan = iter([Disturbance(at=0.0, fault=ProcessFault.KILLED, host=0.0, handler=0.0)])
+    made = Disturber([cast("Host", Unlucky(error))], plan, lease_seconds=6)
+    made.start()
+    made._thread.join()
+    return made
+
+
+@pytest.mark.parametrize(
+    "error", [ChildFailed("gone"), ValueError("no JSON"), PermissionError("kill"), SystemExit(1)], ids=type
+)
+def test_any_error_fails_the_run(error: BaseException) -> None:
+    broken = disturber(error)
+    with pytest.raises(type(error)):
+        broken.check()
+    with pytest.raises(type(error)):
+        broken.stop()
+    assert not broken.done
+
+
+def test_an_error_of_the_plan_fails_the_run() -> None:
+    def plan() -> Iterator[Disturbance]:
+        raise IndexError("nothing to draw from")
+        yield
+
+    broken = Disturber([], plan(), lease_seconds=6)
+    broken.start()
+    with pytest.raises(IndexError):
+        broken.stop()
+
+
+def test_faults_that_happened_are_counted_and_nothing_is_raised() -> None:
+    class Lucky:
+        def kill_handler(self, chosen: float) -> bool:
+            return True
+
+    plan = iter([Disturbance(at=0.0, fault=ProcessFault.KILLED, host=0.0, handler=0.0)] * 3)
+    made = Disturber([cast("Host", Lucky())], plan, lease_seconds=6)
+    made.start()
+    made._thread.join()
+    made.check()
+    made.stop()
+    assert made.done == {ProcessFault.KILLED: 3}

@@ -1,0 +1,88 @@
+"""A short soak: the deployed handler in real processes, under every kind of fault, then the verdict of all invariants."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from oneslot.errors import BadInput
+from oneslot.local.aws.cloud_assembly import SynthesisedStack
+from oneslot.local.aws.connection import Connection
+from oneslot.terminal import Terminal
+from tests.behaviours.privacy import of_the_range
+from verification.soak.__main__ import soak
+from verification.soak.load import Size
+from verification.soak.plan import NetworkFault, ProcessFault
+from verification.soak.run import Settings, run
+
+# In its first seconds: two kills, a host frozen past its lease, a host lost.
+SEED = 16
+# Each kind once, whatever the machine makes of the shares: at a commit, where most depends on it.
+SCRIPT = {("TransactWriteItems", 5 * number): fault for number, fault in enumerate(NetworkFault, 1)}
+WANTED = frozenset[str]({*NetworkFault, ProcessFault.KILLED, ProcessFault.FROZEN})
+
+
+@pytest.mark.embedded_aws
+@pytest.mark.timeout(1200)
+def test_a_short_soak_breaks_no_invariant(synthesised: SynthesisedStack, account: Connection, tmp_path: Path) -> None:
+    size = Size(seconds=10, messages=400)
+    settings = Settings(size, 800, SEED, lease_seconds=4, handlers=1, gap_seconds=1.5, script=SCRIPT, wanted=WANTED)
+    report = run(settings, synthesised, account, tmp_path, Terminal(as_json=True))
+    document = json.loads(json.dumps(report.document()))
+    assert document["violations"] == 0, document["breaches"][:5]
+    assert document["holds"], document["verdict"]
+    assert document["counts"]["lost"] == document["counts"]["double_booked"] == 0
+    assert document["messages"] >= 400
+    assert set(document["faults_by_kind"]) >= WANTED
+    assert document["claimed_more_than_once"] > 0, "no fault met a claim: the run showed nothing"
+    assert document["deliveries"]["duplicate"] > 0
+    for log in [*tmp_path.glob("*/*.jsonl"), *tmp_path.rglob("*.log")]:
+        assert not of_the_range(log.read_text(errors="replace")), f"an NHS number is in {log.name}"
+
+
+def without_guards(stack: SynthesisedStack, folder: Path) -> SynthesisedStack:
+    """The stack with a handler that claims whatever it likes, and writes over an appointment that is there."""
+    (asset,) = [each for each in stack.assets if (each.source / "oneslot/runtime/stores/dynamodb.py").exists()]
+    spoiled = folder / "spoiled"
+    shutil.copytree(asset.source, spoiled)
+    for name, guard, nothing in (
+        ("dynamodb.py", 'f"{first} OR ({lease_ended})"', 'f"{first} OR attribute_exists(message_id)"'),
+        ("expressions.py", '"attribute_not_exists(#key)"', '"attribute_not_exists(#key) OR attribute_exists(#key)"'),
+    ):
+        path = spoiled / "oneslot/runtime/stores" / name
+        text = path.read_text()
+        assert guard in text, f"{name} has no longer the guard that this takes away"
+        path.write_text(text.replace(guard, nothing))
+    others = tuple(each for each in stack.assets if each is not asset)
+    return replace(stack, assets=(*others, replace(asset, source=spoiled)))
+
+
+@pytest.mark.embedded_aws
+def test_a_handler_without_its_guards_is_found_out(
+    synthesised: SynthesisedStack, account: Connection, tmp_path: Path
+) -> None:
+    settings = Settings(Size(seconds=2, messages=150), 300, SEED, lease_seconds=4, handlers=1, gap_seconds=1_000)
+    report = run(settings, without_guards(synthesised, tmp_path), account, tmp_path, Terminal(as_json=True))
+    assert not report.verdict.holds
+    assert {"I1", "I4"} <= {breach.invariant for breach in report.verdict.breaches}
+    assert report.verdict.counts.double_booked not in (0, None)
+
+
+@pytest.mark.parametrize("name", ["accepted.jsonl", "host-0"])
+def test_a_folder_of_an_earlier_run_is_refused_before_anything_starts(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    answer = CliRunner().invoke(soak, ["--folder", str(tmp_path)])
+    assert isinstance(answer.exception, BadInput), answer.exception
+    assert f"--folder {tmp_path} holds an earlier run's {name}" in str(answer.exception)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_bad_arguments_are_told_in_a_sentence() -> None:
+    answer = CliRunner().invoke(soak, ["--hosts", "1"])
+    assert answer.exit_code == 2
+    assert "Invalid value for '--hosts'" in answer.output

@@ -1,0 +1,126 @@
+"""`run` gives the verdict of the evidence, not of the plan."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from oneslot.local.aws.connection import Connection
+from oneslot.runtime.stores.expressions import to_attributes
+from oneslot.target import Target
+from tests.kits.moto_stack import ENVIRONMENT, Functions, MotoStack, invoke
+from workload.commands import run as run_module
+from workload.plan import Schedule, save
+
+
+@pytest.fixture
+def stages(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """`run` with the stack on moto in place of the embedded AWS, and no Spark; returns what happened."""
+    happened: list[str] = []
+
+    @contextmanager
+    def local_stack(home: Path, **_: Any) -> Iterator[Any]:
+        happened.append("started")
+        try:
+            yield SimpleNamespace(state=moto_stack.target.local)
+        finally:
+            happened.append("stopped")
+
+    def start_and_seed(_stack: Any, target: Target, schedule: Schedule, _terminal: Any) -> None:
+        for item in schedule.items():
+            moto_stack.bench.dynamodb.put_item(TableName="slots", Item=to_attributes(item))
+        save(schedule, target.schedule, target.identity)
+
+    def audit_history(history: Path, _answer: Path) -> Any:
+        happened.append("audited")
+        assert any(history.iterdir())
+        return SimpleNamespace(sound=True, sentence="None is lost.", document={"sound": True})
+
+    monkeypatch.setattr(run_module, "local_stack", local_stack)
+    monkeypatch.setattr(run_module, "audit_history", audit_history)
+    monkeypatch.setattr(run_module, "start_and_seed", start_and_seed)
+    monkeypatch.setattr(run_module, "follow", lambda *_, **__: moto_stack.consume())
+    return happened
+
+
+ARGUMENTS = ("run", "--requests", "60", "--malformed", "0.1")
+
+
+def test_a_sound_run_succeeds_and_leaves_its_report(moto_stack: MotoStack, stages: list[str]) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    result = invoke(*ARGUMENTS, "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["holds"] is True
+    assert (document["messages_accepted"], document["counts"]["messages"]) == (72, 72)
+    assert sum(document["counts"]["quarantined"].values()) == 6
+    assert list(document["seconds"]) == ["deploy", "seed", "send", "drain", "check", "export", "stop", "audit"]
+    assert result.stderr == ""
+    assert document["audit"]["sound"] is True
+    assert stages == ["started", "stopped", "audited"]
+    assert json.loads(moto_stack.target.report.read_text())["holds"] is True
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_run_that_loses_a_request_fails(
+    moto_stack: MotoStack, stages: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose_one(*_: Any, **__: Any) -> None:
+        moto_stack.consume()
+        row = next(row for row in moto_stack.bench.rows("ledger") if row["status"] == "COMPLETE")
+        moto_stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": row["message_id"]}})
+
+    # The bench's clock stands still: by the real one, the row may have been due to expire.
+    forever = Functions({**ENVIRONMENT, "LEDGER_RETENTION_SECONDS": "forever"})
+    monkeypatch.setattr(Connection, "functions", lambda _: forever)
+    monkeypatch.setattr(run_module, "follow", lose_one)
+    result = invoke(*ARGUMENTS)
+    assert result.exit_code == 1
+    assert "BROKEN: " in result.stdout
+    assert "I2" in result.stdout
+    assert stages == ["started", "stopped", "audited"]
+
+
+def test_a_run_fails_if_only_the_audit_finds_something(stages: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    unsound = SimpleNamespace(sound=False, sentence="One request is lost.", document={"sound": False})
+    monkeypatch.setattr(run_module, "audit_history", lambda *_: unsound)
+    result = invoke(*ARGUMENTS)
+    assert result.exit_code == 1
+    assert "The audit: One request is lost." in result.stdout
+
+
+def test_a_run_that_cannot_write_its_report_goes_on_and_says_so(moto_stack: MotoStack, stages: list[str]) -> None:
+    moto_stack.target.report.mkdir()
+    result = invoke(*ARGUMENTS)
+    assert (result.exit_code, "check.json cannot be written" in result.stdout) == (1, True)
+    assert "The audit: None is lost." in result.stdout
+
+
+def test_a_run_can_do_without_spark(stages: list[str]) -> None:
+    assert invoke(*ARGUMENTS, "--no-audit").exit_code == 0
+    assert stages == ["started", "stopped"]
+
+
+def test_a_run_that_cannot_go_on_stops_what_it_started(
+    moto_stack: MotoStack, stages: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_module, "follow", fail)
+    result = invoke(*ARGUMENTS)
+    assert result.exit_code == 130
+    assert stages == ["started", "stopped"]
+
+
+def test_a_file_that_cannot_be_used_shows_before_anything_starts(stages: list[str]) -> None:
+    result = invoke("run", "--practices", __file__)
+    assert result.exit_code == 2
+    assert stages == []

@@ -1,0 +1,131 @@
+"""Seeding: throttled slots are tried again, and nothing that is there is changed."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+from typing import Any
+
+import pytest
+
+from oneslot.errors import OneslotError
+from oneslot.runtime.stores.expressions import from_attributes
+from workload.demand import Demand
+from workload.seeding import ATTEMPTS, BATCH, Seeded, SlotWriter, seed
+from workload.slots import Opening, slot_items, working_days
+
+ITEMS = list(slot_items(Opening(Demand("Z00001", 1), 60), working_days(date(2026, 11, 23), 5), 1))
+
+
+class InsertOnlyTable:
+    """PartiQL's `INSERT` as DynamoDB documents it: each statement has its own answer, and a key that is there an error."""
+
+    def __init__(self, trouble: Callable[[int], str | None] = lambda _: None) -> None:
+        self.rows: dict[tuple[str, str], dict[str, Any]] = {}
+        self.batches: list[int] = []
+        self._trouble = trouble
+        self._statements = 0
+
+    def batch_execute_statement(self, *, Statements: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803 - boto3's name
+        self.batches.append(len(Statements))
+        return {"Responses": [self._insert(statement) for statement in Statements]}
+
+    def _insert(self, statement: dict[str, Any]) -> dict[str, Any]:
+        table, names = re.fullmatch(r'INSERT INTO "(.*)" VALUE \{(.*)\}', statement["Statement"]).groups()  # type: ignore[union-attr]
+        assert table == "slots"
+        attributes = re.findall(r"'(\w+)': \?", names)
+        item = from_attributes(dict(zip(attributes, statement["Parameters"], strict=True)))
+        self._statements += 1
+        if code := self._trouble(self._statements):
+            return {"Error": {"Code": code, "Message": "for the test"}}
+        key = (item["practice"], item["slot_id"])
+        if key in self.rows:
+            return {"Error": {"Code": "DuplicateItem", "Message": "Duplicate primary key exists in table"}}
+        self.rows[key] = item
+        return {"TableName": table}
+
+
+def seeded(table: InsertOnlyTable, sleeps: list[float] | None = None) -> Seeded:
+    """Seed all items into the table."""
+    pauses: list[float] = [] if sleeps is None else sleeps
+    writer = SlotWriter(table, "slots", sleep=pauses.append, jitter=lambda: 1.0)  # type: ignore[arg-type]
+    return seed(ITEMS, writer, workers=1, progress=lambda _: None)
+
+
+def test_slots_are_inserted_in_batches() -> None:
+    table = InsertOnlyTable()
+    assert seeded(table) == Seeded(created=60)
+    assert list(table.rows.values()) == ITEMS
+    assert table.batches == [BATCH, BATCH, 10]
+
+
+def test_seeding_again_frees_no_busy_slot() -> None:
+    table = InsertOnlyTable()
+    seeded(table)
+    booked = next(iter(table.rows.values()))
+    booked |= {"status": "busy", "appointment_id": "m-1"}
+    del booked["free_key"]
+    before = {key: dict(row) for key, row in table.rows.items()}
+    told: list[int] = []
+    writer = SlotWriter(table, "slots")  # type: ignore[arg-type]
+    assert seed(ITEMS, writer, workers=1, progress=told.append) == Seeded(kept=60)
+    assert table.rows == before
+    assert sorted(told) == [10, BATCH, BATCH], "a slot that was there counts as progress"
+    assert writer.insert(ITEMS[:2]) + writer.insert(ITEMS[2:5]) == Seeded(kept=5)
+
+
+def test_what_was_throttled_is_tried_again_with_growing_pauses() -> None:
+    table, sleeps = InsertOnlyTable(lambda number: "ThrottlingError" if number % 3 == 0 else None), list[float]()
+    assert seeded(table, sleeps) == Seeded(created=60)
+    assert len(table.rows) == 60
+    assert sleeps[:3] == [0.05, 0.1, 0.2]
+
+
+def test_a_table_that_stays_throttled_ends_in_a_sentence() -> None:
+    table, sleeps = InsertOnlyTable(lambda _: "ProvisionedThroughputExceeded"), list[float]()
+    writer = SlotWriter(table, "slots", sleep=sleeps.append, jitter=lambda: 1.0)  # type: ignore[arg-type]
+    with pytest.raises(OneslotError, match=rf"25 slots of a batch were refused {ATTEMPTS} times"):
+        writer.insert(ITEMS[:BATCH])
+    assert table.batches == [BATCH] * 10
+    assert sleeps == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]), "none after the last attempt"
+
+
+def test_another_refusal_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches that wait for a worker are given up, and no more slots are read."""
+    given_up = threading.Event()
+    shutdown = ThreadPoolExecutor.shutdown
+
+    def noted(self: ThreadPoolExecutor, **how: bool) -> None:
+        given_up.set()
+        shutdown(self, **how)
+
+    class OthersAreSlow(InsertOnlyTable):
+        def batch_execute_statement(self, *, Statements: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
+            first = not self.batches
+            answer = super().batch_execute_statement(Statements=Statements)
+            assert first or given_up.wait(60)
+            return answer
+
+    read = list[dict[str, Any]]()
+
+    def items() -> Iterator[dict[str, Any]]:
+        for item in ITEMS * 20:
+            read.append(item)
+            yield item
+
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", noted)
+    table = OthersAreSlow(lambda number: "AccessDenied" if number == 1 else None)
+    with pytest.raises(OneslotError, match="refused a slot: AccessDenied"):
+        seed(items(), SlotWriter(table, "slots"), workers=2, progress=lambda _: None)  # type: ignore[arg-type]
+    assert len(table.batches) <= 3, "the one that was refused, and what the workers had in hand"
+    assert len(read) == 4 * BATCH, "two batches for each worker, however many slots there are"
+
+
+def test_progress_counts_every_slot() -> None:
+    steps: list[int] = []
+    writer = SlotWriter(InsertOnlyTable(), "slots")  # type: ignore[arg-type]
+    seed(ITEMS, writer, workers=3, progress=steps.append)
+    assert sum(steps) == 60

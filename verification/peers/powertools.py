@@ -1,0 +1,90 @@
+"""Powertools for AWS Lambda, idempotency and batch, as its documentation puts them together for SQS.
+
+The layer is its stock `DynamoDBPersistenceLayer`, the in-progress expiry is on (`register_lambda_context`). It reads the
+time by `datetime.now()`, so its modules are shown a clock that the explorer moves.
+"""
+
+from __future__ import annotations
+
+import datetime as real
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any, cast
+
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.idempotency import (
+    DynamoDBPersistenceLayer,
+    IdempotencyConfig,
+    idempotent_function,
+)
+from aws_lambda_powertools.utilities.idempotency import base as handler_module
+from aws_lambda_powertools.utilities.idempotency.persistence import base as layer_module
+from aws_lambda_powertools.utilities.idempotency.persistence import datarecord as record_module
+from aws_lambda_powertools.utilities.idempotency.persistence import dynamodb as dynamodb_module
+
+from oneslot.explorer.clients import PortClient
+from oneslot.explorer.process import Context, Process
+from oneslot.explorer.world import LEDGER
+from verification.peers.effects import message_id_of, take_slot, take_slot_once
+
+_clock: ContextVar[Process | None] = ContextVar("clock", default=None)
+
+
+class _Datetime(real.datetime):
+    @classmethod
+    def now(cls, tz: real.tzinfo | None = None) -> _Datetime:
+        process = _clock.get()
+        return cls.fromtimestamp(process.clock / 1000, tz) if process is not None else super().now(tz)
+
+
+class _Module:
+    """In place of `datetime` in Powertools' modules."""
+
+    datetime = _Datetime
+    date, time, timedelta = real.date, real.time, real.timedelta
+
+
+for _module in (handler_module, layer_module, record_module, dynamodb_module):
+    _module.dt = _Module  # type: ignore[attr-defined]
+
+Effect = Callable[[Any, str], dict[str, Any]]
+
+
+def around_plain_effect(
+    process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
+) -> Mapping[str, Any]:
+    """Powertools around an update of the slot."""
+    return _consume(process, context, records, take_slot)
+
+
+def around_transaction(
+    process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
+) -> Mapping[str, Any]:
+    """Powertools around a transaction that can take effect only once."""
+    return _consume(process, context, records, take_slot_once)
+
+
+def _consume(
+    process: Process, context: Context, records: Sequence[dict[str, Any]], effect: Effect
+) -> Mapping[str, Any]:
+    _clock.set(process)
+    client = PortClient(process)
+    config = IdempotencyConfig(event_key_jmespath="messageId")
+    config.register_lambda_context(context)  # type: ignore[arg-type]  # it asks for the remaining time only
+    layer = DynamoDBPersistenceLayer(table_name=LEDGER, key_attr="message_id", boto3_client=cast("Any", client))
+
+    def book(*, record: dict[str, Any]) -> dict[str, Any]:
+        return effect(client, message_id_of(record))
+
+    idempotent = idempotent_function(
+        book, data_keyword_argument="record", config=config, persistence_store=layer, key_prefix="booking"
+    )
+
+    def handle(record: SQSRecord) -> None:
+        idempotent(record=record.raw_event)
+
+    processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
+    with processor(records=list(records), handler=handle):
+        processor.process()
+    return processor.response()

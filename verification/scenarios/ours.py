@@ -1,0 +1,74 @@
+"""Our consumer as a subject of the prover: put together by `booking.compose.compose`, as in Lambda; nothing is changed in it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from booking.compose import compose
+from booking.configuration import Configuration
+from oneslot.explorer.clients import BotocoreClients, PortClient, serve
+from oneslot.explorer.process import Context, Process, StrandExecutor
+from oneslot.explorer.world import APPOINTMENTS, DEAD_LETTERS, LEDGER, QUEUE, SLOTS
+
+CONFIGURATION = Configuration(
+    ledger_table=LEDGER,
+    slots_table=SLOTS,
+    appointments_table=APPOINTMENTS,
+    queue_url=QUEUE,
+    dead_letter_queue_url=DEAD_LETTERS,
+    ledger_retention_seconds=30 * 86_400,
+    batch_concurrency=1,
+    candidate_slots=20,
+    content_based_deduplication=False,
+)
+
+
+def our_program(
+    process: Process,
+    context: Context,
+    records: Sequence[dict[str, Any]],
+    side_by_side: bool,
+    configuration: Configuration = CONFIGURATION,
+) -> Mapping[str, Any]:
+    """One invocation of our consumer on the port's clients."""
+    client = PortClient(process)
+    consumer = compose(
+        configuration,
+        client,
+        client,
+        lambda delivery: process.log(asdict(delivery)),
+        executor=StrandExecutor(process) if side_by_side else None,
+        surroundings=process.surroundings,
+    )
+    return consumer({"Records": list(records)}, context)
+
+
+def group_program(
+    process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
+) -> Mapping[str, Any]:
+    """The same with the setting `group_commit`."""
+    return our_program(process, context, records, side_by_side, replace(CONFIGURATION, group_commit=True))
+
+
+@functools.cache
+def _botocore_clients() -> BotocoreClients:
+    return BotocoreClients()
+
+
+def botocore_program(
+    process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
+) -> Mapping[str, Any]:
+    """The same on boto3's own clients, to show that the port's clients change nothing."""
+    clients = _botocore_clients()
+    serve(process)
+    consumer = compose(
+        CONFIGURATION,
+        clients.dynamodb,
+        clients.sqs,
+        lambda delivery: process.log(asdict(delivery)),
+        surroundings=process.surroundings,
+    )
+    return consumer({"Records": list(records)}, context)

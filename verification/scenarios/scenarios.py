@@ -1,0 +1,358 @@
+"""The explorations: `full()` for `make prove`, `short()` for `make test` and for judging mutants."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from oneslot.explorer.faults import domain_faults, mild_faults, raising_faults
+from oneslot.explorer.scenario import Scenario, free_slots
+from oneslot.runtime.identity import payload_hash
+from verification.scenarios.messages import PRACTICE, SqsMessage, booking, cancellation
+
+BOOKING = booking("m-1")
+# Of two slots, both of these ask for the same one (tests/verification/scenarios/test_laws.py).
+SAME_WISH = ("m-1", "m-8")
+# The same request sent again by its producer: another SQS message, spaced otherwise.
+SENT_AGAIN = SqsMessage(BOOKING.message_id, BOOKING.body.replace(": ", ":"))
+
+# Seconds before its only slot starts, and minutes before its window ends.
+JUST_BEFORE = int(datetime(2026, 11, 23, 7, 59, 50, tzinfo=UTC).timestamp() * 1000)
+HURRIED = booking("m-1", not_after="2026-11-23T08:05:00Z")
+
+
+def _held_slot() -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """A booking that was made long ago: its appointment and slot are there, its ledger row's time to live is over."""
+    slot, other = free_slots(2)
+    held = {**slot, "status": "busy", "appointment_id": "m-1"}
+    del held["free_key"]
+    appointment = {
+        "appointment_id": "m-1",
+        "status": "booked",
+        "practice": PRACTICE,
+        "nhs_number": "9990000018",
+        "not_before": "2026-11-23T08:00:00Z",
+        "not_after": "2026-11-24T08:00:00Z",
+        "payload_hash": payload_hash(json.loads(BOOKING.body)),
+        "created": JUST_BEFORE - 40 * 86_400_000,
+        "updated": JUST_BEFORE - 40 * 86_400_000,
+        **{name: slot[name] for name in ("slot_id", "start", "end", "delivery_channel", "service_type")},
+    }
+    return {"slots": [held, other], "appointments": [appointment]}
+
+
+ONE_REQUEST = Scenario(
+    name="one request",
+    sentence="one booking, delivered again and again while two slots are free",
+    messages=(BOOKING,),
+    deliveries=((0,), (0,)),
+    before={"slots": free_slots(2)},
+    ends_with=("booked", "busy", "free"),
+)
+LAST_SLOT = Scenario(
+    name="the last slot",
+    sentence="two requests race for one slot: one is booked, the other waits",
+    messages=(BOOKING, booking("m-2", 1)),
+    deliveries=((0,), (0,), (1,)),
+    before={"slots": free_slots(1)},
+    ends_with=("booked", "busy", "waitlist"),
+)
+SAME_SLOT = Scenario(
+    name="the same wish",
+    sentence="two requests ask for the same one of two slots: both are booked",
+    messages=tuple(booking(message_id, patient) for patient, message_id in enumerate(SAME_WISH)),
+    deliveries=((0,), (1,)),
+    before={"slots": free_slots(2)},
+    ends_with=("booked", "booked", "busy", "busy"),
+)
+BOOK_AND_CANCEL = Scenario(
+    name="book and cancel",
+    sentence="a booking and its cancellation in any order, the booking twice: cancelled, and the slot free",
+    messages=(BOOKING, cancellation("c-1", "m-1")),
+    deliveries=((0,), (0,), (1,)),
+    before={"slots": free_slots(1)},
+    ends_with=("cancelled", "free"),
+)
+CANCEL_TWICE = Scenario(
+    name="cancel twice",
+    sentence="a booking and two cancellations of it: both are answered, the slot is freed once",
+    messages=(BOOKING, cancellation("c-1", "m-1"), cancellation("c-2", "m-1")),
+    deliveries=((0,), (1,), (2,)),
+    before={"slots": free_slots(1)},
+    ends_with=("cancelled", "free"),
+)
+CANCEL_WAITING = Scenario(
+    name="cancel a waiting request",
+    sentence="a booking for which there is no slot, and its cancellation",
+    messages=(booking("m-1", delivery_channel="Video"), cancellation("c-1", "m-1")),
+    deliveries=((0,), (1,)),
+    before={"slots": free_slots(1)},
+    ends_with=("cancelled", "free"),
+)
+BATCH = Scenario(
+    name="a batch",
+    sentence="two requests in one invocation, one after the other, and one of them once more by itself",
+    messages=(BOOKING, booking("m-2", 1)),
+    deliveries=((0, 1), (0,)),
+    before={"slots": free_slots(1)},
+    ends_with=("booked", "busy", "waitlist"),
+)
+BATCH_SIDE_BY_SIDE = replace(
+    BATCH,
+    name="a batch side by side",
+    sentence="two requests in one invocation, on threads of their own, and one of them once more by itself",
+    side_by_side=True,
+    expiries=0,
+)
+SENT_TWICE = Scenario(
+    name="sent twice",
+    sentence="the same request as two SQS messages, both in one batch, and one of them once more",
+    messages=(BOOKING, SENT_AGAIN),
+    deliveries=((0, 1), (0,)),
+    before={"slots": free_slots(2)},
+    ends_with=("booked", "busy", "free"),
+)
+OTHER_CONTENT = Scenario(
+    name="other content",
+    sentence="two messages with the same id and different content: one takes effect, the other is quarantined",
+    messages=(BOOKING, booking("m-1", 1)),
+    deliveries=((0,), (1,)),
+    before={"slots": free_slots(2)},
+    ends_with=("booked", "busy", "free"),
+)
+DOMAIN_EXCEPTION = Scenario(
+    name="an exception in the domain",
+    sentence="the decision raises, the claim is released, another delivery takes over at once",
+    messages=(BOOKING,),
+    deliveries=((0,), (0,)),
+    before={"slots": free_slots(2)},
+    choices=domain_faults,
+    ends_with=("booked", "busy", "free"),
+)
+UNKNOWN_PRACTICE = Scenario(
+    name="an unknown practice",
+    sentence="a booking that can never succeed: quarantined with its reason, and its claim released",
+    messages=(booking("m-1", practice="B81002"),),
+    deliveries=((0,), (0,)),
+    before={"slots": free_slots(1)},
+    ends_with=("free",),
+)
+RELEASED = Scenario(
+    name="a released claim",
+    sentence="the decision raises: the very next delivery takes the request up, without waiting for the lease",
+    messages=(BOOKING,),
+    deliveries=((0,),),
+    before={"slots": free_slots(1)},
+    faults=2,
+    expiries=0,
+    choices=raising_faults,
+    redeliveries=1,
+    ends_with=("booked", "busy"),
+)
+FORGOTTEN = Scenario(
+    name="a forgotten booking",
+    sentence="its ledger row's time to live is over, its appointment stands: the same booking comes again",
+    messages=(BOOKING,),
+    deliveries=((0,), (0,)),
+    before=_held_slot(),
+    exempt=("I5r",),
+    ends_with=("booked", "busy", "free"),
+)
+FORGOTTEN_OTHER = replace(
+    FORGOTTEN,
+    name="a forgotten booking's id",
+    sentence="a forgotten booking's id comes with another content, and the booking again: nothing is answered wrongly",
+    messages=(BOOKING, booking("m-1", 1)),
+    deliveries=((0,), (1,)),
+    # The claim of the one that came first stays behind; a dead letter with an appointment is rightly forgotten.
+    exempt=("I5r", "I11"),
+)
+# Longer than a lease: what is live for one consumer is over for the other.
+MINUTE_MS = 60_000
+APART = replace(
+    ONE_REQUEST,
+    name="one request, clocks apart",
+    sentence="the same, and one consumer's clock is a minute ahead: it takes over leases that are live",
+    clocks=(0, MINUTE_MS),
+    exempt=("E2",),
+)
+LAST_SLOT_APART = replace(
+    LAST_SLOT,
+    name="the last slot, clocks apart",
+    sentence="the same race, and one consumer of the first request has a clock that is a minute ahead",
+    clocks=(0, MINUTE_MS, 0),
+    exempt=("E2",),
+)
+BOOK_AND_CANCEL_APART = replace(
+    BOOK_AND_CANCEL,
+    name="book and cancel, clocks apart",
+    sentence="the same, and one consumer of the booking has a clock that is a minute ahead",
+    clocks=(0, MINUTE_MS, 0),
+    exempt=("E2",),
+)
+FORGOTTEN_AND_LATE = replace(
+    FORGOTTEN,
+    name="a forgotten booking, too late",
+    sentence="the same, when the window that it asked for has passed",
+    start=JUST_BEFORE + 2 * 86_400_000,
+)
+FORGOTTEN_OTHER_AND_LATE = replace(
+    FORGOTTEN_OTHER,
+    name="a forgotten booking's id, too late",
+    sentence="the same, when the window that both asked for has passed",
+    start=FORGOTTEN_AND_LATE.start,
+)
+FORGOTTEN_CANCELLATION = replace(
+    FORGOTTEN,
+    ends_with=("cancelled", "free", "free"),
+    name="a forgotten booking, cancelled",
+    sentence="the forgotten booking comes again, together with its cancellation",
+    messages=(BOOKING, cancellation("c-1", "m-1")),
+    deliveries=((0,), (1,)),
+)
+TOO_LATE = Scenario(
+    name="the window passes",
+    sentence="while it is being delivered, first the slot and then the window that it asked for goes by",
+    messages=(HURRIED,),
+    deliveries=((0,), (0,)),
+    before={"slots": free_slots(1)},
+    expiries=2,
+    start=JUST_BEFORE,
+)
+
+
+def _alone(name: str, sentence: str, message: SqsMessage, before: Mapping[str, Any]) -> Scenario:
+    return Scenario(
+        name=name,
+        sentence=sentence,
+        messages=(message,),
+        deliveries=((0,),),
+        before=before,
+        expiries=0,
+        choices=mild_faults,
+        ends_by_itself=True,
+        exempt=("I5r",),
+    )
+
+
+BY_ITSELF = (
+    _alone("alone: book", "E1 for a booking: one mild fault, one delivery", BOOKING, {"slots": free_slots(1)}),
+    _alone(
+        "alone: wait", "E1 for one with no slot", booking("m-1", delivery_channel="Video"), {"slots": free_slots(1)}
+    ),
+    _alone("alone: cancel", "E1 for a cancellation", cancellation("c-1", "m-1"), _held_slot()),
+    _alone("alone: cancel nothing", "E1 for a cancellation that came first", cancellation("c-1", "m-1"), {}),
+    _alone("alone: again", "E1 for a forgotten booking", BOOKING, _held_slot()),
+)
+
+ALL = (
+    ONE_REQUEST,
+    LAST_SLOT,
+    SAME_SLOT,
+    BOOK_AND_CANCEL,
+    CANCEL_TWICE,
+    CANCEL_WAITING,
+    BATCH,
+    BATCH_SIDE_BY_SIDE,
+    SENT_TWICE,
+    OTHER_CONTENT,
+    DOMAIN_EXCEPTION,
+    RELEASED,
+    UNKNOWN_PRACTICE,
+    FORGOTTEN,
+    FORGOTTEN_AND_LATE,
+    FORGOTTEN_OTHER,
+    FORGOTTEN_OTHER_AND_LATE,
+    FORGOTTEN_CANCELLATION,
+    TOO_LATE,
+    APART,
+    LAST_SLOT_APART,
+    BOOK_AND_CANCEL_APART,
+    *BY_ITSELF,
+)
+
+
+def _sized(scenario: Scenario, faults: int, expiries: int, *deliveries: tuple[int, ...]) -> Scenario:
+    return replace(scenario, faults=faults, expiries=expiries, deliveries=deliveries or scenario.deliveries)
+
+
+QUICK = (
+    *BY_ITSELF,
+    ONE_REQUEST,
+    DOMAIN_EXCEPTION,
+    RELEASED,
+    OTHER_CONTENT,
+    _sized(UNKNOWN_PRACTICE, 1, 0),
+    _sized(FORGOTTEN, 1, 0),
+    _sized(FORGOTTEN_AND_LATE, 1, 0),
+    _sized(FORGOTTEN_OTHER, 0, 0),
+    _sized(FORGOTTEN_OTHER_AND_LATE, 0, 0),
+    _sized(FORGOTTEN_CANCELLATION, 1, 0),
+    _sized(TOO_LATE, 0, 2),
+    _sized(SAME_SLOT, 1, 0),
+    _sized(LAST_SLOT, 1, 0, (0,), (1,)),
+    _sized(BOOK_AND_CANCEL, 1, 0, (0,), (1,)),
+    _sized(CANCEL_TWICE, 0, 0),
+    _sized(CANCEL_WAITING, 1, 0),
+    _sized(SENT_TWICE, 1, 0),
+    _sized(BATCH, 0, 1),
+    _sized(BATCH_SIDE_BY_SIDE, 0, 0),
+)
+"""A second or two: what every mutant is put through."""
+
+SHORT = (
+    *BY_ITSELF,
+    _sized(ONE_REQUEST, 1, 1, (0,), (0,), (0,)),
+    DOMAIN_EXCEPTION,
+    RELEASED,
+    OTHER_CONTENT,
+    UNKNOWN_PRACTICE,
+    FORGOTTEN,
+    FORGOTTEN_AND_LATE,
+    _sized(FORGOTTEN_OTHER, 1, 0),
+    _sized(FORGOTTEN_OTHER_AND_LATE, 1, 0),
+    _sized(FORGOTTEN_CANCELLATION, 1, 0),
+    _sized(TOO_LATE, 1, 1),
+    SAME_SLOT,
+    _sized(LAST_SLOT, 1, 0),
+    _sized(BOOK_AND_CANCEL, 1, 0),
+    _sized(CANCEL_TWICE, 0, 1),
+    CANCEL_WAITING,
+    SENT_TWICE,
+    _sized(BATCH, 1, 0),
+    _sized(BATCH_SIDE_BY_SIDE, 0, 0),
+)
+"""Less than a minute: `make test`."""
+
+FULL = (
+    *BY_ITSELF,
+    _sized(ONE_REQUEST, 2, 2, (0,), (0,), (0,)),
+    _sized(ONE_REQUEST, 1, 1, (0,), (0,), (0,), (0,)),
+    _sized(DOMAIN_EXCEPTION, 2, 2, (0,), (0,), (0,)),
+    RELEASED,
+    _sized(OTHER_CONTENT, 2, 1),
+    _sized(UNKNOWN_PRACTICE, 2, 1),
+    _sized(FORGOTTEN, 2, 1),
+    _sized(FORGOTTEN_AND_LATE, 2, 1),
+    _sized(FORGOTTEN_OTHER, 2, 1),
+    _sized(FORGOTTEN_OTHER_AND_LATE, 2, 1),
+    _sized(FORGOTTEN_CANCELLATION, 1, 1),
+    _sized(TOO_LATE, 1, 2),
+    _sized(SAME_SLOT, 1, 1),
+    _sized(LAST_SLOT, 2, 1),
+    _sized(BOOK_AND_CANCEL, 2, 1),
+    _sized(CANCEL_TWICE, 1, 1),
+    _sized(CANCEL_WAITING, 2, 0),
+    _sized(SENT_TWICE, 1, 1),
+    _sized(BATCH, 2, 1),
+    _sized(BATCH_SIDE_BY_SIDE, 1, 0),
+    _sized(APART, 2, 1),
+    _sized(LAST_SLOT_APART, 1, 1),
+    _sized(BOOK_AND_CANCEL_APART, 1, 1),
+)
+"""Minutes: `make prove`."""
+
+BY_NAME = {scenario.name: scenario for scenario in ALL}

@@ -1,0 +1,103 @@
+"""A child process of this room: it is asked by lines on its standard input and answers with JSON lines."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from oneslot.errors import OneslotError
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+ANSWER_SECONDS = 120.0  # a host imports its handlers first, on a busy machine
+STOP_SECONDS = 30.0  # a host finishes the batches in its hands first
+
+
+class ChildFailed(OneslotError):
+    """A child of the run did not start, or ended by itself."""
+
+
+class Child:
+    """One child process. It ends when its standard input does, so it cannot outlive its parent."""
+
+    def __init__(self, module: str, *arguments: str, log_file: Path) -> None:
+        """module: run with `python -m`. log_file: its standard error is appended there."""
+        self._log_file = log_file
+        self._lock = threading.Lock()
+        with log_file.open("ab") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd=REPOSITORY,
+                env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+                start_new_session=True,  # Ctrl-C is for the run, which then ends its children in order
+                text=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def read(self) -> dict[str, Any]:
+        """Return its next line. Raises `ChildFailed` if it has ended, or says nothing for `ANSWER_SECONDS`."""
+        assert self._process.stdout is not None  # noqa: S101  PIPE was asked for; this tells mypy
+        # It says one line at a time, when it is asked, so nothing waits in the buffer where `select` cannot see it.
+        if not select.select([self._process.stdout], [], [], ANSWER_SECONDS)[0]:
+            raise ChildFailed(f"A child of the run has not answered for {ANSWER_SECONDS:.0f} s; see {self._log_file}.")
+        line = self._process.stdout.readline()
+        if not line:
+            raise ChildFailed(f"A child of the run ended by itself; the end of its log is in {self._log_file}.")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def ask(self, command: str) -> dict[str, Any]:
+        """Send a line and return the answer to it."""
+        with self._lock:
+            assert self._process.stdin is not None  # noqa: S101  PIPE was asked for; this tells mypy
+            try:
+                self._process.stdin.write(command + "\n")
+                self._process.stdin.flush()
+            except BrokenPipeError:
+                raise ChildFailed(f"A child of the run ended by itself; see {self._log_file}.") from None
+            return self.read()
+
+    def kill(self) -> None:
+        """End it with SIGKILL and collect it."""
+        self._process.kill()
+        self._collect()
+
+    def stop(self) -> None:
+        """Close its input, wait for its orderly end, and kill it if that does not come."""
+        if self._process.stdin is not None and not self._process.stdin.closed:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        self._collect()
+
+    def _collect(self) -> None:
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()

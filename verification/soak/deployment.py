@@ -1,0 +1,57 @@
+"""The real stack, made quick to fail: a short lease, and handlers that reach AWS through the proxy."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from oneslot.local.aws.cloud_assembly import SynthesisedStack
+from oneslot.local.aws.deployment import Deployment
+
+if TYPE_CHECKING:
+    from mypy_boto3_lambda.client import LambdaClient
+
+QUEUE, FUNCTION, MAPPING = "AWS::SQS::Queue", "AWS::Lambda::Function", "AWS::Lambda::EventSourceMapping"
+
+
+def shortened(stack: SynthesisedStack, timeout_seconds: int, *, maximum_concurrency: int = 64) -> SynthesisedStack:
+    """Return the stack with another timeout of its consumer, and its queue's visibility timeout in the same relation.
+
+    Nothing else of the template changes but the mapping's concurrency: a lease of seconds makes in minutes what takes
+    hours with the deployed one. Raises `ValueError` if the template has not exactly one event source mapping.
+    """
+    template: dict[str, Any] = copy.deepcopy(stack.template)
+    resources = template["Resources"]
+    mappings = [each["Properties"] for each in resources.values() if each["Type"] == MAPPING]
+    if len(mappings) != 1:
+        raise ValueError(f"the template has {len(mappings)} event source mappings; one was expected")
+    (mapping,) = mappings
+    function = _named(resources, FUNCTION, mapping["FunctionName"])
+    queue = _named(resources, QUEUE, mapping["EventSourceArn"])
+    relation = queue["VisibilityTimeout"] // function["Timeout"]
+    function["Timeout"] = timeout_seconds
+    queue["VisibilityTimeout"] = timeout_seconds * relation
+    mapping["ScalingConfig"] = {"MaximumConcurrency": maximum_concurrency}
+    return replace(stack, template=template)
+
+
+def reach_aws_through(deployment: Deployment, endpoint_url: str) -> None:
+    """Set the consumer's endpoint in its deployed configuration: processes that start from now on use it."""
+    functions: LambdaClient = deployment.connection.functions()
+    try:
+        name = deployment.outputs["ConsumerFunctionName"]
+        environment = functions.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
+        functions.update_function_configuration(
+            FunctionName=name, Environment={"Variables": {**environment, "AWS_ENDPOINT_URL": endpoint_url}}
+        )
+    finally:
+        functions.close()
+
+
+def _named(resources: dict[str, Any], kind: str, reference: object) -> dict[str, Any]:
+    text = json.dumps(reference)
+    (found,) = [each["Properties"] for name, each in resources.items() if each["Type"] == kind and f'"{name}"' in text]
+    properties: dict[str, Any] = found
+    return properties

@@ -1,0 +1,64 @@
+"""Carries out the process faults of a plan, each at its time, until it is stopped."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from verification.soak.hosts import Host
+from verification.soak.plan import Disturbance, ProcessFault
+
+# How far past the lease a frozen host sleeps: by then another may have taken over, and may be at work.
+BEYOND_THE_LEASE_SECONDS = 1.0
+
+
+class Disturber:
+    """A thread; one fault at a time, so that a freeze and a loss never meet in one host's bookkeeping."""
+
+    def __init__(self, hosts: Sequence[Host], plan: Iterator[Disturbance], lease_seconds: float) -> None:
+        self._hosts, self._plan, self._lease_seconds = hosts, plan, lease_seconds
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="disturber", daemon=True)
+        self._error: BaseException | None = None
+        self.done: Counter[str] = Counter()
+
+    def start(self) -> None:
+        """Begin; the plan's times count from now."""
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raise what went wrong, if anything did."""
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """No further fault; returns when the last one is over. Raises what went wrong, if anything did."""
+        self._stopping.set()
+        self._thread.join()
+        self.check()
+
+    def _run(self) -> None:
+        began = time.monotonic()
+        try:
+            for disturbance in self._plan:
+                if self._stopping.wait(max(0.0, began + disturbance.at - time.monotonic())):
+                    return
+                if self._disturb(disturbance):
+                    self.done[disturbance.fault] += 1
+        except BaseException as error:  # a soak whose faults have ended early shows nothing, so none may end unseen
+            self._error = error
+
+    def _disturb(self, disturbance: Disturbance) -> bool:
+        host = self._hosts[int(disturbance.host * len(self._hosts))]
+        match disturbance.fault:
+            case ProcessFault.KILLED:
+                return host.kill_handler(disturbance.handler)
+            case ProcessFault.STALLED:
+                return host.stall_handler(disturbance.handler)
+            case ProcessFault.FROZEN:
+                host.freeze(self._lease_seconds + BEYOND_THE_LEASE_SECONDS)
+            case ProcessFault.LOST:
+                host.lose()
+        return True

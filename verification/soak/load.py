@@ -1,0 +1,116 @@
+"""A stream of requests as producers send them, kept at a steady backlog: re-sent, cancelled, overtaken, malformed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oneslot.errors import OneslotError
+from oneslot.runtime.sqs.queue_depth import queue_depth
+from oneslot.sending.archive import Archive
+from oneslot.sending.messages import Message
+from oneslot.sending.sender import BatchSender
+from workload.demand import synthetic_demand
+from workload.generator import Mix, RequestGenerator, utc_now
+from workload.plan import Schedule
+from workload.practices import synthetic_practices
+from workload.slots import next_monday, share_out, working_days
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs.client import SQSClient
+
+DAYS = 10
+SLOTS_PER_PRACTICE = 150
+# Of the messages that are expected, so many slots: enough for most, so that a good part is booked and the rest waits.
+SLOTS_PER_MESSAGE = 0.6
+# More than the hosts hold at once, so that no fault finds them idle; few enough to drain within a lease or two.
+BACKLOG = 600
+_PAUSE_WHEN_FULL = 0.2
+_LONGEST_PAUSE = 300.0
+_BATCH = 10
+_BATCHES_BETWEEN_LOOKS = 10
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is sent: for at least so many seconds and so many messages, copies included."""
+
+    seconds: float
+    messages: int
+
+
+def schedule_for(expected_messages: int, seed: int, today: date) -> Schedule:
+    """Return practices with slots for the messages that are expected."""
+    slots = max(200, round(expected_messages * SLOTS_PER_MESSAGE))
+    practices = synthetic_practices(max(2, slots // SLOTS_PER_PRACTICE))
+    return Schedule(
+        share_out(slots, list(synthetic_demand(practices, seed))), working_days(next_monday(today), DAYS), seed
+    )
+
+
+class Load:
+    """Sends in a thread of its own until the size is reached and `may_end` is set."""
+
+    def __init__(
+        self, client: SQSClient, queue_url: str, *, schedule: Schedule, size: Size, seed: int, archive: Path
+    ) -> None:
+        self._client, self._queue_url, self._size, self._archive = client, queue_url, size, archive
+        self._sender = BatchSender(client, queue_url)
+        # The stream ends with the time, not by itself: this is far more than any machine can take in it.
+        most = max(10 * size.messages, int(size.seconds * 5_000), 1_000)
+        self._messages = RequestGenerator(schedule, Mix(most), seed, utc_now()).messages()
+        self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+        self._error: BaseException | None = None
+        self.sent = 0
+        self.may_end = threading.Event()
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    @property
+    def finished(self) -> bool:
+        """Whether everything is sent. Raises what the sending raised."""
+        if self._error is not None:
+            raise self._error
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            with Archive(self._archive) as archive:
+                self._send(archive, self._batches(), time.monotonic)
+        except BaseException as error:
+            self._error = error
+
+    def _send(self, archive: Archive, batches: Iterator[list[Message]], clock: Callable[[], float]) -> None:
+        ends = clock() + self._size.seconds
+        for number, batch in enumerate(batches):
+            if clock() >= ends and self.sent >= self._size.messages and self.may_end.is_set():
+                return
+            if number % _BATCHES_BETWEEN_LOOKS == 0:
+                self._wait_for_room(clock)
+            accepted, _ = self._sender.send(batch)
+            now = time.time_ns() // 1_000_000
+            for entry in accepted:
+                archive.accepted(entry.message, entry.sqs_message_id, now)
+            self.sent += len(accepted)
+
+    def _wait_for_room(self, clock: Callable[[], float]) -> None:
+        deadline = clock() + _LONGEST_PAUSE
+        while queue_depth(self._client, self._queue_url).total >= BACKLOG:
+            if clock() >= deadline:
+                raise OneslotError(
+                    f"The queue has held {BACKLOG} messages or more for {_LONGEST_PAUSE:.0f} s: nobody consumes them. "
+                    "Keep the run's logs with --folder, and look at the hosts' there."
+                )
+            time.sleep(_PAUSE_WHEN_FULL)
+
+    def _batches(self) -> Iterator[list[Message]]:
+        while batch := list(islice(self._messages, _BATCH)):
+            yield batch

@@ -1,0 +1,189 @@
+"""`run`: the whole way on this machine, from nothing to a verdict, and nothing left running."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from oneslot.commands.audit import audit_history
+from oneslot.commands.check import check_target, show
+from oneslot.commands.status import LOCAL_INTERVAL, follow
+from oneslot.evidence.export import export_history
+from oneslot.evidence.verdict import Verdict
+from oneslot.local.stack import LocalStack, local_stack
+from oneslot.options import COUNT, context_option, json_option, mix_options, practice_options
+from oneslot.sending.pacing import Pacing
+from oneslot.sentences import numbered
+from oneslot.target import Target, home_folder, local_target
+from oneslot.terminal import Terminal, table
+from workload.commands.seed import seed_schedule
+from workload.commands.send import generated, send_messages
+from workload.generator import Mix
+from workload.plan import Candidates, Schedule, plan, read_candidates
+from workload.slots import LOCAL_TIME, next_monday
+
+DAYS = 5
+# One practice for so many requests: few enough that patients compete for its slots.
+REQUESTS_PER_PRACTICE = 100
+FEWEST_PRACTICES = 5
+# Slots for each booking. Patients differ in day, channel and service, so that even so many leave some without one.
+SLOTS_PER_BOOKING = 1.25
+DRAIN_TIMEOUT_SECONDS = 900.0
+
+
+@click.command(short_help="All of it on this machine: deploy, seed, send, drain, verdict.")
+@click.option(
+    "--requests", "count", type=COUNT, metavar="N", default=2000, show_default=True, help="Different requests to send."
+)
+@mix_options
+@practice_options
+@click.option(
+    "--seed", "seed_number", type=int, default=1, show_default=True, help="The same number makes the same run."
+)
+@click.option("--stage", default="dev", show_default=True, help="The stage to synthesise and deploy.")
+@click.option(
+    "--processes", type=COUNT, metavar="N", default=4, show_default=True, help="Handler processes at once, at most."
+)
+@context_option
+@click.option("--audit/--no-audit", default=True, show_default=True, help="End with the Spark audit and its report.")
+@json_option
+def run(
+    *,
+    count: int,
+    duplicates: float,
+    malformed: float,
+    cancellations: float,
+    practices: Path | None,
+    demand: Path | None,
+    practice_count: int | None,
+    seed_number: int,
+    stage: str,
+    processes: int,
+    context: Sequence[tuple[str, str]],
+    audit: bool,
+    as_json: bool,
+) -> int:
+    """Start an embedded AWS, deploy the real template, seed, send, drain, check; stop everything; audit; give a verdict.
+
+    The evidence stays in the state folder (.oneslot): delivery log, archive of accepted requests, report of the check,
+    the exported history, and the audit's report as a page to open in a browser.
+    Exit status 0 only if every invariant holds.
+    """
+    terminal = Terminal(as_json)
+    mix = Mix(count, duplicates, malformed, cancellations)
+    # Before anything starts: a file that cannot be used shows at once.
+    at_most = max(FEWEST_PRACTICES, count // REQUESTS_PER_PRACTICE)
+    candidates = read_candidates(practices, demand, seed_number, count=practice_count, at_most=at_most)
+    schedule = open_week(candidates, mix, seed_number)
+    home = home_folder()
+    stages = Stages(terminal)
+    with _ended_like_ctrl_c(), ExitStack() as running:
+        with stages.stage("deploy", "Deploy the template into an embedded AWS"), terminal.working("Deploying"):
+            stack = running.enter_context(
+                local_stack(home, progress=terminal.say, processes=processes, stage=stage, context=dict(context))
+            )
+        target = local_target(stack.state, home)
+        with stages.stage(
+            "seed", f"Seed {numbered(schedule.slots, 'slot')} at {numbered(len(schedule.openings), 'practice')}"
+        ):
+            terminal.say(f"{candidates.note}.")
+            start_and_seed(stack, target, schedule, terminal)
+        with stages.stage(
+            "send",
+            f"Send {numbered(mix.count, 'request')} in {numbered(mix.messages, 'message')}, consumed as they arrive",
+        ):
+            messages = generated(target, mix, seed_number)
+            with terminal.progress("Sending messages", mix.messages) as progress:
+                sent = send_messages(target, messages, Pacing(None, mix.messages), progress)
+        with stages.stage("drain", "Drain the queue"):
+            follow(target, terminal, interval=LOCAL_INTERVAL, timeout=DRAIN_TIMEOUT_SECONDS, drain=True)
+        with stages.stage("check", "Check every invariant on the evidence"):
+            verdict, unwritten = check_target(target, terminal)
+        history, answer = (home / kind / f"{datetime.now(UTC):%Y%m%dT%H%M%S}" for kind in ("history", "audit"))
+        if audit:
+            with stages.stage("export", "Export tables, delivery log, archive and dead letters"):
+                export_history(target, history, terminal.say)
+        with stages.stage("stop", "Stop everything"):
+            running.close()
+    conclusion = None
+    if audit:
+        with stages.stage("audit", "Audit the history in Spark, request by request"), terminal.working("Auditing"):
+            conclusion = audit_history(history, answer)
+    document = {
+        **verdict.document(),
+        "practices": len(schedule.openings),
+        "source": candidates.note,
+        "slots": schedule.slots,
+        "messages_accepted": sent.accepted,
+        "seconds": {name: round(seconds, 3) for name, _, seconds in stages.done},
+        "evidence": str(home),
+        "unwritten": unwritten,
+        "audit": None if conclusion is None else {"folder": str(answer), **conclusion.document},
+    }
+    terminal.result(document)
+    report(terminal, target, verdict, stages)
+    terminal.warn(unwritten)
+    if conclusion is not None:
+        terminal.plain(f"\nThe audit: {conclusion.sentence}", style="bold green" if conclusion.sound else "bold red")
+        terminal.plain(f"Its report, for a browser: {answer / 'report.html'}")
+    return 0 if verdict.holds and not unwritten and (conclusion is None or conclusion.sound) else 1
+
+
+@contextmanager
+def _ended_like_ctrl_c() -> Iterator[None]:
+    """Whoever ends this process from outside ends what it started, too."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@dataclass
+class Stages:
+    """Says which stage begins, and remembers how long each took: `(name, what it did, seconds)`."""
+
+    terminal: Terminal
+    done: list[tuple[str, str, float]] = field(default_factory=list)
+
+    @contextmanager
+    def stage(self, name: str, what: str) -> Iterator[None]:
+        """One stage of the run."""
+        self.terminal.say(f"== {what}", style="bold")
+        started = time.monotonic()
+        yield
+        self.done.append((name, what, time.monotonic() - started))
+
+
+def open_week(candidates: Candidates, mix: Mix, seed: int) -> Schedule:
+    """Plan next week's slots: hardly more than there are bookings, so that patients compete for them."""
+    slots = max(len(candidates.demands), round(mix.bookings * SLOTS_PER_BOOKING))
+    return plan(candidates.demands, next_monday(datetime.now(LOCAL_TIME).date()), DAYS, slots, seed)
+
+
+def start_and_seed(stack: LocalStack, target: Target, schedule: Schedule, terminal: Terminal) -> None:
+    """Seed the slots while the handler's processes start."""
+    with ThreadPoolExecutor(1, "start") as executor:
+        started = executor.submit(stack.start)
+        seed_schedule(target, schedule, terminal)
+        started.result()
+
+
+def report(terminal: Terminal, target: Target, verdict: Verdict, stages: Stages) -> None:
+    """Say where the time went, and what the evidence says."""
+    took = table("Where the time went", "Stage", "Seconds", numbers=(1,))
+    for _, what, seconds in stages.done:
+        took.add_row(what, f"{seconds:.1f}")
+    took.add_section()
+    took.add_row("in all", f"{sum(seconds for _, _, seconds in stages.done):.1f}")
+    terminal.show(took)
+    terminal.plain(f"Evidence: {target.home}\n")
+    show(terminal, target, verdict)

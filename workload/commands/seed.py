@@ -1,0 +1,85 @@
+"""`seed`: practices and their slots."""
+
+from __future__ import annotations
+
+import time
+from datetime import date, datetime
+from pathlib import Path
+
+import click
+
+from oneslot.options import COUNT, Day, json_option, practice_options, stack_option
+from oneslot.sentences import numbered
+from oneslot.target import Target, open_target
+from oneslot.terminal import Terminal
+from workload.plan import Schedule, plan, read_candidates, save
+from workload.seeding import Seeded, SlotWriter
+from workload.seeding import seed as insert
+from workload.slots import LOCAL_TIME, demanded_slots, next_monday
+
+
+@click.command(short_help="Open slots: made up, or by the NHS's own files.")
+@practice_options
+@click.option("--days", type=click.IntRange(1, 260), default=5, show_default=True, help="Working days to open.")
+@click.option("--from", "first_day", type=Day(), help="The first of them. Default: next Monday.")
+@click.option("--slots", type=COUNT, metavar="N", help="Slots in all. Default: what the demand asks for, up to 4,000.")
+@click.option(
+    "--seed", "seed_number", type=int, default=1, show_default=True, help="The same number makes the same slots."
+)
+@stack_option
+@json_option
+def seed(
+    *,
+    practices: Path | None,
+    demand: Path | None,
+    practice_count: int | None,
+    days: int,
+    first_day: date | None,
+    slots: int | None,
+    seed_number: int,
+    stack: str | None,
+    as_json: bool,
+) -> None:
+    """Open slots at practices, in proportion to their demand, from 08:00 to 18:30 UK time, Monday to Friday.
+
+    Seeding again is harmless: a slot that is there is left as it is, booked or free.
+    """
+    terminal = Terminal(as_json)
+    candidates = read_candidates(practices, demand, seed_number, count=practice_count)
+    first_day = first_day or next_monday(datetime.now(LOCAL_TIME).date())
+    schedule = plan(candidates.demands, first_day, days, slots, seed_number)
+    target = open_target(stack)
+    terminal.say(f"{candidates.note}.")
+    asked = demanded_slots(candidates.demands, days)
+    if slots is None and schedule.slots < asked:
+        terminal.say(f"Their demand asks for {asked:,} slots; {schedule.slots:,} are made. Ask for more with --slots.")
+    started = time.monotonic()
+    seeded = seed_schedule(target, schedule, terminal)
+    seconds = time.monotonic() - started
+    terminal.result(
+        {
+            "stack_name": target.stack_name,
+            "practices": len(schedule.openings),
+            "source": candidates.note,
+            "first_day": schedule.days[0].isoformat(),
+            "last_day": schedule.days[-1].isoformat(),
+            "slots": schedule.slots,
+            "created": seeded.created,
+            "kept": seeded.kept,
+            "seconds": round(seconds, 3),
+        }
+    )
+    terminal.plain(
+        f"{numbered(schedule.slots, 'slot')} at {numbered(len(schedule.openings), 'practice')}, "
+        f"{schedule.days[0]} to {schedule.days[-1]}: "
+        f"{seeded.created:,} new, {seeded.kept:,} there before and unchanged."
+    )
+
+
+def seed_schedule(target: Target, schedule: Schedule, terminal: Terminal) -> Seeded:
+    """Insert the schedule's slots, and note it for `send`."""
+    writer = SlotWriter(target.dynamodb, target.outputs.slots_table_name)
+    with terminal.progress("Seeding slots", schedule.slots) as progress:
+        seeded = insert(schedule.items(), writer, progress=progress)
+    save(schedule, target.schedule, target.identity)
+    return seeded

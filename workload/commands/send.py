@@ -1,0 +1,130 @@
+"""`send`: requests to the queue, generated or from a file."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from oneslot.errors import BadInput, OneslotError
+from oneslot.options import COUNT, FILE, Number, json_option, mix_options, stack_option
+from oneslot.sending.archive import Archive
+from oneslot.sending.messages import Message
+from oneslot.sending.pacing import SHAPES, STEADY, Pacing
+from oneslot.sending.request_file import check_file, read_requests
+from oneslot.sending.sender import BatchSender, Sent, send_all
+from oneslot.sentences import numbered
+from oneslot.target import Target, open_target
+from oneslot.terminal import Advance, Terminal
+from workload.generator import Mix, RequestGenerator, utc_now
+from workload.plan import load
+
+GENERATOR_OPTIONS = ("count", "duplicates", "malformed", "cancellations", "seed_number")
+
+
+@click.command(short_help="Send requests, some twice, some cancelled, some malformed.")
+@click.option("--count", type=COUNT, metavar="N", default=2000, show_default=True, help="Different requests to send.")
+@mix_options
+@click.option("--seed", "seed_number", type=int, help="The same number sends the same requests. Default: new ones.")
+@click.option("--file", type=FILE, metavar="FILE", help="Send your own: one JSON object on each line.")
+@click.option("--rate", type=Number(min=0, min_open=True), metavar="N", help="Messages a second, on average.")
+@click.option(
+    "--shape",
+    type=click.Choice(SHAPES),
+    default=STEADY,
+    show_default=True,
+    help="How they arrive. monday-8am starts at six times the rate and falls, as GP telephone lines see it.",
+)
+@stack_option
+@json_option
+@click.pass_context
+def send(
+    ctx: click.Context,
+    *,
+    count: int,
+    duplicates: float,
+    malformed: float,
+    cancellations: float,
+    seed_number: int | None,
+    file: Path | None,
+    rate: float | None,
+    shape: str,
+    stack: str | None,
+    as_json: bool,
+) -> None:
+    """Send requests to the queue, and keep an archive of what it accepted (no personal data is in it)."""
+    if shape != STEADY and rate is None:
+        raise click.UsageError(f"--shape {shape} needs --rate: the messages a second, on average.")
+    if file is not None:
+        given = [name for name in GENERATOR_OPTIONS if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+        if given:
+            raise click.UsageError("--file sends the file as it is; leave out --count, --seed and the shares.")
+        requests = total = check_file(file)
+        messages: Iterable[Message] = read_requests(file)
+    mix = Mix(count, duplicates, malformed, cancellations)
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    if file is None:
+        seed_number = random.SystemRandom().randrange(1_000_000_000) if seed_number is None else seed_number
+        messages, requests, total = generated(target, mix, seed_number), mix.count, mix.messages
+    same_again = "" if seed_number is None else f" (--seed {seed_number} sends the same again)"
+    accepted = 0
+    started = time.monotonic()
+    with terminal.progress("Sending messages", total) as progress:
+
+        def counted(steps: int = 1) -> None:
+            nonlocal accepted
+            accepted += steps
+            progress(steps)
+
+        try:
+            sent = send_messages(target, messages, Pacing(rate, total, shape), counted)
+        except (KeyboardInterrupt, Exception) as error:
+            so_far = f"{accepted:,} of {numbered(total, 'message')} accepted by the queue"
+            archived = (
+                "and the archive may lack some of them" if isinstance(error, OSError) else "as the archive has it"
+            )
+            error.add_note(f"{so_far}, {archived}{same_again}.")
+            raise
+    seconds = time.monotonic() - started
+    document: dict[str, Any] = {
+        "stack_name": target.stack_name,
+        "requests": requests,
+        "messages_accepted": sent.accepted,
+        "entries_sent_again": sent.sent_again,
+        "seed": seed_number,
+        "seconds": round(seconds, 3),
+        "archive": str(target.archive),
+    }
+    terminal.result(document)
+    again = f", {sent.sent_again:,} sent again" if sent.sent_again else ""
+    terminal.plain(
+        f"{numbered(requests, 'request')} in {numbered(sent.accepted, 'message')} accepted in {seconds:.1f} s"
+        f"{again}{same_again}."
+    )
+
+
+def generated(target: Target, mix: Mix, seed: int) -> Iterable[Message]:
+    """Return the generator's messages for what was seeded last. Raises `OneslotError` if nothing was, or for days now over."""
+    try:
+        schedule = load(target.schedule, target.identity)
+        generator = None if schedule is None else RequestGenerator(schedule, mix, seed, utc_now())
+    except BadInput as error:
+        raise BadInput(f"{error} Seed again: {target.command('seed')}.") from error
+    if generator is None:
+        raise OneslotError(
+            f"Nobody has seeded {target.stack_name} from here, so its practices are not known. "
+            f"Seed it first (`{target.command('seed')}`), or send your own requests with --file."
+        )
+    return generator.messages()
+
+
+def send_messages(target: Target, messages: Iterable[Message], pacing: Pacing, progress: Advance) -> Sent:
+    """Send them all, and archive what was accepted."""
+    with Archive(target.archive, target.identity) as archive:
+        return send_all(messages, BatchSender(target.sqs, target.outputs.queue_url), archive, pacing, progress=progress)

@@ -1,0 +1,80 @@
+"""`smoke`: is this stack alive, and does it book once?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+from botocore.exceptions import BotoCoreError, ClientError
+
+from oneslot.errors import OneslotError
+from oneslot.options import Number, json_option, stack_option
+from oneslot.sentences import sentence
+from oneslot.target import open_target
+from oneslot.terminal import Terminal
+from workload.smoke import Smoke
+
+LOCAL_INTERVAL, AWS_INTERVAL = 0.2, 2.0
+
+
+@click.command(short_help="Book once from two copies, cancel, clean up: for a stack that was just deployed.")
+@click.option(
+    "--timeout",
+    type=Number(min=0, min_open=True),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give up a wait after so long.",
+)
+@stack_option
+@json_option
+def smoke(timeout: float, stack: str | None, as_json: bool) -> int:
+    """Send a request and its duplicate, and check for one appointment; then cancel it and check that its slot is free.
+
+    It uses a made-up practice with one slot of its own, so that no real one is touched. What stays: the cancelled appointment
+    of a made-up patient and two ledger rows, which expire; without them the audit would miss what the log speaks of.
+    """
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    steps: list[str] = []
+
+    def say(step: str) -> None:
+        steps.append(step)
+        terminal.plain(f"ok  {step}")
+
+    test = Smoke(target, timeout, LOCAL_INTERVAL if target.local else AWS_INTERVAL, say)
+    failures = []
+    try:
+        failures += _failures(test.check, stack)
+    finally:
+        # Also after Ctrl-C: a slot and an appointment would stay behind.
+        terminal.say(f"Cleaning up after {test.message_id} at {test.practice}")
+        failures += _failures(test.clean_up, stack)
+    failure = next(iter(failures), None)
+    remains = test.remains()
+    terminal.result(
+        {
+            "stack_name": target.stack_name,
+            "passed": failure is None,
+            "failure": failure,
+            "practice": test.practice,
+            "message_id": test.message_id,
+            "steps": steps,
+            "remains": remains,
+        }
+    )
+    if failure:
+        terminal.plain(f"FAILED  {failure}", style="red")
+    terminal.plain(f"What remains: {'; '.join(remains) or 'nothing'}.")
+    if failure is None:
+        terminal.plain(f"{target.stack_name} works.", style="green")
+    return 0 if failure is None else 1
+
+
+def _failures(part: Callable[[], None], stack: str | None) -> list[str]:
+    """Run a part of the test; returns a sentence if it failed, also by what AWS refuses."""
+    try:
+        part()
+    except (OneslotError, BotoCoreError, ClientError) as error:
+        return [sentence(error, stack)]
+    return []

@@ -1,0 +1,132 @@
+"""What is to be seeded: practices, their slots and days; and the note of it by which `send` knows whom to ask for what."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from oneslot.errors import BadInput, naming
+from oneslot.sentences import numbered
+from workload.demand import Demand, read_demand, synthetic_demand
+from workload.practices import read_practices, synthetic_practices
+from workload.slots import Opening, demanded_slots, share_out, slot_items, working_days
+
+SYNTHETIC_PRACTICES = 12
+# What is made where nobody says how many: enough for a first look. England's week would be 7.5 million slots; and the
+# embedded AWS reads a practice's slots one by one, so that many slots make it slow.
+MOST_SLOTS_UNASKED = 4_000
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Practices with their slots, over some working days; `seed` makes it repeatable."""
+
+    openings: Sequence[Opening]
+    days: Sequence[date]
+    seed: int
+
+    @property
+    def slots(self) -> int:
+        """How many slots there are in all."""
+        return sum(opening.slots for opening in self.openings)
+
+    def items(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows of the slots table, practice by practice."""
+        for opening in self.openings:
+            yield from slot_items(opening, self.days, self.seed)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Practices that could take part, and a sentence about where they come from."""
+
+    demands: list[Demand]
+    note: str
+
+
+def read_candidates(
+    practices: Path | None, demand: Path | None, seed: int, *, count: int | None = None, at_most: int | None = None
+) -> Candidates:
+    """Read the practices and their demand from the files given, or make up what no file says.
+
+    Practices that only one of two given files knows are left out, and counted in the note. Where there are more than
+    `count` (which must be there) or `at_most` (which need not), so many are chosen at random, by `seed`. Raises
+    `BadInput` for a file that cannot be used.
+    """
+    if practices is None and demand is None:
+        made_up = synthetic_practices(count or at_most or SYNTHETIC_PRACTICES)
+        return Candidates(list(synthetic_demand(made_up, seed)), numbered(len(made_up), "synthetic practice"))
+    demands, note = _read_files(practices, demand, seed)
+    if count is not None and count > len(demands):
+        raise BadInput(f"{count:,} practices were asked for, but there are only these: {note}.")
+    limit = count or at_most or len(demands)
+    if limit < len(demands):
+        demands = sorted(random.Random(f"practices:{seed}").sample(demands, limit), key=lambda line: line.practice)
+        note += f"; {limit:,} of these, chosen at random, take part"
+    return Candidates(demands, note)
+
+
+def _read_files(practices: Path | None, demand: Path | None, seed: int) -> tuple[list[Demand], str]:
+    if practices is None:
+        if demand is None:
+            raise ValueError("one of the two files must be given")
+        demands = list(read_demand(demand))
+        return demands, f"{numbered(len(demands), 'practice')} in {demand.name}"
+    active = {practice.code: practice for practice in read_practices(practices)}
+    note = f"{numbered(len(active), 'active GP practice')} in {practices.name}"
+    if demand is None:
+        return list(synthetic_demand(active.values(), seed)), f"{note}, their demand made up"
+    demands = [line for line in read_demand(demand) if line.practice in active]
+    if not demands:
+        raise BadInput(f"{demand} and {practices} have no practice in common.")
+    return demands, f"{note}, {len(demands):,} of them with demand in {demand.name}"
+
+
+def plan(demands: Sequence[Demand], first_day: date, days: int, slots: int | None, seed: int) -> Schedule:
+    """Share slots out among the practices; without a number, as many as their demand asks for, within reason."""
+    if slots is not None and slots < len(demands):
+        raise BadInput(f"{slots:,} slots are too few for {len(demands):,} practices: each has one at least.")
+    if slots is None:
+        slots = max(len(demands), min(MOST_SLOTS_UNASKED, demanded_slots(demands, days)))
+    return Schedule(share_out(slots, demands), working_days(first_day, days), seed)
+
+
+def save(schedule: Schedule, path: Path, target: str) -> None:
+    """Note what was seeded into `target` (its `Target.identity`)."""
+    document = {
+        "target": target,
+        "seed": schedule.seed,
+        "days": [day.isoformat() for day in schedule.days],
+        "practices": [
+            [opening.demand.practice, opening.demand.appointments, opening.demand.channels, opening.slots]
+            for opening in schedule.openings
+        ],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with naming(path):
+        path.write_text(json.dumps(document, separators=(",", ":")) + "\n")
+
+
+def load(path: Path, target: str) -> Schedule | None:
+    """Read the note that `save` made for `target`; None if there is none, or if it speaks of another stack."""
+    try:
+        document = json.loads(path.read_text())
+        if document["target"] != target:
+            return None
+        return Schedule(
+            openings=[
+                Opening(Demand(code, appointments, tuple(channels)), slots)
+                for code, appointments, channels, slots in document["practices"]
+            ],
+            days=[date.fromisoformat(day) for day in document["days"]],
+            seed=document["seed"],
+        )
+    except FileNotFoundError:
+        return None
+    except (LookupError, TypeError, ValueError) as error:
+        raise BadInput(f"{path} cannot be read any more.") from error
