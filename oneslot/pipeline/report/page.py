@@ -67,7 +67,7 @@ LANE = 0.22
 def render(data: ReportData) -> str:
     """The report as HTML."""
     environment = Environment(
-        loader=PackageLoader("pipeline"),
+        loader=PackageLoader("oneslot.pipeline.report", ""),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

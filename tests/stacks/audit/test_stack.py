@@ -302,7 +302,7 @@ def test_the_verdict_is_the_file_that_the_job_writes_last() -> None:
 
 
 def test_the_zip_has_every_module_and_nothing_else(audit: Stage) -> None:
-    (folder,) = [path for path in audit.folder.glob("asset.*") if (path / "pipeline").is_dir()]
+    (folder,) = [path for path in audit.folder.glob("asset.*") if (path / "oneslot" / "pipeline").is_dir()]
     packed = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert packed == {str(path) for path in package_files()}
     assert {"oneslot/pipeline/job.py", "appointments/invariants.py", "oneslot/pipeline/__init__.py"} <= packed
