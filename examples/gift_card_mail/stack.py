@@ -34,7 +34,7 @@ class GiftCardMailStack(Stack):
         super().__init__(
             scope,
             construct_id,
-            description="An example of exactly_once: gift cards, and the mails about them",
+            description="An example of Oneslot: gift cards, and the mails about them",
             synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False),
         )
         sender = CfnParameter(self, "Sender", description="The mails' From address, verified in SES")

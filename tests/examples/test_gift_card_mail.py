@@ -273,7 +273,7 @@ def test_the_asset_holds_all_that_the_functions_import(template: tuple[dict[str,
         1
     ]  # boto3 is Lambda's own; -S: nothing else of this environment comes first
     program = f"import sys; sys.path[:0] = [{str(template[1])!r}]; sys.path.append({str(packages)!r});"
-    program += f" import {issue.__name__}, {mail.__name__}, exactly_once; print(exactly_once.__file__)"
+    program += f" import {issue.__name__}, {mail.__name__}, oneslot.runtime; print(oneslot.runtime.__file__)"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout.startswith(str(template[1])), done.stderr
 

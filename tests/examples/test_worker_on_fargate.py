@@ -144,7 +144,7 @@ def test_it_may_use_that_key_as_the_consumer_may_and_no_other(
 def test_the_image_is_made_of_what_the_worker_imports_and_nothing_else(assembly: Path, tmp_path: Path) -> None:
     (context,) = assembly.glob("asset.*")
     copied = re.findall(r"^COPY (\S+)", (ROOT / DOCKERFILE).read_text(), re.MULTILINE)
-    sources = {"lambda_src", "oneslot", "pipeline", "pyproject.toml"}
+    sources = {"lambda_src", "oneslot", "workload", "pyproject.toml"}
     assert set(copied) == sources
     assert {path.name for path in context.iterdir()} == {"examples", *sources}
     assert not list(context.rglob("__pycache__"))
@@ -152,7 +152,7 @@ def test_the_image_is_made_of_what_the_worker_imports_and_nothing_else(assembly:
         (tmp_path / source).symlink_to(context / source)
     # -S: the packages are found, and this repository, which is installed beside them, is not.
     path = os.pathsep.join(map(str, [tmp_path, tmp_path / "lambda_src", sysconfig.get_path("purelib")]))
-    worker = [sys.executable, "-S", "-P", "-c", "import oneslot.cli, composition, configuration"]
+    worker = [sys.executable, "-S", "-P", "-c", "import oneslot.cli, booking.compose"]
     environment = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     assert subprocess.run(worker, env=environment, capture_output=True, text=True, check=False).stderr == ""
 

@@ -23,6 +23,7 @@ from tests.kits.stacks import Stage
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "docs" / "runbooks"
 PAGES = sorted([*FOLDER.glob("*.md"), *(ROOT / "docs" / name for name in ("deploying.md", "restoring.md"))])
+CONSUMER = (ROOT / "lambda_src", ROOT / "oneslot" / "runtime")
 SECTIONS = ("What it means", "What to look at", "What to do", "What not to do")
 # Of the AWS CLI itself, beside each operation's own.
 GLOBAL_OPTIONS = {"query", "output", "region", "profile", "endpoint-url", "no-cli-pager", "max-items", "starting-token"}
@@ -159,7 +160,7 @@ def test_no_file_that_a_reader_is_to_write_is_one_of_the_repository() -> None:
 @pytest.mark.parametrize("page", ["dead-letters", "quarantined-deliveries"])
 def test_the_reasons_of_dead_letters_are_those_that_the_consumer_gives(page: str) -> None:
     text = (FOLDER / f"{page}.md").read_text(encoding="utf-8")
-    code = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "lambda_src").rglob("*.py")))
+    code = "".join(path.read_text(encoding="utf-8") for folder in CONSUMER for path in sorted(folder.rglob("*.py")))
     given = set(re.findall(r'Unprocessable\(\s*"([a-z_]+)"', code)) | {INVALID_MESSAGE_ID}
     assert {name for name in re.findall(r"`([a-z_]+)`", text) if name not in NO_REASONS} == given
 

@@ -17,7 +17,9 @@ from stacks.shared.measures import LATENCY_METRIC, OUTCOMES
 from tests.kits.metric_math import at_one_moment
 from tests.kits.stacks import Stage, resolve, synthesise
 
-HANDLER = Path(__file__).resolve().parents[3] / "lambda_src" / "handler.py"
+ROOT = Path(__file__).resolve().parents[3]
+HANDLER = ROOT / "lambda_src" / "handler.py"
+CONSUMER = ROOT / "oneslot" / "runtime" / "consumer" / "consumer.py"
 # The names that the services publish, from their developer guides: an alarm on a misspelt metric never rings.
 PUBLISHED = {
     "AWS/SQS": {
@@ -84,7 +86,7 @@ def test_the_handler_emits_the_metrics_that_are_watched() -> None:
 
 
 def test_the_outcomes_are_those_of_the_delivery_log() -> None:
-    consumer = (HANDLER.parent / "exactly_once" / "consumer.py").read_text(encoding="utf-8")
+    consumer = CONSUMER.read_text(encoding="utf-8")
     own = set(re.findall(r'outcome(?:: str)? = "([a-z]+)"', consumer)) | {"duplicate"}
     assert own >= {"busy", "fenced", "quarantined", "failed"}
     assert set(OUTCOMES) == own | ANSWERED
