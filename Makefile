@@ -22,7 +22,7 @@ ifneq ($(shell $(FITS) || echo no),)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: audit-sown bench bench-audit browser fuzz help run test check lint types imports format lock synth deploy audit audit-offline valkey clean soak spec prove mutants figures
+.PHONY: audit-sown bench bench-audit browser fuzz help run test test-all check lint types imports format lock synth deploy audit audit-offline valkey clean soak spec prove mutants figures
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -51,11 +51,14 @@ $(VENV)/.installed: requirements.txt pyproject.toml
 run: $(VENV)/.installed ## the whole way on this machine: embedded AWS, deploy, seed, send, drain, verdict
 	$(BIN)/python -m oneslot run $(if $(REQUESTS),--requests "$(REQUESTS)") $(if $(PRACTICES),--practices "$(PRACTICES)") $(if $(DEMAND),--demand "$(DEMAND)")
 
-WORKERS ?= 3
 # The tests start hundreds of processes. Where Python is told to keep no bytecode, each would compile every module again.
-test: export PYTHONDONTWRITEBYTECODE :=
-test: $(VENV)/.installed $(VENV)/fuzz/.installed node_modules/.installed ## all tests, in WORKERS processes: each takes whole files, two of them all that share a Spark session
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations 25
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --durations 25
+
+test: $(VENV)/.installed node_modules/.installed ## what a change can break, in three minutes
+	$(PYTEST) -m "not slow"
+
+test-all: test $(VENV)/fuzz/.installed ## `make test`, then the slow tests
+	$(PYTEST) -m slow
 
 spec: node_modules/.installed ## the protocol's TLA+ specification, in worlds of growing size
 	$(BIN)/python -m verification.specification --write docs/proof
