@@ -24,7 +24,8 @@ pytestmark = pytest.mark.embedded_aws
 HIDDEN_SECONDS = 4
 # The command line, but what it holds when it dies comes back soon.
 DYING = f"""
-from oneslot import cli, dead_letters
+from oneslot import cli
+from oneslot.runtime.sqs import dead_letters
 dead_letters.HIDDEN_SECONDS = {HIDDEN_SECONDS}
 cli.main()
 """

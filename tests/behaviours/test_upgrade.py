@@ -24,7 +24,7 @@ pytestmark = pytest.mark.embedded_aws
 
 # What an older release did otherwise: file, what is written there now, what stood there then.
 OLDER = (
-    ("booking/compose.py", "booking.configuration.candidate_slots,", "1,"),
+    ("booking/compose.py", "configuration.candidate_slots,", "1,"),
     ("handler.py", "**asdict(delivery)", '**{k: v for k, v in asdict(delivery).items() if k != "answer"}'),
     ("oneslot/runtime/stores/dynamodb.py", '" REMOVE expires_at", {}', '"", {}'),
     (
