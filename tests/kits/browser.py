@@ -16,9 +16,9 @@ def opened(page: Path, tmp_path: Path, *arguments: str) -> str:
     """The page's DOM after its scripts have run, without any network."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
-        remedy = "There is no Chromium on PATH. `make browser` installs one, or says how."
+        remedy = "Chromium is not on PATH. On Debian and Ubuntu: sudo make browser."
         if os.environ.get("CI"):
-            pytest.fail(f"{remedy} On a CI system this test is not left out.")
+            pytest.fail(f"{remedy} Where CI is set, this test is not skipped.")
         pytest.skip(remedy)
     command = [
         *(browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000"),

@@ -1,4 +1,4 @@
-"""Runs everything that `make prove` shows: our explorations, the museum, the mutants; and puts it down as figures."""
+"""Runs everything that `make explore` shows: our explorations, the museum, the mutants; and puts it down as figures."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ GROUPS_FULL = (
     _sized(GROUP_BESIDE_ITSELF, 1, 0),
     _sized(GROUP_CANCELLED_SIDE_BY_SIDE, 1, 0),
 )
-"""`make prove`."""
+"""`make explore`."""
 
 
 GROUPS_BY_NAME = {scenario.name: scenario for scenario in GROUPS_FULL}

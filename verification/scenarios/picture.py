@@ -53,7 +53,7 @@ def page(proof: Proof) -> str:
     mutants = proof.document.get("mutants")
     return (
         "# Explored\n\n"
-        "Written by `make prove`, or with small budgets by `oneslot prove --short --no-mutants --write docs/proof`.\n"
+        "Written by `make explore`, or with small budgets by `oneslot prove --short --no-mutants --write docs/proof`.\n"
         "Budgets: deliveries (K), faults (F) and lease expiries (T) in one schedule.\n\n"
         f"{totals['schedules']:,} schedules, {totals['violating']:,} of them violating, through {totals['states']:,} states,"
         f" with {totals['executions']:,} executions of the handler, in {proof.seconds:,.0f} seconds.\n\n"

@@ -1,4 +1,4 @@
-"""The explorations: `full()` for `make prove`, `short()` for `make test` and for judging mutants."""
+"""The explorations: `full()` for `make explore`, `short()` for `make test` and for judging mutants."""
 
 from __future__ import annotations
 
@@ -353,6 +353,6 @@ FULL = (
     _sized(LAST_SLOT_APART, 1, 1),
     _sized(BOOK_AND_CANCEL_APART, 1, 1),
 )
-"""Minutes: `make prove`."""
+"""Minutes: `make explore`."""
 
 BY_NAME = {scenario.name: scenario for scenario in ALL}

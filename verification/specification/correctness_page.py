@@ -32,8 +32,8 @@ def fill(page: str, figures: Path = FIGURES) -> str:
     writers: Mapping[str, Callable[[], str]] = {
         "failures": failures,
         "laws": laws,
-        "make prove": lambda: _figures(figures / "explored.json", "make prove", _explored),
-        "museum": lambda: _figures(figures / "explored.json", "make prove", _museum),
+        "make explore": lambda: _figures(figures / "explored.json", "make explore", _explored),
+        "museum": lambda: _figures(figures / "explored.json", "make explore", _museum),
         "mutants": lambda: f"{mutants_score(expected().counts)}\n\n{guards_table()}",
         "make spec": lambda: _figures(figures / "specification.json", "make spec", _specified),
         "make soak": lambda: _figures(figures / "soak.json", "make soak", _soaked),

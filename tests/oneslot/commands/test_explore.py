@@ -1,4 +1,4 @@
-"""`make prove` as one command: when it holds, and that what its parts find is kept, whatever becomes of the next one."""
+"""`make explore` as one command: when it holds, and that what its parts find is kept, whatever becomes of the next one."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def test_moto_walks_the_same_graph(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("scenario", SHORT, ids=lambda scenario: f"{scenario.name} {scenario.size}")
 def test_no_schedule_breaks_a_law(scenario: Scenario) -> None:
-    """The short form of `make prove`."""
+    """The short form of `make explore`."""
     exploration = explore(scenario, OURS)
     assert exploration.complete
     assert exploration.schedules > 0

@@ -25,7 +25,7 @@ ROWS = [
 FEW_STATES = 16_000
 """Explored in a second or two."""
 
-AGAIN = "; run: make prove"
+AGAIN = "; run: make explore"
 
 
 def named(scenario: Scenario, subject: Subject) -> tuple[str, str, str]:
