@@ -1,4 +1,4 @@
-"""The decision, as a table of what was read and what is then to be written."""
+"""The decision: what was read, and the writes and the answer that follow from it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def request() -> BookRequest:
     return parsed
 
 
-def test_a_free_slot_is_taken_and_the_appointment_put_once() -> None:
+def test_booking_takes_slot_and_puts_appointment_once() -> None:
     slot = slot_item(0)
     effects = allocation.book(request(), [slot["free_key"]], NOW)
     times = {name: slot[name] for name in ("slot_id", "start", "end")}
@@ -58,7 +58,7 @@ def test_a_free_slot_is_taken_and_the_appointment_put_once() -> None:
     assert effects.once.answer(effects.once.write.item) == effects.result
 
 
-def test_no_free_slot_is_a_place_on_the_waitlist() -> None:
+def test_booking_is_waitlisted_when_no_slot_is_free() -> None:
     effects = allocation.book(request(), [], NOW)
     assert effects.result == {"outcome": "waitlist", "appointment_id": "m-1", "practice": PRACTICE}
     assert effects.writes == ()
@@ -67,21 +67,21 @@ def test_no_free_slot_is_a_place_on_the_waitlist() -> None:
     assert effects.once.answer(effects.once.write.item) == effects.result
 
 
-def test_no_result_names_a_patient() -> None:
+def test_result_names_no_patient() -> None:
     for candidates in ([], [slot_item(0)["free_key"]]):
         assert NHS_NUMBER not in repr(allocation.book(request(), candidates, NOW).result)
 
 
 @pytest.mark.parametrize("existing", [None, {"appointment_id": "m-1", "status": "cancelled"}])
-def test_a_window_that_has_passed(existing: dict[str, Any] | None) -> None:
+def test_booking_is_refused_when_window_has_passed(existing: dict[str, Any] | None) -> None:
     effects = allocation.window_passed(request(), existing)
     assert effects.all_writes == ()
     refused = {"outcome": "refused", "appointment_id": "m-1", "reason": "window_passed"}
     assert effects.result == ({"outcome": "cancelled", "appointment_id": "m-1"} if existing else refused)
 
 
-def test_a_window_that_has_passed_for_one_that_waited_is_its_waiting() -> None:
-    """It was answered so when it came first; its later copy is not refused."""
+def test_waitlisted_booking_stays_when_window_has_passed() -> None:
+    """The first copy was answered so. A later copy is not refused."""
     once = allocation.book(request(), [], NOW).once
     assert once is not None
     effects = allocation.window_passed(request(), once.write.item)
@@ -89,7 +89,7 @@ def test_a_window_that_has_passed_for_one_that_waited_is_its_waiting() -> None:
     assert effects.result == {"outcome": "waitlist", "appointment_id": "m-1", "practice": PRACTICE}
 
 
-def test_another_content_does_not_get_the_answer_of_the_appointment_under_its_id() -> None:
+def test_booking_conflicts_when_content_differs() -> None:
     once = allocation.book(request(), [slot_item(0)["free_key"]], NOW).once
     other = parse_message("m-1", "another", booking())
     assert once is not None
@@ -107,7 +107,7 @@ def answer_to(other: BookRequest, appointment: Item) -> Result:
     return once.answer(appointment)
 
 
-def test_an_appointment_that_does_not_say_what_was_asked_answers_all() -> None:
+def test_appointment_answers_all_when_it_has_no_hash() -> None:
     once = allocation.book(request(), [], NOW).once
     assert once is not None
     unsaid = {name: value for name, value in once.write.item.items() if name != "payload_hash"}
@@ -120,14 +120,14 @@ CANCEL = CancelRequest("c-1", "hash", "m-1")
 CANCELLED = {"status": "cancelled", "updated": NOW_MS, "cancelled_by": "c-1"}
 
 
-def test_cancelling_what_is_not_there_leaves_a_cancelled_appointment() -> None:
+def test_cancellation_is_kept_when_appointment_is_missing() -> None:
     effects = allocation.cancel(CANCEL, None, NOW)
     assert effects.all_writes == (
         Put("appointments", "appointment_id", {"appointment_id": "m-1", "created": NOW_MS, **CANCELLED}),
     )
 
 
-def test_cancelling_a_booking_frees_its_slot() -> None:
+def test_cancellation_frees_slot() -> None:
     slot = slot_item(0)
     once = allocation.book(request(), [slot["free_key"]], NOW).once
     assert once is not None
@@ -145,8 +145,8 @@ def test_cancelling_a_booking_frees_its_slot() -> None:
 
 
 @pytest.mark.parametrize("now", ["2099-11-23T07:59:59Z", "2099-11-23T08:00:00Z", "2100-01-01T00:00:00Z"])
-def test_whenever_it_is_cancelled_the_slot_is_freed_with_it(now: str) -> None:
-    """Also one that has begun: busy, it would belong to an appointment that is none."""
+def test_cancellation_frees_slot_at_any_time(now: str) -> None:
+    """A slot in the past is freed too. Left busy, it would have no valid appointment."""
     once = allocation.book(request(), [slot_item(0)["free_key"]], NOW).once
     assert once is not None
     effects = allocation.cancel(CANCEL, once.write.item, datetime.fromisoformat(now))
@@ -156,7 +156,7 @@ def test_whenever_it_is_cancelled_the_slot_is_freed_with_it(now: str) -> None:
     ]
 
 
-def test_cancelling_a_place_on_the_waitlist_touches_no_slot() -> None:
+def test_cancellation_touches_no_slot_when_waitlisted() -> None:
     once = allocation.book(request(), [], NOW).once
     assert once is not None
     effects = allocation.cancel(CANCEL, once.write.item, NOW)
@@ -165,14 +165,14 @@ def test_cancelling_a_place_on_the_waitlist_touches_no_slot() -> None:
     )
 
 
-def test_cancelling_twice_writes_nothing_the_second_time() -> None:
+def test_cancellation_writes_nothing_when_repeated() -> None:
     effects = allocation.cancel(CANCEL, {"appointment_id": "m-1", **CANCELLED}, NOW)
     assert effects.all_writes == ()
     assert effects.result == {"outcome": "cancelled", "appointment_id": "m-1"}
 
 
-def test_cancelling_what_another_cancelled_leaves_it_as_the_first_one_left_it() -> None:
-    """The first one's name stays: of its answer the appointment is the only witness once the ledger has forgotten it."""
+def test_cancellation_keeps_first_canceller() -> None:
+    """After the ledger row expires, only the appointment shows which request cancelled it."""
     once = allocation.book(request(), [slot_item(0)["free_key"]], NOW).once
     assert once is not None
     cancelled_by_another = {**once.write.item, **CANCELLED, "cancelled_by": "c-0"}

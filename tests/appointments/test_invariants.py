@@ -1,4 +1,4 @@
-"""The one list: correct evidence breaks nothing, and each invariant notices what it is there for."""
+"""The list of invariants: correct evidence has no breach, and each invariant finds its own."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def found(evidence: Evidence) -> set[tuple[str, str]]:
     return {(breach.invariant, breach.subject) for breach in check(evidence)}
 
 
-def test_correct_evidence_breaks_nothing() -> None:
+def test_correct_evidence_has_no_breach() -> None:
     assert check(CORRECT) == []
     assert check(Evidence()) == []
 
@@ -88,14 +88,18 @@ BREACHES = {
         f"{PRACTICE}/{SLOT_0}",
         {"appointments": changed("appointments", other={"status": "booked", "practice": PRACTICE, "slot_id": SLOT_0})},
     ),
-    "busy for nobody": ("I4", f"{PRACTICE}/{SLOT_2}", {"slots": {**SLOTS, (PRACTICE, SLOT_2): taken(2, "nobody")}}),
+    "busy without an appointment": (
+        "I4",
+        f"{PRACTICE}/{SLOT_2}",
+        {"slots": {**SLOTS, (PRACTICE, SLOT_2): taken(2, "missing")}},
+    ),
     "booked in a free slot": ("I4", "booked", {"slots": {**SLOTS, (PRACTICE, SLOT_0): slot_item(0)}}),
-    "free and never found": (
+    "free without a key": (
         "I4",
         f"{PRACTICE}/{SLOT_1}",
         {"slots": {**SLOTS, (PRACTICE, SLOT_1): {**slot_item(1), "free_key": None}}},
     ),
-    "free at another time than its key says": (
+    "free at another time than in its key": (
         "I4",
         f"{PRACTICE}/{SLOT_1}",
         {"slots": {**SLOTS, (PRACTICE, SLOT_1): {**slot_item(1), "start": "2099-11-23T20:00:00Z"}}},
@@ -148,8 +152,8 @@ BREACHES = {
         "cancel",
         {"ledger": changed("ledger", cancel=row("late", "cancelled"))},
     ),
-    "refused, and cancelled since": ("I5", "gone", {"ledger": changed("ledger", gone=row("gone", "refused"))}),
-    "complete with an answer that cannot be read": (
+    "refused, then cancelled": ("I5", "gone", {"ledger": changed("ledger", gone=row("gone", "refused"))}),
+    "complete with an unreadable answer": (
         "I5",
         "late",
         {"ledger": changed("ledger", late={**row("late", "x"), "result": "{"})},
@@ -159,28 +163,28 @@ BREACHES = {
         "booked",
         {"slots": {**SLOTS, (PRACTICE, SLOT_0): {**taken(0, "booked"), "start": "2099-11-23T20:00:00Z"}}},
     ),
-    "complete with no outcome": (
+    "complete without an outcome": (
         "I5",
         "late",
         {"ledger": changed("ledger", late={**row("late", "x"), "result": "[]"})},
     ),
     "refused and booked": ("I5", "booked", {"ledger": changed("ledger", booked=row("booked", "refused"))}),
-    "an appointment of nobody's": (
+    "an appointment without a request": (
         "I5r",
         "stray",
         {"appointments": changed("appointments", stray={"status": "waitlist", "practice": PRACTICE})},
     ),
-    "a cancellation of nobody's": (
+    "a cancellation without a request": (
         "I5r",
-        "nobody",
-        {"appointments": changed("appointments", stray={"status": "cancelled", "cancelled_by": "nobody"})},
+        "missing",
+        {"appointments": changed("appointments", stray={"status": "cancelled", "cancelled_by": "missing"})},
     ),
-    "a booking cancelled by nobody": (
+    "a booking cancelled by a missing request": (
         "I5r",
-        "nobody",
-        {"appointments": changed("appointments", gone={"status": "cancelled", **place(1), "cancelled_by": "nobody"})},
+        "missing",
+        {"appointments": changed("appointments", gone={"status": "cancelled", **place(1), "cancelled_by": "missing"})},
     ),
-    "a booking cancelled, and none says by whom": (
+    "a booking cancelled by an unnamed request": (
         "I5r",
         "late",
         {"appointments": changed("appointments", late={"status": "cancelled"})},
@@ -198,7 +202,7 @@ BREACHES = {
         "booked",
         {"deliveries": [*CORRECT.deliveries, {"message_id": "booked", "outcome": "duplicate", "answer": "b"}]},
     ),
-    "answered otherwise than the row": (
+    "another answer than the row": (
         "I7",
         "late",
         {"deliveries": [{"message_id": "late", "outcome": "booked", "answer": "a"}]},
@@ -209,7 +213,7 @@ BREACHES = {
         "busy",
         {"deliveries": [*CORRECT.deliveries, {"message_id": "busy", "outcome": "fenced", "claimed_by": "3"}]},
     ),
-    "a count below what a delivery was told": (
+    "a count below that of a delivery": (
         "I10",
         "late",
         {"deliveries": [{"message_id": "late", "outcome": "refused", "claimed_by": "1", "consumption_count": 2}]},
@@ -227,11 +231,11 @@ def test_each_breach_is_found(invariant: str, subject: str, changes: dict[str, A
     assert (invariant, subject) in found(replace(CORRECT, **changes))
 
 
-def test_every_invariant_that_a_history_can_show_is_tried() -> None:
+def test_every_invariant_of_a_history_has_a_breach() -> None:
     assert {name for name, _, _ in BREACHES.values()} == {law.name for law in INVARIANTS if law.breaches is not None}
 
 
-def test_without_an_archive_or_a_look_at_the_queue_nothing_is_called_lost() -> None:
+def test_nothing_is_lost_when_archive_or_queue_is_unknown() -> None:
     forgotten = replace(CORRECT, ledger={}, appointments={}, slots={}, deliveries=())
     assert check(forgotten) != []
     assert check(replace(forgotten, requests=None)) == check(replace(forgotten, waiting=None)) == []
@@ -260,9 +264,9 @@ ALL_DONE = Evidence(
 )
 
 
-def test_a_row_that_has_expired_is_missed_until_then_and_no_longer() -> None:
+def test_missing_row_is_a_breach_until_it_may_expire() -> None:
     missed = {
-        *(("I2", name) for name in ("late", "cancel")),  # of the other there is a copy in the dead-letter queue
+        *(("I2", name) for name in ("late", "cancel")),  # a copy of the other is in the dead-letter queue
         *(("I5r", name) for name in ("booked", "cancel")),
         *(("I6", name) for name in ("booked", "late")),
         ("I11", "booked"),
@@ -273,18 +277,18 @@ def test_a_row_that_has_expired_is_missed_until_then_and_no_longer() -> None:
 
 
 @pytest.mark.parametrize("retention", [RETENTION, None])
-def test_what_was_done_while_rows_were_kept_for_less_is_not_missed(retention: int | None) -> None:
+def test_missing_row_is_excused_when_retention_was_shorter(retention: int | None) -> None:
     done = replace(ALL_DONE, now=LAST_DAY, retention_ms=retention)
     assert found(replace(done, forgotten_before=NOW)) == found(done) != set()
     assert found(replace(done, forgotten_before=NOW + 1)) == set()
 
 
-def test_what_shows_nowhere_as_done_is_lost_however_old_it_is() -> None:
+def test_request_is_lost_at_any_age_when_nothing_shows_it() -> None:
     assert found(replace(ALL_DONE, requests={"new"}, now=LAST_DAY + 1)) == {("I2", "new")}
 
 
-def test_the_log_of_an_expired_row_says_nothing_of_the_row_that_is_there_now() -> None:
-    """A copy that comes after its row has expired makes a new one, with its own count, and its answer is of now."""
+def test_log_of_expired_row_does_not_judge_its_successor() -> None:
+    """A copy that arrives after its row expired starts a new row, with its own count and answer."""
     again = replace(
         ALL_DONE,
         requests=None,
@@ -310,19 +314,19 @@ EVERY_ATTRIBUTE = [(table, key, name) for table, rows in ROWS.items() for key, r
 
 
 @pytest.mark.parametrize("value", [None, {"a": "map"}], ids=["left out", "of another type"])
-def test_a_row_that_lacks_an_attribute_is_judged_or_named(value: Any) -> None:
-    """Whichever attribute of whichever row it is: what `lacking` does not name, `check` can do without."""
+def test_row_is_judged_or_named_when_attribute_is_missing(value: Any) -> None:
+    """For each attribute of each row: `lacking` names it, or `check` does not need it."""
     assert list(lacking(replace(CORRECT, **ROWS))) == []
     named = set()
     for table, key, name in EVERY_ATTRIBUTE:
         rest = {other: was for other, was in ROWS[table][key].items() if other != name}
         changes: dict[str, Any] = {table: {**ROWS[table], key: {**rest, name: value} if value else rest}}
-        spoilt = replace(CORRECT, retention_ms=RETENTION, **changes)
-        if told := list(lacking(spoilt)):
-            assert told == [(table, "/".join(key) if isinstance(key, tuple) else key, name)]
+        damaged = replace(CORRECT, retention_ms=RETENTION, **changes)
+        if missing := list(lacking(damaged)):
+            assert missing == [(table, "/".join(key) if isinstance(key, tuple) else key, name)]
             named.add((table, name))
         else:
-            check(spoilt)
+            check(damaged)
     always = {("ledger", "status"), ("ledger", "consumption_count"), ("ledger", "lease_until"), ("slots", "status")}
     of_another_type = {("slots", "appointment_id")} if value else set()
     others = ("created", "updated", "cancelled_by") if value else ()
@@ -331,6 +335,6 @@ def test_a_row_that_lacks_an_attribute_is_judged_or_named(value: Any) -> None:
 
 
 @pytest.mark.parametrize("result", ["{", {"outcome": "booked"}, "[]", None])
-def test_a_result_that_nobody_can_read_is_none(result: Any) -> None:
-    spoilt = {**CORRECT.ledger["booked"], "result": result}
-    assert ("I5", "booked") in found(replace(CORRECT, ledger=changed("ledger", booked=spoilt)))
+def test_unreadable_result_is_a_breach(result: Any) -> None:
+    damaged = {**CORRECT.ledger["booked"], "result": result}
+    assert ("I5", "booked") in found(replace(CORRECT, ledger=changed("ledger", booked=damaged)))

@@ -1,4 +1,4 @@
-"""Requests: every field checked, every error naming its field and never its value."""
+"""Parsing requests: every field is checked, and an error names its field but not its value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oneslot.runtime.effects import Unprocessable
 from tests.kits.consumer import NHS_NUMBER, booking, cancellation
 
 
-def test_a_booking() -> None:
+def test_booking_is_parsed() -> None:
     request = parse_message("m-1", "hash", booking(not_before="2099-11-23T09:00:00+01:00"))
     assert request == BookRequest(
         message_id="m-1",
@@ -29,12 +29,12 @@ def test_a_booking() -> None:
     assert NHS_NUMBER not in repr(request)
 
 
-def test_a_cancellation() -> None:
+def test_cancellation_is_parsed() -> None:
     assert parse_message("c-1", "hash", cancellation("m-1")) == CancelRequest("c-1", "hash", "m-1")
 
 
-def test_fields_that_are_not_known_are_left_alone() -> None:
-    assert isinstance(parse_message("m-1", "hash", booking(note="later versions may say more")), BookRequest)
+def test_unknown_field_is_ignored() -> None:
+    assert isinstance(parse_message("m-1", "hash", booking(note="from a later version")), BookRequest)
 
 
 FIELDS = ("practice", "nhs_number", "not_before", "not_after", "delivery_channel", "service_type")
@@ -42,7 +42,7 @@ FIELDS = ("practice", "nhs_number", "not_before", "not_after", "delivery_channel
 
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("value", [None, 7, True, [], {}, "", " ", "x" * 100, "\ud800", "A81001\n"])
-def test_a_bad_field_is_named_and_its_value_is_not(field: str, value: Any) -> None:
+def test_error_names_invalid_field_without_value(field: str, value: Any) -> None:
     body = {**booking(), field: value}
     with pytest.raises(Unprocessable) as problem:
         parse_message("m-1", "hash", body)
@@ -62,12 +62,12 @@ def test_a_bad_field_is_named_and_its_value_is_not(field: str, value: Any) -> No
         "0001-01-01T00:00:00+14:00",
     ],
 )
-def test_a_time_needs_its_offset_and_whole_seconds(field: str, value: str) -> None:
+def test_time_is_invalid_without_offset_or_whole_seconds(field: str, value: str) -> None:
     with pytest.raises(Unprocessable, match=field):
         parse_message("m-1", "hash", booking(**{field: value}))
 
 
-def test_times_in_the_wrong_order_name_the_later_one() -> None:
+def test_error_names_later_time_when_order_is_wrong() -> None:
     with pytest.raises(Unprocessable, match="not_after must be later than not_before"):
         parse_message("m-1", "hash", booking(not_after="2099-11-23T08:00:00Z"))
 
@@ -76,7 +76,7 @@ json_values = st.recursive(st.none() | st.booleans() | st.integers() | st.floats
 
 
 @given(st.dictionaries(st.sampled_from((*FIELDS, "type", "appointment_id")), json_values), st.booleans())
-def test_any_body_is_a_request_or_unprocessable(changes: dict[str, Any], cancels: bool) -> None:
+def test_any_body_is_parsed_or_unprocessable(changes: dict[str, Any], cancels: bool) -> None:
     body = {**(cancellation("m-1") if cancels else booking()), **changes}
     try:
         assert isinstance(parse_message("m-1", "hash", body), BookRequest | CancelRequest)

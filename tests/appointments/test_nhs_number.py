@@ -1,4 +1,4 @@
-"""NHS numbers: the check digit, and finding one where none may be."""
+"""NHS numbers: the check digit, and the search for a number where none may be."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from appointments.nhs_number import check_digit, contains_one, is_valid
 nine_digits = st.integers(0, 10**9 - 1).map(lambda number: f"{number:09d}")
 
 
-def test_the_data_dictionarys_example() -> None:
-    assert check_digit("943476591") == 9  # 943 476 5919 stands in NHS England's own documentation
+def test_check_digit_matches_nhs_example() -> None:
+    assert check_digit("943476591") == 9  # 943 476 5919 is the example in NHS England's documentation
     assert is_valid("9434765919")
 
 
 @given(nine_digits)
-def test_exactly_one_last_digit_is_valid_or_none(nine: str) -> None:
+def test_at_most_one_last_digit_is_valid(nine: str) -> None:
     valid = [last for last in range(10) if is_valid(f"{nine}{last}")]
     assert valid == ([] if check_digit(nine) is None else [check_digit(nine)])
 
 
 @given(nine_digits.filter(lambda nine: check_digit(nine) is not None), st.integers(0, 9), st.integers(1, 9))
-def test_any_single_wrong_digit_is_noticed(nine: str, position: int, shift: int) -> None:
+def test_number_is_invalid_when_one_digit_is_wrong(nine: str, position: int, shift: int) -> None:
     number = f"{nine}{check_digit(nine)}"
     wrong = str((int(number[position]) + shift) % 10)
     assert not is_valid(number[:position] + wrong + number[position + 1 :])
 
 
 @pytest.mark.parametrize("text", ["", "943476591", "94347659190", "943476591x", "943 476 5919", "٩434765919"])
-def test_what_is_not_ten_digits_is_not_valid(text: str) -> None:
+def test_number_is_invalid_unless_it_has_ten_digits(text: str) -> None:
     assert not is_valid(text)
 
 
@@ -54,7 +54,7 @@ def test_what_is_not_ten_digits_is_not_valid(text: str) -> None:
         "created1a then case9434765919",
     ],
 )
-def test_a_number_in_a_text_is_found(text: str) -> None:
+def test_number_is_found_in_text(text: str) -> None:
     assert contains_one(text)
 
 
@@ -75,5 +75,5 @@ def test_a_number_in_a_text_is_found(text: str) -> None:
         "9434765919c04e1a7d4b2e4f0b9a6d5ereq",
     ],
 )
-def test_other_digits_are_left_alone(text: str) -> None:
+def test_other_digits_are_not_found(text: str) -> None:
     assert not contains_one(text)

@@ -1,4 +1,4 @@
-"""How slots are found and chosen."""
+"""The search for free slots, and the choice among them."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def request(message_id: str = "m-1") -> BookRequest:
 
 
 @given(times, times)
-def test_times_as_text_sort_like_times(one: datetime, other: datetime) -> None:
+def test_utc_text_sorts_like_times(one: datetime, other: datetime) -> None:
     assert (utc_text(one) < utc_text(other)) == (one < other)
     assert len(utc_text(one)) == len("2099-11-23T08:00:00Z")
 
 
-def test_the_range_includes_the_first_moment_and_excludes_the_last() -> None:
+def test_range_includes_first_moment_and_excludes_last() -> None:
     early = datetime(2099, 1, 1, tzinfo=UTC)
     first, last = free_key_range(request(), early)
     inside = ["2099-11-23T08:00:00Z", "2099-11-24T07:59:59Z"]
@@ -56,8 +56,8 @@ def test_the_range_includes_the_first_moment_and_excludes_the_last() -> None:
     assert not first <= key(inside[0], service=SERVICE + "2099-11-23T12:00:00Z") <= last
 
 
-def test_a_slot_in_the_past_is_not_offered() -> None:
-    now = datetime(2099, 11, 23, 12, 0, 0, 500_000, tzinfo=UTC)  # a clock's time, of which keys have the whole seconds
+def test_range_excludes_slots_in_the_past() -> None:
+    now = datetime(2099, 11, 23, 12, 0, 0, 500_000, tzinfo=UTC)  # keys have whole seconds
     first, _ = free_key_range(request(), now)
     assert first.endswith("#2099-11-23T12:00:00Z")
     assert key("2099-11-23T11:50:00Z") < first
@@ -65,26 +65,28 @@ def test_a_slot_in_the_past_is_not_offered() -> None:
 
 
 @given(texts, texts, times, times, texts)
-def test_a_key_says_what_the_slot_is(channel: str, service: str, start: datetime, end: datetime, slot_id: str) -> None:
+def test_free_slot_reads_what_free_key_wrote(
+    channel: str, service: str, start: datetime, end: datetime, slot_id: str
+) -> None:
     wanted = replace(request(), delivery_channel=channel, service_type=service)
     slot = FreeSlot(slot_id, utc_text(start), utc_text(end))
     assert free_slot(wanted, free_key({"delivery_channel": channel, "service_type": service, **asdict(slot)})) == slot
 
 
-def test_a_key_of_another_form_is_named() -> None:
+def test_error_names_free_key_of_another_form() -> None:
     with pytest.raises(UnreadableFreeKey, match="A81001 has a slot whose free_key is 'Telephone#x'"):
         free_slot(request(), "Telephone#x")
 
 
 @given(texts, st.integers(1, 20))
-def test_a_choice_ignores_order_and_survives_the_loss_of_others(message_id: str, count: int) -> None:
+def test_choice_ignores_order_and_loss_of_other_slots(message_id: str, count: int) -> None:
     wanted, candidates = replace(request(), message_id=message_id), keys(count)
     chosen = choose(wanted, candidates)
     assert choose(wanted, candidates[::-1]) == chosen
     assert choose(wanted, candidates[: candidates.index(chosen) + 1]) == chosen
 
 
-def test_requests_spread_over_the_candidates() -> None:
+def test_requests_spread_over_candidates() -> None:
     candidates = keys(20)
     chosen = Counter(choose(request(f"m-{number}"), candidates) for number in range(2_000))
     assert len(chosen) == 20
@@ -92,8 +94,8 @@ def test_requests_spread_over_the_candidates() -> None:
     assert max(abs(count - 100) for count in chosen.values()) < 50
 
 
-def test_practices_prefer_other_slots() -> None:
-    """Slots of two practices may have the same key; what a request prefers at one says nothing of the other."""
+def test_practices_prefer_different_slots() -> None:
+    """Slots of two practices may have equal keys. The preference must still differ."""
     candidates, other = keys(20), replace(request(), practice="A81002")
     differ = [
         number
@@ -103,6 +105,6 @@ def test_practices_prefer_other_slots() -> None:
     assert len(differ) > 10
 
 
-def test_ten_minutes_apart_in_the_kit() -> None:
+def test_kit_slots_are_ten_minutes_apart() -> None:
     first, second = (slot_item(number)["start"] for number in range(2))
     assert datetime.fromisoformat(second) - datetime.fromisoformat(first) == timedelta(minutes=10)

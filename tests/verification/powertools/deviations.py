@@ -1,13 +1,11 @@
-"""Where our persistence layer is meant to differ from Powertools' stock one, by the name of their test that shows it."""
+"""Intended differences from Powertools' stock persistence layer, by the name of the upstream test that shows each."""
 
-NO_CACHE = (
-    "no local cache: a duplicate costs one call to the ledger, and the ledger's answer is never older than the row"
-)
-NO_READ = "a refused claim brings the row with it, so there is no read that could fail or disagree with the write"
-TAKEOVER = "a lease that has ended is taken over in the claim itself, in one write; theirs retries and gives up"
-FAILS_CLOSED = "a message without a key is refused; theirs warns and runs the function unprotected"
-NO_OPTIONS = "this checks the options of the stock layer's constructor; ours has one key and no options"
-NO_EXPIRY = "a record has no expiry that a function could see: time to live is for cleaning, never for correctness"
+NO_CACHE = "no local cache: a duplicate costs one call to the ledger, so its answer is never stale"
+NO_READ = "a refused claim returns the row, so no read can fail or disagree with the write"
+TAKEOVER = "the claim itself takes over an expired lease, in one write; the stock layer retries and gives up"
+FAILS_CLOSED = "a message without a key is refused; the stock layer warns and runs the function unprotected"
+NO_OPTIONS = "the upstream test checks constructor options that our layer does not have"
+NO_EXPIRY = "a record shows the function no expiry: time to live is for cleaning only"
 
 DEVIATIONS = {
     "test_idempotent_lambda_in_progress_with_cache": NO_CACHE,
@@ -20,10 +18,10 @@ DEVIATIONS = {
     "test_idempotent_lambda_already_completed_response_hook_is_called": NO_EXPIRY,
     "test_idempotent_lambda_already_completed_response_hook_is_called_with_none": NO_EXPIRY,
 }
-"""Their test → why ours must fail it. `test_upstream.py` holds both directions."""
+"""Upstream test → why our layer must fail it. `test_upstream.py` checks both directions."""
 
 NOT_OURS = {
-    "_pydantic": "tests of Powertools' serializers, against a mock layer of their own; no persistence layer takes part",
-    "_redis": "tests of another stock layer's client and its orphaned records",
+    "_pydantic": "tests of Powertools' serializers, against a mock persistence layer",
+    "_redis": "tests of the Redis layer's client and its orphaned records",
 }
-"""Folders of their idempotency tests that are not run, and why."""
+"""Folders of upstream idempotency tests that are skipped, and why."""

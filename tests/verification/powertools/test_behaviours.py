@@ -1,7 +1,7 @@
-"""What Powertools' own tests say about idempotent functions, in our own words, held against `@exactly_once`.
+"""The behaviours that Powertools' tests of idempotency check, restated for `@exactly_once`.
 
-Each row names the test of theirs (tests/functional/idempotency/_boto3/test_idempotency.py) that it states again. Where we
-are meant to differ, `deviations.py` has the reason and the row shows what happens instead.
+Each row names its upstream test in tests/functional/idempotency/_boto3/test_idempotency.py. Where our layer differs on
+purpose, `deviations.py` has the reason, and the row shows our behaviour.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Message:
 
 
 class Setting:
-    """A decorated function, how often it ran, and the ledger behind it."""
+    """A decorated function, its number of runs, and its ledger."""
 
     def __init__(self, made: Bench, **faults: Any) -> None:
         self.made = made
@@ -100,7 +100,7 @@ def an_expired_row_runs_again(made: Bench) -> None:
     setting.call()
     made.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m"}})
     assert isinstance(setting.call(), Answer)
-    assert setting.runs == 2  # without effects there is no `Once` to know better; a booking has one (case c)
+    assert setting.runs == 2  # these effects have no `Once` to find the first run; a booking has one
 
 
 def time_to_live_alone_forgets_nothing(made: Bench) -> None:
@@ -251,20 +251,18 @@ BEHAVIOURS: dict[str, Callable[[Bench], None]] = {
     "test_idempotent_lambda_already_completed_response_hook_is_called_with_none": falsy_answers_are_answers,
     "test_idempotent_lambda_already_completed_response_hook_is_called": the_record_shows_no_expiry,
 }
-"""Their test → ours."""
+"""Upstream test → our restatement."""
 
 
 @pytest.mark.parametrize("theirs", BEHAVIOURS)
-def test_the_behaviour_of(theirs: str) -> None:
+def test_function_behaves_as_powertools_tests_it(theirs: str) -> None:
     with bench(slots=0) as made:
         BEHAVIOURS[theirs](made)
 
 
 @pytest.mark.parametrize("value", ["1", "y", "yes", "t", "true", "on"])
-def test_switching_idempotency_off_by_environment_does_not_let_it_run_unprotected(
-    value: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """test_idempotency_enabled_envvar_in_dev_environment: there the function then runs without the ledger. Here it refuses."""
+def test_function_refuses_to_run_when_idempotency_is_disabled(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Upstream (test_idempotency_enabled_envvar_in_dev_environment), the function runs without protection."""
     monkeypatch.setenv("POWERTOOLS_IDEMPOTENCY_DISABLED", value)
     monkeypatch.setenv("POWERTOOLS_DEV", "true")
     with bench(slots=0) as made:
@@ -277,5 +275,5 @@ def test_switching_idempotency_off_by_environment_does_not_let_it_run_unprotecte
         assert (setting.runs, setting.client.calls) == (0, [])
 
 
-def test_every_deviation_is_stated_again() -> None:
+def test_every_deviation_has_a_behaviour() -> None:
     assert set(DEVIATIONS) - {"test_invalid_dynamodb_persistence_layer"} <= set(BEHAVIOURS)

@@ -1,8 +1,7 @@
-"""Powertools' own behavioural tests of idempotency, run against our persistence layer, from a checkout beside the project.
+"""Powertools' own tests of idempotency, run against our persistence layer from a checkout beside the project.
 
-None of their files is here. `git clone https://github.com/aws-powertools/powertools-lambda-python`, then
-`POWERTOOLS_SOURCE=powertools-lambda-python make test`. What they say about behaviour is stated again, in our own words, in
-`test_behaviours.py`, which always runs.
+`git clone https://github.com/aws-powertools/powertools-lambda-python`, then
+`POWERTOOLS_SOURCE=powertools-lambda-python make test`. `test_behaviours.py` restates them and always runs.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ import pytest
 from tests.verification.powertools.deviations import DEVIATIONS, NOT_OURS
 
 HERE = Path(__file__).resolve().parent
-REPOSITORY = HERE.parents[1]
+REPOSITORY = HERE.parents[2]
 TESTS = Path("tests/functional/idempotency/_boto3")
 SOURCE = os.environ.get("POWERTOOLS_SOURCE", "")
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bool]:
-    """Each of their test cases, by name and parameters, and whether it passed."""
+    """Return each upstream test case, by name and parameters, and whether it passed."""
     source = Path(SOURCE).resolve()
     assert (source / TESTS).is_dir(), f"POWERTOOLS_SOURCE is {SOURCE}, which has no {TESTS}"
     report = tmp_path_factory.mktemp("upstream") / "report.xml"
@@ -50,7 +49,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bool]:
     assert report.exists(), run.stdout[-2000:] + run.stderr[-2000:]
     return {
         case.attrib["name"]: not any(child.tag in ("failure", "error", "skipped") for child in case)
-        for case in ET.parse(report).getroot().iter("testcase")  # noqa: S314  pytest wrote it, a moment ago
+        for case in ET.parse(report).getroot().iter("testcase")  # noqa: S314  pytest wrote this file
     }
 
 
@@ -63,16 +62,16 @@ def name(case: str) -> str:
     return case.partition("[")[0]
 
 
-def test_all_of_their_tests_pass_but_for_the_deviations(results: Mapping[str, bool]) -> None:
+def test_upstream_tests_pass_except_deviations(results: Mapping[str, bool]) -> None:
     assert len(results) >= 90
     assert {case for case, passed in results.items() if not passed and name(case) not in DEVIATIONS} == set()
 
 
-def test_every_deviation_is_real(results: Mapping[str, bool]) -> None:
+def test_deviation_fails_upstream(results: Mapping[str, bool]) -> None:
     assert {case for case, passed in results.items() if passed and name(case) in DEVIATIONS} == set()
     assert set(DEVIATIONS) <= {name(case) for case in results}
 
 
-def test_every_folder_that_is_not_run_has_its_reason() -> None:
+def test_every_skipped_upstream_folder_has_a_reason() -> None:
     folders = {path.name for path in (Path(SOURCE).resolve() / TESTS).parent.iterdir() if path.name.startswith("_")}
     assert {each for each in folders if not each.startswith("__")} == {TESTS.name, *NOT_OURS}
