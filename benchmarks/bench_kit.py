@@ -23,7 +23,6 @@ from appointments.slot_choice import utc_text
 from benchmarks.ending import INTERRUPTED
 from booking.compose import client_configuration, compose
 from booking.configuration import Configuration
-from booking.queries_together import QueriesTogether
 from oneslot.runtime.stores.expressions import to_attributes
 
 if TYPE_CHECKING:
@@ -179,7 +178,6 @@ def ours(
     group_commit: bool,
     threads: int = CONCURRENCY,
     client: Any = None,
-    queries_together: bool = False,
 ) -> Handler:
     """Our consumer as the stack puts it together, without its log and metrics (peers have none either)."""
     client = client or standin.client()
@@ -190,9 +188,6 @@ def ours(
         standin.client("sqs"),
         lambda delivery: None,
         executor=executor,
-        queries_together=QueriesTogether(client, SESSION.get_credentials(), threads, executor)
-        if queries_together
-        else None,
     )
 
 

@@ -1,10 +1,9 @@
-"""Puts the consumer together from its configuration and two clients. The handler does it once; tests do it as they need."""
+"""Compose the consumer from its configuration and two clients."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any, cast
 
 import botocore
 from botocore.config import Config
@@ -12,16 +11,20 @@ from botocore.config import Config
 from appointments.allocation import APPOINTMENTS, SLOTS
 from appointments.messages import Request, parse_message
 from booking.configuration import Configuration
-from booking.slot_search import AskTogether, Schedule
-from oneslot.runtime.consumer.consumer import Consumer, Delivery
-from oneslot.runtime.consumer.group_commit import BatchReader, GroupConsumer, GroupLedger
+from booking.slot_search import SlotSearch
+from oneslot.runtime import powertools
+from oneslot.runtime.backoff import Surroundings
+from oneslot.runtime.consumer.batch import Process
+from oneslot.runtime.consumer.consumer import Attempt, Consumer
+from oneslot.runtime.consumer.delivery_log import Delivery
+from oneslot.runtime.consumer.group_commit import GroupCommit
 from oneslot.runtime.consumer.queues import SQS, Queues
-from oneslot.runtime.stores.dynamodb import Ledger, Surroundings
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import DynamoDB
 
 
 def client_configuration(batch_concurrency: int) -> Config:
-    """How the consumer's AWS clients are set up, for so many records side by side."""
+    """Return the settings of the consumer's AWS clients, for this many records side by side."""
     return Config(
         # Short: a lost response is asked for again within the invocation.
         connect_timeout=1,
@@ -29,7 +32,7 @@ def client_configuration(batch_concurrency: int) -> Config:
         retries={"mode": "standard", "total_max_attempts": 4},
         # One for each thread, and one for the thread that waits for them: in a group it makes a call, too.
         max_pool_connections=batch_concurrency + 1,
-        # Both would be done for each call anew. The tests check the parameters of every call that there is.
+        # Botocore would do both again for each call. The tests check the parameters of every call.
         user_agent=f"Oneslot Botocore/{botocore.__version__}",
         parameter_validation=False,
     )
@@ -43,38 +46,41 @@ def compose(
     *,
     executor: Executor | None = None,
     surroundings: Surroundings | None = None,
-    queries_together: AskTogether | None = None,
+    attempt: Attempt = powertools.attempt,
+    process: Process = powertools.process,
 ) -> Consumer[Request]:
-    """The appointments consumer. `executor` runs a batch's records side by side; None runs them in turn.
+    """Return the appointments consumer.
 
-    `queries_together` asks a group's queries at once (`QueriesTogether`); None asks each by the client.
+    Args:
+        executor: runs a batch's records side by side; None for one after the other.
+        attempt, process: the way through the protocol and through a batch; the deployed function goes through Powertools.
     """
     surroundings = surroundings or Surroundings()
-    together = configuration.group_commit
-    schedule = Schedule(
+    slots = SlotSearch(
         dynamodb,
         configuration.slots_table,
         configuration.appointments_table,
         configuration.candidate_slots,
         surroundings.now_ms,
-        executor if together else None,
-        queries_together,
+        executor if configuration.group_commit else None,
     )
-    ledger = (GroupLedger if together else Ledger)(
-        cast("BatchReader", dynamodb),
+    ledger = DynamoDBLedger(
+        dynamodb,
         configuration.ledger_table,
         retention_seconds=configuration.ledger_retention_seconds,
         tables={SLOTS: configuration.slots_table, APPOINTMENTS: configuration.appointments_table},
         surroundings=surroundings,
     )
-    parts: dict[str, Any] = {
-        "queues": Queues(sqs, configuration.queue_url, configuration.dead_letter_queue_url, surroundings.jitter),
-        "parse": parse_message,
-        "decide": schedule.decide,
-        "log": log,
-        "content_based": configuration.content_based_deduplication,
-        "executor": executor,
-    }
-    if together:
-        return GroupConsumer(ledger, **parts, decide_together=schedule.decide_together)
-    return Consumer(ledger, **parts)
+    group = GroupCommit(ledger, slots.decide_together, executor)
+    return Consumer(
+        ledger,
+        queues=Queues(sqs, configuration.queue_url, configuration.dead_letter_queue_url, surroundings.jitter),
+        parse=parse_message,
+        decide=slots.decide,
+        log=log,
+        content_based=configuration.content_based_deduplication,
+        executor=executor,
+        group=group if configuration.group_commit else None,
+        attempt=attempt,
+        process=process,
+    )

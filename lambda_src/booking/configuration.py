@@ -1,4 +1,4 @@
-"""The consumer's configuration: what the stack put into its environment, read once and checked."""
+"""The consumer's configuration: the environment that the stack sets, read once and checked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FOREVER = "forever"
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One field for each environment variable, named like it in lower case. A retention of None (`forever`) has no end."""
+    """One field for each environment variable, in lower case. A retention of None stands for `forever`."""
 
     ledger_table: str
     slots_table: str
@@ -22,12 +22,14 @@ class Configuration:
     candidate_slots: int
     content_based_deduplication: bool
     group_commit: bool = False
-    one_core: bool = False
-    queries_together: bool = False
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Configuration:
-        """Raises ValueError naming the variable that is missing or malformed."""
+        """Read the environment.
+
+        Raises:
+            ValueError: naming the variable that is missing or malformed.
+        """
 
         def text(name: str) -> str:
             if not environment.get(name):
@@ -51,8 +53,6 @@ class Configuration:
             batch_concurrency=number("BATCH_CONCURRENCY"),
             candidate_slots=number("CANDIDATE_SLOTS"),
             content_based_deduplication=text("CONTENT_BASED_DEDUPLICATION") == "true",
-            # Absent in functions deployed before there was one.
+            # Functions deployed before this setting existed lack the variable.
             group_commit=environment.get("GROUP_COMMIT") == "true",
-            one_core=environment.get("ONE_CORE") == "true",
-            queries_together=environment.get("QUERIES_TOGETHER") == "true",
         )

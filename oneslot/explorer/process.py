@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from oneslot.explorer.world import Request
-from oneslot.runtime.stores.dynamodb import Surroundings
+from oneslot.runtime.backoff import Surroundings
 
 LEASE_MS = 30_000
 """The function's timeout, and so the length of a lease."""

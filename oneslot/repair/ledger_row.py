@@ -16,7 +16,8 @@ from oneslot.errors import OneslotError
 from oneslot.evidence.scanning import LEDGER, projection
 from oneslot.evidence.unusable import sentences, unusable_in_ledger_row
 from oneslot.repair.operator_log import BEGUN, DONE, NOT_DONE, AuditTrail
-from oneslot.runtime.stores.dynamodb import Claim, Ledger
+from oneslot.runtime.protocol import Claim
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import DynamoDB, error_code, from_attributes, to_attributes
 from oneslot.target import Target
 
@@ -96,8 +97,8 @@ def unlock(target: Target, row: Mapping[str, Any], trail: AuditTrail) -> None:
         )
 
 
-def _protocol(target: Target) -> Ledger:
-    return Ledger(cast("DynamoDB", target.dynamodb), target.outputs.ledger_table_name, retention_seconds=None)
+def _protocol(target: Target) -> DynamoDBLedger:
+    return DynamoDBLedger(cast("DynamoDB", target.dynamodb), target.outputs.ledger_table_name, retention_seconds=None)
 
 
 def forget(target: Target, row: Mapping[str, Any], trail: AuditTrail) -> None:

@@ -19,8 +19,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast, overload
 
 from oneslot.runtime.effects import Effects, conflict
-from oneslot.runtime.stores.checks import Store
-from oneslot.runtime.stores.dynamodb import Busy, Claim, Committed, Conflict, Duplicate, Fenced
+from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Fenced, Store
 
 M = TypeVar("M")
 R = TypeVar("R")

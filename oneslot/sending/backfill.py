@@ -24,7 +24,7 @@ from appointments.messages import parse_message
 from oneslot.local.aws.connection import Connection
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import identify, parse_body, payload_hash
-from oneslot.runtime.stores.dynamodb import COMPLETE
+from oneslot.runtime.protocol import COMPLETE
 from oneslot.runtime.stores.expressions import found_item
 from oneslot.sending.messages import Archived, Message, group_of
 from oneslot.sending.pacing import Pacer, Pacing

@@ -15,7 +15,8 @@ import pytest
 from appointments.invariants import Evidence, check
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.powertools import exactly_once
-from oneslot.runtime.stores.dynamodb import InvalidEffects, Ledger
+from oneslot.runtime.protocol import InvalidEffects
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from tests.kits.consumer import (
     NHS_NUMBER,
     PRACTICE,
@@ -221,7 +222,7 @@ def test_e_an_exception_leaves_nothing_written_and_the_message_free_at_once() ->
 def test_e2_a_result_that_cannot_be_kept_is_refused_before_any_write(result: dict[str, Any], sentence: str) -> None:
     with bench() as made:
         client = Intercepted(made.dynamodb)
-        ledger = Ledger(client, "ledger", retention_seconds=1, surroundings=surroundings(made.clock))
+        ledger = DynamoDBLedger(client, "ledger", retention_seconds=1, surroundings=surroundings(made.clock))
         message = made.consumer.parse("m-1", "hash", booking())
         with pytest.raises(InvalidEffects, match=sentence):
             exactly_once(ledger)(lambda _message: Effects(result))(message, made.clock() + LEASE_MS)

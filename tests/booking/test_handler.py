@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
 import json
-import os
 import sys
 from collections.abc import Iterator
 from types import ModuleType
@@ -101,7 +99,7 @@ def test_of_an_error_nothing_but_its_class_is_logged(
     def fail(*arguments: Any) -> Any:
         raise LookupError(f"nothing for {NHS_NUMBER}")
 
-    monkeypatch.setattr("booking.slot_search.Schedule._free_keys", fail)
+    monkeypatch.setattr("booking.slot_search.SlotSearch._free_keys", fail)
     handler.logger.registered_handler.stream = sys.stdout
     one = record(booking(not_before="2100-01-04T08:00:00Z", not_after="2100-01-05T08:00:00Z"))
     answer = handler.lambda_handler({"Records": [one]}, Context(made.clock))
@@ -153,45 +151,6 @@ def test_a_number_that_is_none_is_named_at_start(
         importlib.reload(handler)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="threads are held to a core on Linux only, which Lambda is")
-def test_a_system_that_does_not_hold_threads_to_a_core_stops_no_start(
-    handler: ModuleType, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def refuse(*_: Any) -> None:
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
-
-    monkeypatch.setattr(os, "sched_setaffinity", refuse)
-    monkeypatch.setenv("ONE_CORE", "true")
-    importlib.reload(handler)
-    assert caplog.messages == ["one_core has no effect: Operation not permitted"]
-
-
-@pytest.mark.parametrize(
-    ("wanted", "proxy", "is_there", "said"),
-    [
-        ("true", None, True, []),
-        ("false", None, False, []),
-        ("true", "http://proxy.example:3128", False, ["queries_together has no effect: a proxy is set"]),
-    ],
-)
-def test_a_groups_queries_go_together_where_that_is_set_and_no_proxy_hinders_it(
-    handler: ModuleType,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    *,
-    wanted: str,
-    proxy: str | None,
-    is_there: bool,
-    said: list[str],
-) -> None:
-    monkeypatch.setenv("QUERIES_TOGETHER", wanted)
-    if proxy:
-        monkeypatch.setenv("HTTPS_PROXY", proxy)
-    importlib.reload(handler)
-    assert (handler.consumer.decide.__self__.queries_together is not None) is is_there
-    assert caplog.messages == said
-
-
 @pytest.mark.parametrize(("records", "threads"), [("1", None), ("2", 2), ("7", 7)])
 def test_there_are_as_many_threads_as_records_side_by_side(
     handler: ModuleType, monkeypatch: pytest.MonkeyPatch, records: str, threads: int | None
@@ -207,7 +166,7 @@ def test_clients_are_impatient_and_pooled(handler: ModuleType, monkeypatch: pyte
     monkeypatch.setattr(boto3, "client", lambda service, config: made.setdefault(service, config) and Mock())
     importlib.reload(handler)
     assert list(made) == ["dynamodb"], "SQS's is made when a message needs it"
-    assert handler.SQSOnFirstUse().send_message
+    assert handler.SQSOnFirstUse(handler.client_config).send_message
     configuration = handler.client_config
     assert made == {"dynamodb": configuration, "sqs": configuration}
     attempts = configuration.retries["total_max_attempts"]

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
-from unittest.mock import Mock, call
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from appointments.free_key import free_key
 from appointments.messages import Request, parse_message
-from appointments.slot_choice import utc_text
-from booking.slot_search import Schedule
-from oneslot.explorer.scenario import FIRST_SLOT, NOON, free_slots
+from booking.slot_search import SlotSearch
+from oneslot.explorer.scenario import NOON, free_slots
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
 from oneslot.explorer.world import APPOINTMENTS, SLOTS, TABLES
 from oneslot.runtime.effects import Effects, Unprocessable
@@ -51,9 +46,9 @@ class Replicas:
         return (self._leader if request.get("ConsistentRead") else self._lagging).query(**request)
 
 
-def schedule(then: Mapping[str, Any], now: Mapping[str, Any], now_ms: int = NOON) -> Schedule:
+def schedule(then: Mapping[str, Any], now: Mapping[str, Any], now_ms: int = NOON) -> SlotSearch:
     client: Any = Replicas(then, now)
-    return Schedule(client, SLOTS, APPOINTMENTS, 20, lambda: now_ms)
+    return SlotSearch(client, SLOTS, APPOINTMENTS, 20, lambda: now_ms)
 
 
 def request(message: SqsMessage) -> Request:
@@ -194,67 +189,3 @@ def test_a_slot_that_is_moved_before_the_commit_is_booked_at_its_new_time() -> N
 
 
 Answer = Mapping[str, Any] | None
-
-
-class Together:
-    """Asks a port's queries one by one, and leaves those to the client that `leaves` names by their place."""
-
-    def __init__(self, client: Any, leaves: frozenset[int] = frozenset()) -> None:
-        self._client = client
-        self._leaves = leaves
-        self.asked: list[Mapping[str, Any]] = []
-
-    def __call__(self, queries: Sequence[Mapping[str, Any]]) -> list[Answer]:
-        self.asked += queries
-        return [None if place in self._leaves else self._client.query(**query) for place, query in enumerate(queries)]
-
-
-def content(effects: Effects | None) -> Any:
-    return effects and (effects.result, effects.all_writes)
-
-
-PRACTICES = ("A81001", "B82002", "C83003")
-"""The last has no slots at all."""
-
-
-def window(first: int, length: int) -> dict[str, Any]:
-    """From the slot of the first place on, for so many; below -1 it was over days ago."""
-    start = FIRST_SLOT + timedelta(minutes=10 * first) - timedelta(days=5 if first < -1 else 0)
-    return {"not_before": utc_text(start), "not_after": utc_text(start + timedelta(minutes=10 * length))}
-
-
-@given(
-    slots=st.lists(st.tuples(st.sampled_from(PRACTICES[:2]), st.integers(0, 5)), unique=True),
-    wanted=st.lists(
-        st.tuples(st.sampled_from(PRACTICES), st.integers(-2, 5), st.integers(1, 6), st.booleans()), max_size=8
-    ),
-    leaves=st.frozensets(st.integers(0, 7)),
-    candidates=st.integers(1, 3),
-)
-def test_asked_together_the_same_is_decided(
-    slots: list[tuple[str, int]],
-    wanted: list[tuple[str, int, int, bool]],
-    leaves: frozenset[int],
-    candidates: int,
-) -> None:
-    """Whatever is answered, left to the client, not there, over, or no booking; and nothing is read twice."""
-    rows = free_slots(6)
-    there = [{**rows[place], "practice": practice} for practice, place in slots]
-    plain = replace(schedule({}, {"slots": there}), candidate_slots=candidates)
-    client = Mock(wraps=plain.client)
-    asking = Together(plain.client, leaves)
-    requests = [
-        request(
-            cancellation(f"c-{number}", "m-1")
-            if cancels
-            else booking(f"m-{number}", 0, practice=practice, **window(first, length))
-        )
-        for number, (practice, first, length, cancels) in enumerate(wanted)
-    ]
-    expected = replace(plain, client=client).decide_together(requests)
-    reads = [str(call) for call in client.mock_calls]
-    client.reset_mock()
-    found = replace(plain, client=client, queries_together=asking).decide_together(requests)
-    assert [content(one) for one in found] == [content(one) for one in expected]
-    together = [str(call.query(**query)) for place, query in enumerate(asking.asked) if place not in leaves]
-    assert sorted([str(one) for one in client.mock_calls] + together) == sorted(reads)

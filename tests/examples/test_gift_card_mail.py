@@ -16,8 +16,9 @@ from moto import mock_aws
 from examples.gift_card_mail.build import build
 from examples.gift_card_mail.runtime import issue, mail
 from examples.gift_card_mail.runtime.mails import Mail, SesMailer, deliver_stream
-from oneslot.runtime.consumer.consumer import Consumer, Delivery
-from oneslot.runtime.stores.dynamodb import Ledger
+from oneslot.runtime.consumer.consumer import Consumer
+from oneslot.runtime.consumer.delivery_log import Delivery
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import from_attributes
 from tests.kits.consumer import Clock, Context, Intercepted, Killed, raising, record, session, surroundings
 
@@ -78,7 +79,7 @@ class Shop:
         return failures
 
     def mailing(self, provider: Any) -> Callable[[Any], Any]:
-        ledger = Ledger(self.dynamodb, "ledger", retention_seconds=None, surroundings=surroundings(self.clock))
+        ledger = DynamoDBLedger(self.dynamodb, "ledger", retention_seconds=None, surroundings=surroundings(self.clock))
         return deliver_stream(ledger, provider, lock_timeout=60)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
@@ -174,7 +175,7 @@ def test_a_killed_between_the_mail_and_its_mark_it_is_sent_again_under_the_same_
 
     provider.then = die
     with monkeypatch.context() as dead:
-        dead.setattr(Ledger, "release", die)
+        dead.setattr(DynamoDBLedger, "release", die)
         with pytest.raises(Killed):
             shop.mailing(provider)(shop.stream())
     provider.then = lambda: None

@@ -20,9 +20,10 @@ from appointments.free_key import free_key
 from appointments.slot_choice import FREE_SLOTS_INDEX, utc_text
 from booking.compose import compose
 from booking.configuration import Configuration
-from oneslot.runtime.consumer.consumer import Consumer, Delivery
+from oneslot.runtime.backoff import Surroundings
+from oneslot.runtime.consumer.consumer import Consumer
+from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.consumer.queues import SQS
-from oneslot.runtime.stores.dynamodb import Surroundings
 from oneslot.runtime.stores.expressions import DynamoDB, from_attributes, to_attributes
 
 REGION = "eu-west-2"

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import redis
 from moto import mock_aws
 
-from oneslot.runtime.stores.checks import Store
-from oneslot.runtime.stores.dynamodb import Ledger
+from oneslot.runtime.protocol import Store
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import from_attributes, to_attributes
 from oneslot.runtime.stores.memory import MemoryLedger, item_key
 from oneslot.runtime.stores.valkey import ValkeyLedger
@@ -82,7 +82,7 @@ class InDynamoDB:
             )
 
     def ledger(self, *, for_ever: bool = False) -> Store:
-        return Ledger(
+        return DynamoDBLedger(
             self.client,
             "ledger",
             retention_seconds=None if for_ever else RETENTION_SECONDS,

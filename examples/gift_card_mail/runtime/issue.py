@@ -13,9 +13,11 @@ from typing import Any
 import boto3
 
 from examples.gift_card_mail.runtime.gift_cards import CARDS, OUTBOX, Order, issue, parse
-from oneslot.runtime.consumer.consumer import Consumer, Delivery
+from oneslot.runtime.backoff import Surroundings
+from oneslot.runtime.consumer.consumer import Consumer
+from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.consumer.queues import Queues
-from oneslot.runtime.stores.dynamodb import Ledger, Surroundings
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 
 
 def compose(
@@ -26,7 +28,7 @@ def compose(
     surroundings: Surroundings | None = None,
 ) -> Consumer[Order]:
     """The consumer from its environment and two clients."""
-    ledger = Ledger(
+    ledger = DynamoDBLedger(
         dynamodb,
         environment["LEDGER_TABLE"],
         retention_seconds=int(environment["LEDGER_RETENTION_SECONDS"]),

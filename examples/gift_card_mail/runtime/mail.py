@@ -9,7 +9,7 @@ from typing import Any
 import boto3
 
 from examples.gift_card_mail.runtime.mails import SesMailer, deliver_stream
-from oneslot.runtime.stores.dynamodb import Ledger
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 
 consume: Callable[[Mapping[str, Any]], dict[str, list[dict[str, str]]]] | None = None
 
@@ -18,7 +18,7 @@ def handler(event: Mapping[str, Any], _context: Any) -> dict[str, list[dict[str,
     """Lambda's entry point; the clients are made with the first event and kept."""
     global consume  # noqa: PLW0603  one for the life of the process
     if consume is None:
-        ledger = Ledger(
+        ledger = DynamoDBLedger(
             boto3.client("dynamodb"),  # type: ignore[arg-type]  # its stubs spell the same calls with typed dictionaries
             os.environ["LEDGER_TABLE"],
             retention_seconds=int(os.environ["LEDGER_RETENTION_SECONDS"]),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from oneslot.runtime.handlers import make_handler_idempotent
-from oneslot.runtime.stores.checks import Store
+from oneslot.runtime.protocol import Store
 from oneslot.runtime.stores.expressions import from_attributes
 
 Mail = Mapping[str, Any]

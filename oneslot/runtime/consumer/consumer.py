@@ -1,4 +1,4 @@
-"""A whole SQS consumer around one decision: identify, parse, decide and commit, then answer SQS, record by record.
+"""A whole SQS consumer around one decision: parse, decide and commit, then answer SQS, record by record.
 
 | what happened                         | ledger                    | batch result | destination                         |
 |---------------------------------------|---------------------------|--------------|-------------------------------------|
@@ -14,35 +14,30 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, assert_never
 
-from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from botocore.exceptions import ClientError
 
-from oneslot.runtime.consumer.batch import ConcurrentBatchProcessor
+from oneslot.runtime.attempt import attempt
+from oneslot.runtime.consumer.batch import Process, process, stopping_groups
+from oneslot.runtime.consumer.delivery_log import Delivery
+from oneslot.runtime.consumer.group_commit import EarlyAnswer, GroupCommit
 from oneslot.runtime.consumer.queues import Queues
-from oneslot.runtime.effects import INVALID_MESSAGE_ID, Effects, Result, Unprocessable, conflict
-from oneslot.runtime.identity import identify, parse_body, payload_hash
-from oneslot.runtime.powertools import Answer, M, Outcome, exactly_once
-from oneslot.runtime.stores.checks import Store
-from oneslot.runtime.stores.dynamodb import Busy, Conflict, Fenced
+from oneslot.runtime.consumer.record import Parse, Record
+from oneslot.runtime.effects import Effects, Unprocessable, conflict
+from oneslot.runtime.protocol import Answer, Busy, Conflict, Fenced, M, Outcome, Store
 from oneslot.runtime.stores.expressions import error_code
-
-LONGEST_OUTCOME = 128
-"""Characters of an outcome that the delivery log shows: a line that is too long for CloudWatch would be missing."""
 
 
 class NotFinished(Exception):
-    """The record is reported as failed, so that SQS delivers it again: somebody else has it, or had it last."""
+    """The record is reported as failed, so that SQS delivers it again: another consumer has it, or had it last."""
 
 
 class LambdaContext(Protocol):
-    """What the consumer asks of Lambda's context."""
+    """The part of Lambda's context that the consumer reads."""
 
     @property
     def aws_request_id(self) -> str:
@@ -52,31 +47,11 @@ class LambdaContext(Protocol):
         """Milliseconds until Lambda ends the invocation."""
 
 
-@dataclass(slots=True)
-class Delivery:
-    """One line of the delivery log: one attempt at one record. It holds no body and nothing personal."""
+class Attempt(Protocol):
+    """A way to make an attempt: `oneslot.runtime.attempt`, or the same through Powertools."""
 
-    sqs_message_id: str
-    receive_count: int
-    sent: int
-    function_request_id: str
-    message_id: str | None = None
-    outcome: str = "failed"
-    reason: str | None = None
-    consumption_count: int | None = None
-    claimed_by: str | None = None
-    answer: str | None = None
-    finished: int = 0
-    attempt_ms: int = 0
-
-    def answered(self, answer: Answer) -> None:
-        """Note a request that has taken effect; `answer` is a digest, by which duplicates' answers can be compared."""
-        self.outcome = (
-            "duplicate" if answer.duplicate else str(answer.result.get("outcome", "complete"))[:LONGEST_OUTCOME]
-        )
-        self.consumption_count = answer.consumption_count
-        self.claimed_by = answer.claimed_by
-        self.answer = _digest(answer.result)
+    def __call__(self, store: Store, message: M, decide: Callable[[M], Effects], deadline: int) -> Outcome:
+        """Claim until `deadline` (epoch ms), decide, commit."""
 
 
 @dataclass(slots=True)
@@ -87,66 +62,54 @@ class Consumer(Generic[M]):
         parse: `(message_id, payload_hash, body)` → the message; raises `Unprocessable`.
         decide: the message → its `Effects`; raises `Unprocessable` for what can never succeed.
         log: takes each `Delivery` when its attempt is over.
-        content_based: messages without an id are identified by the SHA-256 of their body.
-        executor: where the records of a batch run side by side; None for one after the other.
+        content_based: identify a message without an id by the SHA-256 of its body.
+        executor: runs the records of a batch side by side; None for one after the other.
+        group: commits a batch's first deliveries together, before the others take their turn.
+        attempt, process: the way through the protocol and through a batch; `powertools` has the same two.
     """
 
     ledger: Store
     queues: Queues
-    parse: Callable[[str, str, Mapping[str, Any]], M]
+    parse: Parse[M]
     decide: Callable[[M], Effects]
     log: Callable[[Delivery], None]
     content_based: bool = False
     executor: Executor | None = None
-    _deliver: Callable[[M, int], Outcome] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._deliver = exactly_once(self.ledger)(self.decide)
+    group: GroupCommit[M] | None = None
+    attempt: Attempt = attempt
+    process: Process = process
 
     def __call__(self, event: Mapping[str, Any], context: LambdaContext) -> Mapping[str, Any]:
-        """Consume one SQS event; returns the partial batch response, the failed records in it.
+        """Consume one SQS event; return the partial batch response, which names the failed records.
 
         Raises:
             TypeError: if the event is not SQS's, before anything is read from it.
         """
-        records = event.get("Records") if isinstance(event, Mapping) else None
-        if not isinstance(records, list):
+        raw_records = event.get("Records") if isinstance(event, Mapping) else None
+        if not isinstance(raw_records, list):
             raise TypeError("the event has no list 'Records'; invoke this function from an SQS event source mapping")
+        records = [Record.parse(raw, self.parse, content_based=self.content_based) for raw in raw_records]
+        early = self.group.commit(records) if self.group else {}
         deadline = self.ledger.surroundings.now_ms() + context.get_remaining_time_in_millis()
-        processor = ConcurrentBatchProcessor(self._batch_key, self.executor, self._is_answered)
 
-        def handle(record: SQSRecord) -> None:
-            self._attempt(record, deadline, context.aws_request_id)
+        def handle(record: Record[M]) -> None:
+            self._attempt(record, deadline, context.aws_request_id, early.pop(record.receipt, None))
 
-        with processor(records, handler=handle):
-            processor.process()
-        return processor.response()
+        failed = self.process(records, stopping_groups(handle), self.executor, lambda record: record.receipt in early)
+        return {"batchItemFailures": [{"itemIdentifier": sqs_message_id} for sqs_message_id in failed]}
 
-    def _batch_key(self, record: Mapping[str, Any]) -> str:
-        try:
-            return self._identify(SQSRecord(dict(record)))[0]
-        except Unprocessable:
-            return str(record["messageId"])
-
-    def _is_answered(self, record: Mapping[str, Any]) -> bool:
-        return False
-
-    def _identify(self, record: SQSRecord) -> tuple[str, Mapping[str, Any]]:
-        body = parse_body(record.body)
-        attributes = record.raw_event.get("messageAttributes", {})
-        return identify(attributes, body, record.body, content_based=self.content_based), body
-
-    def _attempt(self, record: SQSRecord, deadline: int, request_id: str) -> None:
+    def _attempt(self, record: Record[M], deadline: int, request_id: str, early: EarlyAnswer | None) -> None:
         started = self.ledger.surroundings.now_ms()
-        attributes = record.raw_event["attributes"]
         delivery = Delivery(
-            sqs_message_id=record.message_id,
-            receive_count=int(attributes["ApproximateReceiveCount"]),
-            sent=int(attributes["SentTimestamp"]),
+            sqs_message_id=record.sqs_message_id,
+            receive_count=record.receive_count,
+            sent=record.sent,
             function_request_id=request_id,
+            message_id=record.message_id,
+            attempt_ms=early.milliseconds if early else 0,
         )
         try:
-            self._consume(record, deadline, delivery)
+            self._consume(record, deadline, delivery, early)
         except NotFinished:
             raise
         except BaseException as error:
@@ -158,13 +121,11 @@ class Consumer(Generic[M]):
             delivery.attempt_ms += delivery.finished - started
             self.log(delivery)
 
-    def _consume(self, record: SQSRecord, deadline: int, delivery: Delivery) -> None:
+    def _consume(self, record: Record[M], deadline: int, delivery: Delivery, early: EarlyAnswer | None) -> None:
         try:
-            outcome = self._decide(record, deadline, delivery)
+            outcome = early.answer if early else self._decide(record, deadline)
         except Unprocessable as problem:
             delivery.reason = problem.reason
-            if problem.reason == INVALID_MESSAGE_ID:
-                delivery.message_id = None
             self.queues.quarantine(record, problem)
             delivery.outcome = "quarantined"
             return
@@ -182,19 +143,13 @@ class Consumer(Generic[M]):
             case _:  # a record that falls through here would be deleted
                 assert_never(outcome)
 
-    def _decide(self, record: SQSRecord, deadline: int, delivery: Delivery) -> Answer | Busy | Fenced:
-        message_id, body = self._identify(record)
-        content = payload_hash(body)
-        delivery.message_id = message_id  # from here on only the parser refuses it, and says so if the id is why
-        message = self.parse(message_id, content, body)
-        outcome = self._deliver(message, deadline)
+    def _decide(self, record: Record[M], deadline: int) -> Answer | Busy | Fenced:
+        if record.message is None:
+            raise record.problem or TypeError("`parse` returned no message")
+        outcome = self.attempt(self.ledger, record.message, self.decide, deadline)
         if isinstance(outcome, Conflict):
             raise conflict()
         return outcome
-
-
-def _digest(result: Result) -> str:
-    return hashlib.sha256(json.dumps(result, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _name(error: BaseException) -> str:

@@ -4,7 +4,7 @@
          │     decide (shared reads) ┴──▶ commit (one transaction) ──▶ COMPLETE
          │ known row │ not now                 │ its item was refused
          ▼           ▼                         ▼
-    a duplicate's answer; or the ordinary way: claim, decide, commit by itself (ledger.py)
+    a duplicate's answer; or the ordinary way: claim, decide, commit by itself (attempt.py)
 
 Look and decide may come in any order. What was decided for a message that turns out to be known is dropped, and what neither
 saw in time the transaction's conditions refuse. On threads they run side by side, which saves new messages a round trip and
@@ -22,30 +22,19 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Generic
 
-from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from botocore.exceptions import ClientError
 
-from oneslot.runtime.consumer.consumer import Consumer, Delivery, LambdaContext
-from oneslot.runtime.effects import Effects, Item, Put, Unprocessable, Write
-from oneslot.runtime.identity import payload_hash
-from oneslot.runtime.powertools import Answer, M, Message
-from oneslot.runtime.sqs.fifo import group_of
-from oneslot.runtime.stores.dynamodb import (
-    COMPLETE,
-    LEDGER,
-    MAXIMUM_WRITES,
-    Busy,
-    Fenced,
-    InvalidEffects,
-    Ledger,
-    result_text,
-)
+from oneslot.runtime.consumer.record import Receipt, Record
+from oneslot.runtime.effects import Effects, Item, Put, Write
+from oneslot.runtime.protocol import COMPLETE, Answer, InvalidEffects, M, Message
+from oneslot.runtime.stores.checks import LEDGER, MAXIMUM_WRITES, result_text
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import (
-    DynamoDB,
     cancellation_reasons,
     error_code,
     from_attributes,
@@ -59,13 +48,6 @@ MAXIMUM_ITEMS = MAXIMUM_WRITES + 1
 
 FEWEST_MESSAGES = 2
 """One alone gains nothing: a claim costs it one call, and so does the look."""
-
-
-class BatchReader(DynamoDB, Protocol):
-    """The DynamoDB client's calls, with the one that only the look needs."""
-
-    def batch_get_item(self, **request: Any) -> Mapping[str, Any]:
-        """Read up to 100 items by their keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +75,78 @@ class _Member:
         return Answer(json.loads(self.row.item["result"]), False, 1, self.row.item["claimed_by"])
 
 
-class GroupLedger(Ledger):
-    """The ledger, with two verbs for messages that it has probably not seen. Takes what `Ledger` takes."""
+@dataclass(frozen=True, slots=True)
+class EarlyAnswer:
+    """The answer of a record that the group committed, or found complete, and the milliseconds that the group took."""
 
-    def __init__(self, client: BatchReader, table_name: str, **options: Any) -> None:
-        super().__init__(client, table_name, **options)
-        self._reader = client
+    answer: Answer
+    milliseconds: int
+
+
+@dataclass
+class GroupCommit(Generic[M]):
+    """Commits a batch's first deliveries together, and answers by receipt; all other records take their turn as ever.
+
+    Together go the records that SQS delivers for the first time, on a standard queue (on a FIFO queue one record may have to
+    stop those behind it), if there are at least two.
+
+    Attributes:
+        decide_together: several messages → for each its `Effects`, or None: not now, decide it alone. May share reads.
+        executor: looks for known rows while the calling thread decides; None: the look comes first.
+    """
+
+    ledger: DynamoDBLedger
+    decide_together: Callable[[Sequence[M]], Sequence[Effects | None]]
+    executor: Executor | None = None
+    # Whether the look knew at most half of the last group: when a file is sent again, nothing is read in vain for it.
+    _expects_new: bool = field(default=True, init=False)
+
+    def commit(self, records: Sequence[Record[M]]) -> dict[Receipt, EarlyAnswer]:
+        """Commit as many as can be. A failure is logged as a warning, and each record then takes its turn."""
+        try:
+            return self._commit(records)
+        except Exception as error:
+            # Never worse than without the group. The class or code only: messages of exceptions may quote values.
+            code = error_code(error) if isinstance(error, ClientError) else type(error).__name__
+            logger.warning("these records are committed one by one: %s", code)
+            return {}
+
+    def _commit(self, records: Sequence[Record[M]]) -> dict[Receipt, EarlyAnswer]:
+        started = self.ledger.surroundings.now_ms()
+        first: dict[str, tuple[Receipt, M]] = {}
+        for record in records:
+            if record.message is not None and record.group is None and record.receive_count == 1:
+                first.setdefault(record.message.message_id, (record.receipt, record.message))
+        if len(first) < FEWEST_MESSAGES:
+            return {}
+        rows, decided = self._look_and_decide([message for _, message in first.values()])
+        self._expects_new = 2 * len(rows) <= len(first)
+        answers = {message_id: finished(row, first[message_id][1]) for message_id, row in rows.items()}
+        answers |= self.commit_first(decided)
+        took = self.ledger.surroundings.now_ms() - started
+        return {
+            first[message_id][0]: EarlyAnswer(answer, took)
+            for message_id, answer in answers.items()
+            if answer is not None
+        }
+
+    def _look_and_decide(self, messages: Sequence[M]) -> tuple[dict[str, Item], list[Decided]]:
+        """Return the rows that exist, by message id, and what is decided for the messages that have none."""
+        ids = [message.message_id for message in messages]
+        if self.executor and self._expects_new:
+            looking = self.executor.submit(self.known, ids)
+            effects = self.decide_together(messages)
+            rows = looking.result()
+        else:
+            rows = self.known(ids)
+            messages = [message for message in messages if message.message_id not in rows]
+            effects = self.decide_together(messages)
+        decided = [
+            Decided(message.message_id, message.payload_hash, effect)
+            for message, effect in zip(messages, effects, strict=True)
+            if effect is not None and message.message_id not in rows
+        ]
+        return rows, decided
 
     def known(self, message_ids: Sequence[str]) -> dict[str, Item]:
         """The rows that there are, by message id; one read for up to 100.
@@ -107,8 +155,8 @@ class GroupLedger(Ledger):
         by the transaction. A row that is found COMPLETE can be believed, because COMPLETE never changes.
         """
         keys = [{"message_id": {"S": message_id}} for message_id in message_ids[:MAXIMUM_ITEMS]]
-        answer = self._reader.batch_get_item(RequestItems={self._table_name: {"Keys": keys}})
-        rows = [from_attributes(item) for item in answer["Responses"].get(self._table_name, ())]
+        answer = self.ledger.client.batch_get_item(RequestItems={self.ledger.table_name: {"Keys": keys}})
+        rows = [from_attributes(item) for item in answer["Responses"].get(self.ledger.table_name, ())]
         return {row["message_id"]: row for row in rows}
 
     def commit_first(self, group: Sequence[Decided]) -> dict[str, Answer]:
@@ -135,9 +183,9 @@ class GroupLedger(Ledger):
         """
         writes = [(one, write) for one in members for write in one.writes]
         try:
-            self._client.transact_write_items(
-                TransactItems=[transact_item(write, self._tables) for _, write in writes],
-                ClientRequestToken=self.surroundings.new_id(),
+            self.ledger.client.transact_write_items(
+                TransactItems=[transact_item(write, self.ledger.tables) for _, write in writes],
+                ClientRequestToken=self.ledger.surroundings.new_id(),
             )
         except ClientError as error:
             reasons = cancellation_reasons(error)
@@ -155,8 +203,8 @@ class GroupLedger(Ledger):
         return {}
 
     def _members(self, group: Sequence[Decided]) -> Iterator[_Member]:
-        now = self.surroundings.now_ms()
-        expires_at = self._expires_at(now)
+        now = self.ledger.surroundings.now_ms()
+        expiry = self.ledger.expiry(now)
         for decided in group:
             try:
                 result = result_text(decided.effects)
@@ -167,10 +215,10 @@ class GroupLedger(Ledger):
                 "status": COMPLETE,
                 "consumption_count": 1,
                 "updated": now,
-                "claimed_by": self.surroundings.new_id(),
+                "claimed_by": self.ledger.surroundings.new_id(),
                 "payload_hash": decided.payload_hash,
                 "result": result,
-                **({} if expires_at is None else {"expires_at": expires_at}),
+                **expiry,
             }
             yield _Member(decided, Put(LEDGER, "message_id", row))
 
@@ -212,95 +260,3 @@ def _target(write: Write) -> tuple[Any, ...]:
     if isinstance(write, Put):
         return write.table, write.item[write.key]
     return write.table, *(write.key[name] for name in sorted(write.key))
-
-
-@dataclass
-class GroupConsumer(Consumer[M]):
-    """A `Consumer` that first commits its batch's first deliveries together; all others take their turn as ever.
-
-    Together go the records that SQS delivers for the first time, on a standard queue (on a FIFO queue one record may have to
-    stop those behind it), if there are at least two. In the delivery log, the `attempt_ms` of a record that the group
-    answered is the group's time, from its start to its end, and that of the record's own turn; they may lie apart.
-
-    Attributes:
-        decide_together: several messages → for each its `Effects`, or None: not now, decide it by itself. May share reads.
-    """
-
-    decide_together: Callable[[Sequence[M]], Sequence[Effects | None]] = lambda messages: [None for _ in messages]
-    # Whether the look knew at most half of the last group: when a file is sent again, nothing is read in vain for it.
-    _expects_new: bool = field(default=True, init=False)
-    # By `_receive`, until the record's turn: message id, answer, milliseconds that the group took.
-    _early: dict[tuple[str, str], tuple[str, Answer, int]] = field(default_factory=dict, init=False)
-
-    def __call__(self, event: Mapping[str, Any], context: LambdaContext) -> Mapping[str, Any]:
-        """As `Consumer`. Whatever hinders the group is logged as a warning, and each record then takes its turn."""
-        records = event.get("Records") if isinstance(event, Mapping) else None
-        if isinstance(records, list):
-            try:
-                self._commit_group(records)
-            except Exception as error:
-                # Never worse than without the group. The class or code only: messages of exceptions may quote values.
-                code = error_code(error) if isinstance(error, ClientError) else type(error).__name__
-                logger.warning("these records are committed one by one: %s", code)
-        return super().__call__(event, context)
-
-    def _commit_group(self, records: Sequence[Mapping[str, Any]]) -> None:
-        if not isinstance(self.ledger, GroupLedger):
-            raise TypeError("a GroupConsumer needs a GroupLedger")
-        started = self.ledger.surroundings.now_ms()
-        first: dict[str, tuple[tuple[str, str], M]] = {}  # by message id: one receive of it, and the message
-        for record in records:
-            if group_of(record) is None and record["attributes"]["ApproximateReceiveCount"] == "1":
-                try:
-                    message_id, body = self._identify(SQSRecord(dict(record)))
-                    message = self.parse(message_id, payload_hash(body), body)
-                except Unprocessable:
-                    continue
-                first.setdefault(message_id, (_receive(record), message))
-        if len(first) < FEWEST_MESSAGES:
-            return
-        rows, decided = self._look_and_decide(self.ledger, [message for _, message in first.values()])
-        self._expects_new = 2 * len(rows) <= len(first)
-        answers = {message_id: finished(row, first[message_id][1]) for message_id, row in rows.items()}
-        answers |= self.ledger.commit_first(decided)
-        took = self.ledger.surroundings.now_ms() - started
-        for message_id, answer in answers.items():
-            if answer is not None:
-                self._early[first[message_id][0]] = (message_id, answer, took)
-
-    def _look_and_decide(self, ledger: GroupLedger, messages: Sequence[M]) -> tuple[dict[str, Item], list[Decided]]:
-        """The rows that there are, by message id; and what is decided for those that have none."""
-        ids = [message.message_id for message in messages]
-        if self.executor and self._expects_new:
-            looking = self.executor.submit(ledger.known, ids)
-            effects = self.decide_together(messages)
-            rows = looking.result()
-        else:
-            rows = ledger.known(ids)
-            messages = [message for message in messages if message.message_id not in rows]
-            effects = self.decide_together(messages)
-        decided = [
-            Decided(message.message_id, message.payload_hash, effect)
-            for message, effect in zip(messages, effects, strict=True)
-            if effect is not None and message.message_id not in rows
-        ]
-        return rows, decided
-
-    def _batch_key(self, record: Mapping[str, Any]) -> str:
-        early = self._early.get(_receive(record))
-        return super()._batch_key(record) if early is None else early[0]
-
-    def _is_answered(self, record: Mapping[str, Any]) -> bool:
-        return _receive(record) in self._early
-
-    def _decide(self, record: SQSRecord, deadline: int, delivery: Delivery) -> Answer | Busy | Fenced:
-        early = self._early.pop(_receive(record.raw_event), None)
-        if early is None:
-            return super()._decide(record, deadline, delivery)
-        delivery.message_id, answer, delivery.attempt_ms = early
-        return answer
-
-
-def _receive(record: Mapping[str, Any]) -> tuple[str, str]:
-    """Which receive of which SQS message this is. The handle alone would do, but for events that were written by hand."""
-    return record["messageId"], record["receiptHandle"]

@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
-
+from oneslot.runtime.consumer.record import Record
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
-from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, group_of
+from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE
 from oneslot.runtime.sqs.quarantine import DETAIL_ATTRIBUTE, QUARANTINE_ATTRIBUTES, REASON_ATTRIBUTE, SOURCE_ATTRIBUTE
 
 # SQS takes ten attributes with a message.
@@ -43,7 +42,7 @@ class Queues:
     dead_letter_queue_url: str
     jitter: Callable[[], float]
 
-    def defer(self, record: SQSRecord, milliseconds: int) -> int:
+    def defer(self, record: Record[Any], milliseconds: int) -> int:
         """Hide a busy message until its lease has ended; returns the seconds. It comes back without a wasted receive."""
         wait = milliseconds + self.jitter() * DEFERRAL_JITTER_MS
         seconds = min(LONGEST_DEFERRAL_SECONDS, math.ceil(wait / 1000))
@@ -52,7 +51,7 @@ class Queues:
         )
         return seconds
 
-    def quarantine(self, record: SQSRecord, problem: Unprocessable) -> None:
+    def quarantine(self, record: Record[Any], problem: Unprocessable) -> None:
         """Send the message, body and attributes untouched, to the dead-letter queue with its reason.
 
         Of more than seven attributes the last ones give way to the reason; the one that is the message's identity never does.
@@ -64,11 +63,11 @@ class Queues:
         said = {
             REASON_ATTRIBUTE: problem.reason,
             DETAIL_ATTRIBUTE: problem.detail,
-            SOURCE_ATTRIBUTE: record.message_id,
+            SOURCE_ATTRIBUTE: record.sqs_message_id,
         }
         # On a FIFO queue it stays in its group, and a second quarantine of the same message is dropped.
-        group = group_of(record.raw_event)
-        order = {} if group is None else {GROUP_ATTRIBUTE: group, "MessageDeduplicationId": record.message_id}
+        group = record.group
+        order = {} if group is None else {GROUP_ATTRIBUTE: group, "MessageDeduplicationId": record.sqs_message_id}
         self.client.send_message(
             **order,
             QueueUrl=self.dead_letter_queue_url,
@@ -80,10 +79,10 @@ class Queues:
         )
 
 
-def _attributes(record: SQSRecord) -> Mapping[str, dict[str, Any]]:
+def _attributes(record: Record[Any]) -> Mapping[str, dict[str, Any]]:
     """Lambda's spelling of message attributes → SQS's. Lambda has bytes as base64 text; the SDK wants the bytes."""
     attributes: dict[str, dict[str, Any]] = {}
-    for name, value in record.raw_event.get("messageAttributes", {}).items():
+    for name, value in record.raw.get("messageAttributes", {}).items():
         text, base64_text = value.get("stringValue"), value.get("binaryValue")
         if text is not None:
             attributes[name] = {"DataType": value["dataType"], "StringValue": text}

@@ -1,60 +1,85 @@
-"""What a ledger must be able to do, wherever its rows are kept: in DynamoDB, in Valkey or Redis, or in memory.
+"""What every ledger refuses before it writes, wherever its rows are kept: DynamoDB, Valkey or Redis, or memory.
 
-`tests/oneslot/runtime/stores/test_contract.py` holds all of them to the same behaviour. They differ in what survives: see
-docs/stores.md.
+`tests/oneslot/runtime/stores/test_contract.py` holds all of them to the same behaviour; docs/stores.md says how they differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+import json
+from collections.abc import Mapping, Sequence
 
 from oneslot.runtime.effects import Effects, Item, Put, Update, Write
-from oneslot.runtime.stores.dynamodb import (
-    Busy,
-    Claim,
-    Committed,
-    Conflict,
-    Duplicate,
-    Exists,
-    Fenced,
-    InvalidEffects,
-    Surroundings,
-    Taken,
-)
+from oneslot.runtime.protocol import InvalidEffects
+
+LEDGER = "ledger"
+"""The ledger's own table among the logical names; no decision may write to it."""
+
+MAXIMUM_RESULT_BYTES = 390_000
+"""A DynamoDB item holds 400 KB (its quota page); the row's other attributes need less than 10 KB."""
+
+MAXIMUM_WRITES = 99
+"""TransactWriteItems takes 100 items; one is the ledger's row."""
+
+
+def result_text(effects: Effects) -> str:
+    """Return the result as the JSON text that the ledger records.
+
+    Raises:
+        InvalidEffects: if the effects cannot be committed by any ledger; the message names the remedy.
+    """
+    if not isinstance(effects, Effects):
+        raise InvalidEffects(f"the decision returned a {type(effects).__name__}; return Effects")
+    if not isinstance(effects.result, Mapping) or not all(isinstance(name, str) for name in effects.result):
+        raise InvalidEffects('the result must be a mapping with text keys, such as {"outcome": "shipped"}')
+    try:
+        result = json.dumps(effects.result, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidEffects(
+            "the result cannot be written as JSON; return text, numbers, lists and mappings, moderately nested"
+        ) from error
+    if len(result) > MAXIMUM_RESULT_BYTES:
+        raise InvalidEffects(
+            f"the result has {len(result)} bytes, more than {MAXIMUM_RESULT_BYTES}; store it elsewhere"
+        )
+    if len(effects.all_writes) > MAXIMUM_WRITES:
+        raise InvalidEffects(f"{len(effects.all_writes)} writes, more than {MAXIMUM_WRITES} in one transaction")
+    if any(write.table == LEDGER for write in effects.all_writes):
+        raise InvalidEffects(f"a write to {LEDGER!r}, the ledger's own table; call your table by another name")
+    return result
 
 
 def require_identity(message_id: object, payload_hash: object) -> None:
-    """Refuse what is no id, as DynamoDB does by itself. Under one made of nothing, different messages would be the same.
+    """Reject an empty id, as DynamoDB does: all such messages would count as one.
 
     Raises:
-        ValueError: unless the id is text, and not empty.
-        TypeError: unless the digest is text. A number's duplicate would be a conflict to a store that keeps texts.
+        ValueError: unless the id is text and not empty.
+        TypeError: unless the digest is text. A store that keeps texts would call a number's duplicate a conflict.
     """
     if not isinstance(message_id, str) or not message_id:
-        raise ValueError(
-            "the message's id must be text and not empty; where a message has none, raise Unprocessable in its place"
-        )
+        raise ValueError("the message id must be text and not empty; raise Unprocessable for a message that has none")
     if not isinstance(payload_hash, str):
         raise TypeError("the digest of the message's content must be text, such as a hexdigest()")
 
 
 def require_one_write_each(items: Sequence[str]) -> None:
-    """Refuse two writes to one item in one commit, as DynamoDB does by itself: both conditions would hold before either.
+    """Reject two writes to one item in one commit, as DynamoDB does: both conditions would be checked before either write.
+
+    Args:
+        items: the table and key of each write, as one text.
 
     Raises:
-        InvalidEffects: if one of `items`, the table and key of each write as a text, is there twice.
+        InvalidEffects: if an item appears twice.
     """
     if len(set(items)) < len(items):
-        raise InvalidEffects("two writes are about one item; a transaction takes one for each: make them one")
+        raise InvalidEffects("two writes change the same item; a transaction takes one write for each: merge them")
 
 
 def key_of(write: Write) -> Item:
-    """The key of the item that is written: a `Put` names its key attribute, an `Update` gives the key.
+    """Return the key of the item that is written: a `Put` names its key attribute, an `Update` gives the key.
 
     Raises:
-        InvalidEffects: unless each part of it is text, and not empty: the tables' keys are, and DynamoDB takes no other. Nor
-            does it take an update that changes its key, or one attribute twice.
+        InvalidEffects: unless each part of the key is text and not empty; and for an update that changes its key or one
+            attribute twice. DynamoDB refuses the same.
     """
     key = {write.key: write.item[write.key]} if isinstance(write, Put) else write.key
     for name, value in key.items():
@@ -62,28 +87,7 @@ def key_of(write: Write) -> Item:
             raise InvalidEffects(f"the key {name!r} of a write to {write.table!r} must be text and not empty")
     if isinstance(write, Update) and (wrong := {*key} & {*write.set, *write.remove} or {*write.set} & {*write.remove}):
         raise InvalidEffects(
-            f"an update of {write.table!r} changes its key, or sets and removes the same: {', '.join(sorted(wrong))}; "
+            f"an update of {write.table!r} changes its key, or sets and removes one attribute: {', '.join(sorted(wrong))}; "
             "DynamoDB refuses that"
         )
     return key
-
-
-class Store(Protocol):
-    """The verbs of the protocol. Times are epoch milliseconds. Each verb is one atomic step."""
-
-    surroundings: Surroundings
-
-    def claim(self, message_id: str, payload_hash: str, lease_until: int) -> Claim | Duplicate | Busy | Conflict:
-        """Get the right to work on the message until `lease_until`, or learn who had it, has it, or why nobody may."""
-
-    def commit(self, claim: Claim, effects: Effects) -> Committed | Duplicate | Exists | Fenced | Taken:
-        """Complete the row and perform all effects, or do nothing and say why."""
-
-    def release(self, claim: Claim) -> bool:
-        """End the lease now. False if the claim is no longer ours."""
-
-    def extend(self, claim: Claim, lease_until: int) -> bool:
-        """Hold the claim until `lease_until` at least. False if it was released, or is no longer ours.
-
-        It never shortens a lease: an extension may land late, behind a longer one.
-        """

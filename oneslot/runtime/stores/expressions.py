@@ -45,6 +45,9 @@ class DynamoDB(Protocol):
     def get_item(self, **request: Any) -> Mapping[str, Any]:
         """Read one item."""
 
+    def batch_get_item(self, **request: Any) -> Mapping[str, Any]:
+        """Read up to 100 items by their keys."""
+
     def query(self, **request: Any) -> Mapping[str, Any]:
         """Read the items of one partition."""
 

@@ -11,9 +11,9 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from oneslot.runtime.backoff import Surroundings
 from oneslot.runtime.effects import Effects, Item, Put, Write
-from oneslot.runtime.stores.checks import key_of, require_identity, require_one_write_each
-from oneslot.runtime.stores.dynamodb import (
+from oneslot.runtime.protocol import (
     COMPLETE,
     IN_PROGRESS,
     Busy,
@@ -24,10 +24,9 @@ from oneslot.runtime.stores.dynamodb import (
     Exists,
     Fenced,
     InvalidEffects,
-    Surroundings,
     Taken,
-    result_text,
 )
+from oneslot.runtime.stores.checks import key_of, require_identity, require_one_write_each, result_text
 from oneslot.runtime.stores.expressions import from_attributes, to_attributes
 
 

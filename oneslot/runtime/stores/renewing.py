@@ -13,8 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from oneslot.runtime.effects import Effects
-from oneslot.runtime.stores.checks import Store
-from oneslot.runtime.stores.dynamodb import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
+from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Store, Taken
 
 BEATS_PER_LEASE = 3
 """Two extensions may fail before a lease ends."""
@@ -31,7 +30,7 @@ class _Held:
     begun: int
 
 
-class KeptLedger:
+class RenewingLedger:
     """A `Store` around another one. Claims are made for `lease_seconds`, and extended while this process lives.
 
     Never beyond the `lease_until` that the claim asked for: work that hangs loses its message then. Use it as a context
@@ -77,7 +76,7 @@ class KeptLedger:
         Raises `RuntimeError` after the `with` block: nothing extends a lease any more.
         """
         if self._ended.is_set():
-            raise RuntimeError("this KeptLedger has ended and keeps no lease; claim within its `with` block")
+            raise RuntimeError("this RenewingLedger has ended and keeps no lease; claim within its `with` block")
         began, begun = self.surroundings.now_ms(), self._steady_ms()
         first = min(lease_until, began + self._lease_ms)
         outcome = self._ledger.claim(message_id, payload_hash, first)

@@ -14,22 +14,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from oneslot.runtime.backoff import Backoff, Surroundings
 from oneslot.runtime.effects import Effects, Item, Put, Write
-from oneslot.runtime.stores.checks import key_of, require_identity, require_one_write_each
-from oneslot.runtime.stores.dynamodb import (
-    COMPLETE,
-    Busy,
-    Claim,
-    Committed,
-    Conflict,
-    Duplicate,
-    Exists,
-    Fenced,
-    Patience,
-    Surroundings,
-    Taken,
-    result_text,
-)
+from oneslot.runtime.protocol import COMPLETE, Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
+from oneslot.runtime.stores.checks import key_of, require_identity, require_one_write_each, result_text
 
 if TYPE_CHECKING:
     import redis
@@ -232,8 +220,8 @@ class ValkeyLedger:
         return _FOREVER if self._to_live == _FOREVER else self._to_live + max(0, lease_until - now)
 
     def _with_patience(self, attempt: Callable[[], T], deadline: int) -> T:
-        """Repeat what may pass by itself, as `Patience` has it; every script bears it that it was run."""
-        patience = Patience(self.surroundings, deadline)
+        """Repeat what may pass by itself, as `Backoff` has it; every script bears it that it was run."""
+        patience = Backoff(self.surroundings, deadline)
         while True:
             try:
                 return attempt()

@@ -15,7 +15,7 @@ from oneslot.cli import stack_of
 from oneslot.commands import audit as audit_commands
 from oneslot.errors import OneslotError
 from oneslot.repair.journal import begin_journal
-from oneslot.runtime.stores.dynamodb import Ledger
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import to_attributes
 from oneslot.sentences import sentence
 from oneslot.target import Target
@@ -53,13 +53,13 @@ def dead_letter(target: Target, **body: Any) -> None:
 )
 def test_what_the_ledger_advises_names_the_stack(on_aws: Target, lease_until: int, told: str) -> None:
     client: Any = on_aws.dynamodb
-    Ledger(client, "ledger", retention_seconds=None).claim("m-1", "hash", lease_until)
+    DynamoDBLedger(client, "ledger", retention_seconds=None).claim("m-1", "hash", lease_until)
     assert told in json.loads(invoke("ledger", "show", "m-1", "--json").stdout)["advice"]
 
 
 def test_a_lease_that_is_in_the_way_of_forget_names_the_stack(on_aws: Target) -> None:
     client: Any = on_aws.dynamodb
-    Ledger(client, "ledger", retention_seconds=None).claim("m-1", "hash", FAR)
+    DynamoDBLedger(client, "ledger", retention_seconds=None).claim("m-1", "hash", FAR)
     assert "or end it: oneslot ledger unlock m-1 --stack Oneslot-prod." in invoke("ledger", "forget", "m-1").stderr
 
 

@@ -7,16 +7,17 @@ import pytest
 from oneslot.errors import OneslotError
 from oneslot.repair.ledger_row import consequences, forget, read_row, unlock
 from oneslot.repair.operator_log import append_line, open_trail, read_lines
+from oneslot.runtime.protocol import Claim, Duplicate
 from oneslot.runtime.sqs.dead_letters import peek
-from oneslot.runtime.stores.dynamodb import Claim, Duplicate, Ledger
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from tests.kits.consumer import NHS_NUMBER, booking, cancellation, record
 from tests.kits.moto_stack import MotoStack, document, invoke
 
 FAR = 4_000_000_000_000
 
 
-def ledger_of(stack: MotoStack) -> Ledger:
-    return Ledger(stack.bench.dynamodb, "ledger", retention_seconds=None)
+def ledger_of(stack: MotoStack) -> DynamoDBLedger:
+    return DynamoDBLedger(stack.bench.dynamodb, "ledger", retention_seconds=None)
 
 
 def claimed(stack: MotoStack, message_id: str = "m-1", lease_until: int = FAR) -> Claim:

@@ -11,8 +11,7 @@ from oneslot.explorer.explorer import explore
 from oneslot.explorer.faults import READS, SERVER_ERROR, TIMED_OUT, TRANSIENT_REASONS, Choice, all_faults, mild_faults
 from oneslot.explorer.scenario import OURS, OURS_IN_GROUPS, Scenario, Subject
 from oneslot.explorer.world import Request
-from oneslot.runtime.consumer.consumer import Consumer
-from oneslot.runtime.consumer.group_commit import GroupConsumer
+from oneslot.runtime.consumer.group_commit import GroupCommit
 from oneslot.runtime.stores import dynamodb as ledger
 from oneslot.runtime.stores.expressions import CONDITION_FAILED, cancellation_reasons
 from verification.scenarios.group_scenarios import GROUP_BY_ITSELF, GROUPS_FULL, GROUPS_SHORT
@@ -73,11 +72,7 @@ def _reads_the_first_reason_only(monkeypatch: pytest.MonkeyPatch) -> None:
 def _fails_with_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
     """What hinders the group hinders its records."""
 
-    def invoked(self: GroupConsumer[Any], event: Mapping[str, Any], context: Any) -> Mapping[str, Any]:
-        self._commit_group(event["Records"])
-        return Consumer.__call__(self, event, context)
-
-    monkeypatch.setattr(GroupConsumer, "__call__", invoked)
+    monkeypatch.setattr(GroupCommit, "commit", GroupCommit._commit)
 
 
 @pytest.mark.parametrize(

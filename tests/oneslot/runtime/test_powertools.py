@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from aws_lambda_powertools.utilities.idempotency import idempotent_function
 from aws_lambda_powertools.utilities.idempotency.exceptions import (
     IdempotencyAlreadyInProgressError,
     IdempotencyItemNotFoundError,
     IdempotencyKeyError,
-    IdempotencyPersistenceLayerError,
     IdempotencyValidationError,
 )
 from botocore.exceptions import ClientError
 
 from oneslot.runtime import powertools as idempotency
 from oneslot.runtime.effects import Effects, Unprocessable, Update
-from oneslot.runtime.powertools import Answer, LedgerPersistence, NoClaim, _Attempt, _attempt, exactly_once
-from oneslot.runtime.stores.dynamodb import Busy, Claim, CommitRefused, Conflict, Ledger
+from oneslot.runtime.powertools import LedgerPersistence, NoClaim, exactly_once
+from oneslot.runtime.protocol import Answer, Busy, Claim, CommitRefused, Conflict
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from tests.kits.consumer import Bench, Intercepted, bench, cancelled, raising, service_error, surroundings
 
 LEASE = 30_000
@@ -40,9 +38,9 @@ def made() -> Iterator[Bench]:
         yield made
 
 
-def ledger(made: Bench, client: Any = None) -> Ledger:
+def ledger(made: Bench, client: Any = None) -> DynamoDBLedger:
     tables = {"appointments": "appointments"}
-    return Ledger(
+    return DynamoDBLedger(
         client or made.dynamodb, "ledger", retention_seconds=100, tables=tables, surroundings=surroundings(made.clock)
     )
 
@@ -101,13 +99,13 @@ def test_whatever_ends_a_decision_gives_the_claim_back_once(
         raise end
 
     released: list[Claim] = []
-    release = Ledger.release
+    release = DynamoDBLedger.release
 
-    def counted(self: Ledger, claim: Claim) -> bool:
+    def counted(self: DynamoDBLedger, claim: Claim) -> bool:
         released.append(claim)
         return release(self, claim)
 
-    monkeypatch.setattr(Ledger, "release", counted)
+    monkeypatch.setattr(DynamoDBLedger, "release", counted)
     with pytest.raises(type(end)) as raised:
         exactly_once(ledger(made))(decide)(Message(), made.clock() + LEASE)
     assert raised.value is end
@@ -115,19 +113,21 @@ def test_whatever_ends_a_decision_gives_the_claim_back_once(
     assert made.row("m")["lease_until"] == 0
 
 
-def test_who_leaves_a_decision_leaves_although_the_claim_cannot_be_given_back(
-    made: Bench, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [SystemExit(), LookupError("the decision's own")])
+def test_decision_keeps_its_error_when_the_release_fails(
+    made: Bench, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     def decide(_message: Message) -> Effects:
-        sys.exit()
+        raise error
 
     def refuse(*_: Any) -> bool:
         raise TimeoutError("the ledger is down")
 
-    monkeypatch.setattr(Ledger, "release", refuse)
-    with pytest.raises(SystemExit) as raised:
+    monkeypatch.setattr(DynamoDBLedger, "release", refuse)
+    with pytest.raises(type(error)) as raised:
         exactly_once(ledger(made))(decide)(Message(), made.clock() + LEASE)
-    assert isinstance(raised.value.__context__, TimeoutError)
+    assert raised.value is error
+    assert error.__notes__ == ["TimeoutError while the claim was released: its lease lasts to its end"]
 
 
 class Refusing:
@@ -205,17 +205,6 @@ def test_switching_powertools_off_does_not_switch_protection_off(made: Bench, mo
     assert ran == []
 
 
-def test_the_layer_serves_no_function_but_ours(made: Bench) -> None:
-    def foreign(*, key: dict[str, Any]) -> str:
-        raise AssertionError(f"ran unprotected for {key}")
-
-    wrapped = idempotent_function(
-        foreign, data_keyword_argument="key", persistence_store=LedgerPersistence(ledger(made))
-    )
-    with pytest.raises(IdempotencyPersistenceLayerError, match="save in progress"):
-        wrapped(key={"message_id": "m", "payload_hash": "h", "lease_until": made.clock() + LEASE})
-
-
 def test_two_functions_on_one_ledger_keep_apart(made: Bench) -> None:
     shared = ledger(made)
     one = exactly_once(shared)(lambda _message: Effects({"by": "one"}))
@@ -237,31 +226,13 @@ def test_deciding_again_stops_when_the_lease_is_nearly_over(made: Bench) -> None
         made.clock.now += 10_000
         return Effects({}, (REFUSED,))
 
-    with pytest.raises(TimeoutError, match="lease was nearly over"):
+    with pytest.raises(TimeoutError, match="lease is nearly over"):
         exactly_once(ledger(made))(decide)(Message(), made.clock() + LEASE)
-
-
-def test_the_shorter_of_two_deadlines_is_the_lease(made: Bench) -> None:
-    layer = LedgerPersistence(ledger(made))
-    token = _attempt.set(_Attempt())
-    try:
-        layer.save_inprogress({"message_id": "m", "payload_hash": "h", "lease_until": made.clock() + LEASE}, 5_000)
-    finally:
-        _attempt.reset(token)
-    assert made.row("m")["lease_until"] == made.clock() + 5_000
-
-
-def test_each_verb_of_the_layer_refuses_to_work_outside_of_a_delivery(made: Bench) -> None:
-    layer = LedgerPersistence(ledger(made))
-    with pytest.raises(NoClaim, match="only functions decorated with @exactly_once"):
-        layer.delete_record({}, ValueError())
-    with pytest.raises(NoClaim, match="only functions decorated with @exactly_once"):
-        layer.save_inprogress({"message_id": "m", "payload_hash": "h", "lease_until": made.clock() + LEASE})
 
 
 def test_the_layer_reads_no_record(made: Bench) -> None:
     """A refused claim brings its row with it; Powertools learns that there is nothing else to read."""
-    layer = LedgerPersistence(ledger(made))
+    layer = LedgerPersistence(ledger(made), Message(), made.clock() + LEASE)
     with pytest.raises(IdempotencyItemNotFoundError):
         layer.get_record({"message_id": "m"})
     with pytest.raises(IdempotencyItemNotFoundError):

@@ -22,10 +22,11 @@ from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment
 from oneslot.runtime.effects import Effects, Put
 from oneslot.runtime.identity import payload_hash
+from oneslot.runtime.protocol import Claim, Committed, Duplicate
 from oneslot.runtime.sqs.producer import Outgoing, Producer, SendsBatches
-from oneslot.runtime.stores.dynamodb import Claim, Committed, Duplicate, Ledger
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import DynamoDB, from_attributes, to_attributes
-from oneslot.runtime.stores.renewing import KeptLedger
+from oneslot.runtime.stores.renewing import RenewingLedger
 from tests.kits.consumer import booking, slot_item
 from tests.kits.local_mapping import wait_for
 from tests.kits.worker import working
@@ -63,8 +64,10 @@ class Place:
         producer.send([Outgoing(name, json.dumps({"message_id": name})) for name in names])
         return names
 
-    def ledger(self) -> Ledger:
-        return Ledger(cast("DynamoDB", self.dynamodb), "ledger", retention_seconds=None, tables={"done": "done"})
+    def ledger(self) -> DynamoDBLedger:
+        return DynamoDBLedger(
+            cast("DynamoDB", self.dynamodb), "ledger", retention_seconds=None, tables={"done": "done"}
+        )
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         pages = self.dynamodb.get_paginator("scan").paginate(TableName=table)
@@ -103,7 +106,7 @@ class SlowWork:
     The first ones wait for each other, until `together` are at work at once.
     """
 
-    def __init__(self, ledger: Ledger | KeptLedger, seconds: float, together: int = 1) -> None:
+    def __init__(self, ledger: DynamoDBLedger | RenewingLedger, seconds: float, together: int = 1) -> None:
         self._ledger = ledger
         self._seconds = seconds
         self._together = together
@@ -145,7 +148,7 @@ def test_a_hundred_messages_of_three_visibilities_each_are_delivered_once(place:
         "wait_seconds": 1,
         "limit_seconds": 60,
     }
-    with KeptLedger(place.ledger(), lease_seconds=15) as ledger:
+    with RenewingLedger(place.ledger(), lease_seconds=15) as ledger:
         work = SlowWork(ledger, seconds=18.0)  # three times the visibility timeout of 0 + 6 s
         with working(place.sqs, work, queue_url=place.queue_url, queue_arn=place.queue_arn, **numbers) as running:
             wait_for(lambda: place.left() == 0, seconds=120)
@@ -196,11 +199,11 @@ PROGRAM = """
     import boto3, itertools, json, os, signal, time
     from botocore.config import Config
     from oneslot.runtime.effects import Effects, Put
-    from oneslot.runtime.stores.renewing import KeptLedger
-    from oneslot.runtime.stores.dynamodb import Claim, Duplicate, Ledger
+    from oneslot.runtime.stores.renewing import RenewingLedger
+    from oneslot.runtime.stores.dynamodb import Claim, Duplicate, DynamoDBLedger
 
     client = boto3.client("dynamodb", config=Config(max_pool_connections=16))
-    ledger = KeptLedger(Ledger(client, "ledger", retention_seconds=None, tables={"done": "done"}),
+    ledger = RenewingLedger(DynamoDBLedger(client, "ledger", retention_seconds=None, tables={"done": "done"}),
                         lease_seconds=int(os.environ["LEASE_SECONDS"]))
     ledger.__enter__()
     numbers, last = itertools.count(1), int(os.environ["KILLED_AT"])

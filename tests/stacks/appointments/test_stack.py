@@ -217,8 +217,6 @@ def test_the_runtime_can_read_the_environment(stage: Stage) -> None:
     assert configuration.ledger_retention_seconds == stage.settings.ledger_retention_seconds
     assert configuration.content_based_deduplication is stage.settings.content_based_deduplication
     assert configuration.group_commit is stage.settings.group_commit
-    assert configuration.one_core is stage.settings.one_core
-    assert configuration.queries_together is stage.settings.queries_together
 
 
 def test_the_outputs_are_the_command_lines(stage: Stage) -> None:

@@ -17,7 +17,7 @@ import pytest
 from oneslot.local.aws.cloud_assembly import read_stack
 from oneslot.pipeline.session import FOR_LITTLE, find_java, launcher_home
 from oneslot.pipeline.write.outputs import DESCRIPTION, VERSION
-from oneslot.runtime.consumer.consumer import Delivery
+from oneslot.runtime.consumer.delivery_log import Delivery
 from stacks.audit.asset import ROOT, SCRIPT, package_files
 from stacks.audit.delivery_archive import DELIVERIES
 from stacks.audit.job import SPARK_VERSION

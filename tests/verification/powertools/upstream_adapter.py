@@ -12,6 +12,7 @@ import sys
 import time
 import types
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
@@ -29,7 +30,8 @@ from botocore.exceptions import ClientError
 from oneslot.explorer.services.dynamodb import Contents, InMemoryDynamoDB, Table
 from oneslot.runtime import powertools as ours
 from oneslot.runtime.effects import Effects
-from oneslot.runtime.stores.dynamodb import COMPLETE, IN_PROGRESS, Claim, Committed, Ledger
+from oneslot.runtime.protocol import COMPLETE, IN_PROGRESS, Claim, Committed
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import to_attributes
 
 LEDGER = "ledger"
@@ -81,12 +83,21 @@ class Client:
         return getattr(self.port, operation)(**request)
 
 
+@dataclass(frozen=True)
+class Named:
+    """A message of which only the id and the digest are known."""
+
+    message_id: str
+    payload_hash: str
+
+
 class Adapted(ours.LedgerPersistence):
     """Our layer for any function: the key and the digest of the payload are Powertools' own."""
 
     def __init__(self, table_name: str = "", **_options: Any) -> None:
         self._client = Client()
-        super().__init__(Ledger(self._client, LEDGER, retention_seconds=3_600))  # type: ignore[arg-type]
+        store = DynamoDBLedger(self._client, LEDGER, retention_seconds=3_600)  # type: ignore[arg-type]
+        super().__init__(store, Named("", ""), 0)
 
     @property
     def client(self) -> Any:
@@ -102,15 +113,11 @@ class Adapted(ours.LedgerPersistence):
         key = self._get_hashed_idempotency_key(data)
         if key is None:
             raise IdempotencyKeyError("no key: refusing to run unprotected")
-        ours._attempt.set(ours._Attempt())
         lease = WITHOUT_REMAINING_TIME_MS if remaining_time_in_millis is None else remaining_time_in_millis
-        named = {
-            "message_id": key,
-            "payload_hash": self._get_hashed_payload(data) or NOT_VALIDATED,
-            "lease_until": now_ms() + lease,
-        }
+        self.message = Named(key, self._get_hashed_payload(data) or NOT_VALIDATED)
+        self.deadline = now_ms() + lease
         try:
-            super().save_inprogress(named, remaining_time_in_millis)
+            super().save_inprogress(data, remaining_time_in_millis)
         except IdempotencyItemAlreadyExistsError as found:
             record = found.old_data_record
             if record is not None and record.response_data:
@@ -119,10 +126,14 @@ class Adapted(ours.LedgerPersistence):
 
     def save_success(self, data: Any, result: Any) -> None:
         """Commit what the function returned; in the product that happens inside the function, with its effects."""
-        claim = ours._current_attempt().outcome
-        assert isinstance(claim, Claim)
+        assert isinstance(self.claimed, Claim)
         response = json.dumps(result, cls=Encoder, sort_keys=True)
-        assert isinstance(self._ledger.commit(claim, Effects({"response": response})), Committed)
+        assert isinstance(self.store.commit(self.claimed, Effects({"response": response})), Committed)
+
+    def delete_record(self, data: Any, exception: Exception) -> None:
+        """Release the claim; in the product `finish` does so, before Powertools hears of the exception."""
+        assert isinstance(self.claimed, Claim)
+        self.store.release(self.claimed)
 
     def get_record(self, data: Any) -> DataRecord:
         """Never asked for."""

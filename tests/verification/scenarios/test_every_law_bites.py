@@ -17,8 +17,9 @@ from appointments.messages import BookRequest
 from oneslot.explorer.explorer import explore
 from oneslot.explorer.scenario import OURS, Scenario
 from oneslot.runtime.effects import Effects
+from oneslot.runtime.protocol import Claim
 from oneslot.runtime.stores import dynamodb as ledger
-from oneslot.runtime.stores.dynamodb import Claim, Ledger
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import transact_item
 from verification.mutation.mutants import PROVER, expected
 from verification.scenarios.scenarios import BY_ITSELF, ONE_REQUEST, SAME_SLOT
@@ -40,7 +41,7 @@ def _slots_without_a_condition(patch: pytest.MonkeyPatch) -> None:
 
 
 def _effects_before_their_mark(patch: pytest.MonkeyPatch) -> None:
-    original = Ledger.commit
+    original = DynamoDBLedger.commit
 
     def commit(self: Any, claim: Claim, effects: Effects) -> Any:
         items = [transact_item(write, self._tables) for write in effects.all_writes]
@@ -48,11 +49,11 @@ def _effects_before_their_mark(patch: pytest.MonkeyPatch) -> None:
             self._client.transact_write_items(TransactItems=items, ClientRequestToken=self.surroundings.new_id())
         return original(self, claim, Effects(effects.result))
 
-    patch.setattr(Ledger, "commit", commit)
+    patch.setattr(DynamoDBLedger, "commit", commit)
 
 
 def _claims_not_counted(patch: pytest.MonkeyPatch) -> None:
-    original = Ledger.claim
+    original = DynamoDBLedger.claim
 
     def claim(self: Any, message_id: str, payload_hash: str, lease_until: int) -> Any:
         client = self._client
@@ -70,7 +71,7 @@ def _claims_not_counted(patch: pytest.MonkeyPatch) -> None:
         finally:
             self._client = client
 
-    patch.setattr(Ledger, "claim", claim)
+    patch.setattr(DynamoDBLedger, "claim", claim)
 
 
 def _patients_in_a_log(patch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,9 @@ import pytest
 from oneslot.explorer.explorer import explore
 from oneslot.explorer.scenario import OURS_IN_GROUPS, Scenario
 from oneslot.runtime.consumer import group_commit
-from oneslot.runtime.consumer.group_commit import GroupLedger
+from oneslot.runtime.consumer.group_commit import GroupCommit
 from oneslot.runtime.effects import Put
-from oneslot.runtime.powertools import Answer, Message
+from oneslot.runtime.protocol import Answer, Message
 from verification.scenarios.group_scenarios import GROUP, GROUP_OTHER_CONTENT, GROUP_TWICE, GROUPS_SHORT
 
 
@@ -28,15 +28,15 @@ def test_no_schedule_breaks_a_law(scenario: Scenario) -> None:
 def test_a_batch_is_committed_together_here() -> None:
     """The explorations above do reach what they are about."""
     reached: list[int] = []
-    original = GroupLedger.commit_first
+    original = GroupCommit.commit_first
     with pytest.MonkeyPatch.context() as patch:
 
-        def watched(self: GroupLedger, group: Any) -> dict[str, Answer]:
+        def watched(self: GroupCommit[Any], group: Any) -> dict[str, Answer]:
             answers = original(self, group)
             reached.append(len(answers))
             return answers
 
-        patch.setattr(GroupLedger, "commit_first", watched)
+        patch.setattr(GroupCommit, "commit_first", watched)
         for scenario in (GROUP, GROUP_TWICE):
             explore(replace(scenario, faults=0, expiries=0), OURS_IN_GROUPS)
     assert {1, 2} <= set(reached)
@@ -70,6 +70,6 @@ def test_a_spoiled_look_is_found_out(scenario: Scenario, spoil: tuple[str, Any],
 
 def test_a_refused_group_that_is_taken_for_committed_is_found_out() -> None:
     with pytest.MonkeyPatch.context() as patch:
-        original = GroupLedger._refusals
-        patch.setattr(GroupLedger, "_refusals", lambda self, members: original(self, members) and {})
+        original = GroupCommit._refusals
+        patch.setattr(GroupCommit, "_refusals", lambda self, members: original(self, members) and {})
         assert explore(replace(GROUP_TWICE, faults=0), OURS_IN_GROUPS, stop_at_first=True).laws_broken

@@ -17,7 +17,7 @@ from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.process import Context, Process
 from oneslot.explorer.scenario import OURS, Subject
 from oneslot.explorer.world import APPOINTMENTS, DEAD_LETTERS, LEDGER, QUEUE, SLOTS
-from oneslot.runtime.stores.dynamodb import Surroundings
+from oneslot.runtime.backoff import Surroundings
 from verification.scenarios.scenarios import ONE_REQUEST
 
 ENVIRONMENT = {

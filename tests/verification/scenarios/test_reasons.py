@@ -12,7 +12,8 @@ from oneslot.explorer.explorer import explore
 from oneslot.explorer.scenario import OURS, OURS_IN_GROUPS, Scenario, Subject
 from oneslot.explorer.world import Request, Services, World, port_services
 from oneslot.runtime.effects import Effects
-from oneslot.runtime.stores.dynamodb import Claim, Committed, Exists, Ledger
+from oneslot.runtime.protocol import Claim, Committed, Exists
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from verification.scenarios.group_scenarios import GROUP, GROUP_OTHER_CONTENT, GROUP_TWICE
 from verification.scenarios.scenarios import FORGOTTEN, LAST_SLOT, ONE_REQUEST
 
@@ -57,16 +58,16 @@ def test_no_law_is_broken_by_what_is_left_out(scenario: Scenario, subject: Subje
 
 def test_who_takes_an_item_that_exists_for_the_end_is_found_out() -> None:
     """With all reasons one request never comes there: the ledger's own says enough. With the last alone it does."""
-    original = Ledger.commit
+    original = DynamoDBLedger.commit
 
-    def commit(self: Ledger, claim: Claim, effects: Effects) -> Any:
+    def commit(self: DynamoDBLedger, claim: Claim, effects: Effects) -> Any:
         outcome = original(self, claim, effects)
         if isinstance(outcome, Exists) and effects.once is not None:
             return Committed(effects.once.answer(outcome.item))
         return outcome
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Ledger, "commit", commit)
+        patch.setattr(DynamoDBLedger, "commit", commit)
         quiet = replace(ONE_REQUEST, faults=0)  # a conflict at the ledger's item hides its reason as well
         assert explore(quiet, OURS).laws_broken == ()
         assert "I7" in explore(quiet, OURS, services=naming_one(LAST)).laws_broken

@@ -24,7 +24,7 @@ from oneslot.local.aws.deployment import deploy
 from oneslot.local.processes import start_ticks
 from oneslot.local.state import LocalState
 from oneslot.pipeline.layout import to_dynamodb_json
-from oneslot.runtime.consumer.consumer import Delivery
+from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.sending.backfill import Feeder, Seeder
 from oneslot.target import Target, local_target
 from tests.kits.consumer import PRACTICE, booking, record, slot_item

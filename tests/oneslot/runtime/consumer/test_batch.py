@@ -1,111 +1,141 @@
-"""Records side by side: order within a key, answers in the batch's order, failures one by one."""
+"""Records side by side: order within a message, failures one by one; in the plain way and through Powertools."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import Any
 
 import pytest
-from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from oneslot.runtime.consumer.batch import ConcurrentBatchProcessor
+from oneslot.runtime import powertools
+from oneslot.runtime.consumer import batch
+from oneslot.runtime.consumer.batch import Process
+from oneslot.runtime.consumer.record import Record
 from tests.kits.consumer import record
 
-
-def key_of(record: Mapping[str, Any]) -> str:
-    return str(record["body"])[0]
+BOTH_WAYS = pytest.mark.parametrize("process", [batch.process, powertools.process], ids=["plain", "powertools"])
 
 
-def run(records: list[dict[str, Any]], handler: Any, workers: int | None) -> tuple[list[Any], list[str]]:
+def parsed(body: str) -> Record[Any]:
+    """A record whose message id is the body's first letter."""
+    return Record(record(body), body[0], None)
+
+
+def run(
+    process: Process,
+    records: Sequence[Record[Any]],
+    handle: Callable[[Record[Any]], Any],
+    workers: int | None,
+    is_answered: Callable[[Record[Any]], bool] = lambda _: False,
+) -> list[str]:
+    """Process the records; return the bodies of those reported as failed."""
     executor = ThreadPoolExecutor(workers) if workers else None
-    processor = ConcurrentBatchProcessor(key_of, executor)
-    with processor(records, handler=handler):
-        answers = processor.process()
+    failed = process(records, handle, executor, is_answered)
     if executor:
         executor.shutdown()
-    return answers, [str(failure["itemIdentifier"]) for failure in processor.response()["batchItemFailures"]]
+    bodies = {each.sqs_message_id: each.body for each in records}
+    return [bodies[sqs_message_id] for sqs_message_id in failed]
 
 
-def test_different_keys_run_at_the_same_time() -> None:
+@BOTH_WAYS
+def test_different_messages_run_at_the_same_time(process: Process) -> None:
     together = threading.Barrier(3, timeout=15)
-    _, failed = run([record(body) for body in "abc"], lambda record: together.wait(), workers=3)
-    assert failed == []
+    assert run(process, [parsed(body) for body in "abc"], lambda _: together.wait(), workers=3) == []
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("workers", [None, 1, 4])
+def test_copies_of_one_message_run_in_order(process: Process, workers: int | None) -> None:
+    seen: list[str] = []
+    bodies = ["a1", "b1", "a2", "c1", "b2", "a3"]
+
+    run(process, [parsed(body) for body in bodies], lambda each: seen.append(each.body), workers)
+
+    for message in "abc":
+        assert [body for body in seen if body[0] == message] == [body for body in bodies if body[0] == message]
 
 
 @pytest.mark.parametrize("workers", [None, 1, 4])
-def test_one_key_runs_in_order_and_answers_keep_the_batchs_order(workers: int | None) -> None:
-    seen: list[str] = []
-
-    def handler(record: SQSRecord) -> str:
-        seen.append(record.body)
-        return record.body
-
+def test_results_keep_the_batchs_order(workers: int | None) -> None:
     bodies = ["a1", "b1", "a2", "c1", "b2", "a3"]
-    answers, _ = run([record(body) for body in bodies], handler, workers)
-    assert [answer[1] for answer in answers] == bodies
-    for key in "abc":
-        assert [body for body in seen if body[0] == key] == [body for body in bodies if body[0] == key]
+    with ThreadPoolExecutor(workers or 1) as executor:
+        results = batch.run_side_by_side(
+            [parsed(body) for body in bodies], lambda each: each.body, executor if workers else None, lambda _: False
+        )
+    assert results == bodies
 
 
+@BOTH_WAYS
 @pytest.mark.parametrize("workers", [None, 4])
-def test_only_the_failed_records_are_reported_even_if_all_fail(workers: int | None) -> None:
-    def handler(record: SQSRecord) -> None:
-        if "bad" in record.body:
+def test_only_failed_records_are_reported(process: Process, workers: int | None) -> None:
+    def handle(each: Record[Any]) -> None:
+        if "bad" in each.body:
             raise ValueError
 
-    records = [record(body) for body in ("a bad", "b good", "c bad")]
-    assert run(records, handler, workers)[1] == [records[0]["messageId"], records[2]["messageId"]]
-    assert len(run(records[::2], handler, workers)[1]) == 2
+    assert run(process, [parsed(body) for body in ("a bad", "b good", "c bad")], handle, workers) == ["a bad", "c bad"]
 
 
-def test_a_thread_keeps_nothing_from_one_record_to_the_next() -> None:
+@BOTH_WAYS
+def test_batch_is_not_raised_when_every_record_fails(process: Process) -> None:
+    def handle(_: Record[Any]) -> None:
+        raise ValueError
+
+    assert run(process, [parsed("a"), parsed("b")], handle, None) == ["a", "b"]
+
+
+@BOTH_WAYS
+def test_exit_leaves_the_batch(process: Process) -> None:
+    def handle(_: Record[Any]) -> None:
+        raise SystemExit
+
+    with pytest.raises(SystemExit):
+        run(process, [parsed("a"), parsed("b")], handle, None)
+
+
+@BOTH_WAYS
+def test_thread_keeps_nothing_between_records(process: Process) -> None:
     left_behind: ContextVar[str] = ContextVar("left_behind", default="nothing")
     found: list[str] = []
 
-    def handler(record: SQSRecord) -> None:
+    def handle(each: Record[Any]) -> None:
         found.append(left_behind.get())
-        left_behind.set(record.body)
+        left_behind.set(each.body)
 
-    run([record(body) for body in "abc"], handler, workers=1)
+    run(process, [parsed(body) for body in "abc"], handle, workers=1)
     assert found == ["nothing"] * 3
 
 
-def test_what_is_answered_already_needs_no_thread() -> None:
+@BOTH_WAYS
+def test_answered_record_needs_no_thread(process: Process) -> None:
     ran_in: dict[str, threading.Thread] = {}
 
-    def handler(record: SQSRecord) -> str:
-        ran_in[record.body] = threading.current_thread()
-        return record.body
+    def handle(each: Record[Any]) -> None:
+        ran_in[each.body] = threading.current_thread()
 
     bodies = ["a1 answered", "b1", "b2 answered", "c1 answered", "d1"]
-    with ThreadPoolExecutor(2) as executor:
-        processor = ConcurrentBatchProcessor(key_of, executor, lambda record: "answered" in record["body"])
-        with processor([record(body) for body in bodies], handler=handler):
-            answers = processor.process()
-    assert [answer[1] for answer in answers] == bodies
+    run(process, [parsed(body) for body in bodies], handle, 2, lambda each: "answered" in each.body)
     here = {body for body, thread in ran_in.items() if thread is threading.current_thread()}
     assert here == {"a1 answered", "c1 answered"}  # "b2" follows "b1", which has to wait
 
 
-def test_one_key_needs_no_thread() -> None:
-    """A batch of one record, most often: it runs where it is."""
+@BOTH_WAYS
+def test_single_message_needs_no_thread(process: Process) -> None:
     ran_in: list[threading.Thread] = []
-    run([record("a1"), record("a2")], lambda record: ran_in.append(threading.current_thread()), workers=2)
+    run(process, [parsed("a1"), parsed("a2")], lambda _: ran_in.append(threading.current_thread()), workers=2)
     assert ran_in == [threading.current_thread()] * 2
 
 
-def test_without_a_message_group_a_failure_holds_nothing_back() -> None:
-    """Records of a standard queue with the same key: the second is tried, whatever became of the first."""
+@BOTH_WAYS
+def test_failure_stops_nothing_when_the_queue_is_standard(process: Process) -> None:
     tried: list[str] = []
 
-    def handler(record: SQSRecord) -> None:
-        tried.append(record.body)
-        if record.body == "a1":
+    def handle(each: Record[Any]) -> None:
+        tried.append(each.body)
+        if each.body == "a1":
             raise ValueError("the first one")
 
-    records = [record("a1"), record("a2")]
-    _, failed = run(records, handler, None)
-    assert (tried, failed) == (["a1", "a2"], [records[0]["messageId"]])
+    failed = run(process, [parsed("a1"), parsed("a2")], batch.stopping_groups(handle), None)
+    assert (tried, failed) == (["a1", "a2"], ["a1"])

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 from aws_lambda_powertools.utilities.idempotency.exceptions import (
@@ -14,14 +15,17 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import (
     IdempotencyPersistenceLayerError,
 )
 
+from oneslot.runtime import powertools
 from oneslot.runtime import powertools as idempotency
-from oneslot.runtime.consumer.consumer import Consumer, Delivery
+from oneslot.runtime.attempt import attempt
+from oneslot.runtime.consumer import batch
+from oneslot.runtime.consumer.consumer import Consumer
+from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.consumer.queues import Queues
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Effects, Unprocessable, Update
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, payload_hash
 from oneslot.runtime.powertools import exactly_once
-from oneslot.runtime.stores.checks import Store
-from oneslot.runtime.stores.dynamodb import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
+from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Store, Taken
 from oneslot.runtime.stores.memory import MemoryLedger
 from tests.kits.consumer import Clock, Context, record, service_error, surroundings
 
@@ -54,7 +58,13 @@ class FencedLedger(MemoryLedger):
 
 @dataclass
 class Desk:
-    """A consumer and everything around it."""
+    """A consumer and everything around it.
+
+    Attributes:
+        ways: the module with the ways through the protocol and through a batch; each test runs with both.
+    """
+
+    ways: ClassVar[Any] = powertools
 
     decide: Callable[[Request], Effects] = lambda request: Effects({"outcome": "done"})
     parse: Callable[[str, str, Mapping[str, Any]], Request] = lambda message_id, digest, body: Request(
@@ -64,14 +74,31 @@ class Desk:
     sqs: SqsCalls = field(default_factory=SqsCalls)
     log: list[Delivery] = field(default_factory=list)
     ledger: Store | None = None
+    attempt: Any = None
 
     def deliver(self, *records: dict[str, Any]) -> list[str]:
         """Invoke; returns the ids of the records that were reported as failed."""
         ledger = self.ledger or MemoryLedger(surroundings=surroundings(self.clock))
         queues = Queues(self.sqs, "queue", "dead-letters", lambda: 0.0)
-        consumer = Consumer(ledger, queues, parse=self.parse, decide=self.decide, log=self.log.append)
+        consumer = Consumer(
+            ledger,
+            queues,
+            parse=self.parse,
+            decide=self.decide,
+            log=self.log.append,
+            attempt=self.attempt or self.ways.attempt,
+            process=self.ways.process,
+        )
         answer = consumer({"Records": list(records)}, Context(self.clock))
         return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+
+
+plain = SimpleNamespace(attempt=attempt, process=batch.process)
+
+
+@pytest.fixture(params=[plain, powertools], ids=["plain", "powertools"], autouse=True)
+def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Desk, "ways", request.param)
 
 
 def raiser(error: BaseException) -> Callable[..., Any]:
@@ -170,11 +197,9 @@ def test_on_threads_one_id_twice_is_decided_once_and_neither_fails() -> None:
     assert sorted(line.outcome for line in desk.log) == ["done", "done", "duplicate"]
 
 
-def test_an_outcome_that_is_none_deletes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "oneslot.runtime.consumer.consumer.exactly_once", lambda _ledger: lambda _decide: lambda *_: "neither"
-    )
+def test_unknown_outcome_deletes_nothing() -> None:
     desk = Desk()
+    desk.attempt = lambda *_: "neither"
     one = record({"message_id": "m"})
     assert desk.deliver(one) == [one["messageId"]]
     assert [(line.outcome, line.reason) for line in desk.log] == [("failed", "AssertionError")]
@@ -183,7 +208,7 @@ def test_an_outcome_that_is_none_deletes_nothing(monkeypatch: pytest.MonkeyPatch
 def test_the_id_of_a_body_that_has_no_digest_is_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     """No parser has seen it: it may be anything, an NHS number, too."""
     monkeypatch.setattr(
-        "oneslot.runtime.consumer.consumer.payload_hash", raiser(Unprocessable("not_json", "nested too deep"))
+        "oneslot.runtime.consumer.record.payload_hash", raiser(Unprocessable("not_json", "nested too deep"))
     )
     desk = Desk()
     assert desk.deliver(record({"message_id": "m"})) == []
@@ -337,7 +362,7 @@ def test_deciding_again_pauses_and_stops_in_time_to_report_the_error() -> None:
 
     deliver = exactly_once(MemoryLedger(surroundings=surroundings(clock)))(decide)
     start = clock.now
-    with pytest.raises(TimeoutError, match="lease was nearly over"):
+    with pytest.raises(TimeoutError, match="lease is nearly over"):
         deliver(Request("m", "h"), start + 30_000)
     assert decided == [start, start + 9_492, start + 18_997]
     assert clock.now < start + 28_500

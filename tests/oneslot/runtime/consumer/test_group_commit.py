@@ -15,10 +15,11 @@ from unittest.mock import patch
 import pytest
 
 from oneslot.runtime.consumer.consumer import Consumer
-from oneslot.runtime.consumer.group_commit import Decided, GroupLedger, finished
+from oneslot.runtime.consumer.group_commit import Decided, GroupCommit, finished
 from oneslot.runtime.effects import Effects, Put
-from oneslot.runtime.powertools import Answer
-from oneslot.runtime.stores.dynamodb import Duplicate
+from oneslot.runtime.identity import parse_body
+from oneslot.runtime.protocol import Answer, Duplicate
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from tests.kits.consumer import (
     Bench,
     Context,
@@ -113,9 +114,9 @@ def test_the_row_is_as_the_ordinary_way_leaves_it(made: Bench) -> None:
 
 def test_a_group_answers_as_every_duplicate_is_answered(made: Bench) -> None:
     """JSON has no tuples, and names are text in it."""
-    ledger = GroupLedger(made.dynamodb, "ledger", retention_seconds=None, surroundings=surroundings(made.clock))
+    ledger = DynamoDBLedger(made.dynamodb, "ledger", retention_seconds=None, surroundings=surroundings(made.clock))
     effects = Effects({"seats": (1, 2), "by_row": {9: "nine", 10: "ten"}})
-    answers = ledger.commit_first([Decided("m-0", "h", effects)])
+    answers = GroupCommit[Any](ledger, nothing).commit_first([Decided("m-0", "h", effects)])
     assert answers["m-0"].result == {"seats": [1, 2], "by_row": {"9": "nine", "10": "ten"}}
     assert ledger.claim("m-0", "h", made.clock() + 30_000) == Duplicate(
         answers["m-0"].result, 1, answers["m-0"].claimed_by
@@ -250,15 +251,6 @@ def test_a_refusal_that_blames_nobody_is_no_success(
     assert booked(made) == ["m-0", "m-1"]
 
 
-def test_with_another_ledger_each_record_takes_its_turn(made: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    consumer = grouped(made)
-    consumer.ledger = made.consumer.ledger
-    with caplog.at_level(logging.WARNING):
-        assert made.deliver(*bookings(2), consumer=consumer) == []
-    assert caplog.messages == ["these records are committed one by one: TypeError"]
-    assert booked(made) == ["m-0", "m-1"]
-
-
 def test_our_own_commit_whose_answer_was_lost_is_no_duplicate(made: Bench) -> None:
     """moto forgets tokens, as DynamoDB does after ten minutes: the second attempt finds the first one's rows."""
 
@@ -360,7 +352,7 @@ def test_on_threads_it_is_the_same(made: Bench) -> None:
 
 
 def test_each_body_is_read_once(made: Bench) -> None:
-    with patch.object(Consumer, "_identify", autospec=True, side_effect=Consumer._identify) as read:
+    with patch("oneslot.runtime.consumer.record.parse_body", side_effect=parse_body) as read:
         assert made.deliver(*bookings(10), consumer=grouped(made)) == []
     assert read.call_count == 10
 
@@ -438,17 +430,23 @@ def test_a_claimed_message_is_left_to_who_has_it(made: Bench) -> None:
     message_hash = grouped(made).parse("m-0", "h", booking("m-0")).payload_hash
     ordinary.claim("m-0", message_hash, made.clock() + 30_000)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("oneslot.runtime.consumer.group_commit.payload_hash", lambda body: "h")
-        patch.setattr("oneslot.runtime.consumer.consumer.payload_hash", lambda body: "h")
+        patch.setattr("oneslot.runtime.consumer.record.payload_hash", lambda body: "h")
         failed = made.deliver(*first, consumer=grouped(made, client))
     assert failed == [first[0]["messageId"]]
     assert made.outcomes == ["busy", "booked", "booked"]
     assert client.calls == {"batch_get_item": 1, "query": 1, "transact_write_items": 1, "update_item": 1}
 
 
-def ledger(made: Bench, client: Any) -> GroupLedger:
+def nothing(messages: Sequence[Any]) -> list[None]:
+    return [None for _ in messages]
+
+
+def group(made: Bench, client: Any) -> GroupCommit[Any]:
     tables = {"appointments": "appointments"}
-    return GroupLedger(client, "ledger", retention_seconds=None, tables=tables, surroundings=surroundings(made.clock))
+    ledger = DynamoDBLedger(
+        client, "ledger", retention_seconds=None, tables=tables, surroundings=surroundings(made.clock)
+    )
+    return GroupCommit(ledger, nothing)
 
 
 def decided(number: int, writes: int) -> list[Decided]:
@@ -471,7 +469,7 @@ def decided(number: int, writes: int) -> list[Decided]:
 @pytest.mark.parametrize(("number", "writes", "transactions"), [(33, 2, 1), (34, 2, 2), (50, 1, 1), (51, 1, 2)])
 def test_a_transaction_holds_a_hundred_items(made: Bench, number: int, writes: int, transactions: int) -> None:
     client = Counting(made.dynamodb)
-    answers = ledger(made, client).commit_first(decided(number, writes))
+    answers = group(made, client).commit_first(decided(number, writes))
     assert list(answers) == [f"m-{position}" for position in range(number)]
     assert client.calls == {"transact_write_items": transactions}
     assert "expires_at" not in made.row("m-0")
@@ -480,7 +478,7 @@ def test_a_transaction_holds_a_hundred_items(made: Bench, number: int, writes: i
 def test_no_message_is_divided_between_two_transactions(made: Bench) -> None:
     """Its row in the one and an effect in the other, refused: it would be complete without having had its effect."""
     made.dynamodb.put_item(TableName="appointments", Item={"appointment_id": {"S": "33-1"}})
-    answers = ledger(made, made.dynamodb).commit_first(decided(34, 2))
+    answers = group(made, made.dynamodb).commit_first(decided(34, 2))
     assert list(answers) == [f"m-{position}" for position in range(33)]
     assert {row["message_id"] for row in made.rows("ledger")} == set(answers)
     assert "33-0" not in {row["appointment_id"] for row in made.rows("appointments")}
@@ -489,7 +487,7 @@ def test_no_message_is_divided_between_two_transactions(made: Bench) -> None:
 def test_who_writes_what_an_earlier_one_writes_is_left_out(made: Bench) -> None:
     first, same = decided(1, 1)[0], replace(decided(1, 1)[0], message_id="m-9")
     client = Counting(made.dynamodb)
-    assert list(ledger(made, client).commit_first([first, same, decided(2, 1)[1]])) == ["m-0", "m-1"]
+    assert list(group(made, client).commit_first([first, same, decided(2, 1)[1]])) == ["m-0", "m-1"]
     assert client.calls == {"transact_write_items": 1}
 
 
@@ -498,7 +496,7 @@ def test_who_is_refused_has_no_answer_and_the_rest_has(made: Bench) -> None:
     made.dynamodb.put_item(TableName="appointments", Item={"appointment_id": {"S": "0-0"}})
     tokens: list[str] = []
     client = Counting(made.dynamodb, lambda name, request: tokens.append(request["ClientRequestToken"]))
-    assert list(ledger(made, client).commit_first(decided(3, 1))) == ["m-1", "m-2"]
+    assert list(group(made, client).commit_first(decided(3, 1))) == ["m-1", "m-2"]
     assert client.calls == {"transact_write_items": 2}
     assert len(set(tokens)) == 2, "DynamoDB refuses another transaction under a token that it has seen"
 
@@ -506,12 +504,12 @@ def test_who_is_refused_has_no_answer_and_the_rest_has(made: Bench) -> None:
 def test_who_is_refused_leaves_alone_however_many_writes_each_has(made: Bench) -> None:
     """One waits and one is booked, say. Who is blamed for another's item would leave in its place."""
     made.dynamodb.put_item(TableName="appointments", Item={"appointment_id": {"S": "2-0"}})
-    group = [
+    together = [
         replace(one, effects=Effects({}, one.effects.writes[:writes]))
         for one, writes in zip(decided(4, 3), (1, 3, 1, 2), strict=True)
     ]
     client = Counting(made.dynamodb)
-    assert list(ledger(made, client).commit_first(group)) == ["m-0", "m-1", "m-3"]
+    assert list(group(made, client).commit_first(together)) == ["m-0", "m-1", "m-3"]
     assert client.calls == {"transact_write_items": 2}
 
 
@@ -532,11 +530,11 @@ def test_an_answer_is_given_once(made: Bench) -> None:
 
 def test_what_cannot_be_committed_by_anybody_is_left_out(made: Bench) -> None:
     unfit = Decided("unfit", "h", Effects({"result": object()}))
-    assert list(ledger(made, made.dynamodb).commit_first([unfit, *decided(2, 1)])) == ["m-0", "m-1"]
+    assert list(group(made, made.dynamodb).commit_first([unfit, *decided(2, 1)])) == ["m-0", "m-1"]
 
 
 def test_more_than_a_read_can_hold_is_looked_up_in_part(made: Bench) -> None:
-    assert ledger(made, made.dynamodb).known([f"m-{position}" for position in range(101)]) == {}
+    assert group(made, made.dynamodb).known([f"m-{position}" for position in range(101)]) == {}
 
 
 @pytest.mark.parametrize("answered", [{"ledger": []}, {}], ids=["none of the table", "no table"])

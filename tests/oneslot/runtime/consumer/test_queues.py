@@ -6,12 +6,16 @@ from typing import Any, cast
 
 import boto3
 import pytest
-from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from moto import mock_aws
 
 from oneslot.runtime.consumer.queues import SQS, Queues
+from oneslot.runtime.consumer.record import Record
 from oneslot.runtime.effects import Unprocessable
 from tests.kits.consumer import record
+
+
+def as_record(raw: dict[str, Any]) -> Record[Any]:
+    return Record(raw, None, None)
 
 
 class Recording:
@@ -32,7 +36,7 @@ class Recording:
 def test_a_deferral_never_ends_before_the_lease(milliseconds: int, jitter: float, seconds: int) -> None:
     """But for one of more than half a day: SQS refuses what goes beyond twelve hours after the receive."""
     sqs = Recording()
-    assert Queues(sqs, "queue", "letters", lambda: jitter).defer(SQSRecord(record("{}")), milliseconds) == seconds
+    assert Queues(sqs, "queue", "letters", lambda: jitter).defer(as_record(record("{}")), milliseconds) == seconds
     assert sqs.requests[0]["VisibilityTimeout"] == seconds
 
 
@@ -40,7 +44,7 @@ def test_a_quarantined_message_keeps_its_body_and_its_own_attributes() -> None:
     sqs = Recording()
     attributes = {"MessageDeduplicationId": "id", "QuarantineReason": "of the last time"}
     source = record("body", attributes=attributes)
-    Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(SQSRecord(source), Unprocessable("why", "what to do"))
+    Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(as_record(source), Unprocessable("why", "what to do"))
     assert sqs.requests == [
         {
             "QueueUrl": "letters",
@@ -58,7 +62,7 @@ def test_a_quarantined_message_keeps_its_body_and_its_own_attributes() -> None:
 def test_a_message_with_all_ten_attributes_still_fits() -> None:
     sqs = Recording()
     attributes = {"MessageDeduplicationId": "id", **{f"Name{number}": "x" for number in range(9)}}
-    source = SQSRecord(record("body", attributes=attributes))
+    source = as_record(record("body", attributes=attributes))
     Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(source, Unprocessable("why", "what"))
     sent = sqs.requests[0]["MessageAttributes"]
     assert len(sent) == 10
@@ -70,7 +74,7 @@ def test_a_message_that_is_quarantined_again_keeps_all_of_its_own_attributes() -
     sqs = Recording()
     own = {f"Name{number}": "x" for number in range(7)}
     last_time = {"QuarantineReason": "old", "QuarantineDetail": "old", "SourceMessageId": "old"}
-    source = SQSRecord(record("body", attributes={**last_time, **own}))
+    source = as_record(record("body", attributes={**last_time, **own}))
     Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(source, Unprocessable("why", "what"))
     sent = sqs.requests[0]["MessageAttributes"]
     assert set(sent) == {*own, *last_time}
@@ -80,7 +84,7 @@ def test_a_message_that_is_quarantined_again_keeps_all_of_its_own_attributes() -
 def test_a_message_keeps_its_identity_whatever_else_gives_way() -> None:
     """Sent through again without it, it would be another request."""
     sqs = Recording()
-    source = SQSRecord(
+    source = as_record(
         record("body", attributes={**{f"Name{n}": "x" for n in range(9)}, "MessageDeduplicationId": "id"})
     )
     Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(source, Unprocessable("why", "what"))
@@ -96,7 +100,7 @@ def test_an_attribute_keeps_its_type() -> None:
         "Count": {"stringValue": "7", "dataType": "Number"},
         "Kind": {"stringValue": "x", "dataType": "String.kind"},
     }
-    Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(SQSRecord(source), Unprocessable("why", "what"))
+    Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(as_record(source), Unprocessable("why", "what"))
     sent = sqs.requests[0]["MessageAttributes"]
     assert sent["Count"] == {"DataType": "Number", "StringValue": "7"}
     assert sent["Kind"] == {"DataType": "String.kind", "StringValue": "x"}
@@ -107,7 +111,7 @@ def test_two_messages_that_say_the_same_are_both_quarantined() -> None:
     queues = Queues(sqs, "queue", "letters", lambda: 0.0)
     sources = [record("body") for _ in range(2)]
     for source in sources:
-        queues.quarantine(SQSRecord(source), Unprocessable("why", "what"))
+        queues.quarantine(as_record(source), Unprocessable("why", "what"))
     sent = [one["MessageAttributes"]["SourceMessageId"]["StringValue"] for one in sqs.requests]
     assert sent == [source["messageId"] for source in sources]
 
@@ -127,7 +131,7 @@ def test_a_binary_attribute_comes_along_byte_by_byte() -> None:
         }
         source["messageAttributes"]["Nothing"] = {"stringListValues": [], "binaryListValues": [], "dataType": "Binary"}
         Queues(cast("SQS", client), "queue", letters, lambda: 0.0).quarantine(
-            SQSRecord(source), Unprocessable("why", "what")
+            as_record(source), Unprocessable("why", "what")
         )
         (letter,) = client.receive_message(QueueUrl=letters, MessageAttributeNames=["All"])["Messages"]
     sent = letter["MessageAttributes"]

@@ -10,11 +10,11 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oneslot.runtime.consumer.batch import ConcurrentBatchProcessor
+from oneslot.runtime.consumer.batch import process, stopping_groups
+from oneslot.runtime.consumer.record import Record
 from tests.kits.consumer import Intercepted, Killed, bench, booking, raising, record
 
 
@@ -34,21 +34,18 @@ def fair(body: Any, group: str) -> dict[str, Any]:
 
 
 def run(records: list[dict[str, Any]], failing: set[str], executor: ThreadPoolExecutor | None = None) -> Any:
-    """Process; returns the bodies in the order in which they were tried, and the positions reported as failed."""
+    """Process; return the bodies in the order in which they were tried, and the positions reported as failed."""
     tried: list[str] = []
     lock = threading.Lock()
 
-    def handler(record: SQSRecord) -> None:
+    def handle(record: Record[Any]) -> None:
         with lock:
             tried.append(record.body)
         if record.body in failing:
             raise ValueError
 
-    processor = ConcurrentBatchProcessor(lambda record: str(record["messageId"]), executor)
-    with processor(records, handler=handler):
-        answers = processor.process()
-    assert len(answers) == len(records)
-    failed = {failure["itemIdentifier"] for failure in processor.response()["batchItemFailures"]}
+    parsed: list[Record[Any]] = [Record(raw, None, None) for raw in records]
+    failed = process(parsed, stopping_groups(handle), executor, lambda _: False)
     return tried, [at for at, record in enumerate(records) if record["messageId"] in failed]
 
 
@@ -75,12 +72,15 @@ def test_groups_on_a_standard_queue_are_for_fairness_and_stop_nothing(executor: 
     assert failed == [1]
 
 
+def wait(barrier: threading.Barrier) -> None:
+    barrier.wait()
+
+
 def test_groups_run_side_by_side() -> None:
     together = threading.Barrier(3, timeout=15)
-    processor = ConcurrentBatchProcessor(lambda record: "all the same", ThreadPoolExecutor(3))
-    with processor([fifo(body, body) for body in "abc"], handler=lambda record: together.wait()):
-        processor.process()
-    assert processor.response() == {"batchItemFailures": []}
+    parsed: list[Record[Any]] = [Record(fifo(body, body), "all the same", None) for body in "abc"]
+    with ThreadPoolExecutor(3) as threads:
+        assert process(parsed, lambda _: wait(together), threads, lambda _: False) == []
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=10), st.sets(st.integers(0, 9)), st.booleans())

@@ -9,17 +9,7 @@ import pytest
 from botocore.exceptions import ClientError, ParamValidationError
 
 from oneslot.runtime.effects import Effects, Once, Put, Update
-from oneslot.runtime.stores.dynamodb import (
-    Busy,
-    Claim,
-    Committed,
-    Conflict,
-    Duplicate,
-    Exists,
-    Fenced,
-    InvalidEffects,
-    Taken,
-)
+from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, InvalidEffects, Taken
 from tests.kits.stores import KEY, RETENTION_SECONDS, TABLE, InMemory, InValkey, Kept, in_dynamodb
 
 LEASE = 30_000
@@ -350,7 +340,7 @@ def test_two_writes_to_one_item_are_refused_before_anything_is_written(kept: Kep
     mine = claim(kept)
     before = kept.row("m")
     other = Put(TABLE, KEY, {**PUT.item, "amount": 6})
-    with pytest.raises((InvalidEffects, ClientError), match=r"one item|multiple operations on one item"):
+    with pytest.raises((InvalidEffects, ClientError), match=r"the same item|multiple operations on one item"):
         kept.ledger().commit(mine, Effects({}, (PUT, other)))
     assert (kept.row("m"), kept.thing("a")) == (before, None)
 
@@ -391,7 +381,7 @@ def test_an_update_of_a_key_or_of_one_attribute_twice_is_refused(kept: Kept, upd
     there = {KEY: "b", "state": "old"}
     kept.keep(there)
     mine = claim(kept)
-    with pytest.raises(InvalidEffects, match="changes its key, or sets and removes the same"):
+    with pytest.raises(InvalidEffects, match="changes its key, or sets and removes one attribute"):
         kept.ledger().commit(mine, Effects({}, (PUT, update)))
     assert (kept.thing("a"), kept.thing("b")) == (None, there)
 

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
 
 from oneslot.runtime.effects import Effects, Once, Put, Update
-from oneslot.runtime.stores.dynamodb import (
+from oneslot.runtime.protocol import (
     Busy,
     Claim,
     CommitRefused,
@@ -19,9 +19,9 @@ from oneslot.runtime.stores.dynamodb import (
     Exists,
     Fenced,
     InvalidEffects,
-    Ledger,
     Taken,
 )
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import TRANSIENT_ERRORS
 from tests.kits.consumer import Bench, Intercepted, bench, cancelled, raising, service_error, slot_item, surroundings
 
@@ -34,9 +34,9 @@ def made() -> Iterator[Bench]:
         yield made
 
 
-def ledger(made: Bench, client: Any = None) -> Ledger:
+def ledger(made: Bench, client: Any = None) -> DynamoDBLedger:
     tables = {"slots": "slots", "appointments": "appointments"}
-    return Ledger(
+    return DynamoDBLedger(
         client or made.dynamodb, "ledger", retention_seconds=100, tables=tables, surroundings=surroundings(made.clock)
     )
 
@@ -361,11 +361,11 @@ def test_a_commit_says_when_and_lets_the_row_live_on_from_then(made: Bench) -> N
 
 def test_the_ledgers_own_name_is_no_table_of_the_effects(made: Bench) -> None:
     with pytest.raises(ValueError, match='"ledger" in `tables`'):
-        Ledger(made.dynamodb, "ledger", retention_seconds=None, tables={"ledger": "mine"})
+        DynamoDBLedger(made.dynamodb, "ledger", retention_seconds=None, tables={"ledger": "mine"})
 
 
 def test_rows_that_are_kept_for_ever_have_no_expiry_and_lose_the_one_they_had(made: Bench) -> None:
-    for_ever = Ledger(made.dynamodb, "ledger", retention_seconds=None, surroundings=surroundings(made.clock))
+    for_ever = DynamoDBLedger(made.dynamodb, "ledger", retention_seconds=None, surroundings=surroundings(made.clock))
     claim(made)
     made.clock.now += LEASE + 1
     taken_over = for_ever.claim("m", "h", made.clock() + LEASE)

@@ -13,17 +13,11 @@ from botocore.exceptions import ClientError
 
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
 from oneslot.explorer.world import TABLES
+from oneslot.runtime.backoff import Backoff, Surroundings
 from oneslot.runtime.effects import Effects, Put
-from oneslot.runtime.stores.dynamodb import (
-    MAXIMUM_RESULT_BYTES,
-    MAXIMUM_WRITES,
-    Claim,
-    Committed,
-    InvalidEffects,
-    Ledger,
-    Patience,
-    Surroundings,
-)
+from oneslot.runtime.protocol import Claim, Committed, InvalidEffects
+from oneslot.runtime.stores.checks import MAXIMUM_RESULT_BYTES, MAXIMUM_WRITES
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import DynamoDB, from_attributes
 
 LEASE = 30_000
@@ -35,8 +29,8 @@ def port() -> InMemoryDynamoDB:
     return InMemoryDynamoDB(lambda: 0, TABLES)
 
 
-def ledger(port: InMemoryDynamoDB, surroundings: Surroundings | None = None) -> Ledger:
-    return Ledger(
+def ledger(port: InMemoryDynamoDB, surroundings: Surroundings | None = None) -> DynamoDBLedger:
+    return DynamoDBLedger(
         cast("DynamoDB", port),
         "ledger",
         retention_seconds=100,
@@ -167,11 +161,13 @@ def test_two_that_start_from_one_picture_draw_different_ids_and_pauses() -> None
 def test_a_complete_row_holds_this_and_nothing_else(port: InMemoryDynamoDB, retention: int | None) -> None:
     """`expires_at` counts from the last change; rows that are kept for ever have none, whatever they had before."""
     clock = Clock()
-    forgetful = Ledger(cast("DynamoDB", port), "ledger", retention_seconds=7, surroundings=clock.surroundings())
+    forgetful = DynamoDBLedger(cast("DynamoDB", port), "ledger", retention_seconds=7, surroundings=clock.surroundings())
     first = forgetful.claim("m", "h", clock.now + 1)
     assert isinstance(first, Claim)
     clock.now += 2_000
-    made = Ledger(cast("DynamoDB", port), "ledger", retention_seconds=retention, surroundings=clock.surroundings())
+    made = DynamoDBLedger(
+        cast("DynamoDB", port), "ledger", retention_seconds=retention, surroundings=clock.surroundings()
+    )
     claim = made.claim("m", "h", clock.now + LEASE)
     assert isinstance(claim, Claim)
     assert ("expires_at" in rows(port)[0]) == (retention is not None)
@@ -196,9 +192,11 @@ def test_a_row_that_had_an_expiry_loses_it_at_the_commit(port: InMemoryDynamoDB)
     """Claimed by a consumer that forgets, completed by one that does not, under the same claim."""
     clock = Clock()
     tables = (cast("DynamoDB", port), "ledger")
-    claim = Ledger(*tables, retention_seconds=7, surroundings=clock.surroundings()).claim("m", "h", clock.now + LEASE)
+    claim = DynamoDBLedger(*tables, retention_seconds=7, surroundings=clock.surroundings()).claim(
+        "m", "h", clock.now + LEASE
+    )
     assert isinstance(claim, Claim)
-    Ledger(*tables, retention_seconds=None, surroundings=clock.surroundings()).commit(claim, Effects({}))
+    DynamoDBLedger(*tables, retention_seconds=None, surroundings=clock.surroundings()).commit(claim, Effects({}))
     assert "expires_at" not in rows(port)[0]
     assert "lease_until" not in rows(port)[0]
 
@@ -219,7 +217,9 @@ def test_a_released_claim_cannot_be_extended(port: InMemoryDynamoDB) -> None:
 def test_patience_leaves_time_to_report_the_error() -> None:
     """Of a short time half, of a longer one `REPORTING_MS`. A pause that would end in it is not begun."""
     clock, client = Clock(), Throttled()
-    made = Ledger(cast("DynamoDB", client), "ledger", retention_seconds=1, surroundings=clock.surroundings(jitter=1.0))
+    made = DynamoDBLedger(
+        cast("DynamoDB", client), "ledger", retention_seconds=1, surroundings=clock.surroundings(jitter=1.0)
+    )
     with pytest.raises(ClientError):
         made.claim("m", "h", clock.now + 50)
     assert (client.calls, clock.sleeps) == (1, [])
@@ -230,7 +230,9 @@ def test_patience_leaves_time_to_report_the_error() -> None:
 
 def test_each_pause_is_up_to_twice_as_long_as_the_one_before_and_never_longer_than_a_second() -> None:
     clock, client = Clock(), Throttled()
-    made = Ledger(cast("DynamoDB", client), "ledger", retention_seconds=1, surroundings=clock.surroundings(jitter=1.0))
+    made = DynamoDBLedger(
+        cast("DynamoDB", client), "ledger", retention_seconds=1, surroundings=clock.surroundings(jitter=1.0)
+    )
     with pytest.raises(ClientError):
         made.claim("m", "h", clock.now + 7_000)
     assert clock.sleeps == [0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]
@@ -238,7 +240,7 @@ def test_each_pause_is_up_to_twice_as_long_as_the_one_before_and_never_longer_th
 
 def test_patience_is_over_a_second_and_a_half_before_the_lease() -> None:
     clock = Clock()
-    patience = Patience(clock.surroundings(jitter=0.0), clock.now + 30_000)
+    patience = Backoff(clock.surroundings(jitter=0.0), clock.now + 30_000)
     clock.now += 28_499
     assert patience.pause()
     clock.now += 1
@@ -247,5 +249,5 @@ def test_patience_is_over_a_second_and_a_half_before_the_lease() -> None:
 
 def test_there_is_no_patience_once_the_lease_is_over() -> None:
     clock = Clock()
-    assert not Patience(clock.surroundings(jitter=0.0), clock.now).pause()
-    assert not Patience(clock.surroundings(jitter=0.0), clock.now - 10_000).pause()
+    assert not Backoff(clock.surroundings(jitter=0.0), clock.now).pause()
+    assert not Backoff(clock.surroundings(jitter=0.0), clock.now - 10_000).pause()

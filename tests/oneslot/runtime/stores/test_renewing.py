@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from oneslot.runtime.effects import Effects, Once, Put
+from oneslot.runtime.protocol import Busy, Claim, Committed, Duplicate, Exists, Fenced
 from oneslot.runtime.stores import renewing as kept_ledger
-from oneslot.runtime.stores.dynamodb import Busy, Claim, Committed, Duplicate, Exists, Fenced
 from oneslot.runtime.stores.memory import MemoryLedger
-from oneslot.runtime.stores.renewing import KeptLedger
+from oneslot.runtime.stores.renewing import RenewingLedger
 from tests.kits.consumer import Clock, surroundings
 
 LEASE = 9_000
@@ -28,7 +28,9 @@ class Kept:
 
     def __post_init__(self) -> None:
         self.plain = MemoryLedger(surroundings=surroundings(self.clock))
-        self.ledger = KeptLedger(self.plain, lease_seconds=LEASE / 1000, steady_ms=lambda: self.others_clock - 7_777)
+        self.ledger = RenewingLedger(
+            self.plain, lease_seconds=LEASE / 1000, steady_ms=lambda: self.others_clock - 7_777
+        )
 
     @property
     def others_clock(self) -> int:
@@ -111,8 +113,8 @@ def test_nothing_is_claimed_that_nothing_would_keep() -> None:
 @pytest.mark.parametrize("seconds", [0, -1, 0.0009])
 def test_a_lease_that_holds_nobody_off_is_refused(seconds: float) -> None:
     with pytest.raises(ValueError, match=f"lease_seconds of {seconds} keeps nothing"):
-        KeptLedger(MemoryLedger(), lease_seconds=seconds)
-    assert KeptLedger(MemoryLedger(), lease_seconds=0.001)
+        RenewingLedger(MemoryLedger(), lease_seconds=seconds)
+    assert RenewingLedger(MemoryLedger(), lease_seconds=0.001)
 
 
 def test_a_short_deadline_is_not_lengthened() -> None:
@@ -354,7 +356,7 @@ def test_when_it_is_left_no_extension_is_under_way(monkeypatch: pytest.MonkeyPat
         return True
 
     monkeypatch.setattr(plain, "extend", slow)
-    with KeptLedger(plain, lease_seconds=0.03) as ledger:
+    with RenewingLedger(plain, lease_seconds=0.03) as ledger:
         ledger.claim("m", "h", plain.surroundings.now_ms() + 60_000)
         assert begun.wait(15)
     assert ended.is_set()

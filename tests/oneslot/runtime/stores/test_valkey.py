@@ -16,9 +16,10 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from oneslot.runtime.backoff import Surroundings
 from oneslot.runtime.effects import Effects, Once, Put, Update
-from oneslot.runtime.powertools import Answer, exactly_once
-from oneslot.runtime.stores.dynamodb import Claim, Committed, Duplicate, Surroundings, Taken
+from oneslot.runtime.powertools import exactly_once
+from oneslot.runtime.protocol import Answer, Claim, Committed, Duplicate, Taken
 from oneslot.runtime.stores.valkey import ValkeyLedger
 from tests.kits.consumer import Clock, surroundings
 from tests.kits.stores import KEY, TABLE, InValkey

@@ -1,0 +1,69 @@
+"""One attempt at one message: claim, decide, commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from oneslot.runtime.backoff import Backoff
+from oneslot.runtime.effects import Effects
+from oneslot.runtime.protocol import (
+    Answer,
+    Busy,
+    Claim,
+    Committed,
+    Conflict,
+    Duplicate,
+    Exists,
+    Fenced,
+    M,
+    Store,
+    Taken,
+)
+
+
+def attempt(
+    store: Store, message: M, decide: Callable[[M], Effects], deadline: int
+) -> Answer | Busy | Conflict | Fenced:
+    """Claim until `deadline` (epoch ms), decide, commit. Release the claim if anything is raised in between."""
+    match store.claim(message.message_id, message.payload_hash, deadline):
+        case Claim() as claim:
+            return finish(store, claim, message, decide)
+        case Duplicate(result, count, claimed_by):
+            return Answer(result, True, count, claimed_by)
+        case Busy() | Conflict() as refusal:
+            return refusal
+
+
+def finish(store: Store, claim: Claim, message: M, decide: Callable[[M], Effects]) -> Answer | Fenced:
+    """Decide and commit under `claim`, or release it and raise. Both ways, this one and Powertools', end here."""
+    try:
+        return _decide_and_commit(store, claim, message, decide)
+    except BaseException as error:  # SystemExit too: the process may live on
+        _release_after(error, store, claim)
+        raise
+
+
+def _decide_and_commit(store: Store, claim: Claim, message: M, decide: Callable[[M], Effects]) -> Answer | Fenced:
+    effects, duplicate = decide(message), False
+    backoff = Backoff(store.surroundings, claim.lease_until)
+    while True:
+        match store.commit(claim, effects):
+            case Committed(result):
+                return Answer(result, duplicate, claim.consumption_count, claim.claimed_by)
+            case Duplicate(result, count, claimed_by):
+                return Answer(result, True, count, claimed_by)
+            case Fenced() as fenced:
+                return fenced
+            case Exists(item):
+                effects, duplicate = Effects(effects.once.answer(item) if effects.once else {}), True
+            case Taken():
+                if not backoff.pause():
+                    raise TimeoutError("the lease is nearly over; each decision relied on something that had changed")
+                effects = decide(message)
+
+
+def _release_after(error: BaseException, store: Store, claim: Claim) -> None:
+    try:
+        store.release(claim)
+    except Exception as failure:  # `error` is what the caller must see
+        error.add_note(f"{type(failure).__name__} while the claim was released: its lease lasts to its end")

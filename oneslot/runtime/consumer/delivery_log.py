@@ -1,0 +1,44 @@
+"""The delivery log: one line for each attempt at a record, with no body and nothing personal in it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from oneslot.runtime.effects import Result
+from oneslot.runtime.protocol import Answer
+
+LONGEST_OUTCOME = 128
+"""Characters of an outcome that a line shows: CloudWatch drops a line that is too long."""
+
+
+@dataclass(slots=True)
+class Delivery:
+    """One attempt at one record. Times are epoch ms, `attempt_ms` is a duration in ms."""
+
+    sqs_message_id: str
+    receive_count: int
+    sent: int
+    function_request_id: str
+    message_id: str | None = None
+    outcome: str = "failed"
+    reason: str | None = None
+    consumption_count: int | None = None
+    claimed_by: str | None = None
+    answer: str | None = None
+    finished: int = 0
+    attempt_ms: int = 0
+
+    def answered(self, answer: Answer) -> None:
+        """Note a request that has taken effect; `answer` is a digest, by which duplicates' answers can be compared."""
+        self.outcome = (
+            "duplicate" if answer.duplicate else str(answer.result.get("outcome", "complete"))[:LONGEST_OUTCOME]
+        )
+        self.consumption_count = answer.consumption_count
+        self.claimed_by = answer.claimed_by
+        self.answer = _digest(answer.result)
+
+
+def _digest(result: Result) -> str:
+    return hashlib.sha256(json.dumps(result, sort_keys=True).encode()).hexdigest()[:16]
