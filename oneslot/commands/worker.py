@@ -21,6 +21,8 @@ from botocore.config import Config
 
 from oneslot.errors import BadInput, OneslotError
 from oneslot.options import stack_option
+from oneslot.runtime.attempt import attempt
+from oneslot.runtime.consumer.batch import process
 from oneslot.target import open_target
 from oneslot.worker import visibility as worker_visibility
 from oneslot.worker.log import WorkerLog
@@ -223,6 +225,8 @@ def _appointments(
         dynamodb,
         cast("Any", sqs),
         lambda delivery: log.line("delivery", **asdict(delivery)),
+        attempt=attempt,
+        process=process,
     )
     return connect, sqs, configuration.queue_url, consumer
 

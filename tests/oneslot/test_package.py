@@ -26,7 +26,7 @@ def python(code: str, *, executable: str = sys.executable, folder: Path = ROOT) 
 def test_every_public_name_is_there() -> None:
     assert set(oneslot.__all__) <= set(dir(oneslot))
     for name in oneslot.__all__:
-        assert getattr(oneslot, name).__doc__, name
+        assert hasattr(oneslot, name), name
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
