@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from stacks.settings import COUNTED_ALARMS, FOREVER, STAGES, ContradictorySettings, Settings
+from stacks.settings import FOREVER, STAGES, ContradictorySettings, Settings
 
 OVERRIDABLE = (
     "queue",
@@ -34,9 +34,6 @@ OVERRIDABLE = (
     "log_retention_days",
     "customer_managed_keys",
     "alarm_topic_arn",
-    "alarm_oldest_message_seconds",
-    "alarm_stalled_minutes",
-    *COUNTED_ALARMS,
     "audit",
     "audit_full_every_days",
     "audit_history_days",
@@ -46,6 +43,9 @@ OVERRIDABLE = (
     "audit_export_hours",
 )
 """What `cdk -c name=value` may change. The rest belongs to a stage, and is changed in `stacks/settings.py`."""
+
+KINDS = {field.name: field.type for field in fields(Settings)}
+"""Every setting by its name → its type, as `Settings` writes it."""
 
 
 def settings_from_context(context: Mapping[str, Any]) -> Settings:
@@ -73,12 +73,14 @@ def given_settings(settings: Settings) -> str:
 
 
 def _override(name: str, value: Any) -> int | bool | str | None:
+    if name not in OVERRIDABLE and name in KINDS:
+        raise ContradictorySettings(f"{name} belongs to the stage; change it in stacks/settings.py")
     if name not in OVERRIDABLE:
         similar = difflib.get_close_matches(name, OVERRIDABLE, n=1)
         remedy = f"did you mean {similar[0]}?" if similar else f"these can be: {', '.join(OVERRIDABLE)}"
         raise ContradictorySettings(f"{name} is no setting that -c can change; {remedy}")
     text = str(value).strip()
-    kind = {field.name: field.type for field in fields(Settings)}[name]
+    kind = KINDS[name]
     if kind == "str":
         return text.lower() if name == "queue" else text
     if kind == "bool":

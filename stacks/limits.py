@@ -35,8 +35,6 @@ DELIVERY_FOLDERS = 100
 # Of the queue's retention, so many-th part at most may pass while a message fails its receives. The rest is for waiting: before
 # the first of them, and behind another's lease, which hides it for one more Lambda timeout.
 RECEIVES_SHARE = 2
-# An alarm on a count of events: 0 tells every single one.
-ALARM_COUNTS = range(1_000_001)
 # Changes are exported out of point-in-time recovery, which keeps 35 days.
 AUDIT_FULL_EVERY_DAYS = range(1, 31)
 # Of a night's audit: one for Glue to start and stop the job, one to wait for an earlier run and to tell people.

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from stacks.limits import (
-    ALARM_COUNTS,
     AUDIT_EXPORT_HOURS,
     AUDIT_FULL_EVERY_DAYS,
     AUDIT_HOURS,
@@ -232,9 +231,6 @@ def _outside_limits(s: Settings) -> Iterator[str]:
         ("dead_letter_retention_seconds", MESSAGE_RETENTION_SECONDS, "SQS's"),
         ("max_message_bytes", MAXIMUM_MESSAGE_BYTES, "SQS's"),
         ("dead_letter_max_message_bytes", MAXIMUM_MESSAGE_BYTES, "SQS's"),
-        ("alarm_oldest_message_seconds", MESSAGE_RETENTION_SECONDS, "the queue's retention's"),
-        ("alarm_stalled_minutes", range(1, 61), "an hour's"),
-        *((name, ALARM_COUNTS, "the product's") for name in COUNTED_ALARMS),
         ("audit_full_every_days", AUDIT_FULL_EVERY_DAYS, "point-in-time recovery's"),
         ("audit_history_days", STORAGE_DAYS, "the product's"),
         ("audit_result_days", STORAGE_DAYS, "the product's"),
@@ -270,23 +266,11 @@ def _is_moment(text: str) -> bool:
     return bool(re.fullmatch(MOMENT, text))
 
 
-COUNTED_ALARMS = (
-    "alarm_function_errors",
-    "alarm_function_throttles",
-    "alarm_failed_deliveries",
-    "alarm_quarantined_deliveries",
-    "alarm_table_throttles",
-    "alarm_transaction_conflicts",
-)
-"""The thresholds that are counts of events in five minutes."""
-
-
 def _unsafe_retention(s: Settings) -> Iterator[str]:
     if s.alarm_oldest_message_seconds >= s.queue_retention_seconds:
         yield (
             f"alarm_oldest_message_seconds {s.alarm_oldest_message_seconds} is not below queue_retention_seconds "
-            f"{s.queue_retention_seconds}, so requests would be deleted before anybody is told; lower the first or raise "
-            "the second"
+            f"{s.queue_retention_seconds}, so requests would be deleted before the alarm rings; raise queue_retention_seconds"
         )
     receives = s.max_receive_count * s.visibility_timeout_seconds
     if receives * RECEIVES_SHARE > s.queue_retention_seconds:

@@ -43,8 +43,6 @@ DEV = STAGES["dev"]
             {"dead_letter_retention_seconds": 15 * DAY},
             ["dead_letter_retention_seconds is 1296000", "60 to 1209600"],
         ),
-        ({"alarm_oldest_message_seconds": 59}, ["alarm_oldest_message_seconds is 59", "60 to"]),
-        ({"alarm_stalled_minutes": 61}, ["alarm_stalled_minutes is 61", "1 to 60"]),
         ({"max_message_bytes": 1_048_577}, ["max_message_bytes is 1048577", "1024 to 1048576"]),
         ({"log_retention_days": 31}, ["log_retention_days is 31", "30, 60"]),
         ({"alarm_topic_arn": "on-call"}, ["alarm_topic_arn is 'on-call'", "arn:aws:sns:"]),
@@ -55,7 +53,7 @@ DEV = STAGES["dev"]
         # Relations: both numbers, and what to do.
         (
             {"queue_retention_seconds": 60},
-            ["alarm_oldest_message_seconds 600", "queue_retention_seconds 60", "lower the first or raise the second"],
+            ["alarm_oldest_message_seconds 600", "queue_retention_seconds 60", "raise queue_retention_seconds"],
         ),
         (
             {"queue_retention_seconds": 60, "alarm_oldest_message_seconds": 60},
@@ -251,7 +249,8 @@ def test_cdks_own_context_is_not_ours_to_judge() -> None:
         ({"max_concurency": "3"}, ["max_concurency", "did you mean max_concurrency?"]),
         ({"batch-size": "3"}, ["batch-size", "did you mean batch_size?"]),
         ({"zzz": "3"}, ["zzz", "these can be", "batch_size"]),
-        ({"retain_data": "true"}, ["retain_data"]),
+        ({"retain_data": "true"}, ["retain_data belongs to the stage", "stacks/settings.py"]),
+        ({"alarm_function_errors": "5"}, ["alarm_function_errors belongs to the stage", "stacks/settings.py"]),
         ({"batch_size": "ten"}, ["batch_size", "'ten'", "whole number"]),
         ({"batch_size": "5.5"}, ["batch_size", "'5.5'", "whole number"]),
         ({"batch_size": True}, ["batch_size", "'True'", "whole number"]),
