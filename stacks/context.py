@@ -20,7 +20,6 @@ OVERRIDABLE = (
     "content_based_deduplication",
     "group_commit",
     "one_core",
-    "queries_together",
     "batch_size",
     "batching_window_seconds",
     "max_concurrency",

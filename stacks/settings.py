@@ -70,9 +70,6 @@ class Settings:
     one_core: bool = (
         False  # the handler's threads stay on one core (docs/performance.md); measured on a machine, not in Lambda
     )
-    queries_together: bool = (
-        False  # a group's queries at once, by one thread and without botocore's client (docs/performance.md)
-    )
     content_based_deduplication: bool = False  # a message without an id is identified by the SHA-256 of its body
 
     # The event source mapping.
@@ -201,11 +198,6 @@ def _contradictions(s: Settings) -> Iterator[str]:
         yield (
             f"batch_concurrency {s.batch_concurrency} is above batch_size {s.batch_size}, so threads would never have "
             "a record; lower batch_concurrency"
-        )
-    if s.queries_together and not s.group_commit:
-        yield (
-            "queries_together is on and group_commit is off, so no record's queries would go together; "
-            "use -c group_commit=true, or leave queries_together off"
         )
     if s.audit_night_hours * HOUR >= DAY:
         yield (

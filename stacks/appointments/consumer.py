@@ -117,7 +117,6 @@ def _environment(settings: Settings, tables: Tables, requests: RequestQueue) -> 
         "CONTENT_BASED_DEDUPLICATION": str(settings.content_based_deduplication).lower(),
         "GROUP_COMMIT": str(settings.group_commit).lower(),
         "ONE_CORE": str(settings.one_core).lower(),
-        "QUERIES_TOGETHER": str(settings.queries_together).lower(),
         "POWERTOOLS_SERVICE_NAME": SERVICE,
         "POWERTOOLS_METRICS_NAMESPACE": namespace(settings.stage),
         "POWERTOOLS_LOG_LEVEL": LOG_LEVEL,

@@ -92,7 +92,6 @@ DEV = STAGES["dev"]
         ),
         ({"batch_size": 11}, ["batch_size 11", "above 10", "batching_window_seconds is 0", "1 or more"]),
         ({"batch_concurrency": 11}, ["batch_concurrency 11", "batch_size 10", "lower batch_concurrency"]),
-        ({"queries_together": True}, ["queries_together is on", "group_commit is off", "-c group_commit=true"]),
         (
             {"dead_letter_retention_seconds": 4 * DAY},
             ["dead_letter_retention_seconds 345600", "queue_retention_seconds 345600", "raise"],
