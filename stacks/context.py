@@ -19,7 +19,6 @@ OVERRIDABLE = (
     "candidate_slots",
     "content_based_deduplication",
     "group_commit",
-    "one_core",
     "batch_size",
     "batching_window_seconds",
     "max_concurrency",

@@ -67,9 +67,6 @@ class Settings:
     group_commit: bool = (
         False  # a batch's first deliveries in one transaction and without a claim (docs/performance.md)
     )
-    one_core: bool = (
-        False  # the handler's threads stay on one core (docs/performance.md); measured on a machine, not in Lambda
-    )
     content_based_deduplication: bool = False  # a message without an id is identified by the SHA-256 of its body
 
     # The event source mapping.

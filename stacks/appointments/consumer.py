@@ -116,7 +116,6 @@ def _environment(settings: Settings, tables: Tables, requests: RequestQueue) -> 
         "CANDIDATE_SLOTS": str(settings.candidate_slots),
         "CONTENT_BASED_DEDUPLICATION": str(settings.content_based_deduplication).lower(),
         "GROUP_COMMIT": str(settings.group_commit).lower(),
-        "ONE_CORE": str(settings.one_core).lower(),
         "POWERTOOLS_SERVICE_NAME": SERVICE,
         "POWERTOOLS_METRICS_NAMESPACE": namespace(settings.stage),
         "POWERTOOLS_LOG_LEVEL": LOG_LEVEL,

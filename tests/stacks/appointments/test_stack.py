@@ -197,7 +197,6 @@ def test_the_environment_is_the_settings_and_the_resources(stage: Stage) -> None
         "CANDIDATE_SLOTS": str(settings.candidate_slots),
         "CONTENT_BASED_DEDUPLICATION": "true" if settings.content_based_deduplication else "false",
         "GROUP_COMMIT": "true" if settings.group_commit else "false",
-        "ONE_CORE": "true" if settings.one_core else "false",
         "POWERTOOLS_SERVICE_NAME": "appointments",
         "POWERTOOLS_METRICS_NAMESPACE": f"Oneslot/{settings.stage}",
         "POWERTOOLS_LOG_LEVEL": "INFO",
