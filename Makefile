@@ -18,12 +18,12 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
-$(VENV)/.installed: requirements.txt pyproject.toml
+$(VENV)/.installed: requirements-dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Oneslot needs Python 3.11 or newer. Try: make PYTHON=python3.11")'
-	@echo "Installing into $(VENV) what requirements.txt pins."
+	@echo "Installing into $(VENV) what requirements-dev.txt pins."
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check uv==$(UV_VERSION)
-	@$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements.txt
+	@$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements-dev.txt
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps -e .
 	@touch $@
 
@@ -112,10 +112,12 @@ synth: $(CDK) ## the CloudFormation templates of STAGE (dev, prod), into cdk.out
 deploy: $(CDK) ## deploy STAGE to the AWS account of your environment
 	$(CDK) deploy --all -c stage=$(STAGE) $(if $(APPROVAL),--require-approval $(APPROVAL))
 
+LOCK := $(BIN)/uv pip compile -q --generate-hashes --no-header --python-version 3.11
+
+# A deployment takes its versions from the environment that the tests run in.
 lock: $(VENV)/.installed ## resolve and hash every requirements.in into its requirements.txt
-	for list in requirements*.in lambda_src/requirements.in; do \
-	  $(BIN)/uv pip compile -q --generate-hashes --no-header --python-version 3.11 $$list -o $${list%.in}.txt || exit; \
-	done
+	for list in requirements-*.in lambda_src/requirements.in; do $(LOCK) $$list -o $${list%.in}.txt || exit; done
+	$(LOCK) requirements.in -c requirements-dev.txt -o requirements.txt
 
 # The licences that code deployed with ours may have: the Lambda function's packages, and those of the audit's report.
 SHIPPED := aws-lambda-powertools jmespath typing_extensions jinja2 markupsafe plotly
@@ -132,7 +134,7 @@ dependencies: $(VENV)/dependencies/.installed node_modules/.installed ## secrets
 	$(CHECKERS)/pip-licenses --python=$(BIN)/python --from=mixed --order=license
 	$(CHECKERS)/pip-licenses --python=$(BIN)/python --from=mixed --packages $(SHIPPED) --partial-match --allow-only="$(LICENCES)" > /dev/null
 	$(CHECKERS)/pip-audit --strict --disable-pip --require-hashes -r lambda_src/requirements.txt
-	$(CHECKERS)/pip-audit --strict --disable-pip --require-hashes -r requirements.txt
+	$(CHECKERS)/pip-audit --strict --disable-pip --require-hashes -r requirements-dev.txt
 	$(NPM) audit
 
 valkey: ## install a Valkey (else Redis) server for the tests of that store; needs root and apt-get

@@ -65,7 +65,7 @@ def test_the_local_run_can_still_read_its_stack(with_audit: Stage) -> None:
 
 
 def test_glue_runs_the_spark_that_is_pinned(audit: Stage) -> None:
-    pinned = re.search(r"^pyspark==(\S+)", (ROOT / "requirements.in").read_text(encoding="utf-8"), re.MULTILINE)
+    pinned = re.search(r"^pyspark==(\S+)", (ROOT / "requirements-dev.in").read_text(encoding="utf-8"), re.MULTILINE)
     assert pinned is not None
     assert pinned[1] == SPARK_VERSION
     assert properties_of_job(audit)["GlueVersion"] == {"4.1.1": "6.0"}[SPARK_VERSION]
