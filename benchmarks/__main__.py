@@ -1,13 +1,14 @@
-"""All benchmarks of speed, one after the other, into one table, one file of figures and one page.
+"""All benchmarks of speed, one after another, into one file of tables, one of figures and one page.
 
     python -m benchmarks [--short] [--requests 20000] [--demand FILE] [--minutes 35] [--to build/benchmarks] [--write]
 
-Each part is a module of its own, runs in a process of its own and can be run by itself: `billed_time`, `cold_start`,
-`contention`, `growth`, `rush`. A part prints each figure as soon as it is measured, and each goes into the file at once. A part
-that takes longer than its share of `--minutes` is interrupted, keeps what it has measured, and the next one begins.
+The parts are modules with a command of their own: `billed_time`, `cold_start`, `contention`, `growth`, `rush`. Each
+runs in a process of its own, and each figure is kept as soon as it is measured. A part that exceeds its share of
+`--minutes` is interrupted and keeps its figures; then the next one starts.
 
-`benchmarks.json` has the figures, `benchmarks.md` the tables that are also printed, `benchmarks.html` tables and plots, with
-nothing from outside. `--write` keeps the figures in `docs/proof/performance.json` and puts them into `docs/performance.md`.
+`benchmarks.json` has the figures, `benchmarks.md` the printed tables, and `benchmarks.html` tables and plots without
+external resources. `--write` keeps the figures in `docs/proof/performance.json` and puts them into
+`docs/performance.md`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.ending import INTERRUPTED, ended
+from benchmarks.harness.command import INTERRUPTED, run_main
 from benchmarks.pages import performance_page
 from benchmarks.pages.report import page
 from benchmarks.pages.tables import KILLED, RUSH, all_tables
@@ -36,14 +37,14 @@ from benchmarks.rush.load import demands
 from oneslot.errors import BadInput
 
 GRACE_SECONDS = 30
-"""How long an interrupted part may take to end its child processes."""
+"""Time for an interrupted part to end its child processes."""
 RUSH_REPORT_SECONDS = 60
-"""What the rush needs beyond its time to count what became of every request."""
+"""Time that the rush needs after its run, to check every request."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One module's run, and how many seconds it may take."""
+    """One module's run, and its time limit."""
 
     name: str
     module: str
@@ -52,7 +53,7 @@ class Part:
 
 
 class Bench:
-    """The figures so far; kept in a file from the first one on."""
+    """The figures so far, kept in a file from the first one on."""
 
     def __init__(self, folder: Path, *, short: bool, demand: str | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +69,7 @@ class Bench:
         }
 
     def run(self, part: Part, position: int, number: int) -> None:
-        """Run a part to its end or to the end of its time."""
+        """Run a part until it ends or its time is over."""
         print(f"{position} of {number}: {part.name}, at most {part.seconds / 60:.0f} min", file=sys.stderr, flush=True)
         figures: list[Any] = []
         about = {"ended": "measuring", "seconds": 0.0, "figures": figures}
@@ -77,7 +78,7 @@ class Bench:
         started = time.monotonic()
         late = threading.Event()
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None  # noqa: S101 - PIPE was asked for; this tells mypy
+            assert process.stdout is not None  # noqa: S101 - for mypy: PIPE was requested
 
             def stop() -> None:
                 late.set()
@@ -111,13 +112,13 @@ class Bench:
         self.keep()
 
     def keep(self) -> None:
-        """Write the file of figures; whoever reads it meanwhile finds the last one whole."""
+        """Write the file of figures. A concurrent reader sees the previous file whole."""
         new = self._folder / "benchmarks.json.new"
         new.write_text(json.dumps(self.document, indent=1) + "\n")
         new.replace(self._folder / "benchmarks.json")
 
     def report(self) -> None:
-        """Print the tables, write them, and write the page."""
+        """Print and write the tables, and write the page."""
         text = all_tables(self.document)
         (self._folder / "benchmarks.md").write_text(text + "\n")
         (self._folder / "benchmarks.html").write_text(page(self.document))
@@ -126,7 +127,7 @@ class Bench:
 
 
 def parts(options: argparse.Namespace) -> list[Part]:
-    """What is run, the quick ones first; the rush comes last and has what the others leave."""
+    """Return the parts, the quick ones first. The rush comes last and has the time that the others leave."""
     size = ("--short",) if options.short else ()
     demand = ("--demand", str(options.demand)) if options.demand else ()
     share = options.minutes / 35
@@ -143,35 +144,35 @@ def parts(options: argparse.Namespace) -> list[Part]:
 
 
 def main() -> int:
-    """Run them and report. Exit status as `run_all`; 2 for arguments that cannot be."""
+    """Run the parts and report. Return the exit status of `run_all`; 2 for invalid arguments."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--short", action="store_true", help="some minutes: fewer runs, smaller sizes")
-    parser.add_argument("--requests", type=int, help="of the rush; 20,000, or 200 with --short")
-    parser.add_argument("--demand", type=Path, help="of the rush: a file of appointments by practice")
-    parser.add_argument("--minutes", type=float, default=35.0, help="for everything; the rush has what is left")
+    parser.add_argument("--short", action="store_true", help="fewer runs and smaller sizes, some minutes")
+    parser.add_argument("--requests", type=int, help="requests of the rush: 20,000, or 200 with --short")
+    parser.add_argument("--demand", type=Path, help="demand of the rush: a file of appointments by practice")
+    parser.add_argument("--minutes", type=float, default=35.0, help="time for all parts; the rush has what is left")
     parser.add_argument("--to", type=Path, default=Path("build/benchmarks"), help="the report folder")
     parser.add_argument("--write", action="store_true", help="put the figures into docs/performance.md")
     options = parser.parse_args()
     if options.minutes <= 0:
-        parser.error("--minutes must be more than 0")
+        parser.error("--minutes must be above 0")
     if options.write and options.short:
-        parser.error("--write keeps figures, and those of --short are of too few runs: leave one of them out")
+        parser.error("--write keeps figures, and --short has too few runs: leave one of them out")
     try:
-        demands(options.demand, 1)  # now, and not when the rush's turn comes
+        demands(options.demand, 1)  # before anything is measured, rather than when the rush starts
     except BadInput as error:
         parser.error(f"--demand: {error}")
     bench = Bench(options.to, short=options.short, demand=options.demand.name if options.demand else None)
     status = run_all(bench, parts(options), options.minutes * 60)
     bench.report()
     if options.write and status:
-        print("Not all of it was measured, so docs/performance.md stays as it is.", file=sys.stderr)
+        print("A part failed or was interrupted, so docs/performance.md is unchanged.", file=sys.stderr)
     elif options.write:
         performance_page.write(bench.document)
     return status
 
 
 def run_all(bench: Bench, every: Sequence[Part], seconds: float) -> int:
-    """Run the parts within so many seconds. Returns 1 if one failed (not if its bound stopped it), 130 if interrupted."""
+    """Run the parts within `seconds`. Return 1 if a part failed (not if its limit stopped it), 130 if interrupted."""
     end = time.monotonic() + seconds
     try:
         for position, part in enumerate(every, 1):
@@ -186,4 +187,4 @@ def run_all(bench: Bench, every: Sequence[Part], seconds: float) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(ended(main))
+    sys.exit(run_main(main))

@@ -2,28 +2,22 @@
 
     python -m benchmarks.billed_time [--short] [--json]
 
-Each handler gets the same batches from a stand-in of its own whose calls take a set time (`benchmarks/standin.py`). They take
-turns, batch by batch, so that all meet the machine when it is slow. Billed time is the wall clock of the handler's call, as
-Lambda bills it; the import is not in it.
+Each handler gets the same batches from a stand-in of its own whose calls take a set time (`benchmarks/standin`). The
+handlers take turns, batch by batch, so that a slow moment of the machine meets them all. Billed time is the wall
+clock of the handler's call, as Lambda bills it, without the import.
 
-The floor is what the guarantee needs if everything that can be at once is: one read of free slots and one transaction, one
-after the other, three service times (a transaction takes two), and the CPU of those two calls alone, with no handler around
-them. Ten practices need ten reads, though, whose CPU Python spends one after the other. So there is a second floor for whoever
-makes them by botocore's client: the very calls that our group makes for these batches, recorded and made again by it alone,
-reads side by side. The setting `queries_together` goes round the client.
-
-What ours gains by the setting `one_core` is measured beside the floors and the peer held to one core in the same way, on Linux
-only. The stand-in then has the other core of a machine with two.
+The floor is the least that the guarantee needs: one read of free slots, then one transaction, without a handler
+around them. That is three service times (a transaction takes two) and the CPU of two calls. Ten practices need ten
+reads, though, whose CPU Python spends one after the other. So a second floor repeats the recorded calls of our group
+by botocore alone, reads side by side.
 
 The batches: ten new requests for ten practices; the same with two finished duplicates; ten for one practice; ten duplicates.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import gc
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,37 +27,22 @@ from typing import Any
 
 from botocore import xform_name
 
-from benchmarks.bench_kit import (
-    CONCURRENCY,
-    Handler,
-    LambdaContext,
-    StandIn,
-    booking,
-    event,
-    median_ms,
-    ours,
-    print_figures,
-    quartiles_ms,
-    stand_in,
-    table,
-)
-from benchmarks.ending import ended
-from benchmarks.peers import ledger_by_hand, powertools
+from benchmarks.handlers import ledger_by_hand, ours, powertools
+from benchmarks.harness.batches import BATCH, CONCURRENCY, Handler, LambdaContext, booking, event
+from benchmarks.harness.command import measurement_parser, print_figures, run_main
+from benchmarks.harness.figures import median_ms, quartiles_ms, table
+from benchmarks.standin.client import StandIn, stand_in
 
 SERVICE_MS = (5.0, 20.0, 2.0)
 PRACTICES = [f"A8{number:04}" for number in range(10)]
-BATCH = 10
 NEW, DUPLICATES, BUSY, FINISHED = "ten new", "two of ten duplicates", "ten for one practice", "ten duplicates"
 KINDS = (NEW, DUPLICATES, BUSY, FINISHED)
 FINISHED_BEFORE = {DUPLICATES: 2, FINISHED: BATCH}
-"""How many of a batch's messages are finished before it comes."""
+"""How many messages of a batch are finished before it is delivered."""
 FLOOR, BARE = "floor", "the group's calls alone"
 GROUPED, OURS, POWERTOOLS = "ours, group commit", "ours (default)", "(a) Powertools"
-TOGETHER = "ours, group commit, queries together"
-ONE_CORE = ", one core"
-"""What is added to the name of a contender that is held to one core."""
 WARM_UP, RUNS = 2, 24
-"""Batches that are not counted, and those that are."""
+"""Batches before the measurement, and in it."""
 
 Deliver = Callable[[int], None]
 """Delivers the batch of this number."""
@@ -89,18 +68,18 @@ class Figure:
 
 
 Contender = Callable[[StandIn, str, int], Deliver]
-"""Something to compare: a stand-in of its own, a kind of batch and how many → how to deliver each."""
+"""A stand-in, a kind of batch and a number of batches → a function that delivers each."""
 
 
 def run(service_times: Sequence[float], runs: int) -> Iterator[Figure]:
-    """Every contender on every kind of batch."""
+    """Measure every contender on every kind of batch."""
     for service_ms in service_times:
         for kind in KINDS:
             yield from measure(CONTENDERS, kind, service_ms, runs)
 
 
 def measure(compared: Mapping[str, Contender], kind: str, service_ms: float, runs: int) -> Iterator[Figure]:
-    """Deliver `runs` batches of a kind to each contender, in turns."""
+    """Deliver `runs` batches of a kind to each contender, in turns. Each contender has a stand-in of its own."""
     with contextlib.ExitStack() as stack:
         standins = {name: stack.enter_context(stand_in()) for name in compared}
         yield from _measure(compared, standins, kind, service_ms, runs)
@@ -116,7 +95,7 @@ def _measure(
         standins[name].control("Time", service_ms=service_ms)
     for number in range(WARM_UP + runs):
         if number == WARM_UP:
-            # What is there is not gone through again, as in the stack's handler: nobody pays for what the benchmark holds.
+            # Freeze, as the stack's handler does, so that no collection visits the benchmark's own objects.
             gc.collect()
             gc.freeze()
             for name in contenders:
@@ -143,7 +122,7 @@ def _measure(
 
 
 def batches(kind: str, number: int) -> list[list[dict[str, Any]]]:
-    """So many batches of a kind, ten bodies each."""
+    """Return `number` batches of a kind, ten bodies each."""
     practices = [PRACTICES[0]] * BATCH if kind == BUSY else PRACTICES
     return [
         [booking(f"{kind.replace(' ', '-')}-{one}-{position}", practice) for position, practice in enumerate(practices)]
@@ -152,14 +131,14 @@ def batches(kind: str, number: int) -> list[list[dict[str, Any]]]:
 
 
 def finish(handler: Handler, kind: str, number: int) -> None:
-    """Let the handler have those messages of so many batches that are to be finished before."""
+    """Deliver the messages of `number` batches that must be finished before the measurement."""
     if before := FINISHED_BEFORE.get(kind, 0):
         for bodies in batches(kind, number):
             handler(event(bodies[:before]), LambdaContext())
 
 
 def handled(make: Callable[[StandIn], Handler]) -> Contender:
-    """A contender that is a handler. One that fails a record raises RuntimeError."""
+    """Return a contender that is a handler. It raises RuntimeError for a failed record."""
 
     def contender(standin: StandIn, kind: str, number: int) -> Deliver:
         standin.reset(0, PRACTICES)
@@ -176,35 +155,8 @@ def handled(make: Callable[[StandIn], Handler]) -> Contender:
     return contender
 
 
-def on_one_core(make: Contender) -> Contender:
-    """A contender whose threads stay on one core, this one for the time of its turns, as the handler's with `one_core`."""
-
-    @contextlib.contextmanager
-    def held() -> Iterator[None]:
-        if sys.platform != "linux":
-            raise OSError("threads are held to a core on Linux only")
-        before = os.sched_getaffinity(0)
-        os.sched_setaffinity(0, {min(before)})
-        try:
-            yield
-        finally:
-            os.sched_setaffinity(0, before)
-
-    def contender(standin: StandIn, kind: str, number: int) -> Deliver:
-        with held():  # a thread is born with its first work, and stays where its maker was
-            deliver = make(standin, kind, number)
-
-        def on_its_core(batch: int) -> None:
-            with held():
-                deliver(batch)
-
-        return on_its_core
-
-    return contender
-
-
 def floor(standin: StandIn, kind: str, number: int) -> Deliver:
-    """One query and one transaction of thirty items for each batch, bare. Of duplicates alone: a read."""
+    """Make one query and one transaction of thirty items for each batch; for a batch of duplicates, one read."""
     standin.reset(0, PRACTICES)
     client = standin.client()
 
@@ -228,7 +180,7 @@ def floor(standin: StandIn, kind: str, number: int) -> Deliver:
 
 
 def bare(standin: StandIn, kind: str, number: int) -> Deliver:
-    """The calls that our group makes for each batch, by botocore alone: reads side by side, then what is written."""
+    """Repeat the calls of our group for each batch by botocore alone: reads side by side, then the transactions."""
     recorded = record(standin, kind, number)
     client, executor = standin.client(), ThreadPoolExecutor(CONCURRENCY)
 
@@ -250,9 +202,9 @@ def bare(standin: StandIn, kind: str, number: int) -> Deliver:
 
 
 def record(standin: StandIn, kind: str, number: int) -> list[list[Call]]:
-    """The calls of our group for each of so many batches; the tables are then as they were before the first.
+    """Return the calls of our group for each of `number` batches, and reset the tables.
 
-    A choice of slots depends on the message's id alone, so what was written once can be written again.
+    The choice of a slot depends on the message's id alone, so the same writes succeed again.
     """
     calls: list[Call] = []
 
@@ -274,24 +226,20 @@ def record(standin: StandIn, kind: str, number: int) -> list[list[Call]]:
     return recorded
 
 
-_FREE: Mapping[str, Contender] = {
+CONTENDERS: Mapping[str, Contender] = {
     FLOOR: floor,
     BARE: bare,
     GROUPED: handled(lambda standin: ours(standin, group_commit=True)),
-    TOGETHER: handled(lambda standin: ours(standin, group_commit=True, queries_together=True)),
     OURS: handled(lambda standin: ours(standin, group_commit=False)),
     "ours, one after the other": handled(lambda standin: ours(standin, group_commit=False, threads=1)),
     POWERTOOLS: handled(lambda standin: powertools(standin.client())),
     "(b) ledger by hand": handled(lambda standin: ledger_by_hand(standin.client())),
 }
-HELD = (FLOOR, BARE, GROUPED, TOGETHER, POWERTOOLS) if sys.platform == "linux" else ()
-"""Those that are measured on one core, too."""
-CONTENDERS: Mapping[str, Contender] = {**_FREE, **{name + ONE_CORE: on_one_core(_FREE[name]) for name in HELD}}
-"""All that are compared here, by name."""
+"""All that are compared, by name."""
 
 
 def tables(figures: Sequence[Figure]) -> str:
-    """The figures as Markdown, a table for each service time."""
+    """Return the figures as Markdown, a table for each service time. Figures of other contenders are left out."""
     header = [
         "batch",
         "handler",
@@ -305,8 +253,9 @@ def tables(figures: Sequence[Figure]) -> str:
         "RRU/msg",
     ]
     parts = []
-    for service_ms in dict.fromkeys(figure.service_ms for figure in figures):
-        known = {(one.batch, one.handler): one for one in figures if one.service_ms == service_ms}
+    shown = [one for one in figures if one.handler in CONTENDERS]
+    for service_ms in dict.fromkeys(one.service_ms for one in shown):
+        known = {(one.batch, one.handler): one for one in shown if one.service_ms == service_ms}
         rows = [
             [
                 kind,
@@ -317,8 +266,8 @@ def tables(figures: Sequence[Figure]) -> str:
                 one.billed_ms / known[kind, FLOOR].billed_ms,
                 one.cpu_ms,
                 one.calls,
-                one.write_units if not name.startswith(FLOOR) else "",
-                one.read_units if not name.startswith(FLOOR) else "",
+                one.write_units if name != FLOOR else "",
+                one.read_units if name != FLOOR else "",
             ]
             for (kind, name), one in known.items()
         ]
@@ -327,14 +276,11 @@ def tables(figures: Sequence[Figure]) -> str:
 
 
 def main() -> int:
-    """Print the tables. Returns the exit status: 130 after an interrupt."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--short", action="store_true", help="5 ms only, few runs")
-    parser.add_argument("--json", action="store_true", help="figures as lines of JSON, each as soon as it is there")
-    options = parser.parse_args()
+    """Print the tables. Return the exit status: 130 after an interrupt."""
+    options = measurement_parser(__doc__, short="5 ms only, few runs").parse_args()
     figures = run(SERVICE_MS[:1] if options.short else SERVICE_MS, 5 if options.short else RUNS)
     return print_figures(figures, tables, as_lines=options.json)
 
 
 if __name__ == "__main__":
-    sys.exit(ended(main))
+    sys.exit(run_main(main))

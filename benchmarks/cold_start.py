@@ -1,17 +1,16 @@
-"""Cold start: CPU of importing the handler and making its clients, beside the floor, and where it goes.
+"""Cold start: CPU of importing the handler and making its clients, beside the floor, and its breakdown.
 
     python -m benchmarks.cold_start [--short] [--json]
 
-The floor is Python, boto3 and one client, as everybody starts. Our handler collects no garbage while it imports, so it is
-compared with the floor that does not, too, and Powertools starts both ways. Each start is a new process,
-the least CPU time (user and system, of the child) of many, started in turn: what else runs only adds to it. The breakdown
-is `python -X importtime`: the time of a module itself, without those that it imports, the least of some starts; of the modules
-that the floor has not, the largest are named.
+The floor is Python, boto3 and one client. Our handler switches garbage collection off while it imports, so there is a
+second floor that does the same, and Powertools starts both ways. Each start is a new process. The starts take turns,
+and the least CPU time (user and system, of the child) of each counts, because other work only adds to it. The
+breakdown is `python -X importtime`: a module's own time without its imports, the least of some starts. The largest
+modules that the floor does not import are named.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -24,8 +23,8 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bench_kit import print_figures, table
-from benchmarks.ending import ended
+from benchmarks.harness.command import measurement_parser, print_figures, run_main
+from benchmarks.harness.figures import table
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = os.pathsep.join((str(ROOT / "lambda_src"), str(ROOT)))
@@ -73,12 +72,12 @@ _CPU_OF = (
 
 
 def environment() -> dict[str, str]:
-    """What the function finds at its start."""
+    """Return the function's environment at its start."""
     return {"PATH": os.environ["PATH"], "PYTHONPATH": SOURCE, **ENVIRONMENT}
 
 
 def start(statement: str) -> tuple[float, float]:
-    """CPU seconds and memory (MB) of a Python that runs a statement; without tidying up at its end, which no start has."""
+    """Return CPU seconds and memory (MB) of a Python that runs a statement, without its exit, which Lambda never reaches."""
     command = [sys.executable, "-c", _CPU_OF, f"{statement}; import os; os._exit(0)"]
     answer = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
     status, seconds, kilobytes = json.loads(answer.stdout)
@@ -88,13 +87,10 @@ def start(statement: str) -> tuple[float, float]:
 
 
 def measure(runs: int) -> Iterator[dict[str, dict[str, float]]]:
-    """Least CPU (ms) and memory (MB) of each start: after `FEW` rounds, so that there is something, and after all.
-
-    The least, because whatever else the machine does only adds to it.
-    """
+    """Yield the least CPU (ms) and memory (MB) of each start: once after `FEW` rounds, and once after all."""
     seen: dict[str, list[tuple[float, float]]] = {name: [] for name in STARTS}
     for statement in STARTS.values():
-        start(statement)  # compiles what was never imported
+        start(statement)  # compiles the modules
     for done in range(1, runs + 1):
         for name, statement in STARTS.items():
             seen[name].append(start(statement))
@@ -109,7 +105,7 @@ def measure(runs: int) -> Iterator[dict[str, dict[str, float]]]:
 
 
 def import_times(statement: str, runs: int) -> dict[str, float]:
-    """Milliseconds of each module's own import, the least of so many starts."""
+    """Return the milliseconds of each module's own import, the least of `runs` starts."""
     least: dict[str, float] = {}
     command = [sys.executable, "-X", "importtime", "-c", statement]
     for _ in range(runs):
@@ -123,7 +119,7 @@ def import_times(statement: str, runs: int) -> dict[str, float]:
 
 
 def by_package(modules: Mapping[str, float]) -> dict[str, float]:
-    """The same summed by package, the largest first."""
+    """Return import times summed by package, the largest first."""
     packages: defaultdict[str, float] = defaultdict(float)
     for module, milliseconds in modules.items():
         packages[package(module)] += milliseconds
@@ -131,7 +127,7 @@ def by_package(modules: Mapping[str, float]) -> dict[str, float]:
 
 
 def package(module: str) -> str:
-    """The package that a module is of, with Powertools' utilities apart, and the standard library in one."""
+    """Return a module's package: each of Powertools' utilities is one, and the standard library is one."""
     top = module.split(".", maxsplit=1)[0]
     if top in sys.stdlib_module_names:
         return "standard library"
@@ -142,7 +138,7 @@ def package(module: str) -> str:
 
 
 def package_sizes() -> dict[str, float]:
-    """KB of what is deployed, uncompressed: our own code and the pinned packages; boto3 comes with Lambda's runtime."""
+    """Return the KB deployed, uncompressed: our own code and the pinned packages. Lambda's runtime brings boto3."""
     pinned = re.findall(r"^([a-z-_]+)==", (ROOT / "lambda_src" / "requirements.txt").read_text(), flags=re.MULTILINE)
     sizes = {
         name: sum(
@@ -159,7 +155,7 @@ def package_sizes() -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Figures:
-    """Of each start CPU (ms) and memory (MB); ms of import by package, and by module what the floor has not; KB deployed."""
+    """CPU (ms) and memory (MB) of each start; import ms by package, and by module beyond the floor's; KB deployed."""
 
     starts: Mapping[str, Mapping[str, float]]
     imports_ms: Mapping[str, float]
@@ -168,7 +164,7 @@ class Figures:
 
 
 def run(runs: int) -> Iterator[Figures]:
-    """All of it, twice: the second has more runs."""
+    """Yield the figures twice: after few rounds, and after all."""
     ours, floor = import_times(STARTS[HANDLER], FEW), import_times(STARTS[FLOOR], FEW)
     more = sorted(((module, own) for module, own in ours.items() if module not in floor), key=lambda pair: -pair[1])
     for measured in measure(runs):
@@ -176,7 +172,7 @@ def run(runs: int) -> Iterator[Figures]:
 
 
 def tables(figures: Sequence[Figures]) -> str:
-    """The last figures, as Markdown."""
+    """Return the last figures as Markdown."""
     one = figures[-1]
     floor = one.starts[FLOOR]["cpu_ms"]
     starts: Sequence[Sequence[Any]] = [
@@ -197,13 +193,10 @@ def tables(figures: Sequence[Figures]) -> str:
 
 
 def main() -> int:
-    """Print both. Returns the exit status: 130 after an interrupt."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--short", action="store_true", help="few starts")
-    parser.add_argument("--json", action="store_true", help="figures as a line of JSON")
-    options = parser.parse_args()
+    """Print the tables. Return the exit status: 130 after an interrupt."""
+    options = measurement_parser(__doc__, short="few starts").parse_args()
     return print_figures(run(FEW if options.short else 15), tables, as_lines=options.json)
 
 
 if __name__ == "__main__":
-    sys.exit(ended(main))
+    sys.exit(run_main(main))

@@ -1,21 +1,20 @@
-"""Contention: 32 consumers on one practice, and what the choice of a slot does to it.
+"""Contention: 32 consumers on one practice, by three ways to choose a slot.
 
     python -m benchmarks.contention [--short] [--json]
 
-Each consumer is a thread that takes one batch after the other from a common list, through our consumer, on the stand-in
-(`benchmarks/standin.py`), which refuses writes to items that a transaction holds. Compared: the first free slot, a random one
-among the candidates, and the rendezvous hash that the product uses; with the product's 16 candidates and with 64; the default
-way, one request at a time, and group commit, with the requests dealt out evenly, up to ten in a batch (one alone goes the
-default way: so with ten slots for ten requests each consumer gets two).
+Each consumer is a thread that takes one batch after another from a common list, through our consumer, on the stand-in
+(`benchmarks/standin`), which refuses writes to items that a transaction holds. Compared are the first free slot, a
+random one among the candidates, and the rendezvous hash that the product uses, with the product's 16 candidates and
+with 64. By default a consumer takes one request at a time. With group commit the requests are dealt out evenly, two
+to ten in a batch, because a single one would go the default way.
 
-Retries: cancelled transactions for each booking. Wasted: the write units of cancelled transactions for each booking; one that
-meets nobody costs 9, in a group 8. Times are of a delivery, from the call of the consumer to its answer.
-No livelock: every request ends, booked while slots last; else this stops with an error.
+Retries: cancelled transactions for each booking. Wasted: the write units of cancelled transactions for each booking;
+one without contention costs 9, in a group 8. Times are of a delivery, from the call of the consumer to its answer. No
+livelock: every request ends, booked while slots last; otherwise the benchmark stops with an error.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import queue
 import random
@@ -29,14 +28,15 @@ from typing import Any
 from appointments import allocation
 from appointments.messages import BookRequest
 from appointments.slot_choice import choose
-from benchmarks.bench_kit import CONFIGURATION, LambdaContext, StandIn, booking, event, print_figures, stand_in, table
-from benchmarks.ending import ended
+from benchmarks.harness.batches import BATCH, CONFIGURATION, LambdaContext, booking, event
+from benchmarks.harness.command import measurement_parser, print_figures, run_main
+from benchmarks.harness.figures import table
+from benchmarks.standin.client import StandIn, stand_in
 from booking.compose import compose
 
 CONSUMERS = 32
 SERVICE_MS = 5.0
 PRACTICE = "A81001"
-BATCH = 10
 SLOTS = (10, 100, 500)
 MOST_BOOKINGS = 200
 DEFAULT, GROUPED = "default", "group commit"
@@ -52,7 +52,7 @@ STRATEGIES: dict[str, Choice] = {
 
 @dataclass(frozen=True)
 class Figure:
-    """One strategy against so many free slots; times in milliseconds."""
+    """One strategy on `free_slots`; times in milliseconds."""
 
     way: str
     free_slots: int
@@ -68,7 +68,7 @@ class Figure:
 
 @contextlib.contextmanager
 def choosing(strategy: Choice) -> Iterator[None]:
-    """Let the decision choose otherwise."""
+    """Let the decision choose by another strategy within the block."""
     module = vars(allocation)
     original, module["choose"] = module["choose"], strategy
     try:
@@ -78,7 +78,7 @@ def choosing(strategy: Choice) -> Iterator[None]:
 
 
 def measure(standin: StandIn, way: str, name: str, *, free_slots: int, candidates: int, bookings: int) -> Figure:
-    """As many requests as `bookings`, which may not be more than the slots."""
+    """Measure `bookings` requests, at most one for each free slot."""
     standin.reset(SERVICE_MS, [PRACTICE], free_slots)
     waiting: queue.SimpleQueue[Sequence[int]] = queue.SimpleQueue()
     size = min(BATCH, max(2, bookings // CONSUMERS)) if way == GROUPED else 1
@@ -106,7 +106,7 @@ def measure(standin: StandIn, way: str, name: str, *, free_slots: int, candidate
         try:
             for done in as_completed([consumers.submit(consume) for _ in range(CONSUMERS)]):
                 done.result()
-        finally:  # after an error or an interrupt nobody takes another batch
+        finally:  # after an error or an interrupt no consumer takes another batch
             with contextlib.suppress(queue.Empty):
                 while True:
                     waiting.get_nowait()
@@ -131,7 +131,7 @@ def measure(standin: StandIn, way: str, name: str, *, free_slots: int, candidate
 
 
 def run(standin: StandIn, short: bool) -> Iterator[Figure]:
-    """Both ways, every strategy, against every number of free slots."""
+    """Measure both ways and every strategy on every number of free slots."""
     for free_slots in SLOTS[:2] if short else SLOTS:
         for way in (DEFAULT, GROUPED):
             for candidates in (16, 64):
@@ -141,20 +141,17 @@ def run(standin: StandIn, short: bool) -> Iterator[Figure]:
 
 
 def tables(figures: Sequence[Figure]) -> str:
-    """As Markdown."""
+    """Return the figures as Markdown."""
     header = ["way", "free slots", "candidates", "strategy", "bookings", "retries/booking", "p50 ms", "p99 ms"]
     return table([*header, "wasted WRU/booking", "seconds"], [list(asdict(one).values()) for one in figures])
 
 
 def main() -> int:
-    """Print the table. Returns the exit status: 130 after an interrupt."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--short", action="store_true", help="fewer slots and requests")
-    parser.add_argument("--json", action="store_true", help="figures as lines of JSON, each as soon as it is there")
-    options = parser.parse_args()
+    """Print the table. Return the exit status: 130 after an interrupt."""
+    options = measurement_parser(__doc__, short="fewer slots and requests").parse_args()
     with stand_in() as standin:
         return print_figures(run(standin, options.short), tables, as_lines=options.json)
 
 
 if __name__ == "__main__":
-    sys.exit(ended(main))
+    sys.exit(run_main(main))

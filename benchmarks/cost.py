@@ -1,13 +1,14 @@
-"""What a million messages cost: write and read units, requests and Lambda time, beside Powertools' idempotency and SQS FIFO.
+"""The cost of a million messages: units, requests and Lambda time, beside Powertools' idempotency and SQS FIFO.
 
     python -m benchmarks.cost [--measure] [--json]
 
-Units are measured: each handler has the same batches and a stand-in of its own that counts consumed capacity by DynamoDB's
-rules (`benchmarks/standin.py`). Lambda's time is measured there, too: calls take 5 ms, transactions 10 ms. `--measure`
-writes the figures to `docs/proof/cost.json` and the tables into `docs/cost.md`; else they are printed from that file.
+Units are measured: each handler has the same batches and a stand-in of its own that counts consumed capacity by
+DynamoDB's rules (`benchmarks/standin`). Lambda's time is measured there too: calls take 5 ms, transactions 10 ms.
+`--measure` writes the figures to `docs/proof/cost.json` and the tables into `docs/cost.md`; otherwise the tables are
+printed from that file.
 
-The sums: units and billed time per message times a million; one invocation, one receive and one delete for each batch of ten;
-one send for each message.
+The sums: units and billed time per message times a million; one invocation, one receive and one delete for each batch
+of ten; one send for each message.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bench_kit import Handler, table
-from benchmarks.billed_time import BATCH, CONTENDERS, FINISHED, GROUPED, NEW, OURS, POWERTOOLS, handled, measure
-from benchmarks.ending import ended
-from benchmarks.peers import book
+from benchmarks.billed_time import CONTENDERS, FINISHED, GROUPED, NEW, OURS, POWERTOOLS, handled, measure
+from benchmarks.handlers import book
+from benchmarks.harness.batches import BATCH, Handler
+from benchmarks.harness.command import run_main
+from benchmarks.harness.figures import table
 
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES, PAGE = ROOT / "docs" / "proof" / "cost.json", ROOT / "docs" / "cost.md"
@@ -37,11 +39,11 @@ FIFO = "SQS FIFO, the effect without a ledger"
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """US dollars, list prices of us-east-1 without the free tier. Change them to your region's and agreement's.
+    """List prices of us-east-1 in US dollars, without the free tier. Change them to those of your region and agreement.
 
     Sources: https://aws.amazon.com/dynamodb/pricing/on-demand/, https://aws.amazon.com/sqs/pricing/ and
-    https://aws.amazon.com/lambda/pricing/ (Arm, which the stack uses), as others quoted them in 2026. `million_fair_requests`
-    comes on top of a standard queue's price where messages have a MessageGroupId, as Oneslot's have.
+    https://aws.amazon.com/lambda/pricing/ (Arm, which the stack uses), as quoted in 2026. `million_fair_requests`
+    is added to a standard queue's price for messages with a MessageGroupId, as Oneslot's have.
     """
 
     million_write_units: float = 0.625
@@ -55,7 +57,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A handler on one kind of batch, per message: units, and milliseconds of Lambda's time."""
+    """One handler on one kind of batch: units, and milliseconds of Lambda's time, per message."""
 
     handler: str
     batch: str
@@ -77,7 +79,7 @@ class Bill:
 
 
 def bill(one: Measured, prices: Prices, memory_mb: int = 512) -> Bill:
-    """The bill of a million such messages. memory_mb: the stack's `lambda_memory_mb`."""
+    """Return the bill of a million such messages. memory_mb: the stack's `lambda_memory_mb`."""
     requests = 1 + 2 / BATCH
     invocations = 1 / BATCH
     gigabyte_seconds = one.lambda_ms / 1_000 * memory_mb / 1_024 * MILLION
@@ -94,7 +96,7 @@ def bill(one: Measured, prices: Prices, memory_mb: int = 512) -> Bill:
 
 
 def effect_alone(client: Any) -> Handler:
-    """The same business without any ledger: what a consumer of a FIFO queue does that trusts SQS's five minutes."""
+    """Return a handler without a ledger, for a FIFO queue whose five-minute deduplication it trusts."""
 
     def handler(event: Mapping[str, Any], _: Any) -> Mapping[str, Any]:
         for record in event["Records"]:
@@ -111,7 +113,7 @@ COMPARED = {
 
 
 def measured(*, service_ms: float = SERVICE_MS, runs: int = 20) -> list[Measured]:
-    """Measure all that are compared. A FIFO queue has no finished duplicates within its window: SQS drops them unseen."""
+    """Measure all. The FIFO handler gets no finished duplicates: SQS drops them within its window."""
     figures = [
         *measure(COMPARED, NEW, service_ms, runs),
         *measure({name: one for name, one in COMPARED.items() if name != FIFO}, FINISHED, service_ms, runs),
@@ -123,7 +125,7 @@ def measured(*, service_ms: float = SERVICE_MS, runs: int = 20) -> list[Measured
 
 
 def tables(figures: Sequence[Measured], prices: Prices) -> str:
-    """The bills as Markdown, new requests and finished duplicates."""
+    """Return the bills as Markdown: new requests, then finished duplicates."""
     header = ["per million messages", "WRU", "RRU", "SQS requests", "invocations", "GB-seconds", "dollars"]
     parts = []
     for kind, title in ((NEW, "New requests"), (FINISHED, "Duplicates of finished requests")):
@@ -139,13 +141,13 @@ def tables(figures: Sequence[Measured], prices: Prices) -> str:
 
 
 def read() -> tuple[list[Measured], dict[str, Any]]:
-    """The figures as they are checked in, and where and when they were measured."""
+    """Return the kept figures, and the whole document with machine and date."""
     document = json.loads(FIGURES.read_text(encoding="utf-8"))
     return [Measured(**one) for one in document["figures"]], document
 
 
 def write(figures: Sequence[Measured]) -> None:
-    """Write the file of figures, and the page's tables."""
+    """Write the file of figures and the page's tables."""
     document = {
         "command": "python -m benchmarks.cost --measure",
         "when": datetime.now(UTC).date().isoformat(),
@@ -159,9 +161,9 @@ def write(figures: Sequence[Measured]) -> None:
 
 
 def main() -> None:
-    """Print the tables, or measure first."""
+    """Print the tables; with `--measure`, measure first."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--measure", action="store_true", help="measure anew, and write docs/cost.md")
+    parser.add_argument("--measure", action="store_true", help="measure, and write docs/cost.md")
     parser.add_argument("--json", action="store_true", help="figures and bills as JSON")
     options = parser.parse_args()
     if options.measure:
@@ -174,4 +176,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(ended(main))
+    sys.exit(run_main(main))

@@ -1,17 +1,16 @@
-"""Growth: what a message costs when there are many messages and many practices, and where the handler's CPU goes.
+"""Growth: the cost of a message beside many messages and many practices, and a profile of the handler's CPU.
 
     python -m benchmarks.growth [--short] [--json] [--profile]
 
-The consumer with group commit, batches of ten, in this process on the metered port (`benchmarks/standin.py`) with no network
-between: so the figures are CPU without botocore (which costs about 0.8 ms a call) and counts, at 1,000 to 100,000 messages
-that are already in the tables and 1 to 6,000 practices that the messages are for.
+The consumer with group commit takes batches of ten in this process, on the metered port (`benchmarks/standin`),
+without a network. So the figures are counts, and CPU without botocore, which costs about 0.8 ms a call. The tables
+hold 1,000 to 100,000 messages, and the new messages are for 1 to 6,000 practices.
 
-`--profile` runs the default consumer on boto3's clients against the stand-in process and prints where its CPU goes.
+`--profile` runs the default consumer on boto3's clients against the stand-in process and prints a profile of its CPU.
 """
 
 from __future__ import annotations
 
-import argparse
 import cProfile
 import io
 import pstats
@@ -23,32 +22,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from benchmarks.bench_kit import (
-    CONFIGURATION,
-    LambdaContext,
-    booking,
-    event,
-    ours,
-    print_figures,
-    stand_in,
-    table,
-    week,
-)
-from benchmarks.ending import ended
-from benchmarks.standin import READS, WRITES, MeteredDynamoDB
+from benchmarks.handlers import ours
+from benchmarks.harness.batches import BATCH, CONFIGURATION, LambdaContext, booking, event, week
+from benchmarks.harness.command import measurement_parser, print_figures, run_main
+from benchmarks.harness.figures import table
+from benchmarks.standin.client import stand_in
+from benchmarks.standin.metered_dynamodb import READS, WRITES, MeteredDynamoDB
 from booking.compose import compose
 from oneslot.runtime.stores.expressions import to_attributes
 
 MESSAGES = (1_000, 10_000, 100_000)
 PRACTICES = (1, 100, 6_000)
-BATCH = 10
 MEASURED = 200
-"""Batches that are measured at each size."""
+"""Batches measured at each size."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """What a message costs when so many are there."""
+    """The cost of a message with `messages` in the tables, for `practices`."""
 
     messages: int
     practices: int
@@ -59,7 +50,7 @@ class Figure:
 
 
 class Port(MeteredDynamoDB):
-    """The metered port as both clients; counts calls, and times itself, which is not the handler's CPU."""
+    """The metered port as both clients. It counts calls and its own CPU seconds, which are not the handler's."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +58,7 @@ class Port(MeteredDynamoDB):
         self.seconds = 0.0
 
     def timed(self, name: str) -> Callable[..., Any]:
-        """A call that is counted and timed."""
+        """Return the port's method, counted and timed."""
         method = getattr(self, name)
 
         def call(**request: Any) -> Any:
@@ -95,13 +86,9 @@ def measure(messages: int, practices: int, batches: int = MEASURED) -> Figure:
     names = [f"A{number:05}" for number in range(practices)]
     for name in names:
         number = max(20, BATCH * batches + 500) if practices == 1 else 60
-        for slot in week(name, number):
-            item = to_attributes(slot)
-            port._store("slots", port.tables["slots"].key_text(item), item)
+        port.seed("slots", map(to_attributes, week(name, number)))
     row = {"status": "COMPLETE", "consumption_count": 1, "payload_hash": "0" * 64, "result": "{}", "claimed_by": "x"}
-    for number in range(messages):
-        item = to_attributes({"message_id": f"old-{number}", **row})
-        port._store("ledger", port.tables["ledger"].key_text(item), item)
+    port.seed("ledger", (to_attributes({"message_id": f"old-{number}", **row}) for number in range(messages)))
     client: Any = Client(port)
     consumer = compose(replace(CONFIGURATION, group_commit=True), client, client, lambda delivery: None)
     rng = random.Random(1)
@@ -131,7 +118,7 @@ def measure(messages: int, practices: int, batches: int = MEASURED) -> Figure:
 
 
 def run(short: bool) -> Iterator[Figure]:
-    """Every size: messages at a hundred practices, then practices at ten thousand messages."""
+    """Measure every size: messages at a hundred practices, then practices at ten thousand messages."""
     messages = MESSAGES[:2] if short else MESSAGES
     for number in messages:
         yield measure(number, 100)
@@ -141,7 +128,7 @@ def run(short: bool) -> Iterator[Figure]:
 
 
 def profile(batches: int = 50) -> str:
-    """The twenty functions with the most own time, of the default consumer in one thread on boto3's clients."""
+    """Return the twenty functions with the most own time, of the default consumer in one thread on boto3's clients."""
     with stand_in() as standin:
         standin.reset(0, [f"A8{number:04}" for number in range(BATCH)])
         handler = ours(standin, group_commit=False, threads=1)
@@ -156,17 +143,15 @@ def profile(batches: int = 50) -> str:
 
 
 def tables(figures: Sequence[Figure]) -> str:
-    """As Markdown."""
+    """Return the figures as Markdown."""
     header = ["messages there", "practices", "CPU ms/msg", "calls/msg", "WRU/msg", "RRU/msg"]
     return table(header, [list(asdict(one).values()) for one in figures])
 
 
 def main() -> int:
-    """Print the table, or the profile. Returns the exit status: 130 after an interrupt."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--short", action="store_true", help="smaller sizes")
-    parser.add_argument("--json", action="store_true", help="figures as lines of JSON, each as soon as it is there")
-    parser.add_argument("--profile", action="store_true", help="where the CPU goes")
+    """Print the table, or the profile. Return the exit status: 130 after an interrupt."""
+    parser = measurement_parser(__doc__, short="smaller sizes")
+    parser.add_argument("--profile", action="store_true", help="print a profile of the CPU instead")
     options = parser.parse_args()
     if options.profile:
         print(profile())
@@ -175,4 +160,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(ended(main))
+    sys.exit(run_main(main))

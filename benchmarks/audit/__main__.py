@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.audit.data import DAY_MS, Requests, write_day, write_full
-from benchmarks.ending import ended
+from benchmarks.harness.command import run_main
 
 DAY_SHARE = 100  # a day's change is a hundredth of the history
 CORES = os.cpu_count() or 1
@@ -207,4 +207,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(ended(main))
+    sys.exit(run_main(main))

@@ -1,7 +1,7 @@
-"""Puts the figures of the last kept run of the benchmarks into docs/performance.md.
+"""Put the figures of the last kept run of the benchmarks into docs/performance.md.
 
-`make bench WRITE=1` keeps a run and writes the page; `python -m benchmarks.pages.performance_page` writes the page from what is kept.
-A test holds the page to what this would write.
+`make bench WRITE=1` keeps a run and writes the page. `python -m benchmarks.pages.performance_page` writes the page
+from the kept figures. A test compares the page with them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.ending import ended
+from benchmarks.harness.command import run_main
 from benchmarks.pages.tables import TITLES, Document, tables_of, targets, where
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -24,7 +24,7 @@ _BLOCK = re.compile(r"<!-- generated: ([a-z, ]+) -->\n.*?<!-- end -->\n", re.DOT
 
 
 def fill(page: str, document: Document) -> str:
-    """The page with every generated block written anew. Raises `KeyError` for a block that nothing here writes."""
+    """Return the page with every generated block rewritten. Raise `KeyError` for an unknown block."""
     writers: Mapping[str, Callable[[], str]] = {
         "where": lambda: where(document),
         "targets": lambda: targets(document),
@@ -38,13 +38,13 @@ def fill(page: str, document: Document) -> str:
 
 
 def read() -> dict[str, Any]:
-    """The figures as they are checked in."""
+    """Return the kept figures."""
     document: dict[str, Any] = json.loads(FIGURES.read_text(encoding="utf-8"))
     return document
 
 
 def write(document: Mapping[str, Any] | None = None) -> None:
-    """Keep these figures, if there are any, and write the page from what is kept."""
+    """Keep `document`, if given, and write the page from the kept figures."""
     if document is not None:
         FIGURES.write_text(json.dumps(document, separators=(",", ":")).replace("},{", "},\n{") + "\n", encoding="utf-8")
     PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), read()), encoding="utf-8")
@@ -52,4 +52,4 @@ def write(document: Mapping[str, Any] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(ended(write))
+    sys.exit(run_main(write))

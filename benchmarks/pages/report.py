@@ -1,4 +1,4 @@
-"""The page of the benchmarks: every table, and plots of what the targets speak of. One HTML file, nothing from outside."""
+"""The page of the benchmarks: every table and plots, in one HTML file without external resources."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from benchmarks.pages.tables import KILLED, RUSH, TITLES, Document, figures_of, tables_of, targets, where
 
 WIDTH, HEIGHT = 720, 160
-"""Of a plot's own units; it is drawn as wide as there is room."""
+"""Of a plot, in its own units; it is drawn as wide as the page allows."""
 SERIES = 4
-"""Colours of lines; the fifth line has the first one's again."""
+"""Number of line colours; the fifth line has the first colour again."""
 _STYLE = (
     ":root{color-scheme:light dark;--ink:#1c2733;--paper:#fff;--rule:#d5dde5;--ours:#1d70b8;--other:#9aa7b3;"
     "--s0:#1d70b8;--s1:#00703c;--s2:#6f777b;--s3:#d4351c}"
@@ -33,13 +33,13 @@ _STYLE = (
 
 
 def page(document: Document) -> str:
-    """All figures as one HTML page."""
+    """Return all figures as one HTML page."""
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>",
         "<title>Oneslot: benchmarks</title>",
         f"<style>{_STYLE}</style><h1>Oneslot: benchmarks</h1>{as_html(where(document))}",
-        "<p>What each figure means is said at the top of its module in <code>benchmarks/</code>, and in",
-        f" <code>docs/performance.md</code>.</p><h2>Targets</h2>{as_html(targets(document))}",
+        "<p><code>docs/performance.md</code>, and the top of each module in <code>benchmarks/</code>, explain the figures.</p>",
+        f"<h2>Targets</h2>{as_html(targets(document))}",
     ]
     for part, title in TITLES.items():
         if part in document["parts"]:
@@ -48,7 +48,7 @@ def page(document: Document) -> str:
 
 
 def plots(document: Document, part: str) -> Iterator[str]:
-    """The plots of a part; none if it has no figures."""
+    """Yield the plots of a part; none if it has no figures."""
     figures = figures_of(document, part)
     if not figures:
         return
@@ -84,7 +84,7 @@ def plots(document: Document, part: str) -> Iterator[str]:
 
 
 def bars(title: str, named: Sequence[tuple[str, float]], unit: str = "") -> str:
-    """Horizontal bars with their names and values."""
+    """Return horizontal bars with their names and values."""
     most = max((value for _, value in named), default=0) or 1
     rows = "".join(
         f"<span>{html.escape(name)}</span><div><i{' class=ours' if 'our' in name else ''} "
@@ -95,7 +95,7 @@ def bars(title: str, named: Sequence[tuple[str, float]], unit: str = "") -> str:
 
 
 def lines(title: str, series: Sequence[tuple[str, Sequence[tuple[float, float]]]], unit: str) -> str:
-    """Lines over seconds, from zero, with their names below; as SVG. What has no points is left out."""
+    """Return lines over seconds as SVG, with names below. A series without points is left out."""
     drawn = [(name, each) for name, each in series if each]
     if not drawn:
         return ""
@@ -112,7 +112,7 @@ def lines(title: str, series: Sequence[tuple[str, Sequence[tuple[float, float]]]
 
 
 def as_html(markdown: str) -> str:
-    """The little Markdown that the tables are made of: tables, paragraphs, bold sentences and code."""
+    """Return HTML for the Markdown of the tables: tables, paragraphs, bold text and code."""
     parts = []
     for block in markdown.split("\n\n"):
         if block.startswith("|"):
@@ -135,5 +135,5 @@ def _inline(text: str) -> str:
 
 
 def number_text(value: float) -> str:
-    """Two decimals, or none from a hundred up."""
+    """Return a number with two decimals, or none from a hundred up."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.2f}"

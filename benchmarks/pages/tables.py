@@ -1,25 +1,16 @@
-"""The tables of all benchmarks, and what became of the targets, from the figures as `benchmarks.json` holds them."""
+"""The tables of all benchmarks and of the targets, from the figures in `benchmarks.json`."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from benchmarks import billed_time, cold_start, contention, growth
-from benchmarks.bench_kit import table
-from benchmarks.billed_time import (
-    CONTENDERS,
-    FINISHED,
-    FLOOR,
-    GROUPED,
-    NEW,
-    ONE_CORE,
-    OURS,
-    POWERTOOLS,
-    TOGETHER,
-)
-from benchmarks.rush import __main__ as rush
+from benchmarks.billed_time import FINISHED, FLOOR, GROUPED, NEW, OURS, POWERTOOLS
+from benchmarks.harness.figures import table
+from benchmarks.rush import figures as rush
 
 RUSH, KILLED = "rush", "rush, consumers killed"
 TITLES: Mapping[str, str] = {
@@ -41,17 +32,17 @@ _TABLES: Mapping[str, tuple[Callable[..., Any], Callable[[Sequence[Any]], str]]]
 }
 
 Document = Mapping[str, Any]
-"""What `benchmarks.json` holds: machine, when, short, load_before, and parts by name: how each ended, seconds, figures."""
+"""The content of `benchmarks.json`: machine, when, short, load_before, and by name the parts: ended, seconds, figures."""
 
 
 def figures_of(document: Document, part: str) -> Sequence[Mapping[str, Any]]:
-    """A part's figures; none if it was not run."""
+    """Return a part's figures; none if it was not run."""
     figures: Sequence[Mapping[str, Any]] = document["parts"].get(part, {}).get("figures", ())
     return figures
 
 
 def tables_of(document: Document, part: str) -> str:
-    """A part's tables, and a sentence if it did not come to its end."""
+    """Return a part's tables, and a sentence if it was stopped early."""
     make, tables = _TABLES[part]
     figures = figures_of(document, part)
     if not figures:
@@ -62,7 +53,7 @@ def tables_of(document: Document, part: str) -> str:
 
 
 def where(document: Document) -> str:
-    """A sentence on machine, time and load."""
+    """Return a sentence on machine, time and load."""
     size = "`make bench SHORT=1`, small sizes" if document["short"] else "`make bench`"
     load = document["load_before"]
     busy = " **Other work ran at the same time: read times as ratios within a table.**" if load > 0.5 else ""
@@ -71,7 +62,7 @@ def where(document: Document) -> str:
 
 
 def targets(document: Document) -> str:
-    """Each target with what was measured: billed time as a table of its own, then the others. What was not is left out."""
+    """Return the measured targets: a table for billed time, and one for the others."""
     return "\n\n".join(table for table in (_billed_targets(document), _other_targets(document)) if table)
 
 
@@ -81,34 +72,21 @@ def _billed_targets(document: Document) -> str:
         "a call takes",
         "(a) / ours in a group: 10 or more",
         "ours / floor: 1.5 at most",
-        "with `one_core`, (a) / ours: 10 or more",
-        "with `one_core`, ours / floor: 1.5 at most",
-        "with `queries_together`, too, (a) / ours: 10 or more",
-        "with `queries_together`, too, ours / floor: 1.5 at most",
     ]
-    billed = {
-        (one["service_ms"], one["batch"], one["handler"]): one["billed_ms"]
-        for one in figures_of(document, "billed_time")
-        if one["batch"] != FINISHED
-    }
+    billed: defaultdict[tuple[float, str], dict[str, float]] = defaultdict(dict)
+    for one in figures_of(document, "billed_time"):
+        if one["batch"] != FINISHED:
+            billed[one["service_ms"], one["batch"]][one["handler"]] = one["billed_ms"]
     rows = []
-    for service_ms, batch in dict.fromkeys((service_ms, batch) for service_ms, batch, _ in billed):
-        known = {name: billed.get((service_ms, batch, name)) for name in CONTENDERS}
-        # Whichever of the two is quicker: no row is helped by how the peer or the floor was run.
-        peer, floor = (_quicker(known[name], known.get(name + ONE_CORE)) for name in (POWERTOOLS, FLOOR))
-        ways = (known[GROUPED], known.get(GROUPED + ONE_CORE), known.get(TOGETHER + ONE_CORE))
-        rows.append(
-            [
-                batch,
-                f"{service_ms:g} ms",
-                *(ratio for ours in ways for ratio in (_ratio(peer, ours, least=10), _ratio(ours, floor, most=1.5))),
-            ]
+    for (service_ms, batch), times in billed.items():
+        # The kept figures have a second run of peer and floor, on one core. The quicker one counts, against us.
+        peer, floor = (
+            min((times[run] for run in (name, f"{name}, one core") if run in times), default=None)
+            for name in (POWERTOOLS, FLOOR)
         )
+        ours = times.get(GROUPED)
+        rows.append([batch, f"{service_ms:g} ms", _ratio(peer, ours, least=10), _ratio(ours, floor, most=1.5)])
     return table(header, rows) if rows else ""
-
-
-def _quicker(*times: float | None) -> float | None:
-    return min((time for time in times if time), default=None)
 
 
 def _ratio(over: float | None, under: float | None, *, least: float = 0.0, most: float = float("inf")) -> str:
@@ -147,13 +125,13 @@ def _other_targets(document: Document) -> str:
 
 
 def _judged(value: float, *, least: float = 0.0, most: float = float("inf")) -> tuple[str, str]:
-    # Rounded against us: what is printed is judged.
+    # Rounded against us, and judged as printed.
     shown = (math.floor if least else math.ceil)(round(value * 100, 6)) / 100
     return f"{shown:,.2f}".removesuffix(".00"), "yes" if least <= shown <= most else "no"
 
 
 def all_tables(document: Document) -> str:
-    """Everything as Markdown."""
+    """Return all tables as Markdown."""
     known = [part for part in TITLES if part in document["parts"]]
     return "\n\n".join(
         [where(document), targets(document), *(f"## {TITLES[part]}\n\n{tables_of(document, part)}" for part in known)]

@@ -1,4 +1,4 @@
-"""The load of the rush: requests by the practices' demand, 30 % of them twice, the tables, and a free slot for each."""
+"""The load of the rush: requests by the practices' demand, the tables, and a free slot for each request."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 from appointments.messages import DELIVERY_CHANNELS
 from appointments.slot_choice import utc_text
-from benchmarks.bench_kit import NHS_NUMBER, SERVICE, free_slot
-from benchmarks.standin import ALL_TABLES
+from benchmarks.harness.batches import NHS_NUMBER, SERVICE, free_slot
+from benchmarks.standin.metered_dynamodb import ALL_TABLES
 from workload.demand import Demand, read_demand, synthetic_demand
 from workload.practices import synthetic_practices
 
@@ -20,7 +20,7 @@ DUPLICATES = 0.3
 
 
 def demands(path: Path | None, practices: int, seed: int = 1) -> list[Demand]:
-    """So many practices with their demand, chosen at random from the file, or made up."""
+    """Return up to `practices` practices with their demand, sampled from the file, or synthetic without one."""
     if path is None:
         return list(synthetic_demand(synthetic_practices(practices), seed))
     known = list(read_demand(path))
@@ -28,7 +28,7 @@ def demands(path: Path | None, practices: int, seed: int = 1) -> list[Demand]:
 
 
 def requests(chosen: Sequence[Demand], number: int, seed: int = 1, prefix: str = "r") -> list[dict[str, Any]]:
-    """Bodies in the order of sending: each practice as often as its demand says, 30 % of them twice."""
+    """Return bodies in the order of sending, practices in proportion to their demand, 30 % of the bodies twice."""
     rng = random.Random(seed)
     first = datetime.now(UTC).replace(hour=8, minute=0, second=0, microsecond=0) + timedelta(days=7)
     picked = rng.choices(chosen, [one.appointments for one in chosen], k=number)
@@ -53,7 +53,7 @@ def requests(chosen: Sequence[Demand], number: int, seed: int = 1, prefix: str =
 
 
 def slots(bodies: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """As many free slots for each practice and channel as will be asked for, so that nobody has to wait."""
+    """Yield a free slot for each request, of its practice and channel, so that no request is waitlisted."""
     wanted = Counter(
         (one["practice"], one["delivery_channel"]) for one in {b["message_id"]: b for b in bodies}.values()
     )
@@ -66,7 +66,7 @@ def slots(bodies: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def create_tables(dynamodb: Any) -> None:
-    """Make the tables of all that are compared, empty. dynamodb: boto3's client."""
+    """Create the tables of every handler. dynamodb: boto3's client."""
     for name, keys in ALL_TABLES.items():
         attributes = [*keys.keys, *keys.indexes.values()]
         indexes = [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.audit import __main__ as audit
-from benchmarks.ending import ended
+from benchmarks.harness.command import run_main
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_the_status_says_how_it_ended(
 
     monkeypatch.setattr(sys, "argv", ["audit", "--requests", "100", "--folder", str(tmp_path)])
     monkeypatch.setattr(audit, "measure", measure)
-    assert ended(audit.main) == status
+    assert run_main(audit.main) == status
     assert not list(tmp_path.iterdir()), "nothing is left behind"
 
 

@@ -1,4 +1,4 @@
-"""The capacity model: each limit can be the one that binds, nothing is lost in the sum, and its numbers are the stack's."""
+"""The capacity model: its limits, its sums, and its page."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.capacity import (
+from benchmarks.capacity.__main__ import ADVICE, batch_ms, cases
+from benchmarks.capacity.model import (
     ACCOUNT_CONCURRENCY,
-    ADVICE,
     DECAY_SECONDS,
     LEDGER_WRITES,
     MOST_BATCHES,
@@ -22,8 +22,6 @@ from benchmarks.capacity import (
     SLOT_WRITES,
     Morning,
     Setup,
-    batch_ms,
-    cases,
     concurrency,
     simulate,
 )
@@ -34,14 +32,14 @@ MONDAY = Morning("Monday")
 ROOMY = Setup(100, account_concurrency=10_000, warm_writes=1_000_000)
 
 
-def test_a_morning_is_englands_telephone_demand() -> None:
+def test_morning_has_englands_telephone_demand() -> None:
     out = simulate(MONDAY, ROOMY)
     assert out.messages == pytest.approx(PEAK_PER_SECOND * DECAY_SECONDS, rel=0.001)
-    assert out.messages == pytest.approx(571_000, rel=0.01), "571,000 calls, by which the peak was reckoned"
+    assert out.messages == pytest.approx(571_000, rel=0.01), "the peak was derived from 571,000 calls"
     assert out.longest_wait < 5
 
 
-def test_lambda_starts_with_five_batches_and_adds_five_a_second() -> None:
+def test_lambda_scales_from_five_batches_by_five_a_second() -> None:
     assert concurrency(ROOMY, 0) == (5, "Lambda's scaling")
     assert concurrency(ROOMY, 60) == (305, "Lambda's scaling")
     assert concurrency(ROOMY, 3_600) == (1_250, "the mapping's maximum")
@@ -64,18 +62,18 @@ def test_lambda_starts_with_five_batches_and_adds_five_a_second() -> None:
         ),
     ],
 )
-def test_each_limit_can_be_the_one_that_binds(limit: str, morning: Morning, setup: Setup) -> None:
+def test_each_limit_can_bind(limit: str, morning: Morning, setup: Setup) -> None:
     out = simulate(morning, setup)
     assert out.worst == limit, out.limits
     assert limit in ADVICE
 
 
-def test_copies_are_cheaper_than_requests() -> None:
+def test_duplicates_cost_less_than_requests() -> None:
     storm = Morning("storm", peak=4_800)
     assert simulate(replace(storm, duplicates=0.9), ROOMY).dollars < simulate(storm, ROOMY).dollars / 3
 
 
-def test_the_setups_are_the_stages() -> None:
+def test_setups_have_the_settings_of_the_stages() -> None:
     maxima = {setup.max_concurrency for _, name, setup in cases(100) if name.startswith(("dev", "prod"))}
     assert maxima == {STAGES["dev"].max_concurrency, STAGES["prod"].max_concurrency}
     settings, setup = Settings(stage="dev"), Setup(100)
@@ -83,7 +81,7 @@ def test_the_setups_are_the_stages() -> None:
     assert setup.candidates == settings.candidate_slots
 
 
-def test_a_batchs_time_is_read_from_a_delivery_log() -> None:
+def test_batch_time_is_read_from_a_delivery_log() -> None:
     lines = ["{}", "not json"]
     for request, slowest in (("a", 50), ("b", 90), ("c", 70)):
         lines += [
@@ -102,7 +100,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
 
 
-def test_the_table_of_the_page_is_the_models() -> None:
+def test_page_has_the_table_of_the_model() -> None:
     page = (REPOSITORY / "docs" / "capacity.md").read_text(encoding="utf-8")
     block = re.search(
         r"<!-- generated: python -m benchmarks.capacity (--batch-ms (\d+)) -->\n(.*?)<!-- end -->", page, re.DOTALL
@@ -114,8 +112,8 @@ def test_the_table_of_the_page_is_the_models() -> None:
     assert page.count(f"{milliseconds} ms for a batch of ten") == 1
 
 
-def test_the_order_in_which_things_break_is_the_models() -> None:
-    """Each rate of the page's sentence, as requests a second, to two figures."""
+def test_page_has_the_order_of_the_limits() -> None:
+    """Compare each rate of the page's sentence, in requests a second, to two figures."""
     page = (REPOSITORY / "docs" / "capacity.md").read_text(encoding="utf-8").replace("\n", " ")
     batch = int(re.findall(r"with a batch of (\d+) ms \(a faster", page)[0])
     sentence = page.partition("only Lambda's lines up): ")[2].partition("The queue itself")[0]
@@ -133,10 +131,10 @@ def test_the_order_in_which_things_break_is_the_models() -> None:
     assert NEW_TABLE_WRITES / writes == pytest.approx(rates[1], rel=0.01), "about the same for a table never warmed"
 
 
-def test_the_command_prints_a_table_or_json_and_a_sentence_for_a_bad_log(tmp_path: Path) -> None:
+def test_command_prints_a_table_json_or_an_error(tmp_path: Path) -> None:
     for none in ("0", "nan", "inf"):
         refused = run("--batch-ms", none)
-        assert (refused.returncode, "--batch-ms must be more than 0" in refused.stderr) == (2, True)
+        assert (refused.returncode, "--batch-ms must be a number above 0" in refused.stderr) == (2, True)
     assert "| Monday 8 a.m. | prod: max_concurrency 50 |" in run("--batch-ms", "80").stdout
     assert len(json.loads(run("--json").stdout)["cases"]) == len(cases(1))
     bad = run("--log", str(tmp_path / "nowhere"))

@@ -1,4 +1,4 @@
-"""Contention with consumers that are made up: what it counts, and what ends it."""
+"""Contention with fake consumers: its figures, and its end after an error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Deliver = Callable[[int], None]
 
 
 class Nothing:
-    """A stand-in that only keeps what was booked, and a bill of one cancelled transaction."""
+    """A fake stand-in that keeps the booked slots and has a fixed bill."""
 
     def __init__(self) -> None:
         self.booked: list[dict[str, Any]] = []
@@ -39,7 +39,7 @@ def standin() -> Any:
 
 
 def consumers(monkeypatch: pytest.MonkeyPatch, standin: Nothing, deliver: Deliver = lambda size: None) -> list[int]:
-    """Let each consumer book all; the sizes of the batches that they were given."""
+    """Let each consumer book its whole batch; return the sizes of the batches."""
     sizes: list[int] = []
 
     def consume(event: Mapping[str, Any], _: Any) -> Mapping[str, Any]:
@@ -53,7 +53,7 @@ def consumers(monkeypatch: pytest.MonkeyPatch, standin: Nothing, deliver: Delive
 
 
 @pytest.mark.parametrize(("way", "batches"), [(DEFAULT, [1] * 100), (GROUPED, [3] * 33 + [1])])
-def test_every_request_is_delivered_once(
+def test_contention_delivers_every_request_once(
     monkeypatch: pytest.MonkeyPatch, standin: Any, way: str, batches: list[int]
 ) -> None:
     sizes = consumers(monkeypatch, standin)
@@ -62,20 +62,20 @@ def test_every_request_is_delivered_once(
     assert (figure.bookings, figure.retries_per_booking, figure.wasted_units) == (100, 0.5, 4.5)
 
 
-def test_a_request_that_got_nothing_is_an_error(monkeypatch: pytest.MonkeyPatch, standin: Any) -> None:
+def test_contention_raises_when_a_request_got_no_slot(monkeypatch: pytest.MonkeyPatch, standin: Any) -> None:
     consumers(monkeypatch, standin, lambda size: standin.booked.clear())
     with pytest.raises(RuntimeError, match="of 100 booked, 0 failed"):
         measure(standin, DEFAULT, OURS, free_slots=100, candidates=16, bookings=100)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ConnectionError])
-def test_nobody_takes_another_batch_after_an_error_or_an_interrupt(
+def test_contention_stops_its_consumers_after_an_error(
     monkeypatch: pytest.MonkeyPatch, standin: Any, error: type[BaseException]
 ) -> None:
     def fail(number: int) -> None:
         if number == CONSUMERS:
             raise error
-        time.sleep(0.01)  # as a call: meanwhile others run
+        time.sleep(0.01)  # lets the other threads run, as a call does
 
     sizes = consumers(monkeypatch, standin, fail)
     with pytest.raises(error):
@@ -83,7 +83,7 @@ def test_nobody_takes_another_batch_after_an_error_or_an_interrupt(
     assert len(sizes) < 20_000
 
 
-def test_the_choice_is_ours_again_after_an_error() -> None:
+def test_choice_is_restored_after_an_error() -> None:
     from appointments import allocation
 
     before = vars(allocation)["choose"]

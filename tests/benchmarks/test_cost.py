@@ -1,4 +1,4 @@
-"""The cost page: its units are measured again, its sums are the arithmetic it says, its tables are the model's."""
+"""The cost page: its units, its sums and its tables."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from benchmarks.cost import (
 from stacks.settings import STAGES
 
 
+@pytest.mark.slow
 @pytest.mark.embedded_aws
-def test_the_units_of_the_page_are_what_is_consumed_today() -> None:
+def test_page_has_the_units_that_are_consumed() -> None:
     today = measured(service_ms=0, runs=2)
     figures, _ = read()
 
@@ -34,14 +35,14 @@ def test_the_units_of_the_page_are_what_is_consumed_today() -> None:
     assert {key: pytest.approx(value) for key, value in units(figures).items()} == units(today)
 
 
-def test_the_tables_of_the_page_are_the_models() -> None:
+def test_page_has_the_tables_of_the_model() -> None:
     figures, document = read()
     _, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     assert rest.partition(END)[0].strip() == tables(figures, Prices())
     assert re.fullmatch(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}", document["when"])
 
 
-def test_a_bill_is_the_sum_of_its_parts() -> None:
+def test_bill_is_the_sum_of_its_parts() -> None:
     prices = Prices(
         million_write_units=1,
         million_read_units=10,
@@ -58,7 +59,7 @@ def test_a_bill_is_the_sum_of_its_parts() -> None:
     assert fifo.dollars - one.dollars == pytest.approx(1.2 * 100)
 
 
-def test_the_page_compares_all_with_the_stacks_own_memory() -> None:
+def test_page_compares_all_handlers_with_the_stacks_memory() -> None:
     figures, _ = read()
     assert {(one.handler, one.batch) for one in figures} == {
         (name, kind) for name in COMPARED for kind in (NEW, FINISHED) if (name, kind) != (FIFO, FINISHED)

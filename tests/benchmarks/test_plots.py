@@ -1,4 +1,4 @@
-"""The page's plots: their lengths are the figures, and a phone and the dark show them, too."""
+"""The page's plots: their lengths, and the page on a phone and in dark mode."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.pages.report import bars, lines, page
-from tests.benchmarks.test_page import DOCUMENT
+from tests.benchmarks.test_report import DOCUMENT
 from tests.kits.browser import opened
 
 
-def test_a_bar_is_as_long_as_its_value() -> None:
+def test_bar_is_as_long_as_its_value() -> None:
     drawn = bars("<CPU>", [("(a) Powertools", 400.0), ("the group's calls alone", 25.0), ("ours", 31.25)], "ms")
     assert "<figcaption>&lt;CPU&gt;</figcaption>" in drawn
     assert "<span>(a) Powertools</span><div><i style='width:100.0%'></i>400 ms</div>" in drawn
@@ -20,12 +20,12 @@ def test_a_bar_is_as_long_as_its_value() -> None:
     assert "<span>ours</span><div><i class=ours style='width:7.8%'></i>31.25 ms</div>" in drawn
 
 
-def test_nothing_at_all_has_bars_without_length() -> None:
+def test_bar_has_no_length_when_its_value_is_zero() -> None:
     assert "width:0.0%" in bars("retries", [("random", 0.0)])
     assert "<i" not in bars("nothing", [])
 
 
-def test_lines_share_their_axes_and_what_has_no_points_is_left_out() -> None:
+def test_lines_share_their_axes() -> None:
     drawn = lines("memory", [("a", [(1.0, 50.0), (2.0, 100.0)]), ("b", []), ("c & d", [(4.0, 25.0)])], "MB")
     assert "aria-label='memory: 0 to 100 MB, over 4.00 s'" in drawn
     assert "<polyline class='s0' points='180.0,82.0 360.0,4.0'/><polyline class='s1' points='720.0,121.0'/>" in drawn
@@ -35,9 +35,7 @@ def test_lines_share_their_axes_and_what_has_no_points_is_left_out() -> None:
 
 @pytest.mark.browser
 @pytest.mark.parametrize(("scheme", "paper"), [("1", "rgb(255, 255, 255)"), ("0", "rgb(20, 25, 31)")])
-def test_on_a_phone_nothing_is_wider_than_the_screen_and_the_dark_is_dark(
-    tmp_path: Path, scheme: str, paper: str
-) -> None:
+def test_page_fits_a_phone_and_follows_dark_mode(tmp_path: Path, scheme: str, paper: str) -> None:
     ask = (
         "const inside = document.querySelector('iframe').contentDocument;"
         "const root = inside.documentElement;"

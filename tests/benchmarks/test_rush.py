@@ -1,27 +1,31 @@
-"""The rush's own watching, with an account and consumers that are made up: who is killed when, and what ends it."""
+"""The rush: its load, its run with a fake account and fake consumers, its profile, and its arguments."""
 
 from __future__ import annotations
 
+import cProfile
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.harness.figures import table
 from benchmarks.rush import __main__ as rush
-from benchmarks.rush.__main__ import CONSUMERS, Load, Rush
-from benchmarks.rush.load import demands, requests
+from benchmarks.rush.load import DUPLICATES, demands, requests, slots
+from benchmarks.rush.progress import LineCount, shares
+from benchmarks.rush.rush import CONSUMERS, HANDLERS, Load, Measured, Rush
 
 BODIES = requests(demands(None, 5), 50)
 SOON = 1e9
-"""Of the monotonic clock: later than any test ends."""
+"""A time of the monotonic clock after the end of every test."""
 
 
 class Account:
-    """As `EmbeddedAws` with one account: a queue that is empty after some looks, and consumers that do everything at once."""
+    """A fake `EmbeddedAws`: its queue is empty after `looks` counts, and each message sent is done at once."""
 
     pid = os.getpid()
 
@@ -52,7 +56,7 @@ class Account:
 
 
 class Consumer:
-    """As a process that runs until it is killed, or that has ended."""
+    """A fake process, which runs until it is killed unless it has a return code."""
 
     pid = os.getpid()
 
@@ -74,16 +78,14 @@ def account(tmp_path: Path) -> Account:
     return Account(tmp_path)
 
 
-def watch(account: Account, folder: Path, consumers: list[Any], kill_every: float = 0) -> rush.Measured:
-    one: Any = Rush(account, folder, Load(BODIES, [], kill_every))  # type: ignore[arg-type]  # made up
+def watch(account: Account, folder: Path, consumers: list[Any], kill_every: float = 0) -> Measured:
+    one: Any = Rush(account, folder, Load(BODIES, [], kill_every))  # type: ignore[arg-type]  # a fake
     one._queue, one._consumer = "queue", lambda *_: Consumer()
-    measured: rush.Measured = one._watch(
-        "ours (default)", consumers, [folder / f"log-{n}" for n in range(CONSUMERS)], SOON
-    )
+    measured: Measured = one._watch("ours (default)", consumers, [folder / f"log-{n}" for n in range(CONSUMERS)], SOON)
     return measured
 
 
-def test_with_kills_the_first_consumer_dies_however_quick_the_handler_is(account: Account, tmp_path: Path) -> None:
+def test_rush_kills_one_consumer_when_the_handler_is_quick(account: Account, tmp_path: Path) -> None:
     victims: list[Any] = [Consumer() for _ in range(CONSUMERS)]
     measured = watch(account, tmp_path, list(victims), kill_every=3_600)
     assert (measured.killed, measured.drained) == (1, True)
@@ -91,11 +93,11 @@ def test_with_kills_the_first_consumer_dies_however_quick_the_handler_is(account
     assert len(account.sent) == len(BODIES)
 
 
-def test_without_kills_nobody_dies(account: Account, tmp_path: Path) -> None:
+def test_rush_kills_no_consumer_by_default(account: Account, tmp_path: Path) -> None:
     assert watch(account, tmp_path, [Consumer() for _ in range(CONSUMERS)]).killed == 0
 
 
-def test_what_could_not_be_sent_is_an_error_and_not_a_rush_that_is_over(account: Account, tmp_path: Path) -> None:
+def test_rush_raises_when_sending_fails(account: Account, tmp_path: Path) -> None:
     def refuse(entries: Sequence[Any]) -> None:
         if account.sent:
             raise ConnectionError("the account has gone")
@@ -105,9 +107,9 @@ def test_what_could_not_be_sent_is_an_error_and_not_a_rush_that_is_over(account:
         watch(account, tmp_path, [Consumer() for _ in range(CONSUMERS)])
 
 
-def test_nothing_is_sent_any_more_when_a_consumer_has_ended(account: Account, tmp_path: Path) -> None:
+def test_rush_stops_sending_when_a_consumer_has_ended(account: Account, tmp_path: Path) -> None:
     endless = [BODIES[0]] * 1_000_000
-    one: Any = Rush(account, tmp_path, Load(endless, [], 0))  # type: ignore[arg-type]  # made up
+    one: Any = Rush(account, tmp_path, Load(endless, [], 0))  # type: ignore[arg-type]  # a fake
     one._queue = "queue"
     (tmp_path / "log-1.out").write_text("no such table")
     consumers: list[Any] = [Consumer(), Consumer(1), Consumer(), Consumer()]
@@ -115,11 +117,11 @@ def test_nothing_is_sent_any_more_when_a_consumer_has_ended(account: Account, tm
     before = set(threading.enumerate())
     with pytest.raises(RuntimeError, match="a consumer ended with status 1: no such table"):
         one._watch("ours (default)", consumers, logs, SOON)
-    assert set(threading.enumerate()) == before, "nobody sends any more"
+    assert set(threading.enumerate()) == before
     assert len(account.sent) < len(endless)
 
 
-def test_each_handler_has_an_embedded_aws_that_nobody_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_handler_gets_a_new_embedded_aws(monkeypatch: pytest.MonkeyPatch) -> None:
     class Fresh(Account):
         used = False
 
@@ -136,21 +138,21 @@ def test_each_handler_has_an_embedded_aws_that_nobody_used(monkeypatch: pytest.M
     monkeypatch.setattr(rush, "EmbeddedAws", Fresh)
     monkeypatch.setattr(Rush, "prepare", use)
     monkeypatch.setattr(Rush, "run", lambda self, handler, end: handler)
-    done: list[Any] = list(rush.run(Load(BODIES, [], 0), list(rush.HANDLERS), 60.0))
-    assert done == list(rush.HANDLERS)
+    done: list[Any] = list(rush.run(Load(BODIES, [], 0), list(HANDLERS), 60.0))
+    assert done == list(HANDLERS)
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--requests", "0"], "--requests must be more than 0"),
-        (["--practices", "-1"], "--practices must be more than 0"),
-        (["--kill-every", "-1"], "--kill-every must be"),
+        (["--requests", "0"], "--requests must be above 0"),
+        (["--practices", "-1"], "--practices must be above 0"),
+        (["--kill-every", "-1"], "--kill-every must be 0 or more"),
         (["--demand", "nowhere.csv"], "--demand: nowhere.csv cannot be read"),
-        (["--handlers", "nobody"], "none of ours (default)"),
+        (["--handlers", "unknown"], "matches none of ours (default)"),
     ],
 )
-def test_bad_arguments_are_told_in_a_sentence(
+def test_rush_rejects_bad_arguments(
     arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["rush", *arguments])
@@ -158,3 +160,41 @@ def test_bad_arguments_are_told_in_a_sentence(
         rush.main()
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def test_load_has_thirty_percent_of_the_requests_twice() -> None:
+    copies = Counter(body["message_id"] for body in requests(demands(None, 20), 1_000))
+    assert Counter(copies.values()) == {1: round(1_000 * (1 - DUPLICATES)), 2: round(1_000 * DUPLICATES)}
+
+
+def test_load_has_a_slot_for_each_request() -> None:
+    bodies = requests(demands(None, 20), 1_000)
+    different = {body["message_id"]: body for body in bodies}.values()
+    made = list(slots(bodies))
+    assert Counter((slot["practice"], slot["delivery_channel"]) for slot in made) == Counter(
+        (body["practice"], body["delivery_channel"]) for body in different
+    )
+    assert len({(slot["practice"], slot["slot_id"]) for slot in made}) == len(made)
+    assert all(bodies[0]["not_before"] <= slot["start"] < bodies[0]["not_after"] for slot in made)
+
+
+def test_profile_counts_built_in_functions_for_their_callers(tmp_path: Path) -> None:
+    ticks = iter(range(1_000))
+    profiler = cProfile.Profile(lambda: next(ticks))
+    profiler.runcall(table, ["name"], [["a"], ["b"]])
+    profiler.dump_stats(str(tmp_path / "profile"))
+    packages, functions = shares(tmp_path / "profile")
+    assert set(packages) == {"benchmarks"}
+    assert packages["benchmarks"] == pytest.approx(1.0, abs=0.1)
+    assert sum(share for _, share in functions) == pytest.approx(1.0, abs=0.1)
+    assert "benchmarks: figures.table" in dict(functions)
+
+
+def test_line_count_reads_a_growing_file(tmp_path: Path) -> None:
+    count = LineCount(tmp_path / "log")
+    assert count.read() == 0
+    (tmp_path / "log").write_text("a\nb\nhalf")
+    assert count.read() == 2
+    with (tmp_path / "log").open("a") as file:
+        file.write(" a line\nc\n")
+    assert count.read() == 4

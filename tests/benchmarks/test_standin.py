@@ -1,4 +1,4 @@
-"""The stand-in on a clock that stands still but for what a test or a wait adds to it: when calls are answered, and how."""
+"""The stand-in on a virtual clock, which only a test or a wait advances: the time and content of answers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from benchmarks.standin import MeteredDynamoDB, Service, _Connection
+from benchmarks.standin.metered_dynamodb import MeteredDynamoDB
+from benchmarks.standin.service import Connection, Service
 
 SERVICE_MS = 5
 
 
 class StillLoop(asyncio.BaseEventLoop):
-    """An event loop whose time goes on only where it would wait; it has no sockets."""
+    """An event loop without sockets, whose time advances only where it would wait."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,21 +39,21 @@ class StillLoop(asyncio.BaseEventLoop):
 
 
 class Wire:
-    """A connection's other end: what was answered, and at which millisecond."""
+    """A connection's other end: each answer with its millisecond and status."""
 
     def __init__(self, loop: StillLoop, service: Service) -> None:
         self._loop = loop
-        self._connection = _Connection(service)
+        self._connection = Connection(service)
         self._connection.connection_made(self)
         self.answers: list[tuple[int, int, dict[str, Any]]] = []
 
     def send(self, *requests: bytes) -> None:
-        """From within the loop, where data comes in."""
+        """Deliver requests within the loop."""
         for data in requests:
             self._loop.call_soon(self._connection.data_received, data)
 
     def write(self, data: bytes) -> None:
-        """What the connection asks of its transport."""
+        """Keep an answer, as the connection's transport."""
         head, body = data.split(b"\r\n\r\n")
         assert f"Content-Length: {len(body)}".encode() in head
         self.answers.append((round(self._loop.now * 1000), int(head.split()[1]), json.loads(body)))
@@ -95,7 +96,7 @@ def run(loop: StillLoop, milliseconds: float) -> None:
 
 
 @pytest.mark.parametrize(("work_ms", "answered_at"), [(1, [5, 5, 5]), (3, [9, 9, 9])])
-def test_calls_that_come_together_are_answered_together_unless_their_work_takes_longer(
+def test_concurrent_calls_share_the_service_time(
     loop: StillLoop,
     wire: Callable[[], Wire],
     monkeypatch: pytest.MonkeyPatch,
@@ -114,9 +115,7 @@ def test_calls_that_come_together_are_answered_together_unless_their_work_takes_
     assert sorted(at for one in wires for at, _, _ in one.answers) == answered_at
 
 
-def test_a_request_may_come_in_pieces_and_its_time_begins_with_the_last(
-    loop: StillLoop, wire: Callable[[], Wire]
-) -> None:
+def test_service_time_begins_with_the_last_byte(loop: StillLoop, wire: Callable[[], Wire]) -> None:
     one, whole = wire(), put("m")
     one.send(whole[:20], whole[20:-1])
     run(loop, 30)
@@ -126,9 +125,7 @@ def test_a_request_may_come_in_pieces_and_its_time_begins_with_the_last(
     assert one.answers == [(35, 200, {}), (35, 200, {"Item": {"message_id": {"S": "m"}}})]
 
 
-def test_a_transaction_takes_twice_as_long_and_holds_its_items_meanwhile(
-    loop: StillLoop, wire: Callable[[], Wire]
-) -> None:
+def test_transaction_takes_twice_as_long_and_holds_its_items(loop: StillLoop, wire: Callable[[], Wire]) -> None:
     first, write, other, reader, second = (wire() for _ in range(5))
     first.send(transaction("a", "b"))
     write.send(put("b"))
@@ -149,7 +146,7 @@ def test_a_transaction_takes_twice_as_long_and_holds_its_items_meanwhile(
     assert second.answers[1:] == [(40, 200, {})]
 
 
-def test_as_a_child_it_outlives_a_terminals_interrupt_and_ends_with_its_parent() -> None:
+def test_child_survives_an_interrupt_and_ends_with_its_parent() -> None:
     command = [sys.executable, "-m", "benchmarks.standin", "--child"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None

@@ -1,4 +1,4 @@
-"""What a message costs, counted: calls, and capacity units by DynamoDB's rules. No time is asserted, no socket opened."""
+"""Calls and capacity units of a message, counted by DynamoDB's rules. No time is asserted, no socket opened."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 
 from appointments.messages import Request
-from benchmarks import capacity
-from benchmarks.bench_kit import CONFIGURATION, LambdaContext, booking, event, week
-from benchmarks.standin import READS, WRITES, MeteredDynamoDB, item_bytes
+from benchmarks import growth
+from benchmarks.capacity import model as capacity
+from benchmarks.harness.batches import CONFIGURATION, SLOTS_A_WEEK, LambdaContext, booking, event, week
+from benchmarks.standin.metered_dynamodb import READS, WRITES, MeteredDynamoDB, item_bytes
 from booking.compose import compose
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.stores.expressions import to_attributes
 
 PRACTICES = [f"A8{number:04}" for number in range(10)]
-SLOTS_A_WEEK = 500
 
 
 @dataclass
 class Meter:
-    """The metered port as DynamoDB's and SQS's client: counts calls, lets a test act before one."""
+    """The metered port as the clients of DynamoDB and SQS. It counts calls; `before` runs before each."""
 
     port: MeteredDynamoDB = field(default_factory=MeteredDynamoDB)
     calls: Counter[str] = field(default_factory=Counter)
@@ -48,7 +48,7 @@ class Meter:
         self.consumer(**settings)(event(bodies), LambdaContext())
 
     def bill(self) -> tuple[int, float, float]:
-        """Calls, write units and read units since the last bill."""
+        """Return calls, write units and read units since the last bill."""
         bill = sum(self.calls.values()), float(self.port.units[WRITES]), self.port.units[READS] / 2
         self.calls.clear()
         self.port.units.clear()
@@ -56,7 +56,7 @@ class Meter:
 
 
 class AtOnce(Executor):
-    """An executor, so that reads go beside the look; its tasks run here and now, so that the meter can count."""
+    """An executor that runs each task at once, so that the meter counts in order."""
 
     def submit(self, fn: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
         done: Future[Any] = Future()
@@ -68,9 +68,7 @@ class AtOnce(Executor):
 def meter() -> Meter:
     meter = Meter()
     for practice in PRACTICES:
-        for slot in week(practice, SLOTS_A_WEEK if practice == PRACTICES[0] else 20):
-            item = to_attributes(slot)
-            meter.port._store("slots", meter.port.tables["slots"].key_text(item), item)
+        meter.port.seed("slots", map(to_attributes, week(practice, SLOTS_A_WEEK if practice == PRACTICES[0] else 20)))
     return meter
 
 
@@ -78,14 +76,14 @@ def new(prefix: str = "m", practices: Sequence[str] = PRACTICES) -> list[dict[st
     return [booking(f"{prefix}-{position}", practice) for position, practice in enumerate(practices)]
 
 
-def test_alone_a_new_message_costs_three_calls_and_its_slot_search_one_unit(meter: Meter) -> None:
+def test_new_message_costs_three_calls_when_alone(meter: Meter) -> None:
     meter.deliver(new()[:1])
     # Claim 1; in the transaction, twice each: the row, the slot, its place in the index, the appointment.
     assert meter.bill() == (3, 1 + 2 * 4, 1.0)
 
 
 @pytest.mark.parametrize("candidates", [16, 50])
-def test_the_capacity_model_reckons_with_the_units_that_are_counted(meter: Meter, candidates: int) -> None:
+def test_capacity_model_has_the_counted_units(meter: Meter, candidates: int) -> None:
     meter.deliver(new()[:1], candidates=candidates)
     _, writes, reads = meter.bill()
     assert writes == (capacity.LEDGER_WRITES + capacity.SLOT_WRITES + capacity.APPOINTMENT_WRITES)
@@ -95,14 +93,14 @@ def test_the_capacity_model_reckons_with_the_units_that_are_counted(meter: Meter
 
 
 @pytest.mark.parametrize("group_commit", [False, True])
-def test_alone_a_duplicate_of_a_finished_request_costs_one_call(meter: Meter, group_commit: bool) -> None:
+def test_duplicate_costs_one_call_when_alone(meter: Meter, group_commit: bool) -> None:
     meter.deliver(new()[:1])
     meter.bill()
     meter.deliver(new()[:1], group_commit=group_commit)
     assert meter.bill() == (1, 1, 0.0)
 
 
-def test_in_a_group_a_new_message_costs_at_most_1_3_calls(meter: Meter) -> None:
+def test_new_message_costs_at_most_1_3_calls_in_a_group(meter: Meter) -> None:
     meter.deliver(new(), group_commit=True)
     calls, writes, reads = meter.bill()
     assert calls / 10 == 1.2
@@ -110,7 +108,7 @@ def test_in_a_group_a_new_message_costs_at_most_1_3_calls(meter: Meter) -> None:
     assert reads / 10 == 1.5  # of these 0.5 for the look
 
 
-def test_in_a_group_for_one_practice_slots_are_read_once(meter: Meter) -> None:
+def test_group_reads_slots_once_when_for_one_practice(meter: Meter) -> None:
     meter.deliver(new(practices=PRACTICES[:1] * 10), group_commit=True)
     calls, writes, reads = meter.bill()
     assert calls == 3
@@ -118,14 +116,14 @@ def test_in_a_group_for_one_practice_slots_are_read_once(meter: Meter) -> None:
     assert reads / 10 <= 1
 
 
-def test_in_a_group_ten_duplicates_cost_one_call(meter: Meter) -> None:
+def test_ten_duplicates_cost_one_call_in_a_group(meter: Meter) -> None:
     meter.deliver(new(), group_commit=True)
     meter.bill()
     meter.deliver(new(), group_commit=True)
     assert meter.bill() == (1, 0, 5.0)
 
 
-def test_two_of_ten_duplicates_are_found_by_the_look(meter: Meter) -> None:
+def test_ledger_read_finds_two_duplicates_of_ten(meter: Meter) -> None:
     meter.deliver(new()[:2])
     meter.bill()
     meter.deliver(new(), group_commit=True)
@@ -134,12 +132,12 @@ def test_two_of_ten_duplicates_are_found_by_the_look(meter: Meter) -> None:
     assert writes == 8 * 8
 
 
-def test_beside_the_look_a_new_message_costs_no_more(meter: Meter) -> None:
+def test_new_message_costs_the_same_beside_the_ledger_read(meter: Meter) -> None:
     meter.consumer(group_commit=True, executor=AtOnce())(event(new()), LambdaContext())
     assert meter.bill() == (12, 80, 15.0)
 
 
-def test_beside_the_look_duplicates_cost_a_search_each_until_they_are_most(meter: Meter) -> None:
+def test_duplicates_cost_a_search_until_they_are_most(meter: Meter) -> None:
     meter.deliver(new(), group_commit=True)
     meter.bill()
     consumer = meter.consumer(group_commit=True, executor=AtOnce())
@@ -153,12 +151,12 @@ def test_beside_the_look_duplicates_cost_a_search_each_until_they_are_most(meter
     assert meter.bill()[0] == 1 + 10 + 1
 
 
-def test_a_busy_message_costs_its_refused_claim_and_its_deferral(meter: Meter) -> None:
+def test_busy_message_costs_a_refused_claim_and_a_deferral(meter: Meter) -> None:
     calls: list[str] = []
 
     def die(name: str, request: Mapping[str, Any]) -> None:
         calls.append(name)
-        if "query" in calls:  # and who is dead makes no call after it, such as to give its claim back
+        if "query" in calls:  # a dead process makes no later call either, such as the release
             raise SystemExit
 
     meter.before = die
@@ -171,8 +169,8 @@ def test_a_busy_message_costs_its_refused_claim_and_its_deferral(meter: Meter) -
 
 
 @pytest.mark.parametrize(("group_commit", "calls"), [(False, 3 + 2), (True, 1 + 2 + 2 + 3)])
-def test_a_slot_that_was_taken_costs_another_read_and_commit(meter: Meter, group_commit: bool, calls: int) -> None:
-    """In a group of two: a look, two reads, the refused and the smaller commit; then the loser goes by itself."""
+def test_taken_slot_costs_another_read_and_commit(meter: Meter, group_commit: bool, calls: int) -> None:
+    """In a group of two: ledger read, two searches, refused commit, smaller commit; then the loser goes alone."""
     lost: list[str] = []
 
     def take(name: str, request: Mapping[str, Any]) -> None:
@@ -182,7 +180,7 @@ def test_a_slot_that_was_taken_costs_another_read_and_commit(meter: Meter, group
             item = meter.port.contents.tables["slots"][key]
             lost.append(key)
             taken = {name: value for name, value in item.items() if name != "free_key"}
-            meter.port._store("slots", key, {**taken, "status": {"S": "busy"}})
+            meter.port.seed("slots", [{**taken, "status": {"S": "busy"}}])
 
     meter.before = take
     meter.deliver(new()[: 2 if group_commit else 1], group_commit=group_commit)
@@ -190,7 +188,7 @@ def test_a_slot_that_was_taken_costs_another_read_and_commit(meter: Meter, group
     assert meter.bill()[0] == calls
 
 
-def test_units_are_counted_by_size() -> None:
+def test_units_grow_with_size() -> None:
     assert item_bytes({"a": {"S": "é"}, "n": {"N": "-1234"}, "b": {"BOOL": True}}) == (1 + 2) + (1 + 3) + (1 + 1)
     port = MeteredDynamoDB()
     port.put_item(TableName="ledger", Item={"message_id": {"S": "m"}, "text": {"S": "x" * 1_500}})
@@ -200,8 +198,7 @@ def test_units_are_counted_by_size() -> None:
     assert port.units[READS] / 2 == 1.5
 
 
-def test_the_narrowed_query_is_the_ports_own(meter: Meter) -> None:
-    """What the stand-in looks up by itself is what the port finds by looking at everything."""
+def test_indexed_query_equals_the_ports_own(meter: Meter) -> None:
     request: dict[str, Any] = {
         "TableName": "slots",
         "IndexName": "free_slots",
@@ -217,3 +214,8 @@ def test_the_narrowed_query_is_the_ports_own(meter: Meter) -> None:
     spelt = {**request, "KeyConditionExpression": "practice=:practice AND free_key BETWEEN :first AND :last"}
     assert found == meter.port.query(**spelt)["Items"]
     assert len(found) == 16
+
+
+def test_cost_does_not_grow_with_finished_messages() -> None:
+    few, many = growth.measure(100, 10, batches=5), growth.measure(2_000, 10, batches=5)
+    assert (few.calls, few.write_units, few.read_units) == (many.calls, many.write_units, many.read_units)

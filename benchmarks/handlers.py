@@ -1,7 +1,9 @@
-"""The peers, each as its own documentation puts it together, doing the same business: find a free slot, take it, book it.
+"""The handlers that are compared: ours as the stack composes it, and two peers as their documentation builds them.
 
-(a) Powertools for AWS Lambda: `BatchProcessor` around `@idempotent_function` with the stock `DynamoDBPersistenceLayer`.
-(b) A ledger by hand: GET the row, PUT it as in progress, work, UPDATE it as complete.
+All do the same business: find a free slot, take it, book it.
+
+(a) Powertools for AWS Lambda: `BatchProcessor` around `@idempotent_function` with the stock
+`DynamoDBPersistenceLayer`. (b) A ledger by hand: GET the row, PUT it as in progress, work, UPDATE it as complete.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
@@ -16,12 +20,25 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer, IdempotencyConfig, idempotent_function
 from botocore.exceptions import ClientError
 
-from benchmarks.bench_kit import Handler
+from benchmarks.harness.batches import CONCURRENCY, CONFIGURATION, Handler
+from benchmarks.standin.client import StandIn
+from booking.compose import compose
 from oneslot.runtime.stores.expressions import error_code
 
 
+def ours(standin: StandIn, *, group_commit: bool, threads: int = CONCURRENCY, client: Any = None) -> Handler:
+    """Return our consumer as the stack composes it, without log and metrics, which the peers do not write either."""
+    return compose(
+        replace(CONFIGURATION, group_commit=group_commit),
+        client or standin.client(),
+        standin.client("sqs"),
+        lambda delivery: None,
+        executor=ThreadPoolExecutor(threads) if threads > 1 else None,
+    )
+
+
 def powertools(client: Any, table: str = "idempotency") -> Handler:
-    """Peer (a). `client` is boto3's for DynamoDB."""
+    """Return peer (a). `client` is boto3's for DynamoDB."""
     layer = DynamoDBPersistenceLayer(table_name=table, boto3_client=client)
     config = IdempotencyConfig(event_key_jmespath="message_id")
     processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
@@ -42,11 +59,11 @@ def powertools(client: Any, table: str = "idempotency") -> Handler:
 
 
 class StillInProgress(Exception):
-    """Somebody else seems to be on it; the record comes again."""
+    """Another consumer may be working on the message, so the record is retried."""
 
 
 def ledger_by_hand(client: Any, table: str = "ledger", lease_ms: int = 30_000) -> Handler:
-    """Peer (b). `client` is boto3's for DynamoDB; `lease_ms` is how long a row in progress is left alone."""
+    """Return peer (b). Another consumer takes a row in progress over after `lease_ms`."""
 
     def handle(message: Mapping[str, Any]) -> None:
         key = {"message_id": {"S": message["message_id"]}}
@@ -88,7 +105,7 @@ def ledger_by_hand(client: Any, table: str = "ledger", lease_ms: int = 30_000) -
 
 
 def book(client: Any, message: Mapping[str, Any]) -> dict[str, Any]:
-    """Find the first free slot, take it if it is still free, else look again; then write the appointment."""
+    """Take the first free slot, searching again if it was taken meanwhile, and write the appointment."""
     kind = f"{message['delivery_channel']}#{message['service_type']}"
     appointment = {
         "appointment_id": {"S": message["message_id"]},

@@ -1,4 +1,4 @@
-"""What a run costs while it goes on: CPU and memory of processes, a progress bar, and where a profile's time went."""
+"""The progress of a run: CPU and memory of processes, a progress bar, and shares of a profile."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pathlib import Path
 
 BAR = 30
 BUILT_IN = "~"
-"""What a profile has for the file of a function that has none."""
+"""The file of a built-in function in a profile."""
 TOP = 8
-"""Functions that are named."""
+"""Number of functions that are named."""
 
 _Function = tuple[str, int, str]  # file, line, name
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system CPU of a process so far; 0 if it has gone, or where there is no /proc."""
+    """Return the user and system CPU of a process so far; 0 if it has ended, or without /proc."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -28,7 +28,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def megabytes(pid: int) -> float:
-    """Resident memory of a process; 0 if it has gone, or where there is no /proc."""
+    """Return the resident memory of a process; 0 if it has ended, or without /proc."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
     except OSError:
@@ -36,7 +36,7 @@ def megabytes(pid: int) -> float:
 
 
 class Progress:
-    """A bar on standard error that is drawn over itself on a terminal; elsewhere a line at each tenth."""
+    """A progress bar on standard error; without a terminal, a line at each tenth."""
 
     def __init__(self, label: str, total: int) -> None:
         self._label, self._total = label, total
@@ -44,7 +44,7 @@ class Progress:
         self._tenth = -1
 
     def show(self, done: int) -> None:
-        """So many of `total` are done."""
+        """Show that `done` messages are done."""
         share = min(1.0, done / self._total)
         rate = done / max(0.001, time.monotonic() - self._started)
         left = f"{(self._total - done) / rate:,.0f} s left" if done else "no estimate yet"
@@ -58,19 +58,19 @@ class Progress:
         sys.stderr.flush()
 
     def end(self) -> None:
-        """Leave the bar as it is, and go to the next line."""
+        """Leave the bar, and go to the next line."""
         if sys.stderr.isatty():
             sys.stderr.write("\n")
 
 
 class LineCount:
-    """The number of lines in a file that grows; reads only what is new."""
+    """The number of lines in a growing file. Each read covers only the new part."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._offset, self._lines = path, 0, 0
 
     def read(self) -> int:
-        """Lines so far; 0 if there is no file yet."""
+        """Return the lines so far; 0 if the file does not exist yet."""
         if self._path.exists():
             with self._path.open("rb") as file:
                 file.seek(self._offset)
@@ -81,12 +81,12 @@ class LineCount:
 
 
 def shares(profile: Path) -> tuple[dict[str, float], list[tuple[str, float]]]:
-    """Where a profile's own time went: by package, and the `TOP` functions, each as a share of all.
+    """Return the shares of a profile's own time: by package, and of the `TOP` functions.
 
-    What is built in counts to the function that called it.
+    The time of built-in functions counts for their callers.
     """
     stats: dict[_Function, tuple[int, int, float, float, dict[_Function, tuple[float, ...]]]]
-    stats = pstats.Stats(str(profile)).stats  # type: ignore[attr-defined]  # typeshed lacks it; the profilers' manual has it
+    stats = pstats.Stats(str(profile)).stats  # type: ignore[attr-defined]  # documented, but missing in typeshed
     functions: defaultdict[_Function, float] = defaultdict(float)
     for function, (_, _, own, _, callers) in stats.items():
         if function[0] != BUILT_IN:

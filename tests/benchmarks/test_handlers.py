@@ -1,4 +1,4 @@
-"""The peers do the business that is compared, once for each request; and where they do it twice, as the pages say."""
+"""The peers book each request once, and twice where the pages say so."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.bench_kit import Handler, LambdaContext, booking, event, week
-from benchmarks.peers import ledger_by_hand, powertools
-from benchmarks.rush import worker as rush_worker
-from benchmarks.standin import MeteredDynamoDB
+from benchmarks.handlers import ledger_by_hand, powertools
+from benchmarks.harness.batches import Handler, LambdaContext, booking, event, week
+from benchmarks.rush import consumer as rush_consumer
+from benchmarks.standin.metered_dynamodb import MeteredDynamoDB
 from oneslot.runtime.stores.expressions import to_attributes
 
 PRACTICE = "A81001"
@@ -20,18 +20,16 @@ Before = Callable[[str, Mapping[str, Any]], None]
 
 
 class Dies(BaseException):
-    """The consumer's process ends here."""
+    """The consumer's process dies."""
 
 
 class Client:
-    """The metered port as boto3's client. `before` may act before a call."""
+    """The metered port as boto3's client. `before` runs before each call."""
 
     def __init__(self, slots: int = 20) -> None:
         self.port = MeteredDynamoDB()
         self.before: Before = lambda name, request: None
-        for slot in week(PRACTICE, slots):
-            item = to_attributes(slot)
-            self.port._store("slots", self.port.tables["slots"].key_text(item), item)
+        self.port.seed("slots", map(to_attributes, week(PRACTICE, slots)))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def call(**request: Any) -> Any:
@@ -41,12 +39,12 @@ class Client:
         return call
 
     def held(self) -> list[str]:
-        """Who holds a slot, once for each."""
+        """Return the holder of each busy slot."""
         rows = self.port.contents.tables["slots"].values()
         return sorted(row["appointment_id"]["S"] for row in rows if "appointment_id" in row)
 
     def appointments(self) -> list[str]:
-        """What became of the requests."""
+        """Return each appointment with its status."""
         rows = self.port.contents.tables["appointments"].values()
         return sorted(f"{row['appointment_id']['S']} {row['status']['S']}" for row in rows)
 
@@ -56,12 +54,12 @@ def bodies(*ids: str) -> Sequence[dict[str, Any]]:
 
 
 def deliver(handler: Handler, *ids: str) -> int:
-    """Deliver a batch; how many records failed."""
+    """Deliver a batch; return the number of failed records."""
     return len(handler(event(bodies(*ids)), LambdaContext())["batchItemFailures"])
 
 
 @pytest.mark.parametrize("peer", PEERS)
-def test_each_request_is_booked_once_however_often_it_comes(peer: str) -> None:
+def test_peer_books_each_request_once(peer: str) -> None:
     client = Client()
     handler = PEERS[peer](client)
     assert [deliver(handler, "a", "b"), deliver(handler, "b", "c", "a")] == [0, 0]
@@ -70,7 +68,7 @@ def test_each_request_is_booked_once_however_often_it_comes(peer: str) -> None:
 
 
 @pytest.mark.parametrize("peer", PEERS)
-def test_without_a_free_slot_there_is_the_waiting_list(peer: str) -> None:
+def test_peer_waitlists_when_no_slot_is_free(peer: str) -> None:
     client = Client(slots=1)
     assert deliver(PEERS[peer](client), "a", "b") == 0
     assert client.held() == ["a"]
@@ -78,7 +76,7 @@ def test_without_a_free_slot_there_is_the_waiting_list(peer: str) -> None:
 
 
 @pytest.mark.parametrize("peer", PEERS)
-def test_a_slot_that_somebody_else_took_is_looked_for_again(peer: str) -> None:
+def test_peer_searches_again_when_the_slot_was_taken(peer: str) -> None:
     client = Client()
     other = PEERS[peer](client)
 
@@ -93,7 +91,7 @@ def test_a_slot_that_somebody_else_took_is_looked_for_again(peer: str) -> None:
 
 
 @pytest.mark.parametrize("peer", PEERS)
-def test_who_dies_between_the_slot_and_its_record_books_twice(peer: str) -> None:
+def test_peer_books_twice_when_killed_before_its_record(peer: str) -> None:
     client = Client()
     handler = PEERS[peer](client)
 
@@ -105,7 +103,7 @@ def test_who_dies_between_the_slot_and_its_record_books_twice(peer: str) -> None
     with pytest.raises(Dies):
         deliver(handler, "a")
     client.before = lambda name, request: None
-    assert deliver(handler, "a") == 1, "still in progress, as far as anybody knows"
+    assert deliver(handler, "a") == 1, "its row is still in progress"
     for table, name in (("ledger", "updated"), ("idempotency", "in_progress_expiration")):
         rows: Any = client.port.contents.tables[table]
         for row in rows.values():
@@ -114,14 +112,14 @@ def test_who_dies_between_the_slot_and_its_record_books_twice(peer: str) -> None
     assert client.held() == ["a", "a"]
 
 
-def test_two_copies_at_the_same_time_are_booked_twice_by_hand_and_once_by_powertools() -> None:
+def test_ledger_by_hand_books_concurrent_copies_twice() -> None:
     held = {}
     for name, peer in PEERS.items():
         client = Client()
         other = peer(client)
 
         def come(call: str, request: Mapping[str, Any], client: Client = client, other: Handler = other) -> None:
-            if call == "put_item":  # after (b)'s look, before its row
+            if call == "put_item":  # after (b) has read, before it writes its row
                 client.before = lambda name, request: None
                 deliver(other, "a")
 
@@ -136,15 +134,15 @@ def test_two_copies_at_the_same_time_are_booked_twice_by_hand_and_once_by_powert
     [
         (ledger_by_hand, 20, 1),
         (ledger_by_hand, 40, 0),
-        (lambda client: rush_worker.HANDLERS["by-hand"](), 5, 1),
-        (lambda client: rush_worker.HANDLERS["by-hand"](), 20, 0),
+        (lambda client: rush_consumer.HANDLERS["by-hand"](), 5, 1),
+        (lambda client: rush_consumer.HANDLERS["by-hand"](), 20, 0),
     ],
 )
-def test_a_row_in_progress_is_left_alone_for_as_long_as_the_function_may_run(
+def test_ledger_by_hand_takes_over_after_its_lease(
     make: Callable[[Client], Handler], age_seconds: int, failed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = Client()
-    monkeypatch.setattr(rush_worker, "_client", lambda service: client)
+    monkeypatch.setattr(rush_consumer, "_client", lambda service: client)
     client.put_item(
         TableName="ledger",
         Item={

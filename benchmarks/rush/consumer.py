@@ -1,10 +1,11 @@
-"""One consumer process of the rush: receives batches of ten, calls a handler, deletes what it did not report as failed.
+"""One consumer process of the rush: receive batches of ten, call a handler, and delete the messages that did not fail.
 
-    python -m benchmarks.rush.worker HANDLER LOG [PROFILE]     (its environment is the Lambda function's, see `rush.py`)
+    python -m benchmarks.rush.consumer HANDLER LOG [PROFILE]     (with the environment of the Lambda function, see `rush.py`)
 
-HANDLER is one of `HANDLERS`. Writes a line to LOG for each message that it deletes: its id, when it was sent, when it was done.
-Ends with the first empty receive after the file LOG + ".end" is there, and after the batch it is on when LOG + ".stop" is.
-With PROFILE the handler's calls are profiled by CPU time, without receiving and deleting, and the statistics are written there.
+HANDLER is one of `HANDLERS`. LOG gets a line for each deleted message: its id, the time it was sent, the time it was
+done. The process ends with the first empty receive after the file LOG + ".end" appears, or after its batch when LOG +
+".stop" appears. With PROFILE, the handler's calls are profiled by CPU time, without receiving and deleting, and the
+statistics are written there.
 """
 
 from __future__ import annotations
@@ -20,17 +21,16 @@ from typing import Any
 
 import boto3
 
-from benchmarks.bench_kit import Handler
-from benchmarks.ending import ended
-from benchmarks.peers import ledger_by_hand, powertools
+from benchmarks.handlers import ledger_by_hand, powertools
+from benchmarks.harness.batches import BATCH, Handler
+from benchmarks.harness.command import run_main
 from booking.compose import client_configuration
 
 TIMEOUT_MS = 10_000
-BATCH = 10
 
 
 class Context:
-    """Lambda's context, for a function that may run `TIMEOUT_MS`."""
+    """Lambda's context, with a timeout of `TIMEOUT_MS`."""
 
     function_name = function_version = invoked_function_arn = "rush"
     memory_limit_in_mb = "512"
@@ -40,7 +40,7 @@ class Context:
         self._deadline = time.monotonic() + TIMEOUT_MS / 1000
 
     def get_remaining_time_in_millis(self) -> int:
-        """Milliseconds left."""
+        """Return the milliseconds left."""
         return max(0, int((self._deadline - time.monotonic()) * 1000))
 
 
@@ -58,7 +58,7 @@ def _ours() -> Handler:
 HANDLERS: dict[str, Callable[[], Handler]] = {
     "ours": _ours,
     "powertools": lambda: powertools(_client("dynamodb")),
-    # As long as the others, who have it from the time that is left to the function.
+    # As long as the others' leases, which end with the function's own time.
     "by-hand": lambda: ledger_by_hand(_client("dynamodb"), lease_ms=TIMEOUT_MS),
 }
 
@@ -77,7 +77,7 @@ def _record(message: dict[str, Any], queue_arn: str) -> dict[str, Any]:
 
 
 def consume(handle: Handler, log_file: Path) -> None:
-    """Until the queue is empty and the end is near."""
+    """Consume until the queue is empty and LOG + ".end" exists."""
     sqs, queue_url, queue_arn = _client("sqs"), os.environ["QUEUE_URL"], "arn:aws:sqs:eu-west-2:000000000000:requests"
     with log_file.open("a", buffering=1) as log:
         while not log_file.with_suffix(".stop").exists():
@@ -107,7 +107,7 @@ def consume(handle: Handler, log_file: Path) -> None:
 
 
 def main() -> None:
-    """Consume by the handler of this name: its log and, to profile it, a file for that."""
+    """Consume with the handler that the arguments name."""
     handle = HANDLERS[sys.argv[1]]()
     if len(sys.argv) > 3:
         profiler = cProfile.Profile(time.process_time)
@@ -118,4 +118,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(ended(main))
+    sys.exit(run_main(main))
