@@ -6,7 +6,10 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 from uuid import uuid4
+
+T = TypeVar("T")
 
 FIRST_BACKOFF_MS = 25
 LONGEST_BACKOFF_MS = 1_000
@@ -44,3 +47,13 @@ class Backoff:
         self._surroundings.sleep(pause / 1000)
         self._ceiling = min(LONGEST_BACKOFF_MS, self._ceiling * 2)
         return True
+
+
+def retry(call: Callable[[], T], is_transient: Callable[[Exception], bool], backoff: Backoff) -> T:
+    """Call, and call again after each transient error while there is time; then raise it."""
+    while True:
+        try:
+            return call()
+        except Exception as error:
+            if not is_transient(error) or not backoff.pause():
+                raise

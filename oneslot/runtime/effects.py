@@ -1,4 +1,4 @@
-"""What a decision may answer: writes to perform together with its result, or a reason why there can be none.
+"""A decision's answer: writes to perform together with a result, or the reason for having none.
 
 A decision only describes. Nothing happens until the ledger commits the description, all or nothing.
 """
@@ -20,8 +20,10 @@ Result = Mapping[str, Any]
 class Put:
     """Write a new item, on condition that no item has its key.
 
-    `key` names the table's partition key attribute, `table` is the table's logical name. An item without that attribute is
-    refused (`ValueError`): the condition would hold for whatever is there, and the write would replace it.
+    `table` is the table's logical name, `key` its partition key attribute.
+
+    Raises:
+        ValueError: if the item lacks the key attribute: the condition would then hold, and the write replace an item.
     """
 
     table: str
@@ -31,8 +33,8 @@ class Put:
     def __post_init__(self) -> None:
         if self.key not in self.item:
             raise ValueError(
-                f"a put into {self.table!r} names the key {self.key!r}, which its item lacks: it would overwrite what is "
-                "there; name the table's partition key, as the item spells it"
+                f"a put into {self.table!r} has no attribute {self.key!r} in its item; "
+                "set `key` to the table's partition key"
             )
 
 
@@ -40,8 +42,10 @@ class Put:
 class Update:
     """Change an item, on condition that each attribute in `expect` has the value given there.
 
-    `expect` may not be empty: a write without a condition can be done twice. Nor may `set` and `remove` both be: to rely
-    on an item without changing it, set an attribute to the value that it has.
+    To rely on an item without changing it, set an attribute to its present value.
+
+    Raises:
+        ValueError: if `expect` is empty, since a write without a condition can happen twice; or if nothing is changed.
     """
 
     table: str
@@ -52,10 +56,12 @@ class Update:
 
     def __post_init__(self) -> None:
         if not self.expect:
-            raise ValueError(f"an update of {self.table!r} expects nothing; name the attributes that it relies on")
+            raise ValueError(
+                f"an update of {self.table!r} has an empty `expect`; name the attributes that it relies on"
+            )
         if not self.set and not self.remove:
             raise ValueError(
-                f"an update of {self.table!r} changes nothing; give what it expects a value, if need be the same"
+                f"an update of {self.table!r} changes nothing; give an attribute a value, if need be its present one"
             )
 
 
@@ -64,11 +70,11 @@ Write = Put | Update
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """The write that marks the effect as done, for as long as its item lives.
+    """The write that marks the effect as done, for as long as its item exists.
 
-    If the item is there already, the effect has happened (the ledger's row may be gone by then, its time to live ended),
-    and `answer` turns the item that was found into the result. It may raise `conflict()` instead, if the item shows that
-    it was another message which had this id: keep the message's `payload_hash` in the item, and compare.
+    If the item exists already, the effect has happened: the ledger's row may have expired since. `answer` then turns the
+    item into the result. It may raise `conflict()` if the item belongs to another message with this id: keep the message's
+    `payload_hash` in the item to compare.
     """
 
     write: Put
@@ -76,12 +82,12 @@ class Once:
 
     def __post_init__(self) -> None:
         if not isinstance(self.write, Put):
-            raise TypeError("`once` must hold a Put: an item that is there says that the effect has happened")
+            raise TypeError("`once` must hold a Put, whose item marks the effect as done")
 
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """All that one request does: `writes` and `once` in one transaction with the ledger, and the `result` recorded there."""
+    """One request's effects: `writes` and `once` in one transaction with the ledger, and the `result` recorded there."""
 
     result: Result
     writes: tuple[Write, ...] = ()
@@ -89,18 +95,18 @@ class Effects:
 
     @property
     def all_writes(self) -> tuple[Write, ...]:
-        """Every write, `once` last."""
+        """All writes, `once` last."""
         return self.writes if self.once is None else (*self.writes, self.once.write)
 
 
 INVALID_MESSAGE_ID = "invalid_message_id"
-"""The reason of an id that is not fit to be a key or to stand in a log; such an id is written nowhere."""
+"""The reason for an id that must not become a key or enter a log; such an id is written nowhere."""
 
 
 class Unprocessable(ValueError):
-    """This message can never succeed as it is: it is quarantined with `reason` (a code) and `detail` (a sentence).
+    """The message can never succeed as it is. The consumer quarantines it with `reason` (a code) and `detail` (a sentence).
 
-    `detail` names the field and the remedy, never a value: it is read by people who may not see the message.
+    `detail` names the field and the remedy, never a value: its readers may not be allowed to see the message.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -110,5 +116,5 @@ class Unprocessable(ValueError):
 
 
 def conflict() -> Unprocessable:
-    """The problem of a message whose id was used before, for another content."""
+    """Return the problem of a message whose id was used before with another content."""
     return Unprocessable("conflict", "message_id was used before with another content; send it with a new id")

@@ -1,12 +1,13 @@
-"""Idempotent handlers for work that cannot be described as `Effects`: a mail, a payment, a file.
+"""Idempotent handlers for work that `Effects` cannot describe: a mail, a payment, a file.
 
-What is guaranteed. Each message is worked on by one handler at a time, and once it is marked as processed, never again:
-every later delivery gets the stored answer. A crash between the effect and the mark is the one gap, and nobody can close
-it from here: the work is then done again. So effects outside the ledger's own transaction happen **at least once**. The
-handler is given a key that is the same in every attempt at the same message, to be passed on to whatever takes it
-(an `Idempotency-Key` header, a payment reference, a file's name, a primary key), which makes the repetition harmless.
+One handler at a time works on a message. Once the message is marked as processed, no handler works on it again: every later
+delivery gets the stored answer. A crash between the effect and the mark leaves one gap, and the work is then done again.
+Effects outside the ledger's transaction therefore happen **at least once**.
 
-If your effect is a write to the ledger's own store, use `@exactly_once` instead: it has no gap.
+The handler receives a key that is the same in every attempt at one message. Pass it on to the service that takes the effect
+(an `Idempotency-Key` header, a payment reference, a file name, a primary key) to make a repetition harmless.
+
+For a write to the ledger's own store use `@exactly_once` instead: it has no gap.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ M = TypeVar("M")
 R = TypeVar("R")
 
 RETURNED = "returned"
-"""Where a handler's return value is in the ledger's result."""
+"""The name under which the ledger's result holds a handler's return value."""
 
 
 class Locked(Exception):
-    """Another handler is at work on this message. Deliver it again in `milliseconds`."""
+    """Another handler holds this message. Deliver it again in `milliseconds`."""
 
     def __init__(self, milliseconds: int) -> None:
-        super().__init__(f"another handler is at work on this message for at most {milliseconds} ms")
+        super().__init__(f"another handler holds this message for at most {milliseconds} ms; deliver it again then")
         self.milliseconds = milliseconds
 
 
 class LockLost(Exception):
-    """The handler ran longer than its lock, and another has the message now. Its work may be done twice.
+    """The handler outran its lock, and another handler holds the message now. The work may be done twice.
 
     Deliver the message again, and raise `lock_timeout`.
     """
@@ -46,32 +47,35 @@ class LockLost(Exception):
 def acquire(
     ledger: Store, message_id: str, lock_timeout: float, content: str = ""
 ) -> Claim | Duplicate | Busy | Conflict:
-    """Begin: take the message's lock for `lock_timeout` seconds.
+    """Lock the message for `lock_timeout` seconds.
 
     Args:
-        content: a digest of what the message says. The same id with another digest is a `Conflict`. Always the same
-            text, as by default, switches that check off.
-
-    Raises `ValueError` for a `lock_timeout` of less than a millisecond: the lock would hold nobody off.
+        content: a digest of the message's content. The same id with another digest is a `Conflict`; the default checks
+            nothing.
 
     Returns:
-        `Claim`: yours; work, then `mark_processed` or `release`. `claim.message_id` is the stable idempotency key.
-        `Duplicate`: processed before; this is its result. `Busy`: somebody else's for so many milliseconds more.
+        `Claim`: locked; work, then `mark_processed` or `release`. `claim.message_id` is the stable idempotency key.
+        `Duplicate`: processed before, with this result. `Busy`: locked by another handler for this many milliseconds.
+
+    Raises:
+        ValueError: for a `lock_timeout` under one millisecond.
     """
     return ledger.claim(message_id, content, _until(ledger, lock_timeout))
 
 
 def mark_processed(ledger: Store, claim: Claim, returned: Any = None) -> Committed | Duplicate | Fenced:
-    """End well: record the result for ever. Call it *after* the effect: the other order loses work at a crash.
+    """Record the result for ever. Call it *after* the effect: the other order loses work in a crash.
 
-    `Duplicate` and `Fenced` say that the lock had ended and another handler processed the message, or is about to: the
-    effect may be there twice. Raises `InvalidEffects` if `returned` is no JSON or over 390,000 bytes.
+    `Duplicate` and `Fenced` mean that the lock had ended and another handler took the message: the effect may exist twice.
+
+    Raises:
+        InvalidEffects: if `returned` is not valid JSON or exceeds 390,000 bytes.
     """
     return cast("Committed | Duplicate | Fenced", ledger.commit(claim, Effects({RETURNED: returned})))
 
 
 def release(ledger: Store, claim: Claim) -> bool:
-    """End badly: give the lock back now, so that the next delivery can try at once. False if it was lost already."""
+    """Unlock the message after a failure, so that the next delivery can try at once. False if the lock was lost."""
     return ledger.release(claim)
 
 
@@ -102,23 +106,23 @@ def make_handler_idempotent(
     lock_timeout: float,
     content: Callable[[M], str] | None = None,
 ) -> Callable[[M], Any]:
-    """Wrap `handler(message, idempotency_key)`; the result is called with the message alone.
+    """Wrap `handler(message, idempotency_key)`; call the result with the message alone.
 
-    At least once for effects outside the ledger's transaction, never two at a time within `lock_timeout`, never again
-    once it has returned. Every call gets the same answer: the first one's return value, as JSON has it.
+    Two calls never overlap within `lock_timeout`, and none runs after one has returned. Every call gets the same answer:
+    the first return value, after a round trip through JSON.
 
     Args:
-        handler: a function, or a coroutine function; the wrapped one is of the same kind. Its second argument is the
-            same in every attempt at the same message: hand it on.
-        id_generator: the message → its id. Raise `Unprocessable` where there is none; never invent one.
-        lock_timeout: seconds. Longer than the longest run: a lock that ends early lets a second handler start.
-        content: the message → a digest of what it says; the same id with another digest is refused. None: no check.
+        handler: a function or a coroutine function; the wrapped one is of the same kind. Its second argument is the same
+            in every attempt at one message: pass it on.
+        id_generator: the message → its id. Raise `Unprocessable` if it has none; never invent one.
+        lock_timeout: seconds, more than the longest run: a lock that ends early lets a second handler start.
+        content: the message → a digest of its content; the same id with another digest is refused. None: no check.
 
-    The wrapped handler raises, besides what the handler raises (its lock is given back then, after `sys.exit()` as well):
-        Locked: another is at work on it. Deliver it again later.
-        LockLost: the lock ended while the handler ran, and another took over.
+    The wrapped handler unlocks the message and raises whatever the handler raises, `SystemExit` as well. It also raises:
+        Locked: another handler holds the message. Deliver it again later.
+        LockLost: the lock ended while the handler ran, and another handler took over.
         Unprocessable: `conflict`, the id was used before with another content.
-        InvalidEffects: the return value is no JSON; the lock is given back.
+        InvalidEffects: the return value is not valid JSON; the message is unlocked.
     """
 
     def begin(message: M) -> Claim | Duplicate:
@@ -136,25 +140,29 @@ def make_handler_idempotent(
             case Committed(result) | Duplicate(result):
                 return result[RETURNED]
             case Fenced():
-                raise LockLost(f"lock_timeout of {lock_timeout} s is shorter than the work; another has the message")
+                raise LockLost(
+                    f"lock_timeout of {lock_timeout} s is shorter than the work, and another handler took over; raise it"
+                )
 
-    def give_back(claim: Claim, process: int, error: BaseException) -> None:
+    def unlock(claim: Claim, process: int, error: BaseException) -> None:
         if os.getpid() != process:
-            return  # a child that the handler forked: its parent may be at work
+            return  # a child that the handler forked: its parent may still work
         try:
             release(ledger, claim)
-        except Exception as another:  # whatever the store's client raises: `error` is what has to be told
-            error.add_note(f"{type(another).__name__} while its lock was given back: it may last for lock_timeout")
+        except Exception as failure:  # `error` is what the caller must see
+            error.add_note(
+                f"{type(failure).__name__} while the message was unlocked: the lock may last for lock_timeout"
+            )
 
     async def begin_unless_cancelled(message: M) -> Claim | Duplicate:
         beginning = asyncio.ensure_future(asyncio.to_thread(begin, message))
         try:
             return await asyncio.shield(beginning)
         except asyncio.CancelledError as cancelled:
-            # The thread is not cancelled with its task: what it still claims is given back.
+            # The thread is not cancelled with its task: release what it still claims.
             [begun] = await asyncio.gather(beginning, return_exceptions=True)
             if isinstance(begun, Claim):
-                await asyncio.to_thread(give_back, begun, os.getpid(), cancelled)
+                await asyncio.to_thread(unlock, begun, os.getpid(), cancelled)
             raise
 
     if inspect.iscoroutinefunction(handler):
@@ -168,9 +176,9 @@ def make_handler_idempotent(
                 returned = await handler(message, begun.message_id)
                 return await asyncio.to_thread(end, begun, returned)
             except BaseException as error:
-                if not isinstance(error, GeneratorExit):  # in a coroutine that is closed nothing can be awaited
-                    # A cancelled task may still give its lock back: the thread is not cancelled with it.
-                    await asyncio.shield(asyncio.to_thread(give_back, begun, process, error))
+                if not isinstance(error, GeneratorExit):  # a closed coroutine cannot await
+                    # A cancelled task can still unlock: the thread is not cancelled with it.
+                    await asyncio.shield(asyncio.to_thread(unlock, begun, process, error))
                 raise
 
         return idempotent_coroutine
@@ -182,8 +190,8 @@ def make_handler_idempotent(
             return begun.result[RETURNED]
         try:
             return end(begun, handler(message, begun.message_id))
-        except BaseException as error:  # `sys.exit()` as well: whoever catches it may live on, and the lock with him
-            give_back(begun, process, error)
+        except BaseException as error:  # SystemExit too: the process may live on
+            unlock(begun, process, error)
             raise
 
     return idempotent
@@ -192,5 +200,7 @@ def make_handler_idempotent(
 def _until(ledger: Store, lock_timeout: float) -> int:
     milliseconds = int(lock_timeout * 1000)
     if milliseconds < 1:
-        raise ValueError(f"lock_timeout of {lock_timeout} s locks nothing; give the longest that the work may take")
+        raise ValueError(
+            f"lock_timeout of {lock_timeout} s is too short; set it to the longest time that the work may take"
+        )
     return ledger.surroundings.now_ms() + milliseconds

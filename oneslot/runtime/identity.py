@@ -1,6 +1,6 @@
-"""Which request a delivery belongs to: the id that the message itself carries, and a digest of what it says.
+"""A message's identity: the id that it carries itself, and a digest of its content.
 
-SQS's own MessageId is no identity: it changes when a producer sends again and when a dead-letter queue is redriven.
+SQS's own MessageId is not an identity: it changes when a producer retries and when a dead-letter queue is redriven.
 """
 
 from __future__ import annotations
@@ -15,14 +15,18 @@ from typing import Any, NoReturn
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Unprocessable
 
 IDENTITY_ATTRIBUTE = "MessageDeduplicationId"
-"""The SQS message attribute that, where present, is the message's identity; named as in SQS FIFO."""
+"""The SQS message attribute that identifies the message where present; named as in SQS FIFO."""
 
 NOT_JSON = "the body must be one JSON object, {...}, with each name once, moderate nesting and numbers up to 1e308"
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
 def parse_body(text: str) -> Mapping[str, Any]:
-    """The body as a JSON object. Raises `Unprocessable` (`not_json`) for anything else, hostile JSON included."""
+    """Parse the body, which must be a JSON object.
+
+    Raises:
+        Unprocessable: `not_json` for anything else, hostile JSON included.
+    """
     try:
         body = json.loads(
             text, object_pairs_hook=_without_repetition, parse_constant=_refuse_constant, parse_float=_number
@@ -36,28 +40,28 @@ def parse_body(text: str) -> Mapping[str, Any]:
 
 
 def identify(attributes: Mapping[str, Any], body: Mapping[str, Any], text: str, *, content_based: bool = False) -> str:
-    """The identity of a message: its attribute, else its body's `message_id`, else, if switched on, its content.
+    """Return the message's id: its attribute, else its body's `message_id`, else (if switched on) a digest of its text.
 
     Args:
         attributes: the record's `messageAttributes`, as Lambda passes them.
         body: the parsed body.
-        text: the body as sent, for content-based identity: its SHA-256, attributes not counted, as SQS FIFO has it.
+        text: the body as sent. Content-based identity is its SHA-256 without attributes, as in SQS FIFO.
 
     Raises:
-        Unprocessable: `missing_message_id`, or `invalid_message_id` for one that is no fit key.
+        Unprocessable: `missing_message_id`, or `invalid_message_id` for an id that must not become a key.
     """
     identity = attributes.get(IDENTITY_ATTRIBUTE, {}).get("stringValue") or body.get("message_id")
     if identity is None and content_based:
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     if identity is None:
-        raise Unprocessable("missing_message_id", "message_id is missing; give each request an id of its own")
+        raise Unprocessable("missing_message_id", "message_id is missing; give each request its own id")
     if not isinstance(identity, str) or not _MESSAGE_ID.fullmatch(identity):
         raise Unprocessable(INVALID_MESSAGE_ID, "message_id must be 1 to 128 letters, digits or any of . _ : -")
     return identity
 
 
 def payload_hash(body: Mapping[str, Any]) -> str:
-    """SHA-256 (hex) of the body in one canonical spelling: names sorted, no spaces, ASCII."""
+    """Return the SHA-256 (hex) of the body in canonical form: sorted names, no spaces, ASCII."""
     try:
         canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
     except RecursionError:
@@ -74,7 +78,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _number(text: str) -> float:
     number = float(text)
-    if math.isinf(number):  # all that are too large would be one content
+    if math.isinf(number):  # all numbers that are too large would count as one content
         raise ValueError("a number is too large")
     return number
 

@@ -1,21 +1,21 @@
-"""First deliveries of a batch, many in one transaction: an express lane in front of the protocol, and no other protocol.
+"""Group commit: the first deliveries of a batch in one transaction, a fast path in front of the protocol.
 
     look (one read) ─────────────────┐
          │     decide (shared reads) ┴──▶ commit (one transaction) ──▶ COMPLETE
-         │ known row │ not now                 │ its item was refused
+         │ known row │ not now                 │ an item was refused
          ▼           ▼                         ▼
-    a duplicate's answer; or the ordinary way: claim, decide, commit by itself (attempt.py)
+    a duplicate's answer; or the ordinary way: claim, decide, commit alone (attempt.py)
 
-Look and decide may come in any order. What was decided for a message that turns out to be known is dropped, and what neither
-saw in time the transaction's conditions refuse. On threads they run side by side, which saves new messages a round trip and
-costs known ones a read in vain; one after the other the look comes first, and only what is new is decided.
+The group claims nothing. Its transaction writes a row as COMPLETE together with the effects, on condition that no row exists:
+the commit is the first claim, so `consumption_count` is 1. Nothing is written before it. After any failure the ordinary way
+starts from the beginning, and a crash leaves no trace.
 
-Nobody claims here. A row is born COMPLETE, in the transaction that performs its effects, on condition that there is no row yet:
-the commit is its own claim, the first, so `consumption_count` is 1. Until then nothing is written, so whatever goes wrong,
-the ordinary way can start from the beginning. A crash leaves no trace, where a claim would leave IN_PROGRESS.
+Look and decide may run in either order. On threads they run side by side: new messages save a round trip, known ones cost a
+read in vain. Otherwise the look comes first, and only new messages are decided. The transaction's conditions refuse whatever
+neither saw in time.
 
-A transaction is all or nothing, so a refused item would take the others down with it. The reasons say which items were at
-fault: their messages leave the group, and the rest is sent again, as a transaction of its own.
+A transaction is all or nothing. When it is cancelled, the reasons say which items were refused: their messages leave the
+group, and the others are sent again in a new transaction.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ MAXIMUM_ITEMS = MAXIMUM_WRITES + 1
 """TransactWriteItems takes 100 items: 33 messages that write two besides their row, or 50 that write one."""
 
 FEWEST_MESSAGES = 2
-"""One alone gains nothing: a claim costs it one call, and so does the look."""
+"""A single message gains nothing: the look costs one call, as a claim does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A message that nobody has claimed, what it says and what it would do."""
+    """An unclaimed message and its decided effects."""
 
     message_id: str
     payload_hash: str
@@ -61,7 +61,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A message in a transaction, and the row that it will have."""
+    """A message in a transaction, and its row."""
 
     decided: Decided
     row: Put
@@ -77,7 +77,7 @@ class _Member:
 
 @dataclass(frozen=True, slots=True)
 class EarlyAnswer:
-    """The answer of a record that the group committed, or found complete, and the milliseconds that the group took."""
+    """The answer of a record that the group committed or found complete, and the group's duration."""
 
     answer: Answer
     milliseconds: int
@@ -85,20 +85,20 @@ class EarlyAnswer:
 
 @dataclass
 class GroupCommit(Generic[M]):
-    """Commits a batch's first deliveries together, and answers by receipt; all other records take their turn as ever.
+    """Commits a batch's first deliveries together and answers by receipt; the other records take their turn.
 
-    Together go the records that SQS delivers for the first time, on a standard queue (on a FIFO queue one record may have to
-    stop those behind it), if there are at least two.
+    The group takes records that SQS delivers for the first time on a standard queue, if there are at least two. On a FIFO
+    queue a failed record must stop those behind it.
 
     Attributes:
-        decide_together: several messages → for each its `Effects`, or None: not now, decide it alone. May share reads.
+        decide_together: several messages → `Effects` for each, or None to decide it alone. Reads may be shared.
         executor: looks for known rows while the calling thread decides; None: the look comes first.
     """
 
     ledger: DynamoDBLedger
     decide_together: Callable[[Sequence[M]], Sequence[Effects | None]]
     executor: Executor | None = None
-    # Whether the look knew at most half of the last group: when a file is sent again, nothing is read in vain for it.
+    # True if the look knew at most half of the last group: a file that is sent again then causes no reads in vain.
     _expects_new: bool = field(default=True, init=False)
 
     def commit(self, records: Sequence[Record[M]]) -> dict[Receipt, EarlyAnswer]:
@@ -149,10 +149,10 @@ class GroupCommit(Generic[M]):
         return rows, decided
 
     def known(self, message_ids: Sequence[str]) -> dict[str, Item]:
-        """The rows that there are, by message id; one read for up to 100.
+        """Return the existing rows by message id; one read for up to 100.
 
-        Not a consistent read, and keys that DynamoDB left for later are not asked for again: what is missed here is found
-        by the transaction. A row that is found COMPLETE can be believed, because COMPLETE never changes.
+        The read is not consistent and unprocessed keys are not read again: the transaction finds what is missed here. A
+        COMPLETE row can be trusted, because COMPLETE never changes.
         """
         keys = [{"message_id": {"S": message_id}} for message_id in message_ids[:MAXIMUM_ITEMS]]
         answer = self.ledger.client.batch_get_item(RequestItems={self.ledger.table_name: {"Keys": keys}})
@@ -160,9 +160,9 @@ class GroupCommit(Generic[M]):
         return {row["message_id"]: row for row in rows}
 
     def commit_first(self, group: Sequence[Decided]) -> dict[str, Answer]:
-        """Commit as many as can be; the answers by message id. Who has none was not committed by this call.
+        """Commit as many as possible; return the answers by message id. A message without one was not committed here.
 
-        A message that would write what an earlier one writes is left out: a transaction writes no item twice.
+        A message that writes an item of an earlier message is left out: a transaction writes each item once.
         """
         answers: dict[str, Answer] = {}
         for transaction in _transactions(self._members(group)):
@@ -177,9 +177,9 @@ class GroupCommit(Generic[M]):
         return answers
 
     def _refusals(self, members: Sequence[_Member]) -> dict[str, Answer | None]:
-        """Try to commit all of them. Empty: it is done. Else nothing was written, and these are at fault.
+        """Try to commit all; return the refused message ids, or nothing if the commit succeeded.
 
-        With an answer: the row that stood in the way is complete, and this is in it.
+        If any is refused, nothing was written. An id maps to an answer where a complete row stood in the way.
         """
         writes = [(one, write) for one in members for write in one.writes]
         try:
@@ -189,7 +189,7 @@ class GroupCommit(Generic[M]):
             )
         except ClientError as error:
             reasons = cancellation_reasons(error)
-            if len(reasons) != len(writes):  # no other error has any
+            if len(reasons) != len(writes):  # only a cancellation has reasons
                 raise
             refused: dict[str, Answer | None] = {}
             for (one, write), reason in zip(writes, reasons, strict=True):
@@ -209,7 +209,7 @@ class GroupCommit(Generic[M]):
             try:
                 result = result_text(decided.effects)
             except InvalidEffects:
-                continue  # the ordinary way says so
+                continue  # the ordinary way raises it
             row = {
                 "message_id": decided.message_id,
                 "status": COMPLETE,
@@ -224,9 +224,9 @@ class GroupCommit(Generic[M]):
 
 
 def finished(row: Item, message: Message, ours: Put | None = None) -> Answer | None:
-    """The answer in a row that is complete for this content; None if the ordinary way has to say what the row means.
+    """Return the answer in a row that is complete for this content; None if the ordinary way must judge the row.
 
-    `ours` is the row that we tried to write: found there, it is our own commit, whose answer was lost.
+    `ours` is the row that we tried to write: if it is the row found, our own commit succeeded and its answer was lost.
     """
     if row["status"] != COMPLETE or row["payload_hash"] != message.payload_hash:
         return None
@@ -235,9 +235,9 @@ def finished(row: Item, message: Message, ours: Put | None = None) -> Answer | N
 
 
 def _transactions(members: Iterable[_Member]) -> Iterator[list[_Member]]:
-    """The members in the fewest runs that fit a transaction each, without those that write what another one writes.
+    """Split the members into the fewest transactions, without those that write an item of an earlier member.
 
-    The last run may be empty.
+    The last one may be empty.
     """
     run: list[_Member] = []
     written: set[tuple[Any, ...]] = set()
@@ -256,7 +256,7 @@ def _transactions(members: Iterable[_Member]) -> Iterator[list[_Member]]:
 
 
 def _target(write: Write) -> tuple[Any, ...]:
-    """Which item a write is about: its table, and the values of its key."""
+    """Return the written item's table and key values."""
     if isinstance(write, Put):
         return write.table, write.item[write.key]
     return write.table, *(write.key[name] for name in sorted(write.key))

@@ -1,4 +1,4 @@
-"""What the consumer says to SQS by itself: come back later, or go to the dead-letter queue with a reason."""
+"""The consumer's own calls to SQS: defer a busy message, or quarantine an unprocessable one with its reason."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from oneslot.runtime.sqs.quarantine import DETAIL_ATTRIBUTE, QUARANTINE_ATTRIBUT
 
 # SQS takes ten attributes with a message.
 MAXIMUM_ATTRIBUTES = 10
-# A busy message returns within this long after its lease has ended, so that many do not return in one moment.
+# Spreads the return of busy messages, so that they do not all return in one moment.
 DEFERRAL_JITTER_MS = 2_000
-# SQS hides a message for 12 hours at most, counted from its receive, and refuses to exceed that; the receive may have been as
-# long ago as a Lambda can run (15 minutes).
+# SQS hides a message for at most 12 hours after its receive. The receive may lie back as long as a Lambda can run: 15 minutes.
 LONGEST_DEFERRAL_SECONDS = 43_200 - 900
 
 
@@ -43,7 +42,7 @@ class Queues:
     jitter: Callable[[], float]
 
     def defer(self, record: Record[Any], milliseconds: int) -> int:
-        """Hide a busy message until its lease has ended; returns the seconds. It comes back without a wasted receive."""
+        """Hide a busy message until its lease has ended; return the seconds. Its next receive is then not wasted."""
         wait = milliseconds + self.jitter() * DEFERRAL_JITTER_MS
         seconds = min(LONGEST_DEFERRAL_SECONDS, math.ceil(wait / 1000))
         self.client.change_message_visibility(
@@ -54,18 +53,20 @@ class Queues:
     def quarantine(self, record: Record[Any], problem: Unprocessable) -> None:
         """Send the message, body and attributes untouched, to the dead-letter queue with its reason.
 
-        Of more than seven attributes the last ones give way to the reason; the one that is the message's identity never does.
-        Raises what the send raises: the message then stays in the queue, and its receives run out instead.
+        SQS takes ten attributes: of more than seven, the last ones make room for the reason, but never the identity.
+
+        Raises:
+            ClientError: if the send fails; the message then stays in the queue until its receives run out.
         """
         original = [(name, value) for name, value in _attributes(record).items() if name not in QUARANTINE_ATTRIBUTES]
         original.sort(key=lambda attribute: attribute[0] != IDENTITY_ATTRIBUTE)
         kept = dict(original[: MAXIMUM_ATTRIBUTES - len(QUARANTINE_ATTRIBUTES)])
-        said = {
+        reason = {
             REASON_ATTRIBUTE: problem.reason,
             DETAIL_ATTRIBUTE: problem.detail,
             SOURCE_ATTRIBUTE: record.sqs_message_id,
         }
-        # On a FIFO queue it stays in its group, and a second quarantine of the same message is dropped.
+        # On a FIFO queue the message stays in its group, and SQS drops a second quarantine of it.
         group = record.group
         order = {} if group is None else {GROUP_ATTRIBUTE: group, "MessageDeduplicationId": record.sqs_message_id}
         self.client.send_message(
@@ -74,13 +75,13 @@ class Queues:
             MessageBody=record.body,
             MessageAttributes={
                 **kept,
-                **{name: {"DataType": "String", "StringValue": value} for name, value in said.items()},
+                **{name: {"DataType": "String", "StringValue": value} for name, value in reason.items()},
             },
         )
 
 
 def _attributes(record: Record[Any]) -> Mapping[str, dict[str, Any]]:
-    """Lambda's spelling of message attributes → SQS's. Lambda has bytes as base64 text; the SDK wants the bytes."""
+    """Translate Lambda's message attributes to SQS's. Lambda passes bytes as base64 text; the SDK takes bytes."""
     attributes: dict[str, dict[str, Any]] = {}
     for name, value in record.raw.get("messageAttributes", {}).items():
         text, base64_text = value.get("stringValue"), value.get("binaryValue")

@@ -1,4 +1,4 @@
-"""What SQS FIFO adds: the order within a message group, which a consumer keeps by stopping a group at its first failure."""
+"""FIFO queues: the order within a message group."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ _FIFO = ".fifo"
 
 
 class HeldBack(Exception):
-    """An earlier record of the same message group failed in this batch; this one waits behind it."""
+    """An earlier record of the message group failed in this batch; this one must wait behind it."""
 
 
 def is_fifo(name: str) -> bool:
-    """Whether a queue's URL or ARN is that of a FIFO queue: SQS asks for that ending, and for no other queue has it."""
+    """Return whether a queue's URL or ARN names a FIFO queue: SQS reserves the ending for them."""
     return name.endswith(_FIFO)
 
 
 def group_of(record: Mapping[str, Any]) -> str | None:
-    """The record's message group, if its queue keeps order; None on a standard queue, where a group is for fairness only."""
+    """Return the record's message group; None on a standard queue, where groups serve fairness and not order."""
     if not is_fifo(str(record.get("eventSourceARN", ""))):
         return None
     return str(record["attributes"][GROUP_ATTRIBUTE])

@@ -10,9 +10,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from botocore.exceptions import ClientError, ConnectionError, HTTPClientError  # noqa: A004 - botocore's, wider
+from botocore.exceptions import ClientError
 
-from oneslot.runtime.backoff import Backoff, Surroundings
+from oneslot.runtime.backoff import Backoff, Surroundings, retry
 from oneslot.runtime.effects import Effects, Item, Update
 from oneslot.runtime.protocol import (
     COMPLETE,
@@ -36,6 +36,7 @@ from oneslot.runtime.stores.expressions import (
     error_code,
     found_item,
     from_attributes,
+    is_transient,
     to_attributes,
     transact_item,
 )
@@ -194,17 +195,7 @@ class DynamoDBLedger:
         return True, from_attributes(answer.get("Attributes", {}))
 
     def _retried(self, write: Callable[[], T], deadline: int) -> T:
-        """Write; retry after a transient error or a lost answer until the deadline (epoch ms), then raise it."""
-        backoff = Backoff(self.surroundings, deadline)
-        while True:
-            try:
-                return write()
-            except ClientError as error:
-                if error_code(error) not in TRANSIENT_ERRORS or not backoff.pause():
-                    raise
-            except (ConnectionError, HTTPClientError):
-                if not backoff.pause():
-                    raise
+        return retry(write, is_transient, Backoff(self.surroundings, deadline))
 
 
 def _refusal(row: Item, message_id: str, claimed_by: str, digest: str, now: int) -> Claim | Duplicate | Busy | Conflict:

@@ -1,4 +1,4 @@
-"""DynamoDB's side of `Effects`: the calls that are used, the expressions, and the shapes of its errors."""
+"""`Effects` as DynamoDB's calls: the expressions, the attribute values, and the shapes of its errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any, Protocol, cast
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ConnectionError, HTTPClientError  # noqa: A004 - botocore's, wider
 
 from oneslot.runtime.effects import Item, Put, Update, Write
 
@@ -16,7 +16,7 @@ _deserialize = TypeDeserializer().deserialize
 
 CONDITION_FAILED = "ConditionalCheckFailed"
 
-# The SDK retries none of the first two, and the others only a few times.
+# The SDK does not retry the first two, and the others only a few times.
 TRANSIENT_ERRORS = frozenset(
     {
         "TransactionConflictException",
@@ -34,7 +34,7 @@ TRANSIENT_ERRORS = frozenset(
 
 
 class DynamoDB(Protocol):
-    """The few calls of a DynamoDB client that the protocol and its readers use."""
+    """The calls of a DynamoDB client that the runtime makes."""
 
     def update_item(self, **request: Any) -> Mapping[str, Any]:
         """Change one item under a condition."""
@@ -53,17 +53,17 @@ class DynamoDB(Protocol):
 
 
 def to_attributes(item: Item) -> dict[str, Any]:
-    """Plain values → DynamoDB's typed attribute values."""
+    """Return plain values as DynamoDB's typed attribute values."""
     return {name: _attribute(value) for name, value in item.items()}
 
 
 def _attribute(value: Any) -> Any:
-    # Most values are text, and boto3 asks of it whether it is anything else first.
+    # Most values are text, and boto3's serializer tries every other type first.
     return {"S": value} if type(value) is str else _serialize(value)
 
 
 def from_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """DynamoDB's typed attribute values → plain values, whole numbers as `int`."""
+    """Return DynamoDB's typed attribute values as plain values, whole numbers as `int`."""
     return {name: _plain(_deserialize(value)) for name, value in attributes.items()}
 
 
@@ -78,9 +78,9 @@ def _plain(value: Any) -> Any:
 
 
 def transact_item(write: Write, tables: Mapping[str, str]) -> dict[str, Any]:
-    """One `Write` → one element of `TransactItems`; `tables` maps logical names to real ones.
+    """Return a write as one element of `TransactItems`; `tables` maps logical names to real ones.
 
-    A refusal brings the item that was found (`ALL_OLD`), so that it can be explained without another read.
+    A refusal returns the item found (`ALL_OLD`), so that no further read is needed to explain it.
     """
     table = {"TableName": tables[write.table], "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
     if isinstance(write, Put):
@@ -99,7 +99,7 @@ def _update_expressions(update: Update) -> dict[str, Any]:
     names: dict[str, str] = {}
     values: dict[str, Any] = {}
 
-    # Numbered: an attribute's own name may have characters that a placeholder may not have.
+    # Numbered, because an attribute's name may hold characters that a placeholder must not.
     def name(attribute: str) -> str:
         return names.setdefault(attribute, f"#n{len(names)}")
 
@@ -121,16 +121,23 @@ def _update_expressions(update: Update) -> dict[str, Any]:
     }
 
 
+def is_transient(error: Exception) -> bool:
+    """Return whether a retry in place may succeed: the service refused for now, or its answer was lost."""
+    if isinstance(error, ClientError):
+        return error_code(error) in TRANSIENT_ERRORS
+    return isinstance(error, ConnectionError | HTTPClientError)
+
+
 def error_code(error: ClientError) -> str:
-    """The service's code, e.g. `ConditionalCheckFailedException`."""
+    """Return the service's error code, e.g. `ConditionalCheckFailedException`."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def found_item(error: ClientError) -> dict[str, Any]:
-    """The item that made a condition fail (`ALL_OLD`); empty if there was none."""
+    """Return the item that made a condition fail (`ALL_OLD`); empty if none exists."""
     return from_attributes(cast("dict[str, Any]", error.response.get("Item", {})))
 
 
 def cancellation_reasons(error: ClientError) -> Sequence[Mapping[str, Any]]:
-    """One reason for each element of `TransactItems`, in its order; `Code` is `None` (the text) where it was not at fault."""
+    """Return one reason for each element of `TransactItems`, in order; `Code` is the text `None` where it was not refused."""
     return cast("Sequence[Mapping[str, Any]]", error.response.get("CancellationReasons", ()))

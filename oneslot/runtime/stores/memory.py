@@ -1,7 +1,7 @@
 """A ledger in this process's memory, with tables for the effects: for tests, examples and a first try.
 
-It is exact while the process lives and forgets everything when it ends, so it protects nothing in production. What DynamoDB
-would refuse, or would take and not protect, it refuses: a test must not be content with what fails in production.
+It forgets everything when the process ends, so it protects nothing in production. It refuses whatever DynamoDB would refuse
+or would fail to protect, so that a test does not accept code that fails in production.
 """
 
 from __future__ import annotations
@@ -46,7 +46,11 @@ class MemoryLedger:
         self._lock = threading.Lock()
 
     def claim(self, message_id: str, payload_hash: str, lease_until: int) -> Claim | Duplicate | Busy | Conflict:
-        """Claim the message until `lease_until` (epoch ms). Raises `ValueError` for an id that is none."""
+        """Claim the message until `lease_until` (epoch ms).
+
+        Raises:
+            ValueError: for an id that is empty or not text.
+        """
         require_identity(message_id, payload_hash)
         claimed_by = self.surroundings.new_id()
         with self._lock:
@@ -75,8 +79,8 @@ class MemoryLedger:
         """Complete the row and perform all effects, or nothing.
 
         Raises:
-            InvalidEffects: as the DynamoDB ledger does; and where that one would fail with an error of its own, or
-                where a condition would hold nothing off.
+            InvalidEffects: as the DynamoDB ledger does, and where DynamoDB itself would refuse a write or its condition
+                would protect nothing.
         """
         result = result_text(effects)
         with self._lock:
@@ -125,7 +129,7 @@ class MemoryLedger:
         if names != known:
             raise InvalidEffects(
                 f"{write.table!r} is written under the key {' and '.join(sorted(names))} and was under "
-                f"{' and '.join(sorted(known))}; here a table has one key, and `key` must name it: DynamoDB looks at no other"
+                f"{' and '.join(sorted(known))}; a table has one key, which `key` must name"
             )
         for values in (write.item,) if isinstance(write, Put) else (write.expect, write.set):
             for name, value in values.items():
@@ -137,9 +141,11 @@ class MemoryLedger:
         try:
             to_attributes({"value": value})
         except (TypeError, ArithmeticError) as error:
-            raise InvalidEffects(f"{what} is a {type(value).__name__} that DynamoDB does not take; {advice}") from error
+            raise InvalidEffects(
+                f"{what} is a {type(value).__name__} that DynamoDB does not accept; {advice}"
+            ) from error
         if not _names_are_text(value):
-            raise InvalidEffects(f"{what} has a name that is no text, which DynamoDB does not take; {advice}")
+            raise InvalidEffects(f"{what} has a key that is not text, which DynamoDB does not accept; {advice}")
 
     def _item(self, write: Write) -> dict[str, Any] | None:
         return self.tables.get(write.table, {}).get(key_text(write))
@@ -148,7 +154,7 @@ class MemoryLedger:
         item = self._item(write)
         if isinstance(write, Put):
             return item is None
-        # In DynamoDB's own spelling: Python takes 1 for True.
+        # Compared as DynamoDB's values: in Python 1 equals True.
         return item is not None and all(
             name in item and to_attributes({name: item[name]}) == to_attributes({name: expected})
             for name, expected in write.expect.items()
@@ -157,15 +163,15 @@ class MemoryLedger:
     def _perform(self, write: Write) -> None:
         table = self.tables.setdefault(write.table, {})
         if isinstance(write, Put):
-            table[key_text(write)] = _as_given_back(write.item)
+            table[key_text(write)] = _as_stored(write.item)
             return
         item = table[key_text(write)]
-        item |= _as_given_back(write.set)
+        item |= _as_stored(write.set)
         for name in write.remove:
             item.pop(name, None)
 
 
-def _as_given_back(item: Item) -> dict[str, Any]:
+def _as_stored(item: Item) -> dict[str, Any]:
     return from_attributes(to_attributes(item))
 
 
@@ -176,10 +182,10 @@ def _names_are_text(value: Any) -> bool:
 
 
 def key_text(write: Write) -> str:
-    """The key of the item that is written, as one text."""
+    """Return the written item's key as one text."""
     return item_key(key_of(write))
 
 
 def item_key(key: Mapping[str, Any]) -> str:
-    """Key attributes and their values as one text, in one canonical spelling."""
+    """Return key attributes and their values as one canonical text."""
     return json.dumps(key, sort_keys=True, separators=(",", ":"))

@@ -1,6 +1,6 @@
-"""Short leases that are kept alive: a dead consumer's message is free again in seconds, however long the work may take.
+"""Short leases that are renewed: a dead consumer's message is free again in seconds, however long the work may take.
 
-With a plain ledger the lease is the attempt's whole deadline, so a consumer that dies early blocks its message until then.
+A plain ledger's lease lasts to the attempt's deadline, so a consumer that dies early blocks its message until then.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BEATS_PER_LEASE = 3
 
 @dataclass(slots=True)
 class _Held:
-    """A lease that is kept. `began` is by the host's clock, `begun` by the one that nobody puts forward or back."""
+    """A renewed lease. `began` is the host's wall clock, `begun` the steady clock, both in ms."""
 
     claim: Claim
     deadline: int
@@ -31,13 +31,16 @@ class _Held:
 
 
 class RenewingLedger:
-    """A `Store` around another one. Claims are made for `lease_seconds`, and extended while this process lives.
+    """A `Store` around another one. It claims for `lease_seconds`, and extends the lease while this process lives.
 
-    Never beyond the `lease_until` that the claim asked for: work that hangs loses its message then. Use it as a context
-    manager; a thread of its own extends the leases. A lease that was lost is not extended any more; the commit is fenced.
-    `steady_ms` is a clock that nobody puts forward or back, from whatever beginning: by it the work's time goes on.
+    A lease never outlasts the `lease_until` that the claim asked for: work that hangs then loses its message. Use it as a
+    context manager; its own thread extends the leases. A lost lease is not extended, and its commit is fenced.
 
-    Raises `ValueError` for a `lease_seconds` of less than a millisecond.
+    Args:
+        steady_ms: a clock in ms that is never set; it measures the work's time.
+
+    Raises:
+        ValueError: for a `lease_seconds` under one millisecond.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class RenewingLedger:
         self._lease_ms = int(lease_seconds * 1000)
         if self._lease_ms < 1:
             raise ValueError(
-                f"lease_seconds of {lease_seconds} keeps nothing; make it several times as long as a call takes"
+                f"lease_seconds of {lease_seconds} is too short; make it several times as long as a call takes"
             )
         self.surroundings = ledger.surroundings
         self._steady_ms = steady_ms
@@ -71,12 +74,13 @@ class RenewingLedger:
         self._thread.join()
 
     def claim(self, message_id: str, payload_hash: str, lease_until: int) -> Claim | Duplicate | Busy | Conflict:
-        """Claim for a short lease, which is kept until `lease_until` (epoch ms) at the latest.
+        """Claim for a short lease, which is renewed until `lease_until` (epoch ms) at the latest.
 
-        Raises `RuntimeError` after the `with` block: nothing extends a lease any more.
+        Raises:
+            RuntimeError: after the `with` block, when no thread extends leases.
         """
         if self._ended.is_set():
-            raise RuntimeError("this RenewingLedger has ended and keeps no lease; claim within its `with` block")
+            raise RuntimeError("this RenewingLedger has ended and extends no lease; claim within its `with` block")
         began, begun = self.surroundings.now_ms(), self._steady_ms()
         first = min(lease_until, began + self._lease_ms)
         outcome = self._ledger.claim(message_id, payload_hash, first)
@@ -87,7 +91,7 @@ class RenewingLedger:
         return replace(outcome, lease_until=lease_until)
 
     def commit(self, claim: Claim, effects: Effects) -> Committed | Duplicate | Exists | Fenced | Taken:
-        """Commit; the lease is kept as long as the answer leaves work to do."""
+        """Commit; keep renewing while the answer leaves work to do."""
         outcome = self._ledger.commit(claim, effects)
         if not isinstance(outcome, Taken | Exists):
             self._forget(claim)
@@ -99,18 +103,18 @@ class RenewingLedger:
         return self._ledger.release(claim)
 
     def extend(self, claim: Claim, lease_until: int) -> bool:
-        """Hold the claim until `lease_until`, or the end that it has if that is later; from then on nothing extends it."""
+        """Hold the claim until `lease_until` at least; stop renewing it."""
         self._forget(claim)
         return self._ledger.extend(claim, lease_until)
 
     def beat(self) -> None:
-        """Extend every lease that will end soon. The thread calls it; call it yourself to do without."""
+        """Extend every lease that will end soon. The thread calls it; without the thread, call it yourself."""
         wall, steady = self.surroundings.now_ms(), self._steady_ms()
         with self._lock:
             every = list(self._held.values())
         for held in every:
             now = held.began + steady - held.begun
-            # Whether this host's clock has gone wrong or is right at last: to the others it is long enough.
+            # By the later of both clocks, so that the lease is long enough for hosts with either time.
             latest = max(now, wall)
             until = min(held.deadline, latest + self._lease_ms)
             due = until > held.end and held.end - latest <= self._lease_ms - self._lease_ms // BEATS_PER_LEASE
@@ -118,12 +122,12 @@ class RenewingLedger:
                 self._forget(held.claim)
 
     def _extended(self, held: _Held, until: int) -> bool:
-        """False if the claim is no longer ours. An error is not that: the next beat tries again."""
-        # Its own patience, which is by the host's clock, must not outlast the lease that it wants to extend.
-        patience = min(until, self.surroundings.now_ms() + self._lease_ms)
+        """Return False if the claim was lost. After an error the next beat tries again."""
+        # Retries, which follow the wall clock, must not outlast the lease that they extend.
+        retry_until = min(until, self.surroundings.now_ms() + self._lease_ms)
         try:
-            ours = self._ledger.extend(replace(held.claim, lease_until=patience), until)
-        except Exception:  # whatever the store's client raises
+            ours = self._ledger.extend(replace(held.claim, lease_until=retry_until), until)
+        except Exception:  # any error of the store's client
             return True
         held.end = until
         return ours

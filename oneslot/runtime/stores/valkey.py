@@ -1,10 +1,10 @@
-"""The ledger in Valkey or Redis: the same verbs and the same effects, each one atomic as a script inside the server.
+"""The ledger in Valkey or Redis: the same steps and effects, each an atomic script inside the server.
 
-A row is a hash, its fields spelled as in DynamoDB. An item that effects write is a hash too, each value as JSON in
-one canonical spelling, so that conditions compare type and value as text. What the server has acknowledged and then loses, by a
-failover or a crash before its disk was written, this ledger loses with it: see docs/stores.md before you choose it.
+A row is a hash with DynamoDB's field names. An item that effects write is a hash too, each value as canonical JSON, so that
+conditions compare type and value as text. A failover, or a crash before the disk was written, can lose acknowledged writes,
+and this ledger loses them too: see docs/stores.md before you choose it.
 
-Needs the client `redis` (`pip install oneslot[valkey]`), which speaks to both servers.
+It needs the client `redis` (`pip install oneslot[valkey]`), which works with both servers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from oneslot.runtime.backoff import Backoff, Surroundings
+from oneslot.runtime.backoff import Backoff, Surroundings, retry
 from oneslot.runtime.effects import Effects, Item, Put, Write
 from oneslot.runtime.protocol import COMPLETE, Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
 from oneslot.runtime.stores.checks import key_of, require_identity, require_one_write_each, result_text
@@ -44,7 +44,7 @@ return {{'claimed', tostring(count)}}
 """
 
 # KEYS: the row, then the key of each write. ARGV: claimed_by, now, milliseconds to live, result, position of `once`
-# among the writes (0 for none), the writes as JSON. Every condition is looked at before anything is written.
+# among the writes (0 for none), the writes as JSON. Every condition is checked before anything is written.
 _COMMIT = f"""
 local status, hash, lease, owner, count, result = unpack(redis.call('HMGET', KEYS[1], {_ROW}))
 if status == 'COMPLETE' then
@@ -96,17 +96,18 @@ return 1
 
 
 class ValkeyLedger:
-    """The `Store` verbs on one Valkey or Redis database.
+    """The `Store` steps on one Valkey or Redis database.
 
     Args:
-        client: made with `decode_responses=True`, and with socket timeouts, so that a lost answer is noticed.
-        prefix: begins every key. In a cluster, all keys of one commit must be on one shard: give the prefix a hash tag,
-            e.g. "{bookings}:", or write no effects.
-        retention_seconds: how long a row outlives its last change, and its lease; None for ever. The server must evict nothing
-            (`maxmemory-policy noeviction`).
+        client: made with `decode_responses=True`, and with socket timeouts, which detect a lost answer.
+        prefix: begins every key. In a cluster all keys of one commit must be on one shard: use a hash tag such as
+            "{bookings}:", or write no effects.
+        retention_seconds: how long a row outlives its last change and its lease; None for ever. The server must not evict
+            keys (`maxmemory-policy noeviction`).
 
-    Raises `ValueError` for a client that answers in bytes: every row would be one of another content; and for a
-    `retention_seconds` of less than a millisecond.
+    Raises:
+        ValueError: for a client that answers in bytes, which would turn every row into a conflict; and for a
+            `retention_seconds` under one millisecond.
     """
 
     def __init__(
@@ -118,32 +119,36 @@ class ValkeyLedger:
         surroundings: Surroundings | None = None,
     ) -> None:
         if not client.get_encoder().decode_responses:
-            raise ValueError("the client answers in bytes, not in text; make it with decode_responses=True")
+            raise ValueError("the client answers in bytes; make it with decode_responses=True")
         self._client = client
         self._prefix = prefix
         self._to_live = _FOREVER if retention_seconds is None else int(retention_seconds * 1000)
         if retention_seconds is not None and self._to_live < 1:
-            raise ValueError(f"retention_seconds of {retention_seconds} keeps no row; None keeps them for ever")
+            raise ValueError(f"retention_seconds of {retention_seconds} is too short; None keeps rows for ever")
         self.surroundings = surroundings or Surroundings()
         self._claim = client.register_script(_CLAIM)
         self._commit = client.register_script(_COMMIT)
         self._lease = client.register_script(_SET_LEASE)
 
     def row_key(self, message_id: str) -> str:
-        """The key of a row."""
+        """Return the key of a row."""
         return f"{self._prefix}ledger:{message_id}"
 
     def item_key(self, table: str, key: Item) -> str:
-        """The key of an item that effects write: its table's logical name, then the values of its key."""
+        """Return the key of an item that effects write: the table's logical name, then the values of its key."""
         values = ":".join(_json(key[name]) for name in sorted(key))
         return f"{self._prefix}{table}:{values}"
 
     def claim(self, message_id: str, payload_hash: str, lease_until: int) -> Claim | Duplicate | Busy | Conflict:
-        """Claim the message until `lease_until` (epoch ms). Raises `ValueError` for an id that is none."""
+        """Claim the message until `lease_until` (epoch ms).
+
+        Raises:
+            ValueError: for an id that is empty or not text.
+        """
         require_identity(message_id, payload_hash)
         claimed_by = self.surroundings.new_id()
 
-        def attempt() -> Claim | Duplicate | Busy | Conflict:
+        def run() -> Claim | Duplicate | Busy | Conflict:
             now = self.surroundings.now_ms()
             answer = self._claim(
                 keys=[self.row_key(message_id)],
@@ -160,10 +165,14 @@ class ValkeyLedger:
                 return Claim(message_id, claimed_by, int(count), int(lease))
             return Busy(max(0, int(lease) - now))
 
-        return self._with_patience(attempt, lease_until)
+        return self._retried(run, lease_until)
 
     def commit(self, claim: Claim, effects: Effects) -> Committed | Duplicate | Exists | Fenced | Taken:
-        """Complete the row and perform all effects, or nothing. Raises `InvalidEffects` as the DynamoDB ledger does."""
+        """Complete the row and perform all effects, or nothing.
+
+        Raises:
+            InvalidEffects: as the DynamoDB ledger does.
+        """
         result = result_text(effects)
         writes = effects.all_writes
         keys = [self.row_key(claim.message_id), *(self.item_key(write.table, key_of(write)) for write in writes)]
@@ -171,7 +180,7 @@ class ValkeyLedger:
         once_at = len(writes) if effects.once else 0
         described = _json([_described(write) for write in writes])
 
-        def attempt() -> Committed | Duplicate | Exists | Fenced | Taken:
+        def run() -> Committed | Duplicate | Exists | Fenced | Taken:
             now = self.surroundings.now_ms()
             answer = self._commit(keys=keys, args=[claim.claimed_by, now, self._to_live, result, once_at, described])
             match answer:
@@ -188,7 +197,7 @@ class ValkeyLedger:
                 case _:
                     return Fenced(claim)
 
-        return self._with_patience(attempt, claim.lease_until)
+        return self._retried(run, claim.lease_until)
 
     def release(self, claim: Claim) -> bool:
         """End the lease now."""
@@ -199,12 +208,12 @@ class ValkeyLedger:
         return self._set_lease(claim, lease_until, even_if_released=False)
 
     def item(self, table: str, key: Item) -> dict[str, Any] | None:
-        """Read an item that effects wrote, for a decision; None if there is none."""
+        """Read an item that effects wrote, for a decision; None if it does not exist."""
         found: Any = self._client.hgetall(self.item_key(table, key))
         return {name: json.loads(value) for name, value in found.items()} or None
 
     def _set_lease(self, claim: Claim, lease_until: int, *, even_if_released: bool) -> bool:
-        def attempt() -> bool:
+        def run() -> bool:
             now = self.surroundings.now_ms()
             allowed = int(even_if_released)
             to_live = self._to_live_after(now, lease_until)
@@ -214,27 +223,22 @@ class ValkeyLedger:
                 )
             )
 
-        return self._with_patience(attempt, claim.lease_until)
+        return self._retried(run, claim.lease_until)
 
     def _to_live_after(self, now: int, lease_until: int) -> int:
         return _FOREVER if self._to_live == _FOREVER else self._to_live + max(0, lease_until - now)
 
-    def _with_patience(self, attempt: Callable[[], T], deadline: int) -> T:
-        """Repeat what may pass by itself, as `Backoff` has it; every script bears it that it was run."""
-        patience = Backoff(self.surroundings, deadline)
-        while True:
-            try:
-                return attempt()
-            except Exception as error:
-                if not _may_pass(error) or not patience.pause():
-                    raise
-                self._connect_anew()
+    def _retried(self, run: Callable[[], T], deadline: int) -> T:
+        return retry(run, self._is_transient, Backoff(self.surroundings, deadline))
 
-    def _connect_anew(self) -> None:
-        """Let go of connections that nobody uses: they may lead to who was the primary, by a name that is another's now."""
+    def _is_transient(self, error: Exception) -> bool:
+        if not _is_transient(error):
+            return False
+        # Idle connections may lead to a server that is no longer the primary. A cluster's client has no such pool.
         pool = getattr(self._client, "connection_pool", None)
-        if pool is not None:  # a cluster's client finds its primaries by itself
+        if pool is not None:
             pool.disconnect(inuse_connections=False)
+        return True
 
 
 def _described(write: Write) -> Mapping[str, Any]:
@@ -256,16 +260,15 @@ def _json(value: Any) -> str:
 
 
 _REFUSED_FOR_NOW = re.compile(r"(^|-)(BUSY|MISCONF|NOREPLICAS|OOM|READONLY) ")
-"""How a refusal begins that the client has no class for, or that Redis 6.2 tells within a script's error."""
+"""The beginning of refusals for which the client has no class, or which Redis 6.2 reports inside a script's error."""
 
 
-def _may_pass(error: Exception) -> bool:
-    """Whether it may pass by itself. Whoever has a client has `redis`; others can import this module."""
+def _is_transient(error: Exception) -> bool:
     import redis
     from redis.exceptions import AuthorizationError, ClusterDownError, SlotNotCoveredError, TryAgainError
 
     if isinstance(error, redis.AuthenticationError | AuthorizationError):
-        return False  # though the client counts it among its connections' faults
+        return False  # a subclass of ConnectionError, but permanent
     return isinstance(
         error,
         redis.ConnectionError  # among them BusyLoadingError

@@ -123,7 +123,7 @@ def test_a_killed_between_effect_and_mark_is_done_again_with_the_same_key(
     with pytest.raises(Locked) as told:  # nobody gave the lock back
         world.handler()(MESSAGE)
     assert told.value.milliseconds == LOCK * 1000
-    assert str(told.value) == "another handler is at work on this message for at most 30000 ms"
+    assert str(told.value) == "another handler holds this message for at most 30000 ms; deliver it again then"
     world.clock.now += int(LOCK * 1000) + 1
     assert world.handler()(MESSAGE) == {"sent": "hello"}
     assert world.done == ["m-1", "m-1"]
@@ -196,7 +196,7 @@ def test_e_what_the_handler_raised_is_told_although_the_lock_cannot_be_given_bac
         down.setattr(world.ledger, "release", refuse)
         with pytest.raises(error, match="the handler's own") as told:
             world.handler(fail)(MESSAGE)
-    assert told.value.__notes__ == ["TimeoutError while its lock was given back: it may last for lock_timeout"]
+    assert told.value.__notes__ == ["TimeoutError while the message was unlocked: the lock may last for lock_timeout"]
     with pytest.raises(Locked):
         world.handler()(MESSAGE)
 
@@ -250,7 +250,7 @@ def test_l_the_same_id_with_another_content_is_refused_if_contents_are_compared(
 
 @pytest.mark.parametrize("seconds", [0, -1.0, 0.0009])
 def test_a_lock_that_holds_nobody_off_is_refused(world: World, seconds: float) -> None:
-    with pytest.raises(ValueError, match=f"lock_timeout of {seconds} s locks nothing"):
+    with pytest.raises(ValueError, match=f"lock_timeout of {seconds} s is too short"):
         world.handler(lock_timeout=seconds)(MESSAGE)
     assert (world.done, world.ledger.rows) == ([], {})
     world.handler(lock_timeout=0.001)(MESSAGE)

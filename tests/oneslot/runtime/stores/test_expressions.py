@@ -72,7 +72,7 @@ def test_an_update_sets_removes_and_expects() -> None:
 
 
 def test_an_update_without_a_condition_cannot_be_written() -> None:
-    with pytest.raises(ValueError, match="expects nothing"):
+    with pytest.raises(ValueError, match="empty `expect`"):
         Update("things", {"id": "a"}, expect={}, set={"n": 1})
 
 
@@ -86,13 +86,13 @@ def test_an_update_that_sets_nothing_has_no_set_clause() -> None:
 
 def test_an_update_that_changes_nothing_is_refused_and_says_what_to_do() -> None:
     """DynamoDB has no update without a clause, and other stores must not take what it refuses."""
-    with pytest.raises(ValueError, match="'things' changes nothing; give what it expects a value, if need be the same"):
+    with pytest.raises(ValueError, match="'things' changes nothing; give an attribute a value, if need be its present one"):
         Update("things", {"id": "a"}, expect={"status": "active"})
 
 
 def test_a_put_whose_item_lacks_the_key_that_it_names_would_overwrite_and_is_refused() -> None:
     """`attribute_not_exists` holds for whatever item is there, if it speaks of an attribute that no item has."""
-    with pytest.raises(ValueError, match="'seats' names the key 'seatId', which its item lacks"):
+    with pytest.raises(ValueError, match="'seats' has no attribute 'seatId' in its item"):
         Put("seats", "seatId", {"seat_id": "A1"})
 
 
@@ -103,5 +103,5 @@ def test_once_is_a_put() -> None:
 
 
 def test_an_update_that_expects_nothing_is_refused_and_says_what_to_do() -> None:
-    with pytest.raises(ValueError, match="'things' expects nothing; name the attributes that it relies on"):
+    with pytest.raises(ValueError, match="'things' has an empty `expect`; name the attributes that it relies on"):
         Update("things", {"id": "a"}, expect={}, set={"status": "new"})

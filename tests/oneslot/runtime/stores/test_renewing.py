@@ -105,14 +105,14 @@ def test_nothing_is_claimed_that_nothing_would_keep() -> None:
     kept = Kept()
     with kept.ledger:
         kept.claim()
-    with pytest.raises(RuntimeError, match="has ended and keeps no lease"):
+    with pytest.raises(RuntimeError, match="has ended and extends no lease"):
         kept.ledger.claim("other", "h", kept.clock() + WHOLE)
     assert "other" not in kept.plain.rows
 
 
 @pytest.mark.parametrize("seconds", [0, -1, 0.0009])
 def test_a_lease_that_holds_nobody_off_is_refused(seconds: float) -> None:
-    with pytest.raises(ValueError, match=f"lease_seconds of {seconds} keeps nothing"):
+    with pytest.raises(ValueError, match=f"lease_seconds of {seconds} is too short"):
         RenewingLedger(MemoryLedger(), lease_seconds=seconds)
     assert RenewingLedger(MemoryLedger(), lease_seconds=0.001)
 
