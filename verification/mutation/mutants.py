@@ -31,8 +31,9 @@ QUICK, GROUPS = "quick", "groups"
 """The judge's explorations: of the ordinary way, and of group commit."""
 
 _RUNTIME = (
-    *("stores/dynamodb", "powertools", "consumer/consumer", "stores/expressions", "consumer/queues", "consumer/batch"),
-    *("identity", "effects", "handlers", "consumer/group_commit", "stores/renewing"),
+    *("attempt", "backoff", "powertools", "stores/dynamodb", "stores/checks", "stores/expressions", "stores/renewing"),
+    *("consumer/consumer", "consumer/record", "consumer/delivery_log", "consumer/batch", "consumer/queues"),
+    *("consumer/group_commit", "identity", "effects", "handlers", "sqs/fifo"),
 )
 FILES = (*(f"oneslot/runtime/{name}.py" for name in _RUNTIME), "appointments/allocation.py")
 """What is spoiled: the protocol with what is built on it, and the domain's conditions."""
