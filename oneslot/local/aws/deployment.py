@@ -1,20 +1,18 @@
-"""From a cloud assembly to a running stack in the embedded AWS: assets, template, and what the emulator leaves out."""
+"""Deployment of a cloud assembly into the embedded AWS: assets, template, and what the emulator ignores in it."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from oneslot.errors import OneslotError
 from oneslot.local.aws.cloud_assembly import FileAsset, SynthesisedStack
 from oneslot.local.aws.connection import Connection
-from oneslot.local.aws.template import TABLE_TYPES, DroppedResources, drop_rejected, table_settings
-from oneslot.local.errors import DeploymentFailed
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation.client import CloudFormationClient
@@ -24,6 +22,11 @@ if TYPE_CHECKING:
 
 STACK_SECONDS = 60.0  # measured: 0.05-0.3 s
 _POLL_SECONDS = 0.05
+_TABLE_TYPES = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
+
+
+class DeploymentFailed(OneslotError):
+    """The embedded AWS did not accept the template or an asset."""
 
 
 @dataclass(frozen=True)
@@ -34,21 +37,15 @@ class Deployment:
     stack_name: str
     outputs: dict[str, str]  # by output id
     resources: dict[str, str]  # logical id -> physical id
-    template: dict[str, Any]  # as deployed: without what was dropped
-    dropped: DroppedResources  # what the embedded AWS cannot hold
+    template: dict[str, Any]
 
 
-def deploy(
-    stack: SynthesisedStack, connection: Connection, *, progress: Callable[[str], None] = lambda _: None
-) -> Deployment:
-    """Upload the assets, create the stack, wait for it, and set by API what the emulator drops from templates.
+def deploy(stack: SynthesisedStack, connection: Connection) -> Deployment:
+    """Upload the assets, create the stack, wait for it, and set by API what the emulator ignores in templates.
 
-    Its event source mappings are switched off: nothing is consumed until an `EventSourceMapping` of ours is started.
+    The event source mappings are disabled: nothing is consumed until an `EventSourceMapping` of ours starts.
     The account must not have the stack yet. Raises `DeploymentFailed` with the reasons that CloudFormation gave.
     """
-    template, dropped = drop_rejected(stack.template)
-    for kind, logical_ids in dropped.items():
-        progress(f"Left out, because the embedded AWS has no {kind}: {', '.join(logical_ids)}.")
     with ExitStack() as clients:
         s3 = clients.enter_context(closing(connection.s3()))
         cloudformation = clients.enter_context(closing(connection.cloudformation()))
@@ -56,17 +53,17 @@ def deploy(
         functions = clients.enter_context(closing(connection.functions()))
         for asset in stack.assets:
             _upload(asset, connection, s3)
-        template_url = _upload_template(stack, template, connection, s3)
+        template_url = _upload_template(stack, connection, s3)
         _create(cloudformation, stack.name, template_url)
         outputs = _wait(cloudformation, stack.name)
         resources = {
             resource["LogicalResourceId"]: resource["PhysicalResourceId"]
             for resource in cloudformation.describe_stack_resources(StackName=stack.name)["StackResources"]
         }
-        _set_table_settings(template, resources, dynamodb)
-        _set_reserved_concurrency(template, resources, functions)
-        _switch_mappings_off(template, resources, functions)
-    return Deployment(connection, stack.name, outputs, resources, template, dropped)
+        _set_table_settings(stack.template, resources, dynamodb)
+        _set_reserved_concurrency(stack.template, resources, functions)
+        _disable_mappings(stack.template, resources, functions)
+    return Deployment(connection, stack.name, outputs, resources, stack.template)
 
 
 def _fill(text: str, connection: Connection) -> str:
@@ -79,19 +76,17 @@ def _fill(text: str, connection: Connection) -> str:
 
 def _upload(asset: FileAsset, connection: Connection, s3: S3Client) -> None:
     if not asset.source.exists():
-        raise DeploymentFailed(
-            f"The cloud assembly names an asset that is not there: {asset.source}. Synthesise again."
-        )
+        raise DeploymentFailed(f"The cloud assembly names a missing asset: {asset.source}. Synthesise again.")
     bucket = _fill(asset.bucket, connection)
     _make_bucket(bucket, connection, s3)
     s3.put_object(Bucket=bucket, Key=_fill(asset.key, connection), Body=asset.content())
 
 
-def _upload_template(stack: SynthesisedStack, template: dict[str, Any], connection: Connection, s3: S3Client) -> str:
-    # By URL, as CDK does: in the request itself a template may have 51,200 bytes only.
+def _upload_template(stack: SynthesisedStack, connection: Connection, s3: S3Client) -> str:
+    # By URL, as CDK does: a template within the request may have 51,200 bytes only.
     bucket = f"oneslot-templates-{connection.account}"
     _make_bucket(bucket, connection, s3)
-    s3.put_object(Bucket=bucket, Key=f"{stack.name}.json", Body=json.dumps(template).encode())
+    s3.put_object(Bucket=bucket, Key=f"{stack.name}.json", Body=json.dumps(stack.template).encode())
     return f"{connection.endpoint_url}/{bucket}/{stack.name}.json"
 
 
@@ -111,7 +106,7 @@ def _create(cloudformation: CloudFormationClient, name: str, template_url: str) 
     except ClientError as error:
         raise DeploymentFailed(
             f"The embedded AWS refused the template of {name}: {error.response['Error'].get('Message')} "
-            "If it has no such resource type, keep it in another stack, or name it in REJECTED (oneslot/local/aws/template.py)."
+            "Move a resource type that it does not have to another stack."
         ) from error
 
 
@@ -140,17 +135,19 @@ def _reasons(cloudformation: CloudFormationClient, name: str) -> str:
 
 
 def _set_table_settings(template: dict[str, Any], resources: dict[str, str], dynamodb: DynamoDBClient) -> None:
-    """Set TTL and point-in-time recovery as the template has them: the emulator accepts and forgets both."""
+    """Set TTL and point-in-time recovery as in the template: the emulator accepts and ignores both."""
     for logical_id, resource in template["Resources"].items():
-        if resource["Type"] not in TABLE_TYPES:
+        if resource["Type"] not in _TABLE_TYPES:
             continue
-        settings = table_settings(resource)
-        if settings.ttl_attribute is not None:
-            dynamodb.update_time_to_live(
-                TableName=resources[logical_id],
-                TimeToLiveSpecification={"Enabled": True, "AttributeName": settings.ttl_attribute},
-            )
-        if settings.point_in_time_recovery:
+        properties = resource["Properties"]
+        ttl = properties.get("TimeToLiveSpecification", {})
+        if ttl.get("Enabled"):
+            dynamodb.update_time_to_live(TableName=resources[logical_id], TimeToLiveSpecification=ttl)
+        # A global table has the setting in each of its replicas.
+        recovery = [
+            each.get("PointInTimeRecoverySpecification", {}) for each in (properties, *properties.get("Replicas", []))
+        ]
+        if any(each.get("PointInTimeRecoveryEnabled") for each in recovery):
             dynamodb.update_continuous_backups(
                 TableName=resources[logical_id],
                 PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
@@ -158,7 +155,7 @@ def _set_table_settings(template: dict[str, Any], resources: dict[str, str], dyn
 
 
 def _set_reserved_concurrency(template: dict[str, Any], resources: dict[str, str], functions: LambdaClient) -> None:
-    """Reserve what the template reserves for its functions: the emulator accepts and forgets this too."""
+    """Reserve concurrency as in the template: the emulator accepts and ignores this too."""
     for logical_id, resource in template["Resources"].items():
         reserved = resource.get("Properties", {}).get("ReservedConcurrentExecutions")
         if resource["Type"] == "AWS::Lambda::Function" and reserved is not None:
@@ -167,8 +164,8 @@ def _set_reserved_concurrency(template: dict[str, Any], resources: dict[str, str
             )
 
 
-def _switch_mappings_off(template: dict[str, Any], resources: dict[str, str], functions: LambdaClient) -> None:
-    """Keep the emulator's own polling away from the first message on: it deletes what AWS would deliver again."""
+def _disable_mappings(template: dict[str, Any], resources: dict[str, str], functions: LambdaClient) -> None:
+    """Disable the emulator's own polling before the first message: it deletes what AWS would deliver again."""
     for logical_id, resource in template["Resources"].items():
         if resource["Type"] == "AWS::Lambda::EventSourceMapping":
             functions.update_event_source_mapping(UUID=resources[logical_id], Enabled=False)
