@@ -9,7 +9,6 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
@@ -26,8 +25,9 @@ from oneslot.runtime.consumer.batch import process
 from oneslot.target import open_target
 from oneslot.worker import visibility as worker_visibility
 from oneslot.worker.log import WorkerLog
-from oneslot.worker.settings import WorkerSettings
-from oneslot.worker.worker import Handler, Worker
+from oneslot.worker.pool import Handler
+from oneslot.worker.settings import InvalidSettings, WorkerSettings
+from oneslot.worker.worker import Worker
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -102,14 +102,17 @@ def worker(
     Exit status 0 after an orderly stop; 1 if too many messages at once were over their limit, or a thread of its own has
     died: start it again.
     """
-    settings = WorkerSettings(
-        threads=threads,
-        visibility_seconds=visibility,
-        buffer_seconds=buffer_seconds,
-        limit_seconds=limit if limit is not None else DEFAULTS.limit_seconds if handler else OWN_LIMIT_SECONDS,
-        grace_seconds=grace,
-        wait_seconds=wait,
-    )
+    try:
+        settings = WorkerSettings(
+            threads=threads,
+            visibility_seconds=visibility,
+            buffer_seconds=buffer_seconds,
+            limit_seconds=limit if limit is not None else DEFAULTS.limit_seconds if handler else OWN_LIMIT_SECONDS,
+            grace_seconds=grace,
+            wait_seconds=wait,
+        )
+    except InvalidSettings as error:
+        raise BadInput(str(error)) from error
     log = WorkerLog()
     if handler is not None:
         loaded = load(handler)
@@ -139,10 +142,7 @@ def worker(
     status = 1 if ended.stuck else 0
     if ended.stuck or ended.at_work:
         # Python waits for every thread that is no daemon before it ends, and so for what a handler hangs in.
-        with suppress(OSError, ValueError):
-            if log.broken:
-                click.echo("Error: what the worker says cannot be written, so it ended. Start it again.", err=True)
-            sys.stdout.flush()
+        sys.stdout.flush()
         os._exit(status)
     sys.stdout.flush()
     return status

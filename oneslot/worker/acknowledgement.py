@@ -1,4 +1,4 @@
-"""Deleting what is done: in batches, every entry's own result read, and what was not confirmed tried again."""
+"""Deletion of finished messages: in batches, with a retry of every entry that SQS did not confirm."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 ENTRIES = 10
 """SQS's limit for one batch."""
 LINGER_SECONDS = 0.05
-"""How long a batch waits to be filled. The heartbeat keeps the messages hidden in the meantime."""
+"""The time that a batch waits for more entries. The heartbeat keeps its messages hidden in the meantime."""
 ATTEMPTS = 5
 PAUSE_SECONDS = 0.2
 
 
 class Acknowledgement:
-    """Takes finished jobs from many threads; one thread runs `run`.
+    """Takes finished jobs from many threads; one thread calls `run`.
 
-    At most `waiting` jobs wait for their deletion. Whoever brings one more waits, so that a queue that cannot be
-    reached stops the work instead of filling the memory.
+    At most `waiting` jobs wait for their deletion. `add` blocks beyond that, so an unreachable queue stops the work
+    rather than filling the memory.
     """
 
     def __init__(self, client: SQSClient, queue_url: str, in_hand: InHand, log: WorkerLog, waiting: int) -> None:
@@ -39,13 +39,13 @@ class Acknowledgement:
         self._done: queue.Queue[Job | None] = queue.Queue(waiting)
 
     def add(self, job: Job) -> None:
-        """Have it deleted."""
+        """Queue a finished job for deletion."""
         self._done.put(job)
 
     def end(self, seconds: float) -> None:
-        """Nothing more will come; `run` returns when all is deleted.
+        """Let `run` return when every queued job is deleted.
 
-        Waits at most this long for room: if `run` has died nobody makes any, and the worker must end all the same.
+        Wait at most this long for room in the queue: if `run` has died there never is any.
         """
         with suppress(queue.Full):
             self._done.put(None, timeout=seconds)
@@ -69,7 +69,7 @@ class Acknowledgement:
             self.delete(batch)
 
     def delete(self, batch: Sequence[Job]) -> None:
-        """Delete these. What SQS does not confirm comes again, and is answered as a duplicate."""
+        """Delete these. SQS redelivers what it does not confirm, and the ledger answers that as a duplicate."""
         waiting = [job for job in batch if not job.lost]
         for attempt in range(ATTEMPTS):
             if not waiting:
@@ -85,7 +85,7 @@ class Acknowledgement:
             self._in_hand.drop(job)
 
     def _attempt(self, jobs: Sequence[Job]) -> list[Job]:
-        """Try once; return those for which it is worth trying again. Silence about an entry is no success."""
+        """Delete once; return the jobs to retry. An entry that the answer does not mention is not deleted."""
         entries: list[Any] = [{"Id": str(at), "ReceiptHandle": job.receipt} for at, job in enumerate(jobs)]
         try:
             answer = self._client.delete_message_batch(QueueUrl=self._queue_url, Entries=entries)

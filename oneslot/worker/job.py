@@ -1,4 +1,4 @@
-"""One message in a worker's hands, and the list of all of them."""
+"""A message in a worker's hands, the collection of all of them, and the context that its handler gets."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any
 
 
 class State(Enum):
-    """What has become of a job."""
+    """The state of a job."""
 
     RUNNING = "running"
     ACKNOWLEDGING = "acknowledging"
     OVER_LIMIT = "over limit"
-    GIVEN_BACK = "given back"
+    RELEASED = "released"
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A received message. Times are seconds of a clock that never goes back.
+    """A received message. Times are seconds of a monotonic clock.
 
     Attributes:
-        visible_at: when SQS will deliver it again unless it is extended.
+        visible_at: when SQS delivers it again, unless the heartbeat extends it.
         deadline: the hard limit.
-        lost: SQS no longer takes this receive for ours; its heartbeat has stopped, and it will not be deleted by us.
+        lost: another consumer may have received it, so its heartbeat has stopped and this worker does not delete it.
     """
 
     message: Mapping[str, Any] = field(repr=False)
@@ -39,41 +39,41 @@ class Job:
 
     @property
     def receipt(self) -> str:
-        """The receipt handle."""
+        """The receipt handle of this receive."""
         return str(self.message["ReceiptHandle"])
 
     @property
     def sqs_message_id(self) -> str:
-        """SQS's MessageId."""
+        """The MessageId of SQS."""
         return str(self.message["MessageId"])
 
     @property
     def receive_count(self) -> int:
-        """How often SQS has delivered it."""
+        """The number of times that SQS has delivered it."""
         return int(self.message.get("Attributes", {}).get("ApproximateReceiveCount", 1))
 
 
 class InHand:
-    """All jobs that this worker is responsible for: in work, or done and not yet deleted. Safe from many threads."""
+    """All jobs of this worker: at work, or done and not yet deleted. Safe to use from many threads."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
         self._changed = threading.Condition()
 
     def add(self, job: Job) -> None:
-        """Take it on."""
+        """Add a job."""
         with self._changed:
             self._jobs[job.key] = job
 
     def drop(self, job: Job) -> bool:
-        """Let go of it. False if that had happened before."""
+        """Remove a job; False if it was not here."""
         with self._changed:
             dropped = self._jobs.pop(job.key, None) is not None
             self._changed.notify_all()
             return dropped
 
     def move(self, job: Job, before: State, after: State) -> bool:
-        """Change its state, if it still is what the caller thinks: of two threads that decide, one wins."""
+        """Change a job's state if it still is `before`; False if not. Of two threads that try, one wins."""
         with self._changed:
             if self._jobs.get(job.key) is not job or job.state is not before:
                 return False
@@ -81,19 +81,19 @@ class InHand:
             return True
 
     def all(self) -> list[Job]:
-        """Return those of this moment."""
+        """Return the jobs of this moment."""
         with self._changed:
             return list(self._jobs.values())
 
     def wait_until_empty(self, seconds: float) -> bool:
-        """Wait at most this long; whether it is empty."""
+        """Wait at most this long, and return whether no job is left."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._jobs, timeout=seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a Lambda handler may ask of its context, for the message in its hands."""
+    """Lambda's context object, for the message that the handler has."""
 
     job: Job
     now: Any
@@ -108,10 +108,10 @@ class Context:
     client_context: None = None
 
     def get_remaining_time_in_millis(self) -> int:
-        """Milliseconds until the hard limit."""
+        """Return the milliseconds until the hard limit."""
         return max(0, int((self.job.deadline - self.now()) * 1000))
 
     @property
     def lost(self) -> bool:
-        """Whether SQS has taken the message back: long work may stop here, its result is not needed."""
+        """Whether the message is lost to another consumer. Long work may stop: its result is not needed."""
         return self.job.lost

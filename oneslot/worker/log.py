@@ -1,4 +1,4 @@
-"""What a worker says: one JSON line for each event, and its numbers as a CloudWatch metric line now and then."""
+"""A worker's log: one JSON line for each event, and its counters as a CloudWatch metric line once a minute."""
 
 from __future__ import annotations
 
@@ -18,26 +18,24 @@ NAMESPACE = "Oneslot"
 
 
 def name_of(error: BaseException) -> str:
-    """The class of an error, or the code of a service's own. Never its text, which may quote a value."""
+    """Return an AWS error's code, or the class of any other error. Never its text, which may quote a value."""
     return (error_code(error) if isinstance(error, ClientError) else "") or type(error).__name__
 
 
 def write_line(line: str) -> None:
-    """To standard output, whole."""
+    """Write one line to standard output."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
 class WorkerLog:
-    """Counts events and writes them. Nothing of a message's content, only SQS's own ids, ever gets here."""
+    """Counts events and writes them. It never gets a message's content, only the ids of SQS."""
 
     def __init__(self, write: Callable[[str], None] = write_line) -> None:
         self._write = write
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
-        self._told: Counter[str] = Counter()
-        self.broken = False
-        """Whether a line could not be written: nobody hears this worker any more. Its work is not disturbed by that."""
+        self._reported: Counter[str] = Counter()
 
     def count(self, **numbers: int) -> None:
         """Add to counters."""
@@ -46,25 +44,25 @@ class WorkerLog:
 
     @property
     def counts(self) -> dict[str, int]:
-        """All counters since the start."""
+        """The counters since the start."""
         with self._lock:
             return dict(self._counts)
 
     def event(self, event: str, **details: Any) -> None:
-        """Write one line about the worker, at once."""
+        """Write one line about the worker."""
         self.line("worker", event=event, time=time.time_ns() // 1_000_000, **details)
 
     def line(self, message: str, **details: Any) -> None:
-        """Write one line, at once."""
+        """Write one line."""
         line = json.dumps({"message": message, **details})
         with self._lock:
-            self._say(line)
+            self._write(line)
 
     def metrics(self, **gauges: float) -> None:
-        """Write what was counted since the last time, and `gauges` as they are, in CloudWatch's embedded metric format."""
+        """Write the counts since the last call, and `gauges`, as one line in CloudWatch's embedded metric format."""
         with self._lock:
-            since = {name: self._counts[name] - self._told[name] for name in sorted(self._counts)}
-            self._told = Counter(self._counts)
+            since = {name: self._counts[name] - self._reported[name] for name in sorted(self._counts)}
+            self._reported = Counter(self._counts)
             values = {_capitals(name): value for name, value in {**since, **gauges}.items()}
             document = {
                 "_aws": {
@@ -81,13 +79,7 @@ class WorkerLog:
                 "service": "worker",
                 **values,
             }
-            self._say(json.dumps(document))
-
-    def _say(self, line: str) -> None:
-        try:
-            self._write(line)
-        except (OSError, ValueError):  # its reader has gone, the disk is full; it was closed
-            self.broken = True
+            self._write(json.dumps(document))
 
 
 def _capitals(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Keeping messages hidden while they are in hand, and giving them back: ChangeMessageVisibilityBatch, every entry read."""
+"""The visibility of messages in hand: extend it while they are at work, release them when they are not."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SHORTEST_READ_SECONDS = 1.0
 
 
 def configuration(settings: WorkerSettings) -> Config:
-    """Return how a client for `Visibility` waits: for a quarter of the buffer (at least 1 s), and no second time.
+    """Return a client configuration for `Visibility`: one attempt, and a timeout of a quarter of the buffer (at least 1 s).
 
-    While a call waits no message is extended, and a client's own attempts would multiply that wait. The next beat asks
-    again anyway, on a new connection.
+    No message is extended while a call waits, and the client's own retries would multiply that wait. The next beat
+    retries anyway, on a new connection.
     """
     return Config(
         retries={"mode": "standard", "total_max_attempts": 1},
@@ -55,7 +55,7 @@ class Visibility:
         self._now = now
 
     def beat(self) -> None:
-        """Extend what would be delivered again within the buffer; what could not be in time is lost."""
+        """Extend the messages that SQS would deliver again within the buffer; mark those as lost that are past it."""
         now = self._now()
         due = []
         for job in self._in_hand.all():
@@ -68,26 +68,26 @@ class Visibility:
         for start in range(0, len(due), ENTRIES):
             self._extend(due[start : start + ENTRIES])
 
-    def give_back(self, jobs: Sequence[Job]) -> int:
-        """Make these receivable at once, as well as can be; returns how many are. What fails comes back by itself, later."""
-        given = 0
+    def release(self, jobs: Sequence[Job]) -> int:
+        """Make these visible at once, and return how many SQS confirmed. The others come back when their visibility ends."""
+        released = 0
         for start in range(0, len(jobs), ENTRIES):
             left = [job for job in jobs[start : start + ENTRIES] if not job.lost]
-            # Twice: no beat repeats this, and more would keep the others' heartbeat waiting.
+            # Two attempts: no beat repeats this call, and more attempts would delay the heartbeat of the others.
             for _ in range(2):
                 if left and (answer := self._change(left, 0)) is not None:
-                    given += len(answer.get("Successful", ()))
+                    released += len(answer.get("Successful", ()))
                     refused = [entry for entry in answer.get("Failed", ()) if not entry.get("SenderFault")]
                     left = [left[int(entry["Id"])] for entry in refused]
-        self._log.count(given_back=given)
-        return given
+        self._log.count(released=released)
+        return released
 
     def _extend(self, jobs: Sequence[Job]) -> None:
         hidden = self._settings.hidden_seconds
-        asked = self._now()  # before the call: SQS counts from when it gets there, which is later
+        asked = self._now()  # before the call: SQS counts from the arrival, which is later
         answer = self._change(jobs, hidden)
         if answer is None:
-            return  # the next beat tries again, as long as there is time
+            return  # the next beat retries while there is time
         for entry in answer.get("Successful", ()):
             jobs[int(entry["Id"])].visible_at = asked + hidden
         self._log.count(extended=len(answer.get("Successful", ())))
@@ -108,7 +108,7 @@ class Visibility:
 
     def _lose(self, job: Job, reason: str) -> None:
         if job.state is State.ACKNOWLEDGING:
-            return  # its deletion may just have succeeded, and tells its own result
+            return  # its deletion may just have succeeded, and reports its own result
         job.lost = True
         self._log.count(leases_lost=1)
         self._log.event("lease_lost", sqs_message_id=job.sqs_message_id, reason=reason)

@@ -14,8 +14,9 @@ from typing import Any, cast
 from botocore.exceptions import EndpointConnectionError
 
 from oneslot.worker.log import WorkerLog
+from oneslot.worker.pool import Handler
 from oneslot.worker.settings import WorkerSettings
-from oneslot.worker.worker import Ended, Handler, Worker
+from oneslot.worker.worker import Ended, Worker
 
 ARN = "arn:aws:sqs:eu-west-2:000000000000:mails"
 

@@ -1,4 +1,4 @@
-"""The event that Lambda hands to a function for a batch from SQS, made from what ReceiveMessage returned. Pure."""
+"""Lambda's event for a batch from SQS, built from the result of ReceiveMessage. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def event(messages: Sequence[MessageTypeDef], *, queue_arn: str, region: str) -> dict[str, Any]:
-    """Return `{"Records": [...]}`, one record per message, in Lambda's spelling of every key."""
+    """Return `{"Records": [...]}`, one record per message, with Lambda's keys."""
     return {"Records": [record(message, queue_arn=queue_arn, region=region) for message in messages]}
 
 
 def record(message: MessageTypeDef, *, queue_arn: str, region: str) -> dict[str, Any]:
-    """Return one record. `attributes` holds whatever SQS sent, under SQS's own names, as Lambda does."""
+    """Return one record. `attributes` has all attributes that SQS sent, as on Lambda."""
     document: dict[str, Any] = {
         "messageId": message["MessageId"],
         "receiptHandle": message["ReceiptHandle"],
@@ -43,5 +43,5 @@ def _message_attribute(value: MessageAttributeValueOutputTypeDef) -> dict[str, A
         document["stringValue"] = value["StringValue"]
     if "BinaryValue" in value:
         document["binaryValue"] = base64.b64encode(value["BinaryValue"]).decode("ascii")
-    # SQS does not implement list values; Lambda sends the two empty lists all the same.
+    # SQS does not implement list values, but Lambda sends the two empty lists.
     return {**document, "stringListValues": [], "binaryListValues": [], "dataType": value["DataType"]}

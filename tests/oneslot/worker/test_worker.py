@@ -10,11 +10,10 @@ from typing import Any, cast
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from oneslot.errors import BadInput
 from oneslot.worker import acknowledgement as worker_acknowledgement
 from oneslot.worker.job import InHand, Job, State
 from oneslot.worker.log import WorkerLog
-from oneslot.worker.settings import WorkerSettings
+from oneslot.worker.settings import InvalidSettings, WorkerSettings
 from oneslot.worker.visibility import Visibility
 from tests.kits.local_mapping import wait_for
 from tests.kits.worker import FakeQueue, body_of, no_answer, working
@@ -231,22 +230,22 @@ def test_a_stop_finishes_what_is_in_hand_and_receives_nothing_more() -> None:
         receives = queue.count("receive")
         gate.open()
         ended = running.ended()
-    assert (ended.given_back, ended.stuck) == (0, False)
+    assert (ended.released, ended.stuck) == (0, False)
     assert queue.receives() == {"c": 0}
     assert queue.count("receive") == receives
 
 
-def test_what_is_not_finished_within_the_grace_time_is_given_back() -> None:
+def test_what_is_not_finished_within_the_grace_time_is_released() -> None:
     queue, gate = FakeQueue(["a", "b"]), Gate()
     with working(queue, gate, grace_seconds=0.3) as running:
         wait_for(lambda: len(gate.inside) == 2)
         ended = running.stop()
-    assert ended.given_back == 2
+    assert ended.released == 2
     assert all(each["visible_at"] <= time.monotonic() for each in queue.messages)
     gate.open()
 
 
-def test_who_does_not_want_to_wait_for_the_grace_time_gets_all_given_back_at_once() -> None:
+def test_who_does_not_want_to_wait_for_the_grace_time_gets_all_released_at_once() -> None:
     queue, gate = FakeQueue(["a", "b"]), Gate()
     with working(queue, gate, grace_seconds=10_000) as running:
         wait_for(lambda: len(gate.inside) == 2)
@@ -256,7 +255,7 @@ def test_who_does_not_want_to_wait_for_the_grace_time_gets_all_given_back_at_onc
         ended = running.ended()
     (stopping,) = running.events("stopping")
     assert (stopping["in_hand"], stopping["grace_seconds"]) == (2, 10_000)
-    assert (ended.given_back, ended.at_work) == (2, 2)
+    assert (ended.released, ended.at_work) == (2, 2)
     gate.open()
 
 
@@ -278,7 +277,7 @@ def test_a_poll_that_has_no_end_is_not_waited_for_by_who_is_in_a_hurry() -> None
         go_on.set()
 
 
-def test_what_a_poll_brings_after_the_stop_is_given_back() -> None:
+def test_what_a_poll_brings_after_the_stop_is_released() -> None:
     queue = FakeQueue(["a"])
     receive, polling, go_on = queue.receive_message, threading.Event(), threading.Event()
 
@@ -297,7 +296,7 @@ def test_what_a_poll_brings_after_the_stop_is_given_back() -> None:
     assert queue.messages[0]["visible_at"] <= time.monotonic()
 
 
-def test_a_message_over_its_limit_is_given_back_and_its_thread_replaced() -> None:
+def test_a_message_over_its_limit_is_released_and_its_thread_replaced() -> None:
     queue, gate, later = FakeQueue(["stuck", "fine"]), Gate(), 0.0
 
     def handler(event: Mapping[str, Any], context: Any) -> None:
@@ -402,5 +401,5 @@ def test_a_receive_from_a_fifo_queue_whose_answer_was_lost_is_repeated_as_the_sa
     ],
 )
 def test_numbers_that_cannot_be_are_refused_in_a_sentence(numbers: dict[str, int], said: str) -> None:
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(InvalidSettings, match=said):
         WorkerSettings(**numbers)

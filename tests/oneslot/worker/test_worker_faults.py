@@ -131,25 +131,6 @@ def test_a_worker_whose_deletion_died_ends_though_its_threads_wait_for_it() -> N
     assert running.events("broken")[0]["threads"] == ["acknowledgement"]
 
 
-@pytest.mark.parametrize(
-    "error", [BrokenPipeError(), OSError(28, "No space left on device"), ValueError("closed file")]
-)
-def test_a_worker_that_nobody_hears_any_more_ends_in_order_to_be_started_anew(error: Exception) -> None:
-    queue = FakeQueue(["a"])
-    log = WorkerLog(Mock(side_effect=[None, error, error, error, error, error]))  # it still says that it has started
-    worker = Worker(
-        cast("Any", queue),
-        "https://sqs/mails",
-        ARN,
-        lambda event, context: None,
-        WorkerSettings(threads=1, wait_seconds=0),
-        heartbeat_client=cast("Any", queue),
-        log=log,
-    )
-    assert worker.run().stuck
-    assert (queue.messages, log.counts["deleted"]) == ([], 1)
-
-
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_worker_of_whose_pool_a_thread_has_died_ends_to_be_started_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Acknowledgement, "add", Mock(side_effect=MemoryError))
@@ -244,14 +225,14 @@ def test_giving_back_is_tried_again_when_it_gets_no_answer() -> None:
 
     with working(queue, handler, visibility_seconds=3600, grace_seconds=0.1) as running:
         wait_for(inside.is_set)
-        assert running.stop().given_back == 1
+        assert running.stop().released == 1
         go_on.set()
     assert queue.messages[0]["visible_at"] <= time.monotonic()
     assert running.worker.log.counts["visibility_errors"] == 1
 
 
 @pytest.mark.parametrize(("sender_fault", "asked"), [(True, [2]), (False, [2, 1])])
-def test_only_what_the_queue_took_back_counts_as_given_back(sender_fault: bool, asked: list[int]) -> None:
+def test_only_what_the_queue_took_back_counts_as_released(sender_fault: bool, asked: list[int]) -> None:
     queue, go_on, inside = FakeQueue(["a", "b"]), threading.Event(), threading.Barrier(3)
 
     def refusing_one(entries: list[dict[str, Any]]) -> dict[str, Any]:
@@ -266,9 +247,9 @@ def test_only_what_the_queue_took_back_counts_as_given_back(sender_fault: bool, 
 
     with working(queue, handler, visibility_seconds=3600, grace_seconds=0.1) as running:
         inside.wait(60)
-        assert running.stop().given_back == 1
+        assert running.stop().released == 1
         go_on.set()
-    assert running.worker.log.counts["given_back"] == 1
+    assert running.worker.log.counts["released"] == 1
     assert [len(entries) for call, entries in queue.calls if call == "change"] == asked
 
 

@@ -286,7 +286,7 @@ def test_sigterm_in_the_middle_ends_in_order_and_another_goes_on(place: Place, t
     out, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     last = json.loads(out.splitlines()[-1])
-    assert (last["event"], last["given_back"]) == ("stopped", 0)
+    assert (last["event"], last["released"]) == ("stopped", 0)
     assert 8 <= len(place.rows("done")) < 400
     process = start(tmp_path, place, threads=16, seconds=20)
     wait_for(lambda: place.left() == 0 or process.poll() is not None, seconds=300)
@@ -346,29 +346,8 @@ def test_a_signal_in_its_first_second_is_the_same_wish_and_a_later_one_ends_it_a
         process.kill()
     assert process.returncode == 0, errors
     last = json.loads(out.splitlines()[-1])
-    assert (last["event"], last["given_back"]) == ("stopped", 1)
+    assert (last["event"], last["released"]) == ("stopped", 1)
     assert (place.left(), place.hidden()) == (1, 0)
-
-
-FORKS = """
-    import os, sys
-
-    def handle(event, context):
-        if os.fork() == 0:
-            sys.exit(0)
-"""
-
-
-def test_the_child_of_a_handler_that_forks_is_no_worker(place: Place, tmp_path: Path) -> None:
-    """What it writes to is read to its end, so a child that stays is noticed."""
-    place.send(3)
-    process = start(tmp_path, place, threads=2, seconds=20, program=FORKS)
-    wait_for(lambda: place.left() == 0 or process.poll() is not None)
-    process.send_signal(signal.SIGTERM)
-    out, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
-    said = [line["event"] for line in map(json.loads, out.splitlines()) if "event" in line]
-    assert sorted(said) == ["finished"] * 3 + ["started", "stopped", "stopping"]
 
 
 @pytest.mark.parametrize(

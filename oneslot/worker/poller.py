@@ -1,0 +1,108 @@
+"""The poller: receives no more messages than threads are idle, so none waits in memory while its visibility runs out."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from oneslot.worker.job import Job
+from oneslot.worker.log import WorkerLog, name_of
+from oneslot.worker.pool import Pool, Source
+from oneslot.worker.settings import WorkerSettings
+from oneslot.worker.visibility import Visibility
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs.client import SQSClient
+    from mypy_boto3_sqs.type_defs import MessageTypeDef
+
+RECEIVE_MAXIMUM = 10
+"""SQS's limit for one ReceiveMessage."""
+IDLE_SECONDS = 0.2
+PAUSE_AFTER_ERROR = 1.0
+LONGEST_PAUSE = 30.0
+
+
+class Poller:
+    """Receives for a pool. One thread calls `run`."""
+
+    def __init__(
+        self,
+        client: SQSClient,
+        source: Source,
+        pool: Pool,
+        *,
+        settings: WorkerSettings,
+        visibility: Visibility,
+        log: WorkerLog,
+        now: Callable[[], float],
+        stopping: threading.Event,
+    ) -> None:
+        """stopping: set to end `run` after the poll that is under way."""
+        self._client = client
+        self._source = source
+        self._pool = pool
+        self._settings = settings
+        self._visibility = visibility
+        self._log = log
+        self._now = now
+        self._stopping = stopping
+        self._attempt_id = ""
+        # One at a time from a FIFO queue: two messages of one group would run side by side.
+        self._most = 1 if source.fifo else RECEIVE_MAXIMUM
+
+    def run(self) -> None:
+        """Poll until the worker stops."""
+        pause = PAUSE_AFTER_ERROR
+        while not self._stopping.is_set():
+            reserved = self._pool.reserve(self._most, IDLE_SECONDS)
+            if not reserved:
+                continue
+            received: list[MessageTypeDef] = []
+            try:
+                received = self._receive(reserved)
+                pause = PAUSE_AFTER_ERROR
+            except (BotoCoreError, ClientError, OSError) as error:
+                self._log.count(receive_errors=1)
+                self._log.event("receive_error", error=name_of(error))
+                self._stopping.wait(pause)
+                pause = min(LONGEST_PAUSE, pause * 2)
+            finally:
+                self._pool.become_idle(reserved - len(received))
+            self._hand_over(received)
+
+    def _receive(self, how_many: int) -> list[MessageTypeDef]:
+        fifo: dict[str, Any] = {}
+        if self._source.fifo:
+            # The same id until SQS answers: otherwise the messages of a lost answer stay hidden, and block their group.
+            self._attempt_id = self._attempt_id or str(uuid.uuid4())
+            fifo["ReceiveRequestAttemptId"] = self._attempt_id
+        answer = self._client.receive_message(
+            **fifo,
+            QueueUrl=self._source.url,
+            MaxNumberOfMessages=how_many,
+            WaitTimeSeconds=self._settings.wait_seconds,
+            VisibilityTimeout=self._settings.hidden_seconds,
+            MessageSystemAttributeNames=["All"],
+            MessageAttributeNames=["All"],
+        )
+        self._attempt_id = ""
+        return answer.get("Messages", [])
+
+    def _hand_over(self, received: list[MessageTypeDef]) -> None:
+        if not received:
+            return
+        now = self._now()
+        jobs = [
+            Job(message, now + self._settings.hidden_seconds, now + self._settings.limit_seconds, now)
+            for message in received
+        ]
+        self._log.count(received=len(jobs), redelivered=sum(job.receive_count > 1 for job in jobs))
+        if self._stopping.is_set():  # the poll was under way when the worker was stopped
+            self._visibility.release(jobs)
+            return
+        for job in jobs:
+            self._pool.hand(job)

@@ -1,0 +1,179 @@
+"""The pool: a fixed number of threads, each with one message at a time, and a hard limit for each message."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from oneslot.runtime.sqs.batch_response import Invalid, judge
+from oneslot.runtime.sqs.fifo import is_fifo
+from oneslot.runtime.sqs.lambda_event import event
+from oneslot.worker.acknowledgement import Acknowledgement
+from oneslot.worker.job import Context, InHand, Job, State
+from oneslot.worker.log import WorkerLog, name_of
+from oneslot.worker.settings import WorkerSettings
+from oneslot.worker.visibility import Visibility
+
+Handler = Callable[[Mapping[str, Any], Any], Any]
+"""A Lambda handler for SQS: `(event, context)` → a partial batch response, or None. The event has one record."""
+
+_REPORTED_FAILED = "the handler reported the message as failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The queue that a worker consumes."""
+
+    url: str
+    arn: str
+    region: str
+
+    @property
+    def fifo(self) -> bool:
+        """Whether SQS keeps order within message groups of this queue."""
+        return is_fifo(self.url)
+
+
+class Pool:
+    """Runs the handler in `settings.threads` threads. Python cannot end a thread that hangs, so the pool abandons it."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        source: Source,
+        *,
+        settings: WorkerSettings,
+        in_hand: InHand,
+        visibility: Visibility,
+        acknowledgement: Acknowledgement,
+        log: WorkerLog,
+        now: Callable[[], float],
+        stop: Callable[[], None],
+    ) -> None:
+        """stop: called when the pool is stuck, from one of its threads or from the heartbeat."""
+        self._handler = handler
+        self.source = source
+        self._settings = settings
+        self._in_hand = in_hand
+        self._visibility = visibility
+        self._acknowledgement = acknowledgement
+        self._log = log
+        self._now = now
+        self._stop = stop
+        # Never longer than the number of idle threads, because the poller asks for no more than it has reserved.
+        self._handed: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._idle = 0
+        self._idle_changed = threading.Condition()
+        self._counting = threading.Lock()
+        self.abandoned = 0
+        """Threads that ran over the limit and have not returned."""
+        self.stuck = False
+        """Whether every thread was abandoned at once, or one has died: the process must be restarted."""
+
+    def start(self) -> None:
+        """Start the threads."""
+        for _ in range(self._settings.threads):
+            self._add_thread()
+
+    def end(self) -> None:
+        """Let every thread end after the message that it has."""
+        for _ in range(self._settings.threads):
+            self._handed.put(None)
+
+    def reserve(self, most: int, seconds: float) -> int:
+        """Wait at most this long for an idle thread; reserve up to `most` of them and return how many."""
+        with self._idle_changed:
+            self._idle_changed.wait_for(lambda: self._idle > 0, timeout=seconds)
+            reserved = min(self._idle, most)
+            self._idle -= reserved
+            return reserved
+
+    def become_idle(self, threads: int = 1) -> None:
+        """Count this many threads as idle again."""
+        if threads:
+            with self._idle_changed:
+                self._idle += threads
+                self._idle_changed.notify()
+
+    def hand(self, job: Job) -> None:
+        """Give a job to a reserved thread."""
+        self._in_hand.add(job)
+        self._handed.put(job)
+
+    def abandon_overdue(self) -> None:
+        """Release the messages that are over their limit, and replace their threads; stop if none is left."""
+        now = self._now()
+        with self._counting:  # so that a thread that returns at this moment is counted before it is subtracted
+            overdue = [
+                job
+                for job in self._in_hand.all()
+                if job.deadline <= now and self._in_hand.move(job, State.RUNNING, State.OVER_LIMIT)
+            ]
+            self.abandoned += len(overdue)
+            if overdue and self.abandoned >= self._settings.threads:
+                self.stuck = True  # for good: threads that return while the worker ends do not undo it
+        if not overdue:
+            return
+        self._visibility.release(overdue)
+        for job in overdue:
+            self._log.count(over_limit=1)
+            self._log.event("over_limit", sqs_message_id=job.sqs_message_id, receive_count=job.receive_count)
+            self._in_hand.drop(job)
+            if not self.stuck:
+                self._add_thread()
+        if self.stuck:
+            self._stop()
+
+    def _add_thread(self) -> None:
+        threading.Thread(target=self._work, name="worker", daemon=True).start()
+        self.become_idle()
+
+    def _work(self) -> None:
+        try:
+            while (job := self._handed.get()) is not None:
+                failure = self._call(job)
+                if not self._settle(job, failure):
+                    return  # abandoned in the meantime; another thread has taken its place
+                self.become_idle()
+        except BaseException:  # an error of ours, not of the handler: no thread would take this one's place
+            self.stuck = True
+            self._stop()
+            self._log.event("broken", threads=["worker"])
+            raise
+
+    def _call(self, job: Job) -> str | None:
+        """Call the handler; return what failed as an error's name or a reason, or None."""
+        try:
+            message: Any = job.message  # as SQS answered
+            records = event([message], queue_arn=self.source.arn, region=self.source.region)
+            answer = self._handler(records, Context(job, self._now, str(uuid.uuid4())))
+            verdict = judge(json.dumps(answer), [job.sqs_message_id], reports_failures=True)
+        except BaseException as error:  # SystemExit too: a handler must not end its thread
+            return name_of(error)
+        if isinstance(verdict, Invalid):
+            return verdict.reason
+        return _REPORTED_FAILED if verdict.failed else None
+
+    def _settle(self, job: Job, failure: str | None) -> bool:
+        """Pass a finished job on for deletion, or leave a failed one to its visibility; False if it was abandoned."""
+        seconds = round(self._now() - job.started, 3)
+        if not self._in_hand.move(job, State.RUNNING, State.ACKNOWLEDGING):
+            with self._counting:
+                self.abandoned -= job.state is State.OVER_LIMIT
+            self._log.event("finished_too_late", sqs_message_id=job.sqs_message_id, seconds=seconds)
+            return False
+        details = {"sqs_message_id": job.sqs_message_id, "receive_count": job.receive_count, "seconds": seconds}
+        if failure is None:
+            self._log.count(finished=1)
+            self._log.event("finished", **details)
+            self._acknowledgement.add(job)
+        else:
+            self._in_hand.drop(job)
+            self._log.count(failed=1)
+            self._log.event("failed", reason=failure, **details)
+        return True
