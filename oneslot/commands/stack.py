@@ -13,9 +13,9 @@ import click
 from click.core import ParameterSource
 
 from oneslot.errors import OneslotError
+from oneslot.local.launcher import down as stop_stack
+from oneslot.local.launcher import up as start_stack
 from oneslot.local.state import LocalState, read_state
-from oneslot.local.supervisor import down as stop_stack
-from oneslot.local.supervisor import up as start_stack
 from oneslot.options import COUNT, context_option, json_option
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.sending.request_file import sample_request
@@ -77,7 +77,7 @@ def _refuse_other_settings(state: LocalState, stage: str, context: Sequence[tupl
     if asked:
         raise OneslotError(
             f"A local stack is running already, {state.stack_name}, and does not say that it was started with "
-            f"{' '.join(asked)}. Use it as it is (oneslot status), or end it first: oneslot down."
+            f"{' '.join(asked)}. Use it (oneslot status), or end it first: oneslot down."
         )
 
 

@@ -1,19 +1,16 @@
-"""Knowing a process for sure, and ending one that we started."""
+"""The identity of a process."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
-import subprocess
 from pathlib import Path
 
 
 def start_ticks(pid: int) -> int | None:
-    """Return when a process started, in clock ticks since boot; None if it is gone, or only waits to be collected.
+    """Return when a process started, in clock ticks since boot; None if it has exited.
 
-    A PID alone proves nothing: numbers are used again. PID and start time together name one process. Where there is
-    no /proc the answer is 0 for every live process.
+    A PID alone can be reused; PID and start time together identify one process. Without /proc the result is 0 for every
+    live process.
     """
     if not Path("/proc/self/stat").exists():
         try:
@@ -25,19 +22,8 @@ def start_ticks(pid: int) -> int | None:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    # The command name, in brackets, may hold anything, brackets too: read from behind the last one. man 5 proc:
+    # The command name, in parentheses, may contain parentheses: read from behind the last one. man 5 proc:
     # field 3 is the state, field 22 the start time.
     after_name = text.rpartition(")")[2].split()
     state, started = after_name[0], after_name[19]
     return None if state in "ZX" else int(started)
-
-
-def end_process(process: subprocess.Popen[bytes], *, grace_seconds: float) -> None:
-    """Ask a child to end (SIGTERM), wait that long, then kill it. Returns when it has been collected."""
-    with contextlib.suppress(ProcessLookupError):
-        process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(grace_seconds)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -1,4 +1,4 @@
-"""A whole local stack inside this process: embedded AWS, the real template deployed, the real handler fed."""
+"""A whole local stack in this process: the embedded AWS, the deployed template, and a poller for the real handler."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,25 +18,25 @@ from oneslot.local.aws.synthesis import synthesise
 from oneslot.local.errors import AlreadyRunning, HandlerFailed
 from oneslot.local.mapping.event_source_mapping import DEFAULT_PROCESSES, EventSourceMapping
 from oneslot.local.processes import start_ticks
-from oneslot.local.state import STATE_FILE, STATISTICS_FILE, LocalState, prepare_home, usable, write_atomically
+from oneslot.local.state import STATE_FILE, STATISTICS_FILE, LocalState, prepare_home, write_atomically
 
-STATISTICS_SECONDS = 0.5  # between two writings of `statistics.json`
+STATISTICS_SECONDS = 0.5  # between two writes of `statistics.json`
 _LOCK_FILE = "lock"
 
 
 @dataclass(frozen=True)
 class LocalStack:
-    """A deployed stack and the poller that feeds its function. The poller is not started yet: `stack.start()`."""
+    """A deployed stack and the poller of its function. `start` starts the poller."""
 
     state: LocalState
     poller: EventSourceMapping
     aws: EmbeddedAws
 
     def start(self) -> None:
-        """Start the poller. Raises `HandlerFailed` if every delivery would fail, because the function does not start."""
+        """Start the poller. Raises `HandlerFailed` if the function does not start, so that every delivery would fail."""
         if error := self.poller.start():
             raise HandlerFailed(
-                f"The deployed function does not start: {error.error_type}. It says why at the end of {self.poller.log_file}."
+                f"The deployed function does not start: {error.error_type}. See the end of {self.poller.log_file}."
             )
 
 
@@ -50,28 +50,24 @@ def local_stack(
     context: Mapping[str, str] | None = None,
     assembly: Path | None = None,
 ) -> Iterator[LocalStack]:
-    """Start, synthesise and deploy; yield the stack; on leaving, stop poller and AWS, and remove `state.json`.
+    """Start, synthesise and deploy; yield the stack; at the end stop the poller and the AWS, and remove `state.json`.
 
-    home: the state folder; it belongs to this stack until the end. progress: called with one sentence at each step.
-    processes: how many handler processes may run at once on this machine. stage: as in `cdk deploy -c stage=...`.
-    context: further settings, as with `-c name=value`. assembly: the folder of a cloud assembly that was synthesised
-    before; None: synthesise now.
-    Raises `LocalRunError` (a sentence) if anything of it fails or the folder cannot be used,
-    `AlreadyRunning` if a local stack lives in it.
+    home: the state folder, owned by this stack until the end. progress: called with one sentence at each step.
+    processes: the number of handler processes at once. stage: as in `cdk deploy -c stage=...`. context: further
+    settings, as with `-c name=value`. assembly: the folder of a cloud assembly; None: synthesise now.
+    Raises `OneslotError` if a step fails, `AlreadyRunning` if a local stack runs in the folder.
     """
     home = home.resolve()
-    with usable(home):
-        home.mkdir(parents=True, exist_ok=True)
+    home.mkdir(parents=True, exist_ok=True)
     with _owned(home):
-        with usable(home):
-            prepare_home(home)
+        prepare_home(home)
         with EmbeddedAws(home) as aws:
             progress(f"The embedded AWS answers at {aws.endpoint_url}.")
             if assembly is None:
                 progress("Synthesising the CDK app (about 5 s)...")
                 assembly = synthesise(home / "cdk.out", context={**(context or {}), "stage": stage})
             connection = aws.connection()
-            deployment = deploy(read_stack(assembly, f"Oneslot-{stage}"), connection, progress=progress)
+            deployment = deploy(read_stack(assembly, f"Oneslot-{stage}"), connection)
             progress(f"Deployed the stack {deployment.stack_name}.")
             poller = EventSourceMapping(
                 connection, deployment.outputs["EventSourceMappingId"], folder=home, processes=processes
@@ -87,12 +83,10 @@ def local_stack(
                 supervisor_start=start_ticks(os.getpid()) or 0,
                 log_file=str(poller.log_file),
             )
-            with usable(home):
-                poller.log_file.touch(mode=0o600)
+            poller.log_file.touch(mode=0o600)
             try:
                 with _statistics_written(home / STATISTICS_FILE, poller):
-                    with usable(home):
-                        state.write(home)
+                    state.write(home)
                     yield LocalStack(state, poller, aws)
             finally:
                 (home / STATE_FILE).unlink(missing_ok=True)
@@ -100,7 +94,7 @@ def local_stack(
 
 
 def in_use(home: Path) -> bool:
-    """Whether a living process owns the folder. The system lets go of the lock when its owner ends, however it ends."""
+    """Return whether a live process owns the folder. The system releases the lock when its owner ends, even if killed."""
     if not home.is_dir():
         return False
     try:
@@ -112,14 +106,13 @@ def in_use(home: Path) -> bool:
 
 @contextmanager
 def _owned(home: Path) -> Iterator[None]:
-    with usable(home):
-        descriptor = os.open(home / _LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = os.open(home / _LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise AlreadyRunning(
-                f"A local stack already runs in {home}. Use it as it is (oneslot status), or end it first: oneslot down."
+                f"A local stack already runs in {home}. Use it (oneslot status), or end it first: oneslot down."
             ) from None
         yield
     finally:
@@ -128,7 +121,7 @@ def _owned(home: Path) -> Iterator[None]:
 
 @contextmanager
 def _statistics_written(path: Path, poller: EventSourceMapping) -> Iterator[None]:
-    """Write the poller's numbers to a file now and then, for whoever watches from another process."""
+    """Write the poller's numbers to a file twice a second, for commands in other processes."""
     ended = threading.Event()
 
     def write() -> None:
@@ -136,8 +129,7 @@ def _statistics_written(path: Path, poller: EventSourceMapping) -> Iterator[None
         while True:
             over = ended.wait(STATISTICS_SECONDS)
             if (now := poller.statistics) != last:
-                with suppress(OSError):  # a full disk must not stop the poller's watcher
-                    write_atomically(path, json.dumps(now.to_json()))
+                write_atomically(path, json.dumps(now.to_json()))
                 last = now
             if over:
                 return

@@ -1,11 +1,9 @@
-"""The state folder `.oneslot/`: where a local stack writes how to reach it, and what it leaves behind."""
+"""The state folder `.oneslot/`: the connection to a running local stack, and the files that it leaves behind."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -23,7 +21,7 @@ OF_ONE_STACK = (DELIVERY_LOG, "accepted.jsonl", STATISTICS_FILE, "handler.stderr
 
 @dataclass(frozen=True)
 class LocalState:
-    """How to reach a running local stack: exactly the keys of `state.json`."""
+    """The connection to a running local stack: the keys of `state.json`."""
 
     endpoint_url: str
     region: str
@@ -32,7 +30,7 @@ class LocalState:
     stack_name: str
     outputs: dict[str, str]  # the stack's outputs, by output id
     supervisor_pid: int
-    supervisor_start: int  # the process's start time in clock ticks since boot; 0 where the system does not tell
+    supervisor_start: int  # the process's start time in clock ticks since boot; 0 without /proc
     log_file: str  # the delivery log: every line the handler wrote
 
     @property
@@ -42,45 +40,24 @@ class LocalState:
 
     @property
     def running(self) -> bool:
-        """Whether the very process that wrote this state still lives (a recycled PID does not count)."""
+        """Whether the process that wrote this state still runs. A reused PID does not count."""
         return start_ticks(self.supervisor_pid) == self.supervisor_start
 
     def write(self, home: Path) -> None:
-        """Write `state.json` in one step: a reader sees all of it or none."""
+        """Write `state.json` atomically."""
         write_atomically(home / STATE_FILE, json.dumps(asdict(self), indent=2) + "\n")
 
 
-@contextmanager
-def usable(home: Path) -> Iterator[None]:
-    """Whatever the system refuses in the state folder becomes a `LocalRunError` that names the path."""
-    try:
-        yield
-    except OSError as error:
-        raise _unusable(home, error) from error
-
-
-def _unusable(home: Path, error: OSError) -> LocalRunError:
-    return LocalRunError(
-        f"The state folder {home} cannot be used: {error.strerror}{f': {error.filename}' if error.filename else ''}. "
-        "Put that right, or name another folder in ONESLOT_HOME."
-    )
-
-
 def load_state(home: Path) -> LocalState | None:
-    """Read `state.json` whether or not its process still lives; None if there is none.
-
-    Raises `StaleState` if it is no state, `LocalRunError` if the system does not let it be read.
-    """
+    """Read `state.json` even if its process is gone; None if it does not exist. Raises `StaleState` if it is invalid."""
     path = home / STATE_FILE
     try:
         document = json.loads(path.read_text())
         return LocalState(**{field.name: document[field.name] for field in fields(LocalState)})
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise _unusable(home, error) from error
     except (ValueError, KeyError, TypeError) as error:
-        raise StaleState(f"{path} cannot be read as a local stack's state. Remove it: oneslot down.") from error
+        raise StaleState(f"{path} is not a valid state file. Remove it: oneslot down.") from error
 
 
 def read_state(home: Path) -> LocalState | None:
@@ -89,31 +66,29 @@ def read_state(home: Path) -> LocalState | None:
     if state is None or state.running:
         return state
     raise StaleState(
-        f"The local stack of {home} is gone: its process {state.supervisor_pid} no longer runs. "
+        f"The local stack of {home} is gone, because its process {state.supervisor_pid} no longer runs. "
         "Clean up with `oneslot down`, then start a new one with `oneslot up`."
     )
 
 
 def read_statistics(home: Path) -> Statistics | None:
-    """Return the poller's latest numbers as the local stack wrote them, at most a second old; None if it wrote none.
+    """Return the poller's numbers, at most a second old; None if the stack wrote none.
 
-    Raises `LocalRunError` if the system does not let them be read, or if they are none.
+    Raises `LocalRunError` if the file is not valid.
     """
     path = home / STATISTICS_FILE
     try:
         return Statistics.from_json(json.loads(path.read_text()))
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise _unusable(home, error) from error
     except (ValueError, AttributeError) as error:
         raise LocalRunError(
-            f"{path} cannot be read as a local stack's numbers. Remove it: the stack writes it anew."
+            f"{path} is not a valid statistics file. Remove it; the local stack writes a new one."
         ) from error
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace `path` by a file of this text in one step, readable by its owner only."""
+    """Replace `path` atomically by a file with this text, readable by its owner only."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
@@ -121,7 +96,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def prepare_home(home: Path) -> None:
-    """Make the folder, and move what the last stack left (its AWS is gone) into `previous/`, replacing what is there."""
+    """Create the folder, and move the files of the last stack into `previous/`, replacing those of the one before."""
     previous = home / PREVIOUS
     previous.mkdir(parents=True, exist_ok=True)
     (home / STATE_FILE).unlink(missing_ok=True)

@@ -20,8 +20,9 @@ from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.mapping.configuration import read_mapping
 from oneslot.local.mapping.event_source_mapping import EventSourceMapping
-from oneslot.local.mapping.installation import install
-from oneslot.local.mapping.invoker import Answered, HandlerPool, Installation
+from oneslot.local.mapping.handler_pool import HandlerPool
+from oneslot.local.mapping.handler_process import Answered
+from oneslot.local.mapping.installation import Installation, install
 from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.sqs.batch_response import Split, judge
 from oneslot.runtime.sqs.lambda_event import event

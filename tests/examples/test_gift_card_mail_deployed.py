@@ -22,8 +22,9 @@ from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment, deploy
 from oneslot.local.mapping.configuration import read_function
 from oneslot.local.mapping.event_source_mapping import EventSourceMapping
-from oneslot.local.mapping.installation import install
-from oneslot.local.mapping.invoker import Answered, HandlerPool, Installation
+from oneslot.local.mapping.handler_pool import HandlerPool
+from oneslot.local.mapping.handler_process import Answered
+from oneslot.local.mapping.installation import Installation, install
 from oneslot.runtime.stores.expressions import from_attributes
 from tests.kits.local_mapping import wait_for
 

@@ -1,4 +1,4 @@
-"""What CDK leaves in its output folder, as far as a deployment needs it: stacks, templates and file assets."""
+"""CDK's cloud assembly, as far as a deployment needs it: stacks, templates and file assets."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from oneslot.local.errors import SynthesisFailed
+from oneslot.errors import OneslotError
 
 _STACK = "aws:cloudformation:stack"
 _ASSETS = "cdk:asset-manifest"
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can hold: the same files give the same bytes
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time in a zip; a fixed one gives equal bytes for equal files
+
+
+class SynthesisFailed(OneslotError):
+    """The CDK app did not produce a cloud assembly."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +26,7 @@ class FileAsset:
 
     source: Path
     zipped: bool  # a folder, to be zipped
-    bucket: str  # both may hold ${AWS::AccountId}, ${AWS::Region} and ${AWS::Partition}
+    bucket: str  # bucket and key may contain ${AWS::AccountId}, ${AWS::Region} and ${AWS::Partition}
     key: str
 
     def content(self) -> bytes:
@@ -49,7 +53,7 @@ class SynthesisedStack:
 
 
 def read_stack(assembly: Path, name: str) -> SynthesisedStack:
-    """Read one stack from a cloud assembly folder. Raises `SynthesisFailed` if there is no such stack in it."""
+    """Read one stack from a cloud assembly folder. Raises `SynthesisFailed` if the assembly does not have it."""
     artifacts = json.loads((assembly / "manifest.json").read_text())["artifacts"]
     stacks = {
         artifact["properties"].get("stackName", artifact_id): artifact
@@ -82,7 +86,7 @@ def read_stack(assembly: Path, name: str) -> SynthesisedStack:
 def _read_assets(assembly: Path, manifest: str) -> list[FileAsset]:
     document = json.loads((assembly / manifest).read_text())
     if document.get("dockerImages"):
-        raise SynthesisFailed("The CDK app has Docker image assets; the local run has no Docker to build them with.")
+        raise SynthesisFailed("The CDK app has Docker image assets, which the local run cannot build. Use file assets.")
     return [
         FileAsset(
             source=assembly / asset["source"]["path"],

@@ -1,4 +1,4 @@
-"""How to reach one account of one AWS: what every boto3 client of the local run is made from."""
+"""The connection to one account of the embedded AWS, from which every boto3 client of the local stack is made."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ class Connection:
         return client
 
     def sqs(self, config: Config | None = None) -> SQSClient:
-        """Return a new SQS client; `config` wins over what is usual here. The caller closes it."""
+        """Return a new SQS client; `config` overrides the defaults. The caller closes it."""
         client: SQSClient = self.client("sqs", config)
         return client
 
     def client(self, service: str, config: Config | None = None) -> Any:
-        """Return a new client of any service; `config` wins over what is usual here. The caller closes it."""
-        # The whole exchange is on loopback: a slow answer is a fault to see soon, not to wait 60 s for.
+        """Return a new client of any service; `config` overrides the defaults. The caller closes it."""
+        # On loopback a slow answer is a fault: report it soon rather than after botocore's 60 s.
         usual = Config(
             connect_timeout=5, read_timeout=30, max_pool_connections=32, retries={"total_max_attempts": 3}, proxies={}
         )
@@ -81,17 +81,17 @@ class Connection:
             )
 
 
-# A session is not thread-safe while it makes a client; the clients themselves are.
+# A session is not thread-safe while it makes a client. Clients are.
 _MAKING = Lock()
 _FILES = ("config_file", "credentials_file")
 
 
 @cache
 def _session() -> boto3.Session:
-    """The one session of this process: each reads AWS's whole list of endpoints anew, which is a tenth of a second of CPU.
+    """Return the one session of this process: each new one parses AWS's list of endpoints, a tenth of a second of CPU.
 
-    It has every setting's default: what the person's variables and files say is meant for AWS. A profile that is gone or
-    FIPS endpoints would stop the local run, and one attempt, or adaptive retries, would make it another.
+    Every setting has its default, because the user's variables and files are meant for AWS. A missing profile or FIPS
+    endpoints would stop the local run, and other retry settings would change it.
     """
     defaults = {
         name: (None, None, None if name in _FILES else default, conversion)

@@ -1,4 +1,4 @@
-"""The embedded AWS: ministack as a child process on loopback. It needs no Docker, no account, and contacts nobody."""
+"""The embedded AWS: ministack as a child process on loopback. It needs no Docker, no account and no network."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from oneslot.errors import OneslotError
 from oneslot.local.aws.connection import LOCAL_ACCOUNT, REGION, Connection
-from oneslot.local.errors import EmbeddedAwsFailed
-from oneslot.local.processes import end_process
 
 SERVER = Path(__file__).with_name("embedded_server.py")
 HOST = "127.0.0.1"
@@ -24,8 +23,12 @@ START_SECONDS = 120.0  # measured: 0.3-1 s; a busy build machine gets the rest
 STOP_SECONDS = 5.0  # measured: up to 2 s
 PORT_ATTEMPTS = 5
 _LOG_TAIL = 15  # lines of its log in an error
-# What is inherited leaks into the functions it runs (LOG_LEVEL once silenced Powertools), so only these are.
+# Only these are inherited: others leak into the functions that it runs (LOG_LEVEL once silenced Powertools).
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "VIRTUAL_ENV")
+
+
+class EmbeddedAwsFailed(OneslotError):
+    """The embedded AWS did not start, or it exited unexpectedly."""
 
 
 class EmbeddedAws:
@@ -60,37 +63,41 @@ class EmbeddedAws:
         return self._process is not None and self._process.poll() is None
 
     def connection(self, account: str = LOCAL_ACCOUNT) -> Connection:
-        """Return the way to one account. Two accounts (12 digits) see nothing of each other."""
+        """Return a connection to one account (12 digits). Accounts are isolated from each other."""
         return Connection(self.endpoint_url, access_key_id=account, region=self._region)
 
     def start(self) -> None:
         """Start it and wait until it answers. Raises `EmbeddedAwsFailed` with the end of its log if it does not."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        # Short, and outside of the state folder: it names sockets and PID files there.
-        self._temporary = tempfile.TemporaryDirectory(prefix="oneslot-")
-        for attempt in range(PORT_ATTEMPTS):
+        for attempt in range(1, PORT_ATTEMPTS + 1):
+            # Short, and outside of the state folder: the emulator names sockets and PID files there.
+            self._temporary = tempfile.TemporaryDirectory(prefix="oneslot-")
             self._port = _free_port()
             self._launch()
             try:
                 self._wait_until_ready()
             except EmbeddedAwsFailed:
-                # Between the choice and the bind somebody else may have taken the port: it then says so and ends.
+                # Another process may take the port between the choice and the bind.
                 port_taken = not self.alive and "in use" in self._tail()
                 self.stop()
-                if not port_taken or attempt == PORT_ATTEMPTS - 1:
+                if not port_taken or attempt == PORT_ATTEMPTS:
                     raise
-                self._temporary = tempfile.TemporaryDirectory(prefix="oneslot-")
-            except BaseException:
+            except BaseException:  # Ctrl-C too
                 self.stop()
                 raise
             else:
                 return
 
     def stop(self) -> None:
-        """End it and wait for it: SIGTERM, a bounded wait, SIGKILL. Does nothing if it does not run."""
+        """End it and wait for it: SIGTERM, a bounded wait, SIGKILL. Do nothing if it does not run."""
         process, self._process = self._process, None
         if process is not None:
-            end_process(process, grace_seconds=STOP_SECONDS)
+            process.terminate()
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
             if process.stdin is not None:
                 process.stdin.close()
         if self._temporary is not None:
@@ -112,15 +119,15 @@ class EmbeddedAws:
         return {
             **{name: os.environ[name] for name in _INHERITED if name in os.environ},
             "TMPDIR": self._temporary.name,
-            "BIND_HOST": HOST,  # its default is every interface
-            "MINISTACK_HOST": HOST,  # in the URLs it hands out: no name to resolve
+            "BIND_HOST": HOST,  # the default is every interface
+            "MINISTACK_HOST": HOST,  # for the host in its URLs, so that no name is resolved
             "GATEWAY_PORT": str(self._port),
             "MINISTACK_REGION": self._region,
             "AWS_DEFAULT_REGION": self._region,
             "AWS_EC2_METADATA_DISABLED": "true",
             "AWS_CONFIG_FILE": nowhere,
             "AWS_SHARED_CREDENTIALS_FILE": nowhere,
-            "DOCKER_HOST": f"unix://{nowhere}",  # a daemon on this machine is none of its business
+            "DOCKER_HOST": f"unix://{nowhere}",  # it must not use a daemon on this machine
             "IOT_MTLS_ENABLED": "0",  # a second listener, on a fixed port
             "SFTP_ENABLED": "0",
             "LOG_LEVEL": "WARNING",
@@ -129,14 +136,14 @@ class EmbeddedAws:
     def _launch(self) -> None:
         with self.log_file.open("wb") as log:
             self._process = subprocess.Popen(
-                # -P: the folder of the script must not come first in the search path, its modules have common names
+                # -P: the script's folder must not come first in the search path, because its modules have common names
                 [sys.executable, "-P", str(SERVER)],
-                stdin=subprocess.PIPE,  # nothing is written to it: its end is the sign that we are gone
+                stdin=subprocess.PIPE,  # never written: its end tells the emulator that its parent is gone
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=self._environment(),
                 cwd=self._folder,
-                start_new_session=True,  # Ctrl-C must reach us first, so that the poller can stop before its AWS does
+                start_new_session=True,  # Ctrl-C must reach only us, so that the poller stops before its AWS
                 bufsize=0,
             )
 

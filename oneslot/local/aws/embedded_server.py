@@ -1,8 +1,7 @@
-"""The inside of the embedded AWS's process: ministack, tied to the life of the process that started it.
+"""The program of the embedded AWS's process: ministack, which ends with the process that started it.
 
-Run as a module by `embedded_aws`. Standard input is a pipe whose other end only the parent holds. When the parent is
-gone, however it went, the pipe ends, and so does this process. (Linux's PR_SET_PDEATHSIG would not do: it follows the
-*thread* that started the child, and other systems have none.)
+`embedded_aws` runs it. Standard input is a pipe whose other end only the parent holds, so it ends when the parent does.
+PR_SET_PDEATHSIG would not do: it follows the *thread* that started the child, and only Linux has it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ GRACE_SECONDS = 5.0
 
 
 def end_with_parent() -> None:
-    """Start a thread that waits for standard input to end, then ends this process: first gently, then for sure."""
+    """Start a thread that waits for standard input to end, then ends this process: by SIGTERM, then by exit."""
 
     def wait() -> None:
         while os.read(0, 1024):

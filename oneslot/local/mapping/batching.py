@@ -1,4 +1,4 @@
-"""From single receives to one batch: Lambda's batch size, batching window and payload limit."""
+"""Batches from single receives, by Lambda's batch size, batching window and payload limit."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.type_defs import MessageTypeDef
 
 RECEIVE_MAXIMUM = 10  # messages, SQS's limit for one ReceiveMessage
-# Seconds of one long poll. AWS takes 20: here a stop has to wait for the poll, and an idle loopback poll costs nothing.
+# Seconds of one long poll. AWS takes 20; here a stop waits for the poll, and an idle poll on loopback costs nothing.
 LONG_POLL_SECONDS = 1
 PAYLOAD_LIMIT = 6 * 1024 * 1024  # bytes, Lambda's quota for a synchronous invocation
-_SHORT_PAUSE = 0.1  # seconds, inside a window that is too near its end for a long poll (those take whole seconds)
+_SHORT_PAUSE = 0.1  # seconds, when the window ends too soon for a long poll, which takes whole seconds
 
 Receive = Callable[[int, int], "list[MessageTypeDef]"]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What goes into the next invocation, and what no longer fitted into it and goes into the one after."""
+    """The messages of the next invocation, and the carried ones that did not fit and go into the one after."""
 
     messages: tuple[MessageTypeDef, ...]
     carried: tuple[MessageTypeDef, ...]
@@ -36,10 +36,10 @@ def collect(
     clock: Callable[[], float],
     pause: Callable[[float], bool],
 ) -> Batch:
-    """Gather a batch; empty if one long poll brought nothing.
+    """Collect a batch; empty if one long poll brought nothing.
 
     receive(how_many, wait_seconds) returns messages. The window opens with the first message in hand. pause(seconds)
-    waits and returns True as soon as the poller is to stop: then what is in hand goes at once.
+    waits, and returns True once the poller stops: then the messages in hand go at once.
     """
     messages = list(carried)
     if not messages:
@@ -57,7 +57,7 @@ def collect(
 
 
 def cut(messages: Sequence[MessageTypeDef], *, batch_size: int) -> Batch:
-    """Cut at the batch size or at Lambda's payload limit, whichever comes first. One message always goes."""
+    """Cut at the batch size or at Lambda's payload limit, whichever comes first. A batch has at least one message."""
     size = 0
     for position, message in enumerate(messages):
         size += _payload([message])
@@ -67,16 +67,16 @@ def cut(messages: Sequence[MessageTypeDef], *, batch_size: int) -> Batch:
 
 
 def not_behind(failed: Sequence[MessageTypeDef], carried: Sequence[MessageTypeDef]) -> tuple[MessageTypeDef, ...]:
-    """Return those of the carried messages of a FIFO queue that may go next: those of no group in which one failed.
+    """Return the carried messages of a FIFO queue whose group had no failure.
 
-    The others were received together with the failed one, so they come again together with it.
+    SQS redelivers the others together with the failed message.
     """
     stopped = {message["Attributes"]["MessageGroupId"] for message in failed}
     return tuple(message for message in carried if message["Attributes"]["MessageGroupId"] not in stopped)
 
 
 def _payload(messages: Sequence[MessageTypeDef]) -> int:
-    # Close to the size of the records made of them: bodies and attributes dominate, keys are counted roughly.
+    # Approximately the size of the records: bodies and attributes dominate, and the keys are estimated.
     return sum(
         len(json.dumps(message["Body"]))
         + sum(len(name) + len(value.get("StringValue", "")) + 150 for name, value in _attributes(message))

@@ -1,16 +1,20 @@
-"""What the poller must know, read from what is deployed: the mapping, its function and its queue. No number is copied."""
+"""The poller's configuration, read from the deployed mapping, function and queue. No number is copied."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from oneslot.local.errors import UnsupportedMapping
+from oneslot.errors import OneslotError
 from oneslot.runtime.sqs.batch_response import REPORT_FAILURES
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda.client import LambdaClient
     from mypy_boto3_sqs.client import SQSClient
+
+
+class UnsupportedMapping(OneslotError):
+    """The deployed event source mapping uses a feature that the local poller does not have."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,7 @@ class FunctionConfiguration:
     environment: dict[str, str]
     log_group: str
     reserved_concurrency: int | None  # None: not reserved; 0: every invocation is throttled
-    code_url: str  # where the deployed zip can be had
+    code_url: str  # the URL of the deployed zip
 
 
 @dataclass(frozen=True)
@@ -53,14 +57,14 @@ class MappingConfiguration:
 
 
 def read_mapping(uuid: str, *, functions: LambdaClient, sqs: SQSClient) -> MappingConfiguration:
-    """Ask the API for everything. Raises `UnsupportedMapping` for a source or feature that the poller does not do."""
+    """Read it from the API. Raises `UnsupportedMapping` for a source or feature that the poller does not have."""
     mapping = functions.get_event_source_mapping(UUID=uuid)
     queue_arn = mapping["EventSourceArn"]
     _, _, service, region, account, name = queue_arn.split(":", 5)
     if service != "sqs":
-        raise UnsupportedMapping(f"The local poller reads SQS queues; mapping {uuid} reads {queue_arn}.")
+        raise UnsupportedMapping(f"The local poller reads SQS queues only, and mapping {uuid} reads {queue_arn}.")
     if mapping.get("FilterCriteria", {}).get("Filters"):
-        raise UnsupportedMapping(f"The local poller applies no FilterCriteria; mapping {uuid} has some.")
+        raise UnsupportedMapping(f"The local poller does not apply FilterCriteria; remove those of mapping {uuid}.")
     queue_url = sqs.get_queue_url(QueueName=name, QueueOwnerAWSAccountId=account)["QueueUrl"]
     attributes = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["VisibilityTimeout"])["Attributes"]
     return MappingConfiguration(
@@ -77,7 +81,7 @@ def read_mapping(uuid: str, *, functions: LambdaClient, sqs: SQSClient) -> Mappi
 
 
 def read_function(name: str, *, functions: LambdaClient) -> FunctionConfiguration:
-    """Ask the API for a function: its name or ARN, with or without a version or alias."""
+    """Read a function from the API. name: its name or ARN, with or without a version or alias."""
     function = functions.get_function(FunctionName=name)
     configuration = function["Configuration"]
     return FunctionConfiguration(

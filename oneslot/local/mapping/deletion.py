@@ -1,4 +1,4 @@
-"""Deleting what succeeded: with DeleteMessageBatch, and every entry's own result read."""
+"""Deletion of messages that succeeded: with DeleteMessageBatch, and a retry of every entry that SQS did not confirm."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Deletion:
-    """MessageIds. `unconfirmed`: refused (a stale receipt), or never confirmed: they may come again; never fatal."""
+    """MessageIds by result. `unconfirmed`: SQS refused the receipt or never confirmed, so it may redeliver them."""
 
     deleted: tuple[str, ...]
     unconfirmed: tuple[str, ...]
 
 
 def delete_messages(sqs: SQSClient, queue_url: str, receipts: Mapping[str, str]) -> Deletion:
-    """Delete by receipt handle. receipts: MessageId -> ReceiptHandle. Raises nothing: what failed is in the result."""
+    """Delete by receipt handle. receipts: MessageId -> ReceiptHandle. Errors of SQS are in the result, not raised."""
     waiting = list(receipts)
     deleted: list[str] = []
     refused: list[str] = []
@@ -44,14 +44,14 @@ def delete_messages(sqs: SQSClient, queue_url: str, receipts: Mapping[str, str])
             except (BotoCoreError, ClientError) as error:
                 LOG.warning("deleting a batch failed: %s", type(error).__name__)
                 continue
-            # An entry in neither list is as unconfirmed as one in `Failed`: silence is no success.
+            # An entry in neither list is as unconfirmed as one in `Failed`.
             deleted += [entries[entry["Id"]] for entry in answer.get("Successful", []) if entry["Id"] in entries]
             refused += [
                 entries[entry["Id"]]
                 for entry in answer.get("Failed", [])
                 if entry["Id"] in entries and entry["SenderFault"]
             ]
-        # What is the sender's fault stays so: only the rest is worth another attempt.
+        # A retry cannot help the entries that are the sender's fault.
         waiting = [message_id for message_id in waiting if message_id not in {*deleted, *refused}]
         if not waiting:
             break

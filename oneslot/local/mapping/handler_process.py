@@ -1,143 +1,186 @@
-"""The inside of a handler process: what the Lambda runtime does around a Python handler. Run as a script, by the invoker.
-
-It imports the standard library only, so that the handler sees the packages of its own asset first. Requests come as
-JSON lines on standard input, answers leave as JSON lines on a pipe of their own: standard output is the function's log.
-"""
+"""A warm handler process: the deployed function, invoked with a deadline that a kill enforces."""
 
 from __future__ import annotations
 
-import importlib
-import io
 import json
 import os
-import queue
+import selectors
+import signal
+import subprocess
 import sys
-import threading
 import time
-import traceback
-from collections.abc import Callable
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import boto3
 
-class LineWriter(io.TextIOBase):
-    """Standard output that writes whole lines, each with one call.
+from oneslot.local.mapping.installation import Installation
 
-    Several handler processes append to one log file. Python's own buffer flushes wherever it happens to be full, and
-    would interleave halves of lines.
-    """
-
-    encoding = "utf-8"
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._lock = threading.Lock()
-        self._rest = ""
-
-    def writable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return self._descriptor
-
-    def write(self, text: str) -> int:
-        with self._lock:
-            lines, newline, self._rest = (self._rest + text).rpartition("\n")
-            if newline:
-                os.write(self._descriptor, (lines + newline).encode("utf-8", "backslashreplace"))
-        return len(text)
+BOOTSTRAP = Path(__file__).with_name("bootstrap.py")
+# Lambda gives the init phase 10 s. A laptop that starts all of its processes at once may need longer for the imports,
+# and this limit only decides how soon a handler that hangs during its import is reported.
+INIT_SECONDS = 300.0
 
 
-class Context:
-    """Lambda's context object. Times are wall-clock, as on Lambda: the deadline is given in epoch milliseconds."""
+@dataclass(frozen=True)
+class Answered:
+    """The function returned. answer: JSON text."""
 
-    identity = None
-    client_context = None
-
-    def __init__(self, function: dict[str, Any], request_id: str, deadline_ms: int) -> None:
-        self.function_name = function["name"]
-        self.function_version = function["version"]
-        self.invoked_function_arn = function["arn"]
-        self.memory_limit_in_mb = str(function["memory_mb"])  # a string on Lambda too
-        self.log_group_name = function["log_group"]
-        self.log_stream_name = function["log_stream"]
-        self.aws_request_id = request_id
-        self._deadline_ms = deadline_ms
-
-    def get_remaining_time_in_millis(self) -> int:
-        return max(0, self._deadline_ms - int(time.time() * 1000))
+    answer: str
 
 
-def load(handler: str) -> Callable[[Any, Context], Any]:
-    """Import "package.module.function"."""
-    module, _, function = handler.rpartition(".")
-    loaded = getattr(importlib.import_module(module.replace("/", ".")), function)
-    if not callable(loaded):
-        raise TypeError(f"{handler} is not callable")
-    return loaded  # type: ignore[no-any-return]  # who names a handler says what it is
+@dataclass(frozen=True)
+class FunctionError:
+    """The invocation failed as a whole. kind: "exception", "timeout", "crash" or "init"; error_type: a class name."""
+
+    kind: str
+    error_type: str
 
 
-def describe(error: BaseException, request_id: str | None) -> dict[str, Any]:
-    """Return the error as Lambda reports it, and write it to the log as Lambda's JSON log format does."""
-    described = {
-        "errorMessage": str(error),
-        "errorType": type(error).__name__,
-        "requestId": request_id,
-        "stackTrace": traceback.format_tb(error.__traceback__),
-    }
-    print(json.dumps({"level": "ERROR", "message": "the function failed", **described}))  # noqa: T201  a log line
-    return described
+@dataclass(frozen=True)
+class Throttled:
+    """No process was free: the function was not invoked."""
 
 
-def invoke(handler: Callable[[Any, Context], Any], function: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
-    """Run the handler once; return the message for the invoker."""
-    request_id = request["request_id"]
-    try:
-        answer = handler(request["event"], Context(function, request_id, request["deadline_ms"]))
-        return {"request_id": request_id, "answer": json.dumps(answer)}
-    except Exception as error:  # whatever the handler raises is the answer
-        return {"request_id": request_id, "error": describe(error, request_id)}
+Outcome = Answered | FunctionError | Throttled
 
 
-def requests(descriptor: int) -> queue.SimpleQueue[dict[str, Any]]:
-    """Read requests in a thread of its own; end the process the moment the invoker is gone, whatever the handler does."""
-    received: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+class HandlerProcess:
+    """One execution environment, invoked by one thread at a time. It cannot be used after a timeout or a crash."""
 
-    def read() -> None:
-        with os.fdopen(descriptor, "rb") as lines:
-            for line in lines:
-                received.put(json.loads(line))
-        os._exit(0)
+    def __init__(self, installation: Installation) -> None:
+        """Start the process. It imports the handler while the caller continues."""
+        function = installation.function
+        log_stream = f"{time.strftime('%Y/%m/%d', time.gmtime())}/[{function.version}]{uuid.uuid4().hex}"
+        answers, their_answers = os.pipe()
+        settings = {
+            "handler": function.handler,
+            "answers": their_answers,
+            "search_first": [str(installation.code)],
+            # boto3 is part of Lambda's runtime, so its folder is last on the path. The editable install of this project
+            # is not on it: code that the asset lacks must fail here as it does on Lambda.
+            "search_last": [str(Path(boto3.__file__).parent.parent)],
+            "function": {
+                "name": function.name,
+                "version": function.version,
+                "arn": function.arn,
+                "memory_mb": function.memory_mb,
+                "log_group": function.log_group,
+                "log_stream": log_stream,
+            },
+        }
+        try:
+            with installation.log_file.open("ab") as log, installation.error_file.open("ab") as errors:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", "-S", str(BOOTSTRAP), json.dumps(settings)],
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=errors,
+                    pass_fds=[their_answers],
+                    cwd=installation.code,
+                    env=installation.environment(log_stream),
+                    start_new_session=True,  # Ctrl-C in the terminal is for the poller, which then stops in order
+                    bufsize=0,
+                )
+        except BaseException:
+            os.close(answers)
+            raise
+        finally:
+            os.close(their_answers)
+        self._answers = answers
+        self._received = b""
+        self._ready = False
+        assert self._process.stdin is not None  # noqa: S101  PIPE was asked for
+        self._requests = self._process.stdin
+        os.set_blocking(self._requests.fileno(), False)
+        os.set_blocking(self._answers, False)
 
-    threading.Thread(target=read, daemon=True).start()
-    return received
+    @property
+    def pid(self) -> int:
+        """The process id, for tests that kill it."""
+        return self._process.pid
 
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None
 
-def main(settings: dict[str, Any]) -> None:
-    """Load the handler, say so, then serve one request after the other until standard input ends."""
-    # The handler gets an empty standard input and cannot pass the pipes on to children of its own.
-    received = requests(os.dup(0))
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.set_inheritable(settings["answers"], False)
-    sys.stdout = LineWriter(1)
-    sys.path[:0] = settings["search_first"]
-    sys.path += settings["search_last"]
+    def wait_until_ready(self) -> FunctionError | None:
+        """Wait until the handler is imported; return the error if that fails."""
+        if self._ready:
+            return None
+        try:
+            message = self._read_line(time.monotonic() + INIT_SECONDS)
+        except TimeoutError:
+            return FunctionError("init", "InitTimeout")
+        except EOFError:
+            return FunctionError("init", "Runtime.ExitError")
+        if "init_error" in message:
+            return FunctionError("init", message["init_error"]["errorType"])
+        self._ready = True
+        return None
 
-    def answer(message: dict[str, Any]) -> None:
+    def invoke(self, event: dict[str, Any], *, request_id: str, timeout_seconds: float) -> Answered | FunctionError:
+        """Invoke the handler with one event. After anything but `Answered` or an "exception", `close` this process."""
+        if error := self.wait_until_ready():
+            return error
+        request = {
+            "request_id": request_id,
+            "event": event,
+            "deadline_ms": int((time.time() + timeout_seconds) * 1000),
+        }
+        deadline = time.monotonic() + timeout_seconds
+        try:
+            self._write_line(request, deadline)
+            message = self._read_line(deadline)
+        except TimeoutError:
+            return FunctionError("timeout", "Sandbox.Timedout")
+        except (EOFError, BrokenPipeError):
+            return FunctionError("crash", "Runtime.ExitError")
+        if "error" in message:
+            return FunctionError("exception", message["error"]["errorType"])
+        return Answered(message["answer"])
+
+    def close(self, grace_seconds: float = 0.0) -> None:
+        """End it: close its input, wait that long, then kill it and its children."""
+        with suppress(OSError):
+            self._requests.close()
+        if grace_seconds > 0:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(grace_seconds)
+        if self.alive:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        if self._answers >= 0:
+            os.close(self._answers)
+            self._answers = -1
+
+    def _write_line(self, message: dict[str, Any], deadline: float) -> None:
         rest = memoryview(json.dumps(message).encode() + b"\n")
         while rest:
-            rest = rest[os.write(settings["answers"], rest) :]
+            _wait_for(self._requests.fileno(), selectors.EVENT_WRITE, deadline)
+            with suppress(BlockingIOError):
+                rest = rest[os.write(self._requests.fileno(), rest) :]
 
-    try:
-        handler = load(settings["handler"])
-    except BaseException as error:  # SystemExit while importing is an init error as well
-        answer({"init_error": describe(error, None)})
-        return
-    answer({"ready": True})
-    while True:
-        answer(invoke(handler, settings["function"], received.get()))
+    def _read_line(self, deadline: float) -> dict[str, Any]:
+        while b"\n" not in self._received:
+            _wait_for(self._answers, selectors.EVENT_READ, deadline)
+            with suppress(BlockingIOError):
+                chunk = os.read(self._answers, 1 << 16)
+                if not chunk:
+                    raise EOFError
+                self._received += chunk
+        line, _, self._received = self._received.partition(b"\n")
+        message: dict[str, Any] = json.loads(line)
+        return message
 
 
-if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+def _wait_for(descriptor: int, event: int, deadline: float) -> None:
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, event)
+        if not selector.select(max(0.0, deadline - time.monotonic())):
+            raise TimeoutError

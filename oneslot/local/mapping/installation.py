@@ -1,37 +1,69 @@
-"""The deployed function's code, fetched from the AWS it is deployed in and unpacked: what was deployed is what runs."""
+"""The deployed function's code on this machine: fetched from the AWS that it is deployed in, so that code runs."""
 
 from __future__ import annotations
 
 import hashlib
 import io
-import shutil
 import urllib.request
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
-# Loopback only: a proxy of the person's environment must not be asked for 127.0.0.1.
+from oneslot.local.aws.connection import Connection
+from oneslot.local.mapping.configuration import FunctionConfiguration
+
+# Loopback only: the user's proxy must not be asked for 127.0.0.1.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def install(code_url: str, folder: Path, *, timeout_seconds: float = 30) -> Path:
     """Fetch the zip and unpack it below `folder`, under the name of its digest; return the unpacked folder.
 
-    The same code is unpacked once. Raises `OSError` if it cannot be fetched, `zipfile.BadZipFile` if it is none.
+    The same code is unpacked once. Raises `OSError` if it cannot be fetched, `zipfile.BadZipFile` if it is not a zip.
     """
     with _OPENER.open(code_url, timeout=timeout_seconds) as answer:
         content: bytes = answer.read()
     target = folder / hashlib.sha256(content).hexdigest()[:16]
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        if not _is_whole(archive, target):
-            shutil.rmtree(target, ignore_errors=True)
-            # Unpacked beside and moved: a start that was cut off leaves no half of a function behind.
-            partial = target.with_suffix(".partial")
+    if not target.exists():
+        # Unpack beside it and move, so that an interrupted start leaves no half of a function.
+        partial = target.with_suffix(".partial")
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
             archive.extractall(partial)
-            partial.rename(target)
+        partial.rename(target)
     return target
 
 
-def _is_whole(archive: zipfile.ZipFile, folder: Path) -> bool:
-    """Whether every file is still there: whoever tidies up old files may have taken some of them."""
-    places = ((folder / each.filename, each.file_size) for each in archive.infolist())
-    return all(place.exists() and (place.is_dir() or place.stat().st_size == size) for place, size in places)
+@dataclass(frozen=True)
+class Installation:
+    """A deployed function on this machine's disk, and the files of its log."""
+
+    function: FunctionConfiguration
+    code: Path  # the unpacked asset
+    connection: Connection  # the AWS that the handler talks to
+    log_file: Path  # the handler's standard output is appended here
+    error_file: Path  # and its standard error here
+
+    def environment(self, log_stream: str) -> dict[str, str]:
+        """Return the environment of a Lambda process, without the variables of this one."""
+        here = self.connection
+        return {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(self.code),  # not the user's home, which may hold AWS configuration
+            "LANG": "en_US.UTF-8",
+            "TZ": ":UTC",
+            "LAMBDA_TASK_ROOT": str(self.code),
+            "_HANDLER": self.function.handler,
+            "AWS_LAMBDA_FUNCTION_NAME": self.function.name,
+            "AWS_LAMBDA_FUNCTION_VERSION": self.function.version,
+            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(self.function.memory_mb),
+            "AWS_LAMBDA_LOG_GROUP_NAME": self.function.log_group,
+            "AWS_LAMBDA_LOG_STREAM_NAME": log_stream,
+            "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+            "AWS_REGION": here.region,
+            "AWS_DEFAULT_REGION": here.region,
+            "AWS_ACCESS_KEY_ID": here.access_key_id,
+            "AWS_SECRET_ACCESS_KEY": here.secret_access_key,
+            "AWS_ENDPOINT_URL": here.endpoint_url,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            **self.function.environment,
+        }

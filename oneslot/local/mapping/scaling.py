@@ -1,8 +1,8 @@
-"""How many batches may be in the function's hands at once: Lambda's scaling of an SQS event source. Pure.
+"""The number of concurrent batches: Lambda's scaling of an SQS event source. Pure.
 
-The Lambda guide ("Configuring scaling behavior for SQS event source mappings"): five concurrent batches at first; while
-messages keep coming, up to 300 more a minute; at most 1,250 per mapping, or its MaximumConcurrency. After function
-errors Lambda backs off; by how much is not published, so here it halves, and grows again from there.
+The Lambda guide ("Configuring scaling behavior for SQS event source mappings"): five concurrent batches at first; up to
+300 more a minute while messages arrive; at most 1,250 per mapping, or its MaximumConcurrency. After function errors
+Lambda backs off by an unpublished amount; here the number halves, and grows again from there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Scaling:
     """The number of concurrent batches allowed now. Safe to use from many threads."""
 
     def __init__(self, maximum: int | None, clock: Callable[[], float]) -> None:
-        """maximum: the mapping's MaximumConcurrency, None if it has none. clock: seconds that never go back."""
+        """maximum: the mapping's MaximumConcurrency, None if it has none. clock: seconds, monotonic."""
         self._maximum = HIGHEST_CONCURRENCY if maximum is None else maximum
         self._clock = clock
         self._lock = threading.Lock()
@@ -27,17 +27,17 @@ class Scaling:
         self._since = clock()
 
     def allowed(self) -> int:
-        """Return how many batches may run at once at this instant: at least 1."""
+        """Return how many batches may run at once now: at least 1."""
         with self._lock:
             return int(self._now())
 
     def nothing_received(self) -> None:
-        """Tell it that a poll came back empty: the backlog is gone, and the growth starts over."""
+        """Restart the growth, because a poll returned nothing and the backlog is gone."""
         with self._lock:
             self._restart(min(self._now(), FIRST_CONCURRENCY))
 
     def function_error(self) -> None:
-        """Tell it that an invocation failed as a whole: halve."""
+        """Halve the number, because an invocation failed as a whole."""
         with self._lock:
             self._restart(max(1.0, self._now() / 2))
 

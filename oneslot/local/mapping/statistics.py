@@ -1,4 +1,4 @@
-"""What the poller has done so far, for `watch` and `status`."""
+"""The poller's counters, for `watch` and `status`."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Statistics:
-    """A snapshot. Everything counts since the poller was made, except `in_flight` and `concurrency` (now)."""
+    """A snapshot. All are totals since the poller was created, but `in_flight` and `concurrency`, which are current."""
 
     batches: int = 0  # invocations that were answered, or failed
     records: int = 0  # messages received and handed to the function
     deleted: int = 0  # messages deleted after success
-    delete_refused: int = 0  # deletions that SQS refused or did not confirm: those messages come again
+    delete_refused: int = 0  # deletions that SQS refused or did not confirm; it may redeliver those
     failed: int = 0  # messages left to their visibility timeout
     function_errors: int = 0  # invocations that ended as a whole: exception, timeout, crash, invalid answer
     timeouts: int = 0  # of these: killed at the deadline
-    crashes: int = 0  # of these: the process ended by itself or was killed
+    crashes: int = 0  # of these: the process exited or was killed
     throttles: int = 0  # batches that found no free process before their visibility timeout
     in_flight: int = 0  # messages in the function's hands now
     concurrency: int = 0  # concurrent batches allowed now
-    last_error: str = ""  # the class of the last error, never its text: that could carry personal data
+    last_error: str = ""  # the class of the last error, never its text, which may hold personal data
 
     def to_json(self) -> dict[str, Any]:
         """Return the snapshot as a JSON object, keyed by field name."""
@@ -36,14 +36,14 @@ class Statistics:
 
 
 class StatisticsCounter:
-    """The poller's threads add to it; anyone takes a snapshot."""
+    """Counters of the poller's threads. Safe to use from many threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._current = Statistics()
 
     def add(self, *, last_error: str | None = None, **changes: int) -> None:
-        """Add each keyword's number to the field of that name; negative numbers are allowed (`in_flight`)."""
+        """Add each number to the field of its name. `in_flight` also takes negative ones."""
         with self._lock:
             added = {name: getattr(self._current, name) + change for name, change in changes.items()}
             if last_error is not None:
@@ -52,6 +52,6 @@ class StatisticsCounter:
                 self._current = replace(self._current, **added)
 
     def snapshot(self) -> Statistics:
-        """Return the numbers as they are at this instant."""
+        """Return the current numbers."""
         with self._lock:
             return self._current

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from oneslot.local.errors import AlreadyRunning, LocalRunError, StaleState
+from oneslot.local.launcher import down, up
 from oneslot.local.processes import start_ticks
 from oneslot.local.stack import in_use, local_stack
 from oneslot.local.state import LocalState, read_state, read_statistics
-from oneslot.local.supervisor import down, up
 from tests.kits.local_mapping import Source, wait_for
 
 pytestmark = pytest.mark.embedded_aws
@@ -112,7 +112,7 @@ def test_a_start_whose_command_is_killed_leaves_nothing(tmp_path: Path, assembly
     program.write_text(
         textwrap.dedent(f"""
         from pathlib import Path
-        from oneslot.local.supervisor import up
+        from oneslot.local.launcher import up
         home, assembly = Path({str(tmp_path / "home")!r}), Path({str(assembly)!r})
         up(home, assembly=assembly, progress=lambda sentence: print(sentence, flush=True))
         """)

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from oneslot.local.aws import embedded_aws as module
-from oneslot.local.aws.embedded_aws import EmbeddedAws
-from oneslot.local.errors import EmbeddedAwsFailed
+from oneslot.local.aws.embedded_aws import EmbeddedAws, EmbeddedAwsFailed
 from oneslot.local.processes import start_ticks
 from tests.kits.local_mapping import wait_for
 

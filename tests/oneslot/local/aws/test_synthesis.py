@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import textwrap
 import zipfile
 from io import BytesIO
@@ -11,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from oneslot.local.aws.cloud_assembly import FileAsset, read_stack
+from oneslot.local.aws.cloud_assembly import FileAsset, SynthesisFailed, read_stack
 from oneslot.local.aws.synthesis import find_node, synthesise
-from oneslot.local.errors import SynthesisFailed
 
 
 def app(folder: Path, source: str) -> Path:
@@ -49,29 +47,6 @@ def test_a_failing_app_is_quoted(tmp_path: Path) -> None:
             context={},
             app=app(tmp_path, "import sys; print('visibility 5 s is shorter than 30 s'); sys.exit(2)"),
         )
-
-
-def test_a_folder_for_temporary_files_that_cannot_be_used_is_not_handed_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
-    monkeypatch.setattr(tempfile, "tempdir", None)
-    source = """
-        import json, os, pathlib
-        pathlib.Path(os.environ["CDK_OUTDIR"], "manifest.json").write_text(json.dumps(os.environ["TMPDIR"]))
-        """
-    output = synthesise(tmp_path / "out", context={}, app=app(tmp_path, source))
-    assert Path(json.loads((output / "manifest.json").read_text())).is_dir()
-
-
-def test_a_full_disk_is_a_sentence(tmp_path: Path) -> None:
-    source = """
-        import atexit, errno, os
-        atexit.register(print, "\\n" * 30)
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        """
-    with pytest.raises(SynthesisFailed, match="no space left on the disk, in "):
-        synthesise(tmp_path / "out", context={}, app=app(tmp_path, source))
 
 
 def test_without_a_checkout_there_is_a_sentence(tmp_path: Path) -> None:

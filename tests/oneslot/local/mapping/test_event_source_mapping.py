@@ -12,8 +12,8 @@ import pytest
 
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.embedded_aws import EmbeddedAws
-from oneslot.local.errors import UnsupportedMapping
 from oneslot.local.mapping import scaling
+from oneslot.local.mapping.configuration import UnsupportedMapping
 from oneslot.local.processes import start_ticks
 from tests.kits.local_mapping import Workshop, wait_for, zipped
 

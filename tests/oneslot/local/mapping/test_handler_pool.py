@@ -19,7 +19,9 @@ import pytest
 
 from oneslot.local.aws.connection import Connection
 from oneslot.local.mapping.configuration import FunctionConfiguration
-from oneslot.local.mapping.invoker import Answered, FunctionError, HandlerPool, HandlerProcess, Installation, Throttled
+from oneslot.local.mapping.handler_pool import HandlerPool
+from oneslot.local.mapping.handler_process import Answered, FunctionError, HandlerProcess, Throttled
+from oneslot.local.mapping.installation import Installation
 from oneslot.local.processes import start_ticks
 from tests.kits.local_mapping import wait_for
 

@@ -1,0 +1,143 @@
+"""The program of a handler process, in place of the Lambda runtime. `handler_process` runs it as a script.
+
+It imports the standard library only, so that the handler sees the packages of its own asset first. Requests arrive as
+JSON lines on standard input, and answers leave on a pipe of their own, because standard output is the function's log.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import os
+import queue
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+
+class LineWriter(io.TextIOBase):
+    """Standard output that writes whole lines with one call each.
+
+    Several handler processes append to one log file. Python's own buffer flushes when it is full, in the middle of a
+    line, so their lines would mix.
+    """
+
+    encoding = "utf-8"
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+        self._rest = ""
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def write(self, text: str) -> int:
+        with self._lock:
+            lines, newline, self._rest = (self._rest + text).rpartition("\n")
+            if newline:
+                os.write(self._descriptor, (lines + newline).encode("utf-8", "backslashreplace"))
+        return len(text)
+
+
+class Context:
+    """Lambda's context object. deadline_ms: wall-clock, epoch milliseconds, as on Lambda."""
+
+    identity = None
+    client_context = None
+
+    def __init__(self, function: dict[str, Any], request_id: str, deadline_ms: int) -> None:
+        self.function_name = function["name"]
+        self.function_version = function["version"]
+        self.invoked_function_arn = function["arn"]
+        self.memory_limit_in_mb = str(function["memory_mb"])  # a string on Lambda too
+        self.log_group_name = function["log_group"]
+        self.log_stream_name = function["log_stream"]
+        self.aws_request_id = request_id
+        self._deadline_ms = deadline_ms
+
+    def get_remaining_time_in_millis(self) -> int:
+        return max(0, self._deadline_ms - int(time.time() * 1000))
+
+
+def load(handler: str) -> Callable[[Any, Context], Any]:
+    """Import the handler named "package.module.function"."""
+    module, _, function = handler.rpartition(".")
+    loaded = getattr(importlib.import_module(module.replace("/", ".")), function)
+    if not callable(loaded):
+        raise TypeError(f"{handler} is not callable")
+    return loaded  # type: ignore[no-any-return]  # the name in the configuration promises a handler
+
+
+def describe(error: BaseException, request_id: str | None) -> dict[str, Any]:
+    """Return the error as Lambda reports it, and log it in Lambda's JSON format."""
+    described = {
+        "errorMessage": str(error),
+        "errorType": type(error).__name__,
+        "requestId": request_id,
+        "stackTrace": traceback.format_tb(error.__traceback__),
+    }
+    print(json.dumps({"level": "ERROR", "message": "The function failed.", **described}))  # noqa: T201  a log line
+    return described
+
+
+def invoke(handler: Callable[[Any, Context], Any], function: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
+    """Run the handler once; return the message for `handler_process`."""
+    request_id = request["request_id"]
+    try:
+        answer = handler(request["event"], Context(function, request_id, request["deadline_ms"]))
+        return {"request_id": request_id, "answer": json.dumps(answer)}
+    except Exception as error:  # the handler's error is the answer
+        return {"request_id": request_id, "error": describe(error, request_id)}
+
+
+def requests(descriptor: int) -> queue.SimpleQueue[dict[str, Any]]:
+    """Read requests in a thread of its own. End the process when its parent is gone, whatever the handler does."""
+    received: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+
+    def read() -> None:
+        with os.fdopen(descriptor, "rb") as lines:
+            for line in lines:
+                received.put(json.loads(line))
+        os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
+    return received
+
+
+def main(settings: dict[str, Any]) -> None:
+    """Load the handler, report it, then serve requests until standard input ends."""
+    # The handler gets an empty standard input, and its children do not inherit the pipes.
+    received = requests(os.dup(0))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.set_inheritable(settings["answers"], False)
+    sys.stdout = LineWriter(1)
+    sys.path[:0] = settings["search_first"]
+    sys.path += settings["search_last"]
+
+    def answer(message: dict[str, Any]) -> None:
+        rest = memoryview(json.dumps(message).encode() + b"\n")
+        while rest:
+            rest = rest[os.write(settings["answers"], rest) :]
+
+    try:
+        handler = load(settings["handler"])
+    except BaseException as error:  # SystemExit during the import is an init error too
+        answer({"init_error": describe(error, None)})
+        return
+    answer({"ready": True})
+    while True:
+        answer(invoke(handler, settings["function"], received.get()))
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
