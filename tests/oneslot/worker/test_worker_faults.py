@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from unittest.mock import Mock
 
 import boto3
@@ -23,11 +23,9 @@ from oneslot.errors import BadInput
 from oneslot.local.aws.connection import Connection
 from oneslot.worker import visibility as worker_visibility
 from oneslot.worker.acknowledgement import Acknowledgement
-from oneslot.worker.log import WorkerLog
 from oneslot.worker.settings import WorkerSettings
-from oneslot.worker.worker import Worker
 from tests.kits.local_mapping import wait_for
-from tests.kits.worker import ARN, FakeQueue, body_of, no_answer, working
+from tests.kits.worker import FakeQueue, body_of, no_answer, working
 from verification.soak.plan import NetworkFault, NetworkPlan
 from verification.soak.proxy_process import ProxyProcess
 
