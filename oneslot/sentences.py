@@ -13,7 +13,7 @@ from oneslot.errors import OneslotError
 from oneslot.local.aws.connection import LOCAL_ACCOUNT
 from oneslot.local.errors import LocalRunError
 from oneslot.pipeline.vocabulary import counted
-from oneslot.target import home_folder, typed
+from oneslot.target import format_command, home_folder
 
 DEBUG_VARIABLE = "ONESLOT_DEBUG"
 SHORT = "See what this machine has and allows (ulimit -a, free), and run the command again."
@@ -42,7 +42,7 @@ def sentence(error: Exception, stack: str | None = None) -> str:
         case EndpointConnectionError():
             endpoint = error.kwargs["endpoint_url"]
             right = "Is it running" if stack is None else "Is its region the right one (AWS_DEFAULT_REGION)"
-            told = f"Cannot reach {endpoint}. {right}, and is this machine online? See `{typed('status', stack)}`."
+            told = f"Cannot reach {endpoint}. {right}, and is this machine online? See `{format_command('status', stack)}`."
         case NoCredentialsError():
             told = "There are no AWS credentials. Set AWS_PROFILE, or sign in: aws sso login."
         case NoRegionError():
@@ -51,12 +51,12 @@ def sentence(error: Exception, stack: str | None = None) -> str:
             about = error.response["Error"]
             told = f"AWS refused {error.operation_name}: {about.get('Code')}: {about.get('Message')}"
             if about.get("Code") == "ResourceNotFoundException":
-                restored = how_to_restore(lambda verb: typed(verb, stack))
-                which = f"`{typed('status', stack)}` says which table is missing."
+                restored = how_to_restore(lambda verb: format_command(verb, stack))
+                which = f"`{format_command('status', stack)}` says which table is missing."
                 told += f". A table, or another part of the stack, is gone. {which} {restored}"
             if about.get("Code") in NO_QUEUE:
                 told += (
-                    f" A queue of the stack is gone, and what waited in it: `{typed('env', stack)}` has their names. "
+                    f" A queue of the stack is gone, and what waited in it: `{format_command('env', stack)}` has their names. "
                     "docs/runbooks/stalled.md says how to make it again, and what is then sent again."
                 )
             if about.get("Code") in BAD_CREDENTIALS and os.environ.get("AWS_ACCESS_KEY_ID") == LOCAL_ACCOUNT:

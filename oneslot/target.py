@@ -1,4 +1,4 @@
-"""A deployed stack, here or on AWS: how to reach it, what it is called, and where its evidence is kept."""
+"""A deployed stack, local or on AWS: its names, its clients, and the folder of its evidence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 
 from oneslot.errors import BadInput, OneslotError
 from oneslot.local.state import LocalState, read_state
-from oneslot.sending.archive import ARCHIVE_FILE
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
@@ -24,13 +23,14 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
 
 HOME_VARIABLE = "ONESLOT_HOME"
-SCHEDULE_FILE = "seeded.json"
+ARCHIVE_FILE = "accepted.jsonl"
+PLAN_FILE = "seeded.json"
 REPORT_FILE = "check.json"
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """What the stack says of itself; the names of its CloudFormation outputs are these, in capitals: `QueueUrl`."""
+    """The stack's CloudFormation outputs, which are named like these fields, in capitals: `QueueUrl`."""
 
     queue_url: str
     dead_letter_queue_url: str
@@ -43,24 +43,24 @@ class Outputs:
 
     @classmethod
     def of(cls, stack_name: str, outputs: Mapping[str, str]) -> Outputs:
-        """Pick what is needed. Raises `OneslotError` naming what is missing."""
+        """Pick the outputs that are needed. Raises `OneslotError` that names the missing ones."""
         names = {field.name: field.name.title().replace("_", "") for field in fields(cls)}
         missing = [name for name in names.values() if name not in outputs]
         if missing:
             raise OneslotError(
-                f"The stack {stack_name} has no output {', '.join(missing)}; is it Oneslot's? "
-                "Its name is Oneslot-<stage>, e.g. Oneslot-dev."
+                f"The stack {stack_name} has no output {', '.join(missing)}, so it is not one of Oneslot's. "
+                "Name one as Oneslot-<stage>, e.g. Oneslot-dev."
             )
         return cls(**{field: outputs[name] for field, name in names.items()})
 
 
 @dataclass(frozen=True)
 class Target:
-    """A stack to work with. Its clients are made once, when they are first asked for.
+    """A stack to work with. Each client is created once, at its first use.
 
     Attributes:
-        identity: tells this stack from others, also from an earlier local one of the same name.
-        home: where the archive and the note of what was seeded are.
+        identity: distinguishes this stack from others, also from an earlier local one of the same name.
+        home: the folder of the archive, the plan and the last report.
         local: the state of the local run; None on AWS.
     """
 
@@ -71,8 +71,8 @@ class Target:
     local: LocalState | None = None
 
     def command(self, verb: str) -> str:
-        """Return this verb as it is typed for this stack: `oneslot dlq list --stack Oneslot-prod`."""
-        return typed(verb, None if self.local else self.stack_name)
+        """Return the command line of a verb for this stack: `oneslot dlq list --stack Oneslot-prod`."""
+        return format_command(verb, None if self.local else self.stack_name)
 
     @property
     def archive(self) -> Path:
@@ -80,9 +80,9 @@ class Target:
         return self.home / ARCHIVE_FILE
 
     @property
-    def schedule(self) -> Path:
-        """The note of what was seeded last."""
-        return self.home / SCHEDULE_FILE
+    def plan(self) -> Path:
+        """The plan of the slots that were seeded last."""
+        return self.home / PLAN_FILE
 
     @property
     def report(self) -> Path:
@@ -110,39 +110,41 @@ class Target:
         return boto3.client("logs", config=_config())
 
 
-def typed(verb: str, stack: str | None) -> str:
-    """Return a verb as it is typed for the stack of this name on AWS, or for the local one (None)."""
+def format_command(verb: str, stack: str | None) -> str:
+    """Return the command line of a verb for the stack of this name on AWS, or for the local one (None)."""
     return f"oneslot {verb}" if stack is None else f"oneslot {verb} --stack {stack}"
 
 
 def home_folder() -> Path:
-    """Return the state folder: `ONESLOT_HOME`, else `.oneslot` in the directory of the repository (or the present one)."""
+    """Return the state folder: `ONESLOT_HOME`, else `.oneslot` in the repository, else in the current directory."""
     if override := os.environ.get(HOME_VARIABLE):
         return Path(override)
     repository = Path(__file__).resolve().parent.parent
     return (repository if (repository / "app.py").exists() else Path.cwd()) / ".oneslot"
 
 
+def open_target(stack: str | None) -> Target:
+    """Return the running local stack (None) or the stack of this name on AWS. Raises `OneslotError` if there is none."""
+    if stack is not None:
+        return aws_target(stack)
+    home = home_folder()
+    state = read_state(home)
+    if state is None:
+        raise OneslotError(
+            "No local stack is running. Start one with `oneslot up`, or name one on AWS with `--stack Oneslot-dev`."
+        )
+    return local_target(state, home)
+
+
 def local_target(state: LocalState, home: Path) -> Target:
     """Return the target that a local run's state describes."""
-    # Its process's start, too: the next local stack may get the same port.
+    # The start time of its process is part of the identity: the next local stack may get the same port.
     identity = f"{state.endpoint_url} {state.supervisor_pid} {state.supervisor_start}"
     return Target(state.stack_name, identity, Outputs.of(state.stack_name, state.outputs), home, state)
 
 
-def open_target(stack: str | None) -> Target:
-    """Return the running local stack, or with a name the stack on AWS, by the default credentials.
-
-    Raises `OneslotError` or `LocalRunError` if there is none.
-    """
-    if stack is None:
-        home = home_folder()
-        state = read_state(home)
-        if state is None:
-            raise OneslotError(
-                "No local stack is running. Start one with `oneslot up`, or name one on AWS with `--stack Oneslot-dev`."
-            )
-        return local_target(state, home)
+def aws_target(stack: str) -> Target:
+    """Return the stack of this name on AWS, by the default credentials. Raises `BadInput` if there is none."""
     description = _describe(stack)
     outputs = {output["OutputKey"]: output["OutputValue"] for output in description.get("Outputs", [])}
     home = home_folder() / "stacks" / description["StackName"]
@@ -155,7 +157,7 @@ def _describe(stack: str) -> Any:
     except ValueError as error:
         if isinstance(error, BotoCoreError):
             raise
-        raise NoRegionError from error  # AWS_DEFAULT_REGION is there and empty
+        raise NoRegionError from error  # AWS_DEFAULT_REGION is set and empty
     try:
         return cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
     except ClientError as error:

@@ -33,7 +33,7 @@ from oneslot.sending.backfill import (
     may_be_shown,
 )
 from oneslot.sentences import numbered, sentence
-from oneslot.target import Target, home_folder, open_target, typed
+from oneslot.target import Target, format_command, home_folder, open_target
 from oneslot.terminal import Terminal, table
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _show(terminal: Terminal, document: Mapping[str, Any], answer: Path, stack: 
     if look.stat().st_size:
         terminal.plain(f"What a person must see: {look}")
     if redrive.stat().st_size:
-        again = typed(f"dlq redrive --file {shlex.quote(str(redrive))}", stack)
+        again = format_command(f"dlq redrive --file {shlex.quote(str(redrive))}", stack)
         terminal.plain(f"What may be sent through again: {again}")
     for note in document["notes"]:
         terminal.plain(f"Note: {note}", style="yellow")

@@ -95,7 +95,7 @@ def down(as_json: bool) -> None:
 
 def command_lines(target: Target, state: LocalState) -> list[tuple[str, str, str]]:
     """Return `(name, what it is for, shell lines)`: what to paste next."""
-    schedule = load(target.schedule, target.identity)
+    schedule = load(target.plan, target.identity)
     practice = schedule.openings[0].demand.practice if schedule else synthetic_practices(1)[0].code
     days = schedule.days if schedule else working_days(next_monday(date.today()), 5)  # noqa: DTZ011 - the user's own day
     first, last = (opening_hours(days[at])[end].astimezone(LOCAL_TIME).isoformat() for at, end in ((0, 0), (-1, 1)))

@@ -26,8 +26,7 @@ from oneslot.pipeline.layout import CONTEXT, Full, Part, item_line, write_export
 from oneslot.repair.operator_log import drops, read_lines
 from oneslot.runtime.sqs.dead_letters import unseen_told, waiting_behind
 from oneslot.runtime.sqs.queue_depth import queue_depth
-from oneslot.sending.archive import ARCHIVE_FILE
-from oneslot.target import Target
+from oneslot.target import ARCHIVE_FILE, Target
 
 ITEMS_PER_FILE = 200_000
 UNFINISHED = ".unfinished-"

@@ -16,8 +16,6 @@ from typing import Any, TextIO
 from oneslot.errors import OneslotError, naming
 from oneslot.sending.messages import Archived, Message
 
-ARCHIVE_FILE = "accepted.jsonl"
-
 
 @dataclass(frozen=True)
 class AcceptedRequest:

@@ -36,7 +36,7 @@ def stages(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def start_and_seed(_stack: Any, target: Target, schedule: Schedule, _terminal: Any) -> None:
         for item in schedule.items():
             moto_stack.bench.dynamodb.put_item(TableName="slots", Item=to_attributes(item))
-        save(schedule, target.schedule, target.identity)
+        save(schedule, target.plan, target.identity)
 
     def audit_history(history: Path, _answer: Path) -> Any:
         happened.append("audited")

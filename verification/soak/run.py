@@ -19,8 +19,7 @@ from oneslot.local.aws.deployment import Deployment, deploy
 from oneslot.local.processes import start_ticks
 from oneslot.local.state import LocalState
 from oneslot.runtime.sqs.queue_depth import queue_depth
-from oneslot.sending.archive import ARCHIVE_FILE
-from oneslot.target import local_target, typed
+from oneslot.target import ARCHIVE_FILE, format_command, local_target
 from oneslot.terminal import Terminal
 from verification.soak.deployment import reach_aws_through, shortened
 from verification.soak.disturber import Disturber
@@ -113,7 +112,7 @@ def run(
             gathered = evidence_of(deployment, folder, hosts)
         return summarise(
             gathered,
-            judge(gathered, lambda verb: typed(verb, None)),
+            judge(gathered, lambda verb: format_command(verb, None)),
             seed=settings.seed,
             messages=load.sent,
             seconds=ended - began,

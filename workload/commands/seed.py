@@ -81,5 +81,5 @@ def seed_schedule(target: Target, schedule: Schedule, terminal: Terminal) -> See
     writer = SlotWriter(target.dynamodb, target.outputs.slots_table_name)
     with terminal.progress("Seeding slots", schedule.slots) as progress:
         seeded = insert(schedule.items(), writer, progress=progress)
-    save(schedule, target.schedule, target.identity)
+    save(schedule, target.plan, target.identity)
     return seeded

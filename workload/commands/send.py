@@ -112,7 +112,7 @@ def send(
 def generated(target: Target, mix: Mix, seed: int) -> Iterable[Message]:
     """Return the generator's messages for what was seeded last. Raises `OneslotError` if nothing was, or for days now over."""
     try:
-        schedule = load(target.schedule, target.identity)
+        schedule = load(target.plan, target.identity)
         generator = None if schedule is None else RequestGenerator(schedule, mix, seed, utc_now())
     except BadInput as error:
         raise BadInput(f"{error} Seed again: {target.command('seed')}.") from error

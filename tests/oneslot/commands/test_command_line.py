@@ -37,7 +37,7 @@ Invoke = Callable[..., Result]
 def seed(stack: MotoStack) -> None:
     """As if `seed` had run."""
     schedule = plan(read_candidates(None, None, 1).demands, NEXT_YEARS_MONDAY, 5, 100, 1)
-    save(schedule, stack.target.schedule, stack.target.identity)
+    save(schedule, stack.target.plan, stack.target.identity)
     for item in schedule.items():
         stack.bench.dynamodb.put_item(TableName="slots", Item=to_attributes(item))
 

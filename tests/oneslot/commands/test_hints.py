@@ -32,8 +32,8 @@ def on_aws(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> Target:
     target = replace(moto_stack.target, local=None, stack_name="Oneslot-prod")
     target.__dict__.update(sqs=moto_stack.bench.sqs, dynamodb=moto_stack.bench.dynamodb)
     target.__dict__.update(functions=Functions(ENVIRONMENT), logs=Logs())
-    for verb in ("check", "dlq", "inspect", "ledger", "send", "smoke", "status"):
-        monkeypatch.setattr(f"oneslot.commands.{verb}.open_target", lambda _: target)
+    monkeypatch.setattr("oneslot.target.local_target", lambda *_: target)
+    monkeypatch.setattr("oneslot.target.aws_target", lambda _: target)
     monkeypatch.setattr("oneslot.repair.operator_log._caller", lambda: "arn:aws:iam::123456789012:user/on-call")
     return target
 
@@ -153,7 +153,7 @@ def test_what_forgetting_brings_about_is_reported_by_a_check_of_the_same_stack(o
 def test_what_was_not_seeded_is_to_be_seeded_in_the_same_stack(on_aws: Target, note: str | None) -> None:
     if note is not None:
         days = {"target": on_aws.identity, "seed": 1, "days": ["2020-01-06"], "practices": []}
-        on_aws.schedule.write_text(json.dumps(days) if note == "over" else note)
+        on_aws.plan.write_text(json.dumps(days) if note == "over" else note)
     told = invoke("send", *ON_PROD)
     assert (told.exit_code != 0, "oneslot seed --stack Oneslot-prod" in told.stderr) == (True, True), told.output
 
@@ -185,8 +185,8 @@ def test_what_goes_wrong_underneath_names_the_stack(
     def fail(*_: object) -> None:
         raise error
 
-    for place in ("check.gather", "smoke.Smoke.check", "smoke.Smoke.clean_up"):
-        monkeypatch.setattr(f"oneslot.commands.{place}", fail)
+    for place in ("oneslot.commands.check.gather", "workload.smoke.Smoke.check", "workload.smoke.Smoke.clean_up"):
+        monkeypatch.setattr(place, fail)
     assert hint.format(named) in invoke("check", *given).stderr
     assert hint.format(named) in invoke("smoke", *given).stdout
 
