@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -11,11 +10,10 @@ from typing import Any, TypeVar
 
 import click
 
-from appointments import nhs_number
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+NEW_FOLDER = click.Path(exists=False, path_type=Path)
 
 
 class Number(click.FloatRange):
@@ -46,22 +44,6 @@ class Day(click.ParamType[date]):
             return date.fromisoformat(str(value))
         except ValueError:
             self.fail(f"{value!r} is no date; write it as YYYY-MM-DD, e.g. 2026-11-23.", param, ctx)
-
-
-class MessageId(click.ParamType[str]):
-    """A request's message id, or SQS's own id of a message; never an NHS number."""
-
-    name = "message_id"
-    _form = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return it as it is. Anything else is a usage error, which does not repeat it."""
-        text = str(value)
-        if not self._form.fullmatch(text):
-            self.fail("MESSAGE_ID must be 1 to 128 letters, digits or any of . _ : -", param, ctx)
-        if nhs_number.contains_one(text):
-            self.fail("That is an NHS number. Requests are looked up by their message_id only.", param, ctx)
-        return text
 
 
 def json_option(function: F) -> F:
@@ -117,6 +99,13 @@ def yes_option(function: F) -> F:
         "yes",
         is_flag=True,
         help="Do it. Without this nothing is changed: you see what would be done.",
+    )(function)
+
+
+def memory_option(function: F) -> F:
+    """`--memory`: passed on as `memory`, in Spark's notation."""
+    return click.option(
+        "--memory", default="3g", show_default=True, help="Memory for Spark, in its notation, e.g. 512m."
     )(function)
 
 

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import click
@@ -18,9 +17,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
+from oneslot.wording import as_json_value
+
 # Rich assumes 80 columns where there is no terminal, which would break the lines of a log file.
 COLUMNS_WITHOUT_TERMINAL = 120
 SECONDS_BETWEEN_PLAIN_LINES = 5.0
+DRY_RUN = "Nothing was changed. Add --yes to do it."
 
 
 class Advance(Protocol):
@@ -72,6 +74,13 @@ class Terminal:
         if self.as_json:
             click.echo(json.dumps(document, indent=2, ensure_ascii=False, default=as_json_value))
 
+    def confirm(self, question: str, *, yes: bool) -> bool:
+        """Return True for `--yes` or a yes at the terminal. Otherwise say that nothing was changed."""
+        if yes or (not self.as_json and sys.stdin.isatty() and sys.stdout.isatty() and click.confirm(question)):
+            return True
+        self.plain(DRY_RUN, style="yellow")
+        return False
+
     @contextmanager
     def progress(self, what: str, total: int | None) -> Iterator[Advance]:
         """A bar on a terminal; elsewhere a line now and then; with `as_json` nothing."""
@@ -106,29 +115,6 @@ class Terminal:
         else:
             with self.err.status(Text(what)):
                 yield
-
-
-def as_json_value(value: Any) -> Any:
-    """What JSON has no word for: DynamoDB's sets and bytes, which only a person writes into these tables."""
-    return sorted(map(str, value)) if isinstance(value, set | frozenset) else str(value)
-
-
-def count_text(count: int | None) -> str:
-    """A count as people write it; `unknown` for one that nobody could make."""
-    return "unknown" if count is None else f"{count:,}"
-
-
-def with_time(epoch_ms: Any) -> str:
-    """A time in epoch ms and as people write it (UTC); anything else as it is."""
-    try:
-        return f"{epoch_ms} ({time_text(epoch_ms)})"
-    except (TypeError, ValueError, OverflowError, OSError):
-        return str(epoch_ms)
-
-
-def time_text(epoch_ms: int) -> str:
-    """Epoch ms → UTC, to the millisecond."""
-    return datetime.fromtimestamp(epoch_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
 def table(title: str, *columns: str, numbers: tuple[int, ...] = ()) -> Table:

@@ -18,7 +18,7 @@ from oneslot.errors import BadInput
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, parse_body, payload_hash
 from oneslot.sending.messages import MALFORMED, Archived, Message
-from oneslot.sentences import numbered
+from oneslot.wording import numbered
 from workload.malformed import CONFLICT, FAULTS, Fault
 from workload.patients import synthetic_nhs_number
 from workload.plan import Schedule

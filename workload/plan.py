@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from oneslot.errors import BadInput, naming
-from oneslot.sentences import numbered
+from oneslot.wording import numbered
 from workload.demand import Demand, read_demand, synthetic_demand
 from workload.practices import read_practices, synthetic_practices
 from workload.slots import Opening, demanded_slots, share_out, slot_items, working_days

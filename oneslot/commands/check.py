@@ -16,7 +16,8 @@ from oneslot.evidence.unusable import sentences
 from oneslot.evidence.verdict import Counts, Verdict, changing, judge, seen_before
 from oneslot.options import json_option, stack_option
 from oneslot.target import Target, open_target
-from oneslot.terminal import Terminal, count_text, table
+from oneslot.terminal import Terminal, table
+from oneslot.wording import count_text
 
 LOOKS = 3
 BREACHES_SHOWN = 10

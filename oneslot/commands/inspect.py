@@ -6,19 +6,21 @@ from typing import Any
 
 import click
 
-from appointments.invariants import result_of
+from oneslot.application import result_of
+from oneslot.commands.message_id import message_id_argument
 from oneslot.errors import OneslotError
 from oneslot.evidence.inspection import Inspection
 from oneslot.evidence.inspection import inspect as look_up
 from oneslot.evidence.missing import told
 from oneslot.evidence.unusable import sentences
-from oneslot.options import MessageId, json_option, stack_option
+from oneslot.options import json_option, stack_option
 from oneslot.target import Target, open_target
-from oneslot.terminal import Terminal, table, time_text, with_time
+from oneslot.terminal import Terminal, table
+from oneslot.wording import time_text, with_time
 
 
 @click.command(short_help="What became of one request.")
-@click.argument("message_id", metavar="MESSAGE_ID", type=MessageId())
+@message_id_argument
 @stack_option
 @json_option
 def inspect(message_id: str, stack: str | None, as_json: bool) -> int:

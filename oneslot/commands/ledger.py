@@ -8,19 +8,18 @@ from typing import Any
 
 import click
 
-from appointments.invariants import result_of
-from oneslot.commands.confirmation import confirmed
+from oneslot.application import result_of
+from oneslot.commands.message_id import message_id_argument
 from oneslot.errors import OneslotError
 from oneslot.evidence.unusable import unusable_in_ledger_row
-from oneslot.options import MessageId, json_option, stack_option, yes_option
+from oneslot.options import json_option, stack_option, yes_option
 from oneslot.repair.ledger_row import Standing, advice, consequences, read_row, standing
 from oneslot.repair.ledger_row import forget as forget_row
 from oneslot.repair.ledger_row import unlock as unlock_row
 from oneslot.repair.operator_log import open_trail
 from oneslot.target import Target, open_target
-from oneslot.terminal import Terminal, table, with_time
-
-message_id_argument = click.argument("message_id", metavar="MESSAGE_ID", type=MessageId())
+from oneslot.terminal import Terminal, table
+from oneslot.wording import with_time
 
 
 @click.group(short_help="One row of the ledger: show, unlock, forget.")
@@ -65,7 +64,7 @@ def unlock(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None
         what = "is complete" if standing(row, now) is Standing.COMPLETE else "has no lease any more"
         raise OneslotError(f"There is nothing to unlock: {message_id} {what}.")
     document = _document(target, row, now)
-    if not confirmed(terminal, f"End the lease of {message_id} now?", yes=yes):
+    if not terminal.confirm(f"End the lease of {message_id} now?", yes=yes):
         terminal.result(document | {"changed": False})
         return
     trail = open_trail(target)
@@ -97,7 +96,7 @@ def forget(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None
     told = consequences(target, row)
     terminal.plain(told)
     document = _document(target, row, now) | {"consequences": told}
-    if not confirmed(terminal, f"Delete the row of {message_id}?", yes=yes):
+    if not terminal.confirm(f"Delete the row of {message_id}?", yes=yes):
         terminal.result(document | {"changed": False})
         return
     trail = open_trail(target)

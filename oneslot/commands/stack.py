@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import random
-import shlex
 from collections.abc import Sequence
-from datetime import date
-from typing import Any
-from uuid import uuid4
 
 import click
 from click.core import ParameterSource
 
+from oneslot.application import next_steps
 from oneslot.errors import OneslotError
 from oneslot.local.launcher import down as stop_stack
 from oneslot.local.launcher import up as start_stack
 from oneslot.local.state import LocalState, read_state
 from oneslot.options import COUNT, context_option, json_option
-from oneslot.runtime.sqs.fifo import is_fifo
-from oneslot.sending.request_file import sample_request
-from oneslot.target import Target, home_folder, local_target
+from oneslot.target import home_folder, local_target
 from oneslot.terminal import Terminal
-from workload.patients import synthetic_nhs_number
-from workload.plan import load
-from workload.practices import synthetic_practices
-from workload.slots import LOCAL_TIME, next_monday, opening_hours, working_days
 
 
 @click.command(short_help="Start the local stack: an embedded AWS with the real template deployed.")
@@ -49,8 +39,7 @@ def up(stage: str, processes: int, context: Sequence[tuple[str, str]], as_json: 
     else:
         with terminal.working("Starting the local stack"):
             state = start_stack(home, progress=terminal.say, stage=stage, processes=processes, context=dict(context))
-    target = local_target(state, home)
-    lines = command_lines(target, state)
+    lines = next_steps(local_target(state, home), state)
     terminal.result(
         {
             "endpoint_url": state.endpoint_url,
@@ -91,50 +80,3 @@ def down(as_json: bool) -> None:
         stopped = stop_stack(home)
     terminal.result({"stopped": stopped})
     terminal.plain("The local stack is stopped." if stopped else "No local stack was running.")
-
-
-def command_lines(target: Target, state: LocalState) -> list[tuple[str, str, str]]:
-    """Return `(name, what it is for, shell lines)`: what to paste next."""
-    schedule = load(target.plan, target.identity)
-    practice = schedule.openings[0].demand.practice if schedule else synthetic_practices(1)[0].code
-    days = schedule.days if schedule else working_days(next_monday(date.today()), 5)  # noqa: DTZ011 - the user's own day
-    first, last = (opening_hours(days[at])[end].astimezone(LOCAL_TIME).isoformat() for at, end in ((0, 0), (-1, 1)))
-    message_id = str(uuid4())
-    body = sample_request(practice, first, last, synthetic_nhs_number(random.Random()), message_id)
-    # The CLI's sqs commands do not read AWS_ENDPOINT_URL, so every line names the endpoint.
-    endpoint = f"--endpoint-url {state.endpoint_url}"
-    key = '{"message_id": {"S": "%s"}}' % message_id  # noqa: UP031 - braces are part of the text
-    outputs = target.outputs
-    order = f" --message-group-id {practice}" if is_fifo(outputs.queue_url) else ""
-    lines: list[tuple[str, str, Any]] = [
-        (
-            "credentials",
-            "let the AWS CLI speak to it",
-            f"export AWS_ACCESS_KEY_ID={state.access_key_id} AWS_SECRET_ACCESS_KEY={state.secret_access_key} "
-            f"AWS_DEFAULT_REGION={state.region}",
-        ),
-        ("seed", "open slots" + (" (done already)" if schedule else ""), "oneslot seed"),
-        (
-            "send",
-            "send one request: a made-up patient, a number of the range that is kept for tests",
-            f"aws sqs send-message {endpoint} --queue-url {outputs.queue_url} --message-body {shlex.quote(body)}{order}",
-        ),
-        ("inspect", "what became of it", f"oneslot inspect {message_id}"),
-        (
-            "ledger",
-            "its row in the ledger",
-            f"aws dynamodb get-item {endpoint} --table-name {outputs.ledger_table_name} --key {shlex.quote(key)}",
-        ),
-        (
-            "queue",
-            "how much the queue holds",
-            f"aws sqs get-queue-attributes {endpoint} --queue-url {outputs.queue_url} --attribute-names All",
-        ),
-        (
-            "more",
-            "or thousands of requests, many of them twice, and the verdict",
-            "oneslot send\noneslot watch --until-drained\noneslot check",
-        ),
-        ("down", "when you are done", "oneslot down"),
-    ]
-    return lines

@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import signal
 import sys
 import time
-import traceback
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
-from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, cast
 
-import boto3
 import click
-from botocore.config import Config
 
-from oneslot.errors import BadInput, OneslotError
+from oneslot.commands.worker_handler import Connect, client_configuration, connect_on_aws, load_handler, open_consumer
+from oneslot.errors import BadInput
 from oneslot.options import stack_option
-from oneslot.runtime.attempt import attempt
-from oneslot.runtime.consumer.batch import process
-from oneslot.target import open_target
 from oneslot.worker import visibility as worker_visibility
 from oneslot.worker.log import WorkerLog
-from oneslot.worker.pool import Handler
 from oneslot.worker.settings import InvalidSettings, WorkerSettings
 from oneslot.worker.worker import Worker
-
-if TYPE_CHECKING:
-    from mypy_boto3_sqs.client import SQSClient
-
-Connect = Callable[[Config], "SQSClient"]
 
 DEFAULTS = WorkerSettings()
 OWN_LIMIT_SECONDS = 30.0
@@ -115,14 +99,14 @@ def worker(
         raise BadInput(str(error)) from error
     log = WorkerLog()
     if handler is not None:
-        loaded = load(handler)
+        loaded = load_handler(handler)
         url = queue_url or os.environ.get("QUEUE_URL")
         if not url:
             raise BadInput("--handler needs a queue: give --queue-url, or set QUEUE_URL.")
-        connect: Connect = _on_aws
-        client = connect(_config(threads))
+        connect: Connect = connect_on_aws
+        client = connect(client_configuration(threads))
     else:
-        connect, client, url, loaded = _appointments(stack, queue_url, settings, log)
+        connect, client, url, loaded = open_consumer(stack, queue_url, settings, log)
     heartbeat_client = connect(worker_visibility.configuration(settings))
     arn = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
     running = Worker(client, url, arn, loaded, settings, heartbeat_client=heartbeat_client, log=log)
@@ -146,100 +130,3 @@ def worker(
         os._exit(status)
     sys.stdout.flush()
     return status
-
-
-def load(handler: str) -> Handler:
-    """Import `module:name`. Raises `BadInput` if that is not possible, whatever the module does."""
-    module, _, name = handler.partition(":")
-    if not module or not name or module.startswith("."):
-        raise BadInput(f"--handler is {handler!r}; write it as module:name, e.g. mails:handle.")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        imported = importlib.import_module(module)
-    except ImportError as error:
-        raise BadInput(f"--handler {handler}: {error}. It is looked for from the present directory.") from error
-    except (Exception, SystemExit) as error:
-        # The message may quote a value of the environment, so only the class is shown.
-        raise BadInput(
-            f"--handler {handler}: importing it raised {type(error).__name__}{_place(error)}. Mend the module, or what it "
-            "finds in its environment."
-        ) from error
-    found = getattr(imported, name, None)
-    if found is None:
-        raise BadInput(f"--handler {handler}: there is no {name} in {getattr(imported, '__file__', None) or module}.")
-    if not callable(found):
-        raise BadInput(f"--handler {handler} is not callable.")
-    return cast("Handler", found)
-
-
-def _place(error: BaseException) -> str:
-    """Return where the module that was to be imported failed, as the end of a sentence; "" if it did not get so far."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f" at {error.filename}:{error.lineno}"
-    machinery = (__file__, importlib.__file__)
-    for frame in traceback.extract_tb(error.__traceback__):
-        if frame.filename not in machinery and not frame.filename.startswith("<frozen importlib"):
-            return f" at {frame.filename}:{frame.lineno}"
-    return ""
-
-
-def _appointments(
-    stack: str | None, queue_url: str | None, settings: WorkerSettings, log: WorkerLog
-) -> tuple[Connect, SQSClient, str, Handler]:
-    """Oneslot's own consumer with the clients and the configuration of a stack, or of the environment."""
-    try:
-        from booking.compose import client_configuration, compose
-        from booking.configuration import Configuration
-    except ImportError as error:
-        raise OneslotError(
-            "Oneslot's own consumer is not part of the installed package; run this in its repository, or give --handler."
-        ) from error
-    if stack is None and "LEDGER_TABLE" in os.environ:
-        environment: Mapping[str, str] = os.environ
-        connect: Connect = _on_aws
-        dynamodb: Any = boto3.client("dynamodb", config=client_configuration(settings.threads))
-    else:
-        target = open_target(stack)
-        connect = target.local.connection.sqs if target.local else _on_aws
-        # As the function's own: a lost answer is asked for again long before the lease is over.
-        dynamodb = (
-            target.dynamodb if target.local else boto3.client("dynamodb", config=client_configuration(settings.threads))
-        )
-        functions = (
-            target.local.connection.functions()
-            if target.local
-            else boto3.client("lambda", config=_config(settings.threads))
-        )
-        about = functions.get_function_configuration(FunctionName=target.outputs.consumer_function_name)
-        environment = about.get("Environment", {}).get("Variables", {})
-        functions.close()
-    try:
-        configuration = Configuration.from_environment(environment)
-    except ValueError as error:
-        raise BadInput(f"The consumer's configuration: {error}.") from error
-    if queue_url:  # what is deferred is so in the queue that it came from
-        configuration = replace(configuration, queue_url=queue_url)
-    sqs = connect(_config(settings.threads))
-    consumer = compose(
-        configuration,
-        dynamodb,
-        cast("Any", sqs),
-        lambda delivery: log.line("delivery", **asdict(delivery)),
-        attempt=attempt,
-        process=process,
-    )
-    return connect, sqs, configuration.queue_url, consumer
-
-
-def _on_aws(config: Config) -> SQSClient:
-    return boto3.client("sqs", config=config)
-
-
-def _config(threads: int) -> Config:
-    # A connection for each thread and for poller and deletion; the read may last as long as a long poll.
-    return Config(
-        retries={"mode": "standard", "total_max_attempts": 4},
-        max_pool_connections=threads + 2,
-        connect_timeout=3,
-        read_timeout=30,
-    )

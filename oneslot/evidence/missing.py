@@ -9,8 +9,8 @@ from typing import TypeVar
 from botocore.exceptions import ClientError
 
 from oneslot.evidence.unusable import Table
+from oneslot.explanations import how_to_restore
 from oneslot.runtime.stores.expressions import error_code
-from oneslot.sentences import how_to_restore
 
 NOT_FOUND = "ResourceNotFoundException"
 

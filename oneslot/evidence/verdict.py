@@ -16,7 +16,7 @@ from oneslot.evidence.missing import Missing
 from oneslot.evidence.unusable import UNKNOWN, Table, Unusable, unusable_of
 from oneslot.pipeline.vocabulary import REJECT_SHARE
 from oneslot.sending.messages import MALFORMED
-from oneslot.sentences import numbered
+from oneslot.wording import numbered
 
 Judgement = Literal["holds", "broken", "unfinished", "nothing", "unreadable"]
 

@@ -21,7 +21,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.errors import OneslotError
 from oneslot.target import Target
-from oneslot.terminal import as_json_value
+from oneslot.wording import as_json_value
 
 AUDIT_FILE = "audit.jsonl"
 BEGUN, DONE, NOT_DONE = "begun", "done", "not done"

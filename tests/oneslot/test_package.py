@@ -29,11 +29,6 @@ def test_every_public_name_is_there() -> None:
         assert hasattr(oneslot, name), name
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="nonsense"):
-        _ = oneslot.nonsense  # type: ignore[attr-defined]
-
-
 def test_effects_and_the_package_need_nothing_of_aws() -> None:
     loaded = python(
         """

@@ -12,7 +12,7 @@ from botocore.exceptions import EndpointConnectionError
 from botocore.stub import Stubber
 
 from oneslot.errors import BadInput, OneslotError
-from oneslot.sentences import sentence
+from oneslot.explanations import explain
 from oneslot.target import Outputs, home_folder, local_target, open_target
 from tests.kits.moto_stack import MotoStack, invoke
 
@@ -101,4 +101,4 @@ def test_a_region_that_is_set_and_empty_is_none(monkeypatch: pytest.MonkeyPatch)
     ("stack", "asked"), [(None, "Is it running"), ("Oneslot-prod", "Is its region the right one (AWS_DEFAULT_REGION)")]
 )
 def test_an_endpoint_that_cannot_be_reached_may_be_of_a_wrong_region(stack: str | None, asked: str) -> None:
-    assert asked in sentence(EndpointConnectionError(endpoint_url="https://sqs.eu-mars-9.amazonaws.com"), stack)
+    assert asked in explain(EndpointConnectionError(endpoint_url="https://sqs.eu-mars-9.amazonaws.com"), stack)

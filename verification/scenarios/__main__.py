@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from oneslot.cli import guarded
+from oneslot.cli import run_command
 from oneslot.commands.explore import prove
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; returns the exit status."""
-    return guarded(
+    return run_command(
         lambda: prove.main(list(arguments), "python -m verification.scenarios", standalone_mode=False),
-        "--json" in arguments,
+        as_json="--json" in arguments,
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from oneslot.cli import guarded
+from oneslot.cli import run_command
 from oneslot.local.aws.cloud_assembly import read_stack
 from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.local.aws.synthesis import synthesise
@@ -79,7 +79,8 @@ def soak(
 if __name__ == "__main__":
     arguments = sys.argv[1:]
     sys.exit(
-        guarded(
-            lambda: soak.main(arguments, "python -m verification.soak", standalone_mode=False), "--json" in arguments
+        run_command(
+            lambda: soak.main(arguments, "python -m verification.soak", standalone_mode=False),
+            as_json="--json" in arguments,
         )
     )

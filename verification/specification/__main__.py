@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from oneslot.cli import guarded
+from oneslot.cli import run_command
 from oneslot.terminal import Terminal
 from verification.specification.checker import Model, check, specification
 
@@ -54,9 +54,9 @@ def main(*, as_json: bool, write: Path | None) -> int:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; returns the exit status."""
-    return guarded(
+    return run_command(
         lambda: main.main(list(arguments), "python -m verification.specification", standalone_mode=False),
-        "--json" in arguments,
+        as_json="--json" in arguments,
     )
 
 

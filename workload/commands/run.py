@@ -15,15 +15,15 @@ import click
 
 from oneslot.commands.audit import audit_history
 from oneslot.commands.check import check_target, show
-from oneslot.commands.status import LOCAL_INTERVAL, follow
+from oneslot.commands.watch import LOCAL_INTERVAL, follow
 from oneslot.evidence.export import export_history
 from oneslot.evidence.verdict import Verdict
 from oneslot.local.stack import LocalStack, local_stack
 from oneslot.options import COUNT, context_option, json_option, mix_options, practice_options
 from oneslot.sending.pacing import Pacing
-from oneslot.sentences import numbered
 from oneslot.target import Target, home_folder, local_target
 from oneslot.terminal import Terminal, table
+from oneslot.wording import numbered
 from workload.commands.seed import seed_schedule
 from workload.commands.send import generated, send_messages
 from workload.generator import Mix

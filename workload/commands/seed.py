@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 
 from oneslot.options import COUNT, Day, json_option, practice_options, stack_option
-from oneslot.sentences import numbered
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal
+from oneslot.wording import numbered
 from workload.plan import Schedule, plan, read_candidates, save
 from workload.seeding import Seeded, SlotWriter
 from workload.seeding import seed as insert

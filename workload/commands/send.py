@@ -18,9 +18,9 @@ from oneslot.sending.messages import Message
 from oneslot.sending.pacing import SHAPES, STEADY, Pacing
 from oneslot.sending.request_file import check_file, read_requests
 from oneslot.sending.sender import BatchSender, Sent, send_all
-from oneslot.sentences import numbered
 from oneslot.target import Target, open_target
 from oneslot.terminal import Advance, Terminal
+from oneslot.wording import numbered
 from workload.generator import Mix, RequestGenerator, utc_now
 from workload.plan import load
 

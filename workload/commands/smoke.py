@@ -8,8 +8,8 @@ import click
 from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.errors import OneslotError
+from oneslot.explanations import explain
 from oneslot.options import Number, json_option, stack_option
-from oneslot.sentences import sentence
 from oneslot.target import open_target
 from oneslot.terminal import Terminal
 from workload.smoke import Smoke
@@ -76,5 +76,5 @@ def _failures(part: Callable[[], None], stack: str | None) -> list[str]:
     try:
         part()
     except (OneslotError, BotoCoreError, ClientError) as error:
-        return [sentence(error, stack)]
+        return [explain(error, stack)]
     return []

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from oneslot.cli import stack_of
+from oneslot.cli import find_stack
 from oneslot.commands import audit as audit_commands
 from oneslot.errors import OneslotError
+from oneslot.explanations import explain
 from oneslot.repair.journal import begin_journal
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import to_attributes
-from oneslot.sentences import sentence
 from oneslot.target import Target
 from tests.kits.consumer import booking
 from tests.kits.moto_stack import ENVIRONMENT, Functions, MotoStack, invoke
@@ -92,7 +92,7 @@ def test_an_interrupted_redrive_says_how_far_it_was_and_how_to_go_on(
         raise KeyboardInterrupt
 
     dead_letter(on_aws)
-    monkeypatch.setattr("oneslot.commands.dlq.move_in_batches", interrupted)
+    monkeypatch.setattr("oneslot.commands.dlq.moving.redrive", interrupted)
     result = invoke("dlq", "redrive", "--yes", *(["--json"] if as_json else []))
     told = (
         "Interrupted: 0 of 1 message(s) moved; nothing is lost. Go on: "
@@ -196,7 +196,7 @@ def test_a_shell_with_the_local_stacks_credentials_is_told_of_where_aws_refuses_
     monkeypatch: pytest.MonkeyPatch, key: str, hinted: bool
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
-    told = sentence(refusal("InvalidClientTokenId"), "Oneslot-prod")
+    told = explain(refusal("InvalidClientTokenId"), "Oneslot-prod")
     assert ("`oneslot env`" in told) is hinted
 
 
@@ -211,7 +211,7 @@ def test_a_shell_with_the_local_stacks_credentials_is_told_of_where_aws_refuses_
     ],
 )
 def test_the_stack_that_was_given_is_the_last_one(arguments: list[str], stack: str | None) -> None:
-    assert stack_of(arguments) == stack
+    assert find_stack(arguments) == stack
 
 
 @pytest.mark.parametrize(("given", "named"), [((), ""), (ON_PROD, " --stack Oneslot-prod")])

@@ -182,6 +182,6 @@ def test_watching_that_is_interrupted_before_the_first_look_is_interrupted(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("oneslot.commands.status.Observer.look", interrupt)
+    monkeypatch.setattr("oneslot.commands.watch.Observer.look", interrupt)
     ended = invoke("watch", *drain)
     assert (ended.exit_code, "Interrupted" in ended.stderr) == (130, True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oneslot.commands import audit as audit_commands
+from oneslot.commands import backfill as backfill_command
 from oneslot.errors import BadInput
 from oneslot.pipeline.judge.conclusion import SENTENCES, sentence
 from oneslot.pipeline.report.page import story
@@ -66,7 +66,7 @@ def test_the_report_of_one_and_of_two() -> None:
 def test_a_backfill_of_one_of_each(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     named = ("read", "empty", "duplicates", "conflicts_not_shown", *OUTCOMES)
     counts = {"conflicts": [], "ignored_columns": [], **dict.fromkeys(named, 1)}
-    monkeypatch.setattr(audit_commands, "backfill_file", lambda *_: counts)
+    monkeypatch.setattr(backfill_command, "backfill_file", lambda *_: counts)
     said = invoke("backfill", __file__).stdout
     for line in (
         "1 read, 1 duplicate dropped, 1 into the queue.",

@@ -11,7 +11,7 @@ from botocore.config import Config
 
 from booking.compose import client_configuration
 from booking.configuration import Configuration
-from oneslot.commands.worker import _appointments
+from oneslot.commands.worker_handler import open_consumer
 from oneslot.worker.log import WorkerLog
 from oneslot.worker.settings import WorkerSettings
 from tests.kits.moto_stack import Functions, MotoStack
@@ -54,7 +54,7 @@ def test_what_is_busy_is_deferred_in_the_queue_that_it_came_from(
     else:
         for name, value in (ENVIRONMENT | {"AWS_DEFAULT_REGION": "eu-west-2"}).items():
             monkeypatch.setenv(name, value)
-    _, _, polled, _ = _appointments(stack, named, SETTINGS, WorkerLog())
+    _, _, polled, _ = open_consumer(stack, named, SETTINGS, WorkerLog())
     (configuration,) = composed
     assert polled == configuration.queue_url == (named or ENVIRONMENT["QUEUE_URL"])
     assert asdict(configuration) == asdict(Configuration.from_environment(ENVIRONMENT)) | {"queue_url": polled}
@@ -72,7 +72,7 @@ def test_dynamodb_is_asked_again_as_soon_as_by_the_function(
     monkeypatch.setattr(boto3, "client", client)
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    _appointments(None, None, SETTINGS, WorkerLog())
+    open_consumer(None, None, SETTINGS, WorkerLog())
     expected: Any = client_configuration(SETTINGS.threads)
     actual: Any = given["dynamodb"]
     assert (actual.connect_timeout, actual.read_timeout) == (expected.connect_timeout, expected.read_timeout) == (1, 3)

@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import NoRegionError
 
 from oneslot.evidence.export import export_history, whole_histories
-from oneslot.sentences import sentence
+from oneslot.explanations import explain
 from tests.kits.consumer import booking, record, service_error
 from tests.kits.moto_stack import MotoStack, document, invoke
 
@@ -44,7 +44,7 @@ def test_an_audit_whose_answer_has_no_place_is_not_begun(
     """It may take hours, and 1 would say that something does not hold."""
     (tmp_path / "a file").touch()
     (tmp_path / "there").mkdir()
-    monkeypatch.setattr("oneslot.commands.audit.export_history", stopped)
+    monkeypatch.setattr("oneslot.commands.export.export_history", stopped)
     monkeypatch.setattr("oneslot.commands.audit.audit_history", stopped)
     for history in ([], ["--history", str(tmp_path)]):
         told = document(invoke("audit", "--output", str(tmp_path / place), *history, "--json"), 2)["error"]
@@ -102,5 +102,5 @@ def test_what_ends_an_audit_before_its_verdict_is_none(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("oneslot.commands.audit.export_history", fail)
-    assert document(invoke("audit", "--json"), 2)["error"] == sentence(error)
+    monkeypatch.setattr("oneslot.commands.export.export_history", fail)
+    assert document(invoke("audit", "--json"), 2)["error"] == explain(error)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from oneslot.commands.status import _line, _table
+from oneslot.commands.watch import _line, _table
 from oneslot.evidence import observation
 from oneslot.evidence.observation import LOOKS_WHEN_EMPTY, Observer, Snapshot, until_drained
 from oneslot.evidence.unusable import Tally

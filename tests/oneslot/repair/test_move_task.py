@@ -92,11 +92,12 @@ def test_redrive_all_on_aws_is_the_move_task(
     target = replace(moto_stack.target, local=None)
     target.__dict__.update(sqs=moto_stack.bench.sqs, dynamodb=moto_stack.bench.dynamodb)
     started: list[Any] = []
-    monkeypatch.setattr("oneslot.commands.dlq.open_target", lambda _: target)
+    monkeypatch.setattr("oneslot.commands.dlq.redrive.open_target", lambda _: target)
     monkeypatch.setattr("oneslot.repair.operator_log._caller", lambda: "arn:aws:iam::123456789012:user/on-call")
-    monkeypatch.setattr("oneslot.commands.dlq.start_move", lambda _, rate: started.append(rate))
+    monkeypatch.setattr("oneslot.commands.dlq.moving.start_move", lambda _, rate: started.append(rate))
     monkeypatch.setattr(
-        "oneslot.commands.dlq.follow_move", lambda *_: Moved(status, 1, 1, None if exit_code == 0 else "OverLimit")
+        "oneslot.commands.dlq.moving.follow_move",
+        lambda *_: Moved(status, 1, 1, None if exit_code == 0 else "OverLimit"),
     )
     dry = json.loads(invoke("dlq", "redrive", "--all", "--stack", "s", "--json").stdout)
     assert (dry["method"], started) == ("move_task", [])

@@ -18,7 +18,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 import oneslot.worker.worker
-from oneslot.commands.worker import load, worker
+from oneslot.commands.worker import worker
+from oneslot.commands.worker_handler import load_handler
 from oneslot.errors import BadInput
 from oneslot.local.aws.connection import Connection
 from oneslot.worker import visibility as worker_visibility
@@ -283,7 +284,7 @@ def test_a_module_that_cannot_be_imported_is_named_with_the_line(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     with pytest.raises(BadInput, match=f"^--handler {name}:handle") as raised:
-        load(f"{name}:handle")
+        load_handler(f"{name}:handle")
     assert said.format(file=file) in str(raised.value)
     assert "NOT_SET_ANYWHERE" not in str(raised.value)
 
@@ -291,4 +292,4 @@ def test_a_module_that_cannot_be_imported_is_named_with_the_line(
 @pytest.mark.parametrize("handler", [".:x", "..:x", ".mails:handle", ":x", "mails:"])
 def test_a_module_is_named_from_the_present_directory(handler: str) -> None:
     with pytest.raises(BadInput, match="write it as module:name"):
-        load(handler)
+        load_handler(handler)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oneslot.commands.audit import backfill_file
+from oneslot.commands.backfill import backfill_file
 from oneslot.pipeline.errors import AuditRefused
 from oneslot.runtime.identity import parse_body, payload_hash
 from oneslot.sending.backfill import Access, Feeder, Seeder

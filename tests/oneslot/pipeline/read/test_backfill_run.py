@@ -15,7 +15,7 @@ import pytest
 
 from booking.compose import compose
 from booking.configuration import Configuration
-from oneslot.commands.audit import access_of, backfill_file
+from oneslot.commands.backfill import backfill_file
 from oneslot.errors import BadInput, OneslotError
 from oneslot.evidence.scanning import APPOINTMENTS, LEDGER, scan
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
@@ -25,7 +25,7 @@ from oneslot.local.processes import start_ticks
 from oneslot.local.state import LocalState
 from oneslot.pipeline.layout import to_dynamodb_json
 from oneslot.runtime.consumer.delivery_log import Delivery
-from oneslot.sending.backfill import Feeder, Seeder
+from oneslot.sending.backfill import Access, Feeder, Seeder
 from oneslot.target import Target, local_target
 from tests.kits.consumer import PRACTICE, booking, record, slot_item
 from tests.kits.moto_stack import invoke
@@ -135,7 +135,7 @@ def test_fed_twice_with_a_crash_between_counts_once(spark: SparkSession, target:
     """The executors die on the way; the second run sends what was sent before; each request has one appointment."""
     names = [f"old-{number:03d}" for number in range(REQUESTS)]
     file = write_csv(tmp_path / "old.csv", names)
-    access, queue_url = access_of(target), target.outputs.queue_url
+    access, queue_url = Access(target.local.connection if target.local else None), target.outputs.queue_url
     with pytest.raises(OneslotError, match=r"the executor was lost\. Run the same command again"):
         backfill_file(file, lambda rate: Crashing(Feeder(access, queue_url, rate), 10), 1e6)
     done = invoke("backfill", str(file), "--rate", "100000", "--json")
@@ -171,7 +171,7 @@ def test_seeded_twice_with_a_crash_between_processes_nothing(
     spark.createDataFrame([*bodies, booking("wrong", nhs_number="9990000019")]).write.parquet(
         str(tmp_path / "old.parquet")
     )
-    access, table = access_of(target), target.outputs.ledger_table_name
+    access, table = Access(target.local.connection if target.local else None), target.outputs.ledger_table_name
     with pytest.raises(OneslotError, match="the executor was lost"):
         backfill_file(tmp_path / "old.parquet", lambda rate: Crashing(Seeder(access, table, 86_400, rate), 5), 1e6)
     before = {row["message_id"]: row for row in rows(target)[0]}

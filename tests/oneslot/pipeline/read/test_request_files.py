@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oneslot.commands.audit import backfill_file
+from oneslot.commands.backfill import backfill_file
 from oneslot.errors import BadInput
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def test_what_is_not_utf8_is_refused(handed_over: Any, tmp_path: Path) -> None:
 QUIETLY = """
 import sys
 from pathlib import Path
-from oneslot.commands.audit import backfill_file
+from oneslot.commands.backfill import backfill_file
 from oneslot.errors import BadInput
 try:
     backfill_file(Path(sys.argv[1]), lambda _: dict, 1.0)

@@ -1,0 +1,90 @@
+"""The appointments application as the tools see it: the only module of `oneslot` that imports it.
+
+The names below are pure and imported eagerly. The pipeline on Glue has `oneslot` and `appointments` alone, so a name of
+`booking`, `workload` or `verification` is imported inside the function that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from appointments.allocation import answer_of
+from appointments.invariants import INVARIANTS, PLACE, Breach, Evidence, check, lacking, result_of
+from appointments.messages import BookRequest, parse_message
+from appointments.nhs_number import WRITTEN as NHS_NUMBER_PATTERN
+from appointments.nhs_number import contains_one as contains_nhs_number
+from appointments.outcomes import ANSWERED
+from appointments.statuses import CANCELLED, COMPLETE, IN_PROGRESS
+
+if TYPE_CHECKING:
+    import click
+    from botocore.config import Config
+
+    from oneslot.local.state import LocalState
+    from oneslot.runtime.consumer.delivery_log import Delivery
+    from oneslot.target import Target
+
+__all__ = [
+    "ANSWERED",
+    "CANCELLED",
+    "COMPLETE",
+    "INVARIANTS",
+    "IN_PROGRESS",
+    "NHS_NUMBER_PATTERN",
+    "PLACE",
+    "BookRequest",
+    "Breach",
+    "Evidence",
+    "answer_of",
+    "check",
+    "compose_consumer",
+    "contains_nhs_number",
+    "lacking",
+    "next_steps",
+    "parse_message",
+    "result_of",
+    "verbs",
+]
+
+
+def verbs() -> Sequence[click.Command]:
+    """Return the application's own verbs: seed, send, smoke and run."""
+    from workload.commands.run import run
+    from workload.commands.seed import seed
+    from workload.commands.send import send
+    from workload.commands.smoke import smoke
+
+    return seed, send, smoke, run
+
+
+def next_steps(target: Target, state: LocalState) -> list[tuple[str, str, str]]:
+    """Return `(name, purpose, shell lines)`: what to paste into a shell once the local stack is up."""
+    from workload.next_steps import next_steps as steps
+
+    return steps(target, state)
+
+
+def compose_consumer(  # noqa: PLR0917 - the parts of one consumer
+    environment: Mapping[str, str],
+    queue_url: str | None,
+    threads: int,
+    connect_dynamodb: Callable[[Config], Any],
+    sqs: Any,
+    log: Callable[[Delivery], None],
+) -> tuple[str, Any]:
+    """Return the URL of the consumer's queue and the consumer, as a Lambda handler.
+
+    `queue_url` replaces the queue of `environment`. Raises `ValueError` for a wrong value in `environment`.
+    """
+    from booking.compose import client_configuration, compose
+    from booking.configuration import Configuration
+    from oneslot.runtime.attempt import attempt
+    from oneslot.runtime.consumer.batch import process
+
+    configuration = Configuration.from_environment(environment)
+    if queue_url:  # a busy message is deferred in the queue that it came from
+        configuration = replace(configuration, queue_url=queue_url)
+    dynamodb = connect_dynamodb(client_configuration(threads))
+    return configuration.queue_url, compose(configuration, dynamodb, sqs, log, attempt=attempt, process=process)

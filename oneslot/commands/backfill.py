@@ -1,0 +1,156 @@
+"""`backfill`: a historical file into the queue or the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from oneslot.commands.audit import open_spark
+from oneslot.errors import BadInput, OneslotError
+from oneslot.evidence.consumer_configuration import ledger_retention_seconds
+from oneslot.options import Number, json_option, memory_option, stack_option
+from oneslot.pipeline.errors import AuditRefused
+from oneslot.sending.backfill import (
+    DIFFERENT,
+    HANDED_OVER,
+    KNOWN,
+    OUTCOMES,
+    UNFINISHED,
+    UNFIT,
+    Access,
+    Feeder,
+    Seeder,
+    may_be_shown,
+)
+from oneslot.target import open_target
+from oneslot.terminal import Terminal
+from oneslot.wording import counted, numbered
+
+
+@click.command(short_help="Feed a historical file to the queue, or enter it into the ledger as done.")
+@click.argument("file", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--into",
+    type=click.Choice(["queue", "ledger"]),
+    default="queue",
+    show_default=True,
+    help="To be done, or entered as done before.",
+)
+@click.option(
+    "--rate",
+    type=Number(min=0, min_open=True),
+    default=200.0,
+    show_default=True,
+    metavar="N",
+    help="Requests a second, at most.",
+)
+@click.option(
+    "--retention-seconds",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How long the ledger keeps what --into ledger enters. Default: as long as what the consumer enters.",
+)
+@memory_option
+@stack_option
+@json_option
+def backfill(
+    *, file: Path, into: str, rate: float, retention_seconds: int | None, memory: str, stack: str | None, as_json: bool
+) -> int:
+    """FILE is CSV with a header, or Parquet. Requests are deduplicated by message_id, or by content where they have none.
+
+    Run it again after a crash: nothing that is sent or entered twice counts twice. Exit status 1 if something was left out
+    or looks different in the ledger; it is named.
+    """
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    access = Access(target.local.connection if target.local else None)
+
+    def handler(share: float) -> Feeder | Seeder:
+        if into == "queue":
+            return Feeder(access, target.outputs.queue_url, share)
+        kept = retention_seconds or ledger_retention_seconds(target)
+        return Seeder(access, target.outputs.ledger_table_name, kept, share)
+
+    with terminal.working(f"Backfilling the {into}"):
+        counts = backfill_file(file, handler, rate, memory, terminal.say)
+    terminal.result(counts)
+    terminal.plain(
+        f"{counts['read']:,} read, {numbered(counts['duplicates'], 'duplicate')} dropped, "
+        f"{counts[HANDED_OVER]:,} into the {into}."
+    )
+    if counts[KNOWN]:
+        terminal.plain(f"{counted(counts[KNOWN], 'was', 'were')} in the ledger before, and left unchanged.")
+    if counts[UNFINISHED]:
+        terminal.plain(
+            f"{counted(counts[UNFINISHED], 'is', 'are')} IN_PROGRESS in the ledger and left unchanged: "
+            "when such a message comes again it is processed. Look, and run the same command again when all are through.",
+            style="red",
+        )
+    if counts[DIFFERENT]:
+        terminal.plain(
+            f"{counted(counts[DIFFERENT], 'is', 'are')} in the ledger with another content and left unchanged: "
+            "if such a message comes again it is quarantined.",
+            style="red",
+        )
+    if counts["ignored_columns"]:
+        terminal.plain(f"Columns that no request has were not looked at: {', '.join(counts['ignored_columns'])}.")
+    if counts[UNFIT]:
+        why = "it is larger than the queue takes" if into == "queue" else "a field is missing or wrong"
+        terminal.plain(f"{counts[UNFIT]:,} left out, of each: {why}.", style="red")
+    if counts["empty"]:
+        terminal.plain(f"{counted(counts['empty'], 'row holds', 'rows hold')} no field of a request: passed over.")
+    conflicts = len(counts["conflicts"]) + counts["conflicts_not_shown"]
+    if conflicts:
+        terminal.plain(
+            f"{counted(conflicts, 'id has', 'ids have')} several contents: left out, see --json.", style="red"
+        )
+    return 1 if conflicts or counts[UNFIT] or counts[UNFINISHED] or counts[DIFFERENT] else 0
+
+
+def backfill_file(
+    file: Path,
+    handler: Callable[[float], Callable[[Iterable[Any]], Mapping[str, int]]],
+    rate: float,
+    memory: str = "3g",
+    tell: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Deduplicate a file and hand its requests over, `rate` a second; returns the counts and the ids in conflict.
+
+    Of these, the first ten thousand; one that is no fit id is only counted: people have used NHS numbers for ids.
+
+    `handler` makes what an executor runs, from its share of the rate. Raises BadInput for a file that cannot be used,
+    OneslotError if handing over stopped on the way.
+    """
+    from oneslot.pipeline.read.backfill import deduplicate, feed
+    from oneslot.pipeline.read.request_files import open_file
+    from oneslot.pipeline.session import size_on_disk
+
+    try:
+        spark = open_spark(memory, size_on_disk(str(file)))
+        opened = open_file(spark, str(file.absolute()))
+        found = deduplicate(opened.requests)
+    except AuditRefused as refusal:
+        raise BadInput(str(refusal)) from refusal
+    requests = found.read - found.empty - found.duplicates - found.conflicts
+    if found.read == found.empty:
+        raise BadInput(f"{file} holds no requests: there is nothing to hand over.")
+    tell(f"{numbered(requests, 'request')} at {rate:g} a second: about {requests / rate:,.0f} seconds.")
+    # Each begins with a message: of a low rate, none begins with more than a second's worth.
+    executors = max(1, min(spark.sparkContext.defaultParallelism, int(rate)))
+    try:
+        tally = feed(found.rows, handler(rate / executors), executors)
+    except AuditRefused as refusal:
+        raise OneslotError(str(refusal)) from refusal
+    shown = [message_id for message_id in found.first_conflicts if may_be_shown(message_id)]
+    return {
+        "read": found.read,
+        "empty": found.empty,
+        "duplicates": found.duplicates,
+        "conflicts": shown,
+        "conflicts_not_shown": found.conflicts - len(shown),
+        "ignored_columns": opened.ignored,
+        **{name: tally[name] for name in OUTCOMES},
+    }

@@ -1,0 +1,76 @@
+"""`dlq drop`: dead letters deleted for good."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from oneslot.commands.dlq.display import document_of, say_not_found, show_some, unanswered
+from oneslot.commands.dlq.reading import exit_status, read_letters_to_change, say_no_such_reason, selection_options
+from oneslot.errors import BadInput
+from oneslot.options import json_option, stack_option, yes_option
+from oneslot.repair.dropping import drop as drop_letters
+from oneslot.repair.operator_log import open_trail
+from oneslot.repair.selection import select
+from oneslot.target import open_target
+from oneslot.terminal import Terminal
+
+
+@click.command(short_help="Delete messages from it, for good.")
+@selection_options
+@click.option("--all", "everything", is_flag=True, help="Every message.")
+@click.option("--accept-loss", is_flag=True, help="Also requests that have no answer yet: they never get one.")
+@yes_option
+@stack_option
+@json_option
+def drop(  # noqa: PLR0917 - click passes them by name
+    ids: Sequence[str],
+    file: Path | None,
+    reason: str | None,
+    everything: bool,
+    accept_loss: bool,
+    yes: bool,
+    stack: str | None,
+    as_json: bool,
+) -> int:
+    """Delete dead letters. Without --yes: say what would be done, and do nothing.
+
+    Dropped are those whose request has its answer already. A request without an answer would be lost: that takes
+    --accept-loss, too. Each drop leaves a line in the audit trail, by which `oneslot check` knows of it.
+    """
+    selection = select(ids, file, reason, everything=everything)
+    if not selection.given:
+        raise BadInput("Say which: message ids, --file, --reason or --all.")
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    forecasts, behind = read_letters_to_change(terminal, target)
+    missing = selection.missing(forecasts)
+    chosen = selection.chosen(forecasts)
+    taken = {each.letter.sqs_message_id: each for each in chosen if each.finished or accept_loss}
+    spared = [each for each in chosen if each.letter.sqs_message_id not in taken]
+    document = document_of(target, list(taken.values())) | {
+        "selection": selection.document(),
+        "spared": [each.document() for each in spared],
+        "not_found": missing,
+        "waiting_behind": behind,
+    }
+    terminal.plain(f"To be dropped: {len(taken):,} message(s), of which {unanswered(taken.values())} have no answer.")
+    status = exit_status(selection, missing=missing, taken=len(taken), left=len(spared))
+    if spared:
+        terminal.plain(f"Left alone: {len(spared):,} whose request has no answer; --accept-loss drops them, too.")
+    if spared and not taken:
+        terminal.warn(["Nothing is dropped."])
+    say_not_found(terminal, missing)
+    say_no_such_reason(terminal, selection, chosen, forecasts)
+    show_some(terminal, list(taken.values()))
+    if not taken or not terminal.confirm(f"Delete {len(taken):,} message(s) for good?", yes=yes):
+        terminal.result(document | {"dropped": 0, "dry_run": not yes})
+        return status
+    trail = open_trail(target)
+    with terminal.progress("Dropping", len(taken)) as progress:
+        gone = drop_letters(target, taken, trail, progress)
+    terminal.result(document | {"dropped": len(gone), "dry_run": False, "audit_trail": str(trail.path)})
+    terminal.plain(f"{len(gone):,} of {len(taken):,} message(s) dropped; each has its line in {trail.path}.")
+    return status if len(gone) == len(taken) else 1

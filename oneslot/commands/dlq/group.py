@@ -1,0 +1,18 @@
+"""`dlq`: inspect the dead-letter queue, send its messages through again, or drop them."""
+
+from __future__ import annotations
+
+import click
+
+from oneslot.commands.dlq.drop import drop
+from oneslot.commands.dlq.look import list_letters, show
+from oneslot.commands.dlq.redrive import redrive
+
+
+@click.group(short_help="Inspect dead letters; redrive or drop them.")
+def dlq() -> None:
+    """Inspect the dead-letter queue, and repair what is in it. Looking removes nothing; changes need --yes."""
+
+
+for verb in (list_letters, show, redrive, drop):
+    dlq.add_command(verb)

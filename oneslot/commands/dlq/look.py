@@ -1,0 +1,87 @@
+"""`dlq list` and `dlq show`: what the dead-letter queue holds, and what a redrive would do."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from oneslot.commands.dlq.display import WOULD, age, document_of, name_of, row_text, show_some
+from oneslot.commands.dlq.reading import count_unseen, no_such_reason, read_letters
+from oneslot.commands.message_id import message_id_argument
+from oneslot.errors import OneslotError
+from oneslot.evidence.missing import Missing, told
+from oneslot.options import json_option, stack_option
+from oneslot.repair.forecast import grouped
+from oneslot.repair.selection import Selection
+from oneslot.runtime.sqs.dead_letters import unseen_told
+from oneslot.target import open_target
+from oneslot.terminal import Terminal, table
+
+
+@click.command("list", short_help="What is in it, and what a redrive would do.")
+@click.option("--reason", metavar="CODE", help="Only those with this reason.")
+@stack_option
+@json_option
+def list_letters(reason: str | None, stack: str | None, as_json: bool) -> int:
+    """Group the messages by reason, and say for each what a redrive would do, by asking the ledger.
+
+    Nothing is taken out. Each look adds 1 to the messages' receive counts in the dead-letter queue, which mean nothing
+    there. Exit status 1 if a table is missing that had to be asked; the messages are listed all the same.
+    """
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    missing: list[Missing] = []
+    everything = read_letters(terminal, target, missing)
+    forecasts = Selection(reason=reason).chosen(everything)
+    behind = count_unseen(target, everything)
+    terminal.result(
+        document_of(target, forecasts) | {"waiting_behind": behind, "missing": [asdict(one) for one in missing]}
+    )
+    terminal.warn(told(missing, target.command))
+    terminal.warn(unseen_told(behind))
+    if not forecasts and behind and reason is None:
+        return int(bool(missing))
+    if not forecasts:
+        terminal.plain("The dead-letter queue is empty." if reason is None else no_such_reason(reason, everything))
+        return int(bool(missing))
+    shown = table(
+        f"Dead letters of {target.stack_name}", "Reason", "A redrive would", "Messages", "Oldest", numbers=(2, 3)
+    )
+    for why, outlook, members in grouped(forecasts):
+        shown.add_row(why, WOULD[outlook.value], f"{len(members):,}", age(min(each.letter.sent for each in members)))
+    terminal.show(shown)
+    show_some(terminal, forecasts)
+    return int(bool(missing))
+
+
+@click.command(short_help="One of its messages, without its body.")
+@message_id_argument
+@stack_option
+@json_option
+def show(message_id: str, stack: str | None, as_json: bool) -> int:
+    """Show what is known of a dead letter. MESSAGE_ID may be SQS's own id. Its body names a patient and is not shown.
+
+    Exit status 1 also if a table is missing that had to be asked.
+    """
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    missing: list[Missing] = []
+    everything = read_letters(terminal, target, missing)
+    found = Selection(ids=(message_id,)).chosen(everything)
+    if not found:
+        told_of_it = [f"The dead-letter queue of {target.stack_name} has no message {message_id}."]
+        raise OneslotError(" ".join([*told_of_it, *unseen_told(count_unseen(target, everything))]))
+    terminal.result(document_of(target, found) | {"missing": [asdict(one) for one in missing]})
+    terminal.warn(told(missing, target.command))
+    for each in found:
+        shown = table(name_of(each), "What", "Value")
+        for name, value in each.document().items():
+            if name == "sent":
+                shown.add_row("age", age(value))
+            elif name == "ledger":
+                shown.add_row("ledger", row_text(value))
+            elif value is not None:
+                shown.add_row(name.replace("_", " "), str(value))
+        terminal.show(shown)
+    return int(bool(missing))

@@ -1,0 +1,73 @@
+"""Move dead letters back to the queue: in batches from here, or by SQS's move task."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from oneslot.repair.journal import Journal
+from oneslot.repair.move_task import follow_move, start_move
+from oneslot.repair.operator_log import BEGUN, DONE, NOT_DONE, open_trail
+from oneslot.repair.redrive import redrive
+from oneslot.target import Target
+from oneslot.terminal import Terminal
+
+REDRIVE = "dlq redrive"
+RESUME = "dlq redrive --resume --yes"
+
+
+def move_in_batches(terminal: Terminal, target: Target, journal: Journal) -> dict[str, Any]:
+    trail = open_trail(target)
+    subject = {"run": journal.run}
+    trail.write(REDRIVE, subject, BEGUN, planned=sorted(journal.left))
+    try:
+        with terminal.progress("Redriving", len(journal.left)) as progress:
+            redriven = redrive(target, journal, progress)
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt(
+            f"Interrupted: {len(journal.deleted):,} of {len(journal.planned):,} message(s) moved; nothing is lost. Go on: "
+            f"{target.command(RESUME)}; or give it up: --abandon."
+        ) from interrupt
+    kept = journal.path if redriven.unseen else finish_journal(journal)
+    complete = not redriven.refused and not redriven.unseen
+    trail.write(REDRIVE, subject, DONE if complete else NOT_DONE, moved=redriven.moved, refused=redriven.refused)
+    terminal.plain(f"{redriven.moved:,} message(s) moved to the queue. The journal is {kept}.")
+    if redriven.refused:
+        codes = ", ".join(f"{count} {code}" for code, count in Counter(redriven.refused.values()).items())
+        terminal.plain(f"The queue refuses for good, so they stay: {codes}.", style="red")
+    if redriven.unseen:
+        terminal.plain(
+            f"{redriven.unseen:,} were not seen again: another reader hides them (a killed one for five minutes), or took "
+            f"them away. Go on in a while: {target.command(RESUME)}; or give them up: --abandon.",
+            style="red",
+        )
+    return {
+        "moved": redriven.moved,
+        "refused": redriven.refused,
+        "unseen": redriven.unseen,
+        "complete": complete,
+        "journal": str(kept),
+    }
+
+
+def finish_journal(journal: Journal) -> Path:
+    return journal.finish(time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
+
+
+def move_by_task(terminal: Terminal, target: Target, rate: float, count: int) -> dict[str, Any]:
+    trail = open_trail(target)
+    trail.write(REDRIVE, {"method": "move_task", "messages": count}, BEGUN)
+    start_move(target, rate)
+    terminal.say("SQS moves them now, also if you press Ctrl-C here.")
+    with terminal.progress("Redriving", count) as progress:
+        moved = follow_move(target, progress)
+    trail.write(REDRIVE, {"method": "move_task"}, DONE if moved.completed else NOT_DONE, moved=moved.moved)
+    terminal.plain(f"SQS's move task: {moved.status}, about {moved.moved:,} of {moved.to_move:,} message(s) moved.")
+    if moved.failure:
+        terminal.plain(
+            f"It failed: {moved.failure}. Move in batches: {target.command('dlq redrive --all --batches')}.",
+            style="red",
+        )
+    return {"moved": moved.moved, "status": moved.status, "failure": moved.failure, "complete": moved.completed}

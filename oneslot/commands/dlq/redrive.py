@@ -1,0 +1,129 @@
+"""`dlq redrive`: dead letters through the queue again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from oneslot.commands.dlq.display import document_of, say_not_found, show_some
+from oneslot.commands.dlq.moving import finish_journal, move_by_task, move_in_batches
+from oneslot.commands.dlq.reading import exit_status, read_letters_to_change, say_no_such_reason, selection_options
+from oneslot.errors import BadInput, OneslotError
+from oneslot.options import Number, json_option, stack_option, yes_option
+from oneslot.repair.forecast import Forecast
+from oneslot.repair.journal import begin_journal, open_journal
+from oneslot.repair.move_task import FASTEST
+from oneslot.repair.operator_log import open_trail
+from oneslot.repair.selection import select
+from oneslot.target import Target, open_target
+from oneslot.terminal import Terminal
+
+
+@click.command(short_help="Send its messages through again.")
+@selection_options
+@click.option("--all", "everything", is_flag=True, help="Every message; on AWS by SQS's own move task.")
+@click.option("--even-failing", is_flag=True, help="Also those that would fail again, and come back.")
+@click.option("--batches", is_flag=True, help="On AWS, too: receive, send, delete, from here.")
+@click.option(
+    "--rate",
+    type=Number(min=0.1, max=FASTEST),
+    metavar="N",
+    default=100.0,
+    show_default=True,
+    help="Messages a second, at most.",
+)
+@click.option("--resume", is_flag=True, help="Go on with the redrive that was interrupted.")
+@click.option("--abandon", is_flag=True, help="Give it up instead: what it has not moved stays where it is.")
+@yes_option
+@stack_option
+@json_option
+def redrive(  # noqa: PLR0917 - click passes them by name
+    ids: Sequence[str],
+    file: Path | None,
+    reason: str | None,
+    everything: bool,
+    even_failing: bool,
+    batches: bool,
+    rate: float,
+    resume: bool,
+    abandon: bool,
+    yes: bool,
+    stack: str | None,
+    as_json: bool,
+) -> int:
+    """Send dead letters to the queue again. Without --yes: say what would be done, and do nothing.
+
+    Taken are, of those named (or of all), the messages that a redrive would help. A message is deleted only when the queue
+    has accepted it, and what was sent is noted in a journal: after a crash, --resume goes on. Whatever is sent twice all the
+    same is answered once: that is what the ledger is for.
+    """
+    selection = select(ids, file, reason, everything=everything)
+    if (resume or abandon) and selection.given:
+        raise BadInput("--resume goes on with what was chosen before; leave out the ids, --file, --reason and --all.")
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    if resume or abandon:
+        return _resume(terminal, target, abandon=abandon, yes=yes)
+    forecasts, behind = read_letters_to_change(terminal, target)
+    missing = selection.missing(forecasts)
+    chosen = selection.chosen(forecasts)
+    taken = [each for each in chosen if each.helps or even_failing or everything]
+    by_task = everything and target.local is None and not batches
+    document = document_of(target, taken) | {
+        "selection": selection.document(),
+        "left_alone": [each.document() for each in chosen if each not in taken],
+        "not_found": missing,
+        "waiting_behind": behind,
+        "method": "move_task" if by_task else "batches",
+    }
+    left = len(chosen) - len(taken)
+    status = exit_status(selection, missing=missing, taken=len(taken), left=left)
+    _show_plan(terminal, target, taken, left, missing)
+    say_no_such_reason(terminal, selection, chosen, forecasts)
+    if not taken or not terminal.confirm(f"Send {len(taken):,} message(s) through again?", yes=yes):
+        terminal.result(document | {"moved": 0, "dry_run": not yes})
+        return status
+    if by_task:
+        outcome = move_by_task(terminal, target, rate, len(taken))
+    else:
+        trail = open_trail(target)
+        planned = frozenset(each.letter.sqs_message_id for each in taken)
+        journal = begin_journal(target, planned, rate, trail.who)
+        outcome = move_in_batches(terminal, target, journal)
+    terminal.result(document | outcome | {"dry_run": False})
+    return status if outcome["complete"] else 1
+
+
+def _resume(terminal: Terminal, target: Target, *, abandon: bool, yes: bool) -> int:
+    journal = open_journal(target)
+    if journal is None:
+        raise OneslotError(f"No redrive of {target.stack_name} is unfinished.")
+    terminal.plain(
+        f"Interrupted: {len(journal.deleted):,} of {len(journal.planned):,} moved; {len(journal.sent - journal.deleted):,} "
+        f"sent and still to be deleted; {len(journal.planned - journal.sent - set(journal.refused)):,} still to be sent."
+    )
+    if not terminal.confirm("Give it up?" if abandon else "Go on?", yes=yes):
+        terminal.result({"stack_name": target.stack_name, "left": len(journal.left), "moved": 0, "dry_run": True})
+        return 0
+    if abandon:
+        kept = finish_journal(journal)
+        terminal.result({"stack_name": target.stack_name, "left": len(journal.left), "moved": 0, "journal": str(kept)})
+        terminal.plain(f"Given up. What it did is noted in {kept}; see what is left: {target.command('dlq list')}.")
+        return 0
+    outcome = move_in_batches(terminal, target, journal)
+    terminal.result({"stack_name": target.stack_name, **outcome, "dry_run": False})
+    return 0 if outcome["complete"] else 1
+
+
+def _show_plan(
+    terminal: Terminal, target: Target, taken: Sequence[Forecast], left_alone: int, missing: Sequence[str]
+) -> None:
+    terminal.plain(f"To be sent through again: {len(taken):,} message(s).")
+    if left_alone:
+        terminal.plain(f"Left alone: {left_alone:,} that would fail again; see `{target.command('dlq list')}` for why.")
+    if left_alone and not taken:
+        terminal.warn(["Nothing is sent."])
+    say_not_found(terminal, missing)
+    show_some(terminal, taken)

@@ -1,0 +1,115 @@
+"""The handler that a worker runs: the user's own, or the application's consumer."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import boto3
+from botocore.config import Config
+
+from oneslot.errors import BadInput, OneslotError
+from oneslot.target import open_target
+from oneslot.worker.log import WorkerLog
+from oneslot.worker.pool import Handler
+from oneslot.worker.settings import WorkerSettings
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs.client import SQSClient
+
+Connect = Callable[[Config], "SQSClient"]
+
+
+def load_handler(handler: str) -> Handler:
+    """Import `module:name`. Raises `BadInput` if that is not possible, whatever the module does."""
+    module, _, name = handler.partition(":")
+    if not module or not name or module.startswith("."):
+        raise BadInput(f"--handler is {handler!r}; write it as module:name, e.g. mails:handle.")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        imported = importlib.import_module(module)
+    except ImportError as error:
+        raise BadInput(f"--handler {handler}: {error}. It is looked for from the present directory.") from error
+    except (Exception, SystemExit) as error:
+        # The message may quote a value of the environment, so only the class is shown.
+        raise BadInput(
+            f"--handler {handler}: importing it raised {type(error).__name__}{_place(error)}. Mend the module, or what it "
+            "finds in its environment."
+        ) from error
+    found = getattr(imported, name, None)
+    if found is None:
+        raise BadInput(f"--handler {handler}: there is no {name} in {getattr(imported, '__file__', None) or module}.")
+    if not callable(found):
+        raise BadInput(f"--handler {handler} is not callable.")
+    return cast("Handler", found)
+
+
+def _place(error: BaseException) -> str:
+    """Return where the module that was to be imported failed, as the end of a sentence; "" if it did not get so far."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f" at {error.filename}:{error.lineno}"
+    machinery = (__file__, importlib.__file__)
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename not in machinery and not frame.filename.startswith("<frozen importlib"):
+            return f" at {frame.filename}:{frame.lineno}"
+    return ""
+
+
+def open_consumer(
+    stack: str | None, queue_url: str | None, settings: WorkerSettings, log: WorkerLog
+) -> tuple[Connect, SQSClient, str, Handler]:
+    """Return the application's consumer, configured as the function of a stack is, or by the environment.
+
+    Raises `OneslotError` where the application is not installed, and `BadInput` for a wrong configuration.
+    """
+    try:
+        from oneslot.application import compose_consumer
+    except ImportError as error:
+        raise OneslotError(
+            "Oneslot's own consumer is not part of the installed package. Run this in its repository, or give --handler."
+        ) from error
+    dynamodb: Any = None
+    connect: Connect = connect_on_aws
+    if stack is None and "LEDGER_TABLE" in os.environ:
+        environment: Mapping[str, str] = os.environ
+    else:
+        target = open_target(stack)
+        if target.local:
+            connect, dynamodb = target.local.connection.sqs, target.dynamodb
+        about = target.functions.get_function_configuration(FunctionName=target.outputs.consumer_function_name)
+        environment = about.get("Environment", {}).get("Variables", {})
+    sqs = connect(client_configuration(settings.threads))
+    try:
+        url, consumer = compose_consumer(
+            environment,
+            queue_url,
+            settings.threads,
+            # The function's own timeouts: a lost answer must not outlast the lease.
+            lambda config: dynamodb or boto3.client("dynamodb", config=config),
+            sqs,
+            lambda delivery: log.line("delivery", **asdict(delivery)),
+        )
+    except ValueError as error:
+        raise BadInput(f"The consumer's configuration is wrong: {error}.") from error
+    return connect, sqs, url, consumer
+
+
+def connect_on_aws(config: Config) -> SQSClient:
+    """Return an SQS client by the default credentials."""
+    return boto3.client("sqs", config=config)
+
+
+def client_configuration(threads: int) -> Config:
+    """Return the configuration of a client that serves the threads, the poller and the deletion of messages."""
+    return Config(
+        retries={"mode": "standard", "total_max_attempts": 4},
+        max_pool_connections=threads + 2,
+        connect_timeout=3,
+        read_timeout=30,  # longer than a long poll
+    )

@@ -1,0 +1,77 @@
+"""Errors explained: what is wrong, why, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
+
+from oneslot.errors import OneslotError
+from oneslot.local.aws.connection import LOCAL_ACCOUNT
+from oneslot.target import format_command
+
+DEBUG_VARIABLE = "ONESLOT_DEBUG"
+NO_TABLE = "ResourceNotFoundException"
+NO_QUEUE = ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist")
+BAD_CREDENTIALS = ("InvalidClientTokenId", "UnrecognizedClientException")
+
+
+def explain(error: Exception, stack: str | None = None) -> str:
+    """Return what is wrong and what to do. `stack` is the value of `--stack`, which the commands in the text repeat."""
+    match error:
+        case OneslotError():
+            text = str(error)
+        case EndpointConnectionError():
+            check = "Check that it is running" if stack is None else "Check its region (AWS_DEFAULT_REGION)"
+            endpoint, status = error.kwargs["endpoint_url"], format_command("status", stack)
+            text = f"Cannot reach {endpoint}. {check} and that this machine is online, then see `{status}`."
+        case NoCredentialsError():
+            text = "There are no AWS credentials. Set AWS_PROFILE, or sign in: aws sso login."
+        case NoRegionError():
+            text = "There is no AWS region. Set AWS_DEFAULT_REGION, e.g. to eu-west-2."
+        case ClientError():
+            text = _explain_refusal(error, lambda verb: format_command(verb, stack))
+        case BotoCoreError():
+            text = f"AWS cannot be used: {error}"
+        case OSError(filename=str() as path, strerror=str() as problem):
+            text = f"{path} cannot be used: {problem}. Correct that, and run the command again."
+        case OSError(strerror=str() as problem):
+            text = f"The operating system refused: {problem}. Correct that, and run the command again."
+        case _:
+            # The message of an unforeseen error may quote a patient's data, so only its class is shown.
+            text = (
+                f"Unexpected {type(error).__name__}: this is a fault in Oneslot. "
+                f"Run the command again with {DEBUG_VARIABLE}=1 in the environment, and report the traceback."
+            )
+    return with_notes(text, error)
+
+
+def how_to_restore(command: Callable[[str], str]) -> str:
+    """Return how to restore a stack that lacks a part. `command` is `Target.command`."""
+    return (
+        f"Compare `{command('env')}` with `aws dynamodb list-tables`; "
+        "docs/runbooks/failed-deliveries.md says how to restore a table."
+    )
+
+
+def with_notes(text: str, error: BaseException) -> str:
+    """Return `text` with the notes of an error or interrupt, which say what was done until then."""
+    return " ".join([text, *getattr(error, "__notes__", ())])
+
+
+def _explain_refusal(error: ClientError, command: Callable[[str], str]) -> str:
+    about: Any = error.response["Error"]
+    code = about.get("Code")
+    text = f"AWS refused {error.operation_name}: {code}: {about.get('Message')}"
+    if code == NO_TABLE:
+        text += f". Part of the stack is missing: `{command('status')}` says which table. {how_to_restore(command)}"
+    if code in NO_QUEUE:
+        text += (
+            f" A queue of the stack and its messages are gone: `{command('env')}` names the queues. "
+            "docs/runbooks/stalled.md says how to restore it and which requests to send again."
+        )
+    if code in BAD_CREDENTIALS and os.environ.get("AWS_ACCESS_KEY_ID") == LOCAL_ACCOUNT:
+        text += " This shell has the local stack's credentials from `oneslot env`. Open another shell."
+    return text
