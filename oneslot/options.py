@@ -1,4 +1,4 @@
-"""Options that several verbs share, and what their values must look like."""
+"""Options that several verbs share, and the types of their values."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ NEW_FOLDER = click.Path(exists=False, path_type=Path)
 
 
 class Number(click.FloatRange):
-    """A number within bounds: click takes `nan` and `inf` for numbers, too."""
+    """A finite number within bounds: click alone also accepts `nan` and `inf`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return it. Anything else is a usage error."""
+        """Return the number. Raise a usage error for anything else."""
         number: float = super().convert(value, param, ctx)
         if not math.isfinite(number):
-            self.fail(f"{value} is no number to reckon with.", param, ctx)
+            self.fail(f"{value} is not a finite number.", param, ctx)
         return number
 
 
@@ -37,13 +37,13 @@ class Day(click.ParamType[date]):
     name = "date"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
-        """Return the date. Anything else is a usage error."""
+        """Return the date. Raise a usage error for anything else."""
         if isinstance(value, date):
             return value
         try:
             return date.fromisoformat(str(value))
         except ValueError:
-            self.fail(f"{value!r} is no date; write it as YYYY-MM-DD, e.g. 2026-11-23.", param, ctx)
+            self.fail(f"{value!r} is not a valid date. Write it as YYYY-MM-DD, e.g. 2026-11-23.", param, ctx)
 
 
 def json_option(function: F) -> F:
@@ -54,19 +54,19 @@ def json_option(function: F) -> F:
 
 
 class Setting(click.ParamType[tuple[str, str]]):
-    """A setting as the CDK command line takes it: `name=value`."""
+    """A setting as for `cdk -c`: `name=value`."""
 
     name = "name=value"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Return the two. Anything else is a usage error; whether there is such a setting is for the CDK app to say."""
+        """Return name and value. Raise a usage error for anything else; the CDK app rejects unknown names."""
         if isinstance(value, tuple):
             return value
         name, equals, text = str(value).partition("=")
         if not (name and equals):
-            self.fail(f"{value!r} is no setting; write it as name=value, e.g. queue=fifo.", param, ctx)
+            self.fail(f"{value!r} is not a valid setting. Write it as name=value, e.g. queue=fifo.", param, ctx)
         if name == "stage":
-            self.fail("the stage has an option of its own: --stage.", param, ctx)
+            self.fail("The stage has its own option: --stage.", param, ctx)
         return name, text
 
 
@@ -78,7 +78,7 @@ def context_option(function: F) -> F:
         "context",
         type=Setting(),
         multiple=True,
-        help="A setting of the stack, as for `cdk deploy`, e.g. -c queue=fifo. May be repeated.",
+        help="Set a setting of the stack, as for `cdk deploy`, e.g. -c queue=fifo. May be repeated.",
     )(function)
 
 
@@ -87,18 +87,18 @@ def stack_option(function: F) -> F:
     return click.option(
         "--stack",
         metavar="NAME",
-        help="A stack on AWS, e.g. Oneslot-dev, by the default credentials. Default: the local one.",
+        help="Use this stack on AWS, e.g. Oneslot-dev, by the default credentials. Default: the local one.",
     )(function)
 
 
 def yes_option(function: F) -> F:
-    """`--yes`: passed on as `yes`; without it nothing is changed."""
+    """`--yes`: passed on as `yes`; without it the verb changes nothing."""
     return click.option(
         "--yes",
         "--apply",
         "yes",
         is_flag=True,
-        help="Do it. Without this nothing is changed: you see what would be done.",
+        help="Make the change. Without this, only show what would be changed.",
     )(function)
 
 
@@ -110,14 +110,14 @@ def memory_option(function: F) -> F:
 
 
 def practice_options(function: F) -> F:
-    """`--practices`, `--demand`, `--practice-count`: which practices there are."""
+    """`--practices`, `--demand` and `--practice-count`: which practices take part."""
     for option in (
+        click.option("--practice-count", type=COUNT, metavar="N", help="Choose N practices at random, by --seed."),
         click.option(
-            "--practice-count", type=COUNT, metavar="N", help="Let N practices take part, chosen at random by --seed."
+            "--demand", type=FILE, metavar="FILE", help="Read the appointments per practice: CSV with a header row."
         ),
-        click.option("--demand", type=FILE, metavar="FILE", help="Appointments per practice, CSV with a header row."),
         click.option(
-            "--practices", type=FILE, metavar="FILE", help="The ODS file epraccur.csv. Default: made-up practices."
+            "--practices", type=FILE, metavar="FILE", help="Read the ODS file epraccur.csv. Default: made-up practices."
         ),
     ):
         function = option(function)
@@ -125,7 +125,7 @@ def practice_options(function: F) -> F:
 
 
 def mix_options(function: F) -> F:
-    """`--duplicates`, `--malformed`, `--cancellations`: shares of the requests."""
+    """`--duplicates`, `--malformed` and `--cancellations`: shares of the requests."""
     for option in (
         click.option(
             "--cancellations",
@@ -133,7 +133,7 @@ def mix_options(function: F) -> F:
             metavar="SHARE",
             default=0.05,
             show_default=True,
-            help="Share that cancel another request.",
+            help="Let this share cancel another request.",
         ),
         click.option(
             "--malformed",
@@ -141,7 +141,7 @@ def mix_options(function: F) -> F:
             metavar="SHARE",
             default=0.01,
             show_default=True,
-            help="Share that are malformed.",
+            help="Malform this share.",
         ),
         click.option(
             "--duplicates",
@@ -149,7 +149,7 @@ def mix_options(function: F) -> F:
             metavar="SHARE",
             default=0.2,
             show_default=True,
-            help="Share that are sent twice.",
+            help="Send this share twice.",
         ),
     ):
         function = option(function)

@@ -1,4 +1,4 @@
-"""What the person sees: results on standard output, progress on standard error, or one JSON document and nothing else."""
+"""Output: results on standard output and progress on standard error, or one JSON document and nothing else."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Advance(Protocol):
     """Reports progress of one piece of work."""
 
     def __call__(self, steps: int = 1, /) -> None:
-        """So many more steps are done."""
+        """Count `steps` more as done."""
 
 
 def _console(*, stderr: bool) -> Console:
@@ -42,35 +42,35 @@ def _console(*, stderr: bool) -> Console:
 
 @dataclass
 class Terminal:
-    """One command's way to speak. With `as_json` only `result` says anything, and it says it as JSON."""
+    """The output of one command. With `as_json` only `result` writes anything."""
 
     as_json: bool = False
     out: Console = field(default_factory=lambda: _console(stderr=False))
     err: Console = field(default_factory=lambda: _console(stderr=True))
 
     def say(self, sentence: str, style: str = "") -> None:
-        """A step of the work, on standard error."""
+        """Write a step of the work to standard error."""
         if not self.as_json:
             self.err.print(Text(sentence, style=style), soft_wrap=True)
 
     def show(self, *things: RenderableType) -> None:
-        """Part of the result, for people, on standard output."""
+        """Write part of the result to standard output, laid out for people."""
         if not self.as_json:
             for thing in things:
                 self.out.print(thing)
 
     def plain(self, text: str = "", style: str = "") -> None:
-        """Part of the result that must stay as it is, however long: a line to be copied, a sentence to be searched."""
+        """Write part of the result without line breaks: a line to copy, or a sentence to search for."""
         if not self.as_json:
             self.out.print(Text(text, style=style), soft_wrap=True)
 
     def warn(self, sentences: Iterable[str]) -> None:
-        """Part of the result that a person must see."""
+        """Write sentences in red to standard output."""
         for sentence in sentences:
             self.plain(sentence, style="red")
 
     def result(self, document: Mapping[str, Any]) -> None:
-        """The whole result, for machines, on standard output."""
+        """Write the whole result as JSON to standard output, if the command was asked for it."""
         if self.as_json:
             click.echo(json.dumps(document, indent=2, ensure_ascii=False, default=as_json_value))
 
@@ -83,7 +83,7 @@ class Terminal:
 
     @contextmanager
     def progress(self, what: str, total: int | None) -> Iterator[Advance]:
-        """A bar on a terminal; elsewhere a line now and then; with `as_json` nothing."""
+        """Show a bar on a terminal, elsewhere a line every few seconds, with `as_json` nothing."""
         if self.as_json:
             yield lambda _=1: None
         elif self.err.is_terminal:
@@ -109,7 +109,7 @@ class Terminal:
 
     @contextmanager
     def working(self, what: str) -> Iterator[None]:
-        """A spinner around work of unknown length; nothing where there is no terminal."""
+        """Show a spinner on a terminal, elsewhere nothing."""
         if self.as_json or not self.err.is_terminal:
             yield
         else:

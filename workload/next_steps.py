@@ -33,31 +33,31 @@ def next_steps(target: Target, state: LocalState) -> list[tuple[str, str, str]]:
     return [
         (
             "credentials",
-            "let the AWS CLI speak to it",
+            "let the AWS CLI reach it",
             f"export AWS_ACCESS_KEY_ID={state.access_key_id} AWS_SECRET_ACCESS_KEY={state.secret_access_key} "
             f"AWS_DEFAULT_REGION={state.region}",
         ),
-        ("seed", "open slots" + (" (done already)" if seeded else ""), "oneslot seed"),
+        ("seed", "open slots" + (" (already done)" if seeded else ""), "oneslot seed"),
         (
             "send",
-            "send one request: a made-up patient, a number of the range that is kept for tests",
+            "send one request, for a made-up patient whose number is reserved for tests",
             f"aws sqs send-message {endpoint} --queue-url {outputs.queue_url} --message-body {shlex.quote(body)}{order}",
         ),
-        ("inspect", "what became of it", f"oneslot inspect {message_id}"),
+        ("inspect", "see what became of it", f"oneslot inspect {message_id}"),
         (
             "ledger",
-            "its row in the ledger",
+            "see its row in the ledger",
             f"aws dynamodb get-item {endpoint} --table-name {outputs.ledger_table_name} --key {shlex.quote(key)}",
         ),
         (
             "queue",
-            "how much the queue holds",
+            "count the messages in the queue",
             f"aws sqs get-queue-attributes {endpoint} --queue-url {outputs.queue_url} --attribute-names All",
         ),
         (
             "more",
-            "or thousands of requests, many of them twice, and the verdict",
+            "or send thousands of requests, many of them twice, and judge the result",
             "oneslot send\noneslot watch --until-drained\noneslot check",
         ),
-        ("down", "when you are done", "oneslot down"),
+        ("down", "stop the local stack", "oneslot down"),
     ]

@@ -10,7 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from oneslot.errors import BadInput, naming
+from oneslot.errors import BadInput
 from oneslot.wording import numbered
 from workload.demand import Demand, read_demand, synthetic_demand
 from workload.practices import read_practices, synthetic_practices
@@ -108,8 +108,7 @@ def save(schedule: Schedule, path: Path, target: str) -> None:
         ],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    with naming(path):
-        path.write_text(json.dumps(document, separators=(",", ":")) + "\n")
+    path.write_text(json.dumps(document, separators=(",", ":")) + "\n")
 
 
 def load(path: Path, target: str) -> Schedule | None:

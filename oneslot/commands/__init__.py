@@ -1,1 +1,1 @@
-"""The verbs: each reads its arguments, calls one of the modules beside this package, and shows what came of it."""
+"""The verbs, one a file: each reads its arguments, calls a room of `oneslot`, and shows the result."""

@@ -24,17 +24,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@click.command(short_help="Prove it: a verdict on each request, in Spark, and a report.")
-@click.option("--history", type=click.Path(path_type=Path), help="A history. Default: export the stack now.")
-@click.option("--output", type=NEW_FOLDER, help="A new folder. Default: one in the state folder, named by the time.")
-@click.option("--previous", type=click.Path(exists=True, path_type=Path), help="The audit that this one continues.")
+@click.command(short_help="Judge every request in Spark, and write a report.")
+@click.option("--history", type=click.Path(path_type=Path), help="Audit this history. Default: export the stack now.")
+@click.option("--output", type=NEW_FOLDER, help="Write to this new folder. Default: one in the state folder.")
+@click.option("--previous", type=click.Path(exists=True, path_type=Path), help="Continue this earlier audit.")
 @memory_option
 @stack_option
 @json_option
 def audit(
     *, history: Path | None, output: Path | None, previous: Path | None, memory: str, stack: str | None, as_json: bool
 ) -> int:
-    """Audit a history. Exit status 0: sound; 1: something does not hold; 2: no verdict, a sentence says why."""
+    """Audit a history: judge every request, and write a report.
+
+    Exit status 0 if it is sound, 1 if an invariant does not hold, 2 if there is no verdict.
+    """
     terminal = Terminal(as_json)
     folder = history
     answer = output or new_folder("audit")
@@ -49,7 +52,7 @@ def audit(
                 export_stack(target, folder, notes.append)
             for note in notes:
                 terminal.say(note)
-        terminal.say(f"Auditing {folder} in Spark; its start takes a moment")
+        terminal.say(f"Auditing {folder} in Spark, which takes some seconds to start")
         with terminal.working("Auditing in Spark"):
             conclusion = audit_history(folder, answer, previous, memory)
     report = answer / "report.html"
@@ -63,7 +66,7 @@ def audit(
 
 @contextmanager
 def _without_verdict(stack: str | None) -> Iterator[None]:
-    """End with 2 for what ends an audit before its verdict: 1 says that something does not hold."""
+    """Turn errors into exit status 2, because 1 says that an invariant does not hold."""
     try:
         yield
     except BadInput:
@@ -80,13 +83,13 @@ def _target_to_audit(stack: str | None) -> Target:
         if stack is not None or not histories:
             raise
         raise OneslotError(
-            f"No local stack is running. Start one with `oneslot up`, name one on AWS with `--stack Oneslot-dev`, or audit "
-            f"what was exported last: oneslot audit --history {shlex.quote(str(histories[-1]))}"
+            "No local stack is running. Start one with `oneslot up`, name one on AWS with `--stack Oneslot-dev`, or audit "
+            f"the last export: oneslot audit --history {shlex.quote(str(histories[-1]))}"
         ) from error
 
 
 def _show(terminal: Terminal, document: Mapping[str, Any], answer: Path, stack: str | None) -> None:
-    """What became of the requests, what does not hold, and what to do about it."""
+    """Show the verdicts, the invariants that do not hold, and what to do about them."""
     from oneslot.pipeline.judge.conclusion import SENTENCES
 
     shown = table("What became of the requests", "Verdict", "Requests", numbers=(1,))
@@ -99,16 +102,16 @@ def _show(terminal: Terminal, document: Mapping[str, Any], answer: Path, stack: 
             terminal.plain(f"{name} does not hold for {count:,}: {SENTENCES[name]}", style="red")
     redrive, look = (answer / "repair" / name for name in ("redrive.jsonl", "look-at.jsonl"))
     if look.stat().st_size:
-        terminal.plain(f"What a person must see: {look}")
+        terminal.plain(f"Requests that need a decision: {look}")
     if redrive.stat().st_size:
         again = format_command(f"dlq redrive --file {shlex.quote(str(redrive))}", stack)
-        terminal.plain(f"What may be sent through again: {again}")
+        terminal.plain(f"Send the failed requests again: {again}")
     for note in document["notes"]:
         terminal.plain(f"Note: {note}", style="yellow")
 
 
 def audit_history(history: Path, output: Path, previous: Path | None = None, memory: str = "3g") -> Any:
-    """Run the audit in a Spark session of this process; returns its `Conclusion`."""
+    """Run the audit in a Spark session of this process and return its `Conclusion`. Raises `BadInput`."""
     from oneslot.pipeline.job import AuditSettings
     from oneslot.pipeline.job import audit as run_audit
 
@@ -123,7 +126,7 @@ def audit_history(history: Path, output: Path, previous: Path | None = None, mem
 
 
 def open_spark(memory: str, reads_bytes: int | None) -> SparkSession:
-    """Open a Spark session. Raises AuditRefused or `BadInput`, also for a memory that Java or Spark does not take."""
+    """Open a Spark session. Raises `AuditRefused`, or `BadInput` for a memory that Java or Spark rejects."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkRuntimeError
 
@@ -134,9 +137,8 @@ def open_spark(memory: str, reads_bytes: int | None) -> SparkSession:
         return open_session(SessionSettings(memory=memory, reads_bytes=reads_bytes))
     except PySparkRuntimeError as error:
         raise BadInput(
-            f"Java did not start with --memory {memory}; its own words are above. If they are about memory, give it what this "
-            "machine has, in Spark's notation: `--memory 512m`, to `oneslot audit` or `backfill`. Else see what a process may "
-            "have here: ulimit -a."
+            f"Java did not start with --memory {memory}; its message is above. "
+            "Give `oneslot audit` or `backfill` less memory, e.g. --memory 512m, or raise the limits of ulimit -a."
         ) from error
     except Py4JJavaError as error:
         raise BadInput(sentence_of(error)) from error

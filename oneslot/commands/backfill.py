@@ -30,14 +30,14 @@ from oneslot.terminal import Terminal
 from oneslot.wording import counted, numbered
 
 
-@click.command(short_help="Feed a historical file to the queue, or enter it into the ledger as done.")
+@click.command(short_help="Feed a historical file to the queue or the ledger.")
 @click.argument("file", type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--into",
     type=click.Choice(["queue", "ledger"]),
     default="queue",
     show_default=True,
-    help="To be done, or entered as done before.",
+    help="Send the requests, or enter them as done before.",
 )
 @click.option(
     "--rate",
@@ -45,13 +45,13 @@ from oneslot.wording import counted, numbered
     default=200.0,
     show_default=True,
     metavar="N",
-    help="Requests a second, at most.",
+    help="Hand over at most N requests a second.",
 )
 @click.option(
     "--retention-seconds",
     type=click.IntRange(min=1),
     metavar="N",
-    help="How long the ledger keeps what --into ledger enters. Default: as long as what the consumer enters.",
+    help="Keep rows of --into ledger for N seconds. Default: as long as the consumer's own.",
 )
 @memory_option
 @stack_option
@@ -59,10 +59,10 @@ from oneslot.wording import counted, numbered
 def backfill(
     *, file: Path, into: str, rate: float, retention_seconds: int | None, memory: str, stack: str | None, as_json: bool
 ) -> int:
-    """FILE is CSV with a header, or Parquet. Requests are deduplicated by message_id, or by content where they have none.
+    """Hand over the requests of FILE, which is CSV with a header, or Parquet.
 
-    Run it again after a crash: nothing that is sent or entered twice counts twice. Exit status 1 if something was left out
-    or looks different in the ledger; it is named.
+    Requests are deduplicated by message_id, or by content where they have none. Safe to run again after a crash.
+    Exit status 1 if a request was left out, or is different in the ledger.
     """
     terminal = Terminal(as_json)
     target = open_target(stack)
@@ -82,26 +82,26 @@ def backfill(
         f"{counts[HANDED_OVER]:,} into the {into}."
     )
     if counts[KNOWN]:
-        terminal.plain(f"{counted(counts[KNOWN], 'was', 'were')} in the ledger before, and left unchanged.")
+        terminal.plain(f"{counted(counts[KNOWN], 'was', 'were')} in the ledger before, and unchanged.")
     if counts[UNFINISHED]:
         terminal.plain(
-            f"{counted(counts[UNFINISHED], 'is', 'are')} IN_PROGRESS in the ledger and left unchanged: "
-            "when such a message comes again it is processed. Look, and run the same command again when all are through.",
+            f"{counted(counts[UNFINISHED], 'is', 'are')} IN_PROGRESS in the ledger and unchanged: "
+            "a new delivery of such a message is processed. Run the same command again when all are complete.",
             style="red",
         )
     if counts[DIFFERENT]:
         terminal.plain(
-            f"{counted(counts[DIFFERENT], 'is', 'are')} in the ledger with another content and left unchanged: "
-            "if such a message comes again it is quarantined.",
+            f"{counted(counts[DIFFERENT], 'is', 'are')} in the ledger with another content and unchanged: "
+            "a new delivery of such a message is quarantined.",
             style="red",
         )
     if counts["ignored_columns"]:
-        terminal.plain(f"Columns that no request has were not looked at: {', '.join(counts['ignored_columns'])}.")
+        terminal.plain(f"Ignored columns, which no request has: {', '.join(counts['ignored_columns'])}.")
     if counts[UNFIT]:
         why = "it is larger than the queue takes" if into == "queue" else "a field is missing or wrong"
         terminal.plain(f"{counts[UNFIT]:,} left out, of each: {why}.", style="red")
     if counts["empty"]:
-        terminal.plain(f"{counted(counts['empty'], 'row holds', 'rows hold')} no field of a request: passed over.")
+        terminal.plain(f"{counted(counts['empty'], 'row holds', 'rows hold')} no field of a request: ignored.")
     conflicts = len(counts["conflicts"]) + counts["conflicts_not_shown"]
     if conflicts:
         terminal.plain(
@@ -117,12 +117,11 @@ def backfill_file(
     memory: str = "3g",
     tell: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Deduplicate a file and hand its requests over, `rate` a second; returns the counts and the ids in conflict.
+    """Deduplicate a file and hand its requests over, `rate` a second. Return the counts and the ids in conflict.
 
-    Of these, the first ten thousand; one that is no fit id is only counted: people have used NHS numbers for ids.
-
-    `handler` makes what an executor runs, from its share of the rate. Raises BadInput for a file that cannot be used,
-    OneslotError if handing over stopped on the way.
+    `handler` returns what an executor runs, for its share of the rate. The ids are the first ten thousand; an invalid id
+    is only counted, because it may be an NHS number. Raises `BadInput` for an unusable file, and `OneslotError` if
+    handing over stopped.
     """
     from oneslot.pipeline.read.backfill import deduplicate, feed
     from oneslot.pipeline.read.request_files import open_file
@@ -136,9 +135,9 @@ def backfill_file(
         raise BadInput(str(refusal)) from refusal
     requests = found.read - found.empty - found.duplicates - found.conflicts
     if found.read == found.empty:
-        raise BadInput(f"{file} holds no requests: there is nothing to hand over.")
+        raise BadInput(f"{file} holds no requests. Give a file with at least one.")
     tell(f"{numbered(requests, 'request')} at {rate:g} a second: about {requests / rate:,.0f} seconds.")
-    # Each begins with a message: of a low rate, none begins with more than a second's worth.
+    # Each executor begins with a message, so a low rate gets fewer of them.
     executors = max(1, min(spark.sparkContext.defaultParallelism, int(rate)))
     try:
         tally = feed(found.rows, handler(rate / executors), executors)

@@ -1,4 +1,4 @@
-"""`check`: count the evidence, and judge it."""
+"""`check`: the evidence counted and judged."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ COLOURS = {
 }
 
 
-@click.command(short_help="Count what is there, check every invariant, give a verdict.")
+@click.command(short_help="Count the evidence, and check every invariant.")
 @stack_option
 @json_option
 def check(stack: str | None, as_json: bool) -> int:
-    """Count from the evidence: tables, delivery log, dead-letter queue, archive of accepted requests.
+    """Count the evidence, check every invariant on it, and give a verdict.
 
-    Exit status 0 only if every invariant holds, nothing is left to be done, and the report is written.
+    The evidence is the tables, the delivery log, the dead-letter queue and the archive of accepted requests.
+    Exit status 0 only if every invariant holds, no request is unfinished, and the report is written.
     """
     terminal = Terminal(as_json)
     target = open_target(stack)
@@ -48,11 +49,11 @@ def check(stack: str | None, as_json: bool) -> int:
 
 
 def check_target(target: Target, terminal: Terminal) -> tuple[Verdict, list[str]]:
-    """Gather and judge, and leave the report beside the other evidence. None of an earlier check stays, however this ends.
+    """Gather and judge the evidence, and write the report beside it. No report of an earlier check stays.
 
-    Returns the verdict, and a sentence if the report cannot be written: that is no reason to keep the verdict back.
+    Returns the verdict, and a sentence if the report cannot be written.
     """
-    with suppress(OSError):  # told when the new one cannot be written either
+    with suppress(OSError):  # reported below, where the new report cannot be written either
         target.report.unlink(missing_ok=True)
     with terminal.working("Gathering the evidence"):
         verdict = _judged(target)
@@ -61,17 +62,14 @@ def check_target(target: Target, terminal: Terminal) -> tuple[Verdict, list[str]
         target.report.parent.mkdir(parents=True, exist_ok=True)
         target.report.write_text(json.dumps(document, indent=2) + "\n")
     except OSError as error:
-        return verdict, [
-            f"{target.report} cannot be written ({error.strerror}): what is there is no report of this check."
-        ]
+        return verdict, [f"{target.report} cannot be written ({error.strerror}), so this check has no report."]
     return verdict, []
 
 
 def _judged(target: Target) -> Verdict:
-    """Look again where something is broken: the tables are not read at one moment.
+    """Judge the evidence; on a breach, gather and judge again, because the tables are not read at one moment.
 
-    A request that commits between the reading of one table and that of another looks broken, and no longer does so the next
-    time. What is broken is so every time.
+    A request that commits between the reads of two tables looks broken once. A real breach shows every time.
     """
     verdict = judge(gather(target), target.command)
     for _ in range(LOOKS - 1):
@@ -86,10 +84,10 @@ def _judged(target: Target) -> Verdict:
 
 
 def show(terminal: Terminal, target: Target, verdict: Verdict) -> None:
-    """The counts in a table, the breaches if there are any, and the verdict in one sentence."""
+    """Show the counts, the breaches, and the verdict in one sentence."""
     terminal.show(counts_table(verdict.counts))
     if verdict.breaches:
-        shown = table("Breaches", "Invariant", "Subject", "What")
+        shown = table("Breaches", "Invariant", "Subject", "Detail")
         for breach in verdict.breaches[:BREACHES_SHOWN]:
             shown.add_row(breach.invariant, breach.subject, breach.detail)
         terminal.show(shown)
@@ -102,18 +100,18 @@ def show(terminal: Terminal, target: Target, verdict: Verdict) -> None:
 
 
 def counts_table(counts: Counts) -> Table:
-    """Return the counts, the alarming ones in colour."""
-    shown = table("What the evidence says", "What", "Count", numbers=(1,))
+    """Return the counts as a table, the alarming ones in colour."""
+    shown = table("Evidence", "What", "Count", numbers=(1,))
 
     def row(name: str, count: int | None, style: str = "") -> None:
         shown.add_row(Text(name, style=style), Text(count_text(count), style=style))
 
     row("requests accepted by the queue", counts.requests)
     row("  of these malformed", counts.malformed)
-    row("messages, re-sent copies included", counts.messages)
-    row("deliveries, by the delivery log", counts.deliveries)
+    row("messages, with re-sent copies", counts.messages)
+    row("deliveries in the delivery log", counts.deliveries)
     if counts.malformed_deliveries:
-        row("  malformed lines, left out", counts.malformed_deliveries, "bold red")
+        row("  malformed lines, ignored", counts.malformed_deliveries, "bold red")
     shown.add_section()
     row("appointments", counts.appointments)
     row("  booked", counts.booked, "green")

@@ -1,4 +1,4 @@
-"""`env`: a stack's names as shell variables, for the AWS CLI and for scripts."""
+"""`env`: the names of a stack's parts as shell variables."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal
 
 
-@click.command(short_help='Shell variables for the AWS CLI: eval "$(oneslot env)".')
+@click.command(short_help='Print shell variables for the AWS CLI: eval "$(oneslot env)".')
 @stack_option
 @json_option
 def env(stack: str | None, as_json: bool) -> None:
     """Print a stack's queues, tables and function as shell variables: eval "$(oneslot env)".
 
-    For the local stack its endpoint and credentials, too. Every variable is named like the stack's output, e.g.
-    QUEUE_URL, LEDGER_TABLE_NAME.
+    Each variable is named like the stack's output, e.g. QUEUE_URL or LEDGER_TABLE_NAME.
+    The local stack's endpoint and credentials are among them.
     """
     terminal = Terminal(as_json)
     variables = shell_variables(open_target(stack))
@@ -29,7 +29,7 @@ def env(stack: str | None, as_json: bool) -> None:
 
 
 def shell_variables(target: Target) -> dict[str, str]:
-    """Name → value, as they are to be exported."""
+    """Return the variables to export, by name."""
     variables = {name.upper(): value for name, value in asdict(target.outputs).items()}
     if target.local is None:
         return variables

@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 from rich.table import Table
 
-from oneslot.errors import OneslotError, naming
+from oneslot.errors import OneslotError
 from oneslot.options import FILE, json_option
 from oneslot.terminal import Terminal, table
 
@@ -197,8 +197,7 @@ def _save(directory: Path, proof: Proof, terminal: Terminal) -> None:
             # With its size: the same scenario is explored with several.
             name = f"{known.subject} {known.scenario} {known.size} {number}".lower().replace(" ", "-")
             path = directory / f"{re.sub('[,:=]', '', name)}.json"
-            with naming(path):
-                path.write_text(found.to_json())
+            path.write_text(found.to_json())
             terminal.say(f"Wrote {path}; tell it with: oneslot prove --replay {path}")
 
 
@@ -206,8 +205,7 @@ def _write(directory: Path, proof: Proof, terminal: Terminal) -> None:
     from verification.scenarios.exploration import to_json
     from verification.scenarios.picture import museum_picture, page
 
-    with naming(directory):
-        (directory / "explored.json").write_text(to_json(proof))
-        (directory / "explored.md").write_text(page(proof))
-        (directory / "museum.svg").write_text(museum_picture([one.exploration for one in proof.museum]))
+    (directory / "explored.json").write_text(to_json(proof))
+    (directory / "explored.md").write_text(page(proof))
+    (directory / "museum.svg").write_text(museum_picture([one.exploration for one in proof.museum]))
     terminal.say(f"Wrote explored.json, explored.md and museum.svg to {directory}")

@@ -17,7 +17,7 @@ from oneslot.wording import numbered
 
 
 @click.command(short_help="Export a stack's evidence for the audit.")
-@click.option("--output", type=NEW_FOLDER, help="A new folder. Default: one in the state folder, named by the time.")
+@click.option("--output", type=NEW_FOLDER, help="Write to this new folder. Default: one in the state folder.")
 @stack_option
 @json_option
 def export(output: Path | None, stack: str | None, as_json: bool) -> int:

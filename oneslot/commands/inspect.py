@@ -1,4 +1,4 @@
-"""`inspect`: one request's story."""
+"""`inspect`: the story of one request."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from oneslot.terminal import Terminal, table
 from oneslot.wording import time_text, with_time
 
 
-@click.command(short_help="What became of one request.")
+@click.command(short_help="Show what became of one request.")
 @message_id_argument
 @stack_option
 @json_option
 def inspect(message_id: str, stack: str | None, as_json: bool) -> int:
-    """Show a request's row in the ledger, its appointment and its deliveries. MESSAGE_ID may be SQS's own id, too.
+    """Show a request's ledger row, appointment and deliveries. MESSAGE_ID may also be SQS's own id.
 
-    The patient's number is never shown. Exit status 1 also if a table is missing that had to be asked.
+    The patient's number is never shown. Exit status 1 if nothing is known of the request, or a table is missing.
     """
     terminal = Terminal(as_json)
     target = open_target(stack)
@@ -34,7 +34,7 @@ def inspect(message_id: str, stack: str | None, as_json: bool) -> int:
         found = look_up(target, message_id)
     if not found.known:
         nothing = f"Nothing is known of {message_id} in {target.stack_name}."
-        again = ["If it was sent just now, look again in a moment."]
+        again = ["If it was sent just now, try again in a moment."]
         raise OneslotError(" ".join([nothing, *(told(found.missing, target.command) if found.missing else again)]))
     terminal.result(found.document())
     _show(terminal, target, found)
@@ -49,7 +49,7 @@ def _show(terminal: Terminal, target: Target, found: Inspection) -> None:
             for name, value in row.items():
                 shown.add_row(name, _value(name, value))
             terminal.show(shown)
-    timeline = table("Timeline", "Time (UTC)", "What")
+    timeline = table("Timeline", "Time (UTC)", "Event")
     for at, what in found.timeline():
         timeline.add_row(time_text(at), what)
     terminal.show(timeline)

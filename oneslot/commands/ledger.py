@@ -1,4 +1,4 @@
-"""`ledger`: one row of it: look, end its lease, forget it."""
+"""`ledger`: show a row of the ledger, end its lease, or delete it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from oneslot.terminal import Terminal, table
 from oneslot.wording import with_time
 
 
-@click.group(short_help="One row of the ledger: show, unlock, forget.")
+@click.group(short_help="Show a row of the ledger; unlock or forget it.")
 def ledger() -> None:
-    """Look at one row of the ledger, and repair it. Changes need --yes, and leave a line in the audit trail."""
+    """Show a row of the ledger, and repair it. Changes need --yes, and leave a line in the operator log."""
 
 
-@ledger.command(short_help="The row, and what it means.")
+@ledger.command(short_help="Show a row, and what it means.")
 @message_id_argument
 @stack_option
 @json_option
 def show(message_id: str, stack: str | None, as_json: bool) -> None:
-    """Show a request's row, how it stands, and what there is to do about it."""
+    """Show a request's row, its state, and what to do about it."""
     terminal = Terminal(as_json)
     target = open_target(stack)
     row = read_row(target, message_id)
@@ -41,17 +41,16 @@ def show(message_id: str, stack: str | None, as_json: bool) -> None:
     _show(terminal, target, row, now)
 
 
-@ledger.command(short_help="End the lease of a claim whose consumer is dead.")
+@ledger.command(short_help="End the lease of a dead consumer.")
 @message_id_argument
 @yes_option
 @stack_option
 @json_option
 def unlock(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None:
-    """End the lease of the claim that is there now, so that the next delivery takes the message over at once.
+    """End the lease of the current claim, so that the next delivery takes the message over at once.
 
-    Seldom needed: a lease ends by itself at the deadline of the invocation that claimed it. Correct also if the consumer
-    still lives: if it commits first, nothing is changed; if another takes over first, it is fenced and writes nothing.
-    A copy that the queue hides until the old end of the lease stays hidden until then; any other copy is taken at once.
+    Seldom needed: a lease ends at the deadline of the invocation that claimed it. Safe if the consumer still runs: it
+    commits first, or it is fenced and writes nothing. A copy that the queue hides until the lease's old end stays hidden.
     """
     terminal = Terminal(as_json)
     target = open_target(stack)
@@ -59,9 +58,11 @@ def unlock(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None
     now = _now()
     _show(terminal, target, row, now)
     if standing(row, now) is Standing.UNUSABLE:
-        raise OneslotError(f"It cannot be unlocked: {unusable_in_ledger_row(row)[0]}. {advice(target, row, now)}")
+        raise OneslotError(
+            f"{message_id} cannot be unlocked: {unusable_in_ledger_row(row)[0]}. {advice(target, row, now)}"
+        )
     if standing(row, now) is not Standing.LEASED:
-        what = "is complete" if standing(row, now) is Standing.COMPLETE else "has no lease any more"
+        what = "is complete" if standing(row, now) is Standing.COMPLETE else "has no lease"
         raise OneslotError(f"There is nothing to unlock: {message_id} {what}.")
     document = _document(target, row, now)
     if not terminal.confirm(f"End the lease of {message_id} now?", yes=yes):
@@ -69,19 +70,19 @@ def unlock(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None
         return
     trail = open_trail(target)
     unlock_row(target, row, trail)
-    terminal.result(document | {"changed": True, "audit_trail": str(trail.path)})
-    terminal.plain(f"Unlocked. The next delivery of {message_id} claims it. Noted in {trail.path}.")
+    terminal.result(document | {"changed": True, "operator_log": str(trail.path)})
+    terminal.plain(f"Unlocked: the next delivery of {message_id} claims it. The operator log is {trail.path}.")
 
 
-@ledger.command(short_help="Delete the row: the ledger no longer knows the message.")
+@ledger.command(short_help="Delete a row, so that the message is unknown.")
 @message_id_argument
 @yes_option
 @stack_option
 @json_option
 def forget(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None:
-    """Delete a request's row. A last resort: what it brings about is told first.
+    """Delete a request's row, as a last resort. The consequences are shown first.
 
-    What the request has done stays done: its appointment is not touched. To cancel an appointment, send a cancellation.
+    The appointment stays as it is. To cancel it, send a cancellation.
     """
     terminal = Terminal(as_json)
     target = open_target(stack)
@@ -90,19 +91,19 @@ def forget(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None
     _show(terminal, target, row, now)
     if standing(row, now) is Standing.LEASED:
         raise OneslotError(
-            f"A consumer has {message_id} now. Wait until its lease has ended, or end it: "
+            f"A consumer holds {message_id}. Wait until its lease has ended, or end it: "
             f"{target.command(f'ledger unlock {message_id}')}."
         )
-    told = consequences(target, row)
-    terminal.plain(told)
-    document = _document(target, row, now) | {"consequences": told}
+    warning = consequences(target, row)
+    terminal.plain(warning)
+    document = _document(target, row, now) | {"consequences": warning}
     if not terminal.confirm(f"Delete the row of {message_id}?", yes=yes):
         terminal.result(document | {"changed": False})
         return
     trail = open_trail(target)
     forget_row(target, row, trail)
-    terminal.result(document | {"changed": True, "audit_trail": str(trail.path)})
-    terminal.plain(f"Forgotten. What the row said is kept in {trail.path}.")
+    terminal.result(document | {"changed": True, "operator_log": str(trail.path)})
+    terminal.plain(f"Forgotten. The operator log keeps the row: {trail.path}.")
 
 
 def _document(target: Target, row: dict[str, Any], now: int) -> dict[str, Any]:

@@ -14,18 +14,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class MessageId(click.ParamType[str]):
-    """A request's message id, or SQS's own id of a message; never an NHS number."""
+    """A request's message id, or SQS's own id of a message. Rejects an NHS number."""
 
     name = "message_id"
     _form = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return it as it is. Anything else is a usage error, which does not repeat it."""
+        """Return the id. Raise a usage error, which does not quote the value, for anything else."""
         text = str(value)
         if not self._form.fullmatch(text):
             self.fail("MESSAGE_ID must be 1 to 128 letters, digits or any of . _ : -", param, ctx)
         if contains_nhs_number(text):
-            self.fail("That is an NHS number. Requests are looked up by their message_id only.", param, ctx)
+            self.fail("That is an NHS number. Give the request's message_id.", param, ctx)
         return text
 
 

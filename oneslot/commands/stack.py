@@ -1,4 +1,4 @@
-"""`up` and `down`: the local stack that stays until it is stopped."""
+"""`up` and `down`: the local stack, which runs until it is stopped."""
 
 from __future__ import annotations
 
@@ -17,25 +17,29 @@ from oneslot.target import home_folder, local_target
 from oneslot.terminal import Terminal
 
 
-@click.command(short_help="Start the local stack: an embedded AWS with the real template deployed.")
-@click.option("--stage", default="dev", show_default=True, help="The stage to synthesise and deploy.")
+@click.command(short_help="Start the local stack: the real template in an embedded AWS.")
+@click.option("--stage", default="dev", show_default=True, help="Synthesise and deploy this stage.")
 @click.option(
-    "--processes", type=COUNT, metavar="N", default=4, show_default=True, help="Handler processes at once, at most."
+    "--processes",
+    type=COUNT,
+    metavar="N",
+    default=4,
+    show_default=True,
+    help="Run at most N handler processes at once.",
 )
 @context_option
 @json_option
 def up(stage: str, processes: int, context: Sequence[tuple[str, str]], as_json: bool) -> None:
-    """Start the local stack, and leave it running.
+    """Start the local stack, leave it running, and print the next commands to paste.
 
-    An embedded AWS starts on loopback, the CDK app is synthesised, and its template is deployed there. No account, no
-    Docker. What to do with it is printed, ready to be pasted.
+    An embedded AWS starts on loopback, and the CDK app's template is deployed there. It needs no account and no Docker.
     """
     terminal = Terminal(as_json)
     home = home_folder()
     state = read_state(home)
     if state is not None:
         _refuse_other_settings(state, stage, context)
-        terminal.say("The local stack is running already.")
+        terminal.say("The local stack is already running.")
     else:
         with terminal.working("Starting the local stack"):
             state = start_stack(home, progress=terminal.say, stage=stage, processes=processes, context=dict(context))
@@ -56,7 +60,7 @@ def up(stage: str, processes: int, context: Sequence[tuple[str, str]], as_json: 
 
 
 def _refuse_other_settings(state: LocalState, stage: str, context: Sequence[tuple[str, str]]) -> None:
-    """A stack that runs takes no settings. Raises `OneslotError` for those that it was not started with, as far as it says."""
+    """Raise `OneslotError` for settings that the running stack does not report: it takes no new ones."""
     given = state.outputs.get("GivenSettings", "").split(" -c ")
     known = {text.strip().removeprefix("-c ") for text in given}
     asked = [f"-c {name}={value}" for name, value in context if f"{name}={value}" not in known]
@@ -65,15 +69,15 @@ def _refuse_other_settings(state: LocalState, stage: str, context: Sequence[tupl
         asked.insert(0, f"--stage {stage}")
     if asked:
         raise OneslotError(
-            f"A local stack is running already, {state.stack_name}, and does not say that it was started with "
-            f"{' '.join(asked)}. Use it (oneslot status), or end it first: oneslot down."
+            f"The local stack {state.stack_name} is already running, and not with {' '.join(asked)}. "
+            "Use it as it is (oneslot status), or stop it first: oneslot down."
         )
 
 
 @click.command(short_help="Stop the local stack.")
 @json_option
 def down(as_json: bool) -> None:
-    """Stop the local stack. Its tables and queues are gone with it; its logs stay in the state folder."""
+    """Stop the local stack. Its tables and queues are deleted; its logs stay in the state folder."""
     terminal = Terminal(as_json)
     home = home_folder()
     with terminal.working("Stopping the local stack"):

@@ -19,13 +19,13 @@ from oneslot.terminal import Terminal, table
 from oneslot.wording import count_text
 
 
-@click.command(short_help="What is there now: queues, ledger, slots, appointments.")
+@click.command(short_help="Count messages, ledger rows, slots and appointments.")
 @stack_option
 @json_option
 def status(stack: str | None, as_json: bool) -> int:
-    """Look once. Counting reads all three tables; on AWS that costs a consistent scan of each.
+    """Count messages, ledger rows, slots and appointments. On AWS this costs a consistent scan of each table.
 
-    Exit status 1 if a table is missing; the rest is shown all the same.
+    Exit status 1 if a table is missing; the rest is shown even so.
     """
     terminal = Terminal(as_json)
     target = open_target(stack)
@@ -67,7 +67,7 @@ def status(stack: str | None, as_json: bool) -> int:
     ):
         for name, count in (counts or {"none": 0} if counts is not None else {"any": None}).items():
             shown.add_row(what, name.replace("_", " "), count_text(count))
-            what = ""  # noqa: PLW2901 - said once for its rows
+            what = ""  # noqa: PLW2901 - shown once for its rows
         shown.add_section()
     if statistics:
         shown.add_row("local poller", "records handled", f"{statistics.records:,}")

@@ -22,10 +22,15 @@ OLD_SECONDS = 2.0
 """A count of the ledger older than this is shown with its age."""
 
 
-@click.command(short_help="Look on while the queue is worked off.")
-@click.option("--until-drained", is_flag=True, help="End when the queue is empty.")
-@click.option("--timeout", type=Number(min=0, min_open=True), metavar="SECONDS", help="Give up after so long.")
-@click.option("--interval", type=Number(min=0.1), metavar="SECONDS", help="Between looks. Default: 0.5, on AWS 5.")
+@click.command(short_help="Watch the queue drain.")
+@click.option("--until-drained", is_flag=True, help="Stop when the queue is empty.")
+@click.option("--timeout", type=Number(min=0, min_open=True), metavar="SECONDS", help="Stop after this time.")
+@click.option(
+    "--interval",
+    type=Number(min=0.1),
+    metavar="SECONDS",
+    help="Wait between snapshots. Default: 0.5, on AWS 5.",
+)
 @stack_option
 @json_option
 def watch(until_drained: bool, timeout: float | None, interval: float | None, stack: str | None, as_json: bool) -> int:
@@ -35,7 +40,7 @@ def watch(until_drained: bool, timeout: float | None, interval: float | None, st
     interval = interval or (LOCAL_INTERVAL if target.local else AWS_INTERVAL)
     snapshot = follow(target, terminal, interval=interval, timeout=timeout, drain=until_drained)
     if snapshot is None:
-        raise KeyboardInterrupt("Interrupted before the first look.")
+        raise KeyboardInterrupt("Interrupted before the first snapshot.")
     terminal.result({"stack_name": target.stack_name, **snapshot.document()})
     terminal.warn(sentences(snapshot.unusable, target.command))
     terminal.warn(told(snapshot.missing, target.command))
@@ -48,7 +53,7 @@ def watch(until_drained: bool, timeout: float | None, interval: float | None, st
 def follow(
     target: Target, terminal: Terminal, *, interval: float, timeout: float | None, drain: bool
 ) -> Snapshot | None:
-    """Show snapshots until the queue is drained (or, without `drain`, for ever), the time is over, or Ctrl-C."""
+    """Show snapshots until the queue is drained (without `drain`, for ever), the timeout, or Ctrl-C. Return the last."""
     observer = Observer(target)
     snapshot: Snapshot | None = None
     live = (
@@ -85,13 +90,13 @@ def _line(snapshot: Snapshot) -> str:
 
 
 def _age(snapshot: Snapshot) -> str:
-    """How old the ledger's counts are, where the queue's are newer: reading a large ledger takes its time."""
+    """Return the age of the ledger's counts, which for a large ledger are older than the queue's."""
     return f", {snapshot.counted_seconds_ago:,.0f} s ago" if snapshot.counted_seconds_ago >= OLD_SECONDS else ""
 
 
 def _speed(snapshot: Snapshot) -> str:
     if not snapshot.queue.waiting and snapshot.queue.in_flight:
-        return "; the rest is in work, or hidden until the lease of another copy ends"
+        return "; the rest is being processed, or hidden until another copy's lease ends"
     if snapshot.rate is None or snapshot.seconds_left is None:
         return ""
     return f"; {snapshot.rate:,.0f} messages/s, about {snapshot.seconds_left:,.0f} s left"

@@ -1,4 +1,4 @@
-"""`oneslot worker`: consume a queue in this process, for a container or a server; no Lambda."""
+"""`worker`: consume a queue in this process, in a container or on a server, without Lambda."""
 
 from __future__ import annotations
 
@@ -20,21 +20,25 @@ from oneslot.worker.worker import Worker
 
 DEFAULTS = WorkerSettings()
 OWN_LIMIT_SECONDS = 30.0
-"""Of Oneslot's own consumer, as its Lambda timeout: its ledger's leases last as long, and a busy message waits for them."""
+"""The Lambda timeout of Oneslot's own consumer, whose leases last as long."""
 
-ONE_WISH_SECONDS = 1.0
-"""What else comes so soon after a signal is no second thought: `timeout`, say, signals a process and then its group."""
+ONE_SIGNAL_SECONDS = 1.0
+"""A second signal within this time is part of the first: `timeout` signals a process and then its group."""
 
 
-@click.command(short_help="Consume the queue in this process: for a container or a server.")
+@click.command(short_help="Consume the queue in this process, without Lambda.")
 @stack_option
-@click.option("--queue-url", metavar="URL", help="The queue. Default: the stack's, or QUEUE_URL of the environment.")
+@click.option(
+    "--queue-url", metavar="URL", help="Consume this queue. Default: the stack's, or QUEUE_URL of the environment."
+)
 @click.option(
     "--handler",
     metavar="MODULE:NAME",
-    help="A Lambda handler for SQS, found from the present directory. Default: Oneslot's own consumer.",
+    help="Run this Lambda handler, imported from the current directory. Default: Oneslot's own consumer.",
 )
-@click.option("--threads", type=int, default=DEFAULTS.threads, show_default=True, help="Messages in work at once.")
+@click.option(
+    "--threads", type=int, default=DEFAULTS.threads, show_default=True, help="Process this many messages at once."
+)
 @click.option(
     "--visibility",
     type=int,
@@ -48,7 +52,7 @@ ONE_WISH_SECONDS = 1.0
     type=int,
     default=DEFAULTS.buffer_seconds,
     show_default=True,
-    help="Seconds that a heartbeat may be late.",
+    help="Seconds by which a heartbeat may be late.",
 )
 @click.option(
     "--limit",
@@ -60,7 +64,7 @@ ONE_WISH_SECONDS = 1.0
     type=float,
     default=DEFAULTS.grace_seconds,
     show_default=True,
-    help="Seconds after SIGTERM to finish what is in hand.",
+    help="Seconds after SIGTERM to finish the messages in work.",
 )
 @click.option("--wait", type=int, default=DEFAULTS.wait_seconds, show_default=True, help="Seconds of a long poll.")
 def worker(
@@ -75,16 +79,15 @@ def worker(
     grace: float,
     wait: int,
 ) -> int:
-    """Consume until SIGTERM or Ctrl-C, then finish what is in hand, or give it back; a second one gives it back at once.
+    """Consume a queue until SIGTERM or Ctrl-C, then finish the messages in work. A second signal returns them at once.
 
     \b
     oneslot worker --stack Oneslot-dev          a stack on AWS, configured as its function is
     oneslot worker                              by QUEUE_URL, LEDGER_TABLE ... in the environment, else the local stack
     oneslot worker --handler mails:handle --queue-url https://sqs...
 
-    One JSON line for each event on standard output, metrics once a minute in CloudWatch's embedded format.
-    Exit status 0 after an orderly stop; 1 if too many messages at once were over their limit, or a thread of its own has
-    died: start it again.
+    Each event is one JSON line on standard output; metrics follow once a minute in CloudWatch's embedded format.
+    Exit status 0 after an orderly stop. Start it again after 1: too many messages exceeded the limit, or a thread died.
     """
     try:
         settings = WorkerSettings(
@@ -102,7 +105,7 @@ def worker(
         loaded = load_handler(handler)
         url = queue_url or os.environ.get("QUEUE_URL")
         if not url:
-            raise BadInput("--handler needs a queue: give --queue-url, or set QUEUE_URL.")
+            raise BadInput("--handler needs a queue. Give --queue-url, or set QUEUE_URL.")
         connect: Connect = connect_on_aws
         client = connect(client_configuration(threads))
     else:
@@ -117,7 +120,7 @@ def worker(
         asked.append(time.monotonic())
         if len(asked) == 1:
             running.stop()
-        elif asked[-1] - asked[0] > ONE_WISH_SECONDS:
+        elif asked[-1] - asked[0] > ONE_SIGNAL_SECONDS:
             running.hurry()
 
     for each in (signal.SIGTERM, signal.SIGINT):
@@ -125,7 +128,7 @@ def worker(
     ended = running.run()
     status = 1 if ended.stuck else 0
     if ended.stuck or ended.at_work:
-        # Python waits for every thread that is no daemon before it ends, and so for what a handler hangs in.
+        # Python would wait for the thread in which a handler hangs.
         sys.stdout.flush()
         os._exit(status)
     sys.stdout.flush()

@@ -27,31 +27,31 @@ Connect = Callable[[Config], "SQSClient"]
 
 
 def load_handler(handler: str) -> Handler:
-    """Import `module:name`. Raises `BadInput` if that is not possible, whatever the module does."""
+    """Import `module:name` and return it. Raises `BadInput`, whatever the module raises."""
     module, _, name = handler.partition(":")
     if not module or not name or module.startswith("."):
-        raise BadInput(f"--handler is {handler!r}; write it as module:name, e.g. mails:handle.")
+        raise BadInput(f"{handler!r} is not a valid --handler. Write it as module:name, e.g. mails:handle.")
     sys.path.insert(0, str(Path.cwd()))
     try:
         imported = importlib.import_module(module)
     except ImportError as error:
-        raise BadInput(f"--handler {handler}: {error}. It is looked for from the present directory.") from error
+        raise BadInput(f"--handler {handler}: {error}. It is imported from the current directory.") from error
     except (Exception, SystemExit) as error:
         # The message may quote a value of the environment, so only the class is shown.
         raise BadInput(
-            f"--handler {handler}: importing it raised {type(error).__name__}{_place(error)}. Mend the module, or what it "
-            "finds in its environment."
+            f"--handler {handler}: importing it raised {type(error).__name__}{_place(error)}. "
+            "Correct the module, or its environment."
         ) from error
     found = getattr(imported, name, None)
     if found is None:
-        raise BadInput(f"--handler {handler}: there is no {name} in {getattr(imported, '__file__', None) or module}.")
+        raise BadInput(f"--handler {handler}: {getattr(imported, '__file__', None) or module} has no {name}.")
     if not callable(found):
         raise BadInput(f"--handler {handler} is not callable.")
     return cast("Handler", found)
 
 
 def _place(error: BaseException) -> str:
-    """Return where the module that was to be imported failed, as the end of a sentence; "" if it did not get so far."""
+    """Return where importing the module failed, as the end of a sentence, or an empty string."""
     if isinstance(error, SyntaxError) and error.filename:
         return f" at {error.filename}:{error.lineno}"
     machinery = (__file__, importlib.__file__)

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from booking.configuration import FOREVER
-from oneslot.errors import BadInput, naming
+from oneslot.errors import BadInput
 from oneslot.evidence.consumer_configuration import ledger_forgotten_before, ledger_retention_seconds
 from oneslot.evidence.deliveries import read_deliveries
 from oneslot.evidence.scanning import APPOINTMENTS, LEDGER, SLOTS, scan
@@ -94,8 +94,7 @@ def _write_history(target: Target, folder: Path, note: Callable[[str], None]) ->
     kept: dict[str, Any] = {"ledger_retention": FOREVER} if seconds is None else {"ledger_retention_seconds": seconds}
     if before := ledger_forgotten_before(target, time.time_ns() // 1_000_000):
         kept["ledger_forgotten_before"] = datetime.fromtimestamp(before / 1000, UTC).isoformat()
-    with naming(folder / CONTEXT):
-        (folder / CONTEXT).write_text(json.dumps(kept) + "\n", encoding="utf-8")
+    (folder / CONTEXT).write_text(json.dumps(kept) + "\n", encoding="utf-8")
     return counts
 
 
@@ -128,15 +127,14 @@ def _write_table(folder: Path, name: str, rows: Iterator[Mapping[str, Any]], now
         if not count:
             yield Part(b"", 0)  # as DynamoDB does: a file for a partition without items
 
-    with naming(folder):
-        write_export(folder, ARN.format(region="eu-west-2", name=name), Full(now), parts())
+    write_export(folder, ARN.format(region="eu-west-2", name=name), Full(now), parts())
     return count
 
 
 def _write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
     path.parent.mkdir(parents=True)
     count = 0
-    with naming(path), path.open("w", encoding="utf-8") as file:
+    with path.open("w", encoding="utf-8") as file:
         for count, row in enumerate(rows, 1):  # noqa: B007 - the count is the answer
             file.write(json.dumps(row) + "\n")
     return count

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
-from oneslot.errors import OneslotError, naming
+from oneslot.errors import OneslotError
 from oneslot.sending.messages import Archived, Message
 
 
@@ -55,8 +55,7 @@ class Archive:
         for number in list(self._open):
             self._write(self._open.pop(number))
         if self._file is not None:
-            with naming(self._path):
-                self._file.close()
+            self._file.close()
             self._file = None
 
     def accepted(self, message: Message, sqs_message_id: str, now_ms: int) -> None:
@@ -69,8 +68,7 @@ class Archive:
     def flush(self) -> None:
         """Hand what is complete to the system."""
         if self._file is not None:
-            with naming(self._path):
-                self._file.flush()
+            self._file.flush()
 
     def _write(self, entry: _Open) -> None:
         document: dict[str, Any] = asdict(entry.request)
@@ -78,8 +76,7 @@ class Archive:
         if self._stack is not None:
             document["stack"] = self._stack
         if self._file is not None:
-            with naming(self._path):
-                self._file.write(json.dumps(document) + "\n")
+            self._file.write(json.dumps(document) + "\n")
 
 
 def read_archive(path: Path, stack: str) -> Iterator[AcceptedRequest]:

@@ -56,8 +56,8 @@ def test_trying_it_by_hand_ends_with_one_appointment_and_a_good_verdict(tmp_path
     assert '"S": "COMPLETE"' in done.stdout
     assert "QuarantineReason" in done.stdout
     assert "duplicate" in done.stdout
-    assert "Left alone: 1 that would fail again" in done.stdout
-    assert "1 message(s) moved to the queue." in done.stdout
+    assert "Left: 1 that would fail again" in done.stdout
+    assert "1 message moved to the queue." in done.stdout
     assert "Exactly once" in done.stdout
 
 

@@ -98,7 +98,7 @@ def test_a_region_that_is_set_and_empty_is_none(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    ("stack", "asked"), [(None, "Is it running"), ("Oneslot-prod", "Is its region the right one (AWS_DEFAULT_REGION)")]
+    ("stack", "asked"), [(None, "Check that it is running"), ("Oneslot-prod", "Check its region (AWS_DEFAULT_REGION)")]
 )
 def test_an_endpoint_that_cannot_be_reached_may_be_of_a_wrong_region(stack: str | None, asked: str) -> None:
     assert asked in explain(EndpointConnectionError(endpoint_url="https://sqs.eu-mars-9.amazonaws.com"), stack)

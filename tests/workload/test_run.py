@@ -93,14 +93,14 @@ def test_a_run_fails_if_only_the_audit_finds_something(stages: list[str], monkey
     monkeypatch.setattr(run_module, "audit_history", lambda *_: unsound)
     result = invoke(*ARGUMENTS)
     assert result.exit_code == 1
-    assert "The audit: One request is lost." in result.stdout
+    assert "Audit: One request is lost." in result.stdout
 
 
 def test_a_run_that_cannot_write_its_report_goes_on_and_says_so(moto_stack: MotoStack, stages: list[str]) -> None:
     moto_stack.target.report.mkdir()
     result = invoke(*ARGUMENTS)
     assert (result.exit_code, "check.json cannot be written" in result.stdout) == (1, True)
-    assert "The audit: None is lost." in result.stdout
+    assert "Audit: None is lost." in result.stdout
 
 
 def test_a_run_can_do_without_spark(stages: list[str]) -> None:

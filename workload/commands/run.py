@@ -1,4 +1,4 @@
-"""`run`: the whole way on this machine, from nothing to a verdict, and nothing left running."""
+"""`run`: deploy, seed, send, drain and judge on this machine, and leave nothing running."""
 
 from __future__ import annotations
 
@@ -31,26 +31,36 @@ from workload.plan import Candidates, Schedule, plan, read_candidates
 from workload.slots import LOCAL_TIME, next_monday
 
 DAYS = 5
-# One practice for so many requests: few enough that patients compete for its slots.
+# Few enough practices that patients compete for slots.
 REQUESTS_PER_PRACTICE = 100
 FEWEST_PRACTICES = 5
-# Slots for each booking. Patients differ in day, channel and service, so that even so many leave some without one.
+# Patients differ in day, channel and service, so some get no slot even at this ratio.
 SLOTS_PER_BOOKING = 1.25
 DRAIN_TIMEOUT_SECONDS = 900.0
 
 
-@click.command(short_help="All of it on this machine: deploy, seed, send, drain, verdict.")
+@click.command(short_help="Deploy, seed, send, drain and judge, all on this machine.")
 @click.option(
-    "--requests", "count", type=COUNT, metavar="N", default=2000, show_default=True, help="Different requests to send."
+    "--requests", "count", type=COUNT, metavar="N", default=2000, show_default=True, help="Send N different requests."
 )
 @mix_options
 @practice_options
 @click.option(
-    "--seed", "seed_number", type=int, default=1, show_default=True, help="The same number makes the same run."
+    "--seed",
+    "seed_number",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Use this seed: it repeats the same run.",
 )
-@click.option("--stage", default="dev", show_default=True, help="The stage to synthesise and deploy.")
+@click.option("--stage", default="dev", show_default=True, help="Synthesise and deploy this stage.")
 @click.option(
-    "--processes", type=COUNT, metavar="N", default=4, show_default=True, help="Handler processes at once, at most."
+    "--processes",
+    type=COUNT,
+    metavar="N",
+    default=4,
+    show_default=True,
+    help="Run at most N handler processes at once.",
 )
 @context_option
 @click.option("--audit/--no-audit", default=True, show_default=True, help="End with the Spark audit and its report.")
@@ -71,21 +81,21 @@ def run(
     audit: bool,
     as_json: bool,
 ) -> int:
-    """Start an embedded AWS, deploy the real template, seed, send, drain, check; stop everything; audit; give a verdict.
+    """Deploy the real template into an embedded AWS, seed, send, drain, check, stop, and audit.
 
     The evidence stays in the state folder (.oneslot): delivery log, archive of accepted requests, report of the check,
-    the exported history, and the audit's report as a page to open in a browser.
+    exported history, and the audit's report as a web page.
     Exit status 0 only if every invariant holds.
     """
     terminal = Terminal(as_json)
     mix = Mix(count, duplicates, malformed, cancellations)
-    # Before anything starts: a file that cannot be used shows at once.
+    # An unusable file is reported before anything starts.
     at_most = max(FEWEST_PRACTICES, count // REQUESTS_PER_PRACTICE)
     candidates = read_candidates(practices, demand, seed_number, count=practice_count, at_most=at_most)
     schedule = open_week(candidates, mix, seed_number)
     home = home_folder()
     stages = Stages(terminal)
-    with _ended_like_ctrl_c(), ExitStack() as running:
+    with _sigterm_like_ctrl_c(), ExitStack() as running:
         with stages.stage("deploy", "Deploy the template into an embedded AWS"), terminal.working("Deploying"):
             stack = running.enter_context(
                 local_stack(home, progress=terminal.say, processes=processes, stage=stage, context=dict(context))
@@ -132,14 +142,14 @@ def run(
     report(terminal, target, verdict, stages)
     terminal.warn(unwritten)
     if conclusion is not None:
-        terminal.plain(f"\nThe audit: {conclusion.sentence}", style="bold green" if conclusion.sound else "bold red")
-        terminal.plain(f"Its report, for a browser: {answer / 'report.html'}")
+        terminal.plain(f"\nAudit: {conclusion.sentence}", style="bold green" if conclusion.sound else "bold red")
+        terminal.plain(f"Report, for a browser: {answer / 'report.html'}")
     return 0 if verdict.holds and not unwritten and (conclusion is None or conclusion.sound) else 1
 
 
 @contextmanager
-def _ended_like_ctrl_c() -> Iterator[None]:
-    """Whoever ends this process from outside ends what it started, too."""
+def _sigterm_like_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM end what this process started, as Ctrl-C does."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -149,14 +159,14 @@ def _ended_like_ctrl_c() -> Iterator[None]:
 
 @dataclass
 class Stages:
-    """Says which stage begins, and remembers how long each took: `(name, what it did, seconds)`."""
+    """The stages of a run, with their durations: `(name, description, seconds)`."""
 
     terminal: Terminal
     done: list[tuple[str, str, float]] = field(default_factory=list)
 
     @contextmanager
     def stage(self, name: str, what: str) -> Iterator[None]:
-        """One stage of the run."""
+        """Announce a stage, and measure it."""
         self.terminal.say(f"== {what}", style="bold")
         started = time.monotonic()
         yield
@@ -164,7 +174,7 @@ class Stages:
 
 
 def open_week(candidates: Candidates, mix: Mix, seed: int) -> Schedule:
-    """Plan next week's slots: hardly more than there are bookings, so that patients compete for them."""
+    """Plan next week's slots: few more than bookings, so that patients compete for them."""
     slots = max(len(candidates.demands), round(mix.bookings * SLOTS_PER_BOOKING))
     return plan(candidates.demands, next_monday(datetime.now(LOCAL_TIME).date()), DAYS, slots, seed)
 
@@ -178,12 +188,12 @@ def start_and_seed(stack: LocalStack, target: Target, schedule: Schedule, termin
 
 
 def report(terminal: Terminal, target: Target, verdict: Verdict, stages: Stages) -> None:
-    """Say where the time went, and what the evidence says."""
-    took = table("Where the time went", "Stage", "Seconds", numbers=(1,))
+    """Show the seconds of each stage, and the verdict."""
+    took = table("Time", "Stage", "Seconds", numbers=(1,))
     for _, what, seconds in stages.done:
         took.add_row(what, f"{seconds:.1f}")
     took.add_section()
-    took.add_row("in all", f"{sum(seconds for _, _, seconds in stages.done):.1f}")
+    took.add_row("total", f"{sum(seconds for _, _, seconds in stages.done):.1f}")
     terminal.show(took)
     terminal.plain(f"Evidence: {target.home}\n")
     show(terminal, target, verdict)

@@ -1,4 +1,4 @@
-"""`seed`: practices and their slots."""
+"""`seed`: practices and their free slots."""
 
 from __future__ import annotations
 
@@ -18,13 +18,22 @@ from workload.seeding import seed as insert
 from workload.slots import LOCAL_TIME, demanded_slots, next_monday
 
 
-@click.command(short_help="Open slots: made up, or by the NHS's own files.")
+@click.command(short_help="Open slots at made-up practices, or by the NHS's files.")
 @practice_options
-@click.option("--days", type=click.IntRange(1, 260), default=5, show_default=True, help="Working days to open.")
-@click.option("--from", "first_day", type=Day(), help="The first of them. Default: next Monday.")
-@click.option("--slots", type=COUNT, metavar="N", help="Slots in all. Default: what the demand asks for, up to 4,000.")
 @click.option(
-    "--seed", "seed_number", type=int, default=1, show_default=True, help="The same number makes the same slots."
+    "--days", type=click.IntRange(1, 260), default=5, show_default=True, help="Open slots on this many working days."
+)
+@click.option("--from", "first_day", type=Day(), help="Begin on this day. Default: next Monday.")
+@click.option(
+    "--slots", type=COUNT, metavar="N", help="Open N slots in all. Default: as many as the demand, up to 4,000."
+)
+@click.option(
+    "--seed",
+    "seed_number",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Use this seed: it opens the same slots again.",
 )
 @stack_option
 @json_option
@@ -42,7 +51,7 @@ def seed(
 ) -> None:
     """Open slots at practices, in proportion to their demand, from 08:00 to 18:30 UK time, Monday to Friday.
 
-    Seeding again is harmless: a slot that is there is left as it is, booked or free.
+    Safe to repeat: a slot that exists stays as it is, booked or free.
     """
     terminal = Terminal(as_json)
     candidates = read_candidates(practices, demand, seed_number, count=practice_count)
@@ -52,7 +61,7 @@ def seed(
     terminal.say(f"{candidates.note}.")
     asked = demanded_slots(candidates.demands, days)
     if slots is None and schedule.slots < asked:
-        terminal.say(f"Their demand asks for {asked:,} slots; {schedule.slots:,} are made. Ask for more with --slots.")
+        terminal.say(f"The demand is {asked:,} slots, of which {schedule.slots:,} are opened. Open more with --slots.")
     started = time.monotonic()
     seeded = seed_schedule(target, schedule, terminal)
     seconds = time.monotonic() - started
@@ -72,7 +81,7 @@ def seed(
     terminal.plain(
         f"{numbered(schedule.slots, 'slot')} at {numbered(len(schedule.openings), 'practice')}, "
         f"{schedule.days[0]} to {schedule.days[-1]}: "
-        f"{seeded.created:,} new, {seeded.kept:,} there before and unchanged."
+        f"{seeded.created:,} new, {seeded.kept:,} existing and unchanged."
     )
 
 

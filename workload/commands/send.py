@@ -1,4 +1,4 @@
-"""`send`: requests to the queue, generated or from a file."""
+"""`send`: generated requests, or those of a file, to the queue."""
 
 from __future__ import annotations
 
@@ -27,18 +27,23 @@ from workload.plan import load
 GENERATOR_OPTIONS = ("count", "duplicates", "malformed", "cancellations", "seed_number")
 
 
-@click.command(short_help="Send requests, some twice, some cancelled, some malformed.")
-@click.option("--count", type=COUNT, metavar="N", default=2000, show_default=True, help="Different requests to send.")
+@click.command(short_help="Send requests: some twice, some cancelled, some malformed.")
+@click.option("--count", type=COUNT, metavar="N", default=2000, show_default=True, help="Send N different requests.")
 @mix_options
-@click.option("--seed", "seed_number", type=int, help="The same number sends the same requests. Default: new ones.")
-@click.option("--file", type=FILE, metavar="FILE", help="Send your own: one JSON object on each line.")
-@click.option("--rate", type=Number(min=0, min_open=True), metavar="N", help="Messages a second, on average.")
+@click.option(
+    "--seed",
+    "seed_number",
+    type=int,
+    help="Use this seed: it sends the same requests again. Default: a new one.",
+)
+@click.option("--file", type=FILE, metavar="FILE", help="Send the requests of a file: one JSON object on each line.")
+@click.option("--rate", type=Number(min=0, min_open=True), metavar="N", help="Send N messages a second, on average.")
 @click.option(
     "--shape",
     type=click.Choice(SHAPES),
     default=STEADY,
     show_default=True,
-    help="How they arrive. monday-8am starts at six times the rate and falls, as GP telephone lines see it.",
+    help="Shape of the arrivals. monday-8am starts at six times the rate and falls, as calls to a practice do.",
 )
 @stack_option
 @json_option
@@ -57,13 +62,13 @@ def send(
     stack: str | None,
     as_json: bool,
 ) -> None:
-    """Send requests to the queue, and keep an archive of what it accepted (no personal data is in it)."""
+    """Send requests to the queue, and keep an archive of those it accepted, without personal data."""
     if shape != STEADY and rate is None:
-        raise click.UsageError(f"--shape {shape} needs --rate: the messages a second, on average.")
+        raise click.UsageError(f"--shape {shape} needs --rate, the messages a second.")
     if file is not None:
         given = [name for name in GENERATOR_OPTIONS if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
         if given:
-            raise click.UsageError("--file sends the file as it is; leave out --count, --seed and the shares.")
+            raise click.UsageError("--file sends the file as it is. Leave out --count, --seed and the shares.")
         requests = total = check_file(file)
         messages: Iterable[Message] = read_requests(file)
     mix = Mix(count, duplicates, malformed, cancellations)
@@ -85,11 +90,7 @@ def send(
         try:
             sent = send_messages(target, messages, Pacing(rate, total, shape), counted)
         except (KeyboardInterrupt, Exception) as error:
-            so_far = f"{accepted:,} of {numbered(total, 'message')} accepted by the queue"
-            archived = (
-                "and the archive may lack some of them" if isinstance(error, OSError) else "as the archive has it"
-            )
-            error.add_note(f"{so_far}, {archived}{same_again}.")
+            error.add_note(f"The queue accepted {accepted:,} of {numbered(total, 'message')}{same_again}.")
             raise
     seconds = time.monotonic() - started
     document: dict[str, Any] = {
@@ -110,7 +111,7 @@ def send(
 
 
 def generated(target: Target, mix: Mix, seed: int) -> Iterable[Message]:
-    """Return the generator's messages for what was seeded last. Raises `OneslotError` if nothing was, or for days now over."""
+    """Return generated messages for the slots seeded last. Raises `OneslotError` if there are none, or they are over."""
     try:
         schedule = load(target.plan, target.identity)
         generator = None if schedule is None else RequestGenerator(schedule, mix, seed, utc_now())
@@ -118,13 +119,13 @@ def generated(target: Target, mix: Mix, seed: int) -> Iterable[Message]:
         raise BadInput(f"{error} Seed again: {target.command('seed')}.") from error
     if generator is None:
         raise OneslotError(
-            f"Nobody has seeded {target.stack_name} from here, so its practices are not known. "
+            f"{target.stack_name} was not seeded from here, so its practices are unknown. "
             f"Seed it first (`{target.command('seed')}`), or send your own requests with --file."
         )
     return generator.messages()
 
 
 def send_messages(target: Target, messages: Iterable[Message], pacing: Pacing, progress: Advance) -> Sent:
-    """Send them all, and archive what was accepted."""
+    """Send the messages, and archive the requests that the queue accepted."""
     with Archive(target.archive, target.identity) as archive:
         return send_all(messages, BatchSender(target.sqs, target.outputs.queue_url), archive, pacing, progress=progress)

@@ -1,4 +1,4 @@
-"""`smoke`: is this stack alive, and does it book once?"""
+"""`smoke`: one request booked once, cancelled and cleaned up, on a deployed stack."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from workload.smoke import Smoke
 LOCAL_INTERVAL, AWS_INTERVAL = 0.2, 2.0
 
 
-@click.command(short_help="Book once from two copies, cancel, clean up: for a stack that was just deployed.")
+@click.command(short_help="Test a new deployment: book once from two copies, cancel, clean up.")
 @click.option(
     "--timeout",
     type=Number(min=0, min_open=True),
     default=120.0,
     show_default=True,
     metavar="SECONDS",
-    help="Give up a wait after so long.",
+    help="Fail a step after this time.",
 )
 @stack_option
 @json_option
 def smoke(timeout: float, stack: str | None, as_json: bool) -> int:
     """Send a request and its duplicate, and check for one appointment; then cancel it and check that its slot is free.
 
-    It uses a made-up practice with one slot of its own, so that no real one is touched. What stays: the cancelled appointment
-    of a made-up patient and two ledger rows, which expire; without them the audit would miss what the log speaks of.
+    It books the only slot of a made-up practice. A cancelled appointment of a made-up patient and two ledger rows, which
+    expire, remain: the audit compares them with the delivery log.
     """
     terminal = Terminal(as_json)
     target = open_target(stack)
@@ -47,7 +47,7 @@ def smoke(timeout: float, stack: str | None, as_json: bool) -> int:
     try:
         failures += _failures(test.check, stack)
     finally:
-        # Also after Ctrl-C: a slot and an appointment would stay behind.
+        # Also after Ctrl-C, so that no slot and no appointment remain.
         terminal.say(f"Cleaning up after {test.message_id} at {test.practice}")
         failures += _failures(test.clean_up, stack)
     failure = next(iter(failures), None)
@@ -72,7 +72,7 @@ def smoke(timeout: float, stack: str | None, as_json: bool) -> int:
 
 
 def _failures(part: Callable[[], None], stack: str | None) -> list[str]:
-    """Run a part of the test; returns a sentence if it failed, also by what AWS refuses."""
+    """Run a part of the test. Return its failure as a sentence, or an empty list."""
     try:
         part()
     except (OneslotError, BotoCoreError, ClientError) as error:

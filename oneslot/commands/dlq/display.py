@@ -1,4 +1,4 @@
-"""How dead letters are shown: as a table for people, as a document for programs."""
+"""Dead letters as a table for people, and as a document for programs."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from oneslot.target import Target
 from oneslot.terminal import Terminal, table
 
 SHOWN = 20
-BESIDE_ID = 42  # columns for the rest of a row: a UUID in brackets stays whole, to be copied, on a terminal of eighty
+BESIDE_ID = 42  # columns for the rest of a row: a UUID in brackets stays whole on a terminal of eighty
 SECONDS_A_DAY, SECONDS_AN_HOUR, SECONDS_A_MINUTE = 86_400, 3_600, 60
 
 WOULD = {
-    "duplicate": "find it complete: a duplicate",
-    "done_before": "find its appointment: the same answer",
-    "stuck": "finish it: it was begun and is stuck",
-    "busy": "wait: a consumer has it",
-    "retried": "process it afresh",
-    "refused": "record a refusal: its window has passed",
+    "duplicate": "answer it as a duplicate",
+    "done_before": "repeat the answer of its appointment",
+    "stuck": "finish its interrupted attempt",
+    "busy": "wait for the consumer that has it",
+    "retried": "process it",
+    "refused": "refuse it: its window has passed",
     "fails_again": "FAIL AGAIN",
 }
 
 
 def say_not_found(terminal: Terminal, missing: Sequence[str]) -> None:
-    """Which of the ids that were asked for no dead letter has."""
+    """Say which of the ids that were asked for no dead letter has."""
     if missing:
         more = f" and {len(missing) - SHOWN:,} more" if len(missing) > SHOWN else ""
         terminal.plain(f"Not in the dead-letter queue: {', '.join(missing[:SHOWN])}{more}.", style="red")
 
 
 def show_some(terminal: Terminal, forecasts: Sequence[Forecast]) -> None:
-    """The first of them, each with what a redrive would do for it."""
+    """Show the first forecasts, each with what a redrive would do."""
     if not forecasts:
         return
     if max(len(name_of(each)) for each in forecasts[:SHOWN]) > terminal.out.width - BESIDE_ID:
@@ -53,7 +53,7 @@ def show_some(terminal: Terminal, forecasts: Sequence[Forecast]) -> None:
 
 
 def document_of(target: Target, forecasts: Sequence[Forecast]) -> dict[str, Any]:
-    """These dead letters as JSON."""
+    """Return these dead letters as a document."""
     return {
         "stack_name": target.stack_name,
         "count": len(forecasts),
@@ -64,29 +64,29 @@ def document_of(target: Target, forecasts: Sequence[Forecast]) -> dict[str, Any]
 
 
 def unanswered(forecasts: Iterable[Forecast]) -> str:
-    """How many of them have no answer yet."""
+    """Return how many of them have no answer yet."""
     return f"{sum(not each.finished for each in forecasts):,}"
 
 
 def name_of(forecast: Forecast) -> str:
-    """Its message id, or in brackets the SQS id under which its producer sent it."""
+    """Return the message id, or in brackets the SQS id that the producer received."""
     return forecast.letter.message_id or f"({forecast.letter.original_sqs_message_id})"
 
 
 def row_text(row: dict[str, Any] | None) -> str:
-    """A row of the ledger in some words."""
+    """Return a row of the ledger in a few words."""
     if row is None:
         return "no row"
     outcome = (
         result_of(row).get("outcome") if isinstance(row.get("result"), str) else (row["result"] or {}).get("outcome")
     )
-    told = f"{row.get('status', 'no status')}" + (f", {outcome}" if outcome else "")
+    text = f"{row.get('status', 'no status')}" + (f", {outcome}" if outcome else "")
     count = row.get("consumption_count", "an unknown number of")
-    return f"{told}, claimed {'once' if count == 1 else f'{count} times'}"
+    return f"{text}, claimed {'once' if count == 1 else f'{count} times'}"
 
 
 def age(sent_ms: int) -> str:
-    """How long ago that was (epoch ms), in its largest unit of which there are two."""
+    """Return how long ago a time (epoch ms) is, in the largest unit of which there are at least two."""
     seconds = max(0, int(time.time() - sent_ms / 1000))
     for unit, length in (("d", SECONDS_A_DAY), ("h", SECONDS_AN_HOUR), ("min", SECONDS_A_MINUTE)):
         if seconds >= 2 * length:

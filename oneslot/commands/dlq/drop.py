@@ -16,12 +16,13 @@ from oneslot.repair.operator_log import open_trail
 from oneslot.repair.selection import select
 from oneslot.target import open_target
 from oneslot.terminal import Terminal
+from oneslot.wording import numbered
 
 
-@click.command(short_help="Delete messages from it, for good.")
+@click.command(short_help="Delete dead letters for good.")
 @selection_options
-@click.option("--all", "everything", is_flag=True, help="Every message.")
-@click.option("--accept-loss", is_flag=True, help="Also requests that have no answer yet: they never get one.")
+@click.option("--all", "everything", is_flag=True, help="Select every message.")
+@click.option("--accept-loss", is_flag=True, help="Include requests without an answer: they never get one.")
 @yes_option
 @stack_option
 @json_option
@@ -35,14 +36,14 @@ def drop(  # noqa: PLR0917 - click passes them by name
     stack: str | None,
     as_json: bool,
 ) -> int:
-    """Delete dead letters. Without --yes: say what would be done, and do nothing.
+    """Delete dead letters for good. Without --yes, only say what would be deleted.
 
-    Dropped are those whose request has its answer already. A request without an answer would be lost: that takes
-    --accept-loss, too. Each drop leaves a line in the audit trail, by which `oneslot check` knows of it.
+    A message is deleted if its request has an answer. A request without one would be lost: deleting it needs
+    --accept-loss. The operator log keeps a line for each, by which `oneslot check` accounts for it.
     """
     selection = select(ids, file, reason, everything=everything)
     if not selection.given:
-        raise BadInput("Say which: message ids, --file, --reason or --all.")
+        raise BadInput("Select the messages to drop: give message ids, --file, --reason or --all.")
     terminal = Terminal(as_json)
     target = open_target(stack)
     forecasts, behind = read_letters_to_change(terminal, target)
@@ -56,21 +57,23 @@ def drop(  # noqa: PLR0917 - click passes them by name
         "not_found": missing,
         "waiting_behind": behind,
     }
-    terminal.plain(f"To be dropped: {len(taken):,} message(s), of which {unanswered(taken.values())} have no answer.")
+    terminal.plain(
+        f"To drop: {numbered(len(taken), 'message')}, {unanswered(taken.values())} of them without an answer."
+    )
     status = exit_status(selection, missing=missing, taken=len(taken), left=len(spared))
     if spared:
-        terminal.plain(f"Left alone: {len(spared):,} whose request has no answer; --accept-loss drops them, too.")
+        terminal.plain(f"Left: {len(spared):,} whose request has no answer. Drop them with --accept-loss.")
     if spared and not taken:
-        terminal.warn(["Nothing is dropped."])
+        terminal.warn(["Nothing was dropped."])
     say_not_found(terminal, missing)
     say_no_such_reason(terminal, selection, chosen, forecasts)
     show_some(terminal, list(taken.values()))
-    if not taken or not terminal.confirm(f"Delete {len(taken):,} message(s) for good?", yes=yes):
+    if not taken or not terminal.confirm(f"Delete {numbered(len(taken), 'message')} for good?", yes=yes):
         terminal.result(document | {"dropped": 0, "dry_run": not yes})
         return status
     trail = open_trail(target)
     with terminal.progress("Dropping", len(taken)) as progress:
         gone = drop_letters(target, taken, trail, progress)
-    terminal.result(document | {"dropped": len(gone), "dry_run": False, "audit_trail": str(trail.path)})
-    terminal.plain(f"{len(gone):,} of {len(taken):,} message(s) dropped; each has its line in {trail.path}.")
+    terminal.result(document | {"dropped": len(gone), "dry_run": False, "operator_log": str(trail.path)})
+    terminal.plain(f"{len(gone):,} of {numbered(len(taken), 'message')} dropped. The operator log is {trail.path}.")
     return status if len(gone) == len(taken) else 1

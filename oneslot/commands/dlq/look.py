@@ -1,4 +1,4 @@
-"""`dlq list` and `dlq show`: what the dead-letter queue holds, and what a redrive would do."""
+"""`dlq list` and `dlq show`: the dead letters, and what a redrive would do for each."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from oneslot.target import open_target
 from oneslot.terminal import Terminal, table
 
 
-@click.command("list", short_help="What is in it, and what a redrive would do.")
-@click.option("--reason", metavar="CODE", help="Only those with this reason.")
+@click.command("list", short_help="List dead letters, and what a redrive would do.")
+@click.option("--reason", metavar="CODE", help="List only the messages with this reason.")
 @stack_option
 @json_option
 def list_letters(reason: str | None, stack: str | None, as_json: bool) -> int:
-    """Group the messages by reason, and say for each what a redrive would do, by asking the ledger.
+    """List dead letters by reason, and say by the ledger what a redrive would do for each.
 
-    Nothing is taken out. Each look adds 1 to the messages' receive counts in the dead-letter queue, which mean nothing
-    there. Exit status 1 if a table is missing that had to be asked; the messages are listed all the same.
+    Nothing is removed. Each look adds 1 to the messages' receive counts, which have no effect in a dead-letter queue.
+    Exit status 1 if a table is missing; the messages are listed even so.
     """
     terminal = Terminal(as_json)
     target = open_target(stack)
@@ -55,14 +55,14 @@ def list_letters(reason: str | None, stack: str | None, as_json: bool) -> int:
     return int(bool(missing))
 
 
-@click.command(short_help="One of its messages, without its body.")
+@click.command(short_help="Show one dead letter, without its body.")
 @message_id_argument
 @stack_option
 @json_option
 def show(message_id: str, stack: str | None, as_json: bool) -> int:
-    """Show what is known of a dead letter. MESSAGE_ID may be SQS's own id. Its body names a patient and is not shown.
+    """Show a dead letter without its body, which names a patient. MESSAGE_ID may also be SQS's own id.
 
-    Exit status 1 also if a table is missing that had to be asked.
+    Exit status 1 if there is no such message, or a table is missing.
     """
     terminal = Terminal(as_json)
     target = open_target(stack)
@@ -70,12 +70,12 @@ def show(message_id: str, stack: str | None, as_json: bool) -> int:
     everything = read_letters(terminal, target, missing)
     found = Selection(ids=(message_id,)).chosen(everything)
     if not found:
-        told_of_it = [f"The dead-letter queue of {target.stack_name} has no message {message_id}."]
-        raise OneslotError(" ".join([*told_of_it, *unseen_told(count_unseen(target, everything))]))
+        absent = f"The dead-letter queue of {target.stack_name} has no message {message_id}."
+        raise OneslotError(" ".join([absent, *unseen_told(count_unseen(target, everything))]))
     terminal.result(document_of(target, found) | {"missing": [asdict(one) for one in missing]})
     terminal.warn(told(missing, target.command))
     for each in found:
-        shown = table(name_of(each), "What", "Value")
+        shown = table(name_of(each), "Attribute", "Value")
         for name, value in each.document().items():
             if name == "sent":
                 shown.add_row("age", age(value))

@@ -13,12 +13,14 @@ from oneslot.repair.operator_log import BEGUN, DONE, NOT_DONE, open_trail
 from oneslot.repair.redrive import redrive
 from oneslot.target import Target
 from oneslot.terminal import Terminal
+from oneslot.wording import numbered
 
 REDRIVE = "dlq redrive"
 RESUME = "dlq redrive --resume --yes"
 
 
 def move_in_batches(terminal: Terminal, target: Target, journal: Journal) -> dict[str, Any]:
+    """Move what the journal has left, say how it ended, and return that as a document."""
     trail = open_trail(target)
     subject = {"run": journal.run}
     trail.write(REDRIVE, subject, BEGUN, planned=sorted(journal.left))
@@ -27,20 +29,20 @@ def move_in_batches(terminal: Terminal, target: Target, journal: Journal) -> dic
             redriven = redrive(target, journal, progress)
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(
-            f"Interrupted: {len(journal.deleted):,} of {len(journal.planned):,} message(s) moved; nothing is lost. Go on: "
-            f"{target.command(RESUME)}; or give it up: --abandon."
+            f"Interrupted: {len(journal.deleted):,} of {numbered(len(journal.planned), 'message')} moved; nothing is lost. "
+            f"Continue with `{target.command(RESUME)}`, or end it with --abandon."
         ) from interrupt
     kept = journal.path if redriven.unseen else finish_journal(journal)
     complete = not redriven.refused and not redriven.unseen
     trail.write(REDRIVE, subject, DONE if complete else NOT_DONE, moved=redriven.moved, refused=redriven.refused)
-    terminal.plain(f"{redriven.moved:,} message(s) moved to the queue. The journal is {kept}.")
+    terminal.plain(f"{numbered(redriven.moved, 'message')} moved to the queue. The journal is {kept}.")
     if redriven.refused:
         codes = ", ".join(f"{count} {code}" for code, count in Counter(redriven.refused.values()).items())
-        terminal.plain(f"The queue refuses for good, so they stay: {codes}.", style="red")
+        terminal.plain(f"The queue rejects these messages for good, so they stay: {codes}.", style="red")
     if redriven.unseen:
         terminal.plain(
-            f"{redriven.unseen:,} were not seen again: another reader hides them (a killed one for five minutes), or took "
-            f"them away. Go on in a while: {target.command(RESUME)}; or give them up: --abandon.",
+            f"{numbered(redriven.unseen, 'message')} not seen: another reader hides or has removed them. "
+            f"Continue in five minutes with `{target.command(RESUME)}`, or end it with --abandon.",
             style="red",
         )
     return {
@@ -53,21 +55,25 @@ def move_in_batches(terminal: Terminal, target: Target, journal: Journal) -> dic
 
 
 def finish_journal(journal: Journal) -> Path:
+    """Close the journal and return where it is kept."""
     return journal.finish(time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
 
 
 def move_by_task(terminal: Terminal, target: Target, rate: float, count: int) -> dict[str, Any]:
+    """Let SQS move every message, follow it, say how it ended, and return that as a document."""
     trail = open_trail(target)
     trail.write(REDRIVE, {"method": "move_task", "messages": count}, BEGUN)
     start_move(target, rate)
-    terminal.say("SQS moves them now, also if you press Ctrl-C here.")
+    terminal.say("SQS moves the messages now, and continues if you press Ctrl-C here.")
     with terminal.progress("Redriving", count) as progress:
         moved = follow_move(target, progress)
     trail.write(REDRIVE, {"method": "move_task"}, DONE if moved.completed else NOT_DONE, moved=moved.moved)
-    terminal.plain(f"SQS's move task: {moved.status}, about {moved.moved:,} of {moved.to_move:,} message(s) moved.")
+    terminal.plain(
+        f"SQS's move task: {moved.status}, about {moved.moved:,} of {numbered(moved.to_move, 'message')} moved."
+    )
     if moved.failure:
         terminal.plain(
-            f"It failed: {moved.failure}. Move in batches: {target.command('dlq redrive --all --batches')}.",
+            f"The move task failed: {moved.failure}. Move in batches: {target.command('dlq redrive --all --batches')}.",
             style="red",
         )
     return {"moved": moved.moved, "status": moved.status, "failure": moved.failure, "complete": moved.completed}

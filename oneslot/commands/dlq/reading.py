@@ -21,10 +21,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def selection_options(function: F) -> F:
-    """Ids as arguments, `--file`, `--reason`: which messages are meant."""
+    """Message ids as arguments, `--file` and `--reason`: the selection of dead letters."""
     for option in (
-        click.option("--reason", metavar="CODE", help="Those with this reason, e.g. receives_exhausted."),
-        click.option("--file", type=FILE, metavar="FILE", help="A repair list: the audit's repair/redrive.jsonl."),
+        click.option("--reason", metavar="CODE", help="Select the messages with this reason, e.g. receives_exhausted."),
+        click.option(
+            "--file",
+            type=FILE,
+            metavar="FILE",
+            help="Select the messages of the audit's repair/redrive.jsonl.",
+        ),
         click.argument("ids", nargs=-1, metavar="[MESSAGE_ID]...", type=MessageId()),
     ):
         function = option(function)
@@ -32,18 +37,20 @@ def selection_options(function: F) -> F:
 
 
 def read_letters(terminal: Terminal, target: Target, missing: list[Missing]) -> list[Forecast]:
+    """Return a forecast for each visible dead letter; append the tables that are missing to `missing`."""
     with terminal.working("Reading the dead-letter queue"):
         return forecast_all(target, missing)
 
 
 def count_unseen(target: Target, seen: Sequence[Forecast]) -> int:
+    """Return about how many dead letters were not among those `seen`."""
     return waiting_behind(target.sqs, target.outputs.dead_letter_queue_url, len(seen))
 
 
 def read_letters_to_change(terminal: Terminal, target: Target) -> tuple[list[Forecast], int]:
-    """Return what is seen, and about how many are not.
+    """Return the forecasts, and about how many messages were not seen.
 
-    Raises `OneslotError` if a table is missing: nobody can tell then whom a change helps, and what it loses.
+    Raises `OneslotError` if a table is missing: the effect of a change cannot be foretold without it.
     """
     missing: list[Missing] = []
     forecasts = read_letters(terminal, target, missing)
@@ -57,19 +64,20 @@ def read_letters_to_change(terminal: Terminal, target: Target) -> tuple[list[For
 def say_no_such_reason(
     terminal: Terminal, selection: Selection, chosen: Sequence[Forecast], everything: Sequence[Forecast]
 ) -> None:
+    """Say which reasons there are, where no message has the one that was asked for."""
     if selection.reason is not None and not chosen and not selection.ids:
         terminal.plain(no_such_reason(selection.reason, everything))
 
 
 def no_such_reason(reason: str, everything: Sequence[Forecast]) -> str:
-    """Which reasons there are instead: the one that was asked for may be misspelt."""
+    """Return which reasons there are instead: the one that was asked for may be misspelt."""
     others = ", ".join(sorted({each.letter.reason for each in everything}))
-    return f"No message has the reason {reason}" + (f"; there are {others}." if others else ".")
+    return f"No message has the reason {reason}" + (f"; the reasons are {others}." if others else ".")
 
 
 def exit_status(selection: Selection, *, missing: Sequence[str], taken: int, left: int) -> int:
-    """1 if not all was done, or can be: an id was not found or its message left alone, or all that was chosen was.
+    """Return 1 if a message that was asked for is missing or left, or if every chosen one is left; else 0.
 
-    Where nothing was chosen, what cannot be helped is no part of what was asked for.
+    Without a selection, messages that a redrive cannot help are not part of the request.
     """
     return int(bool(missing) or (left > 0 and selection.given and (taken == 0 or bool(selection.ids))))

@@ -1,4 +1,4 @@
-"""`dlq redrive`: dead letters through the queue again."""
+"""`dlq redrive`: dead letters back to the queue."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ from oneslot.repair.operator_log import open_trail
 from oneslot.repair.selection import select
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal
+from oneslot.wording import numbered
 
 
-@click.command(short_help="Send its messages through again.")
+@click.command(short_help="Send dead letters to the queue again.")
 @selection_options
-@click.option("--all", "everything", is_flag=True, help="Every message; on AWS by SQS's own move task.")
-@click.option("--even-failing", is_flag=True, help="Also those that would fail again, and come back.")
-@click.option("--batches", is_flag=True, help="On AWS, too: receive, send, delete, from here.")
+@click.option("--all", "everything", is_flag=True, help="Select every message; on AWS, by SQS's own move task.")
+@click.option("--even-failing", is_flag=True, help="Include the messages that would fail again.")
+@click.option("--batches", is_flag=True, help="Move in batches from here, also on AWS.")
 @click.option(
     "--rate",
     type=Number(min=0.1, max=FASTEST),
     metavar="N",
     default=100.0,
     show_default=True,
-    help="Messages a second, at most.",
+    help="Move at most N messages a second.",
 )
-@click.option("--resume", is_flag=True, help="Go on with the redrive that was interrupted.")
-@click.option("--abandon", is_flag=True, help="Give it up instead: what it has not moved stays where it is.")
+@click.option("--resume", is_flag=True, help="Continue the redrive that was interrupted.")
+@click.option("--abandon", is_flag=True, help="End the interrupted redrive: the rest stays where it is.")
 @yes_option
 @stack_option
 @json_option
@@ -53,15 +54,16 @@ def redrive(  # noqa: PLR0917 - click passes them by name
     stack: str | None,
     as_json: bool,
 ) -> int:
-    """Send dead letters to the queue again. Without --yes: say what would be done, and do nothing.
+    """Send dead letters to the queue again. Without --yes, only say what would be sent.
 
-    Taken are, of those named (or of all), the messages that a redrive would help. A message is deleted only when the queue
-    has accepted it, and what was sent is noted in a journal: after a crash, --resume goes on. Whatever is sent twice all the
-    same is answered once: that is what the ledger is for.
+    Messages that would fail again are left. A message is deleted only after the queue has accepted it. A journal notes
+    what was sent, so --resume continues after a crash. A message that is sent twice takes effect once, by the ledger.
     """
     selection = select(ids, file, reason, everything=everything)
     if (resume or abandon) and selection.given:
-        raise BadInput("--resume goes on with what was chosen before; leave out the ids, --file, --reason and --all.")
+        raise BadInput(
+            "--resume and --abandon keep the earlier selection. Leave out the ids, --file, --reason and --all."
+        )
     terminal = Terminal(as_json)
     target = open_target(stack)
     if resume or abandon:
@@ -82,7 +84,7 @@ def redrive(  # noqa: PLR0917 - click passes them by name
     status = exit_status(selection, missing=missing, taken=len(taken), left=left)
     _show_plan(terminal, target, taken, left, missing)
     say_no_such_reason(terminal, selection, chosen, forecasts)
-    if not taken or not terminal.confirm(f"Send {len(taken):,} message(s) through again?", yes=yes):
+    if not taken or not terminal.confirm(f"Send {numbered(len(taken), 'message')} to the queue again?", yes=yes):
         terminal.result(document | {"moved": 0, "dry_run": not yes})
         return status
     if by_task:
@@ -99,18 +101,19 @@ def redrive(  # noqa: PLR0917 - click passes them by name
 def _resume(terminal: Terminal, target: Target, *, abandon: bool, yes: bool) -> int:
     journal = open_journal(target)
     if journal is None:
-        raise OneslotError(f"No redrive of {target.stack_name} is unfinished.")
+        raise OneslotError(f"{target.stack_name} has no interrupted redrive.")
     terminal.plain(
-        f"Interrupted: {len(journal.deleted):,} of {len(journal.planned):,} moved; {len(journal.sent - journal.deleted):,} "
-        f"sent and still to be deleted; {len(journal.planned - journal.sent - set(journal.refused)):,} still to be sent."
+        f"Interrupted redrive: {len(journal.deleted):,} of {len(journal.planned):,} messages moved, "
+        f"{len(journal.sent - journal.deleted):,} sent but not deleted, "
+        f"{len(journal.planned - journal.sent - set(journal.refused)):,} not sent."
     )
-    if not terminal.confirm("Give it up?" if abandon else "Go on?", yes=yes):
+    if not terminal.confirm("End it?" if abandon else "Continue?", yes=yes):
         terminal.result({"stack_name": target.stack_name, "left": len(journal.left), "moved": 0, "dry_run": True})
         return 0
     if abandon:
         kept = finish_journal(journal)
         terminal.result({"stack_name": target.stack_name, "left": len(journal.left), "moved": 0, "journal": str(kept)})
-        terminal.plain(f"Given up. What it did is noted in {kept}; see what is left: {target.command('dlq list')}.")
+        terminal.plain(f"Ended; its journal is {kept}. List the rest: {target.command('dlq list')}.")
         return 0
     outcome = move_in_batches(terminal, target, journal)
     terminal.result({"stack_name": target.stack_name, **outcome, "dry_run": False})
@@ -120,10 +123,10 @@ def _resume(terminal: Terminal, target: Target, *, abandon: bool, yes: bool) -> 
 def _show_plan(
     terminal: Terminal, target: Target, taken: Sequence[Forecast], left_alone: int, missing: Sequence[str]
 ) -> None:
-    terminal.plain(f"To be sent through again: {len(taken):,} message(s).")
+    terminal.plain(f"To send: {numbered(len(taken), 'message')}.")
     if left_alone:
-        terminal.plain(f"Left alone: {left_alone:,} that would fail again; see `{target.command('dlq list')}` for why.")
+        terminal.plain(f"Left: {left_alone:,} that would fail again. See why: {target.command('dlq list')}.")
     if left_alone and not taken:
-        terminal.warn(["Nothing is sent."])
+        terminal.warn(["Nothing was sent."])
     say_not_found(terminal, missing)
     show_some(terminal, taken)

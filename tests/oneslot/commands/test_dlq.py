@@ -209,11 +209,11 @@ def test_a_redrive_of_named_ones_and_of_a_repair_list(moto_stack: MotoStack, tmp
         (["dlq", "redrive", "--all", "m-1"], "--all takes every message; leave out"),
         (["dlq", "redrive", "--all", "--file", __file__], "--all takes every message; leave out"),
         (["dlq", "drop", "--all", "--reason", "conflict"], "--all takes every message; leave out"),
-        (["dlq", "redrive", "--resume", "m-1"], "--resume goes on with what was chosen before"),
+        (["dlq", "redrive", "--resume", "m-1"], "--resume and --abandon keep the earlier selection"),
         (["dlq", "redrive", "--rate", "0"], "Invalid value for '--rate'"),
         (["dlq", "redrive", "--file", "nowhere"], "File 'nowhere' does not exist"),
         (["dlq", "redrive", "--file", __file__], "line 1: no message_id. Each line must be like"),
-        (["dlq", "drop"], "Say which: message ids, --file, --reason or --all."),
+        (["dlq", "drop"], "Select the messages to drop: give message ids, --file, --reason or --all."),
         (["dlq", "fly"], "No such command 'fly'"),
         (["ledger", "forget"], "Missing argument 'MESSAGE_ID'"),
         (["ledger", "unlock", NHS_NUMBER], "That is an NHS number"),
@@ -309,7 +309,7 @@ def test_a_redrive_killed_at_any_moment_loses_nothing_and_resumes(moto_stack: Mo
         assert "Nothing was changed" in invoke("dlq", "redrive", "--abandon").stdout
         assert document(invoke("dlq", "redrive", "--abandon", "--yes", "--json"))["left"] == 10
     gone = invoke("dlq", "redrive", "--resume")
-    assert (gone.exit_code, "No redrive of Oneslot-dev is unfinished." in gone.stderr) == (1, True)
+    assert (gone.exit_code, "Oneslot-dev has no interrupted redrive." in gone.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("passing", [("InternalError", False), ("RequestThrottled", True), ("KmsThrottled", True)])

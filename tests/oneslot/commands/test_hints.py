@@ -69,7 +69,7 @@ def test_a_row_that_is_not_there_names_the_stack(on_aws: Target) -> None:
 
 def test_what_a_redrive_leaves_alone_is_listed_for_the_same_stack(on_aws: Target) -> None:
     dead_letter(on_aws, type="dance")
-    assert "see `oneslot dlq list --stack Oneslot-prod` for why" in invoke("dlq", "redrive").stdout
+    assert "See why: oneslot dlq list --stack Oneslot-prod." in invoke("dlq", "redrive").stdout
 
 
 def test_a_journal_that_is_in_the_way_names_the_stack(on_aws: Target) -> None:
@@ -77,7 +77,7 @@ def test_a_journal_that_is_in_the_way_names_the_stack(on_aws: Target) -> None:
     with pytest.raises(OneslotError, match="oneslot dlq redrive --resume --yes --stack Oneslot-prod "):
         begin_journal(on_aws, frozenset({"1"}), 100, {})
     abandoned = invoke("dlq", "redrive", "--abandon", "--yes")
-    assert "see what is left: oneslot dlq list --stack Oneslot-prod." in " ".join(abandoned.stdout.split())
+    assert "List the rest: oneslot dlq list --stack Oneslot-prod." in " ".join(abandoned.stdout.split())
 
 
 def test_a_hint_for_the_local_stack_is_as_short_as_it_was(moto_stack: MotoStack) -> None:
@@ -95,8 +95,8 @@ def test_an_interrupted_redrive_says_how_far_it_was_and_how_to_go_on(
     monkeypatch.setattr("oneslot.commands.dlq.moving.redrive", interrupted)
     result = invoke("dlq", "redrive", "--yes", *(["--json"] if as_json else []))
     told = (
-        "Interrupted: 0 of 1 message(s) moved; nothing is lost. Go on: "
-        "oneslot dlq redrive --resume --yes --stack Oneslot-prod; or give it up: --abandon."
+        "Interrupted: 0 of 1 message moved; nothing is lost. Continue with "
+        "`oneslot dlq redrive --resume --yes --stack Oneslot-prod`, or end it with --abandon."
     )
     assert (result.exit_code, told in result.stderr) == (130, True)
     if as_json:
@@ -167,9 +167,9 @@ def refusal(code: str) -> ClientError:
     [
         (EndpointConnectionError(endpoint_url="https://sqs"), "`oneslot status{}`"),
         (refusal("ResourceNotFoundException"), "`oneslot env{}`"),
-        (refusal("ResourceNotFoundException"), "`oneslot status{}` says which table is missing"),
-        (refusal("AWS.SimpleQueueService.NonExistentQueue"), "`oneslot env{}` has their names"),
-        (refusal("AWS.SimpleQueueService.NonExistentQueue"), "A queue of the stack is gone, and what waited in it"),
+        (refusal("ResourceNotFoundException"), "`oneslot status{}` says which table"),
+        (refusal("AWS.SimpleQueueService.NonExistentQueue"), "`oneslot env{}` names the queues"),
+        (refusal("AWS.SimpleQueueService.NonExistentQueue"), "A queue of the stack and its messages are gone"),
         (refusal("QueueDoesNotExist"), "docs/runbooks/stalled.md says how"),
     ],
 )

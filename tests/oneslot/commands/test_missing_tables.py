@@ -41,7 +41,7 @@ def test_status_shows_the_rest(moto_stack: MotoStack, table: str) -> None:
     people = invoke("status")
     assert people.exit_code == 1
     assert f"The table {table} ({table}) is missing" in people.stdout
-    assert "failed-deliveries.md says how to get a table back" in people.stdout
+    assert "failed-deliveries.md says how to restore a table" in people.stdout
     assert "unknown" in people.stdout
 
 
@@ -67,7 +67,7 @@ def test_a_check_judges_nothing_and_leaves_no_report_that_is_sound(moto_stack: M
     assert counts["booked"] == counts["appointments"] == (None if table == "appointments" else 1)
     assert json.loads(moto_stack.target.report.read_text())["holds"] is False
     people = invoke("check")
-    assert (people.exit_code, "failed-deliveries.md says how to get a table back" in people.stdout) == (1, True)
+    assert (people.exit_code, "failed-deliveries.md says how to restore a table" in people.stdout) == (1, True)
 
 
 def test_a_check_that_fails_leaves_no_earlier_report(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +164,7 @@ def test_a_verdict_is_told_although_its_report_cannot_be_written(moto_stack: Mot
     moto_stack.bench.deliver(record(booking("m-1", **NOW)))
     moto_stack.write_log()
     moto_stack.target.report.mkdir()
-    said = f"{moto_stack.target.report} cannot be written (Is a directory): what is there is no report of this check."
+    said = f"{moto_stack.target.report} cannot be written (Is a directory), so this check has no report."
     checked = document(invoke("check", "--json"), 1)
     assert (checked["judgement"], checked["unwritten"]) == ("holds", [said])
     people = invoke("check")

@@ -88,4 +88,4 @@ def test_a_mix_of_one_that_cannot_be() -> None:
 def test_one_slot_that_was_there(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workload.commands.seed.insert", lambda *_, **__: Seeded(kept=1))
     said = invoke("seed", "--practice-count", "1", "--slots", "1", "--days", "1").stdout
-    assert "0 new, 1 there before and unchanged." in said
+    assert "0 new, 1 existing and unchanged." in said

@@ -23,7 +23,7 @@ def test_a_folder_in_the_place_of_a_file_is_named(moto_stack: MotoStack, verb: s
     assert result.exit_code == 1
     assert "cannot be used: Is a directory" in result.stderr
     assert str(moto_stack.home / name) in result.stderr
-    assert "Put that right" in result.stderr
+    assert "Correct that" in result.stderr
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "[1]"])

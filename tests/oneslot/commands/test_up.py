@@ -12,9 +12,9 @@ from tests.kits.moto_stack import MotoStack, invoke
 @pytest.mark.parametrize(
     ("asked", "named"),
     [
-        (("-c", "queue=fifo"), "started with -c queue=fifo."),
-        (("-c", "max_concurrency=7", "-c", "audit=true"), "started with -c max_concurrency=7."),
-        (("--stage", "prod"), "started with --stage prod."),
+        (("-c", "queue=fifo"), "-c queue=fifo."),
+        (("-c", "max_concurrency=7", "-c", "audit=true"), "-c max_concurrency=7."),
+        (("--stage", "prod"), "--stage prod."),
     ],
 )
 def test_up_on_a_running_stack_takes_no_settings_that_it_does_not_have(
@@ -26,6 +26,6 @@ def test_up_on_a_running_stack_takes_no_settings_that_it_does_not_have(
     replace(state, outputs={**state.outputs, **given}).write(moto_stack.home)
     refused = invoke("up", *asked)
     assert (refused.exit_code, refused.stdout) == (1, "")
-    assert f"running already, Oneslot-dev, and does not say that it was {named}" in refused.stderr
+    assert f"The local stack Oneslot-dev is already running, and not with {named}" in refused.stderr
     same = ("--stage", "dev", "-c", "ledger_retention_seconds=forever", "-c", "audit=true")
     assert invoke("up", *same).exit_code == 0

@@ -49,7 +49,7 @@ def test_what_is_busy_is_deferred_in_the_queue_that_it_came_from(
 ) -> None:
     stack = None
     if of_a_stack:
-        monkeypatch.setattr("oneslot.local.aws.connection.Connection.functions", lambda _: OpenFunctions(ENVIRONMENT))
+        monkeypatch.setattr("oneslot.local.aws.connection.Connection.functions", lambda _: Functions(ENVIRONMENT))
         monkeypatch.setattr("oneslot.local.aws.connection.Connection.sqs", lambda *_: moto_stack.bench.sqs)
     else:
         for name, value in (ENVIRONMENT | {"AWS_DEFAULT_REGION": "eu-west-2"}).items():
@@ -78,10 +78,3 @@ def test_dynamodb_is_asked_again_as_soon_as_by_the_function(
     assert (actual.connect_timeout, actual.read_timeout) == (expected.connect_timeout, expected.read_timeout) == (1, 3)
     assert actual.max_pool_connections == SETTINGS.threads + 1
     assert len(composed) == 1
-
-
-class OpenFunctions(Functions):
-    """As a client: it is closed after the question."""
-
-    def close(self) -> None:
-        """Nothing is open."""

@@ -12,7 +12,7 @@ import pytest
 from tests.kits.consumer import booking
 from tests.kits.moto_stack import MotoStack, document, invoke
 
-TOLD = "The queue held 1 message while the tables were read"
+TOLD = "The queue held 1 message during the export"
 
 
 @pytest.fixture

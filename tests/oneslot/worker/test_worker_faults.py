@@ -270,7 +270,7 @@ def test_seconds_that_no_clock_knows_are_refused_in_a_sentence(
         ("import sys\nsys.exit('no licence')\n", "importing it raised SystemExit at {file}:2."),
         ("import json\njson.nothing\n", "importing it raised AttributeError at {file}:2."),
         ("import not_installed_anywhere\n", "No module named 'not_installed_anywhere'"),
-        ("other = 1\n", "there is no handle in {file}."),
+        ("other = 1\n", "{file} has no handle."),
         ("handle = 1\n", "is not callable"),
     ],
     ids=["syntax", "environment", "exit", "attribute", "not installed", "no such name", "no function"],
@@ -291,5 +291,5 @@ def test_a_module_that_cannot_be_imported_is_named_with_the_line(
 
 @pytest.mark.parametrize("handler", [".:x", "..:x", ".mails:handle", ":x", "mails:"])
 def test_a_module_is_named_from_the_present_directory(handler: str) -> None:
-    with pytest.raises(BadInput, match="write it as module:name"):
+    with pytest.raises(BadInput, match="Write it as module:name"):
         load_handler(handler)

@@ -353,7 +353,7 @@ def test_a_signal_in_its_first_second_is_the_same_wish_and_a_later_one_ends_it_a
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--handler", "slow_work"], "write it as module:name"),
+        (["--handler", "slow_work"], "Write it as module:name"),
         (["--handler", "nowhere:handle", "--queue-url", "https://sqs/x"], "No module named 'nowhere'"),
         (["--handler", "json:loads"], "--handler needs a queue"),
         (["--threads", "0"], "--threads is 0"),

@@ -86,7 +86,9 @@ def test_an_update_that_sets_nothing_has_no_set_clause() -> None:
 
 def test_an_update_that_changes_nothing_is_refused_and_says_what_to_do() -> None:
     """DynamoDB has no update without a clause, and other stores must not take what it refuses."""
-    with pytest.raises(ValueError, match="'things' changes nothing; give an attribute a value, if need be its present one"):
+    with pytest.raises(
+        ValueError, match="'things' changes nothing; give an attribute a value, if need be its present one"
+    ):
         Update("things", {"id": "a"}, expect={"status": "active"})
 
 

@@ -60,7 +60,8 @@ def test_an_update_that_dynamodb_does_not_take_is_refused(update: Update) -> Non
 @pytest.mark.parametrize("value", [{1: "one"}, {"by id": {7: None}}, [{"a": {None: 1}}], ({2: 2},)])
 def test_a_name_that_is_no_text_is_refused_as_by_dynamodbs_client(value: Any) -> None:
     refuse(
-        Effects({}, (Put("refunds", "refund_id", {"refund_id": "1", "parts": value}),)), "'parts' in 'refunds' has a key"
+        Effects({}, (Put("refunds", "refund_id", {"refund_id": "1", "parts": value}),)),
+        "'parts' in 'refunds' has a key",
     )
 
 
