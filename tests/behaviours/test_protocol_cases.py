@@ -68,7 +68,7 @@ def frozen(made: Bench, meanwhile: Callable[[], Any]) -> Callable[[Callable[[], 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("call", ["update_item", "query", "transact_write_items"])
-def test_a_killed_at_any_call_books_once(call: str, moment: str) -> None:
+def test_a_kill_at_any_call_books_once(call: str, moment: str) -> None:
     with bench() as made:
         fault = {moment: {call: raising(Killed())}}
         dying = made.another_consumer(dynamodb=Intercepted(made.dynamodb, **fault))
@@ -80,7 +80,7 @@ def test_a_killed_at_any_call_books_once(call: str, moment: str) -> None:
         assert made.row("m-1")["status"] == "COMPLETE"
 
 
-def test_b_frozen_past_the_lease_reports_the_winners_answer() -> None:
+def test_b_frozen_delivery_reports_the_winners_answer() -> None:
     with bench() as made:
         winner = frozen(made, lambda: made.deliver(record(booking())))
         slow = made.another_consumer(dynamodb=Intercepted(made.dynamodb, before={"transact_write_items": winner}))
@@ -91,7 +91,7 @@ def test_b_frozen_past_the_lease_reports_the_winners_answer() -> None:
         assert held(made) == 1
 
 
-def test_b_frozen_while_the_other_is_still_at_work_is_fenced() -> None:
+def test_b_frozen_delivery_is_fenced_while_the_other_works() -> None:
     with bench() as made:
         dying = made.another_consumer(
             dynamodb=Intercepted(made.dynamodb, before={"transact_write_items": raising(Killed())})
@@ -112,7 +112,7 @@ def test_b_frozen_while_the_other_is_still_at_work_is_fenced() -> None:
         )
 
 
-def test_b2_frozen_then_raising_leaves_the_winners_row_alone() -> None:
+def test_b2_error_after_a_freeze_leaves_the_winners_row() -> None:
     with bench() as made:
 
         def wake_and_fail(perform: Callable[[], Any]) -> None:
@@ -127,7 +127,7 @@ def test_b2_frozen_then_raising_leaves_the_winners_row_alone() -> None:
         assert held(made) == 1
 
 
-def test_b2_raising_after_a_takeover_does_not_end_the_new_owners_lease() -> None:
+def test_b2_error_after_a_takeover_keeps_the_new_lease() -> None:
     with bench() as made:
         dying = made.another_consumer(
             dynamodb=Intercepted(made.dynamodb, before={"transact_write_items": raising(Killed())})
@@ -144,7 +144,7 @@ def test_b2_raising_after_a_takeover_does_not_end_the_new_owners_lease() -> None
         assert made.row("m-1")["lease_until"] == made.clock() + LEASE_MS
 
 
-def test_c_redelivered_after_the_ledgers_row_expired_is_a_duplicate() -> None:
+def test_c_redelivery_after_the_rows_expiry_is_a_duplicate() -> None:
     with bench() as made:
         made.deliver(record(booking()))
         made.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
@@ -157,7 +157,7 @@ def test_c_redelivered_after_the_ledgers_row_expired_is_a_duplicate() -> None:
 
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("late", [False, True])
-def test_c_another_content_under_a_forgotten_bookings_id_is_not_given_its_answer(late: bool, together: bool) -> None:
+def test_c_other_content_conflicts_with_a_forgotten_booking(late: bool, together: bool) -> None:
     with bench() as made:
         made.deliver(record(booking()))
         kept = made.rows("appointments")
@@ -175,7 +175,7 @@ def test_c_another_content_under_a_forgotten_bookings_id_is_not_given_its_answer
 
 
 @pytest.mark.parametrize("kind", ["waiting", "cancelled"])
-def test_c_another_content_under_a_forgotten_request_that_has_no_slot_is_not_given_its_answer(kind: str) -> None:
+def test_c_other_content_conflicts_with_a_forgotten_request(kind: str) -> None:
     """It waits, or was cancelled: its appointment says for what it was made, as one with a slot does."""
     with bench() as made:
         first = booking(delivery_channel="Video") if kind == "waiting" else booking()
@@ -190,7 +190,7 @@ def test_c_another_content_under_a_forgotten_request_that_has_no_slot_is_not_giv
         assert made.rows("appointments") == kept
 
 
-def test_d_sent_twice_by_the_producer_gets_one_answer() -> None:
+def test_d_request_sent_twice_gets_one_answer() -> None:
     with bench() as made:
         first, second = record(booking()), record(booking())
         assert first["messageId"] != second["messageId"]
@@ -200,7 +200,7 @@ def test_d_sent_twice_by_the_producer_gets_one_answer() -> None:
         assert held(made) == 1
 
 
-def test_e_an_exception_leaves_nothing_written_and_the_message_free_at_once() -> None:
+def test_e_exception_writes_nothing_and_frees_the_message() -> None:
     with bench() as made:
         fault = {"transact_write_items": raising(service_error("ValidationException", "TransactWriteItems"))}
         failing = made.another_consumer(dynamodb=Intercepted(made.dynamodb, before=fault))
@@ -219,7 +219,7 @@ def test_e_an_exception_leaves_nothing_written_and_the_message_free_at_once() ->
     ("result", "sentence"),
     [({"value": object()}, "JSON"), ({"value": "x" * 400_000}, "390000"), ({"value": float("nan")}, "JSON")],
 )
-def test_e2_a_result_that_cannot_be_kept_is_refused_before_any_write(result: dict[str, Any], sentence: str) -> None:
+def test_e2_invalid_result_is_refused_before_any_write(result: dict[str, Any], sentence: str) -> None:
     with bench() as made:
         client = Intercepted(made.dynamodb)
         ledger = DynamoDBLedger(client, "ledger", retention_seconds=1, surroundings=surroundings(made.clock))
@@ -240,7 +240,7 @@ class Deferrals:
         self._note(request)
 
 
-def test_f_a_busy_message_is_deferred_to_the_end_of_the_lease_that_is_left() -> None:
+def test_f_busy_message_is_deferred_to_the_end_of_the_lease() -> None:
     with bench() as made:
         asked: list[dict[str, Any]] = []
         sqs = Deferrals(asked.append)
@@ -264,7 +264,7 @@ def test_f_a_busy_message_is_deferred_to_the_end_of_the_lease_that_is_left() -> 
         assert held(made) == 1
 
 
-def test_f_a_deferral_that_fails_still_leaves_the_message_in_the_queue() -> None:
+def test_f_failed_deferral_leaves_the_message_in_the_queue() -> None:
     with bench() as made:
         sqs = Intercepted(made.sqs, before={"change_message_visibility": raising(service_error("AccessDenied"))})
         other = made.another_consumer(sqs=sqs)
@@ -278,7 +278,7 @@ def test_f_a_deferral_that_fails_still_leaves_the_message_in_the_queue() -> None
         assert [(line.outcome, line.reason) for line in made.deliveries] == [("busy", "AccessDenied"), ("booked", None)]
 
 
-def test_f2_a_copy_redriven_from_the_dead_letter_queue_is_a_duplicate() -> None:
+def test_f2_redriven_copy_is_a_duplicate() -> None:
     with bench() as made:
         made.deliver(record(booking()))
         redriven = record(booking(), attributes={"QuarantineReason": "conflict", "SourceMessageId": "x"})
@@ -287,7 +287,7 @@ def test_f2_a_copy_redriven_from_the_dead_letter_queue_is_a_duplicate() -> None:
         assert held(made) == 1
 
 
-def test_g_a_timeout_in_the_middle_of_ten_books_each_once() -> None:
+def test_g_timeout_in_a_batch_of_ten_books_each_once() -> None:
     with bench(slots=20) as made:
         records = [record(booking(f"m-{number}")) for number in range(10)]
         client = Intercepted(made.dynamodb)
@@ -309,7 +309,7 @@ def test_g_a_timeout_in_the_middle_of_ten_books_each_once() -> None:
         assert made.dead_letters() == []
 
 
-def test_h_visible_again_while_still_at_work_costs_one_receive_and_no_more() -> None:
+def test_h_early_redelivery_costs_one_receive() -> None:
     with bench() as made:
         hidden_until: list[int] = []
         sqs = Deferrals(lambda request: hidden_until.append(made.clock() + request["VisibilityTimeout"] * 1000))
@@ -337,7 +337,7 @@ def lost_and_repeated(perform: Callable[[], Any]) -> Any:
     return perform()
 
 
-def test_i_a_lost_answer_to_the_claim_goes_on_in_the_same_delivery() -> None:
+def test_i_delivery_goes_on_when_the_claims_answer_is_lost() -> None:
     with bench() as made:
         losing = made.another_consumer(dynamodb=Intercepted(made.dynamodb, after={"update_item": lost_and_repeated}))
         assert made.deliver(record(booking()), consumer=losing) == []
@@ -346,7 +346,7 @@ def test_i_a_lost_answer_to_the_claim_goes_on_in_the_same_delivery() -> None:
         assert held(made) == 1
 
 
-def test_j_a_lost_answer_to_the_commit_is_the_same_commit() -> None:
+def test_j_delivery_books_once_when_the_commits_answer_is_lost() -> None:
     # moto ignores ClientRequestToken, so this shows the ledger's own answer; the embedded AWS shows the token's.
     with bench() as made:
         client = Intercepted(made.dynamodb, after={"transact_write_items": lost_and_repeated})
@@ -355,7 +355,7 @@ def test_j_a_lost_answer_to_the_commit_is_the_same_commit() -> None:
         assert held(made) == 1
 
 
-def test_k_a_claim_that_lands_late_after_its_own_retry_locks_nobody_out() -> None:
+def test_k_late_claim_does_not_lock_its_owner_out() -> None:
     with bench() as made:
         late: list[Callable[[], Any]] = []
 
@@ -377,7 +377,7 @@ def test_k_a_claim_that_lands_late_after_its_own_retry_locks_nobody_out() -> Non
         assert held(made) == 1
 
 
-def test_k_a_commit_that_lands_late_is_the_answer_whatever_was_decided_since() -> None:
+def test_k_late_commit_is_the_answer() -> None:
     """Its slot is taken, so its owner decides to wait; the slot is free again, and the first decision lands after all."""
     with bench(slots=1) as made:
         late: list[Callable[[], Any]] = []
@@ -399,7 +399,7 @@ def test_k_a_commit_that_lands_late_is_the_answer_whatever_was_decided_since() -
         assert held(made) == 1
 
 
-def test_l_the_same_id_with_another_content_is_quarantined_as_a_conflict() -> None:
+def test_l_other_content_is_quarantined_as_a_conflict() -> None:
     with bench() as made:
         made.deliver(record(booking()))
         assert made.deliver(record(booking(delivery_channel="Video"))) == []
@@ -410,7 +410,7 @@ def test_l_the_same_id_with_another_content_is_quarantined_as_a_conflict() -> No
         assert held(made) == 1
 
 
-def test_l_another_content_cannot_take_over_an_unfinished_request() -> None:
+def test_l_other_content_cannot_take_over_a_request() -> None:
     with bench() as made:
         dying = Intercepted(made.dynamodb, before={"transact_write_items": raising(Killed())})
         with pytest.raises(Killed):
@@ -421,7 +421,7 @@ def test_l_another_content_cannot_take_over_an_unfinished_request() -> None:
         assert made.row("m-1")["consumption_count"] == 1
 
 
-def test_m_two_requests_for_the_last_slot_are_booked_and_waitlisted() -> None:
+def test_m_last_slot_books_one_and_waitlists_the_other() -> None:
     with bench(slots=1) as made:
 
         def meanwhile(_perform: Callable[[], Any]) -> None:
@@ -445,7 +445,7 @@ ORDERS = {
 
 
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
-def test_n_a_cancelled_appointment_stays_cancelled_in_every_order(order: tuple[dict[str, Any], ...]) -> None:
+def test_n_appointment_stays_cancelled_in_every_order(order: tuple[dict[str, Any], ...]) -> None:
     with bench() as made:
         for body in order:
             assert made.deliver(record(body)) == []
@@ -456,7 +456,7 @@ def test_n_a_cancelled_appointment_stays_cancelled_in_every_order(order: tuple[d
         assert held(made) == 3, "the slot that was given back can be booked"
 
 
-def test_n_a_booking_that_lands_between_the_read_and_the_cancellation_is_cancelled() -> None:
+def test_n_booking_after_the_cancellations_read_is_cancelled() -> None:
     with bench() as made:
 
         def meanwhile(_perform: Callable[[], Any]) -> None:
@@ -468,7 +468,7 @@ def test_n_a_booking_that_lands_between_the_read_and_the_cancellation_is_cancell
         assert held(made) == 0
 
 
-def test_n_a_cancellation_that_lands_before_the_booking_commits_wins() -> None:
+def test_n_cancellation_before_the_bookings_commit_wins() -> None:
     with bench() as made:
 
         def meanwhile(_perform: Callable[[], Any]) -> None:
@@ -480,7 +480,7 @@ def test_n_a_cancellation_that_lands_before_the_booking_commits_wins() -> None:
         assert held(made) == 0
 
 
-def test_o_the_same_message_twice_in_one_batch_is_one_booking_and_no_failure() -> None:
+def test_o_message_twice_in_a_batch_is_one_booking() -> None:
     with bench() as made:
         assert made.deliver(record(booking()), record(booking("other")), record(booking())) == []
         assert sorted(made.outcomes) == ["booked", "booked", "duplicate"]
@@ -514,9 +514,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("body", "reason", "named"), BAD.values(), ids=BAD)
-def test_p_an_unprocessable_message_is_quarantined_and_the_rest_goes_on(
-    body: dict[str, Any] | str, reason: str, named: str
-) -> None:
+def test_p_unprocessable_message_is_quarantined_alone(body: dict[str, Any] | str, reason: str, named: str) -> None:
     with bench() as made:
         bad = record(body)
         assert made.deliver(record(booking("first")), bad, record(booking("last"))) == []
@@ -531,7 +529,7 @@ def test_p_an_unprocessable_message_is_quarantined_and_the_rest_goes_on(
         assert NHS_NUMBER not in repr(made.deliveries)
 
 
-def test_p_a_quarantine_that_fails_leaves_the_message_in_the_queue() -> None:
+def test_p_failed_quarantine_leaves_the_message_in_the_queue() -> None:
     with bench() as made:
         sqs = Intercepted(
             made.sqs, before={"send_message": raising(service_error("InvalidParameterValue", "SendMessage"))}
@@ -541,7 +539,7 @@ def test_p_a_quarantine_that_fails_leaves_the_message_in_the_queue() -> None:
         assert (made.deliveries[0].outcome, made.deliveries[0].reason) == ("failed", "not_json")
 
 
-def test_p_a_practice_that_is_seeded_later_can_be_redriven() -> None:
+def test_p_request_succeeds_after_its_practice_is_seeded() -> None:
     with bench() as made:
         made.deliver(record(booking(practice="B82001")))
         made.seed(1, practice="B82001")
@@ -550,14 +548,14 @@ def test_p_a_practice_that_is_seeded_later_can_be_redriven() -> None:
         assert made.outcomes == ["quarantined", "booked"]
 
 
-def test_p_an_empty_batch_and_an_event_of_another_source() -> None:
+def test_p_wrong_event_is_refused() -> None:
     with bench() as made:
         assert made.deliver() == []
         with pytest.raises(TypeError, match="Records"):
             made.consumer({"detail": {}}, Context(made.clock))
 
 
-def test_a_request_whose_window_has_passed_is_refused_once_and_for_all() -> None:
+def test_request_is_refused_for_ever_when_its_window_has_passed() -> None:
     with bench() as made:
         made.clock.now = int(START.timestamp() * 1000) + 2 * 86_400_000
         assert made.deliver(record(booking())) == made.deliver(record(booking())) == []

@@ -91,7 +91,7 @@ def test_a_batch_goes_all_the_way(made: Bench, handler: ModuleType, capsys: pyte
     assert {"Name": "SentToDone", "Unit": "Milliseconds"} in emitted["Metrics"]
 
 
-def test_of_an_error_nothing_but_its_class_is_logged(
+def test_only_the_class_of_an_error_is_logged(
     made: Bench, handler: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither its message nor a traceback: both may quote what was asked for."""
@@ -143,9 +143,7 @@ def test_a_missing_variable_is_named_at_start(handler: ModuleType, monkeypatch: 
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "many", "1.5"])
-def test_a_number_that_is_none_is_named_at_start(
-    handler: ModuleType, monkeypatch: pytest.MonkeyPatch, value: str
-) -> None:
+def test_invalid_number_is_named_at_start(handler: ModuleType, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("BATCH_CONCURRENCY", value)
     with pytest.raises(ValueError, match="BATCH_CONCURRENCY must be a whole number"):
         importlib.reload(handler)

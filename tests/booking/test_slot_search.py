@@ -77,7 +77,7 @@ def test_a_slot_that_was_free_is_not_chosen(together: bool) -> None:
         ("2026-11-23T08:10:01Z", "2026-11-24T08:00:00Z", None),
     ],
 )
-def test_nobody_is_given_a_slot_outside_of_the_window_that_was_asked_for(
+def test_booked_slot_lies_in_the_requested_window(
     not_before: str, not_after: str, slot: Mapping[str, Any] | None, together: bool
 ) -> None:
     """It waits, though others are free."""
@@ -90,7 +90,7 @@ def test_nobody_is_given_a_slot_outside_of_the_window_that_was_asked_for(
     )
 
 
-def test_nobody_waits_for_a_slot_that_was_only_not_read() -> None:
+def test_request_is_not_waitlisted_for_slots_left_unread() -> None:
     """Together they read the first slots of all their windows; where those end before a window begins, it decides alone."""
     slots = free_slots(6)
     reader = replace(schedule({}, {"slots": slots}), candidate_slots=2)
@@ -107,20 +107,20 @@ def tables_of(effects: Effects) -> set[str]:
     return {write.table for write in effects.all_writes}
 
 
-def test_a_cancellation_frees_the_slot_of_an_appointment_that_was_just_made() -> None:
+def test_cancellation_frees_the_slot_of_a_new_appointment() -> None:
     """Not seen, it would be cancelled as one that was never booked."""
     reader = schedule({"slots": free_slots(2)}, BOOKED)
     assert tables_of(reader.decide(request(cancellation("c-1", "m-1")))) == {"slots", "appointments"}
 
 
-def test_an_appointment_that_was_just_made_is_no_window_that_has_passed() -> None:
+def test_new_appointment_is_found_when_its_window_has_passed() -> None:
     """Not seen, its booking would be answered with a refusal when it comes again too late."""
     reader = schedule({"slots": free_slots(2)}, BOOKED, NOON + 40 * 86_400_000)
     assert reader.decide(request(booking("m-1"))).result["outcome"] == "booked"
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_a_practice_whose_slots_were_just_opened_and_taken_is_known(together: bool) -> None:
+def test_practice_with_new_slots_is_known(together: bool) -> None:
     """Not seen, a request that has to wait would be set aside as one for a practice that there is not."""
     reader = schedule({"slots": []}, BOOKED, NOON)
     video = request(booking("m-2", 1, delivery_channel="Video"))
@@ -130,7 +130,7 @@ def test_a_practice_whose_slots_were_just_opened_and_taken_is_known(together: bo
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_a_slot_that_cannot_be_read_is_no_fault_of_the_request(together: bool) -> None:
+def test_unreadable_slot_does_not_quarantine_the_request(together: bool) -> None:
     """It stays in the queue until the row is mended, and is not set aside."""
     with bench(slots=1) as made:
         (slot,) = made.rows("slots")
@@ -152,9 +152,7 @@ TOMBSTONE = {"appointment_id": "m-1", "status": "cancelled", "created": 1, "upda
     [(BOOKED["appointments"], "booked"), ([TOMBSTONE], "cancelled")],
     ids=["made", "tombstone"],
 )
-def test_an_appointment_at_a_practice_without_slots_answers_for_its_booking(
-    appointments: list[Mapping[str, Any]], outcome: str
-) -> None:
+def test_appointment_answers_at_a_practice_without_slots(appointments: list[Mapping[str, Any]], outcome: str) -> None:
     """The practice's slots were cleared away since. Not seen, a booking that was answered would be set aside."""
     reader = schedule({}, {"appointments": appointments})
     decided = reader.decide(request(booking("m-1")))
@@ -164,14 +162,14 @@ def test_an_appointment_at_a_practice_without_slots_answers_for_its_booking(
 
 
 @pytest.mark.parametrize(("message", "reason"), [(booking("m-1", 1), "conflict"), (booking("m-2"), "unknown_practice")])
-def test_at_a_practice_without_slots_nothing_else_is_answered(message: SqsMessage, reason: str) -> None:
+def test_unknown_practice_is_refused_without_an_appointment(message: SqsMessage, reason: str) -> None:
     """Neither another content under the id of an appointment, nor a request that has none."""
     with pytest.raises(Unprocessable) as refusal:
         schedule({}, {"appointments": BOOKED["appointments"]}).decide(request(message))
     assert refusal.value.reason == reason
 
 
-def test_a_slot_that_is_moved_before_the_commit_is_booked_at_its_new_time() -> None:
+def test_slot_moved_before_the_commit_is_booked_at_its_new_time() -> None:
     """What was read is a condition of the commit, so a diary that is changed by hand makes no appointment of old times."""
     with bench(slots=1) as made:
         (slot,) = made.rows("slots")

@@ -81,7 +81,7 @@ def test_any_json_value_is_given_again(world: World, returned: Any) -> None:
 
 
 @pytest.mark.parametrize("returned", [0, "", False, [], {}, None])
-def test_what_counts_for_nothing_is_given_again_as_it_is(world: World, returned: Any) -> None:
+def test_falsy_return_values_are_returned_again(world: World, returned: Any) -> None:
     def work(message: dict[str, str], key: str) -> Any:
         world.done.append(key)
         return returned
@@ -103,16 +103,14 @@ def test_what_counts_for_nothing_is_given_again_as_it_is(world: World, returned:
 
 
 @pytest.mark.parametrize("returned", [(1, 2), {"parts": (1, 2)}, {1: "one"}, {"by id": {7: None}}])
-def test_the_first_call_answers_as_the_ledger_gives_it_to_every_other(world: World, returned: Any) -> None:
+def test_first_call_returns_what_duplicates_get(world: World, returned: Any) -> None:
     """JSON has no tuples, and names of text only: what works in the first delivery would fail in a later one."""
     handle = world.handler(lambda: returned)
     first, again = handle(MESSAGE), handle(MESSAGE)
     assert first == again == json.loads(json.dumps(returned))
 
 
-def test_a_killed_between_effect_and_mark_is_done_again_with_the_same_key(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_work_is_repeated_with_its_key_after_a_kill(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def die(*_: object) -> None:
         raise Killed
 
@@ -129,7 +127,7 @@ def test_a_killed_between_effect_and_mark_is_done_again_with_the_same_key(
     assert world.done == ["m-1", "m-1"]
 
 
-def test_the_key_is_the_same_in_every_attempt_however_many_there_are(world: World) -> None:
+def test_key_is_the_same_in_every_attempt(world: World) -> None:
     """Whatever takes it makes the repetition harmless only if it is."""
     attempts: list[str] = []
 
@@ -157,7 +155,7 @@ def test_e_an_exception_gives_the_lock_back_at_once(world: World) -> None:
 
 
 @pytest.mark.parametrize("end", [SystemExit, KeyboardInterrupt, asyncio.CancelledError, Killed])
-def test_e_whatever_else_ends_a_handler_gives_the_lock_back_and_goes_on(world: World, end: type[BaseException]) -> None:
+def test_e_any_exit_unlocks_the_message(world: World, end: type[BaseException]) -> None:
     """Such as `sys.exit()` in a worker, whose other threads live on: nothing of it is swallowed."""
 
     def leave() -> None:
@@ -169,9 +167,7 @@ def test_e_whatever_else_ends_a_handler_gives_the_lock_back_and_goes_on(world: W
     assert world.done == ["m-1", "m-1"]
 
 
-def test_e_a_child_that_the_handler_forked_leaves_its_parents_lock_alone(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_e_forked_child_leaves_its_parents_lock_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def leave_as_the_child() -> None:
         monkeypatch.setattr(os, "getpid", lambda: -1)
         sys.exit()
@@ -183,7 +179,7 @@ def test_e_a_child_that_the_handler_forked_leaves_its_parents_lock_alone(
 
 
 @pytest.mark.parametrize("error", [ConnectionError, SystemExit])
-def test_e_what_the_handler_raised_is_told_although_the_lock_cannot_be_given_back(
+def test_e_handlers_error_is_raised_when_unlocking_fails(
     world: World, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
     def fail() -> None:
@@ -201,13 +197,13 @@ def test_e_what_the_handler_raised_is_told_although_the_lock_cannot_be_given_bac
         world.handler()(MESSAGE)
 
 
-def test_e2_a_return_value_that_is_no_json_says_so_and_gives_the_lock_back(world: World) -> None:
+def test_e2_invalid_return_value_unlocks_the_message(world: World) -> None:
     with pytest.raises(InvalidEffects, match="cannot be written as JSON"):
         world.handler(lambda: {1, 2})(MESSAGE)
     assert world.ledger.rows["m-1"]["lease_until"] == 0
 
 
-def test_f_a_second_handler_is_told_how_long_to_wait(world: World) -> None:
+def test_f_second_handler_learns_how_long_to_wait(world: World) -> None:
     def meanwhile() -> None:
         world.clock.now += 10_000
         with pytest.raises(Locked) as told:
@@ -227,7 +223,7 @@ def test_b_slower_than_its_lock_reports_the_winners_answer(world: World) -> None
     assert world.handler(overtaken)(MESSAGE) == {"sent": "by the other"}
 
 
-def test_b_slower_than_its_lock_while_the_other_is_at_work_is_told_so(world: World) -> None:
+def test_b_handler_slower_than_its_lock_raises_lock_lost(world: World) -> None:
     def overtaken() -> None:
         world.clock.now += int(LOCK * 1000) + 1
         assert isinstance(acquire(world.ledger, "m-1", LOCK), Claim)
@@ -238,7 +234,7 @@ def test_b_slower_than_its_lock_while_the_other_is_at_work_is_told_so(world: Wor
     assert (row["status"], row["lease_until"]) == ("IN_PROGRESS", world.clock() + LOCK * 1000)
 
 
-def test_l_the_same_id_with_another_content_is_refused_if_contents_are_compared(world: World) -> None:
+def test_l_other_content_is_refused_when_compared(world: World) -> None:
     handle = world.handler(content=lambda message: str(message["text"]))
     handle(MESSAGE)
     with pytest.raises(Unprocessable) as told:
@@ -249,7 +245,7 @@ def test_l_the_same_id_with_another_content_is_refused_if_contents_are_compared(
 
 
 @pytest.mark.parametrize("seconds", [0, -1.0, 0.0009])
-def test_a_lock_that_holds_nobody_off_is_refused(world: World, seconds: float) -> None:
+def test_lock_under_a_millisecond_is_refused(world: World, seconds: float) -> None:
     with pytest.raises(ValueError, match=f"lock_timeout of {seconds} s is too short"):
         world.handler(lock_timeout=seconds)(MESSAGE)
     assert (world.done, world.ledger.rows) == ([], {})
@@ -350,17 +346,17 @@ def cancelled_while_it_claims(release_fails: bool) -> MemoryLedger:
 
 
 @pytest.mark.enable_socket
-def test_a_coroutine_that_is_cancelled_while_it_claims_gives_its_lock_back() -> None:
+def test_coroutine_cancelled_while_claiming_unlocks() -> None:
     assert cancelled_while_it_claims(release_fails=False).rows["m-1"]["lease_until"] == 0
 
 
 @pytest.mark.enable_socket
-def test_a_coroutine_that_is_cancelled_while_it_claims_is_so_although_its_lock_cannot_be_given_back() -> None:
+def test_coroutine_stays_cancelled_when_unlocking_fails() -> None:
     assert cancelled_while_it_claims(release_fails=True).rows["m-1"]["lease_until"] != 0
 
 
 @pytest.mark.enable_socket
-def test_a_coroutine_that_is_cancelled_while_another_has_the_lock_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_coroutine_is_cancelled_while_another_holds_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(asynchronous=True)
     acquire(world.ledger, "m-1", LOCK)
     released: list[object] = []

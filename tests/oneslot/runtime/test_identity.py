@@ -17,7 +17,7 @@ def attribute(value: str) -> dict[str, Any]:
     return {"MessageDeduplicationId": {"stringValue": value, "dataType": "String"}}
 
 
-def test_the_attribute_comes_before_the_body_and_the_body_before_the_content() -> None:
+def test_id_is_attribute_then_body_then_content() -> None:
     body = {"message_id": "of-the-body"}
     assert identify(attribute("of-the-attribute"), body, "text", content_based=True) == "of-the-attribute"
     assert identify({}, body, "text", content_based=True) == "of-the-body"
@@ -27,7 +27,7 @@ def test_the_attribute_comes_before_the_body_and_the_body_before_the_content() -
     assert identify({"Other": {"stringValue": "x"}}, {}, "text", content_based=True) == content
 
 
-def test_without_any_there_is_no_identity() -> None:
+def test_missing_id_is_unprocessable() -> None:
     with pytest.raises(Unprocessable, match="missing_message_id"):
         identify({}, {}, "text")
 
@@ -70,7 +70,7 @@ LONG = "x" * 100_000
     ],
     ids=lambda body: repr(body)[:30],
 )
-def test_what_differs_anywhere_is_another_content(one: dict[str, Any], other: dict[str, Any]) -> None:
+def test_any_difference_changes_the_digest(one: dict[str, Any], other: dict[str, Any]) -> None:
     """Else a second request under an old id would be acknowledged with the first one's answer."""
     assert payload_hash(one) != payload_hash(other)
 
@@ -107,7 +107,7 @@ def test_a_number_of_a_million_digits_is_refused_quickly() -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", "[1]", "1", "null", '"text"', "true"])
-def test_json_that_is_no_object_is_no_body(text: str) -> None:
+def test_json_that_is_not_an_object_is_refused(text: str) -> None:
     with pytest.raises(Unprocessable, match="one JSON object"):
         parse_body(text)
 
@@ -121,18 +121,18 @@ def test_a_body_that_is_nested_too_deeply_has_no_digest() -> None:
 
 
 @pytest.mark.parametrize("text", ['{"a": 1e400}', '{"in": [-2.5E999]}'])
-def test_a_number_that_is_too_large_is_no_body(text: str) -> None:
+def test_number_that_is_too_large_is_refused(text: str) -> None:
     """Python reads all of them as infinity, so different contents would have one digest."""
     with pytest.raises(Unprocessable, match="numbers up to 1e308"):
         parse_body(text)
 
 
-def test_numbers_with_a_point_are_what_they_are() -> None:
+def test_decimal_numbers_are_kept() -> None:
     assert parse_body('{"a": 1.5, "b": -1e308, "c": 1E2}') == {"a": 1.5, "b": -1e308, "c": 100.0}
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"in": {"a": 1, "a": 1}}', '{"a": NaN}', '{"a": -Infinity}'])
-def test_json_that_readers_take_differently_is_no_body(text: str) -> None:
+def test_ambiguous_json_is_refused(text: str) -> None:
     """A name twice, or a constant that is no JSON: two readers would see two different requests."""
     with pytest.raises(Unprocessable, match="each name once"):
         parse_body(text)

@@ -90,7 +90,7 @@ def test_an_exception_releases_and_is_raised_unwrapped(made: Bench) -> None:
 
 
 @pytest.mark.parametrize("end", [Unprocessable("reason", "detail"), SystemExit(), KeyboardInterrupt()])
-def test_whatever_ends_a_decision_gives_the_claim_back_once(
+def test_any_exit_from_a_decision_releases_the_claim_once(
     made: Bench, monkeypatch: pytest.MonkeyPatch, end: BaseException
 ) -> None:
     """Powertools does so after an `Exception` only. Who leaves by `sys.exit()` may be caught, and the process live on."""
@@ -151,7 +151,7 @@ class Refusing:
         ("TransactionConflict", ClientError),
     ],
 )
-def test_a_commit_that_is_given_up_releases_the_claim(made: Bench, reason: str, error: type[Exception]) -> None:
+def test_failed_commit_releases_the_claim(made: Bench, reason: str, error: type[Exception]) -> None:
     """Refused for good, or again and again until the lease is nearly over: the next delivery need not wait for its end."""
     decide = exactly_once(ledger(made, Refusing(made.dynamodb, reason)))(lambda _message: Effects({}, (REFUSED,)))
     with pytest.raises(error):
@@ -160,7 +160,7 @@ def test_a_commit_that_is_given_up_releases_the_claim(made: Bench, reason: str, 
 
 
 @pytest.mark.parametrize("error", [IdempotencyAlreadyInProgressError("inner"), IdempotencyValidationError("inner")])
-def test_what_powertools_raises_within_a_decision_is_no_answer(made: Bench, error: Exception) -> None:
+def test_powertools_error_inside_a_decision_is_not_an_answer(made: Bench, error: Exception) -> None:
     """A decision may ask through a function of its own that Powertools guards. Taken for ours, it would lose the message."""
 
     def decide(_message: Message) -> Effects:

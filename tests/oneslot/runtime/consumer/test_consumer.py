@@ -124,7 +124,7 @@ def test_the_log_names_an_exceptions_class_or_the_services_code(error: Exception
     assert [(line.outcome, line.reason) for line in desk.log] == [("failed", reason)]
 
 
-def test_the_log_says_why_an_attempt_ended_that_ends_the_invocation() -> None:
+def test_log_names_the_error_that_ends_the_invocation() -> None:
     desk = Desk(decide=raiser(SystemExit()))
     with pytest.raises(SystemExit):
         desk.deliver(record({"message_id": "m"}))
@@ -158,7 +158,7 @@ def test_a_failed_message_is_left_to_its_visibility_timeout() -> None:
 
 @pytest.mark.parametrize("receive_count", [1, 10, 1_000])
 @pytest.mark.parametrize("outcome", ["busy", "fenced", "failed"])
-def test_what_is_not_done_is_kept_however_often_it_was_received(outcome: str, receive_count: int) -> None:
+def test_failed_message_stays_whatever_its_receive_count(outcome: str, receive_count: int) -> None:
     """The last receive is the redrive policy's business: it keeps the message, and an acknowledgement would lose it."""
     desk = Desk(decide=raiser(ZeroDivisionError()) if outcome == "failed" else lambda request: Effects({}))
     made = FencedLedger if outcome == "fenced" else MemoryLedger
@@ -170,7 +170,7 @@ def test_what_is_not_done_is_kept_however_often_it_was_received(outcome: str, re
     assert [line.outcome for line in desk.log] == [outcome]
 
 
-def test_on_threads_one_id_twice_is_decided_once_and_neither_fails() -> None:
+def test_copies_in_one_batch_are_decided_once_on_threads() -> None:
     """The second waits for the first in its own batch, and not for the end of a lease."""
     desk = Desk()
     claims: list[str] = []
@@ -205,7 +205,7 @@ def test_unknown_outcome_deletes_nothing() -> None:
     assert [(line.outcome, line.reason) for line in desk.log] == [("failed", "AssertionError")]
 
 
-def test_the_id_of_a_body_that_has_no_digest_is_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_id_is_not_logged_when_the_body_has_no_digest(monkeypatch: pytest.MonkeyPatch) -> None:
     """No parser has seen it: it may be anything, an NHS number, too."""
     monkeypatch.setattr(
         "oneslot.runtime.consumer.record.payload_hash", raiser(Unprocessable("not_json", "nested too deep"))
@@ -228,7 +228,7 @@ def test_the_log_has_the_time_that_an_attempt_took() -> None:
 
 
 @pytest.mark.parametrize(("reason", "kept"), [(INVALID_MESSAGE_ID, None), ("unknown_practice", "m")])
-def test_an_id_that_is_none_is_not_logged(reason: str, kept: str | None) -> None:
+def test_invalid_id_is_not_logged(reason: str, kept: str | None) -> None:
     """One that the parser refuses may be anything, an NHS number, too."""
     desk = Desk(parse=raiser(Unprocessable(reason, "no")))
     assert desk.deliver(record({"message_id": "m"})) == []
@@ -298,7 +298,7 @@ def test_an_invocation_without_time_left_has_no_lease() -> None:
     assert leases == [desk.clock.now]
 
 
-def test_a_fenced_delivery_is_reported_as_failed_and_logged_as_fenced() -> None:
+def test_fenced_delivery_is_reported_as_failed() -> None:
     desk = Desk()
     desk.ledger = FencedLedger(surroundings=surroundings(desk.clock))
     one = record({"message_id": "m"})
@@ -321,7 +321,7 @@ def test_a_busy_message_is_hidden_until_the_lease_ends() -> None:
     assert desk.log[-1].outcome == "busy"
 
 
-def test_a_message_that_is_met_in_a_leases_last_millisecond_is_shown_again_at_once() -> None:
+def test_busy_message_returns_at_once_in_the_last_millisecond() -> None:
     """Not after its visibility timeout: nobody has it then."""
     desk = Desk()
     desk.ledger = MemoryLedger(surroundings=surroundings(desk.clock))
@@ -344,13 +344,13 @@ def test_an_event_that_is_not_sqs_is_refused_with_a_remedy(event: Any) -> None:
     assert desk.log == []
 
 
-def test_what_is_unprocessable_says_so() -> None:
+def test_unprocessable_names_reason_and_detail() -> None:
     assert str(Unprocessable("not_json", "the body must be one JSON object")) == (
         "not_json: the body must be one JSON object"
     )
 
 
-def test_deciding_again_pauses_and_stops_in_time_to_report_the_error() -> None:
+def test_deciding_again_stops_in_time_to_report_the_error() -> None:
     """Else Lambda ends the invocation, and the whole batch comes back."""
     clock = Clock()
     decided: list[int] = []

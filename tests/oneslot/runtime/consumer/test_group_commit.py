@@ -146,7 +146,7 @@ def test_one_body_under_two_ids_is_two_requests(made: Bench) -> None:
     assert booked(made) == ["a", "b"]
 
 
-def test_a_duplicate_that_the_look_missed_leaves_the_group_with_its_answer(made: Bench) -> None:
+def test_missed_duplicate_leaves_the_group_with_its_answer(made: Bench) -> None:
     """It is finished by another consumer between the look and the commit."""
     fifth = booking("m-5")
 
@@ -161,7 +161,7 @@ def test_a_duplicate_that_the_look_missed_leaves_the_group_with_its_answer(made:
     assert booked(made) == sorted(f"m-{position}" for position in range(10))
 
 
-def test_who_loses_its_slot_goes_the_ordinary_way_and_the_rest_is_committed(made: Bench) -> None:
+def test_message_that_loses_its_slot_leaves_the_group(made: Bench) -> None:
     taken: list[str] = []
 
     def meanwhile(name: str, request: dict[str, Any]) -> None:
@@ -184,7 +184,7 @@ def test_who_loses_its_slot_goes_the_ordinary_way_and_the_rest_is_committed(made
 
 
 @pytest.mark.parametrize("item", [3, 4], ids=["over its row", "over its slot"])
-def test_in_conflict_with_another_transaction_one_goes_the_ordinary_way(made: Bench, item: int) -> None:
+def test_message_in_transaction_conflict_leaves_the_group(made: Bench, item: int) -> None:
     conflicts: list[int] = []
 
     def meanwhile(name: str, request: dict[str, Any]) -> None:
@@ -218,9 +218,7 @@ def test_whatever_fails_each_record_takes_its_turn(made: Bench, call: str, caplo
     assert booked(made) == ["m-0", "m-1", "m-2"]
 
 
-def test_what_hinders_a_group_is_logged_without_a_word_of_its_message(
-    made: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_group_failure_is_logged_without_its_message(made: Bench, caplog: pytest.LogCaptureFixture) -> None:
     """Nor as a traceback: a service may quote what it was sent."""
     failures = [service_error("ValidationException"), ValueError("for the test")]
 
@@ -236,7 +234,7 @@ def test_what_hinders_a_group_is_logged_without_a_word_of_its_message(
 
 
 @pytest.mark.parametrize("reasons", [0, 6], ids=["no reasons", "no reason among them"])
-def test_a_refusal_that_blames_nobody_is_no_success(
+def test_cancellation_without_a_reason_is_not_success(
     made: Bench, reasons: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     refusals = [cancelled(*["None"] * reasons)]
@@ -251,7 +249,7 @@ def test_a_refusal_that_blames_nobody_is_no_success(
     assert booked(made) == ["m-0", "m-1"]
 
 
-def test_our_own_commit_whose_answer_was_lost_is_no_duplicate(made: Bench) -> None:
+def test_own_commit_is_not_a_duplicate_when_its_answer_was_lost(made: Bench) -> None:
     """moto forgets tokens, as DynamoDB does after ten minutes: the second attempt finds the first one's rows."""
 
     def meanwhile(name: str, request: dict[str, Any]) -> None:
@@ -263,7 +261,7 @@ def test_our_own_commit_whose_answer_was_lost_is_no_duplicate(made: Bench) -> No
     assert booked(made) == ["m-0", "m-1"]
 
 
-def test_in_one_batch_an_id_twice_is_one_and_with_other_content_a_conflict(made: Bench) -> None:
+def test_id_twice_in_a_batch_is_one_message_or_a_conflict(made: Bench) -> None:
     other = booking("m-0", not_after="2099-11-23T12:00:00Z")
     records = [*bookings(2), record(booking("m-1")), record(other)]
     assert made.deliver(*records, consumer=grouped(made)) == []
@@ -271,7 +269,7 @@ def test_in_one_batch_an_id_twice_is_one_and_with_other_content_a_conflict(made:
     assert booked(made) == ["m-0", "m-1"]
 
 
-def test_a_cancellation_goes_after_the_booking_that_it_is_for(made: Bench) -> None:
+def test_cancellation_follows_its_booking_in_the_group(made: Bench) -> None:
     records = [*bookings(2), record(cancellation("m-0"))]
     client = Counting(made.dynamodb)
     assert made.deliver(*records, consumer=grouped(made, client)) == []
@@ -280,7 +278,7 @@ def test_a_cancellation_goes_after_the_booking_that_it_is_for(made: Bench) -> No
     assert booked(made) == ["m-1"]
 
 
-def test_who_finds_the_slots_given_to_others_decides_again_by_itself() -> None:
+def test_message_without_a_slot_left_decides_again_alone() -> None:
     with bench(slots=2) as made:
         client = Counting(made.dynamodb)
         assert made.deliver(*bookings(3), consumer=grouped(made, client)) == []
@@ -308,7 +306,7 @@ def test_each_keeps_to_its_own_window(made: Bench) -> None:
     assert starts == {f"m-{start}": f"2099-11-23T{start}:00Z" for start, _ in windows}
 
 
-def test_unprocessable_records_are_quarantined_and_the_rest_is_together(made: Bench) -> None:
+def test_unprocessable_records_leave_the_group_to_the_others(made: Bench) -> None:
     records = [*bookings(2), record("not json"), record(booking("m-9", practice="B81002"))]
     assert made.deliver(*records, consumer=grouped(made)) == []
     assert made.outcomes == ["booked", "booked", "quarantined", "quarantined"]
@@ -316,7 +314,7 @@ def test_unprocessable_records_are_quarantined_and_the_rest_is_together(made: Be
 
 
 @pytest.mark.parametrize("same", ["receiptHandle", "messageId"])
-def test_an_answer_is_given_to_its_own_record_whatever_an_event_written_by_hand_repeats(made: Bench, same: str) -> None:
+def test_answer_goes_to_its_own_record_when_ids_repeat(made: Bench, same: str) -> None:
     records = [*bookings(2), record(booking("m-9", practice="B81002"))]
     for one in records:
         one[same] = "the same in all"
@@ -326,7 +324,7 @@ def test_an_answer_is_given_to_its_own_record_whatever_an_event_written_by_hand_
 
 
 @pytest.mark.parametrize("how", ["redelivered", "alone", "fifo"])
-def test_what_does_not_go_together_is_claimed(made: Bench, how: str) -> None:
+def test_record_outside_the_group_is_claimed(made: Bench, how: str) -> None:
     records = bookings(1 if how == "alone" else 2)
     for one in records:
         if how == "redelivered":
@@ -341,7 +339,7 @@ def test_what_does_not_go_together_is_claimed(made: Bench, how: str) -> None:
     assert made.outcomes == ["booked"] * len(records)
 
 
-def test_on_threads_it_is_the_same(made: Bench) -> None:
+def test_group_commits_the_same_on_threads(made: Bench) -> None:
     for number in range(4):
         made.seed(3, f"A8200{number}")
     records = [record(booking(f"m-{number}", practice=f"A8200{number % 4}")) for number in range(10)]
@@ -362,7 +360,7 @@ def two_practices(made: Bench) -> list[dict[str, Any]]:
     return [record(booking("m-0")), record(booking("m-1", practice="A82000"))]
 
 
-def test_on_threads_look_and_reads_wait_for_none_of_each_other(made: Bench) -> None:
+def test_look_and_reads_run_at_the_same_time_on_threads(made: Bench) -> None:
     records = two_practices(made)
     all_at_once = threading.Barrier(3)
     threads: dict[str, set[int]] = {"batch_get_item": set(), "query": set()}
@@ -382,7 +380,7 @@ def test_on_threads_look_and_reads_wait_for_none_of_each_other(made: Bench) -> N
     assert threading.get_ident() not in threads["batch_get_item"]
 
 
-def test_on_threads_what_was_decided_for_a_duplicate_is_dropped(made: Bench) -> None:
+def test_decision_for_a_duplicate_is_dropped_on_threads(made: Bench) -> None:
     made.deliver(*bookings(2), consumer=grouped(made))
     client = Counting(made.dynamodb)
     with ThreadPoolExecutor(4) as executor:
@@ -393,9 +391,7 @@ def test_on_threads_what_was_decided_for_a_duplicate_is_dropped(made: Bench) -> 
 
 
 @pytest.mark.parametrize(("known", "queries"), [(2, 1), (3, 0)], ids=["half", "most"])
-def test_on_threads_after_a_group_that_was_mostly_known_nothing_is_read_in_vain(
-    made: Bench, known: int, queries: int
-) -> None:
+def test_look_comes_first_after_a_mostly_known_group(made: Bench, known: int, queries: int) -> None:
     made.deliver(*bookings(4), consumer=grouped(made))
     client = Counting(made.dynamodb)
     with ThreadPoolExecutor(4) as executor:
@@ -422,7 +418,7 @@ def test_the_log_has_the_groups_time_and_that_of_the_turn(made: Bench) -> None:
     assert [one.attempt_ms for one in made.deliveries] == [5 + 7 + 20, 5 + 7 + 20, 1 + 7 + 20]
 
 
-def test_a_claimed_message_is_left_to_who_has_it(made: Bench) -> None:
+def test_claimed_message_is_left_to_its_owner(made: Bench) -> None:
     """Its row is there and not complete: the ordinary way finds it busy and hides it. The others go together."""
     first = bookings(3)
     client = Counting(made.dynamodb)
@@ -484,14 +480,14 @@ def test_no_message_is_divided_between_two_transactions(made: Bench) -> None:
     assert "33-0" not in {row["appointment_id"] for row in made.rows("appointments")}
 
 
-def test_who_writes_what_an_earlier_one_writes_is_left_out(made: Bench) -> None:
+def test_message_writing_an_earlier_ones_item_is_left_out(made: Bench) -> None:
     first, same = decided(1, 1)[0], replace(decided(1, 1)[0], message_id="m-9")
     client = Counting(made.dynamodb)
     assert list(group(made, client).commit_first([first, same, decided(2, 1)[1]])) == ["m-0", "m-1"]
     assert client.calls == {"transact_write_items": 1}
 
 
-def test_who_is_refused_has_no_answer_and_the_rest_has(made: Bench) -> None:
+def test_refused_message_has_no_answer_and_the_others_have(made: Bench) -> None:
     """What stands in the way need not look like a row of the ledger."""
     made.dynamodb.put_item(TableName="appointments", Item={"appointment_id": {"S": "0-0"}})
     tokens: list[str] = []
@@ -501,7 +497,7 @@ def test_who_is_refused_has_no_answer_and_the_rest_has(made: Bench) -> None:
     assert len(set(tokens)) == 2, "DynamoDB refuses another transaction under a token that it has seen"
 
 
-def test_who_is_refused_leaves_alone_however_many_writes_each_has(made: Bench) -> None:
+def test_only_the_refused_message_leaves_the_transaction(made: Bench) -> None:
     """One waits and one is booked, say. Who is blamed for another's item would leave in its place."""
     made.dynamodb.put_item(TableName="appointments", Item={"appointment_id": {"S": "2-0"}})
     together = [
@@ -513,7 +509,7 @@ def test_who_is_refused_leaves_alone_however_many_writes_each_has(made: Bench) -
     assert client.calls == {"transact_write_items": 2}
 
 
-def test_a_row_for_another_content_is_no_answer_however_alike_their_digests_are() -> None:
+def test_row_for_another_content_is_not_an_answer() -> None:
     row = {"status": "COMPLETE", "payload_hash": "0" * 64, "result": "{}", "consumption_count": 1, "claimed_by": "x"}
     unlike = replace(decided(1, 1)[0], payload_hash="0" * 63 + "1")
     assert finished(row, replace(unlike, payload_hash="0" * 64)) == Answer({}, True, 1, "x")
@@ -528,7 +524,7 @@ def test_an_answer_is_given_once(made: Bench) -> None:
     assert made.outcomes == ["booked", "booked", "duplicate"]
 
 
-def test_what_cannot_be_committed_by_anybody_is_left_out(made: Bench) -> None:
+def test_invalid_effects_leave_the_group(made: Bench) -> None:
     unfit = Decided("unfit", "h", Effects({"result": object()}))
     assert list(group(made, made.dynamodb).commit_first([unfit, *decided(2, 1)])) == ["m-0", "m-1"]
 
@@ -538,7 +534,7 @@ def test_more_than_a_read_can_hold_is_looked_up_in_part(made: Bench) -> None:
 
 
 @pytest.mark.parametrize("answered", [{"ledger": []}, {}], ids=["none of the table", "no table"])
-def test_what_the_look_could_not_see_is_found_by_the_transaction(made: Bench, answered: dict[str, Any]) -> None:
+def test_transaction_finds_a_row_that_the_look_missed(made: Bench, answered: dict[str, Any]) -> None:
     """DynamoDB may leave keys for later: neither are they taken for new ones' rows, nor for done."""
     made.deliver(record(booking("m-0")))
 

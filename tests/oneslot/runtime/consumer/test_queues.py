@@ -40,7 +40,7 @@ def test_a_deferral_never_ends_before_the_lease(milliseconds: int, jitter: float
     assert sqs.requests[0]["VisibilityTimeout"] == seconds
 
 
-def test_a_quarantined_message_keeps_its_body_and_its_own_attributes() -> None:
+def test_quarantined_message_keeps_body_and_attributes() -> None:
     sqs = Recording()
     attributes = {"MessageDeduplicationId": "id", "QuarantineReason": "of the last time"}
     source = record("body", attributes=attributes)
@@ -69,7 +69,7 @@ def test_a_message_with_all_ten_attributes_still_fits() -> None:
     assert {"MessageDeduplicationId", "QuarantineReason", "QuarantineDetail", "SourceMessageId"} <= set(sent)
 
 
-def test_a_message_that_is_quarantined_again_keeps_all_of_its_own_attributes() -> None:
+def test_second_quarantine_keeps_all_own_attributes() -> None:
     """The reasons of the last time take no room: they are written anew."""
     sqs = Recording()
     own = {f"Name{number}": "x" for number in range(7)}

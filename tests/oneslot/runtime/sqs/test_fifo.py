@@ -65,7 +65,7 @@ def test_a_failure_stops_the_rest_of_its_group_only(executor: ThreadPoolExecutor
     assert failed == [2, 4]
 
 
-def test_groups_on_a_standard_queue_are_for_fairness_and_stop_nothing(executor: ThreadPoolExecutor | None) -> None:
+def test_failure_stops_no_group_when_the_queue_is_standard(executor: ThreadPoolExecutor | None) -> None:
     records = [fair(body, "practice") for body in ("a1", "a2", "a3")]
     tried, failed = run(records, {"a2"}, executor)
     assert sorted(tried) == ["a1", "a2", "a3"]
@@ -84,9 +84,7 @@ def test_groups_run_side_by_side() -> None:
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=10), st.sets(st.integers(0, 9)), st.booleans())
-def test_for_each_group_what_was_done_is_what_came_before_its_first_failure(
-    groups: list[str], failing: set[int], together: bool
-) -> None:
+def test_group_is_done_up_to_its_first_failure(groups: list[str], failing: set[int], together: bool) -> None:
     records = [fifo(str(at), group) for at, group in enumerate(groups)]
     with ThreadPoolExecutor(3) as threads:
         tried, failed = run(records, {str(at) for at in failing}, threads if together else None)
@@ -124,7 +122,7 @@ def test_one_that_another_consumer_has_stops_its_group_too() -> None:
         assert [row["message_id"] for row in made.rows("ledger") if row["status"] == "COMPLETE"] == ["m-3"]
 
 
-def test_one_that_can_never_succeed_is_quarantined_in_its_group_and_the_group_goes_on() -> None:
+def test_group_goes_on_after_a_quarantined_message() -> None:
     with bench() as made:
         url = made.sqs.create_queue(QueueName="dead.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
         consumer = made.another_consumer()
@@ -140,7 +138,7 @@ def test_one_that_can_never_succeed_is_quarantined_in_its_group_and_the_group_go
         assert dead["MessageAttributes"]["SourceMessageId"]["StringValue"] == bad["messageId"]
 
 
-def test_two_that_can_never_succeed_are_both_kept_though_they_say_the_same() -> None:
+def test_equal_unprocessable_messages_are_both_quarantined() -> None:
     """SQS drops what has a deduplication id that it has seen within five minutes: each needs one of its own."""
     with bench() as made:
         url = made.sqs.create_queue(QueueName="dead.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]

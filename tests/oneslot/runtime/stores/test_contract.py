@@ -61,7 +61,7 @@ def test_a_claim_writes_a_row_in_progress(kept: Kept) -> None:
     }
 
 
-def test_a_claimed_message_is_busy_for_what_is_left(kept: Kept) -> None:
+def test_claimed_message_is_busy_for_the_rest_of_its_lease(kept: Kept) -> None:
     claim(kept)
     kept.clock.now += 12_000
     assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Busy(18_000)
@@ -88,20 +88,20 @@ def test_another_content_is_a_conflict_and_changes_nothing(kept: Kept, complete:
     assert kept.row("m") == before
 
 
-def test_a_lease_holds_to_its_end_however_long_it_is(kept: Kept) -> None:
+def test_lease_holds_to_its_end(kept: Kept) -> None:
     granted = kept.ledger().claim("m", "h", kept.clock() + 900_000)
     assert isinstance(granted, Claim)
     kept.clock.now += 899_999
     assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Busy(1)
 
 
-def test_a_message_is_busy_for_all_that_is_left_however_long_it_is(kept: Kept) -> None:
+def test_busy_time_is_exact_for_a_long_lease(kept: Kept) -> None:
     granted = kept.ledger().claim("m", "h", kept.clock() + 86_400_000)
     assert isinstance(granted, Claim)
     assert kept.ledger().claim("m", "h", kept.clock() + LEASE) == Busy(86_400_000)
 
 
-def test_another_content_is_a_conflict_while_the_first_is_at_work(kept: Kept) -> None:
+def test_other_content_is_a_conflict_while_in_progress(kept: Kept) -> None:
     """And nothing to wait for: it would be one at the end of the lease, too."""
     claim(kept)
     assert kept.ledger().claim("m", "other", kept.clock() + LEASE) == Conflict()
@@ -159,7 +159,7 @@ def test_a_commit_performs_every_write(kept: Kept) -> None:
 
 
 @pytest.mark.parametrize("found", [{KEY: "b", "state": "other"}, {KEY: "b"}, None])
-def test_a_condition_that_fails_is_taken_and_nothing_is_written(kept: Kept, found: dict[str, str] | None) -> None:
+def test_failed_condition_is_taken_and_writes_nothing(kept: Kept, found: dict[str, str] | None) -> None:
     if found:
         kept.keep(found)
     mine = claim(kept)
@@ -179,7 +179,7 @@ def test_an_expected_value_is_compared_with_its_type(kept: Kept, kind: str) -> N
     assert kept.ledger().commit(mine, Effects({}, (change(stored),))) == Committed({})
 
 
-def test_what_happened_before_is_found_even_if_another_condition_fails_too(kept: Kept) -> None:
+def test_exists_wins_over_another_failed_condition(kept: Kept) -> None:
     kept.keep({KEY: "a", "state": "first"})
     answer = kept.ledger().commit(claim(kept), Effects({}, (change("old"),), Once(PUT, dict)))
     assert answer == Exists({KEY: "a", "state": "first"})
@@ -193,7 +193,7 @@ def test_the_same_commit_twice_is_one(kept: Kept) -> None:
     assert kept.ledger().commit(mine, effects) == Committed({"done": 1})
 
 
-def test_another_commit_of_the_same_claim_gets_what_the_first_one_recorded(kept: Kept) -> None:
+def test_second_commit_of_a_claim_gets_the_first_result(kept: Kept) -> None:
     """The first one lands late, when its owner has decided again: what is recorded is the answer, not what came last."""
     mine = claim(kept)
     assert kept.ledger().commit(mine, Effects({"decided": "first"}, (PUT,))) == Committed({"decided": "first"})
@@ -203,7 +203,7 @@ def test_another_commit_of_the_same_claim_gets_what_the_first_one_recorded(kept:
     assert (kept.row("m"), kept.thing("other")) == (before, None)
 
 
-def test_b_frozen_past_the_lease_while_the_other_is_at_work_is_fenced(kept: Kept) -> None:
+def test_b_commit_is_fenced_when_another_works_after_the_lease(kept: Kept) -> None:
     first, _ = taken_over(kept)
     before = kept.row("m")
     assert kept.ledger().commit(first, Effects({}, (PUT,))) == Fenced(first)
@@ -219,7 +219,7 @@ def test_b_frozen_past_the_lease_gets_the_winners_answer(kept: Kept) -> None:
     assert (kept.row("m"), kept.thing("a")) == (before, None)
 
 
-def test_b2_a_release_or_extension_after_a_takeover_leaves_the_row_alone(kept: Kept) -> None:
+def test_b2_release_after_a_takeover_changes_nothing(kept: Kept) -> None:
     first, second = taken_over(kept)
     before = kept.row("m")
     assert not kept.ledger().release(first)
@@ -240,7 +240,7 @@ def test_a_commit_without_a_row_is_fenced(kept: Kept) -> None:
     assert kept.row("nobody") is None
 
 
-def test_a_released_message_can_be_claimed_at_once_and_keeps_its_count(kept: Kept) -> None:
+def test_released_message_can_be_claimed_and_keeps_its_count(kept: Kept) -> None:
     first = claim(kept)
     assert kept.ledger().release(first)
     assert claim(kept).consumption_count == 2
@@ -280,7 +280,7 @@ def test_a_late_extension_does_not_undo_a_release(kept: Kept) -> None:
 @pytest.mark.parametrize(
     "result", [{"no": {1, 2}}, {"no": float("nan")}, {"large": "x" * 400_000}, "done", ["done"], {1: "done"}, None]
 )
-def test_e2_an_impossible_result_is_refused_before_anything_is_written(kept: Kept, result: Any) -> None:
+def test_e2_invalid_result_is_refused_before_any_write(kept: Kept, result: Any) -> None:
     mine = claim(kept)
     before = kept.row("m")
     with pytest.raises(InvalidEffects, match="the result"):
@@ -288,7 +288,7 @@ def test_e2_an_impossible_result_is_refused_before_anything_is_written(kept: Kep
     assert (kept.row("m"), kept.thing("a")) == (before, None)
 
 
-def test_a_decision_without_effects_is_refused_before_anything_is_written(kept: Kept) -> None:
+def test_decision_without_effects_is_refused(kept: Kept) -> None:
     mine = claim(kept)
     before = kept.row("m")
     decided: Any = None
@@ -297,7 +297,7 @@ def test_a_decision_without_effects_is_refused_before_anything_is_written(kept: 
     assert kept.row("m") == before
 
 
-def test_rows_kept_for_ever_do_not_expire_and_those_with_a_window_do(kept: Kept) -> None:
+def test_row_expires_only_with_a_retention(kept: Kept) -> None:
     for for_ever in (False, True):
         ledger = kept.ledger(for_ever=for_ever)
         granted = ledger.claim(f"m-{for_ever}", "h", kept.clock() + LEASE)
@@ -310,7 +310,7 @@ def test_rows_kept_for_ever_do_not_expire_and_those_with_a_window_do(kept: Kept)
         assert (kept.lives_for(f"m-{for_ever}") is not None) is expires
 
 
-def test_a_window_that_was_lengthened_to_for_ever_holds_for_a_message_in_progress(kept: Kept) -> None:
+def test_row_in_progress_loses_its_expiry_with_the_retention(kept: Kept) -> None:
     mine = claim(kept)
     kept.ledger(for_ever=True).commit(mine, Effects({}))
     assert kept.lives_for("m") is None
@@ -335,7 +335,7 @@ def test_no_row_is_cleaned_away_under_its_lease(kept: Kept) -> None:
     assert kept.lives_for("m") == RETENTION_SECONDS
 
 
-def test_two_writes_to_one_item_are_refused_before_anything_is_written(kept: Kept) -> None:
+def test_two_writes_to_one_item_are_refused(kept: Kept) -> None:
     """As DynamoDB does: the conditions of both would hold before either is written."""
     mine = claim(kept)
     before = kept.row("m")
@@ -348,7 +348,7 @@ def test_two_writes_to_one_item_are_refused_before_anything_is_written(kept: Kep
 # DynamoDB refuses such keys by itself; moto, which stands for it here, takes some of them.
 @pytest.mark.parametrize("kept", ["memory", pytest.param("valkey", marks=pytest.mark.valkey)], indirect=True)
 @pytest.mark.parametrize("key", ["", 7, True, None, ["a"]])
-def test_a_key_that_is_no_text_is_refused_before_anything_is_written(kept: Kept, key: Any) -> None:
+def test_key_that_is_not_text_is_refused(kept: Kept, key: Any) -> None:
     put, update = Put(TABLE, KEY, {KEY: key}), Update(TABLE, {KEY: key}, {"state": "new"}, {"state": "old"})
     mine = claim(kept)
     before = kept.row("m")
@@ -361,7 +361,7 @@ def test_a_key_that_is_no_text_is_refused_before_anything_is_written(kept: Kept,
 
 
 @pytest.mark.parametrize("nothing", [None, 7])
-def test_p_what_is_no_text_is_no_id(kept: Kept, nothing: Any) -> None:
+def test_p_id_that_is_not_text_is_refused(kept: Kept, nothing: Any) -> None:
     with pytest.raises((ValueError, ParamValidationError)):
         kept.ledger().claim(nothing, "h", kept.clock() + LEASE)
     assert kept.row(str(nothing)) is None
@@ -389,7 +389,7 @@ def test_an_update_of_a_key_or_of_one_attribute_twice_is_refused(kept: Kept, upd
 # DynamoDB keeps a digest of any type as it is. Valkey keeps text: to it a number's duplicate would be a conflict.
 @pytest.mark.parametrize("kept", ["memory", pytest.param("valkey", marks=pytest.mark.valkey)], indirect=True)
 @pytest.mark.parametrize("digest", [None, 7, b"digest"])
-def test_what_is_no_text_is_no_digest_of_a_content(kept: Kept, digest: Any) -> None:
+def test_digest_that_is_not_text_is_refused(kept: Kept, digest: Any) -> None:
     with pytest.raises(TypeError, match="the digest of the message's content must be text"):
         kept.ledger().claim("m", digest, kept.clock() + LEASE)
     assert kept.row("m") is None
@@ -397,7 +397,7 @@ def test_what_is_no_text_is_no_digest_of_a_content(kept: Kept, digest: Any) -> N
 
 # DynamoDB refuses an empty key by itself; moto, which stands for it here, does not.
 @pytest.mark.parametrize("kept", ["memory", pytest.param("valkey", marks=pytest.mark.valkey)], indirect=True)
-def test_p_nothing_is_no_id(kept: Kept) -> None:
+def test_p_empty_id_is_refused(kept: Kept) -> None:
     with pytest.raises(ValueError, match="must be text and not empty"):
         kept.ledger().claim("", "h", kept.clock() + LEASE)
     assert kept.row("") is None

@@ -71,7 +71,7 @@ def test_the_first_claim_writes_the_row(made: Bench) -> None:
     assert granted == Claim("m", granted.claimed_by, 1, made.clock() + LEASE)
 
 
-def test_a_claimed_message_is_busy_for_what_is_left_of_the_lease(made: Bench) -> None:
+def test_refusal_tells_the_rest_of_the_lease(made: Bench) -> None:
     claim(made)
     made.clock.now += 12_000
     assert ledger(made).claim("m", "h", made.clock() + LEASE) == Busy(18_000)
@@ -208,7 +208,7 @@ def test_a_transient_error_is_met_in_place(made: Bench, call: str, code: str) ->
         ("TransactionConflict", "ThrottlingError", "None"),
     ],
 )
-def test_a_transaction_cancelled_for_a_transient_reason_is_met_in_place(made: Bench, codes: tuple[str, ...]) -> None:
+def test_transient_cancellation_is_retried_in_place(made: Bench, codes: tuple[str, ...]) -> None:
     client = Intercepted(made.dynamodb, before={"transact_write_items": raising(cancelled(*codes))})
     assert ledger(made, client).commit(claim(made), effects(made)) == Committed({"outcome": "booked"})
 
@@ -222,7 +222,7 @@ def test_a_transaction_cancelled_for_a_transient_reason_is_met_in_place(made: Be
         ("None",),
     ],
 )
-def test_a_transaction_cancelled_for_any_other_reason_fails_and_says_why(made: Bench, codes: tuple[str, ...]) -> None:
+def test_permanent_cancellation_raises_its_reason(made: Bench, codes: tuple[str, ...]) -> None:
     client = Intercepted(made.dynamodb, before={"transact_write_items": raising(cancelled(*codes))})
     with pytest.raises(CommitRefused, match=next((code for code in codes if code != "None"), "reason")):
         ledger(made, client).commit(claim(made), effects(made))
@@ -244,7 +244,7 @@ def test_patience_ends_with_the_lease(made: Bench) -> None:
     assert made.clock() < deadline
 
 
-def test_patience_with_a_commit_and_with_a_release_ends_with_the_lease_too(made: Bench) -> None:
+def test_retries_end_with_the_lease(made: Bench) -> None:
     """Else Lambda ends the invocation before its error is reported, and the whole batch comes back."""
 
     class AlwaysInConflict:
@@ -274,9 +274,7 @@ def test_patience_with_a_commit_and_with_a_release_ends_with_the_lease_too(made:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_without_an_answer_every_verb_is_tried_again_whether_it_was_performed_or_not(
-    made: Bench, error: Exception
-) -> None:
+def test_every_step_is_retried_after_a_lost_answer(made: Bench, error: Exception) -> None:
     class Silent:
         """Performs every other call, and answers none of the first three."""
 
@@ -316,7 +314,7 @@ def test_patience_without_an_answer_ends_with_the_lease(made: Bench) -> None:
     assert made.clock() < deadline
 
 
-def test_a_repeated_commit_carries_the_same_token_and_a_new_one_another(made: Bench) -> None:
+def test_retried_commit_carries_the_same_token(made: Bench) -> None:
     tokens: list[str] = []
 
     class Recording:
@@ -333,7 +331,7 @@ def test_a_repeated_commit_carries_the_same_token_and_a_new_one_another(made: Be
     assert tokens[0] == tokens[1] != tokens[2]
 
 
-def test_effects_beyond_one_transaction_are_refused_before_anything_is_sent(made: Bench) -> None:
+def test_effects_beyond_one_transaction_are_refused(made: Bench) -> None:
     client = Intercepted(made.dynamodb)
     writes = tuple(Put("appointments", "appointment_id", {"appointment_id": str(number)}) for number in range(100))
     with pytest.raises(InvalidEffects, match="100 writes, more than 99"):
@@ -341,7 +339,7 @@ def test_effects_beyond_one_transaction_are_refused_before_anything_is_sent(made
     assert client.calls == []
 
 
-def test_an_unknown_error_is_raised_as_it_is(made: Bench) -> None:
+def test_unknown_error_is_raised_unchanged(made: Bench) -> None:
     client = Intercepted(made.dynamodb, before={"update_item": raising(service_error("AccessDeniedException"))})
     with pytest.raises(ClientError, match="AccessDenied"):
         ledger(made, client).claim("m", "h", made.clock() + LEASE)
@@ -359,12 +357,12 @@ def test_a_commit_says_when_and_lets_the_row_live_on_from_then(made: Bench) -> N
     assert (row["updated"], row["expires_at"]) == (made.clock(), made.clock() // 1000 + 100)
 
 
-def test_the_ledgers_own_name_is_no_table_of_the_effects(made: Bench) -> None:
+def test_tables_must_not_name_the_ledger(made: Bench) -> None:
     with pytest.raises(ValueError, match='"ledger" in `tables`'):
         DynamoDBLedger(made.dynamodb, "ledger", retention_seconds=None, tables={"ledger": "mine"})
 
 
-def test_rows_that_are_kept_for_ever_have_no_expiry_and_lose_the_one_they_had(made: Bench) -> None:
+def test_row_without_retention_loses_its_expiry(made: Bench) -> None:
     for_ever = DynamoDBLedger(made.dynamodb, "ledger", retention_seconds=None, surroundings=surroundings(made.clock))
     claim(made)
     made.clock.now += LEASE + 1
@@ -382,7 +380,7 @@ def test_rows_that_are_kept_for_ever_have_no_expiry_and_lose_the_one_they_had(ma
     assert "lease_until" not in made.row("o")
 
 
-def test_a_lease_is_extended_by_its_owner_and_not_after_its_release(made: Bench) -> None:
+def test_lease_is_extended_by_its_owner_until_released(made: Bench) -> None:
     mine = claim(made)
     assert ledger(made).extend(mine, made.clock() + 2 * LEASE) is True
     assert made.row("m")["lease_until"] == made.clock() + 2 * LEASE

@@ -130,7 +130,7 @@ def test_without_surroundings_it_lives_in_the_real_world(port: InMemoryDynamoDB)
     assert all(now <= int(row["updated"]["N"]) < now + LEASE for row in port.contents.tables["ledger"].values())
 
 
-def test_its_clock_is_the_systems_whatever_passed_while_it_was_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clock_follows_the_system_after_a_freeze(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that counts from the start stands still with a frozen environment, and is a picture's after a restore."""
     surroundings = Surroundings()
     for now in (2_000_000_000_000, 1_000_000_000_000):
@@ -139,7 +139,7 @@ def test_its_clock_is_the_systems_whatever_passed_while_it_was_frozen(monkeypatc
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here; Lambda's system has them")
-def test_two_that_start_from_one_picture_draw_different_ids_and_pauses() -> None:
+def test_forks_of_one_snapshot_draw_different_ids() -> None:
     """As environments do with SnapStart. With the same fence neither could tell its own claim from the other's."""
     restored = (
         "import os; from oneslot.runtime.stores.dynamodb import Surroundings; made = Surroundings()\n"
@@ -158,7 +158,7 @@ def test_two_that_start_from_one_picture_draw_different_ids_and_pauses() -> None
 
 
 @pytest.mark.parametrize("retention", [100, None])
-def test_a_complete_row_holds_this_and_nothing_else(port: InMemoryDynamoDB, retention: int | None) -> None:
+def test_complete_row_holds_exactly_its_attributes(port: InMemoryDynamoDB, retention: int | None) -> None:
     """`expires_at` counts from the last change; rows that are kept for ever have none, whatever they had before."""
     clock = Clock()
     forgetful = DynamoDBLedger(cast("DynamoDB", port), "ledger", retention_seconds=7, surroundings=clock.surroundings())
@@ -228,7 +228,7 @@ def test_patience_leaves_time_to_report_the_error() -> None:
     assert (client.calls, clock.sleeps) == (3, [0.025])
 
 
-def test_each_pause_is_up_to_twice_as_long_as_the_one_before_and_never_longer_than_a_second() -> None:
+def test_pauses_double_up_to_one_second() -> None:
     clock, client = Clock(), Throttled()
     made = DynamoDBLedger(
         cast("DynamoDB", client), "ledger", retention_seconds=1, surroundings=clock.surroundings(jitter=1.0)
@@ -247,7 +247,7 @@ def test_patience_is_over_a_second_and_a_half_before_the_lease() -> None:
     assert not patience.pause()
 
 
-def test_there_is_no_patience_once_the_lease_is_over() -> None:
+def test_no_retry_after_the_lease() -> None:
     clock = Clock()
     assert not Backoff(clock.surroundings(jitter=0.0), clock.now).pause()
     assert not Backoff(clock.surroundings(jitter=0.0), clock.now - 10_000).pause()

@@ -25,7 +25,7 @@ def test_values_survive_the_way_there_and_back(item: dict[str, Any]) -> None:
     assert from_attributes(to_attributes(item)) == item
 
 
-def test_of_text_boto3_is_not_asked_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_bypasses_boto3s_serializer(monkeypatch: pytest.MonkeyPatch) -> None:
     """It asks for every other type first, and texts are most of what is written."""
     monkeypatch.setattr(dynamodb, "_serialize", lambda value: pytest.fail(f"asked of {value!r}"))
     assert to_attributes({"id": "a"}) == {"id": {"S": "a"}}
@@ -76,7 +76,7 @@ def test_an_update_without_a_condition_cannot_be_written() -> None:
         Update("things", {"id": "a"}, expect={}, set={"n": 1})
 
 
-def test_an_update_that_sets_nothing_has_no_set_clause() -> None:
+def test_update_without_set_has_no_set_clause() -> None:
     """DynamoDB refuses an empty one."""
     update = Update("things", {"id": "a"}, expect={"status": "old"}, set={}, remove=("free_key",))
     expression = transact_item(update, {"things": "RealThings"})["Update"]["UpdateExpression"]
@@ -84,7 +84,7 @@ def test_an_update_that_sets_nothing_has_no_set_clause() -> None:
     assert "SET" not in expression
 
 
-def test_an_update_that_changes_nothing_is_refused_and_says_what_to_do() -> None:
+def test_update_without_change_names_the_remedy() -> None:
     """DynamoDB has no update without a clause, and other stores must not take what it refuses."""
     with pytest.raises(
         ValueError, match="'things' changes nothing; give an attribute a value, if need be its present one"
@@ -92,7 +92,7 @@ def test_an_update_that_changes_nothing_is_refused_and_says_what_to_do() -> None
         Update("things", {"id": "a"}, expect={"status": "active"})
 
 
-def test_a_put_whose_item_lacks_the_key_that_it_names_would_overwrite_and_is_refused() -> None:
+def test_put_without_its_key_is_refused() -> None:
     """`attribute_not_exists` holds for whatever item is there, if it speaks of an attribute that no item has."""
     with pytest.raises(ValueError, match="'seats' has no attribute 'seatId' in its item"):
         Put("seats", "seatId", {"seat_id": "A1"})
@@ -104,6 +104,6 @@ def test_once_is_a_put() -> None:
         Once(update, dict)
 
 
-def test_an_update_that_expects_nothing_is_refused_and_says_what_to_do() -> None:
+def test_update_without_expectation_names_the_remedy() -> None:
     with pytest.raises(ValueError, match="'things' has an empty `expect`; name the attributes that it relies on"):
         Update("things", {"id": "a"}, expect={}, set={"status": "new"})

@@ -28,7 +28,7 @@ def refuse(effects: Effects, told: str) -> None:
 
 
 @pytest.mark.parametrize("value", [12.5, [1, 0.5], object(), 10**39])
-def test_a_value_that_dynamodb_does_not_take_is_named_with_its_table(value: Any) -> None:
+def test_invalid_value_is_named_with_its_table(value: Any) -> None:
     refuse(
         Effects({}, (Put("refunds", "refund_id", {"refund_id": "1", "amount": value}),)), "'amount' in 'refunds' is a"
     )
@@ -58,19 +58,19 @@ def test_an_update_that_dynamodb_does_not_take_is_refused(update: Update) -> Non
 
 
 @pytest.mark.parametrize("value", [{1: "one"}, {"by id": {7: None}}, [{"a": {None: 1}}], ({2: 2},)])
-def test_a_name_that_is_no_text_is_refused_as_by_dynamodbs_client(value: Any) -> None:
+def test_name_that_is_not_text_is_refused(value: Any) -> None:
     refuse(
         Effects({}, (Put("refunds", "refund_id", {"refund_id": "1", "parts": value}),)),
         "'parts' in 'refunds' has a key",
     )
 
 
-def test_what_is_expected_and_set_is_looked_at_in_both() -> None:
+def test_invalid_value_is_refused_in_expect_and_set() -> None:
     change = Update("seats", {"seat": "A1"}, expect={"price": 1.5}, set={"price": 2})
     refuse(Effects({}, (change,)), "'price' in 'seats' is a float")
 
 
-def test_an_item_is_kept_as_dynamodb_gives_it_back_and_not_as_the_decision_goes_on_with_it() -> None:
+def test_item_is_stored_as_dynamodb_returns_it() -> None:
     """A decision that reads what another wrote meets the same in a test as in production."""
     ledger, notes = MemoryLedger(), ["a"]
     item = {"seat": "A1", "price": Decimal("12.50"), "row": (1, 2), "notes": notes, "count": Decimal(2)}
@@ -84,7 +84,7 @@ def test_an_item_is_kept_as_dynamodb_gives_it_back_and_not_as_the_decision_goes_
 
 
 @pytest.mark.parametrize(("there", "asked"), [(1, True), (False, 0), ([1, True], [1, 1]), ({"x": 1}, {"x": True})])
-def test_a_number_is_no_truth_as_in_dynamodb(there: Any, asked: Any) -> None:
+def test_number_does_not_equal_a_boolean(there: Any, asked: Any) -> None:
     ledger = MemoryLedger()
     ledger.tables["seats"] = {item_key({"seat": "A1"}): {"seat": "A1", "state": there}}
 

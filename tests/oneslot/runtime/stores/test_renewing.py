@@ -100,7 +100,7 @@ def test_never_beyond_the_deadline_that_was_asked_for() -> None:
     assert kept.ledger.commit(mine, Effects({})) == Fenced(mine)
 
 
-def test_nothing_is_claimed_that_nothing_would_keep() -> None:
+def test_claim_is_refused_after_the_block() -> None:
     """Made in a `with` block of a module that a worker imports, it has ended before the first message comes."""
     kept = Kept()
     with kept.ledger:
@@ -111,7 +111,7 @@ def test_nothing_is_claimed_that_nothing_would_keep() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, -1, 0.0009])
-def test_a_lease_that_holds_nobody_off_is_refused(seconds: float) -> None:
+def test_lease_under_a_millisecond_is_refused(seconds: float) -> None:
     with pytest.raises(ValueError, match=f"lease_seconds of {seconds} is too short"):
         RenewingLedger(MemoryLedger(), lease_seconds=seconds)
     assert RenewingLedger(MemoryLedger(), lease_seconds=0.001)
@@ -141,7 +141,7 @@ def test_one_that_was_taken_over_is_let_go() -> None:
     assert kept.ledger.commit(mine, Effects({})) == Fenced(mine)
 
 
-def test_one_that_was_lost_is_not_taken_back_when_it_is_free_again() -> None:
+def test_lost_lease_is_not_taken_back() -> None:
     """Its work has no right to it any more: only a new delivery claims it."""
     kept = Kept()
     kept.claim()
@@ -194,7 +194,7 @@ def test_an_error_while_extending_is_repeated_at_the_next_beat(monkeypatch: pyte
     assert isinstance(kept.other(), Busy)
 
 
-def test_others_are_told_what_the_store_says() -> None:
+def test_refusals_of_the_store_pass_through() -> None:
     kept = Kept()
     mine = kept.claim()
     assert kept.ledger.claim("m", "h", kept.clock() + WHOLE) == Busy(LEASE)
@@ -202,7 +202,7 @@ def test_others_are_told_what_the_store_says() -> None:
     assert kept.ledger.claim("m", "h", kept.clock() + WHOLE) == Duplicate({"a": 1}, 1, mine.claimed_by)
 
 
-def test_a_lease_is_extended_when_a_third_of_it_is_over_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lease_is_extended_after_a_third_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Kept()
     began = kept.clock()
     kept.claim()
@@ -222,7 +222,7 @@ def test_one_that_reaches_to_its_deadline_is_extended_no_more(monkeypatch: pytes
     assert asked == [began + 12_000]
 
 
-def test_at_its_deadline_one_is_given_up_even_if_nothing_ever_extended_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lease_ends_at_its_deadline_without_any_extension(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(claim: Claim) -> None:
         raise ConnectionError
 
@@ -235,7 +235,7 @@ def test_at_its_deadline_one_is_given_up_even_if_nothing_ever_extended_it(monkey
 
 
 @pytest.mark.parametrize("jump", [-3_600_000, -5_000, 5_000, 3_600_000])
-def test_a_hosts_clock_that_is_put_forward_or_back_takes_no_lease_from_its_work(jump: int) -> None:
+def test_lease_survives_a_jump_of_the_wall_clock(jump: int) -> None:
     kept = Kept()
     mine = kept.claim()
     kept.pass_by(6_000)
@@ -246,7 +246,7 @@ def test_a_hosts_clock_that_is_put_forward_or_back_takes_no_lease_from_its_work(
 
 
 @pytest.mark.parametrize("jump", [-3_600_000, -5_000, 5_000, 3_600_000])
-def test_whatever_the_hosts_clock_does_work_that_hangs_loses_its_message_at_its_deadline(jump: int) -> None:
+def test_hanging_work_loses_its_message_despite_clock_jumps(jump: int) -> None:
     kept = Kept()
     deadline = kept.clock() + 30_000
     kept.claim(30_000)
@@ -259,7 +259,7 @@ def test_whatever_the_hosts_clock_does_work_that_hangs_loses_its_message_at_its_
     assert isinstance(kept.other(), Claim)
 
 
-def test_a_clock_that_was_late_and_is_put_right_counts_from_the_next_beat_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_corrected_clock_counts_from_the_next_beat(monkeypatch: pytest.MonkeyPatch) -> None:
     """The lease was made by a clock behind the others', for whom it ended early; it does not stay so."""
     kept = Kept()
     kept.claim()
@@ -269,7 +269,7 @@ def test_a_clock_that_was_late_and_is_put_right_counts_from_the_next_beat_on(mon
     assert asked == [kept.clock() + LEASE]
 
 
-def test_after_a_jump_back_an_extension_waits_for_its_store_no_longer_than_a_lease(
+def test_extension_is_retried_no_longer_than_a_lease(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It would hold up all others; how long a store waits, it measures by the host's clock."""
@@ -289,7 +289,7 @@ END_IT: dict[str, Callable[[Kept, Claim], object]] = {
 
 
 @pytest.mark.parametrize("how", END_IT)
-def test_what_is_over_costs_no_further_call(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_message_costs_no_further_call(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Kept()
     mine = kept.claim()
     END_IT[how](kept, mine)
@@ -299,7 +299,7 @@ def test_what_is_over_costs_no_further_call(how: str, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("how", END_IT)
-def test_one_that_is_over_while_it_is_being_extended_is_left_alone(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_message_finished_during_an_extension_is_left_alone(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Kept()
     mine = kept.claim()
     asked = kept.watch_extensions(monkeypatch, lambda claim: END_IT[how](kept, mine))
@@ -345,7 +345,7 @@ def test_its_own_thread_keeps_it_in_real_time(monkeypatch: pytest.MonkeyPatch) -
         assert kept.ledger.commit(mine, Effects({})) == Committed({})
 
 
-def test_when_it_is_left_no_extension_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_extension_runs_after_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = MemoryLedger()
     begun, ended = threading.Event(), threading.Event()
 

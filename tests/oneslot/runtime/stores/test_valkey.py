@@ -66,7 +66,7 @@ def test_i_the_answer_to_a_claim_is_lost_and_it_goes_on(valkey: redis.Redis, act
 
 
 @pytest.mark.parametrize("acted", [False, True])
-def test_j_the_answer_to_a_commit_is_lost_and_it_is_written_once(valkey: redis.Redis, acted: bool) -> None:
+def test_j_commit_is_written_once_when_its_answer_is_lost(valkey: redis.Redis, acted: bool) -> None:
     kept = InValkey(valkey)
     ledger = kept.ledger()
     kept.keep({KEY: "counter", "value": 0})
@@ -77,7 +77,7 @@ def test_j_the_answer_to_a_commit_is_lost_and_it_is_written_once(valkey: redis.R
     assert kept.thing("counter") == {KEY: "counter", "value": 1}
 
 
-def test_k_a_claim_that_lands_late_after_its_own_retry_locks_nobody_out(valkey: redis.Redis) -> None:
+def test_k_late_claim_does_not_lock_its_owner_out(valkey: redis.Redis) -> None:
     ledger = InValkey(valkey).ledger()
     script = ledger._claim
     requests: list[dict[str, Any]] = []
@@ -107,7 +107,7 @@ def test_a_client_that_answers_in_bytes_is_refused() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, -1])
-def test_a_window_of_nothing_is_refused(seconds: int) -> None:
+def test_retention_under_a_millisecond_is_refused(seconds: int) -> None:
     with pytest.raises(ValueError, match="is too short; None keeps rows for ever"):
         ValkeyLedger(redis.Redis(decode_responses=True), retention_seconds=seconds)
 
@@ -176,7 +176,7 @@ REFUSES_FOR_NOW: dict[str, Callable[[redis.Redis], Callable[[], object]]] = {
 
 
 @pytest.mark.parametrize("trouble", REFUSES_FOR_NOW)
-def test_what_the_server_refuses_for_now_is_tried_again_in_place(valkey: redis.Redis, trouble: str) -> None:
+def test_transient_refusal_is_retried_in_place(valkey: redis.Redis, trouble: str) -> None:
     """It refuses before it writes anything. A message that fails instead spends its receives in seconds."""
     mend: list[Callable[[], object]] = []
 
@@ -202,7 +202,7 @@ def test_what_the_server_refuses_for_now_is_tried_again_in_place(valkey: redis.R
 
 
 @pytest.mark.parametrize("code", ["OOM", "READONLY", "MISCONF"])
-def test_so_it_is_where_redis_6_tells_it_within_a_scripts_error(
+def test_transient_refusal_is_read_from_a_redis_6_script_error(
     valkey: redis.Redis, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
     ledger = ValkeyLedger(valkey, retention_seconds=None, surroundings=surroundings(Clock()))
@@ -219,7 +219,7 @@ def test_so_it_is_where_redis_6_tells_it_within_a_scripts_error(
     assert claim(ledger).consumption_count == 1
 
 
-def test_a_wrong_password_is_told_at_once(valkey: redis.Redis) -> None:
+def test_wrong_password_is_raised_at_once(valkey: redis.Redis) -> None:
     valkey.config_set("requirepass", "x")
     try:
         port = valkey.connection_pool.connection_kwargs["port"]
@@ -232,7 +232,7 @@ def test_a_wrong_password_is_told_at_once(valkey: redis.Redis) -> None:
         valkey.config_set("requirepass", "")
 
 
-def test_sixteen_consumers_race_for_each_message_and_each_has_one_winner(valkey: redis.Redis) -> None:
+def test_race_for_a_message_has_one_winner(valkey: redis.Redis) -> None:
     kept = InValkey(valkey, Clock())
     messages, racers = 60, 16
     start = threading.Barrier(racers)
@@ -279,7 +279,7 @@ def test_the_decorator_works_over_it(valkey: redis.Redis) -> None:
     assert [answer.duplicate for answer in answers if isinstance(answer, Answer)] == [False, True]
 
 
-def test_a_row_is_forgotten_when_its_window_ends_and_the_effects_own_item_still_protects(valkey: redis.Redis) -> None:
+def test_item_protects_after_its_row_has_expired(valkey: redis.Redis) -> None:
     kept = InValkey(valkey)
     ledger = kept.ledger()
     ledger.commit(claim(ledger), DONE)
