@@ -1,10 +1,11 @@
-"""Fixtures that every room may use, and the rule about sockets: none in a unit test, only loopback in the others."""
+"""Fixtures for every room, the distribution over processes, and the rule about sockets: loopback only, and marked."""
 
 from __future__ import annotations
 
 import fcntl
 import itertools
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,34 +22,34 @@ from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.local.aws.synthesis import synthesise
 from tests.kits.moto_stack import moto_stack, nothing_runs  # noqa: F401 - fixtures of the rooms that run commands
 
-# Few tests that take long: what begins last should end soon.
-SLOW_ROOMS = ("oneslot/pipeline", "behaviours", "verification/soak")
+# Rooms with few, long tests begin first, so that no process works alone at the end.
+FIRST_ROOMS = ("oneslot/pipeline", "verification/soak", "behaviours")
+PIPELINE = re.compile(r"tests/oneslot/pipeline/(read|judge)?")
 NEEDS_LOOPBACK = ("embedded_aws", "valkey", "spark", "browser")
 _ACCOUNTS = itertools.count(100_000_000_001)
 
-# A slow machine fails no test: nothing here is asserted on time.
+# No test asserts on time, so a slow machine fails none.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 
 class Distribution(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """Each process takes whole files, in the order of the collection; and two of them half of the audit's room each.
+    """Give each process whole files, in the order of the collection, and one half of the pipeline's room at most.
 
-    Java needs some thirty seconds of CPU to start and warm up for Spark: as much as an ordinary file of that room. One
-    process for all of it would still be at work when the others have ended.
+    Java takes 20 seconds of CPU to start and warm up for Spark, so each process starts it once at most. In one process,
+    the room would outlast all others.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        """What is given to one process: a file, or a half of the audit's room; what takes long is in both halves."""
-        if not nodeid.startswith("tests/oneslot/pipeline/"):
-            return str(super()._split_scope(nodeid))
-        half = "first" if nodeid < "tests/oneslot/pipeline/judge/test_p" else "second"
-        return f"tests/oneslot/pipeline, {half} half"
+        """Return the file of a test, or its half of the pipeline's room."""
+        if room := PIPELINE.match(nodeid):
+            return "tests/oneslot/pipeline: " + ("read and judge" if room[1] else "write and report")
+        return str(super()._split_scope(nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
-    """With `--dist loadfile`, ours."""
+    """Return our distribution for `--dist loadfile`."""
     if config.getoption("dist") != "loadfile":
         return None
     config.option.loadscopereorder = False
@@ -56,16 +57,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow rooms first, then the files with most tests; and a test may reach 127.0.0.1 if its mark says why."""
-    in_file = Counter(item.path for item in items)
+    """Sort the long rooms and the large files first. Let a test reach loopback only if a marker names the reason."""
+    tests_in = Counter(item.path for item in items)
     rooms = Path(__file__).parent
-    slow = {
-        path: position
-        for path in in_file
-        for position, room in enumerate(SLOW_ROOMS)
-        if path.is_relative_to(rooms / room)
-    }
-    items.sort(key=lambda item: (slow.get(item.path, len(SLOW_ROOMS)), -in_file[item.path], item.path))
+
+    def order(item: pytest.Item) -> tuple[int, int, Path]:
+        within = [item.path.is_relative_to(rooms / room) for room in FIRST_ROOMS]
+        return within.index(True) if any(within) else len(within), -tests_in[item.path], item.path
+
+    items.sort(key=order)
     for item in items:
         if any(item.get_closest_marker(name) for name in NEEDS_LOOPBACK):
             item.add_marker(pytest.mark.allow_hosts(["127.0.0.1", "::1"]))
@@ -75,23 +75,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def embedded_aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedAws]:
-    """One embedded AWS for the whole session, started when the first test asks for it."""
+    """One embedded AWS for the session, started for the first test that needs it."""
     with EmbeddedAws(tmp_path_factory.mktemp("embedded-aws")) as aws:
         yield aws
 
 
 @pytest.fixture
 def account(embedded_aws: EmbeddedAws) -> Connection:
-    """An account of the test's own in the session's embedded AWS: empty, and seen by no other test."""
+    """A new, empty account in the session's embedded AWS, for this test alone."""
     return embedded_aws.connection(str(next(_ACCOUNTS)))
 
 
 @pytest.fixture(scope="session")
 def assembly(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """The cloud assembly of stage `dev`, synthesised once: `local_stack(home, assembly=assembly, ...)` starts faster.
-
-    Of the processes of one run the first that needs it makes it, and the others wait for it.
-    """
+    """The cloud assembly of stage `dev`. The first process that needs it synthesises it, and the others wait."""
     base = tmp_path_factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / "assembly"
     with folder.with_name("assembly-is-made").open("a+") as made:
@@ -104,11 +101,11 @@ def assembly(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
 
 @pytest.fixture(scope="session")
 def synthesised(assembly: Path) -> SynthesisedStack:
-    """The real stack of stage `dev`. `deploy(synthesised, account)` gives a test one of its own."""
+    """The real stack of stage `dev`. `deploy(synthesised, account)` deploys it for one test."""
     return read_stack(assembly, "Oneslot-dev")
 
 
 @pytest.fixture(scope="session")
 def deployed(embedded_aws: EmbeddedAws, synthesised: SynthesisedStack) -> Deployment:
-    """The real stack deployed once for the session, in an account of its own. Its tables are shared: use fresh keys."""
+    """The real stack, deployed once for the session in its own account. Tests share its tables: use fresh keys."""
     return deploy(synthesised, embedded_aws.connection(str(next(_ACCOUNTS))))
