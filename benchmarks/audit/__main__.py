@@ -49,8 +49,9 @@ def floor(folder: Path) -> dict[str, Any]:
 
 def spark(folder: Path, output: Path, memory: str, previous: Path | None, tables: bool) -> dict[str, Any]:
     """The audit as `oneslot audit` runs it."""
-    from oneslot.pipeline.job import AuditSettings, audit
+    from oneslot.pipeline.job import audit
     from oneslot.pipeline.session import SessionSettings, open_session
+    from oneslot.pipeline.settings import AuditSettings
 
     started = time.monotonic()
     settings = AuditSettings(str(folder), str(output), str(previous) if previous else None, tables=tables)

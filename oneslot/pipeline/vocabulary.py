@@ -1,6 +1,6 @@
-"""The numbers by which facts are kept small, and the words of the verdicts.
+"""The codes that keep facts small, and the words of the verdicts.
 
-A fact is one row of a source, seen from one key. Its `kind` says which source and which side of it.
+A fact is one statement of one row of a source about one key. Its `kind` names the statement.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from enum import IntEnum, StrEnum
 SLOT_PREFIX = "#"
 FILE_PREFIX = "!"
 UNIDENTIFIED_PREFIX = "?"
-"""First characters of keys that are no request's: no message id may begin with one of them."""
+"""First characters of keys that do not belong to a request. A message id must not begin with one of them."""
 
 
 def counted(count: int, one: str, several: str) -> str:
-    """Return the count and what is said of so many: `1 is`, `2,000 are`."""
+    """Return a count with the words for one or for several: `1 is`, `2,000 are`."""
     return f"{count:,} {one if count == 1 else several}"
 
 
 class Kind(IntEnum):
-    """Which statement a fact makes about its key."""
+    """The statement that a fact makes about its key."""
 
     LEDGER = 1  # the ledger has a row for this request
     EXPECTS_CANCELLED = 2  # a COMPLETE row says that this appointment was cancelled
     APPOINTMENT = 3  # the appointment of this request
-    CANCELLED = 4  # an appointment says that this request cancelled it, be it before its booking came
+    CANCELLED = 4  # an appointment says that this request cancelled it, perhaps before it was booked
     HOLDING = 5  # a booked appointment says that it holds this slot
     SLOT = 6  # the slot itself
     HELD = 7  # a slot names this appointment
@@ -33,11 +33,11 @@ class Kind(IntEnum):
     DEAD_LETTER = 10  # a copy is in the dead-letter queue
     WAITING = 11  # a copy is in the queue
     REJECT = 12  # a line of this file could not be read
-    DROPPED = 13  # a person deleted a copy from the dead-letter queue, and answers for it
+    DROPPED = 13  # an operator deleted a copy from the dead-letter queue
 
 
 class Outcome(IntEnum):
-    """`ledger.result.outcome`; IN_PROGRESS where there is none yet."""
+    """`ledger.result.outcome`; IN_PROGRESS for a row without a result."""
 
     IN_PROGRESS = 0
     BOOKED = 1
@@ -49,7 +49,7 @@ class Outcome(IntEnum):
 
 
 class AppointmentStatus(IntEnum):
-    """`appointments.status`; a tombstone is a cancelled appointment that never had a booking."""
+    """`appointments.status`. A tombstone is a cancelled appointment that never had a booking."""
 
     BOOKED = 1
     WAITLIST = 2
@@ -58,7 +58,7 @@ class AppointmentStatus(IntEnum):
 
 
 class SlotStatus(IntEnum):
-    """`slots.status`; a free slot that names an appointment or cannot be found by the free key is broken."""
+    """`slots.status`. A free slot is broken if it names an appointment or its free key is wrong."""
 
     FREE = 1
     BUSY = 2
@@ -89,7 +89,7 @@ class Channel(IntEnum):
 
 
 class Problem(IntEnum):
-    """Why a line was rejected."""
+    """The reason why a line was rejected."""
 
     NOT_JSON = 1
     MISSING_ATTRIBUTE = 2
@@ -99,19 +99,19 @@ class Problem(IntEnum):
 
 
 REJECT_SHARE = 0.00001
-"""Above this share of lines that cannot be read a history is not called sound."""
+"""The largest share of malformed lines in a sound history."""
 
 PROBLEM_SENTENCES = {
     Problem.NOT_JSON: "the line is not a JSON object of the expected shape",
     Problem.MISSING_ATTRIBUTE: "an attribute that every row has is missing, or has another type",
-    Problem.OUT_OF_RANGE: "a number is negative, no whole number, or beyond the year 2100",
-    Problem.UNKNOWN_VALUE: "a status, outcome or id is none that the system writes",
+    Problem.OUT_OF_RANGE: "a number is negative, not whole, or beyond the year 2100",
+    Problem.UNKNOWN_VALUE: "a status, outcome or id is not one that the system writes",
     Problem.OUTSIDE_WINDOW: "the change was written outside the window of its export",
 }
 
 
 class Subject(StrEnum):
-    """What a row of the verdicts speaks of."""
+    """The kind of thing that a row of the verdicts is about."""
 
     REQUEST = "request"
     APPOINTMENT = "appointment"  # named by a row, but never seen as a request
@@ -122,7 +122,7 @@ class Subject(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What became of a request."""
+    """The end state of a request."""
 
     BOOKED = "booked"
     WAITLIST = "waitlist"
@@ -137,17 +137,20 @@ class Verdict(StrEnum):
     DUPLICATE_EFFECT = "duplicate_effect"
 
 
+UNSOUND = (Verdict.LOST, Verdict.STUCK, Verdict.DUPLICATE_EFFECT)
+"""Verdicts that a sound history does not have."""
+
 VERDICT_SENTENCES = {
     Verdict.BOOKED: "has one slot",
     Verdict.WAITLIST: "no slot was free; recorded, and waits",
     Verdict.CANCELLED: "was cancelled, or is a cancellation that took effect",
     Verdict.REFUSED: "was answered with a recorded refusal",
     Verdict.QUARANTINED: "could not be processed; the message and its reason are in the dead-letter queue",
-    Verdict.DROPPED: "was given up: a person deleted it from the dead-letter queue; the audit trail says who and when",
+    Verdict.DROPPED: "was given up: an operator deleted it from the dead-letter queue; the operator log says who and when",
     Verdict.FORGOTTEN: "is older than the ledger remembers, and no other source says how it ended",
     Verdict.IN_FLIGHT: "is still on its way",
-    Verdict.STUCK: "was begun; its lease is long over and nothing in the queue will wake it",
-    Verdict.LOST: "was accepted, and is nowhere to be found",
+    Verdict.STUCK: "was begun; its lease is over and no message in the queue will continue it",
+    Verdict.LOST: "was accepted, and no source shows it since",
     Verdict.DUPLICATE_EFFECT: "took effect more than once",
 }
 """Each verdict as the end of the sentence "The request ..."."""

@@ -18,8 +18,8 @@ State = dict[str, Any]
 POLL_SECONDS = 60  # an export takes minutes to an hour; each look costs one state transition
 CALL_SECONDS = 60  # a call that only asks or starts something answers in less, or is asked again
 JOB_AROUND_SECONDS = HOUR  # Glue counts the job's timeout from when it runs: it must start before, and stop after
-VERDICT_FILE = "audit.json"  # oneslot.pipeline.write.outputs.DESCRIPTION; a test compares them
-AUDIT_VERSION = 5  # oneslot.pipeline.write.outputs.VERSION; a test compares them
+VERDICT_FILE = "audit.json"  # oneslot.pipeline.write.finished.DESCRIPTION; a test compares them
+AUDIT_VERSION = 5  # oneslot.pipeline.judge.conclusion.VERSION; a test compares them
 
 DAY_MS = DAY * 1000
 DATE = "'[Y0001]-[M01]-[D01]'"

@@ -56,7 +56,7 @@ def audit_verdicts(folder: Path) -> dict[str, str]:
 
 
 def list_found(world: World, retention_ms: int | None = None, forgotten_before: int = 0) -> Found:
-    """(invariant, subject) by the project's own list; `retention_ms` and `forgotten_before` as in its evidence."""
+    """(invariant, subject) by the project's own list; `retention_ms` and `forgotten_before` as in its measures."""
     deliveries = [line for line in world.deliveries if line["message_id"] and line["finished"] < world.now]
     evidence = Evidence(
         requests={row["message_id"] for row in world.accepted} | {line["message_id"] for line in deliveries},

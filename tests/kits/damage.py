@@ -166,19 +166,9 @@ def _log_is_gzipped(history: Path) -> None:
     path.rename(path.with_suffix(""))
 
 
-def _log_is_gzipped_twice(history: Path) -> None:
-    path = history / "deliveries" / "deliveries.jsonl.gz"
-    path.write_bytes(gzip.compress(path.read_bytes()))
-
-
 def _log_has_a_colon(history: Path) -> None:
     path = history / "deliveries" / "deliveries.jsonl.gz"
     path.rename(path.with_name("2026-11-23T09:00.jsonl.gz"))
-
-
-def _log_is_copied_still(history: Path) -> None:
-    (history / "deliveries" / "2026").mkdir()
-    (history / "deliveries" / "2026" / "more.jsonl._COPYING_").write_text("{}\n")
 
 
 def _file_for_log(history: Path) -> None:
@@ -224,7 +214,7 @@ REFUSED = {
     "no whole export": (_failed_only, "has no manifest-summary.json: the export is not finished"),
     "no list of files": (
         _remove("manifest-files.json"),
-        "has no manifest-files.json: not all of the export was copied",
+        "has no manifest-files.json: the export was copied in part",
     ),
     "truncated manifest": (_truncate_manifest, "does not match its checksum"),
     "manifest is no JSON": (_not_json, "is not JSON: it was cut short or changed"),
@@ -232,59 +222,57 @@ REFUSED = {
     "no objects in the list of files": (_list_is_no_objects, "manifest-files.json is not a JSON object"),
     "a file without a name": (_files(dataFileS3Key=5), "has a line without dataFileS3Key"),
     "a file beside the export": (_files(dataFileS3Key="notAWSDynamoDB/data/a"), "which is not inside AWSDynamoDB"),
-    "a file that counts less than nothing": (_files(itemCount=-1), "manifest-files.json has no usable itemCount"),
+    "a file that counts less than nothing": (_files(itemCount=-1), "manifest-files.json has no valid itemCount"),
     "no format": (_no_format, "is an export in the format None"),
     "no table": (_summary(tableArn=5), "does not name its table"),
-    "ION": (_summary(outputFormat="ION"), "export the table as DYNAMODB_JSON"),
-    "count differs": (_summary(itemCount=7), "the summary counts 7 items and the list of files"),
-    "count is larger": (_summary(itemCount=7_000), "the summary counts 7000 items and the list of files"),
-    "count is a truth": (_summary(itemCount=True), "has no usable itemCount"),
-    "count is no number": (_summary(itemCount="many"), "has no usable itemCount"),
-    "no time": (_summary(exportTime=None), "has no usable exportTime"),
+    "ION": (_summary(outputFormat="ION"), "Export the table as DYNAMODB_JSON"),
+    "count differs": (_summary(itemCount=7), "the summary counts 7 items, and the list of files counts"),
+    "count is larger": (_summary(itemCount=7_000), "the summary counts 7000 items, and the list of files counts"),
+    "count is a truth": (_summary(itemCount=True), "has no valid itemCount"),
+    "count is no number": (_summary(itemCount="many"), "has no valid itemCount"),
+    "no time": (_summary(exportTime=None), "has no valid exportTime"),
     "no old images": (
         _summary(exportType="INCREMENTAL_EXPORT", outputView="NEW_IMAGE"),
-        "export with the view NEW_AND_OLD_IMAGES",
+        "Export with the view NEW_AND_OLD_IMAGES",
     ),
     "mixed times": (_other_time, "The exports are not of the same time"),
     "one table twice": (_same_table, "are of one table, Oneslot-test-ledger"),
-    "wrong table": (_wrong_table, "is of another table: its items are not what slots holds"),
-    "a table of others": (_foreign_table, "is of another table: its items are not what ledger holds"),
+    "wrong table": (_wrong_table, "is of another table: most of its items do not look like slots"),
+    "a table of others": (_foreign_table, "is of another table: most of its items do not look like ledger"),
     "path outside": (_escape, "which is not inside AWSDynamoDB"),
-    "data file missing": (_missing_data, "which is not there: not all of the export was copied"),
-    "data file tampered with": (tampered_data, "is not the file that its manifest lists"),
-    "data file truncated": (truncated_data, "is not the file that its manifest lists"),
+    "data file missing": (_missing_data, "which does not exist: the export was copied in part"),
+    "data file tampered with": (tampered_data, "does not match the MD5 in its manifest"),
+    "data file truncated": (truncated_data, "does not match the MD5 in its manifest"),
     "fewer lines than counted": (fewer_lines, r"should hold 16 items by its manifest, and 15 were read"),
     "log truncated": (_truncated_log, "A gzipped file ends in the middle: it was cut short"),
     "log is no gzip": (_log_is_no_gzip, "is not gzip, or is damaged"),
     "log is gzip and is not called so": (
         _log_is_gzipped,
-        "jsonl is gzipped: only what ends in .gz is unpacked, and once",
+        "jsonl is gzipped, but its name does not end in .gz",
     ),
-    "log is gzipped twice": (_log_is_gzipped_twice, "gz is gzipped: only what ends in .gz is unpacked, and once"),
-    "a colon in a log's name": (_log_has_a_colon, "Spark reads no file whose name has a colon: rename it"),
-    "a copy that has not ended": (_log_is_copied_still, "more.jsonl is still being copied, or its copy failed"),
-    "a file for a log": (_file_for_log, "deliveries is a file, and should be a folder"),
+    "a colon in a log's name": (_log_has_a_colon, "Spark cannot read a file whose name contains a colon"),
+    "a file for a log": (_file_for_log, "deliveries is a file and must be a folder"),
     "a file for a folder": (_a_file, "slots holds no export|ledger holds no export"),
-    "a folder for the context": (_folder_for_context, "context.json is a folder, and should be a file"),
-    "a folder for a manifest": (_folder_for_manifest, "manifest-summary.json is a folder, and should be a file"),
-    "a retention in words": (_context(ledger_retention_seconds="long"), "must be a whole number of seconds, 1 to"),
-    "no retention": (_context(ledger_retention_seconds=0), "must be a whole number of seconds, 1 to"),
-    "a truth for a retention": (_context(ledger_retention_seconds=True), "must be a whole number of seconds, 1 to"),
+    "a folder for the context": (_folder_for_context, "context.json is a folder and must be a file"),
+    "a folder for a manifest": (_folder_for_manifest, "manifest-summary.json is a folder and must be a file"),
+    "a retention in words": (_context(ledger_retention_seconds="long"), "must be a whole number from 1 to"),
+    "no retention": (_context(ledger_retention_seconds=0), "must be a whole number from 1 to"),
+    "a truth for a retention": (_context(ledger_retention_seconds=True), "must be a whole number from 1 to"),
     "a retention without end": (
         _context(ledger_retention_seconds=10**10 + 1),
-        "must be a whole number of seconds, 1 to",
+        "must be a whole number from 1 to",
     ),
-    "a misspelt name": (_context(ledger_retention_second=5), "'ledger_retention_second' is no name that is known"),
+    "a misspelt name": (_context(ledger_retention_second=5), "'ledger_retention_second' is not a known name"),
     "for ever and for five seconds": (
         _context(ledger_retention="forever", ledger_retention_seconds=5),
         "contradict each other",
     ),
-    "thirty days": (_context(ledger_retention="30 days"), "ledger_retention can be 'forever' only"),
-    "no moment": (_forgotten("yesterday"), "ledger_forgotten_before must be a moment such as 2026"),
+    "thirty days": (_context(ledger_retention="30 days"), "ledger_retention can only be 'forever'"),
+    "no moment": (_forgotten("yesterday"), "ledger_forgotten_before must be a time such as 2026"),
     "a moment without a zone": (
         _forgotten("2020-01-01T00:00:00"),
-        "ledger_forgotten_before must be a moment such as 2026",
+        "ledger_forgotten_before must be a time such as 2026",
     ),
-    "a number for a moment": (_forgotten(1_700_000_000), "ledger_forgotten_before must be a moment such as 2026"),
-    "a moment to come": (_forgotten("2100-01-01T00:00:00Z"), "no row at all would be missed"),
+    "a number for a moment": (_forgotten(1_700_000_000), "ledger_forgotten_before must be a time such as 2026"),
+    "a moment to come": (_forgotten("2100-01-01T00:00:00Z"), "no missing row would be found"),
 }

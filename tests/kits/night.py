@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from oneslot.pipeline.write.outputs import DESCRIPTION, VERSION
+from oneslot.pipeline.judge.conclusion import VERSION
+from oneslot.pipeline.write.finished import DESCRIPTION
 from stacks.audit.states import AuditPlan
 from tests.kits.state_machine import Ended, Interpreter, NeverAnswered, StateFailure
 

@@ -1,4 +1,4 @@
-"""Totals → what the audit concludes, in figures and in words."""
+"""The conclusion of an audit from its totals, in figures and in words."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from appointments.invariants import INVARIANTS
+from oneslot.application import INVARIANTS
 from oneslot.pipeline.judge.operations import SUMMED
-from oneslot.pipeline.judge.verdicts import SOURCE_FINDINGS
+from oneslot.pipeline.judge.violations import SOURCE_FINDINGS
 from oneslot.pipeline.read.history import NO_ACCEPTED, NO_DELIVERY, History
-from oneslot.pipeline.vocabulary import Subject, Verdict, counted
-from oneslot.pipeline.write.outputs import UNSOUND, VERSION
+from oneslot.pipeline.vocabulary import UNSOUND, Subject, Verdict, counted
+
+VERSION = 5
+"""The version of `audit.json` and of the columns of verdicts. An audit continues only one of its own version."""
 
 SENTENCES = {
     **{invariant.name: invariant.sentence for invariant in INVARIANTS if invariant.breaches is not None},
     **SOURCE_FINDINGS,
 }
-"""What a history can show, by name, in the order of the project's one list."""
+"""Everything that a history can show, by name, in the order of `appointments.invariants`."""
 
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What the audit found. `document` is what stands in `audit.json`."""
+    """The result of an audit. `document` is the content of `audit.json`."""
 
     sound: bool
     sentence: str
@@ -37,10 +39,10 @@ def conclude(
     reject_share: float,
     earlier_items: int = 0,
 ) -> Conclusion:
-    """Judge the whole: every request has a sound verdict, no invariant is broken, and the input was readable.
+    """Judge the whole: every verdict sound, no invariant broken, and few enough malformed lines.
 
-    `earlier_items` is how many items the exports of the audits before had: the totals, rejected lines among them, are of
-    all audits together.
+    `earlier_items` is the number of items in the exports of earlier audits. The totals, rejected lines included, cover all
+    audits together.
     """
     requests = [row for row in totals if row["subject"] in (Subject.REQUEST, Subject.UNIDENTIFIED)]
     verdicts: Counter[str] = Counter()
@@ -83,27 +85,28 @@ def conclude(
 
 
 def sentence(document: Mapping[str, Any]) -> str:
-    """The conclusion in words, a few sentences."""
+    """Return the conclusion in a few sentences."""
     verdicts, requests = document["verdicts"], document["requests"]
     if document["sound"]:
         open_requests = verdicts[Verdict.IN_FLIGHT]
         given_up = verdicts[Verdict.DROPPED]
         match requests:
             case 0:
-                first = "No request was seen, so none is lost, and none took effect twice."
+                first = "The history contains no request."
             case 1:
-                first = "The one request that was seen took effect at most once, and is not lost."
+                first = "The only request took effect at most once, and is not lost."
             case _:
-                first = (
-                    f"Every one of {requests:,} requests, told apart by their ids, took effect at most once, "
-                    "and none is lost."
-                )
-        rest = f" {counted(open_requests, 'is still on its way', 'are still on their way')}." if open_requests else ""
-        rest += f" {counted(given_up, 'was', 'were')} dropped from the dead-letter queue by hand." if given_up else ""
+                first = f"Each of {requests:,} requests took effect at most once, and none is lost."
+        rest = f" {counted(open_requests, 'is', 'are')} still in flight." if open_requests else ""
+        rest += (
+            f" {counted(given_up, 'was', 'were')} dropped from the dead-letter queue by an operator."
+            if given_up
+            else ""
+        )
         forgotten = verdicts[Verdict.FORGOTTEN]
         older = (
-            "is older than the ledger remembers, and nothing says how it",
-            "are older than the ledger remembers, and nothing says how they",
+            "is older than the ledger's retention, and no source shows how it",
+            "are older than the ledger's retention, and no source shows how they",
         )
         rest += f" {counted(forgotten, *older)} ended." if forgotten else ""
         return first + rest + _rejects(document)

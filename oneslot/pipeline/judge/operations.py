@@ -1,8 +1,8 @@
-"""Tables for the people who run the service: demand, latency, appointments, utilisation. Column names of the NHS
-"Appointments in General Practice" publication where it has them (GP_CODE, APPT_MODE, COUNT_OF_APPOINTMENTS ...).
+"""Tables for the people who run the service: demand, latency, appointments, utilisation.
 
-Every figure of a `Table` is a weighted sum, so that a day's change is added (weight 1) and what it replaces taken back
-(weight -1). Rates and percentiles are made of them afterwards, as a `Summary`.
+Columns are named as in the NHS publication "Appointments in General Practice" where it has them. Every figure of a `Table`
+is a weighted sum, so a day's changes are added (weight 1) and the rows that they replace subtracted (weight -1). Rates and
+percentiles do not add up, and are computed from the tables as a `Summary`.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from oneslot.pipeline.judge.packing import packed, unpacked
+from oneslot.pipeline.columns import packed, unpacked
 from oneslot.pipeline.vocabulary import AppointmentStatus, Channel, Outcome, SlotStatus, Subject, Verdict
 
 QUARTER_OF_AN_HOUR_MS = 900_000
 DAY_MS = 86_400_000
 BOOKED_AHEAD = {"2 to 7 Days": 7, "8 to 14 Days": 14, "15 to 21 Days": 21, "22 to 28 Days": 28}
-"""The publication's words for the days between booking and appointment, and the last day of each; shorter ones apart."""
+"""The publication's words for the days between booking and appointment, with the last day of each."""
 WEIGHT = "weight"
 
 
 @dataclass(frozen=True)
 class Table:
-    """An operations table: its dimensions, its summed figures, the dimension it is partitioned by, and how it is made."""
+    """An operations table: its dimensions, its summed figures, the dimension that partitions it, and its transform."""
 
     name: str
     dimensions: tuple[str, ...]
@@ -35,12 +35,12 @@ class Table:
 
 
 def sent() -> Column:
-    """When a request was sent, epoch ms: SQS's own time of the first copy, else the producer's."""
+    """Return when a request was sent, epoch ms: SQS's time of the first copy, else the producer's."""
     return F.coalesce(F.col("delivery_sent"), F.col("accepted_sent"))
 
 
 def date_of(milliseconds: Column) -> Column:
-    """The UTC date of a time, as text."""
+    """Return the UTC date of a time (epoch ms) as text."""
     return F.date_format(F.timestamp_millis(milliseconds), "yyyy-MM-dd")
 
 
@@ -55,7 +55,7 @@ def _demand(rows: DataFrame) -> DataFrame:
         F.col("deliveries").alias("COUNT_OF_DELIVERIES"),
         F.col("deliveries_duplicate").alias("COUNT_OF_DUPLICATES"),
         F.greatest(F.col("ledger_consumptions") - 1, F.lit(0)).alias("COUNT_OF_TAKEOVERS"),
-        # Whatever became of it since: WAITLIST counts those that wait today.
+        # The decision at the time. WAITLIST counts those that wait today.
         F.when(F.col("ledger_outcome") == int(Outcome.WAITLIST), 1).otherwise(0).alias("COUNT_OF_DID_NOT_FIT"),
         *(column.alias(name.upper()) for name, column in by_verdict.items()),
         WEIGHT,
@@ -64,7 +64,7 @@ def _demand(rows: DataFrame) -> DataFrame:
 
 def _latency(rows: DataFrame) -> DataFrame:
     waited = F.greatest(F.col("first_done") - sent(), F.lit(0))
-    # Three significant digits: at most 1 % from the truth, and a few thousand rows however long the history.
+    # Three significant digits: at most 1 % of error, and a few thousand rows for a history of any length.
     step = F.greatest(F.pow(F.lit(10.0), F.floor(F.log10(F.greatest(waited, F.lit(1)))) - 2), F.lit(1.0))
     answered = (F.col("subject") == Subject.REQUEST) & F.col("first_done").isNotNull() & sent().isNotNull()
     return rows.where(answered).select(
@@ -98,7 +98,7 @@ def _appointments(rows: DataFrame) -> DataFrame:
 
 
 def booked_ahead(days: Column, held: Column) -> Column:
-    """Whole days → the publication's words; empty where no slot was ever held."""
+    """Return the publication's words for a number of whole days; empty where no slot was held."""
     chosen = F.when(~held, "").when(days <= 0, "Same Day").when(days == 1, "1 Day")
     for word, last in BOOKED_AHEAD.items():
         chosen = chosen.when(days <= last, word)
@@ -176,17 +176,17 @@ TABLES = (TOTALS, DEMAND, LATENCY, APPOINTMENTS, UTILISATION)
 
 
 def tabulate(table: Table, rows: DataFrame, yesterday: DataFrame | None = None) -> DataFrame:
-    """Judged rows with a `weight` → the table's figures, added to yesterday's table where there is one."""
+    """Return a table's figures from judged rows with a `weight`, added to yesterday's table if there is one."""
     weighted = table.make(rows)
     counted = weighted.groupBy(*table.dimensions).agg(
         *(F.sum(F.col(name) * F.col(WEIGHT)).cast("bigint").alias(name) for name in table.figures)
     )
-    if "GP_CODE" in table.dimensions:  # as text only now: there are far fewer rows
+    if "GP_CODE" in table.dimensions:  # as text only now, because there are far fewer rows
         counted = counted.withColumn("GP_CODE", unpacked(F.col("GP_CODE")))
     if yesterday is not None:
         both = counted.unionByName(yesterday.select(*table.dimensions, *table.figures))
         counted = both.groupBy(*table.dimensions).agg(*(F.sum(name).alias(name) for name in table.figures))
-    # What was wholly taken back leaves no row of zeros: the table is the same as if it had been made at once.
+    # Rows of zeros are removed, so that the table equals that of a full audit.
     left = F.lit(False)
     for name in table.figures:
         left = left | (F.col(name) != 0)
@@ -195,7 +195,7 @@ def tabulate(table: Table, rows: DataFrame, yesterday: DataFrame | None = None) 
 
 @dataclass(frozen=True)
 class Summary:
-    """A small table with rates and percentiles, which cannot be added up, made from operations tables that can."""
+    """A small table of rates and percentiles, computed from operations tables."""
 
     name: str
     sources: tuple[str, ...]
@@ -215,11 +215,11 @@ COUNTED = (
 
 
 def percentiles(latency: DataFrame) -> DataFrame:
-    """The table `latency` → for each DATE the least time within which so many requests were answered, milliseconds."""
+    """Return for each DATE of the table `latency` the times, in ms, within which 50 % to 99.9 % were answered."""
     ordered = Window.partitionBy("DATE").orderBy("LATENCY_MS")
     seen = F.sum("COUNT_OF_REQUESTS").over(ordered) / F.sum("COUNT_OF_REQUESTS").over(Window.partitionBy("DATE"))
     within = latency.withColumn("seen", seen)
-    # A share is a quotient of whole numbers, and 0.999 is not: the least difference must not cost a step.
+    # 0.999 is not exact in binary. The tolerance keeps a rounding error from costing a step.
     reached = {
         name: F.min(F.when(F.col("seen") >= share - 1e-12, F.col("LATENCY_MS"))) for name, share in PERCENTILES.items()
     }
@@ -227,7 +227,7 @@ def percentiles(latency: DataFrame) -> DataFrame:
 
 
 def days(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Each day on which requests were sent: how many, how often they were delivered, how soon they were answered."""
+    """Return for each day of sending the counts of requests and deliveries, the duplicate rate and the latencies."""
     demand = tables["demand"].withColumn("DATE", F.col("DATE").cast("string"))  # a partition is read as a date
     totals = demand.groupBy("DATE").agg(*(F.sum(name).alias(name) for name in COUNTED))
     rated = totals.withColumn("DUPLICATE_RATE", share("COUNT_OF_DUPLICATES", "COUNT_OF_DELIVERIES"))
@@ -237,7 +237,7 @@ def days(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def practices(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Each practice: what was asked of it beside the slots that it offers."""
+    """Return for each practice the demand beside its slots."""
     asked = tables["demand"].groupBy("GP_CODE").agg(*(F.sum(name).alias(name) for name in COUNTED))
     slots = ("COUNT_OF_SLOTS", "COUNT_OF_BUSY_SLOTS")
     offered = tables["utilisation"].groupBy("GP_CODE").agg(*(F.sum(name).alias(name) for name in slots))
@@ -250,7 +250,7 @@ def practices(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def share(part: str, whole: str) -> Column:
-    """A quotient of two counts; null where there is nothing to divide by."""
+    """Return the quotient of two counts; null where the divisor is 0."""
     return F.when(F.col(whole) > 0, F.col(part) / F.col(whole))
 
 
@@ -258,7 +258,7 @@ SUMMARIES = (Summary("days", ("demand", "latency"), days), Summary("practices", 
 
 
 def words(code: Column, names: Mapping[str, int], otherwise: str = "") -> Column:
-    """A code as its word."""
+    """Return the word for a code."""
     chosen = F.when(F.lit(False), F.lit(""))
     for word, value in names.items():
         chosen = chosen.when(code == int(value), F.lit(word))

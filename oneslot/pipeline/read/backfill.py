@@ -1,7 +1,7 @@
-"""A historical file of requests → each request once, ready to be fed to a queue or entered into a ledger.
+"""A historical file of requests, each request once, ready for the queue or the ledger.
 
-The transforms are here; what happens to a row is the caller's, handed in and run on the executors, so that no service is
-known here. Whatever it does with a row must count once however often it is done: after a crash the file is run again.
+The caller hands in the function that Spark's executors run on the rows, so this module knows no service. That function must
+be idempotent: after a crash the file is run again.
 """
 
 from __future__ import annotations
@@ -17,20 +17,26 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
 
-from oneslot.pipeline.errors import AuditRefused
+from oneslot.pipeline.errors import AuditRefused, explain_spark_error
 from oneslot.pipeline.read.request_files import FIELDS, unreadable
-from oneslot.pipeline.write.outputs import sentence_of
 
 CONTENT_PREFIX = "content-"
-# A file with a wrong column for its ids has millions, which nobody reads and this process need not hold.
+# Bounds the memory for a file whose id column is wrong, which may have millions of conflicts.
 CONFLICTS_NAMED = 10_000
 
 
 @dataclass(frozen=True)
 class Deduplicated:
-    """`rows` has message_id and body (JSON text), each message_id once. Ids with several contents are not in `rows`,
-    because nobody but their owner can say which content is meant: so many `conflicts`, and the first of them by name. Of
-    the rows that were `read`, `empty` ones say nothing at all, as a spreadsheet leaves them behind: they are no requests.
+    """The distinct requests of a file.
+
+    Attributes:
+        rows: message_id and body (JSON text), each message_id once. An id with several contents is not among them, because
+            only its owner knows which content is right.
+        read: the number of rows of the file.
+        empty: rows without any value, as spreadsheets leave them behind.
+        duplicates: further copies of a request.
+        conflicts: ids with several contents.
+        first_conflicts: up to CONFLICTS_NAMED of these ids, sorted.
     """
 
     rows: DataFrame
@@ -42,11 +48,11 @@ class Deduplicated:
 
 
 Handler = Callable[[Iterable[Row]], Mapping[str, int]]
-"""What an executor does with its rows; answers how many of them came to what."""
+"""Runs on an executor's rows, and returns how many of them had which outcome."""
 
 
 def deduplicate(requests: DataFrame) -> Deduplicated:
-    """Each request once: by its message_id, or where it has none by the SHA-256 of its content.
+    """Return each request once: by its message_id, or without one by the SHA-256 of its content.
 
     Reads the file. Raises AuditRefused if it cannot be read to its end.
     """
@@ -79,9 +85,9 @@ def deduplicate(requests: DataFrame) -> Deduplicated:
 
 
 def feed(rows: DataFrame, handle: Handler, executors: int) -> Counter[str]:
-    """Hand every row to `handle`, on as many executors at once; returns the sum of what they answered.
+    """Run `handle` on every row, on `executors` executors at once; return the sum of their counts.
 
-    A rate is bounded by giving each executor its part of it. Raises AuditRefused with the first executor's reason to stop.
+    To bound the rate give each executor a share of it. Raises AuditRefused with the reason of the first executor that failed.
     """
 
     def part(of_one: Iterable[Row]) -> Iterable[dict[str, int]]:
@@ -93,14 +99,14 @@ def feed(rows: DataFrame, handle: Handler, executors: int) -> Counter[str]:
             total.update(answered)
     except (CapturedException, Py4JJavaError) as error:
         raise AuditRefused(
-            f"It stopped on the way: {_reason(error)} Run the same command again: what was handed over before counts once."
+            f"The backfill stopped: {_reason(error)} Run the same command again; requests handed over before count once."
         ) from error
     return total
 
 
 def _reason(error: Exception) -> str:
-    """The sentence of the exception that a worker raised, out of the text that Spark makes of it."""
+    """Return the message of the exception that a worker raised, found in the text of Spark's error."""
     raised = re.findall(
         r"^(?:\w+\.)*\w*(?:Error|Exception|Exceeded\w*|NotFound\w*|DoesNotExist): (.+)$", str(error), re.MULTILINE
     )
-    return f"{raised[0].strip().rstrip('.')}." if raised else sentence_of(error)
+    return f"{raised[0].strip().rstrip('.')}." if raised else explain_spark_error(error)

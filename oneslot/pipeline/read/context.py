@@ -1,4 +1,4 @@
-"""What a history's `context.json` says of the ledger: how long it keeps a row."""
+"""The `context.json` of a history: how long the ledger keeps a row."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ LONGEST_SECONDS = 10**10
 
 @dataclass(frozen=True)
 class Context:
-    """How long the ledger keeps a row, in milliseconds; None for ever.
+    """The retention of the ledger's rows in milliseconds; None if rows are kept forever.
 
-    What was done before `forgotten_before` (epoch ms; 0 for never) may have been kept for less, so that its row may be gone
-    all the same.
+    Before `forgotten_before` (epoch ms; 0 if unset) the retention was shorter, so rows from that time may be gone already.
     """
 
     retention_ms: int | None = None
@@ -28,9 +27,9 @@ class Context:
 
 
 def read_context(storage: Storage, folder: str, end: int) -> Context:
-    """The context of a history that ends at `end`, epoch ms; a ledger that keeps every row if there is none.
+    """Return the context of a history that ends at `end`, epoch ms. Without the file the ledger keeps every row.
 
-    Raises AuditRefused with a sentence.
+    Raises AuditRefused for an invalid file.
     """
     path = f"{folder}/{CONTEXT}"
     text = storage.read_text(path)
@@ -43,17 +42,17 @@ def read_context(storage: Storage, folder: str, end: int) -> Context:
     if not isinstance(document, dict):
         raise AuditRefused(f"{path} is not a JSON object. Write one, or remove it.")
     if unknown := document.keys() - NAMES:
-        raise AuditRefused(f"{path}: {min(unknown)!r} is no name that is known; there are {', '.join(NAMES)}.")
+        raise AuditRefused(f"{path}: {min(unknown)!r} is not a known name. Use {', '.join(NAMES)}.")
     seconds = document.get("ledger_retention_seconds")
-    # Three hundred years, far below where Spark's milliseconds overflow. `type`, because a truth is a number to Python.
+    # At most three hundred years, far below where Spark's milliseconds overflow. `type`, because bool is an int in Python.
     if seconds is not None and not (type(seconds) is int and 0 < seconds <= LONGEST_SECONDS):
-        raise AuditRefused(
-            f"{path}: ledger_retention_seconds must be a whole number of seconds, 1 to {LONGEST_SECONDS}."
-        )
+        raise AuditRefused(f"{path}: ledger_retention_seconds must be a whole number from 1 to {LONGEST_SECONDS}.")
     if seconds is not None and "ledger_retention" in document:
         raise AuditRefused(f"{path}: ledger_retention and ledger_retention_seconds contradict each other. Remove one.")
     if document.get("ledger_retention", FOREVER) != FOREVER:
-        raise AuditRefused(f"{path}: ledger_retention can be {FOREVER!r} only; write ledger_retention_seconds.")
+        raise AuditRefused(
+            f"{path}: ledger_retention can only be {FOREVER!r}. For a number write ledger_retention_seconds."
+        )
     return Context(None if seconds is None else seconds * 1000, _forgotten_before(path, document, end))
 
 
@@ -64,12 +63,12 @@ def _forgotten_before(path: str, document: dict[str, object], end: int) -> int:
     try:
         before = datetime.fromisoformat(str(moment))
     except ValueError:
-        before = datetime.min  # noqa: DTZ901 - as one that names no zone
+        before = datetime.min  # noqa: DTZ901 - rejected below, as a time without a zone
     if before.tzinfo is None:
-        raise AuditRefused(f"{path}: ledger_forgotten_before must be a moment such as 2026-11-23T14:00:00Z.")
+        raise AuditRefused(f"{path}: ledger_forgotten_before must be a time such as 2026-11-23T14:00:00Z.")
     if before.timestamp() * 1000 > end:
         raise AuditRefused(
-            f"{path}: ledger_forgotten_before is {moment}, after the moment that the exports show, so no row at all would be "
-            "missed. It is the moment from which the ledger kept its rows for longer."
+            f"{path}: ledger_forgotten_before is {moment}, later than the exports, so no missing row would be found. "
+            "Name the time from which the ledger kept its rows for longer."
         )
     return round(before.timestamp() * 1000)

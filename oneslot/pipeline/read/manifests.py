@@ -1,4 +1,4 @@
-"""The manifests of DynamoDB's exports: what an export says of itself, and whether the exports of a run fit together."""
+"""The manifests of DynamoDB's exports, and the check that the exports of one run belong together."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Export:
-    """One export of one table. Times are epoch ms; a full export has `start` None and is the table as it was at `end`."""
+    """One export of one table. Times are epoch ms. A full export has `start` None and shows the table at `end`."""
 
     home: str
     table_arn: str
@@ -40,45 +40,45 @@ class Export:
 
     @property
     def full(self) -> bool:
-        """Whether it holds the whole table."""
+        """Return whether the export holds the whole table."""
         return self.start is None
 
 
 def parse_summary(home: str, text: str | None, checksum: str | None) -> dict[str, Any]:
-    """`manifest-summary.json` → its content, checked against the checksum beside it where there is one."""
+    """Return the content of `manifest-summary.json`, after checking the checksum beside it if there is one."""
     if text is None:
         raise AuditRefused(
-            f"{home} has no manifest-summary.json: the export is not finished, or not all of it was copied. "
-            "Wait until it is COMPLETED and copy the whole folder."
+            f"{home} has no manifest-summary.json: the export is not finished, or was copied in part. "
+            "Wait until it is COMPLETED, then copy the whole folder."
         )
     check_md5(f"{home}/manifest-summary.json", text, checksum)
     summary = _json_object(f"{home}/manifest-summary.json", text)
     if summary.get("outputFormat") != "DYNAMODB_JSON":
         raise AuditRefused(
-            f"{home} is an export in the format {summary.get('outputFormat')}; export the table as DYNAMODB_JSON."
+            f"{home} is an export in the format {summary.get('outputFormat')}. Export the table as DYNAMODB_JSON."
         )
     return summary
 
 
 def parse_export(home: str, summary: Mapping[str, Any], files_text: str | None, checksum: str | None) -> Export:
-    """A summary and `manifest-files.json` → the export. Counts must agree, and every path must be inside the export."""
+    """Return the export of a summary and `manifest-files.json`. Reject counts that disagree and paths outside the export."""
     name = f"{home}/manifest-files.json"
     if files_text is None:
-        raise AuditRefused(f"{home} has no manifest-files.json: not all of the export was copied.")
+        raise AuditRefused(f"{home} has no manifest-files.json: the export was copied in part.")
     check_md5(name, files_text, checksum)
     files = tuple(_data_file(name, line) for line in files_text.splitlines() if line.strip())
     items = _count(f"{home}/manifest-summary.json", summary.get("itemCount"))
     listed = sum(file.items for file in files)
     if listed != items:
         raise AuditRefused(
-            f"{home}: the summary counts {items} items and the list of files {listed}. "
-            "One of the manifests was changed; export again."
+            f"{home}: the summary counts {items} items, and the list of files counts {listed}. "
+            "A manifest was changed. Export again."
         )
     kind = summary.get("exportType", FULL)  # older summaries of full exports do not name their type
     if kind == INCREMENTAL:
         if summary.get("outputView") != "NEW_AND_OLD_IMAGES":
             raise AuditRefused(
-                f"{home} is an incremental export without old images; export with the view NEW_AND_OLD_IMAGES."
+                f"{home} is an incremental export without old images. Export with the view NEW_AND_OLD_IMAGES."
             )
         start, end = _time(home, summary, "exportFromTime"), _time(home, summary, "exportToTime")
         return Export(home, _arn(home, summary), start, end, items, files)
@@ -86,7 +86,7 @@ def parse_export(home: str, summary: Mapping[str, Any], files_text: str | None, 
 
 
 def check_md5(name: str, text: str, checksum: str | None) -> None:
-    """Refuse a manifest that is not what its checksum says. AWS writes the checksum as Base64 of the MD5."""
+    """Reject a manifest that does not match its checksum. AWS writes the checksum as Base64 of the MD5."""
     if checksum is None:
         return
     actual = base64.b64encode(hashlib.md5(text.encode(), usedforsecurity=False).digest()).decode()
@@ -95,10 +95,10 @@ def check_md5(name: str, text: str, checksum: str | None) -> None:
 
 
 def check_together(exports: Mapping[str, Export], after: int | None) -> None:
-    """Refuse exports that are no one picture of the system.
+    """Reject exports that do not show the system at one time.
 
-    All must be of one kind, of one moment or window, and of different tables; incremental ones must begin where the
-    evidence that they are added to ends (`after`, epoch ms).
+    All exports must have one type, one moment or window, and different tables. Incremental exports must begin where the audit
+    that they continue ends (`after`, epoch ms).
     """
     arns: dict[str, str] = {}
     for table, export in exports.items():
@@ -112,17 +112,17 @@ def check_together(exports: Mapping[str, Export], after: int | None) -> None:
     if len(spans) > 1:
         times = "; ".join(f"{table}: {_span(export)}" for table, export in sorted(exports.items()))
         raise AuditRefused(
-            f"The exports are not of the same time ({times}). A request changed in between would look half done. "
-            "Export the tables with one and the same time."
+            f"The exports are not of the same time ({times}), so a request that changed in between would look half done. "
+            "Export all tables with the same time."
         )
     (start, _), *_ = spans
     if after is None and start is not None:
         raise AuditRefused(
             "These are incremental exports, and there is no earlier audit to add them to. "
-            "Audit full exports first, or name the earlier audit."
+            "Audit full exports first, or name the earlier audit with --previous."
         )
     if after is not None and start is None:
-        raise AuditRefused("These are full exports; audit them on their own, without an earlier audit.")
+        raise AuditRefused("These are full exports. Audit them without an earlier audit.")
     if after is not None and start != after:
         raise AuditRefused(
             f"The earlier audit ends at {_text(after)} and these exports begin at {_text(start or 0)}. "
@@ -131,8 +131,8 @@ def check_together(exports: Mapping[str, Export], after: int | None) -> None:
 
 
 def newest(homes: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[str, Mapping[str, Any]]:
-    """Of several exports of one table, the newest by its time (or by the end of its window)."""
-    if len(homes) == 1:  # what is wrong with its times is told later, with what else is wrong with it
+    """Return the newest export of a table by its time, or by the end of its window."""
+    if len(homes) == 1:  # parse_export reports invalid times
         return homes[0]
     return max(homes, key=lambda pair: (_ends(*pair), pair[0]))
 
@@ -145,11 +145,11 @@ def _data_file(name: str, line: str) -> DataFile:
     entry = _json_object(name, line)
     key = entry.get("dataFileS3Key")
     if not isinstance(key, str):
-        raise AuditRefused(f"{name} has a line without dataFileS3Key; export again.")
-    # The key begins with the bucket's prefix, which a copy on disk need not have.
+        raise AuditRefused(f"{name} has a line without dataFileS3Key. Export again.")
+    # The key begins with the bucket's prefix, which a copy on disk may lack.
     inside = re.search(rf"(?:^|/)({EXPORT_FOLDER}/(?!.*\.\.).+)$", key)
     if inside is None:
-        raise AuditRefused(f"{name} lists the file {key}, which is not inside {EXPORT_FOLDER}.")
+        raise AuditRefused(f"{name} lists the file {key}, which is not inside {EXPORT_FOLDER}. Export again.")
     return DataFile(inside.group(1), _count(name, entry.get("itemCount")), entry.get("md5Checksum"))
 
 
@@ -159,13 +159,13 @@ def _json_object(name: str, text: str) -> dict[str, Any]:
     except ValueError as error:
         raise AuditRefused(f"{name} is not JSON: it was cut short or changed. Copy or export it again.") from error
     if not isinstance(content, dict):
-        raise AuditRefused(f"{name} is not a JSON object; copy or export it again.")
+        raise AuditRefused(f"{name} is not a JSON object. Copy or export it again.")
     return content
 
 
 def _count(name: str, value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise AuditRefused(f"{name} has no usable itemCount; export again.")
+        raise AuditRefused(f"{name} has no valid itemCount. Export again.")
     return value
 
 
@@ -173,13 +173,13 @@ def _time(home: str, summary: Mapping[str, Any], name: str) -> int:
     try:
         return round(datetime.fromisoformat(str(summary[name]).replace("Z", "+00:00")).timestamp() * 1000)
     except (KeyError, ValueError) as error:
-        raise AuditRefused(f"{home}/manifest-summary.json has no usable {name}; export again.") from error
+        raise AuditRefused(f"{home}/manifest-summary.json has no valid {name}. Export again.") from error
 
 
 def _arn(home: str, summary: Mapping[str, Any]) -> str:
     arn = summary.get("tableArn")
     if not isinstance(arn, str):
-        raise AuditRefused(f"{home}/manifest-summary.json does not name its table (tableArn); export again.")
+        raise AuditRefused(f"{home}/manifest-summary.json does not name its table (tableArn). Export again.")
     return arn
 
 

@@ -1,4 +1,4 @@
-"""What each source looks like on disk: an explicit schema for each, so that nothing is inferred and nothing surprises."""
+"""Schemas of all sources. Each is explicit, so that Spark infers nothing."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ EPOCH_MS = LongType()
 
 
 def _attributes(texts: tuple[str, ...], numbers: tuple[str, ...]) -> StructType:
-    """DynamoDB's JSON: each attribute is an object with one member, named by its type; numbers are text."""
+    """Return the schema of DynamoDB's JSON: each attribute is an object whose one member names its type; numbers are text."""
     wrapped = [StructField(name, StructType([StructField("S", TEXT)])) for name in texts]
     return StructType(wrapped + [StructField(name, StructType([StructField("N", TEXT)])) for name in numbers])
 
 
-# Only what the audit uses is named: the reader skips the rest unparsed, and personal data is never read at all.
+# Only attributes that the audit uses are named. The reader skips the rest, so personal data is never read.
 LEDGER = _attributes(("message_id", "status", "result"), ("consumption_count", "updated", "lease_until"))
 SLOTS = _attributes(
     (
@@ -110,7 +110,7 @@ DELIVERIES = StructType(
         StructField("answer", TEXT),
     ]
 )
-# The report's timelines read these as well, for a few messages only.
+# The report's timelines read two more columns, for a few messages.
 TIMELINE = StructType([*DELIVERIES, StructField("receive_count", COUNT), StructField("attempt_ms", EPOCH_MS)])
 ACCEPTED = StructType([StructField("message_id", TEXT), StructField("sent", EPOCH_MS), StructField("copies", COUNT)])
 DEAD_LETTERS = StructType([StructField("message_id", TEXT), StructField("source_message_id", TEXT)])
@@ -128,26 +128,26 @@ LINES = {
 
 
 def full_export_schema(table: str) -> StructType:
-    """A line of a full export of `table`."""
+    """Return the schema of a line of a full export of `table`."""
     return StructType([StructField("Item", ITEMS[table])])
 
 
 def incremental_export_schema(table: str) -> StructType:
-    """A line of an incremental export of `table`, new and old images."""
+    """Return the schema of a line of an incremental export of `table`, with new and old images."""
     written = StructType([StructField("WriteTimestampMicros", StructType([StructField("N", TEXT)]))])
     images = [StructField("OldImage", ITEMS[table]), StructField("NewImage", ITEMS[table])]
     return StructType([StructField("Metadata", written), *images])
 
 
 def read_lines(spark: SparkSession, paths: list[str], schema: StructType) -> DataFrame:
-    """JSON lines → columns of `schema`, the text of a line that does not fit in `corrupt_line`, and the file's `path`."""
+    """Read JSON lines into the columns of `schema`, `corrupt_line` (the text of an invalid line) and `path`."""
     with_corrupt = StructType([*schema, StructField(CORRUPT, TEXT)])
     reader = spark.read.schema(with_corrupt).option("columnNameOfCorruptRecord", CORRUPT)
     return reader.json([*map(literal, paths)]).selectExpr("*", f"_metadata.file_path AS {PATH}")
 
 
 def read_log(spark: SparkSession, paths: list[str], name: str) -> DataFrame:
-    """The same of lines that no manifest counts. What Spark does not read of a line is told as well."""
+    """Read the lines of a log, as `read_lines` does, and mark lines of which Spark reads only a part."""
     lines = spark.read.text([*map(literal, paths)]).selectExpr(
         f"{unread(name)} AS {CORRUPT}", f"_metadata.file_path AS {PATH}"
     )
@@ -156,10 +156,10 @@ def read_log(spark: SparkSession, paths: list[str], name: str) -> DataFrame:
 
 
 def unread(name: str) -> str:
-    """The text of a line of which Spark reads a part only, or null, as SQL over its `value`; `name` is the line's source.
+    """Return SQL over `value` for the text of a line of the source `name` of which Spark reads only a part, else null.
 
-    Of a line Spark takes the first object, and of that what its schema names: the first goes on after it, and the second
-    is an envelope with deliveries in it, which would pass for one of the consumer's other lines.
+    Spark takes the first object of a line and the members that the schema names. So it would miss text after that object, and
+    an envelope with deliveries inside, which would pass for another line of the consumer.
     """
     goes_on = "coalesce(json_array_length(concat('[', value, ']')) != 1, true)"
     envelope = (
@@ -167,10 +167,10 @@ def unread(name: str) -> str:
         "get_json_object(value, '$[0].message'), '') != 'delivery'"
     )
     found = f"({goes_on} OR ({envelope}))" if name == "deliveries" else goes_on
-    # The first question is quick, and nearly every line is through with it: an object without another one inside.
+    # The first condition is cheap, and settles nearly every line: an object without another object inside.
     return f"""CASE WHEN (NOT endswith(value, '}}') OR contains(substr(value, 2), '{{'))
         AND get_json_object(value, '$') IS NOT NULL AND {found} THEN value END"""
 
 
 DELIVERY_WITHIN = r'message\\*"\s*:\s*\\*"delivery\\*"'
-"""A member of a delivery's line, in an object or in text that is one: its quotes then have backslashes before them."""
+"""Matches a member of a delivery's line, inside an object or inside quoted text, where quotes have backslashes."""

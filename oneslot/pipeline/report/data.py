@@ -16,12 +16,14 @@ from oneslot.pipeline.read.history import History
 from oneslot.pipeline.report.lives import Life, lives
 from oneslot.pipeline.storage import literal
 from oneslot.pipeline.vocabulary import Subject
-from oneslot.pipeline.write import outputs
+from oneslot.pipeline.write.files import read_verdicts
+from oneslot.pipeline.write.finished import OPERATIONS, VERDICTS
 
 FINE_STEPS_MS = {1_000: "1 second", 10_000: "10 seconds", 60_000: "1 minute"}
 POINTS = 240
 DAYS_SHOWN = 7
 LISTED = 200
+PERCENTILES = (50, 90, 99, 99.9)
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class ReportData:
 
 def collect(spark: SparkSession, folder: str, history: History, document: Mapping[str, Any]) -> ReportData:
     """Read an audit's tables. `folder` is where they are now."""
-    judged = outputs.read_verdicts(spark, f"{folder}/{outputs.VERDICTS}")
+    judged = read_verdicts(spark, f"{folder}/{VERDICTS}")
     rush, step, scope = rush_curve(spark, folder, judged, document)
     latency = _table(spark, folder, "latency").groupBy("LATENCY_MS").agg(F.sum("COUNT_OF_REQUESTS"))
     most = [F.desc("COUNT_OF_DID_NOT_FIT"), F.desc("COUNT_OF_REQUESTS"), F.asc("GP_CODE")]
@@ -104,6 +106,20 @@ def rush_curve(
     return _steps(counted, QUARTER_OF_AN_HOUR_MS), "a quarter of an hour", f"of the last {DAYS_SHOWN} days"
 
 
+def percentiles(latency: list[tuple[int, int]]) -> list[tuple[str, int]]:
+    """(milliseconds, requests) in order → [("50 %", milliseconds), ...]; empty if nothing was measured."""
+    total = sum(count for _, count in latency)
+    found = []
+    for wanted in PERCENTILES if total else ():
+        seen = 0
+        for milliseconds, count in latency:
+            seen += count
+            if seen * 100 >= wanted * total:
+                found.append((f"{wanted:g} %", milliseconds))
+                break
+    return found
+
+
 def _steps(counted: DataFrame, step: int) -> tuple[Rush, ...]:
     """Rows (time, requests, deliveries, duplicates) in order, with those of nothing between them and at both ends."""
     found = {row[0]: row[1:] for row in counted.orderBy("at").collect()}
@@ -113,7 +129,7 @@ def _steps(counted: DataFrame, step: int) -> tuple[Rush, ...]:
 
 
 def _table(spark: SparkSession, folder: str, name: str) -> DataFrame:
-    return spark.read.parquet(literal(f"{folder}/{outputs.OPERATIONS}/{name}"))
+    return spark.read.parquet(literal(f"{folder}/{OPERATIONS}/{name}"))
 
 
 def _rows(table: DataFrame) -> tuple[Mapping[str, Any], ...]:

@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from oneslot.pipeline.columns import shown_id
-from oneslot.pipeline.judge import facts
 from oneslot.pipeline.read import sources
 from oneslot.pipeline.read.history import History
+from oneslot.pipeline.read.logs import sound_deliveries
 from oneslot.pipeline.vocabulary import Subject
 
 LIVES = 8
@@ -68,7 +68,7 @@ def lives(spark: SparkSession, judged: DataFrame, history: History) -> tuple[Lif
     )
     if not worst:
         return ()
-    log = facts.sound_deliveries(sources.read_lines(spark, paths, sources.TIMELINE))
+    log = sound_deliveries(sources.read_lines(spark, paths, sources.TIMELINE))
     mine = log.where(F.col("message_id").isin([row.key for row in worst]))
     in_order = Window.partitionBy("message_id").orderBy("finished", "sqs_message_id")
     first = mine.withColumn("place", F.row_number().over(in_order)).where(F.col("place") <= ATTEMPTS_SHOWN)

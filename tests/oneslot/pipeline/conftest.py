@@ -61,7 +61,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture
 def audited(spark: SparkSession, tmp_path: Path) -> Callable[..., Conclusion]:
     """Audit a folder or a world; the output is `tmp_path/<name>`."""
-    from oneslot.pipeline.job import AuditSettings, audit
+    from oneslot.pipeline.job import audit
+    from oneslot.pipeline.settings import AuditSettings
 
     def run(
         history: Path | World,

@@ -52,7 +52,7 @@ def test_every_dead_letter_is_listed_and_stays() -> None:
         given_up = made.sqs.send_message(
             QueueUrl=made.configuration.dead_letter_queue_url, MessageBody=json.dumps(booking("m-12"))
         )["MessageId"]
-        assert make_list(made, s3) == "13 dead letter(s) listed."
+        assert make_list(made, s3) == "13 dead letters listed."
         lines = listed(s3) or []
         quarantined = [
             {"message_id": f"m-{number}", "source_message_id": each["messageId"], "reason": "invalid_field"}
@@ -67,7 +67,7 @@ def test_every_dead_letter_is_listed_and_stays() -> None:
 def test_an_empty_queue_is_an_empty_list() -> None:
     with bench() as made:
         s3 = bucket()
-        assert make_list(made, s3) == "0 dead letter(s) listed."
+        assert make_list(made, s3) == "0 dead letters listed."
         assert listed(s3) == []
 
 
@@ -82,7 +82,7 @@ def test_no_patient_is_in_the_list(content_based: bool, body: str) -> None:
         s3 = bucket()
         made.deliver(record(body))
         assert NHS_NUMBER in body
-        assert make_list(made, s3, content_based=content_based) == "1 dead letter(s) listed."
+        assert make_list(made, s3, content_based=content_based) == "1 dead letter listed."
         (line,) = listed(s3) or []
         assert NHS_NUMBER not in str(line)
         if body != json.dumps(booking(None)):
@@ -124,7 +124,7 @@ def test_where_listing_fails_no_list_of_an_earlier_run_is_left(call: str) -> Non
     """A night may be audited again, and what was in the queue at the first run may be gone."""
     with bench() as made:
         s3 = bucket()
-        assert make_list(made, s3) == "0 dead letter(s) listed."
+        assert make_list(made, s3) == "0 dead letters listed."
         method, failing = (
             {"ReceiveMessage": "receive_message", "PutObject": "put_object"}[call],
             service_error("Slow", call),
@@ -143,7 +143,7 @@ def test_a_list_that_can_be_neither_made_nor_removed_ends_the_audit() -> None:
             for name, call in (("put_object", "PutObject"), ("delete_object", "DeleteObject"))
         }
         with pytest.raises(
-            RuntimeError, match=r"PutObject says AccessDenied.* is not known: DeleteObject says AccessD"
+            RuntimeError, match=r"PutObject says AccessDenied.*an outdated list: DeleteObject says AccessD"
         ):
             make_list(made, Intercepted(s3, before=denied))
 
@@ -174,7 +174,7 @@ def test_what_a_fifo_queue_hides_makes_no_list() -> None:
         s3.put_object(Bucket=BUCKET, Key=f"history/2026-11-23/{WRITTEN}", Body=b"")  # an earlier run's
         hiding = Hiding(made.sqs, [shown])
         sentence = list_dead_letters(hiding, s3, url, HISTORY, content_based=False)
-        hidden = "about 2 of them are hidden by another reader, or wait behind others on a FIFO queue"
+        hidden = "about 2 more are hidden by another reader, or wait behind others on a FIFO queue"
         assert sentence == f"The dead letters are not listed: {hidden}."
         assert listed(s3) is None
 
@@ -189,5 +189,5 @@ def test_what_another_reader_hides_makes_no_list(monkeypatch: pytest.MonkeyPatch
         url = made.configuration.dead_letter_queue_url
         made.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=1)
         sentence = make_list(made, s3)
-        assert "about 1 of them are hidden by another reader" in sentence
+        assert "about 1 more are hidden by another reader" in sentence
         assert listed(s3) is None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oneslot.pipeline.write.outputs import VERSION
+from oneslot.pipeline.judge.conclusion import VERSION
 from stacks.audit.states import definition
 from tests.kits.night import CHANGES, EARLIER, SOUND, World, plan
 

@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 
 from oneslot.local.aws.cloud_assembly import read_stack
-from oneslot.pipeline.session import FOR_LITTLE, find_java, launcher_home
-from oneslot.pipeline.write.outputs import DESCRIPTION, VERSION
+from oneslot.pipeline.java import find_java, launcher_home
+from oneslot.pipeline.judge.conclusion import VERSION
+from oneslot.pipeline.session import FOR_LITTLE
+from oneslot.pipeline.write.finished import DESCRIPTION
 from oneslot.runtime.consumer.delivery_log import Delivery
 from stacks.audit.asset import ROOT, SCRIPT, package_files
 from stacks.audit.delivery_archive import DELIVERIES

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from oneslot.pipeline.job import parse_arguments
+from oneslot.pipeline.settings import parse_arguments
 from stacks.audit.states import definition
 from stacks.limits import AUDIT_EXPORT_HOURS
 from tests.kits.night import BAD, CHANGES, EARLIER, FULL, SOUND, World, plan

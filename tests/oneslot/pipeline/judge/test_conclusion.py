@@ -39,26 +39,25 @@ MANY = row("request", "booked", subjects=1_200)
 @pytest.mark.parametrize(
     ("totals", "sentence"),
     [
-        ([], "No request was seen, so none is lost, and none took effect twice."),
-        ([row("request", "booked")], "The one request that was seen took effect at most once, and is not lost."),
+        ([], "The history contains no request."),
+        ([row("request", "booked")], "The only request took effect at most once, and is not lost."),
         (
             [MANY, row("unidentified", "quarantined", subjects=34)],
-            "Every one of 1,234 requests, told apart by their ids, took effect at most once, and none is lost.",
+            "Each of 1,234 requests took effect at most once, and none is lost.",
         ),
         (
             [MANY, row("request", "in_flight", subjects=2_000)],
-            "Every one of 3,200 requests, told apart by their ids, took effect at most once, and none is lost. "
-            "2,000 are still on their way.",
+            "Each of 3,200 requests took effect at most once, and none is lost. 2,000 are still in flight.",
         ),
         (
             [row("request", "dropped"), row("request", "forgotten", subjects=3)],
-            "Every one of 4 requests, told apart by their ids, took effect at most once, and none is lost. "
-            "1 was dropped from the dead-letter queue by hand. "
-            "3 are older than the ledger remembers, and nothing says how they ended.",
+            "Each of 4 requests took effect at most once, and none is lost. "
+            "1 was dropped from the dead-letter queue by an operator. "
+            "3 are older than the ledger's retention, and no source shows how they ended.",
         ),
         (
             [row("request", "booked", deliveries=1), row("file", rejected=3)],
-            "The one request that was seen took effect at most once, and is not lost. "
+            "The only request took effect at most once, and is not lost. "
             "3 lines could not be read, within the limit of 10.000% of all.",
         ),
         ([row("file", rejected=4)], "4 lines could not be read, more than the limit of 10.000% of all."),
@@ -74,7 +73,7 @@ def test_the_sentence_is_what_was_found(totals: list[dict[str, Any]], sentence: 
     """Sound if there is neither a bad verdict, nor a broken invariant, nor too much that could not be read."""
     conclusion = concluded(*totals)
     assert conclusion.sentence == conclusion.document["sentence"] == sentence
-    assert conclusion.sound == conclusion.document["sound"] == ("at most once" in sentence or "No request" in sentence)
+    assert conclusion.sound == conclusion.document["sound"] == ("at most once" in sentence or "no request" in sentence)
 
 
 def test_the_document_counts_each_subject_where_it_belongs() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oneslot.pipeline.judge.evidence import EVIDENCE_COLUMNS, KEY, MEASURES
+from oneslot.pipeline.judge.measures import KEY, MEASURE_COLUMNS, MEASURES
 from oneslot.pipeline.vocabulary import AppointmentStatus, Outcome, SlotStatus
 
 if TYPE_CHECKING:
@@ -99,12 +99,13 @@ SEEN_ONCE: dict[str, tuple[Row, Judged]] = {
 def judged(spark: SparkSession, rows: dict[str, Row], **moment: Any) -> dict[str, Judged]:
     """Each row of evidence as it is judged; what is not given is 0, or not known."""
     from oneslot.pipeline.judge import verdicts
+    from oneslot.pipeline.judge.states import Moment
 
     usual = {measure.name: 0 if measure.starts_at_zero else None for measure in MEASURES}
     evidence = [{**usual, "hash": number, "key": "m", **row} for number, row in enumerate(rows.values())]
-    schema = ", ".join(f"{name} {'string' if name == 'key' else 'bigint'}" for name in EVIDENCE_COLUMNS)
-    table = spark.createDataFrame([tuple(row[name] for name in EVIDENCE_COLUMNS) for row in evidence], schema)
-    at = verdicts.Moment(**{"now": NOW, "patience": PATIENCE, "retention": RETENTION, **moment})
+    schema = ", ".join(f"{name} {'string' if name == 'key' else 'bigint'}" for name in MEASURE_COLUMNS)
+    table = spark.createDataFrame([tuple(row[name] for name in MEASURE_COLUMNS) for row in evidence], schema)
+    at = Moment(**{"now": NOW, "patience": PATIENCE, "retention": RETENTION, **moment})
     found = verdicts.judge(table, at).orderBy(KEY[0]).collect()
     return {name: (row.subject, row.verdict, row.violations) for name, row in zip(rows, found, strict=True)}
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from oneslot.pipeline.columns import packed, unpacked
 from oneslot.pipeline.judge import operations
 from oneslot.pipeline.judge.operations import tabulate
-from oneslot.pipeline.judge.packing import packed, unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

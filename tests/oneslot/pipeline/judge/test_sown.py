@@ -46,7 +46,8 @@ def parts(world: World) -> dict[str, Part]:
 @pytest.mark.spark
 def test_each_kind_once_among_correct_rows(spark: SparkSession, tmp_path: Path) -> None:
     """One audit finds them all; what it finds is what the project's own list finds in the few rows that were spoilt."""
-    from oneslot.pipeline.job import AuditSettings, audit
+    from oneslot.pipeline.job import audit
+    from oneslot.pipeline.settings import AuditSettings
 
     correct = Requests(0, REQUESTS)
     world = System(21, practices=8, slots_per_practice=26).run(420)

@@ -20,7 +20,8 @@ pytestmark = pytest.mark.spark
 @pytest.mark.usefixtures("spark")  # columns need a session
 def test_the_audit_knows_the_projects_own_list() -> None:
     """No invariant that a history can show is left out, and none has a name of the audit's own."""
-    from oneslot.pipeline.judge.verdicts import SOURCE_FINDINGS, Moment, violations
+    from oneslot.pipeline.judge.states import Moment
+    from oneslot.pipeline.judge.violations import SOURCE_FINDINGS, violations
 
     shown = {invariant.name for invariant in INVARIANTS if invariant.breaches is not None}
     assert set(violations(Moment(0))) == shown | set(SOURCE_FINDINGS)

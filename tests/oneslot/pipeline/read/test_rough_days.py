@@ -16,6 +16,7 @@ import pytest
 from appointments.nhs_number import contains_one
 from oneslot.pipeline import job
 from oneslot.pipeline.judge.conclusion import Conclusion
+from oneslot.pipeline.settings import AuditSettings, parse_arguments
 from tests.kits.histories import Item, System, World, write_history
 from tests.oneslot.pipeline.write.test_incremental import assert_same, rows
 
@@ -30,7 +31,7 @@ NHS_NUMBER = "9990000018"
 
 def test_a_day_without_any_change(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
     """Empty exports and no log: what was open is judged again, and the share of malformed lines is still one of all."""
-    from oneslot.pipeline.write.outputs import current_verdicts
+    from oneslot.pipeline.write.finished import current_verdicts
 
     system = System(91, practices=4, slots_per_practice=20)
     system.begin("left behind", 0)
@@ -44,9 +45,7 @@ def test_a_day_without_any_change(spark: SparkSession, audited: Audited, tmp_pat
     quiet = write_history(later, tmp_path / "day-1-history", nightly=True, since=world)
     shutil.rmtree(quiet / "deliveries")
     # Less than one in so many of all lines is malformed, and more than one in so many deliveries.
-    settings = job.AuditSettings(
-        str(quiet), str(tmp_path / "day-1"), str(tmp_path / "day-0"), partitions=2, tables=False
-    )
+    settings = AuditSettings(str(quiet), str(tmp_path / "day-1"), str(tmp_path / "day-0"), partitions=2, tables=False)
     share = 1 / (items + sums["deliveries"] - 1)
     assert sums["deliveries"] * share < 1
     conclusion = job.audit(spark, replace(settings, reject_share=share))
@@ -139,9 +138,9 @@ def test_paths_that_lead_nowhere_are_refused_with_a_sentence(
 def test_folders_of_the_delivery_log_are_given_apart_or_together() -> None:
     """A service that starts the job may take an argument once only."""
     required = ["--history", "h", "--output", "o"]
-    settings, _ = job.parse_arguments([*required, "--deliveries", "a/,s3://b/c", "--deliveries", "d"])
+    settings, _ = parse_arguments([*required, "--deliveries", "a/,s3://b/c", "--deliveries", "d"])
     assert settings.deliveries == ("a", "s3://b/c", "d")
-    assert job.parse_arguments(required)[0].deliveries == ()
+    assert parse_arguments(required)[0].deliveries == ()
 
 
 @pytest.mark.parametrize("above", ["a history, 100% deliveries/deliveries", "slots/ledger", "appointments/night"])

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from oneslot.pipeline.report.figures import LANE, lanes
 from oneslot.pipeline.report.lives import CRASHED, Attempt, attempts_of
-from oneslot.pipeline.report.page import LANE, lanes
 from tests.kits.browser import opened
 from tests.kits.corruptions import CORRUPTIONS, Field
 from tests.kits.histories import System, write_history
@@ -55,7 +55,8 @@ class Numbers(HTMLParser):
 @pytest.fixture(scope="module")
 def audit_folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An audit with something of everything."""
-    from oneslot.pipeline.job import AuditSettings, audit
+    from oneslot.pipeline.job import audit
+    from oneslot.pipeline.settings import AuditSettings
 
     folder = tmp_path_factory.mktemp("report")
     world = System(21, practices=8, slots_per_practice=26).run(420)
@@ -220,7 +221,7 @@ def test_marks_in_one_place_are_drawn_beside_each_other() -> None:
 
 def test_percentiles_are_those_of_the_latencies(spark: SparkSession, audit_folder: Path) -> None:
     """To the three digits that the table keeps."""
-    from oneslot.pipeline.report.page import percentiles
+    from oneslot.pipeline.report.data import percentiles
 
     rows = spark.read.parquet(str(audit_folder / "verdicts")).where("subject = 'request' and first_done is not null")
     exact = sorted(row[0] for row in rows.selectExpr("greatest(first_done - delivery_sent, 0)").collect())
@@ -244,7 +245,8 @@ def test_the_page_needs_no_network_and_holds_nothing_personal(audit_folder: Path
 
 def test_a_message_that_was_sent_in_a_loop_has_the_begin_of_its_life_drawn(spark: SparkSession, tmp_path: Path) -> None:
     """So many marks hide each other, and comparing each with each took hours; so did claims of a count that was spoilt."""
-    from oneslot.pipeline.job import AuditSettings, audit
+    from oneslot.pipeline.job import audit
+    from oneslot.pipeline.settings import AuditSettings
 
     world = System(24, practices=1, slots_per_practice=10).run(20)
     copied = next(line for line in world.deliveries if line["answer"])

@@ -13,8 +13,9 @@ import pytest
 
 from oneslot.pipeline.judge.conclusion import SENTENCES, sentence
 from oneslot.pipeline.report.data import ReportData, Rush
+from oneslot.pipeline.report.figures import latency_figure
 from oneslot.pipeline.report.lives import Attempt, Life
-from oneslot.pipeline.report.page import latency_figure, render
+from oneslot.pipeline.report.page import render
 from oneslot.pipeline.vocabulary import Verdict
 from tests.kits.browser import opened
 
@@ -135,5 +136,5 @@ def test_an_axis_of_one_time_still_says_which(milliseconds: int) -> None:
 def test_no_request_is_not_every_one_of_them() -> None:
     """Nothing but free slots, before the first message comes."""
     said = document(0)
-    assert said["sentence"].startswith("No request was seen")
+    assert said["sentence"].startswith("The history contains no request")
     assert "Every one" not in page(said)

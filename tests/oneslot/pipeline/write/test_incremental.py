@@ -12,8 +12,7 @@ import duckdb
 import pytest
 
 from oneslot.pipeline.errors import AuditRefused
-from oneslot.pipeline.judge.conclusion import Conclusion
-from oneslot.pipeline.write.outputs import VERSION
+from oneslot.pipeline.judge.conclusion import VERSION, Conclusion
 from tests.kits.corruptions import CORRUPTIONS, Field
 from tests.kits.damage import rewrite
 from tests.kits.histories import RETENTION, System, World, write_history
@@ -27,7 +26,7 @@ DAY = 24 * 3600 * 1000
 
 def assert_same(spark: SparkSession, one: Path, other: Path) -> None:
     """Two audits stand for the same verdicts, evidence and all, and for the same operations tables."""
-    from oneslot.pipeline.write.outputs import current_verdicts
+    from oneslot.pipeline.write.finished import current_verdicts
 
     assert rows(current_verdicts(spark, str(one))) == rows(current_verdicts(spark, str(other)))
     for table in ("totals", "demand", "latency", "appointments", "utilisation", "days", "practices"):
@@ -110,7 +109,7 @@ def test_a_quiet_day_judges_again_what_was_open(
         found = connection.execute("SELECT key FROM read_parquet(?) WHERE violations = 'I4'", [layer]).fetchall()
     assert found == [(f"#{broken['practice']}#{broken['slot_id']}",)]
     audited(later, "full")
-    from oneslot.pipeline.write.outputs import current_verdicts
+    from oneslot.pipeline.write.finished import current_verdicts
 
     by_change, in_full = (current_verdicts(spark, str(tmp_path / name)) for name in ("day-1", "full"))
     assert rows(by_change) == rows(in_full)
@@ -164,11 +163,11 @@ def test_changes_that_do_not_follow_are_refused(audited: Callable[..., Conclusio
         audited(later, "day-2d", previous="day-0-history", since=gap)
     changed = write_history(later, tmp_path / "changed", since=world)
     (changed / "context.json").write_text('{"ledger_retention_seconds": 5}')
-    with pytest.raises(AuditRefused, match="retention is not what it was"):
+    with pytest.raises(AuditRefused, match="retention differs from"):
         audited(changed, "day-2e", previous="day-0")
     told = later.copy()
     told.forgotten_before = told.now
-    with pytest.raises(AuditRefused, match="retention is not what it was"):
+    with pytest.raises(AuditRefused, match="retention differs from"):
         audited(told, "day-2g", previous="day-0", since=world)
     description = tmp_path / "day-0" / "audit.json"
     description.write_text(json.dumps({**json.loads(description.read_text()), "version": VERSION - 1}))

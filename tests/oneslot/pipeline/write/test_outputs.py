@@ -16,9 +16,10 @@ import pytest
 from oneslot.pipeline import job
 from oneslot.pipeline.errors import AuditRefused
 from oneslot.pipeline.judge.conclusion import Conclusion
+from oneslot.pipeline.settings import AuditSettings
 from oneslot.pipeline.storage import Storage
-from oneslot.pipeline.write import outputs
-from oneslot.pipeline.write.outputs import current_verdicts
+from oneslot.pipeline.write import finished
+from oneslot.pipeline.write.finished import current_verdicts
 from tests.kits.corruptions import Field, request_lost, request_stuck, row_deleted
 from tests.kits.histories import MINUTE, System, write_history
 
@@ -76,7 +77,7 @@ def test_a_crash_leaves_nothing_that_could_be_taken_for_whole(
 def test_audits_that_cannot_name_each_other_are_refused(spark: SparkSession, previous: str, output: str) -> None:
     """The second would be read as building on `audits/day-0`, which is another audit, or on nothing."""
     with pytest.raises(AuditRefused, match="name both by their whole paths"):
-        job.audit(spark, job.AuditSettings("history", output, previous))
+        job.audit(spark, AuditSettings("history", output, previous))
 
 
 @pytest.mark.parametrize(
@@ -85,9 +86,9 @@ def test_audits_that_cannot_name_each_other_are_refused(spark: SparkSession, pre
 )
 def test_a_layer_is_found_again(previous: str, output: str) -> None:
     """Beside each other, or by its whole path."""
-    outputs.refuse_unrelated(previous, output)
+    finished.refuse_unrelated(previous, output)
     layer = f"{previous}/verdicts"
-    assert outputs._beside(output, outputs.layer_name(output, layer)) == layer
+    assert finished._beside(output, finished.layer_name(output, layer)) == layer
 
 
 def test_a_folder_copied_in_part_is_no_audit(
@@ -113,7 +114,7 @@ def test_a_folder_copied_in_part_is_no_audit(
     assert list(left.glob("verdicts/*.parquet"))
     with pytest.raises(AuditRefused, match=r"has no audit\.json: it is not a finished audit"):
         current_verdicts(spark, str(left))
-    with pytest.raises(AuditRefused, match="is no finished audit: remove it"):
+    with pytest.raises(AuditRefused, match="is not a finished audit"):
         audited(tmp_path / "audit-history")
 
 
@@ -121,7 +122,7 @@ def test_an_audit_never_overwrites_another(audited: Audited, tmp_path: Path) -> 
     """Its name would then stand for two answers."""
     (tmp_path / "audit").mkdir()
     (tmp_path / "audit" / "audit.json").write_text("{}")
-    with pytest.raises(AuditRefused, match="exists already"):
+    with pytest.raises(AuditRefused, match="already exists"):
         audited(System(63, practices=1).run(3))
 
 
@@ -190,6 +191,6 @@ def test_the_job_runs_from_its_command_line(tmp_path: Path, capsys: pytest.Captu
     assert job.main(["--history", str(tmp_path / "unsound"), *base, str(tmp_path / "b")]) == 1
     assert job.main(["--history", str(tmp_path / "none"), *base, str(tmp_path / "c")]) == 2
     printed = capsys.readouterr()
-    assert "Every one of" in printed.out
+    assert "took effect at most once" in printed.out
     assert "1 lost. Invariants that do not hold: I2 (1)." in printed.out
     assert printed.err.startswith("There is no folder")

@@ -52,7 +52,7 @@ def test_from_the_audit_through_the_repair_list_to_a_sound_audit(
 
     after = audit("after", tmp_path)
     assert {name: count for name, count in after["verdicts"].items() if count} == {"booked": 2, "dropped": 2}
-    assert "2 were dropped from the dead-letter queue by hand" in after["sentence"]
+    assert "2 were dropped from the dead-letter queue by an operator" in after["sentence"]
     assert not any(after["violations"].values())
     assert (tmp_path / "after" / "repair" / "redrive.jsonl").read_text() == ""
 

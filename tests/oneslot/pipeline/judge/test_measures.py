@@ -19,8 +19,8 @@ def test_packed_sums_are_the_sums(spark: SparkSession, monkeypatch: pytest.Monke
     """Random facts with many more -1 than a history has: added as one number or each by itself, the evidence is the same."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    from oneslot.pipeline.judge import evidence
-    from oneslot.pipeline.judge.facts import FACT_COLUMNS
+    from oneslot.pipeline.judge import measures
+    from oneslot.pipeline.read.facts import FACT_COLUMNS
 
     luck = random.Random(71)
     schema = ", ".join(f"{name} {kind}" for name, kind in FACT_COLUMNS.items())
@@ -39,10 +39,10 @@ def test_packed_sums_are_the_sums(spark: SparkSession, monkeypatch: pytest.Monke
         for _ in range(3_000)
     ]
     facts = spark.createDataFrame(rows, schema)
-    columns = [F.col(name) for name in evidence.EVIDENCE_COLUMNS]
-    packed = sorted(evidence.gather(facts, 2).select(*columns).collect(), key=lambda row: row.key)
-    monkeypatch.setattr(evidence, "PACKED", ())
-    alone = sorted(evidence.gather(facts, 2).select(*columns).collect(), key=lambda row: row.key)
+    columns = [F.col(name) for name in measures.MEASURE_COLUMNS]
+    packed = sorted(measures.gather(facts, 2).select(*columns).collect(), key=lambda row: row.key)
+    monkeypatch.setattr(measures, "PACKED", ())
+    alone = sorted(measures.gather(facts, 2).select(*columns).collect(), key=lambda row: row.key)
     assert packed == alone
     assert len(packed) == 6
     assert any(row.held_slots < 0 and row.cancellations < 0 and row.expects_cancelled < 0 for row in packed)
@@ -92,23 +92,23 @@ REMEMBERED = {
 
 def test_what_is_remembered_of_a_life(spark: SparkSession) -> None:
     """Counts, the first and the last of each; and over two days the same, but for the queues, which are today's alone."""
-    from oneslot.pipeline.judge import evidence
-    from oneslot.pipeline.judge.facts import FACT_COLUMNS
+    from oneslot.pipeline.judge import measures
+    from oneslot.pipeline.read.facts import FACT_COLUMNS
 
     schema = ", ".join(f"{name} {kind}" for name, kind in FACT_COLUMNS.items())
     usual = {"key": "m", "sign": 1, "code": 0, "number": 0, "at": None, "until": None, "link": 0, "extra": None}
 
     def gathered(life: tuple[tuple[Kind, dict[str, int]], ...]) -> DataFrame:
         made = [{**usual, "kind": int(kind), **{name: int(value) for name, value in of.items()}} for kind, of in life]
-        return evidence.gather(
+        return measures.gather(
             spark.createDataFrame([tuple(row[name] for name in FACT_COLUMNS) for row in made], schema), 2
         )
 
-    nothing = {measure.name: 0 if measure.starts_at_zero else None for measure in evidence.MEASURES}
+    nothing = {measure.name: 0 if measure.starts_at_zero else None for measure in measures.MEASURES}
     whole = {"key": "m", **nothing, **REMEMBERED}
     (row,) = gathered(LIFE).drop("hash").collect()
     assert row.asDict() == whole
     for yesterday, today in ((LIFE[::2], LIFE[1::2]), (LIFE[1::2], LIFE[::2])):
-        (row,) = evidence.merge(gathered(yesterday), gathered(today), 2).drop("hash").collect()
+        (row,) = measures.merge(gathered(yesterday), gathered(today), 2).drop("hash").collect()
         queues = {kind: sum(of == kind for of, _ in today) for kind in (Kind.DEAD_LETTER, Kind.WAITING)}
         assert row.asDict() == {**whole, "dead_letters": queues[Kind.DEAD_LETTER], "waiting": queues[Kind.WAITING]}

@@ -9,8 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from oneslot.pipeline.judge import facts
-from oneslot.pipeline.read import sources
+from oneslot.pipeline.read import facts, logs, sources, tables
 from oneslot.pipeline.vocabulary import Kind, Outcome, Problem
 
 if TYPE_CHECKING:
@@ -51,8 +50,8 @@ WINDOW = {
 def test_a_change_counts_within_its_window_once(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     """From its begin to before its end. What is outside is one malformed line, and takes nothing back."""
     line, expected = WINDOW[kind]
-    changes = facts.images(read(spark, tmp_path, [line], sources.incremental_export_schema("ledger")), START, END)
-    found = sorted(facts.ledger_facts(changes).collect(), key=lambda row: row.sign)
+    changes = tables.images(read(spark, tmp_path, [line], sources.incremental_export_schema("ledger")), START, END)
+    found = sorted(tables.ledger_facts(changes).collect(), key=lambda row: row.sign)
     assert [
         (Problem(row.code), row.sign) if row.kind == Kind.REJECT else (Kind(row.kind), row.sign, row.number)
         for row in found
@@ -157,7 +156,7 @@ def test_what_a_row_says(spark: SparkSession, tmp_path: Path, kind: str) -> None
     table, changes, of, column, value = SAYS[kind]
     write_item(tmp_path / "item.json", ROWS[table][0], changes)
     items = sources.read_lines(spark, [str(tmp_path)], sources.full_export_schema(table))
-    made = facts.TABLE_FACTS[table](facts.whole_items(items)).collect()
+    made = tables.TABLE_FACTS[table](tables.whole_items(items)).collect()
     assert [row[column] for row in made if row.kind == of] == [value]
 
 
@@ -168,7 +167,7 @@ def test_a_row_is_sound_or_malformed(spark: SparkSession, tmp_path: Path, table:
     for name, (changes, _) in {"usual": ({}, None), **cases}.items():
         write_item(tmp_path / f"{name}.json", usual, changes)
     items = sources.read_lines(spark, [str(tmp_path)], sources.full_export_schema(table))
-    made = facts.TABLE_FACTS[table](facts.whole_items(items)).collect()
+    made = tables.TABLE_FACTS[table](tables.whole_items(items)).collect()
     found = {Path(unquote(row.key)).stem: Problem(row.code) for row in made if row.kind == Kind.REJECT}
     assert found == {name: problem for name, (_, problem) in cases.items() if problem is not None}
 
@@ -217,7 +216,7 @@ def test_a_line_is_sound_or_malformed(spark: SparkSession, tmp_path: Path, kind:
     source, line, problem = LINES[kind]
     lines = read(spark, tmp_path, [line], sources.LINES[source])
     (found,) = (
-        facts.delivery_facts(lines, START, END) if source == "deliveries" else facts.LINE_FACTS[source](lines)
+        logs.delivery_facts(lines, START, END) if source == "deliveries" else logs.LINE_FACTS[source](lines)
     ).collect()
     assert (Problem(found.code) if found.kind == Kind.REJECT else None) == problem
 
@@ -226,8 +225,8 @@ def test_a_line_is_sound_or_malformed(spark: SparkSession, tmp_path: Path, kind:
 def test_a_delivery_counts_where_it_finished(spark: SparkSession, tmp_path: Path, finished: int, counted: int) -> None:
     """From the exports' begin to before their end; without a begin from ever."""
     lines = read(spark, tmp_path, [{**DELIVERY, "finished": finished}], sources.DELIVERIES)
-    assert facts.delivery_facts(lines, START, END).count() == counted
-    assert facts.delivery_facts(lines, None, END).count() == (finished < END)
+    assert logs.delivery_facts(lines, START, END).count() == counted
+    assert logs.delivery_facts(lines, None, END).count() == (finished < END)
 
 
 def _events(*lines: str) -> str:
@@ -255,7 +254,7 @@ def test_a_delivery_in_an_envelope_is_not_passed_over(spark: SparkSession, tmp_p
     (tmp_path / "lines.json").write_text(line + "\n")
     for source, told in (("deliveries", expected), ("accepted", [])):
         facts_of = sources.read_log(spark, [str(tmp_path / "lines.json")], source)
-        made = facts.delivery_facts(facts_of, None, END) if source == "deliveries" else facts.accepted_facts(facts_of)
+        made = logs.delivery_facts(facts_of, None, END) if source == "deliveries" else logs.accepted_facts(facts_of)
         assert [row.kind for row in made.collect() if source == "deliveries" or row.kind == Kind.REJECT] == told
 
 
@@ -266,9 +265,7 @@ def test_a_line_that_is_cut_off_is_malformed(spark: SparkSession, tmp_path: Path
         '{"message_id": "m", "sent": 5}\n{"sent": 5}\n{"message": "delivery", "message_i'
     )
     lines = sources.read_log(spark, [str(tmp_path / "lines.json")], source)
-    made = (
-        facts.delivery_facts(lines, None, 9) if source == "deliveries" else facts.LINE_FACTS[source](lines)
-    ).collect()
+    made = (logs.delivery_facts(lines, None, 9) if source == "deliveries" else logs.LINE_FACTS[source](lines)).collect()
     assert [row.code for row in made if row.kind == Kind.REJECT][-1] == Problem.NOT_JSON
     if source == "accepted":
         assert [(row.key, row.number) for row in made if row.kind == Kind.ACCEPTED] == [("m", 1)]

@@ -1,7 +1,8 @@
-"""Facts → one row of evidence for each key. Every column is a sum, an exclusive or, a minimum, a maximum or a bitwise or.
+"""Facts, summed up to one row of measures for each key.
 
-So the evidence of two sets of facts merges into the evidence of both, and an old image with the sign -1 takes back what
-it once added: yesterday's evidence and today's changes give today's evidence, exactly. That is the whole incremental audit.
+Every measure is a sum, an exclusive or, a minimum, a maximum or a bitwise or. So the measures of two sets of facts merge
+into the measures of both, and an old image with the sign -1 takes back what it added. Yesterday's measures and today's
+changes therefore give today's measures exactly: that is the whole incremental audit.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from oneslot.pipeline.vocabulary import SLOT_PREFIX, Delivered, Kind
 
 KEY = ("hash", "key")
-"""What evidence is grouped and sorted by. The hash comes first: comparing it nearly always decides, and never text."""
+"""The columns that rows are grouped and sorted by. The hash comes first, because comparing it rarely needs the text."""
 
 
 _AGGREGATES = {"sum": "sum", "xor": "bit_xor", "or": "bit_or", "min": "min", "max": "max"}
@@ -22,9 +23,9 @@ _AGGREGATES = {"sum": "sum", "xor": "bit_xor", "or": "bit_or", "min": "min", "ma
 
 @dataclass(frozen=True)
 class Measure:
-    """One column of evidence: which facts it looks at, what of them, and how they are put together.
+    """One measure: the kinds of facts that it reads, its value for a fact, and how values are merged.
 
-    `value` is SQL over the columns of a fact. Built of Spark's column objects it would be a dozen calls to Java.
+    `value` is SQL over the columns of a fact. As column objects it would cost a dozen calls to Java.
     """
 
     name: str
@@ -35,20 +36,20 @@ class Measure:
 
     @property
     def starts_at_zero(self) -> bool:
-        """Sums and bits of nothing are 0; a minimum or maximum of nothing stays unknown."""
+        """Return whether the measure of no facts is 0 rather than null. Minimum and maximum are null then."""
         return self.merge not in ("min", "max")
 
     def of_fact(self) -> str:
-        """What one fact adds, as SQL."""
+        """Return SQL for the value that one fact adds."""
         mine = f"CASE WHEN kind IN ({', '.join(str(int(kind)) for kind in self.kinds)}) THEN {self.value} END"
         return f"coalesce({mine}, 0L)" if self.starts_at_zero else mine
 
     def over_facts(self) -> Column:
-        """The aggregate over facts."""
+        """Return the aggregate over facts."""
         return F.expr(f"{_AGGREGATES[self.merge]}({self.of_fact()}) AS {self.name}")
 
-    def over_evidence(self) -> Column:
-        """The aggregate over rows of evidence, of which at most one may hold what was taken as a snapshot."""
+    def over_measures(self) -> Column:
+        """Return the aggregate over rows of measures."""
         return F.expr(f"{_AGGREGATES[self.merge]}({self.name}) AS {self.name}")
 
 
@@ -58,12 +59,12 @@ def _count(name: str, kind: Kind, condition: str | None = None, *, snapshot: boo
 
 
 def _value(name: str, kind: Kind, column: str) -> Measure:
-    """A single value: a key has one such row, so the sum is the value, and an old image takes it back."""
+    """Return the measure of a single value. A key has one such row, so the sum is the value, and an old image takes it back."""
     return Measure(name, (kind,), f"CAST(sign * {column} AS BIGINT)", "sum")
 
 
 def _link(name: str, *kinds: Kind) -> Measure:
-    """What one fact links to; or of two kinds of facts the difference, which is 0 where both link to the same."""
+    """Return the measure of a link. Of two kinds of facts it is the difference, 0 where both have the same link."""
     return Measure(name, kinds, "link", "xor")
 
 
@@ -91,7 +92,7 @@ MEASURES = (
     _value("appointment_channel", Kind.APPOINTMENT, "number"),
     _value("appointment_created", Kind.APPOINTMENT, "at"),
     _value("appointment_start", Kind.APPOINTMENT, "until"),
-    # 0 where the recorded answer, what the request made and what it cancelled all speak of one place or appointment.
+    # 0 where the recorded answer, the appointment made and the appointment cancelled agree on one place or appointment.
     _link("answer_differs", Kind.LEDGER, Kind.APPOINTMENT, Kind.CANCELLED),
     _count("cancellations", Kind.CANCELLED),
     _value("cancelled_at", Kind.CANCELLED, "at"),
@@ -113,8 +114,8 @@ MEASURES = (
     Measure("first_done", (Kind.DELIVERY,), _where(_delivered(*_FRESH), "at"), "min"),
     Measure("last_finished", (Kind.DELIVERY,), "at", "max"),
     Measure("consumptions_seen", (Kind.DELIVERY,), "number", "max"),
-    # How many different claims there were, without keeping them: one bit of 64 for each never counts too many, and
-    # the least and the greatest tell two from one for certain.
+    # The number of different claims, without keeping them. One bit of 64 for each claim never counts too many, and the
+    # least and the greatest claim differ as soon as there are two.
     Measure("claims_seen", (Kind.DELIVERY,), _where(_CLAIMED, "shiftleft(1L, CAST(pmod(link, 64) AS INT))"), "or"),
     Measure("claim_low", (Kind.DELIVERY,), _where(_CLAIMED, "link"), "min"),
     Measure("claim_high", (Kind.DELIVERY,), _where(_CLAIMED, "link"), "max"),
@@ -122,14 +123,14 @@ MEASURES = (
     Measure("answer_high", (Kind.DELIVERY,), "extra", "max"),
     _count("dead_letters", Kind.DEAD_LETTER, snapshot=True),
     _count("waiting", Kind.WAITING, snapshot=True),
-    # The latest and no count: the list may be handed in again every day.
+    # The latest rather than a count, because the same list may be read again every day.
     Measure("dropped_at", (Kind.DROPPED,), "at", "max"),
     _count("rejected", Kind.REJECT),
     Measure("practice", (Kind.APPOINTMENT,), "extra", "xor"),
 )
-"""All columns of evidence, in order."""
+"""All measures, in the order of the columns."""
 
-EVIDENCE_COLUMNS = (*KEY, *(measure.name for measure in MEASURES))
+MEASURE_COLUMNS = (*KEY, *(measure.name for measure in MEASURES))
 
 
 PACKED = (
@@ -140,13 +141,13 @@ PACKED = (
     {"deliveries_duplicate": 20, "deliveries_done": 20, "deliveries": 24},
     {"dead_letters": 32, "waiting": 32},
 )
-"""Small sums that are added as one number, and each one's bits, lowest first: a third fewer aggregates for every fact.
-Exact while no sum outgrows its bits, which takes more than 50,000 rows of one key in one table."""
+"""Small sums that are added as one number, with the bits of each, lowest first: a third fewer aggregates for every fact.
+Exact for up to 50,000 rows of one key in one table."""
 
 
 def gather(facts: DataFrame, partitions: int) -> DataFrame:
-    """Facts → evidence. One shuffle by key, one sort, one pass; each partition's rows come out sorted by key."""
-    together = narrow(facts).repartition(partitions, "key").withColumn("hash", _place("key"))
+    """Return the measures of facts: one shuffle by key, one sort, one pass. Each partition is sorted by key."""
+    together = narrow(facts).repartition(partitions, "key").withColumn("hash", _hash_of("key"))
     ordered = widen(together.sortWithinPartitions(*KEY))
     packed = {name for widths in PACKED for name in widths}
     alone = [measure.over_facts() for measure in MEASURES if measure.name not in packed]
@@ -154,24 +155,24 @@ def gather(facts: DataFrame, partitions: int) -> DataFrame:
     gathered = ordered.groupBy(*KEY).agg(*alone, *sums)
     for number, widths in enumerate(PACKED):
         gathered = gathered.withColumns(_unpacked(f"packed_{number}", widths))
-    return gathered.select(*EVIDENCE_COLUMNS)
+    return gathered.select(*MEASURE_COLUMNS)
 
 
-def _place(key: str) -> Column:
-    """The key's hash, with slots before everything else: a column that only one of the two has is then null in long runs."""
+def _hash_of(key: str) -> Column:
+    """Return the key's hash, with all slots first. Columns that only slots have are then null in one long run."""
     hashed, lowest = F.xxhash64(key), -(1 << 63)
     slot = F.startswith(F.col(key), F.lit(SLOT_PREFIX))
     return F.when(slot, hashed.bitwiseOR(F.lit(lowest))).otherwise(hashed.bitwiseAND(F.lit(~lowest)))
 
 
 def narrow(facts: DataFrame) -> DataFrame:
-    """Facts as they are shuffled: every column costs eight bytes a row, so three small ones travel as one."""
+    """Return facts in the form that is shuffled. Each column costs eight bytes a row, so three small ones travel as one."""
     small = (F.col("kind") * 16 + F.coalesce("code", F.lit(0))) * F.col("sign")
     return facts.select("key", small.alias("small"), "number", "at", "until", "link", "extra")
 
 
 def widen(narrowed: DataFrame) -> DataFrame:
-    """The inverse of `narrow`; the hash stays. None of what is added up can be null, which spares a question each time."""
+    """Invert `narrow`, and keep the hash. Columns that are added up are never null, which saves a null check for each."""
     zero = F.lit(0).cast("bigint")
     small = F.coalesce("small", F.lit(0))
     return narrowed.select(
@@ -194,10 +195,10 @@ def _packed_sum(widths: dict[str, int], name: str) -> Column:
 
 
 def _unpacked(packed: str, widths: dict[str, int]) -> dict[str, Column]:
-    """Each part of a packed sum, with its sign."""
+    """Return each part of a packed sum, with its sign."""
     found, lowest = {}, 0
     for name, width in widths.items():
-        # A negative part below has borrowed one from this part: half of all that is below gives it back.
+        # A negative part below borrowed 1 from this part. Adding half of the range below restores it.
         whole = f"{packed} + {1 << (lowest - 1)}L" if lowest else packed
         found[name] = F.expr(f"shiftright(shiftleft({whole}, {64 - lowest - width}), {64 - width})")
         lowest += width
@@ -205,13 +206,13 @@ def _unpacked(packed: str, widths: dict[str, int]) -> dict[str, Column]:
 
 
 def merge(yesterday: DataFrame, today: DataFrame, partitions: int) -> DataFrame:
-    """Evidence before a change and evidence of the change → evidence after it.
+    """Return the measures after a change, from those before it and those of the change.
 
-    What was a snapshot (the queues' content) is taken from `today` alone.
+    Snapshots (the content of the queues) are taken from `today` only.
     """
     snapshots = [measure.name for measure in MEASURES if measure.snapshot]
-    before = yesterday.withColumns(dict.fromkeys(snapshots, F.expr("0L"))).select(*EVIDENCE_COLUMNS)
-    both = before.unionByName(today.select(*EVIDENCE_COLUMNS))
+    before = yesterday.withColumns(dict.fromkeys(snapshots, F.expr("0L"))).select(*MEASURE_COLUMNS)
+    both = before.unionByName(today.select(*MEASURE_COLUMNS))
     together = both.repartition(partitions, "key").sortWithinPartitions(*KEY)
-    merged = together.groupBy(*KEY).agg(*(measure.over_evidence() for measure in MEASURES))
-    return merged.select(*EVIDENCE_COLUMNS)
+    merged = together.groupBy(*KEY).agg(*(measure.over_measures() for measure in MEASURES))
+    return merged.select(*MEASURE_COLUMNS)

@@ -1,0 +1,80 @@
+"""Spark's tables as files: verdicts, sorted tables and JSON lines, named so that equal input leaves equal files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from oneslot.pipeline.judge.measures import KEY, MEASURES
+from oneslot.pipeline.storage import Storage, literal
+
+USUAL_VALUES = {
+    **{measure.name: "0L" for measure in MEASURES if measure.starts_at_zero},
+    "claim_high": "claim_low",
+    "answer_high": "answer_low",
+}
+"""Columns of verdicts, with the SQL of the value that their null stands for."""
+
+
+def write_verdicts(storage: Storage, judged: DataFrame, folder: str) -> None:
+    """Write verdicts as Parquet. Usual values are written as null, which takes no space: they are most of a row."""
+    written = judged.withColumns({name: F.expr(f"nullif({name}, {usual})") for name, usual in USUAL_VALUES.items()})
+    written.write.parquet(folder)
+    rename_parts(storage, folder)
+
+
+def read_verdicts(spark: SparkSession, folder: str) -> DataFrame:
+    """Read one folder of verdicts, with the usual values restored."""
+    return spark.read.parquet(literal(folder)).withColumns(
+        {name: F.expr(f"coalesce({name}, {usual})") for name, usual in USUAL_VALUES.items()}
+    )
+
+
+def newest_rows(layered: DataFrame) -> DataFrame:
+    """Return the newest of the rows of each key by their `layer`, without that column."""
+    columns = [name for name in layered.columns if name not in (*KEY, "layer")]
+    whole = F.struct("layer", *columns).alias("row")
+    newest = layered.select(*KEY, whole).groupBy(*KEY).agg(F.max_by("row", "row.layer").alias("row"))
+    return newest.select(*KEY, *(f"row.{name}" for name in columns))
+
+
+def rename_parts(storage: Storage, folder: str) -> None:
+    """Rename Spark's files without the random part, so that equal input leaves equal files."""
+    for number, name in enumerate(name for name in storage.names(folder) if name.startswith("part-")):
+        extension = name.partition(".")[2].removeprefix("c000.")
+        storage.rename(f"{folder}/{name}", f"{folder}/part-{number:05d}.{extension}")
+
+
+def write_table(storage: Storage, table: DataFrame, folder: str, partition: str | None) -> None:
+    """Write a small, sorted table as one Parquet file, or as one for each value of the column `partition`."""
+    writer = table.coalesce(1).write
+    (writer.partitionBy(partition) if partition else writer).parquet(folder)
+    if partition and not storage.names(folder):
+        # An empty table needs one file, which shows its columns.
+        table.limit(0).coalesce(1).write.mode("overwrite").parquet(folder)
+    for name in storage.names(folder) if partition else ():
+        if name.startswith(f"{partition}="):
+            rename_parts(storage, f"{folder}/{name}")
+    rename_parts(storage, folder)
+
+
+def write_lines(storage: Storage, rows: DataFrame, path: str) -> None:
+    """Write rows as one file of JSON lines, in the rows' order."""
+    rows.select(F.to_json(F.struct(*rows.columns)).alias("value")).coalesce(1).write.text(f"{path}.parts")
+    (part,) = (name for name in storage.names(f"{path}.parts") if name.startswith("part-"))
+    storage.rename(f"{path}.parts/{part}", path)
+    storage.delete(f"{path}.parts")
+
+
+def pretty(document: Mapping[str, Any]) -> str:
+    """Return a document as indented JSON. Equal documents give equal bytes."""
+    return json.dumps(document, indent=2, sort_keys=True) + "\n"
+
+
+def json_lines(rows: list[dict[str, Any]]) -> str:
+    """Return rows as JSON lines with sorted members."""
+    return "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows)

@@ -1,0 +1,131 @@
+"""A finished audit: a folder that appears when it is complete, and the description that readers open first.
+
+verdicts/part-NNNNN.parquet   a row for each request, slot and appointment that this run judged, with its measures
+operations/<table>/           see `oneslot.pipeline.judge.operations`
+findings/part-NNNNN.parquet   each broken invariant, with its subject
+repair/redrive.jsonl          messages to redrive; repair/look-at.jsonl: subjects that an operator must look at
+rejects.jsonl                 malformed lines: file, line and problem, never the text
+audit.json                    written last: the input, the conclusion, and the folders of verdicts
+report.html                   the same for people
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from oneslot.pipeline.errors import AuditRefused
+from oneslot.pipeline.judge.conclusion import VERSION
+from oneslot.pipeline.read.context import Context
+from oneslot.pipeline.storage import Storage
+from oneslot.pipeline.vocabulary import Subject
+from oneslot.pipeline.write.files import newest_rows, read_verdicts
+
+DESCRIPTION = "audit.json"
+VERDICTS = "verdicts"
+OPERATIONS = "operations"
+
+
+@dataclass(frozen=True)
+class FinishedAudit:
+    """A finished audit.
+
+    `layers` are its folders of verdicts, oldest first; a later row replaces an earlier one. `items` is the number of items in
+    its exports and those of the audits before it.
+    """
+
+    folder: str
+    end: int
+    items: int
+    context: Context
+    layers: tuple[str, ...]
+    document: dict[str, Any]
+
+    def verdicts(self, spark: SparkSession) -> DataFrame:
+        """Return the verdict rows of all layers, with the number of their layer."""
+        whole: DataFrame | None = None
+        for number, layer in enumerate(self.layers):
+            rows = read_verdicts(spark, layer).withColumn("layer", F.lit(number))
+            whole = rows if whole is None else whole.unionByName(rows)
+        if whole is None:
+            raise AuditRefused(f"{self.folder}/{DESCRIPTION} names no verdicts. Audit full exports.")
+        return whole
+
+
+def current_verdicts(spark: SparkSession, folder: str) -> DataFrame:
+    """Return the verdicts after the audit in `folder`, over all of its layers."""
+    newest = newest_rows(open_audit(Storage(spark), folder).verdicts(spark))
+    return newest.where(F.col("subject") != Subject.GONE)
+
+
+def open_audit(storage: Storage, folder: str) -> FinishedAudit:
+    """Open a finished audit. Raises AuditRefused for a folder that is not one, or that a crash left incomplete."""
+    text = storage.read_text(f"{folder}/{DESCRIPTION}")
+    if text is None:
+        raise AuditRefused(f"{folder} has no {DESCRIPTION}: it is not a finished audit.")
+    try:
+        document = json.loads(text)
+        if document["version"] != VERSION:
+            raise AuditRefused(f"{folder} was written by another version of the audit. Audit full exports once.")
+        layers = tuple(str(layer) for layer in document["layers"])
+        run = FinishedAudit(
+            folder,
+            int(document["end"]),
+            int(document["items"]),
+            Context(document["retention_ms"], document.get("forgotten_before", 0)),
+            tuple(_beside(folder, layer) for layer in layers),
+            document,
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise AuditRefused(f"{folder}/{DESCRIPTION} is not valid. Audit full exports.") from error
+    missing = [layer for layer in run.layers if not storage.exists(layer)]
+    if missing:
+        raise AuditRefused(f"{folder} builds on {missing[0]}, which does not exist. Audit full exports.")
+    return run
+
+
+def layer_name(folder: str, layer: str) -> str:
+    """Return a layer's name in a description: relative to the folder of the audits, so that they can be moved together."""
+    parent = folder.rstrip("/").rpartition("/")[0]
+    return layer[len(parent) + 1 :] if parent and layer.startswith(f"{parent}/") else layer
+
+
+def refuse_unrelated(previous: str, folder: str) -> None:
+    """Reject two audits in unrelated folders by relative paths, because a layer's relative name would mean nothing there."""
+    together = previous.rpartition("/")[0] == folder.rpartition("/")[0]
+    if not together and not (_whole(previous) and _whole(folder)):
+        raise AuditRefused(
+            f"{previous} and {folder} are in different folders. Name both by absolute paths, or write the audit beside the one "
+            "that it continues."
+        )
+
+
+def _whole(path: str) -> bool:
+    return path.startswith("/") or ":" in path
+
+
+def _beside(folder: str, layer: str) -> str:
+    if _whole(layer):
+        return layer
+    parent = folder.rstrip("/").rpartition("/")[0]
+    return f"{parent}/{layer}" if parent else layer
+
+
+def aside(folder: str) -> str:
+    """Return the folder where an audit is written until it is complete. No reader looks there."""
+    parent, _, name = folder.rstrip("/").rpartition("/")
+    hidden = f".{name}.incomplete"
+    return f"{parent}/{hidden}" if parent else hidden
+
+
+def refuse_existing(storage: Storage, folder: str) -> None:
+    """Reject an output that exists: an audit never overwrites another."""
+    if not storage.exists(folder):
+        return
+    if storage.exists(f"{folder}/{DESCRIPTION}"):
+        raise AuditRefused(f"{folder} already exists. Name another output, or remove it.")
+    raise AuditRefused(f"{folder} already exists and is not a finished audit. Remove it, or name another output.")
