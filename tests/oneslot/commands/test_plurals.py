@@ -36,7 +36,7 @@ def told(verdict: Verdict, count: int, *, sound: bool = True) -> tuple[str, list
     ("verdict", "count", "concluded"),
     [
         (Verdict.IN_FLIGHT, 1, "1 is still in flight. 1 line could not be read"),
-        (Verdict.IN_FLIGHT, 2, "2 are still on their way. 2 lines could not be read"),
+        (Verdict.IN_FLIGHT, 2, "2 are still in flight. 2 lines could not be read"),
         (Verdict.DROPPED, 1, "1 was dropped from the dead-letter queue by an operator."),
         (Verdict.FORGOTTEN, 1, "1 is older than the ledger's retention, and no source shows how it ended."),
         (Verdict.FORGOTTEN, 2, "2 are older than the ledger's retention, and no source shows how they ended."),
