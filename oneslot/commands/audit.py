@@ -16,7 +16,7 @@ from oneslot.errors import BadInput, OneslotError
 from oneslot.evidence.export import place_for, whole_histories
 from oneslot.explanations import explain
 from oneslot.options import NEW_FOLDER, json_option, memory_option, stack_option
-from oneslot.pipeline.errors import AuditRefused
+from oneslot.pipeline.errors import AuditRefused, explain_spark_error
 from oneslot.target import Target, format_command, home_folder, open_target
 from oneslot.terminal import Terminal, table
 
@@ -112,8 +112,8 @@ def _show(terminal: Terminal, document: Mapping[str, Any], answer: Path, stack: 
 
 def audit_history(history: Path, output: Path, previous: Path | None = None, memory: str = "3g") -> Any:
     """Run the audit in a Spark session of this process and return its `Conclusion`. Raises `BadInput`."""
-    from oneslot.pipeline.job import AuditSettings
     from oneslot.pipeline.job import audit as run_audit
+    from oneslot.pipeline.settings import AuditSettings
 
     settings = AuditSettings(
         str(history.absolute()), str(output.absolute()), str(previous.absolute()) if previous else None
@@ -131,7 +131,6 @@ def open_spark(memory: str, reads_bytes: int | None) -> SparkSession:
     from pyspark.errors import PySparkRuntimeError
 
     from oneslot.pipeline.session import SessionSettings, open_session
-    from oneslot.pipeline.write.outputs import sentence_of
 
     try:
         return open_session(SessionSettings(memory=memory, reads_bytes=reads_bytes))
@@ -141,4 +140,4 @@ def open_spark(memory: str, reads_bytes: int | None) -> SparkSession:
             "Give `oneslot audit` or `backfill` less memory, e.g. --memory 512m, or raise the limits of ulimit -a."
         ) from error
     except Py4JJavaError as error:
-        raise BadInput(sentence_of(error)) from error
+        raise BadInput(explain_spark_error(error)) from error
