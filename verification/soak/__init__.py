@@ -1,1 +1,1 @@
-"""Faults on real processes: the deployed handler under kill -9, freezes and a bad network, and the verdict afterwards."""
+"""The soak: the deployed handler in real processes under kill -9, freezes and a bad network, and the verdict on it."""

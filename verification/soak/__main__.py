@@ -1,4 +1,4 @@
-"""Soak the real handler under faults: `python -m verification.soak`. Exit status 1 if an invariant is broken."""
+"""The command `python -m verification.soak`. Exit status 1 if an invariant is broken."""
 
 from __future__ import annotations
 
@@ -17,28 +17,32 @@ from oneslot.terminal import Terminal
 from verification.soak.load import Size
 from verification.soak.run import Settings, refuse_used, run
 
-# So many slots are seeded for. Two cores were seen to reach 49 over half an hour beside other work.
+# The slots are seeded for this rate. Two cores reached 49 over half an hour beside other work.
 MESSAGES_PER_SECOND = 100
 FIGURES = "soak.json"
 
 
 @click.command()
-@click.option("--seconds", type=click.FloatRange(1), default=1200, show_default=True, help="Send for at least so long.")
-@click.option("--messages", type=click.IntRange(0), default=0, help="Go on until so many messages are sent.")
-@click.option("--seed", type=int, default=1, show_default=True, help="What every choice follows from.")
 @click.option(
-    "--lease", type=click.IntRange(4, 900), default=6, show_default=True, help="The function's timeout, seconds."
+    "--seconds", type=click.FloatRange(1), default=1200, show_default=True, help="Send for at least this many seconds."
+)
+@click.option("--messages", type=click.IntRange(0), default=0, help="Send at least this many messages.")
+@click.option("--seed", type=int, default=1, show_default=True, help="The seed of every choice.")
+@click.option(
+    "--lease", type=click.IntRange(4, 900), default=6, show_default=True, help="The function's timeout, in seconds."
 )
 @click.option("--hosts", type=click.IntRange(2), default=2, show_default=True, help="Pollers.")
-@click.option("--handlers", type=click.IntRange(1), default=2, show_default=True, help="Handler processes of each.")
+@click.option(
+    "--handlers", type=click.IntRange(1), default=2, show_default=True, help="Handler processes of each poller."
+)
 @click.option(
     "--gap", type=click.FloatRange(0.1), default=4.0, show_default=True, help="Mean seconds between process faults."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output, and nothing else.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON document to standard output.")
 @click.option(
     "--folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep logs and archive here: a folder without an earlier run's.",
+    help="Keep logs and archive in this folder, which must have none of an earlier run.",
 )
 @click.option("--write", type=click.Path(file_okay=False, path_type=Path), help="Write the figures to this directory.")
 def soak(
@@ -54,13 +58,13 @@ def soak(
     folder: Path | None,
     write: Path | None,
 ) -> int:
-    """Run the deployed handler under kill -9, freezes and a bad network; then let it drain, and judge what is left."""
+    """Run the deployed handler under kill -9, freezes and a bad network; then drain the queue and judge the result."""
     terminal = Terminal(as_json)
     if folder is not None:
         refuse_used(folder)
     expected = max(messages, round(seconds * MESSAGES_PER_SECOND))
     settings = Settings(Size(seconds, messages), expected, seed, lease, hosts, handlers, gap)
-    with tempfile.TemporaryDirectory(prefix="oneslot-chaos-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="oneslot-soak-") as temporary:
         home = folder or Path(temporary)
         home.mkdir(parents=True, exist_ok=True)
         with EmbeddedAws(home) as aws:

@@ -1,4 +1,4 @@
-"""A child process of this room: it is asked by lines on its standard input and answers with JSON lines."""
+"""A child process of the soak, which answers each line of its standard input with a JSON line."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from typing import Any, Self
 from oneslot.errors import OneslotError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-ANSWER_SECONDS = 120.0  # a host imports its handlers first, on a busy machine
+ANSWER_SECONDS = 120.0  # a host imports its handlers first, perhaps on a busy machine
 STOP_SECONDS = 30.0  # a host finishes the batches in its hands first
 
 
 class ChildFailed(OneslotError):
-    """A child of the run did not start, or ended by itself."""
+    """A child process did not start, or it exited."""
 
 
 class Child:
-    """One child process. It ends when its standard input does, so it cannot outlive its parent."""
+    """One child process. It ends with its standard input, so it cannot outlive its parent."""
 
     def __init__(self, module: str, *arguments: str, log_file: Path) -> None:
-        """module: run with `python -m`. log_file: its standard error is appended there."""
+        """module: run with `python -m`. log_file: for its standard error, appended."""
         self._log_file = log_file
         self._lock = threading.Lock()
         with log_file.open("ab") as errors:
@@ -39,36 +39,36 @@ class Child:
                 stderr=errors,
                 cwd=REPOSITORY,
                 env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-                start_new_session=True,  # Ctrl-C is for the run, which then ends its children in order
+                start_new_session=True,  # Ctrl-C must reach only the run, which then stops its children
                 text=True,
             )
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         return self._process.pid
 
     def read(self) -> dict[str, Any]:
-        """Return its next line. Raises `ChildFailed` if it has ended, or says nothing for `ANSWER_SECONDS`."""
+        """Return its next line. Raises `ChildFailed` if it has exited, or is silent for `ANSWER_SECONDS`."""
         assert self._process.stdout is not None  # noqa: S101  PIPE was asked for; this tells mypy
-        # It says one line at a time, when it is asked, so nothing waits in the buffer where `select` cannot see it.
+        # It writes one line for each request, so no second line waits in the buffer, where `select` cannot see it.
         if not select.select([self._process.stdout], [], [], ANSWER_SECONDS)[0]:
-            raise ChildFailed(f"A child of the run has not answered for {ANSWER_SECONDS:.0f} s; see {self._log_file}.")
+            raise ChildFailed(f"A child process has not answered for {ANSWER_SECONDS:.0f} s. See {self._log_file}.")
         line = self._process.stdout.readline()
         if not line:
-            raise ChildFailed(f"A child of the run ended by itself; the end of its log is in {self._log_file}.")
+            raise ChildFailed(f"A child process exited. See the end of {self._log_file}.")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
     def ask(self, command: str) -> dict[str, Any]:
-        """Send a line and return the answer to it."""
+        """Send a line and return its answer."""
         with self._lock:
             assert self._process.stdin is not None  # noqa: S101  PIPE was asked for; this tells mypy
             try:
                 self._process.stdin.write(command + "\n")
                 self._process.stdin.flush()
             except BrokenPipeError:
-                raise ChildFailed(f"A child of the run ended by itself; see {self._log_file}.") from None
+                raise ChildFailed(f"A child process exited. See the end of {self._log_file}.") from None
             return self.read()
 
     def kill(self) -> None:
@@ -77,7 +77,7 @@ class Child:
         self._collect()
 
     def stop(self) -> None:
-        """Close its input, wait for its orderly end, and kill it if that does not come."""
+        """Close its input and wait for its end; kill it if that takes longer than `STOP_SECONDS`."""
         if self._process.stdin is not None and not self._process.stdin.closed:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()

@@ -1,4 +1,4 @@
-"""The real stack, made quick to fail: a short lease, and handlers that reach AWS through the proxy."""
+"""Changes to the real stack for a soak: a short lease, and handlers that reach AWS through the proxy."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ QUEUE, FUNCTION, MAPPING = "AWS::SQS::Queue", "AWS::Lambda::Function", "AWS::Lam
 
 
 def shortened(stack: SynthesisedStack, timeout_seconds: int, *, maximum_concurrency: int = 64) -> SynthesisedStack:
-    """Return the stack with another timeout of its consumer, and its queue's visibility timeout in the same relation.
+    """Return the stack with another consumer timeout, and its queue's visibility timeout in the same ratio.
 
-    Nothing else of the template changes but the mapping's concurrency: a lease of seconds makes in minutes what takes
-    hours with the deployed one. Raises `ValueError` if the template has not exactly one event source mapping.
+    Only the mapping's concurrency changes besides. A lease of seconds shows in minutes what the deployed one shows in
+    hours. Raises `ValueError` if the template has not exactly one event source mapping.
     """
     template: dict[str, Any] = copy.deepcopy(stack.template)
     resources = template["Resources"]
@@ -30,15 +30,15 @@ def shortened(stack: SynthesisedStack, timeout_seconds: int, *, maximum_concurre
     (mapping,) = mappings
     function = _named(resources, FUNCTION, mapping["FunctionName"])
     queue = _named(resources, QUEUE, mapping["EventSourceArn"])
-    relation = queue["VisibilityTimeout"] // function["Timeout"]
+    ratio = queue["VisibilityTimeout"] // function["Timeout"]
     function["Timeout"] = timeout_seconds
-    queue["VisibilityTimeout"] = timeout_seconds * relation
+    queue["VisibilityTimeout"] = timeout_seconds * ratio
     mapping["ScalingConfig"] = {"MaximumConcurrency": maximum_concurrency}
     return replace(stack, template=template)
 
 
 def reach_aws_through(deployment: Deployment, endpoint_url: str) -> None:
-    """Set the consumer's endpoint in its deployed configuration: processes that start from now on use it."""
+    """Set the consumer's endpoint in its deployed configuration. Processes that start later use it."""
     functions: LambdaClient = deployment.connection.functions()
     try:
         name = deployment.outputs["ConsumerFunctionName"]

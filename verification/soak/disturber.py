@@ -1,4 +1,4 @@
-"""Carries out the process faults of a plan, each at its time, until it is stopped."""
+"""Injection of a plan's process faults, each at its time."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from verification.soak.hosts import Host
 from verification.soak.plan import Disturbance, ProcessFault
 
-# How far past the lease a frozen host sleeps: by then another may have taken over, and may be at work.
+# A frozen host sleeps this far past the lease, so that another may have taken over and be at work.
 BEYOND_THE_LEASE_SECONDS = 1.0
 
 
 class Disturber:
-    """A thread; one fault at a time, so that a freeze and a loss never meet in one host's bookkeeping."""
+    """Injects one fault at a time in a thread, so that a freeze and a loss of one host never overlap."""
 
     def __init__(self, hosts: Sequence[Host], plan: Iterator[Disturbance], lease_seconds: float) -> None:
         self._hosts, self._plan, self._lease_seconds = hosts, plan, lease_seconds
@@ -25,16 +25,16 @@ class Disturber:
         self.done: Counter[str] = Counter()
 
     def start(self) -> None:
-        """Begin; the plan's times count from now."""
+        """Start. The plan's times count from now."""
         self._thread.start()
 
     def check(self) -> None:
-        """Raise what went wrong, if anything did."""
+        """Raise the error that ended the faults, if there is one."""
         if self._error is not None:
             raise self._error
 
     def stop(self) -> None:
-        """No further fault; returns when the last one is over. Raises what went wrong, if anything did."""
+        """Inject no more faults, wait for the last one, and raise as `check` does."""
         self._stopping.set()
         self._thread.join()
         self.check()
@@ -47,7 +47,7 @@ class Disturber:
                     return
                 if self._disturb(disturbance):
                     self.done[disturbance.fault] += 1
-        except BaseException as error:  # a soak whose faults have ended early shows nothing, so none may end unseen
+        except BaseException as error:  # a soak whose faults ended early proves nothing, so `check` must raise
             self._error = error
 
     def _disturb(self, disturbance: Disturbance) -> bool:

@@ -1,7 +1,7 @@
-"""A host: one poller with its warm handlers, in a process of its own. Run as a module, by `hosts`.
+"""The program of a host: one poller with its warm handlers, in a process of its own. `hosts` runs it as a module.
 
-It says `{"ready": true}`, answers each line of standard input with its handlers' process ids, and ends in order when
-standard input ends. If it is killed, its handlers find their own input closed and end too.
+It writes `{"ready": true}`, answers each line of standard input with its handlers' process ids, and stops when standard
+input ends. If it is killed, its handlers find their own input closed and exit too.
 """
 
 from __future__ import annotations

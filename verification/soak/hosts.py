@@ -1,4 +1,4 @@
-"""Hosts as the run sees them: started, asked for their handlers, frozen, killed and replaced."""
+"""Hosts from outside: start, freeze, kill and replace them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from oneslot.local.mapping.statistics import Statistics
 from oneslot.local.processes import start_ticks
 from verification.soak.child import Child
 
-# A thawed host's handlers get a moment before its poller wakes and ends those whose time is over.
+# The handlers of a thawed host run this long before its poller wakes and kills those past their deadline.
 HEAD_START_SECONDS = 0.3
 
 
 @dataclass(frozen=True)
 class HostSettings:
-    """What a host is started with. folder: for the unpacked function and the logs; it outlives the host's process."""
+    """Settings of a host. folder: for the unpacked function and the logs; it outlives the host's process."""
 
     connection: Connection
     mapping_id: str
@@ -31,17 +31,17 @@ class HostSettings:
 
 
 class Host:
-    """One host. After `lose` it is a new process with the same folder."""
+    """One host. `lose` replaces its process, and keeps its folder."""
 
     def __init__(self, settings: HostSettings) -> None:
         self._settings = settings
         settings.folder.mkdir(parents=True, exist_ok=True)
-        self._stalled: dict[int, int | None] = {}  # by process id: when it started, which together name one process
+        self._stalled: dict[int, int | None] = {}  # PID -> start time; together they identify a process
         self._child = self._start()
 
     @property
     def log_file(self) -> Path:
-        """The delivery log of all handlers that this host ever had."""
+        """The delivery log of all handlers of this host, earlier ones included."""
         return self._settings.folder / "consumer.jsonl"
 
     def handlers(self) -> list[int]:
@@ -58,14 +58,14 @@ class Host:
         return self._signal_one(chosen, signal.SIGKILL) is not None
 
     def stall_handler(self, chosen: float) -> bool:
-        """SIGSTOP one handler for good: only its invocation's deadline ends it. False if there is none."""
+        """SIGSTOP one handler: only its invocation's deadline ends it. False if there is none."""
         pid = self._signal_one(chosen, signal.SIGSTOP)
         if pid is not None:
             self._stalled[pid] = start_ticks(pid)
         return pid is not None
 
     def freeze(self, seconds: float) -> None:
-        """Stop poller and handlers together, as a host does that is suspended, and let them go on later."""
+        """Stop poller and handlers together, like a suspended host, and continue them later."""
         handlers = self.handlers()
         everything = [self._child.pid, *handlers]
         try:
@@ -77,15 +77,15 @@ class Host:
             _signal([self._child.pid], signal.SIGCONT)
 
     def lose(self) -> None:
-        """SIGKILL the poller; its handlers end with it, stalled ones too. Start a new one in its place."""
+        """SIGKILL the poller and start a new one. Its handlers end with it, stalled ones too."""
         self._child.kill()
-        self._let_stalled_go()
+        self._continue_stalled()
         self._child = self._start()
 
     def stop(self) -> None:
-        """Finish what is in its hands, and end."""
+        """Finish the batches in hand, and end."""
         self._child.stop()
-        self._let_stalled_go()
+        self._continue_stalled()
 
     def __enter__(self) -> Self:
         return self
@@ -113,8 +113,8 @@ class Host:
             raise
         return child
 
-    def _let_stalled_go(self) -> None:
-        """Continue what was stopped: a stopped process never sees that its input has ended, and would stay for ever."""
+    def _continue_stalled(self) -> None:
+        """Continue the stalled handlers, because a stopped process never sees that its input has ended."""
         _signal([pid for pid, started in self._stalled.items() if start_ticks(pid) == started], signal.SIGCONT)
         self._stalled.clear()
 

@@ -1,4 +1,4 @@
-"""A stream of requests as producers send them, kept at a steady backlog: re-sent, cancelled, overtaken, malformed."""
+"""Load with a steady backlog: requests as producers send them, repeated, cancelled, overtaken and malformed."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 DAYS = 10
 SLOTS_PER_PRACTICE = 150
-# Of the messages that are expected, so many slots: enough for most, so that a good part is booked and the rest waits.
+# Slots for most of the expected messages, so that many are booked and the rest goes on the waiting list.
 SLOTS_PER_MESSAGE = 0.6
-# More than the hosts hold at once, so that no fault finds them idle; few enough to drain within a lease or two.
+# More than the hosts hold at once, so that no fault finds them idle, and few enough to drain within two leases.
 BACKLOG = 600
 _PAUSE_WHEN_FULL = 0.2
 _LONGEST_PAUSE = 300.0
@@ -39,14 +39,14 @@ _BATCHES_BETWEEN_LOOKS = 10
 
 @dataclass(frozen=True)
 class Size:
-    """How much is sent: for at least so many seconds and so many messages, copies included."""
+    """The size of a load: at least this many seconds and this many messages, copies included."""
 
     seconds: float
     messages: int
 
 
 def schedule_for(expected_messages: int, seed: int, today: date) -> Schedule:
-    """Return practices with slots for the messages that are expected."""
+    """Return practices with slots for the expected messages."""
     slots = max(200, round(expected_messages * SLOTS_PER_MESSAGE))
     practices = synthetic_practices(max(2, slots // SLOTS_PER_PRACTICE))
     return Schedule(
@@ -62,7 +62,7 @@ class Load:
     ) -> None:
         self._client, self._queue_url, self._size, self._archive = client, queue_url, size, archive
         self._sender = BatchSender(client, queue_url)
-        # The stream ends with the time, not by itself: this is far more than any machine can take in it.
+        # The time ends the stream, not this number: no machine can send as many.
         most = max(10 * size.messages, int(size.seconds * 5_000), 1_000)
         self._messages = RequestGenerator(schedule, Mix(most), seed, utc_now()).messages()
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
@@ -71,12 +71,12 @@ class Load:
         self.may_end = threading.Event()
 
     def start(self) -> None:
-        """Begin."""
+        """Start."""
         self._thread.start()
 
     @property
     def finished(self) -> bool:
-        """Whether everything is sent. Raises what the sending raised."""
+        """Whether everything is sent. Raises the error of the sending thread."""
         if self._error is not None:
             raise self._error
         return not self._thread.is_alive()
@@ -106,8 +106,8 @@ class Load:
         while queue_depth(self._client, self._queue_url).total >= BACKLOG:
             if clock() >= deadline:
                 raise OneslotError(
-                    f"The queue has held {BACKLOG} messages or more for {_LONGEST_PAUSE:.0f} s: nobody consumes them. "
-                    "Keep the run's logs with --folder, and look at the hosts' there."
+                    f"The queue has held {BACKLOG} messages or more for {_LONGEST_PAUSE:.0f} s, so no host consumes it. "
+                    "Run again with --folder, and read the hosts' logs there."
                 )
             time.sleep(_PAUSE_WHEN_FULL)
 

@@ -1,7 +1,4 @@
-"""What goes wrong, and when. Every choice follows from the seed, so a run can be repeated; only the timing is the machine's.
-
-Pure, and of the standard library only: the proxy's process imports it.
-"""
+"""The plan of faults. Every choice follows from the seed, so a run can be repeated but for the machine's timing. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +10,11 @@ from typing import Any
 
 
 class NetworkFault(StrEnum):
-    """What can happen to one call between the handler and AWS."""
+    """A fault of one call between the handler and AWS."""
 
-    RESET = "reset"  # the connection breaks before the service has seen the request
+    RESET = "reset"  # the connection breaks before the service sees the request
     DROPPED = "response_dropped"  # the service has acted, and its answer is lost
-    LATE = "landed_late"  # the request reaches the service after the client has given up and sent it again
+    LATE = "landed_late"  # the request reaches the service after the client's timeout and its retry
     SLOW = "slow"
     THROTTLED = "throttled"
     SERVER_ERROR = "server_error"
@@ -25,24 +22,24 @@ class NetworkFault(StrEnum):
 
 
 class ProcessFault(StrEnum):
-    """What can happen to the processes. A host is a poller together with its handlers."""
+    """A fault of processes. A host is a poller together with its handlers."""
 
     KILLED = "handler_killed"  # kill -9 of one handler, wherever it is
     STALLED = "handler_stalled"  # SIGSTOP; the invocation's timeout ends it
-    FROZEN = "host_frozen"  # SIGSTOP of a whole host past the lease; then it goes on as if nothing had happened
+    FROZEN = "host_frozen"  # SIGSTOP of a whole host past the lease, then SIGCONT
     LOST = "host_lost"  # kill -9 of a poller, with every batch in its hands
 
 
 NETWORK_SHARES: Mapping[NetworkFault, float] = {
     NetworkFault.RESET: 0.002,
     NetworkFault.DROPPED: 0.003,
-    NetworkFault.LATE: 0.0005,  # the client waits 3 s for each: this many cost little time
+    NetworkFault.LATE: 0.0005,  # rare, because the client waits 3 s for each
     NetworkFault.SLOW: 0.002,
     NetworkFault.THROTTLED: 0.002,
     NetworkFault.SERVER_ERROR: 0.001,
     NetworkFault.CONFLICT: 0.002,
 }
-"""Of all calls, the share that meets each fault: about one call in eighty, so about one batch in three."""
+"""The share of calls with each fault: about one call in eighty, so about one batch in three."""
 
 PROCESS_WEIGHTS: Mapping[ProcessFault, float] = {
     ProcessFault.KILLED: 0.70,
@@ -54,7 +51,7 @@ PROCESS_WEIGHTS: Mapping[ProcessFault, float] = {
 
 @dataclass(frozen=True)
 class NetworkPlan:
-    """Which call meets which fault: by its operation, and by how many calls of that operation came before.
+    """The fault of each call, by its operation and its number among the calls of that operation.
 
     `script` names single calls, e.g. `{("TransactWriteItems", 1): DROPPED}`, and wins over `shares`.
     """
@@ -64,7 +61,7 @@ class NetworkPlan:
     script: Mapping[tuple[str, int], NetworkFault] = field(default_factory=dict)
 
     def fault(self, operation: str, number: int) -> NetworkFault | None:
-        """Return what happens to the `number`-th call (from 1) of this operation, e.g. "UpdateItem"."""
+        """Return the fault of the `number`-th call (from 1) of this operation, e.g. "UpdateItem"; None for most."""
         if scripted := self.script.get((operation, number)):
             return scripted
         drawn = random.Random(f"{self.seed}:{operation}:{number}").random()
@@ -75,7 +72,7 @@ class NetworkPlan:
         return None
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `from_json` reads."""
+        """Return the plan as JSON."""
         script = [[operation, number, fault] for (operation, number), fault in self.script.items()]
         return {"seed": self.seed, "shares": dict(self.shares), "script": script}
 
@@ -91,9 +88,9 @@ class NetworkPlan:
 
 @dataclass(frozen=True)
 class Disturbance:
-    """One fault on processes: `at` seconds after the start, to the host and the handler that `host` and `handler` pick.
+    """One process fault, `at` seconds after the start.
 
-    Both are drawn from 0 to 1, because how many there are is known only when it happens.
+    `host` and `handler` pick the processes with numbers from 0 to 1, because their count is known only at that time.
     """
 
     at: float
@@ -103,7 +100,7 @@ class Disturbance:
 
 
 def disturbances(seed: int, mean_gap_seconds: float) -> Iterator[Disturbance]:
-    """Yield the process faults of a run, without end; the gaps between them are exponential with this mean."""
+    """Yield process faults without end, with exponential gaps of this mean between them."""
     rng = random.Random(f"{seed}:processes")
     at = 0.0
     while True:

@@ -1,4 +1,4 @@
-"""The proxy as its parent sees it."""
+"""The proxy from outside: start it, read its counts, end its faults."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from verification.soak.proxy import CALM, HOST
 
 @dataclass(frozen=True)
 class NetworkCounts:
-    """Calls that went through the proxy, by operation, and faults injected, by kind."""
+    """Calls through the proxy by operation, and injected faults by kind."""
 
     calls: Mapping[str, int]
     injected: Mapping[str, int]
 
     @property
     def total_calls(self) -> int:
-        """All calls."""
+        """The number of calls."""
         return sum(self.calls.values())
 
     @property
     def total_injected(self) -> int:
-        """All faults."""
+        """The number of injected faults."""
         return sum(self.injected.values())
 
 
@@ -45,11 +45,11 @@ class ProxyProcess:
         self.endpoint_url = f"http://{HOST}:{self._child.read()['port']}"
 
     def counts(self) -> NetworkCounts:
-        """Return what has happened so far."""
+        """Return the counts so far."""
         return NetworkCounts(**self._child.ask("counts"))
 
     def calm(self) -> NetworkCounts:
-        """End the faults; returns when the last late request has landed."""
+        """End the faults, wait until the last late request has landed, and return the counts."""
         return NetworkCounts(**self._child.ask(CALM))
 
     def __enter__(self) -> Self:

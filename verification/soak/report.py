@@ -1,4 +1,4 @@
-"""What a run comes to: figures, faults by kind, and the verdict over everything that it left behind."""
+"""The report of a run: figures, faults by kind, and the verdict."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from verification.soak.proxy_process import NetworkCounts
 
 @dataclass(frozen=True)
 class Report:
-    """One run's result. `seconds`: from the first message sent to the last one consumed."""
+    """The result of one run. `seconds`: from the first message sent to the last one consumed."""
 
     seed: int
     messages: int
@@ -25,21 +25,21 @@ class Report:
     process_faults: Mapping[str, int]
     deliveries: Mapping[str, int]  # by outcome
     redelivered: int  # requests that were claimed more than once
-    exhausted: int  # messages that the redrive policy moved, their receives spent on faults
+    exhausted: int  # messages that the redrive policy moved, because faults used up their receives
     verdict: Verdict
 
     @property
     def faults(self) -> int:
-        """Injected faults of every kind."""
+        """The number of injected faults."""
         return self.network.total_injected + sum(self.process_faults.values())
 
     @property
     def violations(self) -> int:
-        """Breaches of all invariants."""
+        """The number of breached invariants."""
         return len(self.verdict.breaches)
 
     def document(self) -> dict[str, Any]:
-        """The report as JSON."""
+        """Return the report as JSON."""
         return {
             "seed": self.seed,
             "messages": self.messages,
@@ -58,7 +58,7 @@ class Report:
         }
 
     def show(self, terminal: Terminal) -> None:
-        """The report for people."""
+        """Show the report in the terminal."""
         faults = table("Faults injected", "kind", "times", numbers=(1,))
         for kind, times in sorted({**self.network.injected, **self.process_faults}.items()):
             faults.add_row(kind.replace("_", " "), f"{times:,}")
@@ -66,7 +66,7 @@ class Report:
         outcomes = table("Deliveries", "outcome", "number", numbers=(1,))
         for outcome, number in sorted(self.deliveries.items()):
             outcomes.add_row(outcome, f"{number:,}")
-        counts = table("What is left", "", "number", numbers=(1,))
+        counts = table("Result", "", "number", numbers=(1,))
         for name, number in asdict(self.verdict.counts).items():
             if isinstance(number, int):
                 counts.add_row(name.replace("_", " "), f"{number:,}")
@@ -92,7 +92,7 @@ def summarise(
     network: NetworkCounts,
     process_faults: Mapping[str, int],
 ) -> Report:
-    """Count what the verdict does not."""
+    """Return the report, with the counts that the verdict does not have."""
     evidence = gathered.evidence
     return Report(
         seed=seed,

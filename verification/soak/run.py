@@ -1,4 +1,4 @@
-"""One run: the real stack on the embedded AWS, hosts in processes of their own, load, faults, calm, drain, verdict."""
+"""One run of the soak: deploy the real stack, start hosts and load, inject faults, drain, judge."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ _SAY_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Settings:
-    """A run's numbers.
+    """Settings of a run.
 
     Attributes:
-        size: how long and how much is sent.
-        expected_messages: how many that may come to; slots are seeded for them.
-        seed: what every choice follows from.
+        size: of the load.
+        expected_messages: the number of messages that slots are seeded for.
+        seed: of every choice.
         lease_seconds: the function's timeout, which is the longest lease.
         hosts, handlers: pollers, and handler processes of each.
         gap_seconds: the mean time between two process faults.
-        script: single calls and what happens to each, as in `NetworkPlan`.
-        wanted: kinds of faults; the load goes on until each has happened, or `WANTED_SECONDS` have passed.
+        script: faults of single calls, as in `NetworkPlan`.
+        wanted: kinds of faults; the load continues until each has happened, or for `WANTED_SECONDS`.
     """
 
     size: Size
@@ -69,10 +69,10 @@ class Settings:
 def run(
     settings: Settings, stack: SynthesisedStack, connection: Connection, folder: Path, terminal: Terminal
 ) -> Report:
-    """Deploy the stack into the account behind `connection`, and do it all. `folder`: for logs and the archive;
-    `refuse_used` tells whether it is fit.
+    """Deploy the stack into the account of `connection`, run the soak, and return its report.
 
-    Raises `OneslotError` if the queue is not empty `DRAIN_SECONDS` after the faults have stopped.
+    folder: for logs and the archive; see `refuse_used`. Raises `OneslotError` if the queue is not empty `DRAIN_SECONDS`
+    after the last fault.
     """
     with ExitStack() as things:
         deployment = deploy(shortened(stack, settings.lease_seconds), connection)
@@ -108,7 +108,7 @@ def run(
         terminal.say("The faults have stopped; draining.")
         _drain(sqs, deployment, terminal)
         ended = time.monotonic()
-        with terminal.working("reading what is left"):
+        with terminal.working("reading the evidence"):
             gathered = evidence_of(deployment, folder, hosts)
         return summarise(
             gathered,
@@ -123,11 +123,11 @@ def run(
 
 
 def refuse_used(folder: Path) -> None:
-    """Raise `BadInput` if the folder holds an earlier run's archive or logs: what it did would be judged with this one's."""
+    """Raise `BadInput` if the folder has an earlier run's archive or logs, which would be judged with this run's."""
     used = [path for path in (folder / ARCHIVE_FILE, *sorted(folder.glob("host-*"))) if path.exists()]
     if used:
         raise BadInput(
-            f"--folder {folder} holds an earlier run's {used[0].name}, which would be judged together with this one's. "
+            f"--folder {folder} has the {used[0].name} of an earlier run, which would be judged with this one. "
             "Name a new folder, or remove that one."
         )
 
@@ -172,13 +172,13 @@ def _drain(sqs: SQSClient, deployment: Deployment, terminal: Terminal) -> None:
             if time.monotonic() > deadline:
                 raise OneslotError(
                     f"The queue still holds {depth.total:,} messages {DRAIN_SECONDS:.0f} s after the last fault: "
-                    "redelivery does not converge. The logs are in the run's folder."
+                    "redelivery does not converge. See the logs in the run's folder."
                 )
             time.sleep(_LOOK_SECONDS)
 
 
 def evidence_of(deployment: Deployment, folder: Path, hosts: Iterable[Host]) -> Gathered:
-    """Read everything that the run left behind, exactly as `oneslot check` does."""
+    """Gather the run's evidence, as `oneslot check` does."""
     log = folder / "consumer.jsonl"
     with log.open("wb") as together:
         for host in hosts:

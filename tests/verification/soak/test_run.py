@@ -78,7 +78,7 @@ def test_a_folder_of_an_earlier_run_is_refused_before_anything_starts(tmp_path: 
     (tmp_path / name).mkdir()
     answer = CliRunner().invoke(soak, ["--folder", str(tmp_path)])
     assert isinstance(answer.exception, BadInput), answer.exception
-    assert f"--folder {tmp_path} holds an earlier run's {name}" in str(answer.exception)
+    assert f"--folder {tmp_path} has the {name} of an earlier run" in str(answer.exception)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
