@@ -1,4 +1,4 @@
-"""The decision: a request and what was read → its effects. Booked, waitlisted, cancelled or refused, in one place each."""
+"""The decision: a request and the rows read → its effects. One function each for book, window passed and cancel."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ APPOINTMENTS = "appointments"
 
 
 def book(request: BookRequest, candidates: Sequence[str], now: datetime) -> Effects:
-    """Take one of the free slots, named by their keys in the index, or go on the waitlist if there is none.
+    """Take one of the free slots, given by their index keys, or join the waitlist if there is none.
 
-    The appointment's id is the request's: putting it `once` is what makes a second booking impossible even after the
-    ledger has forgotten the first; and it holds the digest of what was asked, so that another request under an old id is not
-    taken for that one.
+    The appointment's id is the request's. Putting it `once` prevents a second booking even after the ledger's row has
+    expired. It keeps the request's digest, so that another request under the same id is a conflict.
     """
     appointment: dict[str, Any] = {
         "appointment_id": request.message_id,
@@ -47,7 +46,7 @@ def book(request: BookRequest, candidates: Sequence[str], now: datetime) -> Effe
     take = Update(
         SLOTS,
         key={"practice": request.practice, "slot_id": slot.slot_id},
-        expect={"status": FREE, "free_key": key},  # the key, too: the slot is still at the times that it said
+        expect={"status": FREE, "free_key": key},  # the key too: the slot may have moved to another time
         set={"status": BUSY, "appointment_id": request.message_id},
         remove=("free_key",),
     )
@@ -56,9 +55,10 @@ def book(request: BookRequest, candidates: Sequence[str], now: datetime) -> Effe
 
 
 def window_passed(request: BookRequest, existing: Mapping[str, Any] | None) -> Effects:
-    """Refuse a request that came too late for every slot it could take; one that was answered before keeps its answer.
+    """Refuse a request whose window has passed, unless it was answered before.
 
-    Raises `Unprocessable` (`conflict`) if another content was answered under its id.
+    Raises:
+        Unprocessable: `conflict`, if another content was answered under its id.
     """
     if existing is not None:
         return Effects(answer_again(request, existing))
@@ -66,7 +66,7 @@ def window_passed(request: BookRequest, existing: Mapping[str, Any] | None) -> E
 
 
 def cancel(request: CancelRequest, existing: Mapping[str, Any] | None, now: datetime) -> Effects:
-    """Cancel the appointment and free its slot; or, if it is not there yet, leave a cancelled one for its booking to find."""
+    """Cancel the appointment and free its slot. If it does not exist yet, put a cancelled one for its booking to find."""
     result = _result(Cancelled(request.appointment_id))
     cancelled = {"status": CANCELLED, "updated": epoch_ms(now), "cancelled_by": request.message_id}
     if existing is None:
@@ -78,21 +78,22 @@ def cancel(request: CancelRequest, existing: Mapping[str, Any] | None, now: date
     withdraw = Update(APPOINTMENTS, key, expect={"status": existing["status"]}, set=cancelled)
     if existing["status"] == WAITLIST:
         return Effects(result, (withdraw,))
-    give_back = Update(
+    free_slot_again = Update(
         SLOTS,
         key={"practice": existing["practice"], "slot_id": existing["slot_id"]},
         expect={"status": BUSY, "appointment_id": request.appointment_id},
         set={"status": FREE, "free_key": free_key(existing)},
         remove=("appointment_id",),
     )
-    return Effects(result, (withdraw, give_back))
+    return Effects(result, (withdraw, free_slot_again))
 
 
 def answer_again(request: BookRequest, appointment: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer to a booking that finds its appointment made before, when the ledger has forgotten it.
+    """Return the answer to a booking whose appointment exists although the ledger's row has expired.
 
-    Raises `Unprocessable` (`conflict`) if the appointment was made for another content. One without a digest is not
-    compared: a cancellation that came first left it, or a version that kept none.
+    Raises:
+        Unprocessable: `conflict`, if the appointment was made for another content. An appointment without a digest, left
+            by an early cancellation or an old version, is not compared.
     """
     if appointment.get("payload_hash", request.payload_hash) != request.payload_hash:
         raise conflict()
@@ -100,7 +101,7 @@ def answer_again(request: BookRequest, appointment: Mapping[str, Any]) -> dict[s
 
 
 def answer_of(appointment: Mapping[str, Any]) -> dict[str, Any]:
-    """The result that an appointment stands for."""
+    """Return the result that an appointment records."""
     match appointment["status"]:
         case "booked":
             names = ("appointment_id", "practice", "slot_id", "start", "end")
@@ -112,7 +113,7 @@ def answer_of(appointment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def epoch_ms(time: datetime) -> int:
-    """A time → milliseconds since 1970."""
+    """Return a time as epoch milliseconds."""
     return int(time.timestamp() * 1000)
 
 

@@ -1,4 +1,4 @@
-"""How a free slot is named in the index. Needs nothing of the consumer: the audit on AWS has it without that."""
+"""The sort key of free slots. It imports nothing of the consumer, so that the audit can use it alone."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 
 def free_key(slot: Mapping[str, Any]) -> str:
-    """The sort key of a slot while it is free: one channel and service stand together, earliest first.
+    """Return the sort key of a free slot: grouped by channel and service, earliest first.
 
-    `slot` is a row of the slots table, or the appointment that holds it. The key says all that a booking needs, so that a
-    search reads nothing else: each attribute of an answer costs CPU. Whoever moves a free slot writes its key anew.
+    `slot` is a row of the slots table, or the appointment that holds it. The key holds all that a booking needs, because
+    each further attribute of an answer costs CPU. A free slot that moves needs a new key.
     """
     return f"{kind(slot['delivery_channel'], slot['service_type'])}{slot['start']}#{slot['end']}#{slot['slot_id']}"
 
 
 def kind(delivery_channel: str, service_type: str) -> str:
-    """What the keys of all free slots of this channel and service begin with."""
+    """Return the beginning of the keys of all free slots of this channel and service."""
     return f"{delivery_channel}#{service_type}#"

@@ -1,7 +1,7 @@
-"""What must hold, whatever was delivered, whoever crashed, and whenever. The one list: explorer, local check and audit use it.
+"""The invariants: one list for the explorer, the local check and the audit.
 
-Each invariant looks at `Evidence`, what a run left behind, and yields a sentence for each breach. Those that speak of calls
-and schedules and not of what is left have no `breaches`; the schedule explorer shows them.
+Each invariant reads `Evidence`, what a run left behind, and yields a sentence for each breach. Invariants about calls and
+interleavings have no `breaches`, because no history shows them; the explorer checks those.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from appointments.statuses import BOOKED, BUSY, CANCELLED, COMPLETE, FREE, IN_PR
 
 TIMES = ("start", "end")
 PLACE = ("practice", "slot_id", *TIMES)
-"""Where and when somebody is expected: an appointment and the answer that records it name the same."""
+"""Place and time of an appointment; the recorded answer names the same."""
 _STATUSES: Mapping[str, Collection[str]] = {
     "ledger": (IN_PROGRESS, COMPLETE),
     "slots": (FREE, BUSY),
@@ -29,18 +29,18 @@ _STATUSES: Mapping[str, Collection[str]] = {
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a run left behind, in plain Python values.
+    """The traces of a run, in plain Python values.
 
     Attributes:
-        requests: the message ids that the queue accepted; None where no archive was kept.
+        requests: the message ids that the queue accepted; None without an archive.
         ledger: rows by message_id. appointments: by appointment_id. slots: by (practice, slot_id).
-        quarantined: message ids of which a copy is in the dead-letter queue.
+        quarantined: message ids with a copy in the dead-letter queue.
         deliveries: lines of the delivery log.
-        waiting: message ids that the queue still holds; None if unknown, and then nothing is called lost.
-        now: epoch ms; leases that ended before are over.
-        retention_ms: how long the ledger keeps a row after its last change; None for ever. Appointments, archive and log
-            outlive the row, so what was done longer ago needs none any more.
-        forgotten_before: epoch ms; nor does what was done before that, when the ledger kept its rows for less.
+        waiting: message ids that the queue still holds; None if unknown, and then no request counts as lost.
+        now: epoch ms; leases that ended earlier are over.
+        retention_ms: how long the ledger keeps a row after its last change; None for ever. A request completed longer ago
+            needs no row: appointments, archive and log outlive it.
+        forgotten_before: epoch ms; a request completed earlier needs no row either, from a time of shorter retention.
     """
 
     requests: Collection[str] | None = None
@@ -55,22 +55,22 @@ class Evidence:
     forgotten_before: int = 0
 
     def may_be_gone(self, since: int) -> bool:
-        """Whether the ledger may have deleted, rightly, the row of what was done at `since`, epoch ms."""
+        """Return whether the ledger may have deleted the row of a request completed at `since` (epoch ms)."""
         return since < self.forgotten_before or (self.retention_ms is not None and since + self.retention_ms < self.now)
 
     def forgotten(self, message_id: str) -> bool:
-        """Whether the request was done, and nothing shows that it was done so recently that its row must be there."""
+        """Return whether the request was completed so long ago that its row may be gone."""
         return message_id in self._completed and self.may_be_gone(self._completed[message_id])
 
     def remembered(self) -> Iterator[Mapping[str, Any]]:
-        """The delivery log's lines that can speak of a row that is there now, and not of an earlier one under its id."""
+        """Yield the delivery log's lines about rows that still exist, rather than about earlier rows of the same id."""
         for line in self.deliveries:
             if not self.may_be_gone(line.get("finished", self.now)):
                 yield line
 
     @cached_property
     def _completed(self) -> Mapping[str, int]:
-        """When each request was completed last (epoch ms). 0 where only a duplicate's answer shows that it was."""
+        """The last completion of each request (epoch ms); 0 where only a duplicate's answer shows it."""
         latest: dict[str, int] = defaultdict(int)
         for line in self.deliveries:
             if line["outcome"] in ANSWERED | {"duplicate"}:
@@ -86,7 +86,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Breach:
-    """An invariant that does not hold, for which subject (a message or slot id), and how."""
+    """A broken invariant, its subject (a message or slot id), and how it is broken."""
 
     invariant: str
     subject: str
@@ -95,7 +95,7 @@ class Breach:
 
 @dataclass(frozen=True)
 class Invariant:
-    """A law of the system. `breaches` yields (subject, detail); None if no history can show it."""
+    """A law of the system. `breaches` yields (subject, detail); None if no history shows it."""
 
     name: str
     sentence: str
@@ -103,7 +103,7 @@ class Invariant:
 
 
 def check(evidence: Evidence) -> list[Breach]:
-    """All breaches of all invariants, in the list's order."""
+    """Return all breaches, in the order of `INVARIANTS`."""
     return [
         Breach(invariant.name, subject, detail)
         for invariant in INVARIANTS
@@ -113,9 +113,9 @@ def check(evidence: Evidence) -> list[Breach]:
 
 
 def lacking(evidence: Evidence) -> Iterator[tuple[str, str, str]]:
-    """(table, key, attribute) for what an invariant needs and a row does not have, or not as text, whole number or status.
+    """Yield (table, key, attribute) for each attribute that an invariant needs and a row lacks or has as another type.
 
-    No program of this project leaves such a row behind, and `check` raises for one: ask this first where people may write.
+    `check` raises for such a row. Call this first where people may write to the tables.
     """
     for message_id, row in evidence.ledger.items():
         of_status: dict[str, type] = {"lease_until": int} if row.get("status") == IN_PROGRESS else {}
@@ -138,7 +138,7 @@ def _lacks(
 
 
 def result_of(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The recorded result of a COMPLETE row; empty if there is none that can be read."""
+    """Return the recorded result of a COMPLETE row; empty if it cannot be read."""
     try:
         recorded = json.loads(row.get("result") or "{}")
     except (TypeError, ValueError):
@@ -196,7 +196,7 @@ def _busy_means_held(evidence: Evidence) -> Iterator[tuple[str, str]]:
 def _findable(slot: Mapping[str, Any]) -> bool:
     try:
         return slot.get("free_key") == free_key(slot)
-    except KeyError:  # who lacks what a key says has none
+    except KeyError:  # without these attributes a slot has no key
         return False
 
 
@@ -240,7 +240,7 @@ def _done_means_complete(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def _canceller(appointment: Mapping[str, Any]) -> str | None:
-    """The request that cancelled an appointment; empty if none is named, None if it is not cancelled."""
+    """Return the request that cancelled an appointment; empty if none is named, None if it is not cancelled."""
     return appointment.get("cancelled_by", "") if appointment["status"] == CANCELLED else None
 
 
@@ -271,7 +271,7 @@ def _same_answer(evidence: Evidence) -> Iterator[tuple[str, str]]:
         row = evidence.ledger.get(message_id, {})
         result = result_of(row) if row.get("status") == COMPLETE else {}
         kept, own = str(result.get("outcome")), result.get("appointment_id") == message_id
-        # Of a row that holds no answer of this request I5 speaks.
+        # I5 judges a row that holds another request's answer.
         if (kept == "cancelled" or (own and kept in ANSWERED)) and said != {kept}:
             broken.setdefault(
                 message_id, f"answered {', '.join(sorted(said))}, and its row keeps {kept} for duplicates"

@@ -1,4 +1,4 @@
-"""The two requests, `book` and `cancel`: parsed from a message's body, every field checked, every error naming its field."""
+"""The two requests, `book` and `cancel`, parsed from a message's body. Every error names its field."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ DELIVERY_CHANNELS = ("In-person", "Telephone", "Video")
 
 # Codes of the Organisation Data Service: three to six capitals and digits; practices have six (`A81001`).
 _ODS_CODE = re.compile(r"[A-Z0-9]{3,6}")
-# Part of a key, so without the key's separator.
+# Part of a key, so it must not hold the key's separator.
 _SERVICE_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 -]{0,63}")
 _APPOINTMENT_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
 @dataclass(frozen=True, slots=True)
 class BookRequest:
-    """A patient asks a practice for one slot that starts at `not_before` or later, and before `not_after` (both UTC)."""
+    """A patient's request for one slot at a practice that starts from `not_before` on and before `not_after` (UTC)."""
 
     message_id: str
     payload_hash: str
@@ -34,13 +34,13 @@ class BookRequest:
     delivery_channel: str
     service_type: str
 
-    def __repr__(self) -> str:  # a patient must not get into a traceback
+    def __repr__(self) -> str:  # keeps the patient out of tracebacks
         return f"BookRequest({self.message_id!r}, practice={self.practice!r})"
 
 
 @dataclass(frozen=True, slots=True)
 class CancelRequest:
-    """Cancel an appointment; its id is the `message_id` of the request that booked it, which may arrive later."""
+    """Cancel an appointment. Its id is the `message_id` of its booking, which may arrive later."""
 
     message_id: str
     payload_hash: str
@@ -51,10 +51,10 @@ Request = BookRequest | CancelRequest
 
 
 def parse_message(message_id: str, payload_hash: str, body: Mapping[str, Any]) -> Request:
-    """A body → the request in it.
+    """Parse a body.
 
     Raises:
-        Unprocessable: `unknown_type`, `invalid_field` or `invalid_message_id`, its detail naming the field and the remedy.
+        Unprocessable: `unknown_type`, `invalid_field` or `invalid_message_id`; its detail names field and remedy.
     """
     if nhs_number.contains_one(message_id):
         raise Unprocessable(INVALID_MESSAGE_ID, "message_id must not be an NHS number; use a random id")

@@ -8,28 +8,29 @@ _TEN_DIGITS = re.compile(r"[0-9]{10}")
 _GROUPED = "[0-9]{3}[ ._:-]?[0-9]{3}[ ._:-]?[0-9]{4}"
 WRITTEN = re.compile(
     rf"(?<![0-9A-Fa-f]){_GROUPED}(?![0-9A-Fa-f])"
-    rf"|(?<![0-9A-Za-z])[A-Fa-f]{{0,40}}{_GROUPED}(?=[A-Fa-f][A-Za-z]{{0,40}}[G-Zg-z])"  # before a word, such as cancel
-    rf"|(?<=[G-Zg-z])(?:[A-Za-z]{{0,40}}[A-Fa-f])?{_GROUPED}"  # after one, such as case; or between two
+    rf"|(?<![0-9A-Za-z])[A-Fa-f]{{0,40}}{_GROUPED}(?=[A-Fa-f][A-Za-z]{{0,40}}[G-Zg-z])"  # before a word such as "cancel"
+    rf"|(?<=[G-Zg-z])(?:[A-Za-z]{{0,40}}[A-Fa-f])?{_GROUPED}"  # after a word such as "case", or between two
     r"(?=[A-Fa-f]{0,40}(?![0-9A-Za-z])|[A-Fa-f][0-9A-Za-z]{0,40}[G-Zg-z])"
 )
-"""Ten digits, plain or grouped 3-3-4 as people write them, perhaps with a word glued to them. Within a longer hexadecimal
-number they are part of it, also where that has one word before or after it: of random ids with a word at their end one in 300
-holds ten digits that would pass for a patient's. Bounded, so that no text takes long.
+"""Ten digits, plain or grouped 3-3-4, with or without a word glued to them.
+
+Ten digits inside a longer hexadecimal number do not count, even with a word before or after that number: one random id in
+300 holds ten digits that would pass for an NHS number. Repetitions are bounded, so that matching stays fast.
 """
 
 
 def check_digit(nine_digits: str) -> int | None:
-    """The tenth digit for the first nine; None where there is no valid one (the remainder asks for a "10")."""
+    """Return the tenth digit for the first nine; None if the remainder asks for a "10", which is not valid."""
     total = sum(int(digit) * weight for digit, weight in zip(nine_digits, range(10, 1, -1), strict=True))
     digit = (11 - total % 11) % 11
     return None if digit == 10 else digit  # noqa: PLR2004 - the Data Dictionary's own number
 
 
 def is_valid(text: str) -> bool:
-    """Whether `text` is ten digits, no spaces, with the right check digit."""
+    """Return whether `text` is ten digits without spaces, with the right check digit."""
     return bool(_TEN_DIGITS.fullmatch(text)) and check_digit(text[:9]) == int(text[9])
 
 
 def contains_one(text: str) -> bool:
-    """Whether a valid NHS number stands in `text`, plain or grouped 3-3-4, and in no longer decimal or hexadecimal number."""
+    """Return whether `text` holds a valid NHS number outside longer decimal or hexadecimal numbers."""
     return any(is_valid(re.sub("[^0-9]", "", found)) for found in WRITTEN.findall(text))

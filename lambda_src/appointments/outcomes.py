@@ -1,4 +1,4 @@
-"""What a request can come to: a closed union. A duplicate has no outcome of its own; it gets the first one's again."""
+"""The outcomes of a request, a closed union. A duplicate gets the first delivery's outcome."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Booked:
 
 @dataclass(frozen=True)
 class Waitlisted:
-    """No slot was free in the window that was asked for; the request is recorded and waits."""
+    """No slot was free in the requested window; the request is recorded and waits."""
 
     name: ClassVar[str] = "waitlist"
     appointment_id: str
@@ -37,7 +37,7 @@ class Cancelled:
 
 @dataclass(frozen=True)
 class Refused:
-    """The request cannot be met, and this is its recorded answer."""
+    """The request cannot be met; the refusal is recorded as its answer."""
 
     name: ClassVar[str] = "refused"
     appointment_id: str
@@ -47,4 +47,4 @@ class Refused:
 Outcome = Booked | Waitlisted | Cancelled | Refused
 
 ANSWERED = frozenset(outcome.name for outcome in get_args(Outcome))
-"""The names of all outcomes: what the delivery log says of a delivery that completed its request."""
+"""The outcomes' names, as the delivery log shows them for a delivery that completed its request."""

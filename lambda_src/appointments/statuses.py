@@ -1,4 +1,4 @@
-"""The statuses that the tables hold: FHIR R4's words, as far as they are in use, and the ledger's two."""
+"""The tables' statuses: FHIR R4's words where they are in use, and the ledger's two."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ CANCELLED = "cancelled"
 
 IN_PROGRESS = "IN_PROGRESS"
 COMPLETE = "COMPLETE"
-"""Ledger status; `oneslot.runtime.stores.dynamodb` writes them."""
+"""Ledger status, as `oneslot.runtime.protocol` defines it; repeated here, because the domain imports `effects` only."""
