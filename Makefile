@@ -65,26 +65,26 @@ format: $(VENV)/.installed ## format the code
 	$(BIN)/ruff check --fix .
 
 explore: $(VENV)/.installed ## every schedule and fault within the budgets, peers, mutants; figures to docs/proof
-	$(BIN)/python -m verification.scenarios --save build/explore --write docs/proof
-	$(BIN)/python -m verification.specification.correctness_page
+	$(BIN)/python -m oneslot explore --save build/explore --write docs/proof
+	$(BIN)/python -m verification.figures.correctness_page
 
 audit-sown: $(VENV)/.installed ## the audit finds every kind of corruption in a million rows, and nothing else
 	SOWN_REQUESTS=220000 $(BIN)/python -m pytest -q -s tests/oneslot/pipeline/judge/test_sown.py
 
 mutants: $(VENV)/.installed ## mutants of the runtime, judged by explorer and tests (RECORD=1: keep the score)
-	$(BIN)/python -m verification.scenarios --only-mutants $(if $(RECORD),--record)
-	$(BIN)/python -m verification.specification.correctness_page
+	$(BIN)/python -m oneslot explore --only-mutants $(if $(RECORD),--record)
+	$(BIN)/python -m verification.figures.correctness_page
 
 spec: node_modules/.installed ## the protocol's TLA+ specification, in worlds of growing size
 	$(BIN)/python -m verification.specification --write docs/proof
-	$(BIN)/python -m verification.specification.correctness_page
+	$(BIN)/python -m verification.figures.correctness_page
 
 soak: SECONDS ?= 1200
 soak: MESSAGES ?= 100000
 soak: SEED ?= 1
 soak: $(VENV)/.installed ## real processes under kill -9, freezes and a bad network (SECONDS, MESSAGES, SEED)
 	$(BIN)/python -m verification.soak --seconds $(SECONDS) --messages $(MESSAGES) --seed $(SEED) --write docs/proof
-	$(BIN)/python -m verification.specification.correctness_page
+	$(BIN)/python -m verification.figures.correctness_page
 
 # atheris has packages for Linux on x86_64 only. Elsewhere its tests are skipped.
 $(VENV)/fuzz/.installed: requirements-fuzz.txt | $(VENV)/.installed
@@ -98,7 +98,7 @@ fuzz: $(VENV)/fuzz/.installed ## coverage-guided fuzzing of parser and consumer 
 	PYTHONPATH=$(VENV)/fuzz $(BIN)/python -m verification.fuzzing --seconds $(SECONDS)
 
 figures: $(VENV)/.installed ## put the figures of explore, spec and soak into docs/correctness.md
-	$(BIN)/python -m verification.specification.correctness_page
+	$(BIN)/python -m verification.figures.correctness_page
 
 bench: $(VENV)/.installed ## speed, beside the peers (SHORT=1; DEMAND=file; WRITE=1: into docs/performance.md)
 	$(BIN)/python -m benchmarks $(if $(SHORT),--short) $(if $(DEMAND),--demand "$(DEMAND)") $(if $(WRITE),--write)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from appointments.allocation import answer_of
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from oneslot.local.state import LocalState
     from oneslot.runtime.consumer.delivery_log import Delivery
     from oneslot.target import Target
+    from oneslot.terminal import Terminal
 
 __all__ = [
     "ANSWERED",
@@ -41,9 +43,11 @@ __all__ = [
     "check",
     "compose_consumer",
     "contains_nhs_number",
+    "explore_handlers",
     "lacking",
     "next_steps",
     "parse_message",
+    "replay_counterexample",
     "result_of",
     "verbs",
 ]
@@ -88,3 +92,26 @@ def compose_consumer(  # noqa: PLR0917 - the parts of one consumer
         configuration = replace(configuration, queue_url=queue_url)
     dynamodb = connect_dynamodb(client_configuration(threads))
     return configuration.queue_url, compose(configuration, dynamodb, sqs, log, attempt=attempt, process=process)
+
+
+def explore_handlers(
+    terminal: Terminal,
+    *,
+    short: bool,
+    mutants: bool,
+    only_mutants: bool,
+    record: bool,
+    save: Path | None,
+    write: Path | None,
+) -> int:
+    """Run this project's explorations and mutants. Return the exit status."""
+    from verification.figures.run import Options, run
+
+    return run(Options(short, mutants, only_mutants, record, save, write), terminal)
+
+
+def replay_counterexample(path: Path, terminal: Terminal) -> int:
+    """Replay a counterexample of this project's handlers. Return the exit status."""
+    from verification.figures.run import run_replay
+
+    return run_replay(path, terminal)

@@ -109,7 +109,7 @@ def all_verbs() -> Sequence[click.Command]:
     from oneslot.commands.backfill import backfill
     from oneslot.commands.check import check
     from oneslot.commands.dlq.group import dlq
-    from oneslot.commands.explore import prove
+    from oneslot.commands.explore import explore
     from oneslot.commands.export import export
     from oneslot.commands.inspect import inspect
     from oneslot.commands.ledger import ledger
@@ -119,7 +119,7 @@ def all_verbs() -> Sequence[click.Command]:
 
     seed, send, smoke, run = application.verbs()
     deployed = (up, env, seed, send, watch, inspect, status, check, smoke, dlq, ledger)
-    return (*deployed, export, audit, backfill, worker, prove, down, run)
+    return (*deployed, export, audit, backfill, worker, explore, down, run)
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -133,7 +133,7 @@ def main() -> None:
     oneslot check              count the evidence, and judge it
     oneslot dlq, ledger        inspect what failed, and repair it
 
-    Every verb but up, down, run and prove also works on a stack on AWS: --stack NAME.
+    Every verb but up, down, run and explore also works on a stack on AWS: --stack NAME.
     """
 
 

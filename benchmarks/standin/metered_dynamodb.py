@@ -18,8 +18,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from oneslot.explorer.services.dynamodb import Contents, InMemoryDynamoDB, Table
-from oneslot.explorer.world import TABLES
+from oneslot.explorer.services.contents import Contents, Table
+from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
+from verification.scenarios.practice import TABLES
 
 IDEMPOTENCY = "idempotency"
 """The table of Powertools' own layer, with the key from its documentation."""

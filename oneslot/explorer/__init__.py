@@ -1,5 +1,5 @@
-"""The proof: the real handler through every schedule and fault within a stated budget.
+"""Bounded schedule exploration: run a real handler through every schedule and injected fault within a budget.
 
-Start with `explorer.py`. `scenarios.py` says what is explored, `faults.py` what may go wrong, `laws.py` what must hold;
-`museum/` holds the peers' handlers that the prover must find wrong, `mutants.py` the ways to spoil ours that it must notice.
+Start with `explorer.py`. A `Scenario` says what is delivered and how much may go wrong, a `Subject` is the code under test
+with its `Laws`, `faults.py` lists what may become of an API call, and `services/` stands in for DynamoDB and SQS.
 """

@@ -1,23 +1,23 @@
-"""What comes after a schedule: faults stop, messages are delivered until acknowledged, then once more; laws are checked."""
+"""The end of a schedule: faults stop, messages are delivered until acknowledged, then once more; the laws are checked."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from oneslot.explorer.laws import collect
 from oneslot.explorer.process import LEASE_MS, Outcome
 from oneslot.explorer.renaming import swap
-from oneslot.explorer.state import State, System
+from oneslot.explorer.state import State
+from oneslot.explorer.system import System
 from oneslot.explorer.world import Request
-from verification.scenarios.laws import asked
 
 TRAVEL_MS = 1
-"""A message that becomes visible is delivered no sooner than this; only a clock that stands still could tell."""
+"""The least time until a visible message is delivered; without it the clock would stand still."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """One fault-free delivery: the world after it, how it ended, the calls it made, the laws it broke."""
+    """One delivery without a fault: the world after it, its outcome, its calls, its breaches."""
 
     world: int
     outcome: Outcome
@@ -27,14 +27,14 @@ class Delivered:
 
 
 class Aftermath:
-    """The aftermath of every end state of a system; equal ones are worked out once."""
+    """The aftermath of every end state of a system; equal states are computed once."""
 
     def __init__(self, system: System) -> None:
         self._system = system
         self._known: dict[tuple[int, int, int], tuple[str, ...]] = {}
 
     def __call__(self, state: State) -> tuple[str, ...]:
-        """The laws that do not hold in the end."""
+        """Return the laws that the aftermath of a state breaks."""
         key = (state.world, state.expiries, state.acknowledged)
         if key not in self._known:
             self._known[key] = tuple(self._breaches(*key))
@@ -68,16 +68,16 @@ class Aftermath:
             delivered = self.deliver(world, position, now, name)
             name += 1
             breaches += delivered.breaches
-            breaches += asked(
+            breaches += collect(
                 laws.of_duplicate(system.worlds[world], scenario.messages[position], delivered.calls, delivered.outcome)
             )
             world = delivered.world
         if scenario.ends_with is not None:
-            breaches += asked(laws.at_last(system.worlds[world], scenario.ends_with))
+            breaches += collect(laws.at_last(system.worlds[world], scenario.ends_with))
         return [*breaches, *system.in_state(world, acknowledged, now)]
 
     def deliver(self, world: int, message: int, now: int, name: int) -> Delivered:
-        """Deliver one message alone and without a fault, under a name that no other delivery has."""
+        """Deliver one message alone and without a fault, under a name of its own."""
         system = self._system
         behaviour = system.behaviour((message,))
         node = behaviour.start(now)
@@ -96,11 +96,10 @@ class Aftermath:
 
 
 def _hidden_ms(calls: tuple[Request, ...]) -> int:
-    """How long a failed delivery hides its message: what it asked for, else the queue's visibility timeout."""
+    """Return how long a failed delivery hides its message: what it asked for, else the visibility timeout."""
     hidden = LEASE_MS
     for call in calls:
         operation, parameters = call.parts
         if operation == "change_message_visibility":
-            asked: Any = parameters["VisibilityTimeout"]
-            hidden = int(asked) * 1000
+            hidden = int(parameters["VisibilityTimeout"]) * 1000
     return hidden

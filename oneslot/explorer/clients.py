@@ -1,7 +1,7 @@
-"""The clients that the code under test is given. Both stop it at every call; the code cannot tell them from boto3's.
+"""The clients of the code under test. Both stop it at every call, and look to it like boto3's.
 
-`PortClient` answers as boto3's client would. `botocore_clients` are boto3's own, whose requests are caught just before they
-are sent: slower by the marshalling, and the same in every state, which the tests show.
+`PortClient` answers as boto3's client would. `BotocoreClients` are boto3's own, with each request intercepted before it is
+sent: slower, and equal in every state, as the tests show.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from oneslot.explorer.world import Request
 
 
 class PortClient:
-    """DynamoDB's and SQS's client in one: any method is an API call of the process."""
+    """DynamoDB's and SQS's client in one: each method is an API call of the process."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -35,7 +35,7 @@ class PortClient:
 
 
 class _Pauses:
-    """In place of `time` in botocore's endpoint: its pauses between attempts take no time."""
+    """A replacement of `time` in botocore's endpoint, with pauses that take no time."""
 
     @staticmethod
     def sleep(seconds: float) -> None:
@@ -47,10 +47,10 @@ _exhausted: ContextVar[str | None] = ContextVar("exhausted", default=None)
 
 
 class BotocoreClients:
-    """boto3's own clients; every request is caught in `before-send` and answered by the process that makes it.
+    """boto3's own clients, with every request intercepted in `before-send` and answered by the process that makes it.
 
-    The retry mode is `legacy`: that of `standard` keeps a quota between calls, which would make a replay depend on what was
-    run before it.
+    The retry mode is `legacy` rather than `standard`, because `standard` keeps a quota between calls, and a replay would
+    depend on earlier runs.
     """
 
     def __init__(self) -> None:
@@ -59,16 +59,16 @@ class BotocoreClients:
         self.dynamodb: Any = session.client("dynamodb", config=config, endpoint_url="https://dynamodb.example")
         self.sqs: Any = session.client("sqs", config=config, endpoint_url="https://sqs.example")
         for client in (self.dynamodb, self.sqs):
-            catch_requests(client)
+            intercept_requests(client)
 
 
 def serve(process: Process) -> None:
-    """From now on, in this context, calls of all clients whose requests are caught are the process' calls."""
+    """Make the calls of all intercepted clients, in this context, the calls of this process."""
     _process.set(process)
 
 
-def catch_requests(client: Any) -> None:
-    """Catch all requests of a boto3 client, and let botocore's pauses between attempts take no time."""
+def intercept_requests(client: Any) -> None:
+    """Intercept all requests of a boto3 client, and skip botocore's pauses between attempts."""
     botocore.endpoint.time = _Pauses  # type: ignore[attr-defined]
     client.meta.events.register("before-call", _forget_last_call)
     client.meta.events.register("before-send", _answer_request)
@@ -80,7 +80,7 @@ def _forget_last_call(**event: Any) -> None:
 
 def _answer_request(request: Any, event_name: str, **event: Any) -> AWSResponse:
     operation = _snake(event_name.rpartition(".")[2])
-    # An error stands for all of the SDK's attempts: those that are left see it again.
+    # An error stands for all of the SDK's attempts, so the remaining attempts see it again.
     observation = _exhausted.get() or _process.get().wait(Request.of(operation, json.loads(request.body)))
     seen = json.loads(observation)
     if "answer" in seen:

@@ -1,4 +1,4 @@
-"""A path that breaks a law: kept as JSON, replayed on the code as it is now, and told step by step."""
+"""Counterexamples: paths that break a law, stored as JSON, and replayed step by step on the current code."""
 
 from __future__ import annotations
 
@@ -9,48 +9,48 @@ from typing import TypeVar
 
 from oneslot.explorer.aftermath import Aftermath
 from oneslot.explorer.explorer import Breach
-from oneslot.explorer.hearing import hearing
+from oneslot.explorer.process import capture_logs
 from oneslot.explorer.renaming import rename, swap
 from oneslot.explorer.scenario import Scenario, Subject
-from oneslot.explorer.state import Step, System
-from oneslot.explorer.wording import lettered, told_call, told_observation, told_world
+from oneslot.explorer.system import Step, System
+from oneslot.explorer.wording import describe_call, describe_observation, describe_world, lettered
 from oneslot.explorer.world import Request
 
 T = TypeVar("T")
 
 
 class NotReplayable(ValueError):
-    """The file is no counterexample, or the code no longer does what its path says; a sentence."""
+    """The file is not a counterexample, or the code no longer takes its path; a sentence."""
 
 
-_NONE = "this is no counterexample, which is a JSON file that `oneslot prove --save` wrote"
+_INVALID = "not a counterexample that `oneslot explore --save` wrote"
 
 
 def _checked(value: object, kind: type[T], name: str) -> T:
     if not isinstance(value, kind) or isinstance(value, bool):
         words = {str: "text", int: "a whole number", list: "a list"}
-        raise NotReplayable(f"{_NONE}: in {name}, {words[kind]} is expected")
+        raise NotReplayable(f"{_INVALID}: {name} must be {words[kind]}")
     return value
 
 
 class _Fields:
-    """What is in a JSON object, each field checked when it is taken."""
+    """The fields of a JSON object, each checked when it is read."""
 
     def __init__(self, value: object, within: str) -> None:
         if not isinstance(value, dict):
-            raise NotReplayable(f"{_NONE}: {within.rstrip('.') or 'it'} is expected to hold names and values")
+            raise NotReplayable(f"{_INVALID}: {within.rstrip('.') or 'it'} must be an object")
         self._values, self._within = value, within
 
     def one(self, name: str, kind: type[T]) -> T:
-        """The value of this name, of this kind."""
+        """Return the field of this name and type. Raises `NotReplayable` if it is missing or of another type."""
         if name not in self._values:
-            raise NotReplayable(f"{_NONE}: {self._within}{name} is missing")
+            raise NotReplayable(f"{_INVALID}: {self._within}{name} is missing")
         return _checked(self._values[name], kind, f"{self._within}{name}")
 
 
 @dataclass(frozen=True)
 class Move:
-    """One step: which delivery (-1: none), which of its strands, what happened, to which call ("": none)."""
+    """One step: the delivery (-1: none), its strand, the name of the step, the call ("": none)."""
 
     delivery: int
     strand: int
@@ -60,7 +60,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """Everything that a replay needs, and the laws that were broken when it was found."""
+    """All that a replay needs, and the laws that were broken when the path was found."""
 
     subject: str
     scenario: str
@@ -72,16 +72,16 @@ class Counterexample:
     moves: tuple[Move, ...]
 
     def to_json(self) -> str:
-        """As a file's text."""
+        """Return the text of its file."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Counterexample:
-        """From a file's text. Raises `NotReplayable` for anything else, naming what is not as it must be."""
+        """Return the counterexample in a file's text. Raises `NotReplayable`, naming the invalid field."""
         try:
             value = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise NotReplayable(f"{_NONE}: it is no JSON") from error
+            raise NotReplayable(f"{_INVALID}: it is not JSON") from error
         fields = _Fields(value, "")
         return cls(
             subject=fields.one("subject", str),
@@ -101,9 +101,9 @@ class Counterexample:
         )
 
 
-@hearing()
+@capture_logs()
 def counterexample(system: System, breach: Breach) -> Counterexample:
-    """A breach found by the explorer → its path with the deliveries' own names."""
+    """Return the path of a breach, with the deliveries' own names."""
     scenario = system.scenario
     state = system.start
     moves: list[Move] = []
@@ -125,31 +125,31 @@ def counterexample(system: System, breach: Breach) -> Counterexample:
 
 @dataclass(frozen=True)
 class Replay:
-    """A path told line by line, and the laws that it breaks now."""
+    """The lines that describe a path, and the laws that it breaks now."""
 
     lines: tuple[str, ...]
     broken: tuple[str, ...]
 
 
-@hearing()
+@capture_logs()
 def replay(kept: Counterexample, scenario: Scenario, subject: Subject) -> Replay:
-    """Walk the path on the code as it is now. Raises `NotReplayable` where a step cannot be taken any more."""
+    """Walk the path on the current code. Raises `NotReplayable` at a step that cannot be taken."""
     try:
         sized = replace(scenario, deliveries=kept.deliveries, faults=kept.faults, expiries=kept.expiries)
     except ValueError as error:
-        raise NotReplayable(f"{_NONE}: {error}") from error
+        raise NotReplayable(f"{_INVALID}: {error}") from error
     system = System(sized, subject)
     state = system.start
     lines, broken = list(_heading(kept, sized)), list[str]()
-    before = list(told_world(system.worlds[state.world], sized.start))
+    before = list(describe_world(system.worlds[state.world], sized.tables, sized.start))
     lines += [f"      {line}" for line in before]
     for number, move in enumerate(kept.moves, 1):
         step = next((step for step in system.steps(state) if _move(system, step) == move), None)
         if step is None:
-            raise NotReplayable(f"step {number} of the path ({move.what}) cannot be taken: the code has changed")
+            raise NotReplayable(f"step {number} ({move.what}) cannot be taken, because the code has changed")
         state = step.state
-        lines.append(f"{number:3}  {_told(system, step)}")
-        after = list(told_world(system.worlds[state.world], sized.start))
+        lines.append(f"{number:3}  {_describe_step(system, step)}")
+        after = list(describe_world(system.worlds[state.world], sized.tables, sized.start))
         lines += [f"      {line}" for line in after if line not in before]
         lines += [
             f"      gone: {line}" for line in before if line.split(":")[0] not in {one.split(":")[0] for one in after}
@@ -158,7 +158,7 @@ def replay(kept: Counterexample, scenario: Scenario, subject: Subject) -> Replay
         broken += step.breaches
         broken += system.in_state(state.world, state.acknowledged, sized.clock(state.expiries))
     if kept.where == "aftermath":
-        lines.append("     then faults stop, and messages are delivered until acknowledged, then once more")
+        lines.append("     then faults stop; messages are delivered until acknowledged, then once more")
         broken += Aftermath(system)(state)
     lines += [f"  => {law}" for law in dict.fromkeys(broken)] or ["  => no law is broken"]
     return Replay(tuple(lettered(line) for line in lines), tuple(dict.fromkeys(broken)))
@@ -175,11 +175,13 @@ def _move(system: System, step: Step) -> Move:
     return Move(step.delivery, step.strand, step.name, call)
 
 
-def _told(system: System, step: Step) -> str:
+def _describe_step(system: System, step: Step) -> str:
     who = "-" if step.delivery < 0 else chr(65 + step.delivery)
-    call = "" if step.call < 0 else told_call(Request(system.requests.texts[step.call]))
+    call = ""
+    if step.call >= 0:
+        call = describe_call(Request(system.requests.texts[step.call]), system.scenario.tables)
     if step.name == "time passes":
-        return f"{who}  time passes: every lease ends"
+        return f"{who}  time passes, and every lease ends"
     text = f"{who}  {call}"
     if step.name != "performed":
         text += f"{': ' if call else ''}{step.name}"
@@ -188,7 +190,7 @@ def _told(system: System, step: Step) -> str:
     behaviour = system.behaviour(system.scenario.deliveries[step.delivery])
     node = behaviour.nodes[step.node]
     if node.observation >= 0:
-        text += f" -> {told_observation(system.observations.texts[node.observation])}"
+        text += f" -> {describe_observation(system.observations.texts[node.observation])}"
     if node.outcome is not None:
         text += f"; ends, {_ending(node.outcome.error, node.outcome.failed, node.outcome.lines, step.delivery)}"
     return text

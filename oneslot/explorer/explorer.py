@@ -1,8 +1,8 @@
-"""Every schedule within a budget: breadth first over states, identical deliveries exchanged, schedules counted as paths.
+"""Explore every schedule within a budget: breadth first over states, with schedules counted as paths.
 
-A schedule is a path from the start to a state in which nobody has anything left to do. The states between are few, because
-schedules meet again; so all paths can be counted although nobody could walk them one by one. `plain.py` does walk them, for
-small budgets, without any of this, and comes to the same counts.
+A schedule is a path from the start to a state without a next step: an order of calls, deliveries and expiries, with the
+faults in it. Schedules meet again in few states, so all paths can be counted, though they are far too many to walk one by
+one. States that differ only by the names of identical deliveries are one.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from oneslot.explorer.aftermath import Aftermath
-from oneslot.explorer.hearing import hearing
+from oneslot.explorer.laws import law_name
+from oneslot.explorer.process import capture_logs
 from oneslot.explorer.scenario import Scenario, Subject
-from oneslot.explorer.state import State, System
-from oneslot.explorer.world import Services, port_services
-from verification.scenarios.laws import law_name
+from oneslot.explorer.state import State
+from oneslot.explorer.system import System
+from oneslot.explorer.world import Services
 
 ENTERED, COUNTED = 1, 2
 
 
 @dataclass(frozen=True)
 class Breach:
-    """Laws that do not hold, and the shortest way there: the states of a path, each in its canonical form.
+    """Broken laws, and the shortest path to them: its states, each in its canonical form.
 
-    `where` is "step" (the last step of the path broke them), "state" (its last state) or "aftermath" (what came after).
+    `where` is "step" (the last step of the path broke them), "state" (its last state) or "aftermath" (what followed).
     """
 
     laws: tuple[str, ...]
@@ -37,10 +38,10 @@ class Breach:
 
 @dataclass(frozen=True)
 class Exploration:
-    """What an exploration came to.
+    """The figures of an exploration.
 
-    `schedules` and `violating` count paths; `executions` runs of the code under test from its start; `states` and `steps`
-    what was visited after pruning; `calls` distinct API calls that the services performed, each by its sender.
+    `schedules` and `violating` count paths, `executions` runs of the code under test from its start, `states` and `steps`
+    what was visited after pruning, `calls` the distinct API calls that the services performed.
     """
 
     subject: str
@@ -63,18 +64,18 @@ def explore(
     scenario: Scenario,
     subject: Subject,
     *,
-    services: Services = port_services,
+    services: Services | None = None,
     stop_at_first: bool = False,
     progress: Callable[[int, int], None] = lambda states, waiting: None,
 ) -> Exploration:
-    """Explore to the end, or to the first breach; `progress` is told the states seen and those still to be expanded."""
+    """Explore to the end, or to the first breach. `progress` receives the states expanded and those that wait."""
     return Explorer(scenario, subject, services).run(stop_at_first, progress)
 
 
 class Explorer:
-    """One exploration, and the graph that it leaves."""
+    """One exploration and its graph."""
 
-    def __init__(self, scenario: Scenario, subject: Subject, services: Services = port_services) -> None:
+    def __init__(self, scenario: Scenario, subject: Subject, services: Services | None = None) -> None:
         self.system = System(scenario, subject, services)
         self.states: list[State] = []
         self.ends: set[int] = set()
@@ -88,12 +89,12 @@ class Explorer:
         self._broken_steps: set[int] = set()
         self._laws: dict[str, None] = {}
 
-    @hearing()
+    @capture_logs()
     def run(self, stop_at_first: bool, progress: Callable[[int, int], None]) -> Exploration:
-        """Breadth first, so that the first breach has a shortest path."""
+        """Explore breadth first, so that the first breach has a shortest path."""
         started = time.perf_counter()
         system = self.system
-        # Millions of small tuples, and no cycles among them: looking for some would cost more than all the rest.
+        # Millions of small tuples without cycles: collecting garbage would cost more than all the rest.
         collecting = gc.isenabled()
         gc.disable()
         self._number(system.canonical(system.start), -1)
@@ -125,7 +126,7 @@ class Explorer:
         )
 
     def edges(self) -> dict[State, list[State]]:
-        """The graph: each state's successors, one for each step."""
+        """Return the graph: each state's successors, one for each step."""
         return {
             state: [self.states[target] for target in self._targets[self._offsets[one] : self._offsets[one + 1]]]
             for one, state in enumerate(self.states)
@@ -168,7 +169,7 @@ class Explorer:
     def _note(self, laws: tuple[str, ...], at: int, where: str, then: int = -1) -> None:
         new = {law_name(law) for law in laws} - set(self._laws)
         self._laws.update(dict.fromkeys(sorted(new)))
-        if new:  # the first breach of each law has a shortest path; the others are only counted
+        if new:  # the first breach of each law has a shortest path; later ones are only counted
             path = [] if then < 0 else [self.states[then]]
             while at >= 0:
                 path.append(self.states[at])
@@ -176,7 +177,7 @@ class Explorer:
             self.breaches.append(Breach(laws, tuple(reversed(path)), where))
 
     def _count(self) -> tuple[int, int]:
-        """Paths from the start to an end, and those on which a law is broken: from the ends backwards."""
+        """Count the paths from the start to an end, and those that break a law, backwards from the ends."""
         targets, offsets = self._targets, self._offsets
         paths: list[int] = [0] * len(self.states)
         broken: list[int] = [0] * len(self.states)

@@ -1,15 +1,12 @@
-"""What may become of one API call: the service performs it now, later or never, and the caller sees an answer, an error,
-nothing at all, or dies.
+"""Injected faults: a call is performed now, later or never, and its caller sees an answer, an error or nothing, or dies.
 
-The SDK's own retries are part of this: after a silence it sends the same request again, and the code under test notices
-nothing; only when all of its attempts fail does the code see an error.
+The SDK's own retries are included. After a silence it sends the same request again, unseen by the code under test, which
+sees an error only when all attempts fail.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import Any
 
 from oneslot.explorer.world import TRANSIENT_CONFLICT, UNANSWERED, Request, error_text
 
@@ -19,14 +16,14 @@ ANSWERED, SILENCE, DEATH = "answered", "silence", "death"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One thing that may become of a call.
+    """One fate of a call.
 
     Attributes:
-        name: how a path names it.
-        performed: NOW, LATER (it is in the network, and lands at any later time) or NEVER.
+        name: its name in a path.
+        performed: NOW, LATER (it is in the network and lands at any later time) or NEVER.
         seen: ANSWERED (by the service, or with `observation`), SILENCE (the SDK sends it again) or DEATH.
-        observation: what the caller sees instead of the service's answer.
-        conflict: the item of a transaction that another transaction holds; the service answers so.
+        observation: the answer that the caller sees instead of the service's.
+        conflict: the item of a transaction that another transaction holds, as the service answers.
         is_fault: whether it counts against the budget.
     """
 
@@ -40,7 +37,7 @@ class Choice:
 
 PERFORMED = Choice("performed", is_fault=False)
 
-_CRASHES = (
+CRASHES = (
     Choice("crash before it is sent", NEVER, DEATH),
     Choice("crash, and the request is on its way", LATER, DEATH),
 )
@@ -53,14 +50,14 @@ QUEUE_CALLS = ("send_message", "change_message_visibility")
 
 
 def error_choice(code: str, performed: str = NEVER) -> Choice:
-    """The service answers with this error, after all of the SDK's attempts, whether or not it performs the call."""
+    """Return an error after all of the SDK's attempts, whether or not the service performs the call."""
     text = error_text({"Error": {"Code": code, "Message": "injected"}})
     landing = {NEVER: "", NOW: ", and yet performed", LATER: ", and yet the request is on its way"}[performed]
     return Choice(f"{code}{landing}", performed, ANSWERED, text)
 
 
 def refused_transaction(code: str, item: int, items: int) -> Choice:
-    """The whole transaction of so many items is cancelled with this code at one of them, counted from 0."""
+    """Return the cancellation of a transaction of `items` items, with this code at one of them (from 0)."""
     reasons: list[dict[str, str]] = [{"Code": "None"} for _ in range(items)]
     reasons[item] = {"Code": code, "Message": "injected"}
     text = error_text(
@@ -87,12 +84,12 @@ TRANSIENT_REASONS = ("TransactionConflict", "ProvisionedThroughputExceeded", "Th
 
 
 def all_faults(request: Request) -> tuple[Choice, ...]:
-    """Every fault of the issue's list, one representative where the code cannot tell two apart."""
+    """Return every fault of a call, one of each kind that the code can tell apart."""
     operation, parameters = request.parts
     if operation in READS:
-        return (_CRASHES[0], THROTTLED, DENIED)
+        return (CRASHES[0], THROTTLED, DENIED)
     if operation in QUEUE_CALLS:
-        return (*_CRASHES, *_LOST, DENIED)
+        return (*CRASHES, *_LOST, DENIED)
     if operation == "transact_write_items":
         items = len(parameters["TransactItems"])
         conflicts: tuple[Choice, ...] = tuple(
@@ -101,14 +98,14 @@ def all_faults(request: Request) -> tuple[Choice, ...]:
         )
     else:
         conflicts = (IN_CONFLICT,)
-    return (*_CRASHES, *_LOST, *conflicts, THROTTLED, SERVER_ERROR, TIMED_OUT, DENIED)
+    return (*CRASHES, *_LOST, *conflicts, THROTTLED, SERVER_ERROR, TIMED_OUT, DENIED)
 
 
 def mild_faults(request: Request) -> tuple[Choice, ...]:
-    """Faults of a write that one delivery must survive by itself (E1): every transient error, and every lost answer."""
+    """Return the faults of a write that one delivery must survive (E1): transient errors and lost answers."""
     operation, parameters = request.parts
     if operation in READS:
-        return ()  # the SDK repeats a read; where that does not mend it, the record fails and its message comes again
+        return ()  # the SDK repeats a read; if that fails, the record fails and its message is redelivered
     if operation in QUEUE_CALLS:
         return _LOST
     errors = (error_choice(code, when) for code in TRANSIENT_CODES for when in (NEVER, NOW))
@@ -117,19 +114,3 @@ def mild_faults(request: Request) -> tuple[Choice, ...]:
         items = len(parameters["TransactItems"])
         mild += [refused_transaction(code, item, items) for code in TRANSIENT_REASONS for item in range(items)]
     return tuple(mild)
-
-
-def raising_faults(request: Request) -> tuple[Choice, ...]:
-    """A denied read, or a slot that the domain cannot read: an exception in the decision; and throttling of writes."""
-    operation, _ = request.parts
-    if operation != "query":
-        return (THROTTLED,)
-    slot: dict[str, Any] = {"practice": {"S": "A81001"}, "slot_id": {"S": "malformed"}}
-    text = json.dumps({"answer": {"Items": [slot], "Count": 1}}, sort_keys=True)
-    return (DENIED, Choice("the answer holds a malformed slot", NEVER, ANSWERED, text))
-
-
-def domain_faults(request: Request) -> tuple[Choice, ...]:
-    """The same, and a crash or a timeout of what is written."""
-    operation, _ = request.parts
-    return raising_faults(request) if operation in READS else (_CRASHES[0], TIMED_OUT)

@@ -1,4 +1,4 @@
-"""Names of deliveries in texts, and their exchange: identical deliveries make equal states but for their names."""
+"""The names of deliveries in texts, and their exchange: identical deliveries make states that differ only by names."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ _NAME = re.compile(r"delivery-(\d+)")
 _ID = re.compile(rf"({_NAME.pattern})-\d+")
 
 Permutation = tuple[int, ...]
-"""Position → the new number of the delivery there; a number beyond its end keeps itself."""
+"""Position → the new number of the delivery there. A number beyond its end does not change."""
 
 
 def name_of(delivery: int) -> str:
-    """The name that the ids of the delivery with this number start with."""
+    """Return the name that the ids of the delivery with this number start with."""
     return f"delivery-{delivery}"
 
 
 def is_id_of(delivery: str | None, text: object) -> bool:
-    """Whether a text is an id that this delivery, by its name, has made; or any, if it is None."""
+    """Return whether a text is an id of the delivery with this name, or of any delivery if the name is None."""
     made = _ID.fullmatch(str(text))
     return made is not None and delivery in (None, made[1])
 
 
 def rename(text: str, permutation: Permutation) -> str:
-    """The text with every delivery's name replaced."""
+    """Return the text with every delivery's name replaced."""
     return _NAME.sub(lambda match: name_of(_new(int(match[1]), permutation)), text)
 
 
 def rename_lines(text: str, permutation: Permutation) -> str:
-    """The same for a text of sorted lines, sorted again."""
+    """Return a text of sorted lines with every name replaced, sorted again."""
     return "\n".join(sorted(rename(text, permutation).split("\n")))
 
 
 def mask_others(text: str) -> str:
-    """The text in an invocation's own view, with all others' names made one: equal for all exchanges of the others."""
+    """Return the text with the names of all other deliveries made one, so that their exchange changes nothing."""
     return _NAME.sub(lambda match: match[0] if match[0] == OWN_NAME else "delivery-x", text)
 
 
 @functools.cache
 def swap(number: int) -> Permutation:
-    """Exchange 0, an invocation's name for itself, and the number under which the explorer knows it."""
+    """Return the exchange of 0, an invocation's number for itself, and its number in the explorer."""
     return (number, *range(1, number), 0) if number else ()
 
 
 @functools.cache
 def view_of(permutation: Permutation, old: int) -> Permutation:
-    """What a permutation does in the own view of the delivery `old`, in which that delivery is 0 before and after."""
+    """Return a permutation in the view of the delivery `old`, which is 0 in its own view before and after."""
     new = _new(old, permutation)
     size = max(len(permutation), old + 1, new + 1)
     before, after = swap(old), swap(new)

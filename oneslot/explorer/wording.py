@@ -1,4 +1,4 @@
-"""How a path is told to a person: calls by what they are for, names of deliveries as letters, times from the start."""
+"""The words of a told path: calls by their purpose, deliveries as letters, times from the start."""
 
 from __future__ import annotations
 
@@ -7,44 +7,52 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from oneslot.explorer.world import APPOINTMENTS, LEDGER, SLOTS, UNANSWERED, Request, World
+from oneslot.explorer.services.contents import Table
+from oneslot.explorer.world import UNANSWERED, Request, World
 
 _OWN_ID = re.compile(r"delivery-(\d+)(?:-(\d+))?")
+_VERBS = {"get_item": "read", "put_item": "put", "update_item": "update", "delete_item": "delete"}
+_LONGEST_KEY = 40
 
 
 def lettered(text: str) -> str:
-    """Delivery 0 is A, its second id A2."""
+    """Return the text with delivery 0 as A, and its second id as A2."""
     return _OWN_ID.sub(lambda match: f"{chr(65 + int(match[1]))}{match[2] or ''}", text)
 
 
-def told_call(request: Request) -> str:
-    """What a call is for."""
+def describe_call(request: Request, tables: Mapping[str, Table]) -> str:
+    """Return the purpose of a call."""
     operation, parameters = request.parts
     match operation:
         case "transact_write_items":
-            writes = [_write(kind, write) for action in parameters["TransactItems"] for kind, write in action.items()]
+            writes = [
+                f"{kind.lower()} {write['TableName']} {_key(write, tables)}"
+                for action in parameters["TransactItems"]
+                for kind, write in action.items()
+            ]
             return f"commit: {', '.join(writes)}"
         case "query":
-            return "find free slots" if "IndexName" in parameters else "ask whether the practice has slots"
+            index = f" by {parameters['IndexName']}" if "IndexName" in parameters else ""
+            return f"query {parameters['TableName']}{index}"
         case "batch_get_item":
             ((table, wanted),) = parameters["RequestItems"].items()
             return f"look up {len(wanted['Keys'])} in {table}"
         case "change_message_visibility":
             return f"hide the message for {parameters['VisibilityTimeout']} s"
         case "send_message":
-            return "send it to the dead-letter queue"
-    verb = {"get_item": "read", "put_item": "put", "update_item": "update", "delete_item": "delete"}.get(operation)
+            return f"send it to {parameters['QueueUrl'].rpartition('/')[2]}"
     update = parameters.get("UpdateExpression", "")
-    if parameters["TableName"] == LEDGER and "claimed_by = " in update:
+    verb = _VERBS.get(operation, operation)
+    if "claimed_by = " in update:
         verb = "claim in"
-    elif parameters["TableName"] == LEDGER and "lease_until = :ended" in update:
+    elif "lease_until = :ended" in update:
         verb = "release in"
     status = parameters.get("Item", {}).get("status", {}).get("S", "")
-    return f"{verb or operation} {parameters['TableName']} {_key(parameters)} {status}".rstrip()
+    return f"{verb} {parameters['TableName']} {_key(parameters, tables)} {status}".rstrip()
 
 
-def told_observation(text: str) -> str:
-    """What a caller saw."""
+def describe_observation(text: str) -> str:
+    """Return what a caller saw."""
     if text == UNANSWERED:
         return "no answer"
     seen: Mapping[str, Any] = json.loads(text)
@@ -61,37 +69,32 @@ def told_observation(text: str) -> str:
     return "done"
 
 
-def told_world(world: World, start: int) -> Iterator[str]:
-    """What is there, a line for each row; times in seconds from `start` (epoch ms)."""
-    for row in world.rows[LEDGER].values():
-        lease = row.get("lease_until")
-        yield lettered(
-            f"ledger {row['message_id']}: {row['status']}"
-            + (f", by {row['claimed_by']}" if "claimed_by" in row else "")
-            + (f", lease until {_seconds(lease, start)}" if lease else "")
-            + (", lease ended" if lease == 0 else "")
-            + (f", count {row['consumption_count']}" if "consumption_count" in row else "")
-        )
-    for row in world.rows[SLOTS].values():
-        holder = f", held by {row['appointment_id']}" if row.get("appointment_id") else ""
-        yield f"slot {row['slot_id']}: {row['status']}{holder}"
-    for row in world.rows[APPOINTMENTS].values():
-        slot = f", slot {row['slot_id']}" if "slot_id" in row else ""
-        yield f"appointment {row['appointment_id']}: {row.get('status', 'made')}{slot}"
-    for letter in world.dead_letters:
-        reason = letter["MessageAttributes"].get("QuarantineReason", {}).get("StringValue", "no reason")
-        yield f"dead letter: {reason}"
+def describe_world(world: World, tables: Mapping[str, Table], start: int) -> Iterator[str]:
+    """Yield a line for each row and each sent message; times in seconds from `start` (epoch ms)."""
+    for name, table in tables.items():
+        for row in world.rows[name].values():
+            key = "/".join(str(row[part]) for part in table.keys)
+            yield lettered(f"{name} {key}: {_row(row, table, start)}")
+    for queue, messages in world.queues.items():
+        for message in messages:
+            attributes = message.get("MessageAttributes", {}).items()
+            said = ", ".join(f"{name} {value.get('StringValue')}" for name, value in attributes)
+            yield f"{queue.rpartition('/')[2]}: {said or 'a message'}"
 
 
-def _seconds(moment: int, start: int) -> str:
-    return f"{(moment - start) / 1000:+g} s"
+def _row(row: Mapping[str, Any], table: Table, start: int) -> str:
+    """The status, the lease of a ledger's row, and the ids that the row refers to."""
+    lease = row.get("lease_until")
+    parts = [str(row.get("status", "there"))]
+    parts += [f"by {row['claimed_by']}"] if "claimed_by" in row else []
+    parts += [f"lease until {(lease - start) / 1000:+g} s"] if lease else []
+    parts += ["lease ended"] if lease == 0 else []
+    parts += [f"count {row['consumption_count']}"] if "consumption_count" in row else []
+    parts += [f"{name} {row[name]}" for name in sorted(row) if name.endswith("_id") and name not in table.keys]
+    return ", ".join(parts)
 
 
-def _write(kind: str, write: Mapping[str, Any]) -> str:
-    return f"{kind.lower()} {write['TableName']} {_key(write)}"
-
-
-def _key(parameters: Mapping[str, Any]) -> str:
-    name = {LEDGER: "message_id", SLOTS: "slot_id", APPOINTMENTS: "appointment_id"}.get(parameters["TableName"], "")
+def _key(parameters: Mapping[str, Any], tables: Mapping[str, Table]) -> str:
     item = parameters.get("Key") or parameters.get("Item", {})
-    return str(item.get(name, {}).get("S", ""))[:40]
+    values = (item.get(name, {}).get("S", "") for name in tables[parameters["TableName"]].keys)
+    return "/".join(values)[:_LONGEST_KEY]

@@ -12,15 +12,15 @@ import pytest
 from appointments.free_key import free_key
 from appointments.messages import Request, parse_message
 from booking.slot_search import SlotSearch
-from oneslot.explorer.scenario import NOON, free_slots
+from oneslot.explorer.messages import SqsMessage
+from oneslot.explorer.scenario import NOON
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
-from oneslot.explorer.world import APPOINTMENTS, SLOTS, TABLES
 from oneslot.runtime.effects import Effects, Unprocessable
 from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.stores.expressions import to_attributes
 from tests.kits.consumer import Intercepted, bench, record
 from tests.kits.consumer import booking as kit_booking
-from verification.scenarios.messages import SqsMessage, booking, cancellation
+from verification.scenarios.practice import APPOINTMENTS, SLOTS, TABLES, booking, cancellation, free_slots
 from verification.scenarios.scenarios import FORGOTTEN, ONE_REQUEST
 
 EARLY, LATE = free_slots(2)
@@ -33,7 +33,7 @@ class Replicas:
 
     def __init__(self, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
         self._lagging, self._leader = (
-            InMemoryDynamoDB(lambda: NOON, TABLES, replace(ONE_REQUEST, before=rows).world.contents)
+            InMemoryDynamoDB(lambda: NOON, TABLES, replace(ONE_REQUEST, before=rows).world.contents(TABLES))
             for rows in (then, now)
         )
 

@@ -1,4 +1,4 @@
-"""The services in whose place the prover puts its port: moto, as a function from world to world."""
+"""moto in place of the explorer's services: a function from one world to the next."""
 
 from __future__ import annotations
 
@@ -11,33 +11,35 @@ from typing import Any
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from oneslot.explorer.services.dynamodb import TOKEN_WINDOW_MS, Contents
-from oneslot.explorer.world import TABLES, Request, Services, World, answer_text, count_claim, error_text, port_services
+from oneslot.explorer.services.contents import Contents
+from oneslot.explorer.services.dynamodb import TOKEN_WINDOW_MS
+from oneslot.explorer.world import InMemoryServices, Request, Services, World, answer_text, count_claim, error_text
 from tests.kits.consumer import create_tables, session
+from verification.scenarios.practice import TABLES
 
 
 @contextmanager
 def moto_services() -> Iterator[Services]:
-    """moto's DynamoDB, filled with a world before each call and read back after it.
+    """Yield moto's DynamoDB, filled with a world before each call and read after it.
 
-    Two things come from the port, because moto has neither: the memory of transactions' tokens (it ignores them, and
-    would perform a repeated transaction again), and a conflict with another transaction (it runs one at a time). SQS is
-    the port's, too: what an exploration keeps of it is the messages as they were sent.
+    Transaction tokens, conflicts between transactions and SQS come from the in-memory services, because moto has no tokens
+    and runs one transaction at a time.
     """
     with mock_aws():
         client = session().client("dynamodb")
         create_tables(client)
-        held: dict[str, dict[str, Any]] | None = None  # what moto's tables hold, if it is known
+        held: dict[str, dict[str, Any]] | None = None  # the contents of moto's tables, if known
+        in_memory = InMemoryServices(TABLES)
 
         def perform(world: World, request: Request, now: int, conflict: int | None = None) -> tuple[World, str]:
             nonlocal held
             operation, parameters = request.parts
             if conflict is not None or not hasattr(client, operation):
-                return port_services(world, request, now, conflict)
-            contents, claims = world.contents, dict(world.claims)
+                return in_memory(world, request, now, conflict)
+            contents, claims = world.contents(TABLES), dict(world.claims)
             token = parameters.get("ClientRequestToken")
             if token in contents.tokens and now < contents.tokens[token][0] + TOKEN_WINDOW_MS:
-                return port_services(world, request, now)
+                return in_memory(world, request, now)
             _fill(client, _read(client) if held is None else held, contents)
             held = None
             try:
@@ -55,7 +57,7 @@ def moto_services() -> Iterator[Services]:
 
 
 def _fill(client: Any, held: dict[str, dict[str, Any]], contents: Contents) -> None:
-    """Make moto's tables, which hold that, hold these contents."""
+    """Change moto's tables from what they hold to these contents."""
     for name, items in held.items():
         for key, item in items.items():
             if key not in contents.tables[name]:
@@ -73,7 +75,7 @@ def _read(client: Any) -> dict[str, dict[str, Any]]:
 
 
 def _shape(response: Any) -> dict[str, Any]:
-    """The response as the port words it: the same fields, one wording of messages, the same metadata."""
+    """Return the response without wording: the fields and the metadata that the in-memory services have, too."""
     shaped = json.loads(json.dumps({name: value for name, value in response.items() if name != "message"}))
     if "Error" in shaped:
         shaped["Error"] = {"Code": shaped["Error"]["Code"]}
@@ -84,7 +86,7 @@ def _shape(response: Any) -> dict[str, Any]:
                 reason.pop("Item", None)
     else:
         shaped["ResponseMetadata"] = {"HTTPStatusCode": 200}
-        # Of UPDATED_NEW moto tells what has another value now, and the key of a new item; the code reads the count.
+        # For UPDATED_NEW moto returns the changed attributes and the key of a new item; the code reads the count.
         if "Attributes" in shaped:
             shaped["Attributes"] = {"consumption_count": shaped["Attributes"]["consumption_count"]}
         shaped.pop("ConsumedCapacity", None)
@@ -93,7 +95,7 @@ def _shape(response: Any) -> dict[str, Any]:
 
 
 def without_messages(services: Services) -> Services:
-    """The same services, their errors without wording: two services seldom use the same words."""
+    """Return the services with errors that have no wording, because two services seldom use the same words."""
 
     def perform(world: World, request: Request, now: int, conflict: int | None = None) -> tuple[World, str]:
         after, text = services(world, request, now, conflict)

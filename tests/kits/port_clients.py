@@ -1,4 +1,4 @@
-"""What the contract of the prover's port is held to: the port, moto and the embedded AWS, and calls that its tests share."""
+"""The clients under one contract, the stand-in, moto and the embedded AWS, and the calls that its tests share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOT_MOTO = [PORT, pytest.param(EMBEDDED, marks=pytest.mark.embedded_aws)]
 
 @dataclass
 class Clock:
-    """The port's clock (epoch ms)."""
+    """The stand-in's clock (epoch ms)."""
 
     now: int = 1_795_000_000_000
 

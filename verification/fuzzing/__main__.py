@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-FOUND = HERE.parent / "build" / "fuzz"
+FOUND = HERE.parents[1] / "build" / "fuzz"
 SECONDS_PER_INPUT = 10
 MEGABYTES = 2_048
 LONGEST = 16_384

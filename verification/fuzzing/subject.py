@@ -15,14 +15,15 @@ from appointments import nhs_number
 from appointments.free_key import free_key
 from booking.compose import compose
 from booking.configuration import Configuration
-from oneslot.explorer.services.dynamodb import Contents, InMemoryDynamoDB
+from oneslot.explorer.services.contents import Contents
+from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
 from oneslot.explorer.services.sqs import InMemorySQS
-from oneslot.explorer.world import TABLES
 from oneslot.runtime.backoff import Surroundings
 from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
 from oneslot.runtime.sqs.quarantine import DETAIL_ATTRIBUTE, REASON_ATTRIBUTE
 from oneslot.runtime.stores.expressions import DynamoDB, to_attributes
+from verification.scenarios.practice import TABLES
 
 NOW_MS = 1_767_600_000_000  # 5 January 2026: before the slots below
 QUEUE, DEAD_LETTERS = "requests", "dead-letters"

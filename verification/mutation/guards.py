@@ -1,4 +1,4 @@
-"""Why a mutant may live: something else guards what its line guards. Each guard has a name; each mutant here must live."""
+"""The guards: named reasons why a mutant may live. Each mutant here must live."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ class Guard:
 
 GUARDS: Mapping[str, Guard] = {
     "no lease once complete": Guard(
-        "The commit removes `lease_until` from the row, and a comparison with an attribute that is missing is false: a claim"
-        " cannot take a COMPLETE row over, even if it did not ask for IN_PROGRESS.",
+        "The commit removes `lease_until`, and a comparison with a missing attribute is false. So a claim cannot take over a"
+        " COMPLETE row, even without the condition on IN_PROGRESS.",
         ("oneslot/runtime/stores/dynamodb.py:Ledger.claim.attempt:condition always true:d2b14a",),
     ),
     "an exception means a claim": Guard(
-        "Powertools asks to delete a record only after the decision raised, and the decision runs only under a claim: what"
-        " is released is always one.",
+        "Powertools deletes a record only after the decision raised, and the decision runs only under a claim. So there is"
+        " always a claim to release.",
         ("oneslot/runtime/powertools.py:LedgerPersistence.delete_record:always true:9ff940",),
     ),
     "once, or nothing exists": Guard(
-        "`Exists` is the answer to a `once` write that was refused, so there is one whenever it is asked for its answer.",
+        "`Exists` answers a refused `once` write, so there is always one to ask for its answer.",
         ("oneslot/runtime/powertools.py:_decide_and_commit:always true:bc07a4",),
     ),
     "what is held back has failed": Guard(
-        "A record that is held back behind a failure is reported as failed itself, so that the next one of its group is held"
-        " back, too, even if the failure before it were forgotten.",
+        "A record that is held back behind a failure is reported as failed itself. So the next record of its group is held"
+        " back, too, even if the first failure were forgotten.",
         ("oneslot/runtime/consumer/batch.py:ConcurrentBatchProcessor.process.process_group:one operand less:040f2a",),
     ),
     "nothing decided, nothing committed": Guard(
-        "What was not decided has no effects, and the ledger refuses that before it sends anything: the group would leave it"
-        " to the ordinary way, as it does now.",
+        "A record without a decision has no effects, and the ledger refuses that before it sends anything. So the group"
+        " leaves the record to the ordinary way, as it does now.",
         ("oneslot/runtime/consumer/group_commit.py:GroupConsumer._look_and_decide:one operand less:a367e8",),
     ),
 }
@@ -46,5 +46,5 @@ GUARDED: Mapping[str, str] = {mutant: name for name, guard in GUARDS.items() for
 
 
 def guard_of(mutant: str) -> str:
-    """The guard that explains why this mutant lives; empty if there is none."""
+    """Return the name of the guard that explains why this mutant lives; empty if none does."""
     return GUARDED.get(mutant, "")

@@ -1,13 +1,13 @@
-"""Put mutants of the core through the quick explorations, or through unit tests: `python -m verification.mutation.judge`.
+"""Judge mutants of the core by the quick explorations or by unit tests: `python -m verification.mutation.judge`.
 
-A server, because the libraries are slow to load and never spoiled: it loads them once and forks for each copy, which then
-imports the core afresh. So nothing here may import the core, or a module of the prover that does, before the fork.
+It is a server, because the libraries load slowly and never change. It loads them once and forks for each mutant, and the
+child imports the mutated core. So nothing here may import the core, or a module that does, before the fork.
 
-Each line on standard input is {"core": path, "do": what, "with": [...]} in JSON, each line on standard output the answer:
+Each line on standard input is {"core": path, "do": task, "with": [...]} in JSON, each line on standard output its answer:
 
-- "explore": how the copy was found out, empty if it was not; "with": which explorations, and the scenario that comes first.
+- "explore": the breach that was found, empty if none; "with" holds the room of explorations and the first scenario.
 - "test": the first of the tests in "with" that fails; empty if none does.
-- "survey": which functions of the core each of the tests in "with" reaches; see `Survey`.
+- "survey": the functions of the core that each of the tests in "with" reaches; see `Survey`.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from verification.mutation.survey import Surveyor
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPLORING_SECONDS = {"quick": 12, "groups": 30}
-"""Processor time after which a copy is said never to end; the unspoiled core is explored in a sixth of it."""
+"""The processor time after which a mutant counts as endless; the unchanged core takes a sixth of it."""
 
 TEST_SECONDS = 10
-"""The same for one test, of which the slowest takes three."""
+"""The processor time of one test; the slowest takes three."""
 
 WAITING_SECONDS = 120
-"""Time on the clock, for a test that only waits. More than ever passes for another, however busy the machine is."""
+"""The wall-clock time of a test that only waits; far more than any other test takes on a busy machine."""
 
 _PRELOADED = (aws_lambda_powertools, boto3, greenlet, hypothesis, moto, redis)
 
 
 class _FirstFailure:
-    """A pytest plugin: the first test, or file, that fails."""
+    """A pytest plugin that keeps the first test, or file, that fails."""
 
     def __init__(self) -> None:
         self.name = ""
@@ -77,13 +77,12 @@ class _FirstFailure:
 
 
 def explored(room: str, first: str) -> str:
-    """The law that the core on the path breaks first, or how it fails to run at all."""
+    """Return the law that the core on the path breaks first, or the error that ended the exploration."""
     signal.setitimer(signal.ITIMER_PROF, EXPLORING_SECONDS[room])
     try:
         from oneslot.explorer.explorer import explore
-        from oneslot.explorer.scenario import OURS, OURS_IN_GROUPS
-        from verification.scenarios.group_scenarios import GROUPS_SHORT
-        from verification.scenarios.scenarios import QUICK
+        from verification.scenarios.budgets import GROUPS_SHORT, QUICK
+        from verification.scenarios.ours import OURS, OURS_IN_GROUPS
 
         cheapest = sorted(GROUPS_SHORT, key=lambda scenario: scenario.faults + scenario.expiries)
         scenarios, subject = (cheapest, OURS_IN_GROUPS) if room == "groups" else (QUICK, OURS)
@@ -99,14 +98,14 @@ def explored(room: str, first: str) -> str:
 
 
 def tested(core: str, tests: list[str]) -> str:
-    """The first of these tests that fails with the core on the path."""
+    """Return the first of these tests that fails with the core on the path."""
     first = _FirstFailure()
     status = _pytest(core, ["-x", *tests], first)
     return first.name or ("" if status == pytest.ExitCode.OK else "the tests do not run")
 
 
 def surveyed(core: str, tests: list[str]) -> str:
-    """What the tests reach, in JSON; or the first test that fails."""
+    """Return the survey of the tests in JSON, or the first test that fails."""
     surveyor, first = Surveyor(core), _FirstFailure()
     with surveyor:
         _pytest(core, tests, surveyor, first)
@@ -117,7 +116,7 @@ def _pytest(core: str, arguments: list[str], *plugins: object) -> int:
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
-    # Always the same examples, however long they take: what catches a mutant today catches it tomorrow.
+    # The same examples in every run, so that what catches a mutant today catches it tomorrow.
     hypothesis.settings.register_profile(
         "judge", derandomize=True, database=None, deadline=None, suppress_health_check=list(hypothesis.HealthCheck)
     )
@@ -127,27 +126,27 @@ def _pytest(core: str, arguments: list[str], *plugins: object) -> int:
     return int(pytest.main([*options, *arguments], plugins=list(plugins)))
 
 
-DEEDS = {
-    "explore": lambda wanted: explored(*wanted["with"]),
-    "test": lambda wanted: tested(wanted["core"], wanted["with"]),
-    "survey": lambda wanted: surveyed(wanted["core"], wanted["with"]),
+TASKS = {
+    "explore": lambda task: explored(*task["with"]),
+    "test": lambda task: tested(task["core"], task["with"]),
+    "survey": lambda task: surveyed(task["core"], task["with"]),
 }
 
 
-def in_a_fork(wanted: dict[str, Any]) -> str:
-    """Do what is wanted in a child, which imports the core of the copy."""
+def run_in_fork(task: dict[str, Any]) -> str:
+    """Do a task in a child process, which imports the mutated core."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
-        sys.path.insert(0, wanted["core"])
-        answer = DEEDS[wanted["do"]](wanted)
-        with os.fdopen(writer, "wb") as telling:
-            telling.write(answer.encode())
+        sys.path.insert(0, task["core"])
+        answer = TASKS[task["do"]](task)
+        with os.fdopen(writer, "wb") as pipe:
+            pipe.write(answer.encode())
         os._exit(0)
     os.close(writer)
-    with os.fdopen(reader, "rb") as said:
-        answer = said.read().decode()
+    with os.fdopen(reader, "rb") as pipe:
+        answer = pipe.read().decode()
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGPROF:
         return "does not end"
@@ -157,7 +156,7 @@ def in_a_fork(wanted: dict[str, Any]) -> str:
 def main() -> None:
     """Answer each line on standard input."""
     for line in sys.stdin:
-        sys.stdout.write(json.dumps(in_a_fork(json.loads(line))) + "\n")
+        sys.stdout.write(json.dumps(run_in_fork(json.loads(line))) + "\n")
         sys.stdout.flush()
 
 

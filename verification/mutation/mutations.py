@@ -1,7 +1,7 @@
-"""Ways to spoil a module: each condition, fence, retry and classification in it removed or weakened, one at a time.
+"""The mutation operators: each removes or weakens one condition, fence, retry or classification of a module.
 
-Works on syntax trees, so that no list of places has to be kept by hand. A mutant is named by file, function, operator and a
-digest of what it changes, not by line, so that its name outlives edits elsewhere.
+They work on syntax trees, so no list of places is kept by hand. A mutant's name is its file, function, operator and a digest
+of its change rather than its line, so that the name survives edits elsewhere.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 Edit = Callable[[ast.AST], ast.AST]
-"""Gets a copy of the node; returns what takes its place."""
+"""Takes a copy of the node and returns its replacement."""
 
 _TRUTHS = (True, False)
 _BOUNDARIES: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -29,25 +29,25 @@ _BOUNDARIES: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """A spoiled module: `name` is stable, `change` says what was done.
+    """A mutated module. `name` is stable, `change` shows the mutation.
 
-    `function` is where: "Class.method", a class's name or "module".
+    `function` is its place: "Class.method", a class's name or "module".
     """
 
     name: str
     file: str
     function: str
     change: str
-    _spoiled: Callable[[], ast.AST] = field(repr=False, compare=False)
+    _mutated: Callable[[], ast.AST] = field(repr=False, compare=False)
 
     @property
     def source(self) -> str:
         """The whole module."""
-        return ast.unparse(ast.fix_missing_locations(self._spoiled())) + "\n"
+        return ast.unparse(ast.fix_missing_locations(self._mutated())) + "\n"
 
 
 def mutants(file: str, source: str) -> Iterator[Mutant]:
-    """All mutants of one module; `file` is its path below the import root."""
+    """Yield all mutants of one module; `file` is its path below the import root."""
     tree = ast.parse(source)
     _annotate(tree)
     seen: dict[str, int] = {}
@@ -60,7 +60,7 @@ def mutants(file: str, source: str) -> Iterator[Mutant]:
                 continue
             before, after = _text(node), _text(replacement)
             change = f"{before}  ->  {operator if after == before else after}"
-            # Of a statement's first line, unless what changes is in its body: edits of the rest keep the name.
+            # The digest is of a statement's first line, unless its body changes, so that edits of the rest keep the name.
             heads = [_canonical(one, head=True) for one in (node, replacement)]
             short = _hash(" -> ".join(heads if heads[0] != heads[1] else map(_canonical, (node, replacement))))[:6]
             name = f"{file}:{_function(node)}:{operator}:{short}"
@@ -71,7 +71,7 @@ def mutants(file: str, source: str) -> Iterator[Mutant]:
 
 
 def digest(source: str) -> str:
-    """A module's digest; comments, docstrings and layout make no difference."""
+    """Return a module's digest; comments, docstrings and layout make no difference."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):
@@ -84,7 +84,7 @@ def _hash(text: str) -> str:
 
 
 def _canonical(node: Any, *, head: bool = False) -> str:
-    """A tree as text, the same in every version of Python, unlike `ast.dump` and `ast.unparse`; `head`: without its body."""
+    """Return a tree as text, equal in every version of Python, unlike `ast.dump`. `head` leaves out its body."""
     if isinstance(node, list):
         return f"[{', '.join(_canonical(one) for one in node)}]"
     if not isinstance(node, ast.AST):
@@ -99,7 +99,7 @@ def _is_body(value: Any) -> bool:
 
 
 def _annotate(tree: ast.Module) -> None:
-    """Note each node's parent and function; pass over docstrings, annotations and interfaces."""
+    """Note each node's parent and function, and mark docstrings, annotations and interfaces to be passed over."""
 
     def walk(node: ast.AST, function: str, passed_over: bool) -> None:
         node.function = function  # type: ignore[attr-defined]
@@ -130,7 +130,7 @@ def _text(node: ast.AST) -> str:
 
 
 def _copied(node: Any, replaced: Mapping[ast.AST, ast.AST] = MappingProxyType({})) -> Any:
-    """A copy of a tree without our notes, in which other nodes take the place of some."""
+    """Return a copy of a tree without our notes, with some nodes replaced."""
     if isinstance(node, list):
         return [_copied(one, replaced) for one in node]
     if not isinstance(node, ast.AST):
@@ -171,13 +171,13 @@ def _statement_edits(node: ast.stmt) -> Iterator[tuple[str, Edit]]:
     elif (
         isinstance(node, ast.Assign)
         and isinstance(node.targets[0], ast.Attribute | ast.Subscript)
-        and not _function(node).endswith("__init__")  # that is wiring: without it nothing works at all
+        and not _function(node).endswith("__init__")  # wiring, without which nothing works
     ):
         yield "not noted", lambda copied: ast.Pass()
 
 
 def _collection_edits(node: ast.Set | ast.Tuple) -> Iterator[tuple[str, Edit]]:
-    """Members of a classification (what is caught, compared with, transient), and writes that go together."""
+    """Yield edits of a classification (caught, compared or transient values), and of writes that go together."""
     parent = getattr(node, "parent", None)
     classifies = isinstance(node, ast.Set) or isinstance(parent, ast.ExceptHandler | ast.Compare | ast.comprehension)
     together = isinstance(parent, ast.Call) and _text(parent.func) == "Effects"
@@ -189,7 +189,7 @@ def _collection_edits(node: ast.Set | ast.Tuple) -> Iterator[tuple[str, Edit]]:
 
 
 def _expression_edits(node: ast.Constant) -> Iterator[tuple[str, Edit]]:
-    """Conditions in DynamoDB's language: each conjunct made true for every item, its values still used."""
+    """Yield edits of conditions in DynamoDB's language: each conjunct made true, with its values still used."""
     text = str(node.value)
     if text == " AND ":
         yield "any condition is enough", lambda copied: ast.Constant(" OR ")
@@ -214,7 +214,7 @@ def _test_edits(node: ast.If | ast.While | ast.IfExp | ast.comprehension) -> Ite
             continue
         for truth in _TRUTHS:
             if isinstance(node, ast.While) and truth:
-                continue  # an endless loop is no mistake that anybody would overlook
+                continue  # an endless loop is never overlooked
 
             def edit(copied: ast.AST, position: int = position, truth: bool = truth) -> ast.AST:
                 if isinstance(copied, ast.comprehension):
@@ -242,7 +242,7 @@ def _boundary(copied: ast.AST) -> ast.AST:
 
 
 def _mapping_edits(node: ast.Dict) -> Iterator[tuple[str, Edit]]:
-    """What an `Update` expects and sets, entry by entry. One that expects nothing else then expects its own key."""
+    """Yield edits of what an `Update` expects and sets. An empty expectation becomes that of its own key."""
     role = getattr(getattr(node, "parent", None), "arg", None)
     if role not in ("expect", "set"):
         return

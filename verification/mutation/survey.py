@@ -1,4 +1,4 @@
-"""Which functions of the core each unit test reaches: a test that does not reach what was spoiled cannot notice it."""
+"""The functions of the core that each unit test reaches. A test that does not reach a mutation cannot notice it."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from types import FrameType
 import pytest
 
 EVERYWHERE = "everywhere"
-"""In place of a test: what is reached while files are loaded or fixtures are made that many tests share."""
+"""The key of what is reached while files are imported or shared fixtures are set up."""
 
 
 @dataclass
 class Survey:
-    """Test → the functions that it reaches, each "file:Class.function", with the tests in the order of their run."""
+    """Test → the functions that it reaches, each "file:Class.function", in the order of the run."""
 
     reached: dict[str, list[str]] = field(default_factory=dict)
 
     def tests_of(self, file: str, function: str) -> Sequence[str]:
-        """The tests that may notice a change of this function, those that reach little else first.
+        """Return the tests that may notice a change of this function, those that reach the least else first.
 
-        `function` is "Class.method" or, for what stands in none, "module" or a class's name: then, and for what is
-        reached while files are loaded, it is every test that reaches the file at all, and the others after them.
+        `function` is "Class.method", a class's name or "module". For the last two, and for what is reached while files
+        are imported, the result is all tests, those that reach the file first.
         """
         place = f"{file}:{function}"
         tests = [test for test in self.reached if test != EVERYWHERE]
@@ -39,19 +39,19 @@ class Survey:
         return {place for test in tests for place in self.reached[test]}
 
     def to_json(self) -> str:
-        """As text."""
+        """Return the survey as text."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Survey:
-        """From `to_json`."""
+        """Return the survey in the text of `to_json`."""
         return cls(**json.loads(text))
 
 
 class Surveyor:
-    """A pytest plugin that makes the survey of a core's copy; to be entered before the core is imported.
+    """A pytest plugin that surveys a copy of the core. Enter it before the core is imported.
 
-    `seen` is what has been reached since the last test, or in the one that runs.
+    `seen` is what was reached since the last test, or in the running one.
     """
 
     def __init__(self, core: str) -> None:
@@ -73,7 +73,7 @@ class Surveyor:
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        """Note what one test reaches, its fixtures included."""
+        """Note what one test reaches, including its fixtures."""
         self._aside |= self.seen
         self.seen.clear()
         yield
@@ -82,7 +82,7 @@ class Surveyor:
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Iterator[None]:
-        """Set aside what a shared fixture reaches: it is made in the first test's time, for others, too."""
+        """Set aside what a shared fixture reaches, because the first test sets it up for others, too."""
         before = set(self.seen)
         yield
         if fixturedef.scope != "function":

@@ -1,5 +1,5 @@
-"""Handlers as their authors describe them, kept because the prover must find each one's mistake.
+"""Five common handlers, each written as its authors describe it. The explorer must find the mistake of each.
 
-They are written to be fair: each checks that the slot is free when it takes it, and reports failures record by record.
-`exhibits.py` lists them, with where the pattern comes from and what it costs.
+The comparison is fair: each handler checks that a slot is free when it takes it, and reports failures record by record.
+`peers.py` lists them with the origin of each pattern.
 """

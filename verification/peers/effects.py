@@ -1,4 +1,4 @@
-"""What the exhibits do when they are sure that a request is theirs: take a free slot."""
+"""The effect of the peers: they take a free slot once they own a request."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from oneslot.explorer.world import APPOINTMENTS, SLOTS
 from oneslot.runtime.stores.expressions import cancellation_reasons, error_code
-from verification.scenarios.messages import CHANNEL, PRACTICE, SERVICE
+from verification.scenarios.practice import APPOINTMENTS, CHANNEL, PRACTICE, SERVICE, SLOTS
 
 WAITLIST = {"outcome": "waitlist"}
 
 
 def take_slot(client: Any, message_id: str) -> dict[str, Any]:
-    """Find a free slot and mark it busy, on condition that it is still free; if it is not, take the next one."""
+    """Mark a free slot busy on condition that it is still free; otherwise take the next one."""
     while True:
         slot = _first_free(client)
         if slot is None:
@@ -31,7 +30,7 @@ def take_slot(client: Any, message_id: str) -> dict[str, Any]:
 
 
 def take_slot_once(client: Any, message_id: str) -> dict[str, Any]:
-    """The same in one transaction with the appointment, which can be made only once; one that exists is the answer."""
+    """Take a slot in one transaction with the appointment, which can exist once; an existing one is the answer."""
     while True:
         slot = _first_free(client)
         if slot is None:
@@ -63,7 +62,7 @@ def take_slot_once(client: Any, message_id: str) -> dict[str, Any]:
 
 
 def message_id_of(record: Mapping[str, Any]) -> str:
-    """The id that the message itself carries."""
+    """Return the id that the message carries."""
     return str(json.loads(record["body"])["message_id"])
 
 

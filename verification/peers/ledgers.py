@@ -1,4 +1,4 @@
-"""Three ledgers kept by hand: get then put, the same with conditions, and a library's acquire, mark and release."""
+"""Three handwritten ledgers: get then put, get then put with conditions, and acquire, mark and release."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from botocore.exceptions import ClientError
 
 from oneslot.explorer.clients import PortClient
 from oneslot.explorer.process import LEASE_MS, Context, Process
-from oneslot.explorer.world import LEDGER
 from oneslot.runtime.stores.expressions import error_code
 from verification.peers.effects import message_id_of, take_slot
+from verification.scenarios.practice import LEDGER
 
 
 class StillInProgress(Exception):
-    """Another consumer seems to be on it: the record fails, and comes again."""
+    """Another consumer seems to work on it, so the record fails and is redelivered."""
 
 
 def get_then_put(
     process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
 ) -> Mapping[str, Any]:
-    """The ledger as it was first described: read the row, decide, write the row, work, write the row."""
+    """Read the row, decide, write the row, work, write the row: the ledger as it was first described."""
     client = PortClient(process)
 
     def handle(record: Mapping[str, Any]) -> None:
@@ -42,7 +42,7 @@ def get_then_put(
 def get_then_put_with_conditions(
     process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
 ) -> Mapping[str, Any]:
-    """The same, and each write demands that the row is still as it was read."""
+    """Get, then put, each write on condition that the row is as it was read."""
     client = PortClient(process)
 
     def handle(record: Mapping[str, Any]) -> None:
@@ -74,7 +74,7 @@ def get_then_put_with_conditions(
 def acquire_mark_release(
     process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
 ) -> Mapping[str, Any]:
-    """A library's three verbs: whoever cannot acquire takes the message for a duplicate; an exception deletes the row."""
+    """A lock library's verbs: a message that cannot be acquired counts as a duplicate; an exception deletes the row."""
     client = PortClient(process)
 
     def handle(record: Mapping[str, Any]) -> None:
@@ -129,7 +129,7 @@ def _item(message_id: str, status: str, count: int, now: int) -> dict[str, Any]:
 
 
 def _each(records: Sequence[dict[str, Any]], handle: Callable[[Mapping[str, Any]], None]) -> Mapping[str, Any]:
-    """A batch with a partial response: the records that raise have failed."""
+    """Handle each record, and report those that raise."""
     failed = []
     for record in records:
         try:

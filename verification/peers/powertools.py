@@ -1,7 +1,7 @@
-"""Powertools for AWS Lambda, idempotency and batch, as its documentation puts them together for SQS.
+"""Powertools for AWS Lambda: idempotency and batch, combined for SQS as its documentation does.
 
-The layer is its stock `DynamoDBPersistenceLayer`, the in-progress expiry is on (`register_lambda_context`). It reads the
-time by `datetime.now()`, so its modules are shown a clock that the explorer moves.
+The layer is its own `DynamoDBPersistenceLayer`, with the in-progress expiry on (`register_lambda_context`). It reads the time
+with `datetime.now()`, so its modules get a clock that the explorer moves.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from aws_lambda_powertools.utilities.idempotency.persistence import dynamodb as 
 
 from oneslot.explorer.clients import PortClient
 from oneslot.explorer.process import Context, Process
-from oneslot.explorer.world import LEDGER
 from verification.peers.effects import message_id_of, take_slot, take_slot_once
+from verification.scenarios.practice import LEDGER
 
 _clock: ContextVar[Process | None] = ContextVar("clock", default=None)
 
@@ -39,7 +39,7 @@ class _Datetime(real.datetime):
 
 
 class _Module:
-    """In place of `datetime` in Powertools' modules."""
+    """A replacement of `datetime` in Powertools' modules."""
 
     datetime = _Datetime
     date, time, timedelta = real.date, real.time, real.timedelta
@@ -54,14 +54,14 @@ Effect = Callable[[Any, str], dict[str, Any]]
 def around_plain_effect(
     process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
 ) -> Mapping[str, Any]:
-    """Powertools around an update of the slot."""
+    """Wrap an update of the slot in Powertools."""
     return _consume(process, context, records, take_slot)
 
 
 def around_transaction(
     process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
 ) -> Mapping[str, Any]:
-    """Powertools around a transaction that can take effect only once."""
+    """Wrap a transaction that can take effect once in Powertools."""
     return _consume(process, context, records, take_slot_once)
 
 

@@ -1,15 +1,15 @@
-"""The explorations of group commit: batches of two, delivered again as a batch or one by one, beside the ordinary way.
+"""The scenarios of group commit: batches of two, delivered again as a batch or one by one.
 
-A batch of two is the smallest that is committed together; every record alone goes the ordinary way, so that both meet here.
+A batch of two is the smallest that is committed together. A record alone is committed alone, so both ways meet here.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from oneslot.explorer.faults import domain_faults, mild_faults
-from oneslot.explorer.scenario import Scenario, free_slots
-from verification.scenarios.messages import booking
+from oneslot.explorer.faults import mild_faults
+from oneslot.explorer.scenario import Scenario
+from verification.scenarios.practice import TABLES, booking, free_slots
 from verification.scenarios.scenarios import (
     BATCH,
     BOOK_AND_CANCEL,
@@ -20,6 +20,7 @@ from verification.scenarios.scenarios import (
     OTHER_CONTENT,
     SAME_SLOT,
     SENT_TWICE,
+    domain_faults,
 )
 
 BATCH_IN_GROUP = replace(BATCH, name="a batch, in a group")
@@ -106,6 +107,7 @@ GROUP_RAISING = Scenario(
     sentence="a read of the decision fails, or finds a malformed slot: nobody is worse off than without the group",
     messages=(BOOKING, booking("m-8", 1)),
     deliveries=((0, 1), (0,)),
+    tables=TABLES,
     before={"slots": free_slots(2)},
     choices=domain_faults,
     ends_with=("booked", "booked", "busy", "busy"),
@@ -117,50 +119,3 @@ GROUP_UNKNOWN = replace(
     messages=(BOOKING, booking("m-8", 1, practice="B81002")),
     ends_with=("booked", "busy", "free"),
 )
-
-
-def _sized(scenario: Scenario, faults: int, expiries: int) -> Scenario:
-    return replace(scenario, faults=faults, expiries=expiries)
-
-
-GROUPS_SHORT = (
-    _sized(GROUP_BY_ITSELF, 1, 0),
-    _sized(BATCH_IN_GROUP, 1, 0),
-    _sized(GROUP, 1, 0),
-    _sized(GROUP, 0, 1),
-    _sized(GROUP_TWICE, 0, 0),
-    _sized(GROUP_LAST_SLOT, 0, 0),
-    _sized(GROUP_CANCELLED, 0, 1),
-    _sized(GROUP_OTHER_CONTENT, 0, 0),
-    _sized(GROUP_FORGOTTEN, 0, 0),
-    _sized(GROUP_FORGOTTEN_OTHER, 0, 0),
-    _sized(GROUP_RAISING, 1, 0),
-    _sized(GROUP_UNKNOWN, 0, 0),
-    _sized(SENT_TWICE_IN_GROUP, 1, 0),
-    _sized(GROUP_BESIDE_ITSELF, 0, 0),
-    _sized(GROUP_CANCELLED_SIDE_BY_SIDE, 0, 0),
-)
-"""Half a minute: `make test`."""
-
-GROUPS_FULL = (
-    _sized(GROUP_BY_ITSELF, 1, 0),
-    _sized(BATCH_IN_GROUP, 1, 1),
-    _sized(GROUP, 1, 1),
-    _sized(GROUP_TWICE, 1, 0),
-    _sized(GROUP_TWICE, 1, 2),
-    _sized(GROUP_LAST_SLOT, 1, 0),
-    _sized(GROUP_CANCELLED, 1, 1),
-    _sized(GROUP_OTHER_CONTENT, 1, 0),
-    _sized(GROUP_FORGOTTEN, 1, 1),
-    _sized(GROUP_FORGOTTEN_OTHER, 1, 1),
-    _sized(GROUP_RAISING, 1, 1),
-    _sized(GROUP_UNKNOWN, 1, 0),
-    _sized(SENT_TWICE_IN_GROUP, 1, 1),
-    _sized(GROUP_SIDE_BY_SIDE, 1, 0),
-    _sized(GROUP_BESIDE_ITSELF, 1, 0),
-    _sized(GROUP_CANCELLED_SIDE_BY_SIDE, 1, 0),
-)
-"""`make explore`."""
-
-
-GROUPS_BY_NAME = {scenario.name: scenario for scenario in GROUPS_FULL}

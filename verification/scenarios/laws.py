@@ -1,103 +1,38 @@
-"""What must hold, checked in every state, at every write and whenever an invocation ends.
+"""Our laws, checked in every state, at every write and at the end of every invocation.
 
-Those of `appointments.invariants` that look at what is left are asked as they stand, in every single state. The others, which
-speak of calls and schedules, are here, under the same names.
+The invariants of `appointments.invariants` that judge stored state are checked unchanged, in every state. Those about calls
+and schedules are here, under the same names.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from appointments.invariants import Evidence, check
 from appointments.statuses import COMPLETE, IN_PROGRESS
+from oneslot.explorer.messages import SqsMessage
 from oneslot.explorer.process import Outcome
 from oneslot.explorer.renaming import is_id_of
-from oneslot.explorer.world import LEDGER, Request, Services, World, error_text
+from oneslot.explorer.world import Request, World
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
-from verification.scenarios.messages import PATIENTS, SqsMessage
+from verification.scenarios.practice import APPOINTMENTS, LEDGER, PATIENTS, SLOTS, dead_letters
 
 UNFINISHED = ("failed", "busy", "fenced")
-UNREADABLE = "unreadable"
-"""In place of a law's name: something is there, or is asked of the services, that nobody has words for."""
-
-
-class Laws(Protocol):
-    """The invariants that a subject of the prover is held to. Each answer is a sentence that starts with a law's name."""
-
-    def in_state(self, world: World, waiting: Collection[str], requests: Collection[str], now: int) -> Iterator[str]:
-        """Breaches in one state; `waiting` are the requests of which the queue still holds a message."""
-
-    def at_write(self, before: World, after: World, request: Request, now: int, sender: str | None) -> Iterator[str]:
-        """Breaches by one write; `sender` is the name of the delivery that sent it, None if it lands late."""
-
-    def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: Outcome) -> Iterator[str]:
-        """Breaches by one invocation that has ended with this outcome, for the messages of its batch."""
-
-    def at_last(self, world: World, wanted: Sequence[str]) -> Iterator[str]:
-        """Breaches by what is there when everything is over; `wanted` as `appointments_and_slots` tells it."""
-
-    def of_duplicate(
-        self, before: World, message: SqsMessage, calls: Sequence[Request], outcome: Outcome
-    ) -> Iterator[str]:
-        """Breaches by a duplicate that is delivered when everything is over, in the world `before`."""
-
-
-def law_name(breach: str) -> str:
-    """The law that a sentence of `Laws` speaks of."""
-    return breach.split(" ", 1)[0].rstrip(":")
-
-
-def asked(breaches: Iterator[str]) -> Iterator[str]:
-    """The same; and an error on the way, as of a row without its attributes, is a breach itself.
-
-    It has a path like any other, and the figures of everything else are not lost by it.
-    """
-    try:
-        yield from breaches
-    except Exception as error:
-        yield unreadable(error)
-
-
-def unreadable(error: Exception) -> str:
-    """The breach that an error in the laws or in the services is."""
-    at = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{UNREADABLE}: {type(error).__name__} in {at.name}: {error}"
-
-
-def performed(
-    services: Services,
-    laws: Laws,
-    before: World,
-    request: Request,
-    *,
-    now: int,
-    sender: str | None,
-    conflict: int | None = None,
-) -> tuple[World, str, tuple[str, ...]]:
-    """The world after a request, what its caller sees, and the breaches by the write."""
-    try:
-        after, observation = services(before, request, now, conflict)
-    except Exception as error:  # DynamoDB would refuse it, too
-        return before, error_text({"Error": {"Code": "ValidationException", "Message": ""}}), (unreadable(error),)
-    if after == before:
-        return before, observation, ()
-    return after, observation, tuple(asked(laws.at_write(before, after, request, now, sender)))
 
 
 class OurLaws:
-    """All of them."""
+    """The laws of our handler: those of stored state, and those of the explorer."""
 
     def in_state(self, world: World, waiting: Collection[str], requests: Collection[str], now: int) -> Iterator[str]:
         """See `Laws`."""
         evidence = Evidence(
             requests=requests,
             ledger=world.by(LEDGER, "message_id"),
-            slots=world.by("slots", "practice", "slot_id"),
-            appointments=world.by("appointments", "appointment_id"),
+            slots=world.by(SLOTS, "practice", "slot_id"),
+            appointments=world.by(APPOINTMENTS, "appointment_id"),
             quarantined=quarantined(world),
             waiting=waiting,
             now=now,
@@ -111,12 +46,12 @@ class OurLaws:
         yield from _personal_data(world)
 
     def at_write(self, before: World, after: World, request: Request, now: int, sender: str | None) -> Iterator[str]:
-        """See `Laws`. Who owns a row is known by who wrote it, not by what it wrote: two may give the same name."""
+        """See `Laws`. A row's owner is its writer rather than its `claimed_by`, because two writers may use one value."""
         rows, earlier = after.by(LEDGER, "message_id"), before.by(LEDGER, "message_id")
         for message_id, row in rows.items():
             claimed_by = row.get("claimed_by")
             if claimed_by != earlier.get(message_id, {}).get("claimed_by") and not is_id_of(sender, claimed_by):
-                yield f"E2 {message_id}: claimed in a name that is not its claimer's own"
+                yield f"E2 {message_id}: claimed with a `claimed_by` that is not its claimer's own"
         for message_id, row in earlier.items():
             then = rows.get(message_id, {})
             if then == row:
@@ -155,11 +90,11 @@ class OurLaws:
             yield f"I8 {message.message_id}: acknowledged after {line['outcome'] if line else 'nothing'}"
             return
         if line["outcome"] == "quarantined":
-            if not any(letter["MessageBody"] == message.body for letter in world.dead_letters):
+            if not any(letter["MessageBody"] == message.body for letter in dead_letters(world)):
                 yield f"I2 {message.message_id}: acknowledged as quarantined, and not in the dead-letter queue"
             return
         row = world.by(LEDGER, "message_id").get(message.message_id, {})
-        made = world.by("appointments", "appointment_id").get(message.message_id, {})
+        made = world.by(APPOINTMENTS, "appointment_id").get(message.message_id, {})
         if made.get("payload_hash") not in (None, _content(message.body)):
             yield f"I2 {message.message_id}: acknowledged, and its appointment was made for another content"
         if different := ", ".join(_not_as_asked(made, json.loads(message.body))):
@@ -197,14 +132,14 @@ class OurLaws:
 
 
 def appointments_and_slots(world: World) -> list[str]:
-    """How appointments and slots stand, in the alphabet's order: "booked", "busy", "free", ..."""
-    return sorted(str(row["status"]) for table in ("appointments", "slots") for row in world.rows[table].values())
+    """Return the statuses of all appointments and slots, sorted: "booked", "busy", "free", ..."""
+    return sorted(str(row["status"]) for table in (APPOINTMENTS, SLOTS) for row in world.rows[table].values())
 
 
 def quarantined(world: World) -> set[str]:
-    """The identities of what is in the dead-letter queue; a body without one counts as itself."""
+    """Return the ids of the messages in the dead-letter queue. A body without an id counts as its own id."""
     identities = set()
-    for letter in world.dead_letters:
+    for letter in dead_letters(world):
         attribute = letter["MessageAttributes"].get(IDENTITY_ATTRIBUTE, {}).get("StringValue")
         try:
             body = json.loads(letter["MessageBody"])
@@ -219,13 +154,13 @@ def _digest(result: Mapping[str, Any]) -> str:
 
 
 def _content(body: str) -> str:
-    """The digest by which the ledger knows a content: SHA-256 of canonical JSON."""
+    """Return the ledger's digest of a content: SHA-256 of canonical JSON."""
     canonical = json.dumps(json.loads(body), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def _not_as_asked(appointment: Mapping[str, Any], asked_for: Mapping[str, Any]) -> Iterator[str]:
-    """Where an appointment differs from the booking in this body; nowhere if no booking made it."""
+    """Yield the fields in which an appointment differs from the booking that made it, if one did."""
     if appointment.get("practice"):
         for name in ("practice", "nhs_number", "delivery_channel", "service_type"):
             if appointment.get(name) != asked_for.get(name):
@@ -235,22 +170,22 @@ def _not_as_asked(appointment: Mapping[str, Any], asked_for: Mapping[str, Any]) 
 
 
 def _fence(request: Request) -> str:
-    """The claim in whose name a request writes; empty if it names none."""
+    """Return the `claimed_by` that a request writes under; empty if it has none."""
     _, parameters = request.parts
     fence: dict[str, str] = parameters.get("ExpressionAttributeValues", {}).get(":claimed_by", {})
     return fence.get("S", "")
 
 
 def _personal_data(world: World) -> Iterator[str]:
-    """An NHS number belongs into the appointment's own attribute and into a body, and nowhere else."""
-    for letter in world.dead_letters:
+    """Yield the places with an NHS number, which may stand only in an appointment's attribute and in a body."""
+    for letter in dead_letters(world):
         if _names_patient(json.dumps(letter["MessageAttributes"])):
             yield "L1: an NHS number in a dead letter's attributes"
-    for table in (LEDGER, "slots"):
+    for table in (LEDGER, SLOTS):
         if any(_names_patient(json.dumps(row)) for row in world.rows[table].values()):
             yield f"L1: an NHS number in the table {table}"
 
 
 def _names_patient(text: str) -> bool:
-    # The known numbers, not "any number with a valid check digit": every eleventh time in seconds is one.
+    # The known numbers rather than any with a valid check digit, because every eleventh time in seconds is one.
     return any(patient in text for patient in PATIENTS)

@@ -1,4 +1,4 @@
-"""Our consumer as a subject of the prover: put together by `booking.compose.compose`, as in Lambda; nothing is changed in it."""
+"""Our consumer as a subject of the explorer, composed as in Lambda and otherwise unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from booking.compose import compose
 from booking.configuration import Configuration
 from oneslot.explorer.clients import BotocoreClients, PortClient, serve
 from oneslot.explorer.process import Context, Process, StrandExecutor
-from oneslot.explorer.world import APPOINTMENTS, DEAD_LETTERS, LEDGER, QUEUE, SLOTS
+from oneslot.explorer.scenario import Subject
+from verification.scenarios.laws import OurLaws
+from verification.scenarios.practice import APPOINTMENTS, DEAD_LETTERS, LEDGER, QUEUE, SLOTS
 
 CONFIGURATION = Configuration(
     ledger_table=LEDGER,
@@ -33,7 +35,7 @@ def our_program(
     side_by_side: bool,
     configuration: Configuration = CONFIGURATION,
 ) -> Mapping[str, Any]:
-    """One invocation of our consumer on the port's clients."""
+    """Run one invocation of our consumer on the stand-in's clients."""
     client = PortClient(process)
     consumer = compose(
         configuration,
@@ -49,7 +51,7 @@ def our_program(
 def group_program(
     process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
 ) -> Mapping[str, Any]:
-    """The same with the setting `group_commit`."""
+    """Run one invocation with the setting `group_commit`."""
     return our_program(process, context, records, side_by_side, replace(CONFIGURATION, group_commit=True))
 
 
@@ -61,7 +63,7 @@ def _botocore_clients() -> BotocoreClients:
 def botocore_program(
     process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
 ) -> Mapping[str, Any]:
-    """The same on boto3's own clients, to show that the port's clients change nothing."""
+    """Run one invocation on boto3's own clients, to show that the stand-in's clients change nothing."""
     clients = _botocore_clients()
     serve(process)
     consumer = compose(
@@ -72,3 +74,7 @@ def botocore_program(
         surroundings=process.surroundings,
     )
     return consumer({"Records": list(records)}, context)
+
+
+OURS = Subject("Oneslot", our_program, OurLaws())
+OURS_IN_GROUPS = Subject("Oneslot, group commit", group_program, OurLaws())

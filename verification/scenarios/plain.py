@@ -1,7 +1,7 @@
-"""The same enumeration with nothing clever in it: every schedule by itself, from the start, the code running all the while.
+"""A plain enumeration: every schedule alone, from its start, with the code running.
 
-No pruning, no symmetry, no remembered behaviour, no numbers for texts. Far too slow for more than a small budget, and the
-yardstick for `explorer.py` on it: the same schedules, the same violating ones, the same end states.
+It has no pruning, symmetry, remembered behaviour or numbers for texts. It is too slow for more than a small budget. There
+it is the oracle of `explorer.py`: equal schedules, violating schedules and end states.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from itertools import permutations
 
 from oneslot.explorer.aftermath import Aftermath
 from oneslot.explorer.faults import ANSWERED, DEATH, LATER, NOW, PERFORMED, Choice
-from oneslot.explorer.hearing import hearing
-from oneslot.explorer.process import Outcome, Process
+from oneslot.explorer.laws import collect, perform
+from oneslot.explorer.process import Outcome, Process, capture_logs
 from oneslot.explorer.renaming import name_of, rename, rename_lines, swap
 from oneslot.explorer.scenario import Scenario, Subject
-from oneslot.explorer.state import GONE, State, System
-from oneslot.explorer.world import Request, Services, World, port_services
-from verification.scenarios.laws import asked, performed
+from oneslot.explorer.state import GONE, State
+from oneslot.explorer.system import System
+from oneslot.explorer.world import InMemoryServices, Request, Services, World
 
 LATE, TIME = -1, -2
 
 
 @dataclass(frozen=True)
 class Count:
-    """What came out; `ends` are (world, expiries, faults left, acknowledged messages), names exchanged at will."""
+    """The counts. `ends` are (world, expiries, faults left, acknowledged messages), equal under exchanged names."""
 
     schedules: int
     violating: int
@@ -33,7 +33,7 @@ class Count:
 
 @dataclass
 class _Schedule:
-    """One schedule, run from its start: `taken` says which of the possible steps was taken each time."""
+    """One schedule, run from its start. `taken` holds the number of the step that was taken each time."""
 
     scenario: Scenario
     subject: Subject
@@ -54,7 +54,7 @@ class _Schedule:
         return self.scenario.clock(self.expiries)
 
     def run(self) -> None:
-        """Take the steps in `taken`, then always the first; note in `ways` how many there were each time."""
+        """Take the steps in `taken`, then always the first. Note the number of possible steps in `ways`."""
         count = len(self.scenario.deliveries)
         self.processes, self.over = [None] * count, [False] * count
         self._look()
@@ -69,7 +69,7 @@ class _Schedule:
                 process.kill()
 
     def _steps(self) -> list[tuple[int, int, Choice | None, Request | None]]:
-        """(delivery, strand, choice, request); without a choice: an invocation, a deletion; LATE, TIME: to none."""
+        """Return (delivery, strand, choice, request); no choice: invocation or deletion; LATE, TIME: no delivery."""
         steps: list[tuple[int, int, Choice | None, Request | None]] = []
         for delivery, process in enumerate(self.processes):
             if self.over[delivery]:
@@ -134,18 +134,17 @@ class _Schedule:
 
     def _perform(self, request: Request, sender: str | None, conflict: int | None = None) -> str:
         laws = self.subject.laws
-        self.world, observation, breaches = performed(
-            self.services, laws, self.world, request, now=self.now, sender=sender, conflict=conflict
-        )
-        self.broken = self.broken or bool(self.scenario.asked(breaches))
-        return observation
+        done = perform(self.services, laws, self.world, request, now=self.now, sender=sender, conflict=conflict)
+        self.world = done.world
+        self.broken = self.broken or bool(self.scenario.checked(done.breaches))
+        return done.observation
 
     def _ended(self, delivery: int, outcome: Outcome) -> None:
         messages = self.scenario.deliveries[delivery]
         lines = tuple(rename(line, swap(delivery)) for line in outcome.lines)
         named = replace(outcome, lines=lines)
         batch = [self.scenario.messages[position] for position in messages]
-        if any(asked(self.subject.laws.at_end(self.world, batch, named))):
+        if any(collect(self.subject.laws.at_end(self.world, batch, named))):
             self.broken = True
         if not self._deleted(messages, outcome):
             self.over[delivery] = True
@@ -160,13 +159,14 @@ class _Schedule:
         waiting = {one.message_id for bit, one in enumerate(messages) if not self.acknowledged >> bit & 1}
         requests = {one.message_id for one in messages}
         laws = self.subject.laws.in_state(self.world, waiting, requests, self.now)
-        if self.scenario.asked(asked(laws)):
+        if self.scenario.checked(collect(laws)):
             self.broken = True
 
 
-@hearing()
-def enumerate_schedules(scenario: Scenario, subject: Subject, services: Services = port_services) -> Count:
-    """Every schedule, one by one."""
+@capture_logs()
+def enumerate_schedules(scenario: Scenario, subject: Subject, services: Services | None = None) -> Count:
+    """Run every schedule, one by one."""
+    services = services or InMemoryServices(scenario.tables)
     system = System(scenario, subject, services)
     aftermath = Aftermath(system)
     schedules = violating = 0
@@ -187,7 +187,7 @@ def enumerate_schedules(scenario: Scenario, subject: Subject, services: Services
 
 
 def anonymous(world: str, scenario: Scenario) -> str:
-    """One world for all that differ by the names of identical deliveries: the first in the alphabet."""
+    """Return one world for all that differ by the names of identical deliveries: the first in the alphabet."""
     kinds = scenario.kinds
     exchanges = (
         exchange
@@ -198,7 +198,7 @@ def anonymous(world: str, scenario: Scenario) -> str:
 
 
 def _next(taken: list[int], ways: list[int]) -> list[int] | None:
-    """The choices that lead to the next schedule, depth first; None after the last."""
+    """Return the steps that lead to the next schedule, depth first; None after the last."""
     choices = [*taken, *([0] * (len(ways) - len(taken)))]
     while choices:
         if choices[-1] + 1 < ways[len(choices) - 1]:

@@ -1,4 +1,4 @@
-"""The explorations: `full()` for `make explore`, `short()` for `make test` and for judging mutants."""
+"""The scenarios of our handler, each message a request of its own invocation or of a batch. `budgets.py` sizes them."""
 
 from __future__ import annotations
 
@@ -6,26 +6,47 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
-from oneslot.explorer.faults import domain_faults, mild_faults, raising_faults
-from oneslot.explorer.scenario import Scenario, free_slots
+from oneslot.explorer.faults import CRASHES, DENIED, NEVER, READS, THROTTLED, TIMED_OUT, Choice, mild_faults
+from oneslot.explorer.messages import SqsMessage
+from oneslot.explorer.scenario import Scenario
+from oneslot.explorer.world import Request, answer_text
 from oneslot.runtime.identity import payload_hash
-from verification.scenarios.messages import PRACTICE, SqsMessage, booking, cancellation
+from verification.scenarios.practice import PRACTICE, TABLES, booking, cancellation, free_slots
 
 BOOKING = booking("m-1")
-# Of two slots, both of these ask for the same one (tests/verification/scenarios/test_laws.py).
+# Of two slots, both requests prefer the same one (tests/verification/scenarios/test_laws.py).
 SAME_WISH = ("m-1", "m-8")
-# The same request sent again by its producer: another SQS message, spaced otherwise.
+# The same request sent again by its producer: another SQS message, with other spacing.
 SENT_AGAIN = SqsMessage(BOOKING.message_id, BOOKING.body.replace(": ", ":"))
 
 # Seconds before its only slot starts, and minutes before its window ends.
 JUST_BEFORE = int(datetime(2026, 11, 23, 7, 59, 50, tzinfo=UTC).timestamp() * 1000)
 HURRIED = booking("m-1", not_after="2026-11-23T08:05:00Z")
 
+_scenario = partial(Scenario, tables=TABLES)
+
+
+def raising_faults(request: Request) -> tuple[Choice, ...]:
+    """Return faults that make a decision raise, a denied read and a malformed slot, and the throttling of writes."""
+    operation, _ = request.parts
+    if operation != "query":
+        return (THROTTLED,)
+    slot = {"practice": {"S": PRACTICE}, "slot_id": {"S": "malformed"}}
+    text = answer_text({"Items": [slot], "Count": 1})
+    return (DENIED, Choice("the answer holds a malformed slot", NEVER, observation=text))
+
+
+def domain_faults(request: Request) -> tuple[Choice, ...]:
+    """Return the faults of a decision, and a crash or a timeout of each write."""
+    operation, _ = request.parts
+    return raising_faults(request) if operation in READS else (CRASHES[0], TIMED_OUT)
+
 
 def _held_slot() -> Mapping[str, Sequence[Mapping[str, Any]]]:
-    """A booking that was made long ago: its appointment and slot are there, its ledger row's time to live is over."""
+    """Return the rows of an old booking: its appointment and slot exist, its ledger row has expired."""
     slot, other = free_slots(2)
     held = {**slot, "status": "busy", "appointment_id": "m-1"}
     del held["free_key"]
@@ -44,7 +65,7 @@ def _held_slot() -> Mapping[str, Sequence[Mapping[str, Any]]]:
     return {"slots": [held, other], "appointments": [appointment]}
 
 
-ONE_REQUEST = Scenario(
+ONE_REQUEST = _scenario(
     name="one request",
     sentence="one booking, delivered again and again while two slots are free",
     messages=(BOOKING,),
@@ -52,7 +73,7 @@ ONE_REQUEST = Scenario(
     before={"slots": free_slots(2)},
     ends_with=("booked", "busy", "free"),
 )
-LAST_SLOT = Scenario(
+LAST_SLOT = _scenario(
     name="the last slot",
     sentence="two requests race for one slot: one is booked, the other waits",
     messages=(BOOKING, booking("m-2", 1)),
@@ -60,7 +81,7 @@ LAST_SLOT = Scenario(
     before={"slots": free_slots(1)},
     ends_with=("booked", "busy", "waitlist"),
 )
-SAME_SLOT = Scenario(
+SAME_SLOT = _scenario(
     name="the same wish",
     sentence="two requests ask for the same one of two slots: both are booked",
     messages=tuple(booking(message_id, patient) for patient, message_id in enumerate(SAME_WISH)),
@@ -68,7 +89,7 @@ SAME_SLOT = Scenario(
     before={"slots": free_slots(2)},
     ends_with=("booked", "booked", "busy", "busy"),
 )
-BOOK_AND_CANCEL = Scenario(
+BOOK_AND_CANCEL = _scenario(
     name="book and cancel",
     sentence="a booking and its cancellation in any order, the booking twice: cancelled, and the slot free",
     messages=(BOOKING, cancellation("c-1", "m-1")),
@@ -76,7 +97,7 @@ BOOK_AND_CANCEL = Scenario(
     before={"slots": free_slots(1)},
     ends_with=("cancelled", "free"),
 )
-CANCEL_TWICE = Scenario(
+CANCEL_TWICE = _scenario(
     name="cancel twice",
     sentence="a booking and two cancellations of it: both are answered, the slot is freed once",
     messages=(BOOKING, cancellation("c-1", "m-1"), cancellation("c-2", "m-1")),
@@ -84,7 +105,7 @@ CANCEL_TWICE = Scenario(
     before={"slots": free_slots(1)},
     ends_with=("cancelled", "free"),
 )
-CANCEL_WAITING = Scenario(
+CANCEL_WAITING = _scenario(
     name="cancel a waiting request",
     sentence="a booking for which there is no slot, and its cancellation",
     messages=(booking("m-1", delivery_channel="Video"), cancellation("c-1", "m-1")),
@@ -92,7 +113,7 @@ CANCEL_WAITING = Scenario(
     before={"slots": free_slots(1)},
     ends_with=("cancelled", "free"),
 )
-BATCH = Scenario(
+BATCH = _scenario(
     name="a batch",
     sentence="two requests in one invocation, one after the other, and one of them once more by itself",
     messages=(BOOKING, booking("m-2", 1)),
@@ -107,7 +128,7 @@ BATCH_SIDE_BY_SIDE = replace(
     side_by_side=True,
     expiries=0,
 )
-SENT_TWICE = Scenario(
+SENT_TWICE = _scenario(
     name="sent twice",
     sentence="the same request as two SQS messages, both in one batch, and one of them once more",
     messages=(BOOKING, SENT_AGAIN),
@@ -115,7 +136,7 @@ SENT_TWICE = Scenario(
     before={"slots": free_slots(2)},
     ends_with=("booked", "busy", "free"),
 )
-OTHER_CONTENT = Scenario(
+OTHER_CONTENT = _scenario(
     name="other content",
     sentence="two messages with the same id and different content: one takes effect, the other is quarantined",
     messages=(BOOKING, booking("m-1", 1)),
@@ -123,7 +144,7 @@ OTHER_CONTENT = Scenario(
     before={"slots": free_slots(2)},
     ends_with=("booked", "busy", "free"),
 )
-DOMAIN_EXCEPTION = Scenario(
+DOMAIN_EXCEPTION = _scenario(
     name="an exception in the domain",
     sentence="the decision raises, the claim is released, another delivery takes over at once",
     messages=(BOOKING,),
@@ -132,7 +153,7 @@ DOMAIN_EXCEPTION = Scenario(
     choices=domain_faults,
     ends_with=("booked", "busy", "free"),
 )
-UNKNOWN_PRACTICE = Scenario(
+UNKNOWN_PRACTICE = _scenario(
     name="an unknown practice",
     sentence="a booking that can never succeed: quarantined with its reason, and its claim released",
     messages=(booking("m-1", practice="B81002"),),
@@ -140,7 +161,7 @@ UNKNOWN_PRACTICE = Scenario(
     before={"slots": free_slots(1)},
     ends_with=("free",),
 )
-RELEASED = Scenario(
+RELEASED = _scenario(
     name="a released claim",
     sentence="the decision raises: the very next delivery takes the request up, without waiting for the lease",
     messages=(BOOKING,),
@@ -152,9 +173,9 @@ RELEASED = Scenario(
     redeliveries=1,
     ends_with=("booked", "busy"),
 )
-FORGOTTEN = Scenario(
+FORGOTTEN = _scenario(
     name="a forgotten booking",
-    sentence="its ledger row's time to live is over, its appointment stands: the same booking comes again",
+    sentence="its ledger row has expired, its appointment exists: the same booking comes again",
     messages=(BOOKING,),
     deliveries=((0,), (0,)),
     before=_held_slot(),
@@ -213,7 +234,7 @@ FORGOTTEN_CANCELLATION = replace(
     messages=(BOOKING, cancellation("c-1", "m-1")),
     deliveries=((0,), (1,)),
 )
-TOO_LATE = Scenario(
+TOO_LATE = _scenario(
     name="the window passes",
     sentence="while it is being delivered, first the slot and then the window that it asked for goes by",
     messages=(HURRIED,),
@@ -225,7 +246,7 @@ TOO_LATE = Scenario(
 
 
 def _alone(name: str, sentence: str, message: SqsMessage, before: Mapping[str, Any]) -> Scenario:
-    return Scenario(
+    return _scenario(
         name=name,
         sentence=sentence,
         messages=(message,),
@@ -238,7 +259,7 @@ def _alone(name: str, sentence: str, message: SqsMessage, before: Mapping[str, A
     )
 
 
-BY_ITSELF = (
+ALONE = (
     _alone("alone: book", "E1 for a booking: one mild fault, one delivery", BOOKING, {"slots": free_slots(1)}),
     _alone(
         "alone: wait", "E1 for one with no slot", booking("m-1", delivery_channel="Video"), {"slots": free_slots(1)}
@@ -247,112 +268,3 @@ BY_ITSELF = (
     _alone("alone: cancel nothing", "E1 for a cancellation that came first", cancellation("c-1", "m-1"), {}),
     _alone("alone: again", "E1 for a forgotten booking", BOOKING, _held_slot()),
 )
-
-ALL = (
-    ONE_REQUEST,
-    LAST_SLOT,
-    SAME_SLOT,
-    BOOK_AND_CANCEL,
-    CANCEL_TWICE,
-    CANCEL_WAITING,
-    BATCH,
-    BATCH_SIDE_BY_SIDE,
-    SENT_TWICE,
-    OTHER_CONTENT,
-    DOMAIN_EXCEPTION,
-    RELEASED,
-    UNKNOWN_PRACTICE,
-    FORGOTTEN,
-    FORGOTTEN_AND_LATE,
-    FORGOTTEN_OTHER,
-    FORGOTTEN_OTHER_AND_LATE,
-    FORGOTTEN_CANCELLATION,
-    TOO_LATE,
-    APART,
-    LAST_SLOT_APART,
-    BOOK_AND_CANCEL_APART,
-    *BY_ITSELF,
-)
-
-
-def _sized(scenario: Scenario, faults: int, expiries: int, *deliveries: tuple[int, ...]) -> Scenario:
-    return replace(scenario, faults=faults, expiries=expiries, deliveries=deliveries or scenario.deliveries)
-
-
-QUICK = (
-    *BY_ITSELF,
-    ONE_REQUEST,
-    DOMAIN_EXCEPTION,
-    RELEASED,
-    OTHER_CONTENT,
-    _sized(UNKNOWN_PRACTICE, 1, 0),
-    _sized(FORGOTTEN, 1, 0),
-    _sized(FORGOTTEN_AND_LATE, 1, 0),
-    _sized(FORGOTTEN_OTHER, 0, 0),
-    _sized(FORGOTTEN_OTHER_AND_LATE, 0, 0),
-    _sized(FORGOTTEN_CANCELLATION, 1, 0),
-    _sized(TOO_LATE, 0, 2),
-    _sized(SAME_SLOT, 1, 0),
-    _sized(LAST_SLOT, 1, 0, (0,), (1,)),
-    _sized(BOOK_AND_CANCEL, 1, 0, (0,), (1,)),
-    _sized(CANCEL_TWICE, 0, 0),
-    _sized(CANCEL_WAITING, 1, 0),
-    _sized(SENT_TWICE, 1, 0),
-    _sized(BATCH, 0, 1),
-    _sized(BATCH_SIDE_BY_SIDE, 0, 0),
-)
-"""A second or two: what every mutant is put through."""
-
-SHORT = (
-    *BY_ITSELF,
-    _sized(ONE_REQUEST, 1, 1, (0,), (0,), (0,)),
-    DOMAIN_EXCEPTION,
-    RELEASED,
-    OTHER_CONTENT,
-    UNKNOWN_PRACTICE,
-    FORGOTTEN,
-    FORGOTTEN_AND_LATE,
-    _sized(FORGOTTEN_OTHER, 1, 0),
-    _sized(FORGOTTEN_OTHER_AND_LATE, 1, 0),
-    _sized(FORGOTTEN_CANCELLATION, 1, 0),
-    _sized(TOO_LATE, 1, 1),
-    SAME_SLOT,
-    _sized(LAST_SLOT, 1, 0),
-    _sized(BOOK_AND_CANCEL, 1, 0),
-    _sized(CANCEL_TWICE, 0, 1),
-    CANCEL_WAITING,
-    SENT_TWICE,
-    _sized(BATCH, 1, 0),
-    _sized(BATCH_SIDE_BY_SIDE, 0, 0),
-)
-"""Less than a minute: `make test`."""
-
-FULL = (
-    *BY_ITSELF,
-    _sized(ONE_REQUEST, 2, 2, (0,), (0,), (0,)),
-    _sized(ONE_REQUEST, 1, 1, (0,), (0,), (0,), (0,)),
-    _sized(DOMAIN_EXCEPTION, 2, 2, (0,), (0,), (0,)),
-    RELEASED,
-    _sized(OTHER_CONTENT, 2, 1),
-    _sized(UNKNOWN_PRACTICE, 2, 1),
-    _sized(FORGOTTEN, 2, 1),
-    _sized(FORGOTTEN_AND_LATE, 2, 1),
-    _sized(FORGOTTEN_OTHER, 2, 1),
-    _sized(FORGOTTEN_OTHER_AND_LATE, 2, 1),
-    _sized(FORGOTTEN_CANCELLATION, 1, 1),
-    _sized(TOO_LATE, 1, 2),
-    _sized(SAME_SLOT, 1, 1),
-    _sized(LAST_SLOT, 2, 1),
-    _sized(BOOK_AND_CANCEL, 2, 1),
-    _sized(CANCEL_TWICE, 1, 1),
-    _sized(CANCEL_WAITING, 2, 0),
-    _sized(SENT_TWICE, 1, 1),
-    _sized(BATCH, 2, 1),
-    _sized(BATCH_SIDE_BY_SIDE, 1, 0),
-    _sized(APART, 2, 1),
-    _sized(LAST_SLOT_APART, 1, 1),
-    _sized(BOOK_AND_CANCEL_APART, 1, 1),
-)
-"""Minutes: `make explore`."""
-
-BY_NAME = {scenario.name: scenario for scenario in ALL}

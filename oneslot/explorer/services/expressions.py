@@ -1,4 +1,4 @@
-"""DynamoDB's expression language, as far as this product and its peers use it. Whatever is unknown is refused.
+"""The part of DynamoDB's expression language that this product and its peers use. Anything else is refused.
 
 condition := conjunction ("OR" conjunction)*          conjunction := negation ("AND" negation)*
 negation  := "NOT" negation | "(" condition ")" | function "(" path ")" | operand comparator operand
@@ -18,7 +18,7 @@ from typing import Any
 
 AttributeValue = Mapping[str, Any]
 TypedItem = Mapping[str, AttributeValue]
-"""An item as the wire has it: attribute name → one of {"S": text}, {"N": digits}, {"BOOL": ...}, ..."""
+"""An item in the wire format: attribute name → one of {"S": text}, {"N": digits}, {"BOOL": ...}, ..."""
 
 _TOKEN = re.compile(r"\s*(#[\w-]+|:[\w-]+|[A-Za-z_]\w*|<>|<=|>=|[=<>(),+-])")
 _COMPARATORS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -29,16 +29,16 @@ _COMPARATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
 }
 _KEYWORDS = {"AND", "OR", "NOT", "BETWEEN", "SET", "REMOVE", "ADD"}
-# Of DynamoDB's 573 reserved words those that are attributes here: they must be written with a "#" name.
+# Those of DynamoDB's 573 reserved words that are attributes here; an expression must write them with a "#" name.
 _RESERVED = {"STATUS", "START", "END", "RESULT", "KEY", "NAME", "VALUE", "DATA", "STATE", "TTL"}
 
 
 class InvalidExpression(ValueError):
-    """DynamoDB would refuse this expression (ValidationException), or this evaluator does not know it."""
+    """An expression that DynamoDB refuses (ValidationException), or that this evaluator does not know."""
 
 
 class Expression:
-    """The tokens of one expression; the names and values `used` so far, the attributes `written` by an update."""
+    """The tokens of one expression, the names and values `used` so far, the attributes `written` by an update."""
 
     def __init__(self, text: str, request: Mapping[str, Any]) -> None:
         self._tokens: list[str] = []
@@ -57,13 +57,13 @@ class Expression:
         self.written: set[str] = set()
 
     def condition(self, item: TypedItem) -> bool:
-        """Whether the whole expression, a condition, holds for `item` (empty: there is none)."""
+        """Return whether the expression, a condition, holds for `item` (empty: no item)."""
         holds = self._disjunction(item)
         self._end()
         return holds
 
     def update(self, item: TypedItem) -> dict[str, AttributeValue]:
-        """The item after the whole expression, an update. Every right-hand side sees the item as it was before."""
+        """Return the item after the expression, an update. Every right-hand side sees the item as it was before."""
         after = dict(item)
         while self._peek() is not None:
             clause = self._take().upper()
@@ -85,7 +85,7 @@ class Expression:
         return after
 
     def projection(self) -> list[str]:
-        """The whole expression as a projection: the attributes that it names."""
+        """Return the attributes that the expression, a projection, names."""
         paths = [self._path(self._take())]
         while self._peek() == ",":
             self._take()
@@ -96,7 +96,7 @@ class Expression:
         return paths
 
     def key_condition(self, partition_key: str, sort_key: str) -> Callable[[TypedItem], bool]:
-        """The whole expression as a key condition: the partition key `=`, then perhaps one condition on the sort key."""
+        """Return the expression as a key condition: the partition key `=`, then perhaps one condition on the sort key."""
         shape = [self._names.get(token, token).upper() for token in self._tokens]
         ways = (
             [partition_key.upper(), "=", None],
@@ -121,7 +121,7 @@ class Expression:
     def _disjunction(self, item: TypedItem) -> bool:
         holds = self._conjunction(item)
         while self._take_keyword("OR"):
-            # Both sides are read, whatever the first says: an error in either must show.
+            # Both sides are evaluated, because an error in either must show.
             holds = self._conjunction(item) or holds
         return holds
 
@@ -189,7 +189,7 @@ class Expression:
     def _required(self, item: TypedItem) -> AttributeValue:
         value = self._operand(self._take(), item)
         if value is None:
-            raise InvalidExpression("an operand refers to an attribute that is not there")
+            raise InvalidExpression("an operand refers to a missing attribute")
         return value
 
     def _operand(self, token: str, item: TypedItem) -> AttributeValue | None:
@@ -207,7 +207,7 @@ class Expression:
             self.used.add(token)
             return self._names[token]
         if not token[0].isalpha() and token[0] != "_":
-            raise InvalidExpression(f"{token!r} is no attribute name")
+            raise InvalidExpression(f"{token!r} is not an attribute name")
         if token.upper() in _RESERVED or token.upper() in _KEYWORDS:
             raise InvalidExpression(f"attribute name is a reserved keyword: {token}")
         return token
@@ -239,7 +239,7 @@ class Expression:
 
 
 def unused(request: Mapping[str, Any], used: set[str]) -> str | None:
-    """A name or value that the request defines and no expression uses, which DynamoDB refuses; None if there is none."""
+    """Return why DynamoDB refuses a defined name or value that no expression uses; None if all are used."""
     for field in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
         defined: Mapping[str, Any] = request.get(field, {})
         if field in request and not defined:
@@ -252,7 +252,7 @@ def unused(request: Mapping[str, Any], used: set[str]) -> str | None:
 
 def _compare(comparator: str, left: AttributeValue | None, right: AttributeValue | None) -> bool:
     if left is None or right is None:
-        return False  # nothing compares with an attribute that is not there
+        return False  # a comparison with a missing attribute is false
     (left_type, left_value), (right_type, right_value) = *left.items(), *right.items()
     if left_type != right_type:
         return False

@@ -1,21 +1,21 @@
-"""An in-memory port of the two calls that a consumer makes to SQS by itself."""
+"""An in-memory stand-in for the two SQS calls of a consumer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from oneslot.explorer.services.dynamodb import UnsupportedRequest
+from oneslot.explorer.services.answers import UnsupportedRequest
 
 
 class InMemorySQS:
-    """Messages by queue URL, in the order in which they were sent."""
+    """Messages by queue URL, in sending order."""
 
     def __init__(self, queues: dict[str, list[Mapping[str, Any]]]) -> None:
         self.queues = queues
 
     def send_message(self, **request: Any) -> Mapping[str, Any]:
-        """Send a message; it is kept as it was given."""
+        """Keep a message as it was sent."""
         if set(request) - {"QueueUrl", "MessageBody", "MessageAttributes"}:
             raise UnsupportedRequest(f"send_message {sorted(request)}")
         message = {name: value for name, value in request.items() if name != "QueueUrl"}
@@ -26,7 +26,7 @@ class InMemorySQS:
         }
 
     def change_message_visibility(self, **request: Any) -> Mapping[str, Any]:
-        """Accepted and forgotten: here a copy of a message may be delivered at any time."""
+        """Accept and ignore it, because the explorer may deliver a copy at any time."""
         if set(request) != {"QueueUrl", "ReceiptHandle", "VisibilityTimeout"}:
             raise UnsupportedRequest(f"change_message_visibility {sorted(request)}")
         return {"ResponseMetadata": {"HTTPStatusCode": 200}}

@@ -28,7 +28,7 @@ from workload.plan import plan, read_candidates, save
 
 NEXT_YEARS_MONDAY = datetime(2035, 1, 1).date()
 
-WITHOUT_STACK = {"up", "down", "run", "prove", "worker"}
+WITHOUT_STACK = {"up", "down", "run", "explore", "worker"}
 
 Invoke = Callable[..., Result]
 

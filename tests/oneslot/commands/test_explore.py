@@ -1,4 +1,4 @@
-"""`make explore` as one command: when it holds, and that what its parts find is kept, whatever becomes of the next one."""
+"""`oneslot explore`: when its results hold, what it writes, and the options that it refuses."""
 
 from __future__ import annotations
 
@@ -11,84 +11,72 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from oneslot.commands.explore import prove
+from oneslot.commands.explore import explore
+from oneslot.errors import OneslotError
 from oneslot.explorer.counterexample import Counterexample, counterexample
 from oneslot.explorer.explorer import Exploration, Explorer
-from oneslot.explorer.scenario import OURS, Subject
-from verification.mutation.mutants import NOBODY, PROVER, Verdict, all_mutants
-from verification.peers.peers import EXHIBITS, OURS_IN_MUSEUM
-from verification.scenarios.__main__ import run
-from verification.scenarios.exploration import Explored, Proof, explore_one
-from verification.scenarios.scenarios import BY_ITSELF, ONE_REQUEST
+from oneslot.explorer.scenario import Subject
+from verification.figures.exploration import Explored, Results, explore_one
+from verification.mutation.mutants import ALIVE, EXPLORER, Verdict, all_mutants
+from verification.peers.peers import CONTROL, PEERS
+from verification.scenarios.ours import OURS
+from verification.scenarios.scenarios import ALONE, ONE_REQUEST
 
 FINE = Exploration("Oneslot", "one request", "K=2 F=1 T=1", 9, 0, 9, 9, 9, 9, 9, 0.1, complete=True)
 OURS_FINE = (Explored(FINE, ()),)
-FOUND_OUT = tuple(
-    Explored(replace(FINE, violating=3, laws_broken=tuple(sorted(exhibit.breaks))), ()) for exhibit in EXHIBITS
-)
-PROVED = Proof(OURS_FINE, (*FOUND_OUT, *OURS_FINE), (), (), 0.1)
+PEERS_FOUND = tuple(Explored(replace(FINE, violating=3, laws_broken=tuple(sorted(peer.breaks))), ()) for peer in PEERS)
+RESULTS = Results(OURS_FINE, (*PEERS_FOUND, *OURS_FINE), (), (), 0.1)
+EXPLORE_ALL = "verification.figures.exploration.explore_all"
 
 
 def changed(**figures: Any) -> tuple[Explored, ...]:
     return (Explored(replace(FINE, **figures), ()),)
 
 
-def test_a_proof_holds() -> None:
-    """All of ours break nothing, all exhibits break what they are known to, and all mutants are noticed."""
+def test_results_hold_when_all_rows_are_as_expected() -> None:
     mutant = all_mutants(["oneslot/runtime/identity.py"])[0]
-    assert PROVED.holds
-    assert replace(PROVED, mutants=(Verdict(mutant, PROVER, "I1"),)).holds
+    assert RESULTS.holds
+    assert replace(RESULTS, mutants=(Verdict(mutant, EXPLORER, "I1"),)).holds
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"ours": ()},
-        {"ours": (*OURS_FINE, *changed(laws_broken=("I1",)))},
-        {"ours": (*OURS_FINE, *changed(complete=False))},
-        {"museum": ()},
-        {"museum": FOUND_OUT},
-        {"museum": (*FOUND_OUT, *changed(laws_broken=("I1",), violating=99))},
-        {"museum": (*FOUND_OUT, *changed(complete=False))},
-        {"museum": (*OURS_FINE, *FOUND_OUT[1:], *OURS_FINE)},
-        {"unexpected": ("a mutant: tests, expected prover",)},
-        {"mutants": (Verdict(all_mutants(["oneslot/runtime/identity.py"])[0], NOBODY, ""),)},
-    ],
-    ids=[
-        "nothing of ours",
-        "a broken law of ours",
-        "one of ours cut short",
-        "no museum",
-        "a museum without the control",
-        "a broken law in the control",
-        "the control cut short",
-        "an exhibit that nothing is found in",
-        "an unexpected verdict",
-        "a mutant alive",
+        pytest.param({"ours": ()}, id="nothing of ours"),
+        pytest.param({"ours": (*OURS_FINE, *changed(laws_broken=("I1",)))}, id="a broken law of ours"),
+        pytest.param({"ours": (*OURS_FINE, *changed(complete=False))}, id="an incomplete exploration of ours"),
+        pytest.param({"peers": ()}, id="no peers"),
+        pytest.param({"peers": PEERS_FOUND}, id="no control"),
+        pytest.param({"peers": (*PEERS_FOUND, *changed(laws_broken=("I1",), violating=9))}, id="the control breaks"),
+        pytest.param({"peers": (*PEERS_FOUND, *changed(complete=False))}, id="an incomplete control"),
+        pytest.param({"peers": (*OURS_FINE, *PEERS_FOUND[1:], *OURS_FINE)}, id="a peer that breaks nothing"),
+        pytest.param({"unexpected": ("a mutant: tests, expected explorer",)}, id="an unexpected verdict"),
+        pytest.param(
+            {"mutants": (Verdict(all_mutants(["oneslot/runtime/identity.py"])[0], ALIVE, ""),)}, id="a mutant alive"
+        ),
     ],
 )
-def test_a_proof_does_not_hold(change: dict[str, Any]) -> None:
-    """If anything was not explored, or any row is not as it must be: the control, ours in the museum's budget, as well."""
-    assert not replace(PROVED, **change).holds
+def test_results_do_not_hold_when_a_row_differs(change: dict[str, Any]) -> None:
+    assert not replace(RESULTS, **change).holds
 
 
-def test_the_explorations_are_kept_when_judging_the_mutants_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_explorations_are_written_before_mutants_are_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def explored(*_: Any) -> Any:
-        return (explore_one(BY_ITSELF[0], OURS.name),), (explore_one(BY_ITSELF[0], OURS_IN_MUSEUM.name),)
+        return (explore_one(ALONE[0], OURS.name),), (explore_one(ALONE[0], CONTROL.name),)
 
     def fail() -> None:
         raise RuntimeError("the judge has died")
 
-    monkeypatch.setattr("verification.scenarios.exploration.explore_all", explored)
+    monkeypatch.setattr(EXPLORE_ALL, explored)
     monkeypatch.setattr("verification.mutation.mutants.all_mutants", fail)
-    answer = CliRunner().invoke(prove, ["--write", str(tmp_path)])
+
+    answer = CliRunner().invoke(explore, ["--write", str(tmp_path)])
+
     assert "the judge has died" in str(answer.exception)
     document = json.loads((tmp_path / "explored.json").read_text())
     assert document["totals"]["schedules"] > 0
     assert "mutants" not in document
-    assert (tmp_path / "museum.svg").exists()
+    assert (tmp_path / "peers.svg").exists()
 
 
 def found(subject: Subject, expiries: int) -> Explored:
@@ -98,13 +86,12 @@ def found(subject: Subject, expiries: int) -> Explored:
     return Explored(exploration, tuple(counterexample(explorer.system, breach) for breach in exploration.breaches))
 
 
-def test_a_scenario_with_two_budgets_keeps_the_counterexamples_of_both(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each in a file of its own, and told with its budget."""
-    ours = (found(EXHIBITS[2].subject, 0), found(EXHIBITS[2].subject, 1))
-    monkeypatch.setattr("verification.scenarios.exploration.explore_all", lambda *_: (ours, (*FOUND_OUT, *OURS_FINE)))
-    answer = CliRunner().invoke(prove, ["--no-mutants", "--save", str(tmp_path)], standalone_mode=False)
+def test_save_keeps_the_counterexamples_of_each_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = (found(PEERS[2].subject, 0), found(PEERS[2].subject, 1))
+    monkeypatch.setattr(EXPLORE_ALL, lambda *_: (ours, (*PEERS_FOUND, *OURS_FINE)))
+
+    answer = CliRunner().invoke(explore, ["--no-mutants", "--save", str(tmp_path)], standalone_mode=False)
+
     assert answer.return_value == 1
     kept = {path.name: Counterexample.from_json(path.read_text()) for path in tmp_path.iterdir()}
     assert len(kept) == sum(len(one.counterexamples) for one in ours) >= 2
@@ -115,31 +102,28 @@ def test_a_scenario_with_two_budgets_keeps_the_counterexamples_of_both(
 
 
 @pytest.mark.parametrize("arguments", [["--only-mutants", "--write", "somewhere"], ["--short", "--record"]])
-def test_options_that_would_be_ignored_are_refused(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before anything is begun."""
-    monkeypatch.delattr("verification.scenarios.exploration.explore_all")
-    monkeypatch.delattr("verification.mutation.mutants.all_mutants")
+def test_ineffective_options_are_refused(arguments: list[str]) -> None:
     with pytest.raises(click.UsageError, match=" does nothing with --"):
-        prove.main(arguments, standalone_mode=False)
+        explore.main(arguments, standalone_mode=False)
 
 
 @pytest.mark.parametrize("option", ["--save", "--write"])
-def test_a_directory_that_cannot_be_made_is_told_before_anything_is_explored(
-    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_an_unusable_directory_is_refused_before_exploring(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr("verification.scenarios.exploration.explore_all")
+    monkeypatch.delattr(EXPLORE_ALL)
     (tmp_path / "file").touch()
-    assert run(["--short", option, str(tmp_path / "file" / "in")]) == 1
-    assert "file/in cannot be used: Not a directory" in capsys.readouterr().err
+
+    answer = CliRunner().invoke(explore, ["--short", option, str(tmp_path / "file" / "in")])
+
+    assert isinstance(answer.exception, NotADirectoryError)
 
 
-def test_bad_input_is_told_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By `python -m verification.scenarios` as by `oneslot prove`: no stack trace."""
+def test_replay_refuses_a_file_that_is_not_a_counterexample(tmp_path: Path) -> None:
     path = tmp_path / "list.json"
     path.write_text("[1]")
-    assert run(["--replay", str(path)]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("Error: ")
-    assert "list.json: this is no counterexample" in said
-    assert run(["--replay", str(path), "--short"]) == 2
-    assert "--replay does nothing with --short" in capsys.readouterr().err
+
+    answer = CliRunner().invoke(explore, ["--replay", str(path)], standalone_mode=False)
+
+    assert isinstance(answer.exception, OneslotError)
+    assert "list.json: not a counterexample" in str(answer.exception)

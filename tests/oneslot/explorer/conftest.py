@@ -1,4 +1,4 @@
-"""Fixtures of the prover's tests."""
+"""Fixtures of the explorer's tests."""
 
 from __future__ import annotations
 

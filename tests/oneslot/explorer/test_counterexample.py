@@ -10,15 +10,15 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from oneslot.commands.explore import prove
+from oneslot.commands.explore import explore
 from oneslot.errors import OneslotError
 from oneslot.explorer.counterexample import Counterexample, Move, NotReplayable, counterexample, replay
 from oneslot.explorer.explorer import Explorer
-from oneslot.explorer.scenario import OURS
-from verification.peers.peers import EXHIBITS
+from verification.peers.peers import PEERS
+from verification.scenarios.ours import OURS
 from verification.scenarios.scenarios import ONE_REQUEST
 
-LIBRARY = EXHIBITS[2].subject
+LIBRARY = PEERS[2].subject
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_it_is_told_step_by_step(kept: Counterexample) -> None:
     text = "\n".join(replay(kept, ONE_REQUEST, LIBRARY).lines)
     assert "A  put ledger m-1 IN_PROGRESS -> done" in text
     assert "ConditionalCheckFailedException; ends, acknowledges" in text
-    assert "A  find free slots: crash before it is sent" in text
+    assert "A  query slots by free_slots: crash before it is sent" in text
     assert "ledger m-1: IN_PROGRESS" in text
     assert "=> I2 m-1: acknowledged, and no slot was ever taken for it" in text
     assert "delivery-" not in text
@@ -53,38 +53,38 @@ def test_a_path_that_the_code_does_not_take_is_refused(kept: Counterexample) -> 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "it is no JSON"),
-        ("[" * 100_000, "it is no JSON"),
-        ("[]", "it is expected to hold names and values"),
+        ("", "it is not JSON"),
+        ("[" * 100_000, "it is not JSON"),
+        ("[]", "it must be an object"),
         ("{}", "subject is missing"),
-        ('{"subject": 1}', "in subject, text is expected"),
-        ('{"subject": ["a"]}', "in subject, text is expected"),
+        ('{"subject": 1}', "subject must be text"),
+        ('{"subject": ["a"]}', "subject must be text"),
     ],
 )
 def test_other_files_are_refused(text: str, sentence: str) -> None:
     """Whatever they hold."""
-    with pytest.raises(NotReplayable, match=f"this is no counterexample.*: {sentence}$"):
+    with pytest.raises(NotReplayable, match=f"not a counterexample.*: {sentence}$"):
         Counterexample.from_json(text)
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"scenario": {}}, "in scenario, text is expected"),
-        ({"deliveries": 1}, "in deliveries, a list is expected"),
-        ({"deliveries": [0]}, "in deliveries, a list is expected"),
-        ({"deliveries": [["0"]]}, "in deliveries, a whole number is expected"),
-        ({"deliveries": [[5], [0]]}, "deliveries: a position is none of the 1 in messages"),
-        ({"faults": True}, "in faults, a whole number is expected"),
+        ({"scenario": {}}, "scenario must be text"),
+        ({"deliveries": 1}, "deliveries must be a list"),
+        ({"deliveries": [0]}, "deliveries must be a list"),
+        ({"deliveries": [["0"]]}, "deliveries must be a whole number"),
+        ({"deliveries": [[5], [0]]}, "deliveries: positions must be 0 to 0, as in messages"),
+        ({"faults": True}, "faults must be a whole number"),
         ({"faults": -1}, "faults: "),
-        ({"expiries": -3}, "expiries: there must be 0 to 3"),
-        ({"expiries": "1"}, "in expiries, a whole number is expected"),
-        ({"laws": [1]}, "in laws, text is expected"),
-        ({"where": None}, "in where, text is expected"),
-        ({"moves": {}}, "in moves, a list is expected"),
-        ({"moves": [1]}, "moves is expected to hold names and values"),
+        ({"expiries": -3}, "expiries: must be 0 to 3"),
+        ({"expiries": "1"}, "expiries must be a whole number"),
+        ({"laws": [1]}, "laws must be text"),
+        ({"where": None}, "where must be text"),
+        ({"moves": {}}, "moves must be a list"),
+        ({"moves": [1]}, "moves must be an object"),
         ({"moves": [{"delivery": 0}]}, "moves.strand is missing"),
-        ({"moves": [{"delivery": 0, "strand": 0, "what": 1, "call": ""}]}, "in moves.what, text is expected"),
+        ({"moves": [{"delivery": 0, "strand": 0, "what": 1, "call": ""}]}, "moves.what must be text"),
     ],
     ids=str,
 )
@@ -94,9 +94,9 @@ def test_a_file_with_a_wrong_field_is_refused(
     """Naming the file, the field and what it must be; through the command, without a stack trace."""
     path = tmp_path / "kept.json"
     path.write_text(json.dumps({**json.loads(kept.to_json()), **change}))
-    ran = CliRunner().invoke(prove, ["--replay", str(path)], standalone_mode=False)
+    ran = CliRunner().invoke(explore, ["--replay", str(path)], standalone_mode=False)
     assert isinstance(ran.exception, OneslotError)
-    assert "kept.json: this is no counterexample" in str(ran.exception)
+    assert "kept.json: not a counterexample" in str(ran.exception)
     assert sentence in str(ran.exception)
 
 
@@ -115,17 +115,17 @@ def test_options_that_would_be_ignored_are_refused(
     path = tmp_path / "kept.json"
     path.write_text(kept.to_json())
     with pytest.raises(click.UsageError, match=sentence):
-        prove.main(["--replay", str(path), *arguments], standalone_mode=False)
+        explore.main(["--replay", str(path), *arguments], standalone_mode=False)
 
 
 def test_the_command_replays(kept: Counterexample, tmp_path: Path) -> None:
     """Exit status 1, because the law is still broken."""
     path = tmp_path / "kept.json"
     path.write_text(kept.to_json())
-    ran = CliRunner().invoke(prove, ["--replay", str(path)], standalone_mode=False)
+    ran = CliRunner().invoke(explore, ["--replay", str(path)], standalone_mode=False)
     assert ran.return_value == 1
     assert "=> I2 m-1" in ran.output
-    document = CliRunner().invoke(prove, ["--replay", str(path), "--json"], standalone_mode=False)
+    document = CliRunner().invoke(explore, ["--replay", str(path), "--json"], standalone_mode=False)
     assert json.loads(document.output)["broken"] == ["I2 m-1: acknowledged, and no slot was ever taken for it"]
 
 
@@ -133,11 +133,11 @@ def test_the_command_says_what_is_wrong_with_a_file(kept: Counterexample, tmp_pa
     """In a sentence that names the file."""
     path = tmp_path / "kept.json"
     for text, sentence in (
-        ("{}", "this is no counterexample"),
-        (kept.to_json().replace(LIBRARY.name, "nobody"), "no handler 'nobody'"),
+        ("{}", "not a counterexample"),
+        (kept.to_json().replace(LIBRARY.name, "nobody"), "there is no handler 'nobody'"),
     ):
         path.write_text(text)
-        ran = CliRunner().invoke(prove, ["--replay", str(path)], standalone_mode=False)
+        ran = CliRunner().invoke(explore, ["--replay", str(path)], standalone_mode=False)
         assert isinstance(ran.exception, OneslotError)
         assert sentence in str(ran.exception)
         assert "kept.json" in str(ran.exception)

@@ -7,12 +7,14 @@ from dataclasses import replace
 import pytest
 
 from oneslot.explorer.explorer import Exploration, Explorer, explore
-from oneslot.explorer.scenario import OURS, Scenario, Subject
-from oneslot.explorer.world import port_services
+from oneslot.explorer.scenario import Scenario, Subject
+from oneslot.explorer.world import InMemoryServices
 from tests.kits.ledger_backends import moto_services, without_messages
-from verification.peers.peers import EXHIBITS
-from verification.scenarios.ours import botocore_program
+from verification.peers.peers import PEERS
+from verification.scenarios.budgets import SHORT
+from verification.scenarios.ours import OURS, botocore_program
 from verification.scenarios.plain import anonymous, enumerate_schedules
+from verification.scenarios.practice import TABLES
 from verification.scenarios.scenarios import (
     APART,
     BATCH_SIDE_BY_SIDE,
@@ -21,7 +23,6 @@ from verification.scenarios.scenarios import (
     ONE_REQUEST,
     OTHER_CONTENT,
     SENT_TWICE,
-    SHORT,
     UNKNOWN_PRACTICE,
 )
 
@@ -55,9 +56,9 @@ def states(explorer: Explorer, scenario: Scenario) -> set[tuple[str, int, int, i
         (replace(BATCH_SIDE_BY_SIDE, deliveries=((0, 1),), faults=0, expiries=0), OURS),
         (replace(APART, faults=0, expiries=0), OURS),
         (replace(APART, faults=0, expiries=0, exempt=()), OURS),
-        (replace(ONE_REQUEST, deliveries=TWO, faults=0, expiries=0), EXHIBITS[0].subject),
-        (replace(ONE_REQUEST, deliveries=ONE, faults=1, expiries=1), EXHIBITS[2].subject),
-        (replace(ONE_REQUEST, deliveries=ONE, faults=1, expiries=0), EXHIBITS[3].subject),
+        (replace(ONE_REQUEST, deliveries=TWO, faults=0, expiries=0), PEERS[0].subject),
+        (replace(ONE_REQUEST, deliveries=ONE, faults=1, expiries=1), PEERS[2].subject),
+        (replace(ONE_REQUEST, deliveries=ONE, faults=1, expiries=0), PEERS[3].subject),
     ],
     ids=lambda value: f"{value.name} {getattr(value, 'size', '')}".strip(),
 )
@@ -77,7 +78,7 @@ def test_pruning_symmetry_and_memory_change_nothing(scenario: Scenario, subject:
 def test_the_yardstick_can_tell() -> None:
     """The comparison above covers cases in which some schedules violate a law, and some do not."""
     scenario = replace(ONE_REQUEST, deliveries=ONE, faults=1, expiries=1)
-    plain = enumerate_schedules(scenario, EXHIBITS[2].subject)
+    plain = enumerate_schedules(scenario, PEERS[2].subject)
     assert 0 < plain.violating < plain.schedules
 
 
@@ -101,7 +102,7 @@ def test_botocore_itself_changes_nothing(scenario: Scenario) -> None:
 @pytest.mark.parametrize("scenario", BUDGETS[1:], ids=lambda scenario: f"{scenario.name} {scenario.size}")
 def test_moto_walks_the_same_graph(scenario: Scenario) -> None:
     """The port's answers are moto's: same states, same steps, same schedules."""
-    port = Explorer(scenario, OURS, without_messages(port_services))
+    port = Explorer(scenario, OURS, without_messages(InMemoryServices(TABLES)))
     counted = port.run(False, lambda *_: None)
     with moto_services() as services:
         moto = Explorer(scenario, OURS, without_messages(services))

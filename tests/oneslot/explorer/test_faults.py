@@ -9,15 +9,18 @@ import pytest
 
 from oneslot.explorer.explorer import explore
 from oneslot.explorer.faults import READS, SERVER_ERROR, TIMED_OUT, TRANSIENT_REASONS, Choice, all_faults, mild_faults
-from oneslot.explorer.scenario import OURS, OURS_IN_GROUPS, Scenario, Subject
+from oneslot.explorer.scenario import Scenario, Subject
 from oneslot.explorer.world import Request
 from oneslot.runtime.consumer.group_commit import GroupCommit
 from oneslot.runtime.stores import dynamodb as ledger
+from oneslot.runtime.stores import expressions
 from oneslot.runtime.stores.expressions import CONDITION_FAILED, cancellation_reasons
-from verification.scenarios.group_scenarios import GROUP_BY_ITSELF, GROUPS_FULL, GROUPS_SHORT
-from verification.scenarios.scenarios import BY_ITSELF, FULL, QUICK, SHORT
+from verification.scenarios.budgets import FULL, GROUPS_FULL, GROUPS_SHORT, QUICK, SHORT
+from verification.scenarios.group_scenarios import GROUP_BY_ITSELF
+from verification.scenarios.ours import OURS, OURS_IN_GROUPS
+from verification.scenarios.scenarios import ALONE
 
-ALONE = GROUPS_SHORT[0]
+GROUP_ALONE = GROUPS_SHORT[0]
 
 
 def transaction(items: int) -> Request:
@@ -45,16 +48,16 @@ def test_a_transaction_is_refused_at_each_of_its_items() -> None:
 def test_e1_is_asked_of_one_and_of_a_group() -> None:
     """Wherever the explorations are run."""
     for explorations in (QUICK, SHORT, FULL):
-        assert all(scenario in explorations for scenario in BY_ITSELF)
+        assert all(scenario in explorations for scenario in ALONE)
     for of_groups in (GROUPS_SHORT, GROUPS_FULL):
-        assert ALONE in of_groups
-    assert (ALONE.name, ALONE.faults, ALONE.expiries) == (GROUP_BY_ITSELF.name, 1, 0)
+        assert GROUP_ALONE in of_groups
+    assert (GROUP_ALONE.name, GROUP_ALONE.faults, GROUP_ALONE.expiries) == (GROUP_BY_ITSELF.name, 1, 0)
 
 
 def _takes_silence_for_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """No attempt after one that was not answered."""
     for name in ("ConnectionError", "HTTPClientError"):
-        monkeypatch.setattr(ledger, name, ZeroDivisionError)
+        monkeypatch.setattr(expressions, name, ZeroDivisionError)
 
 
 def _reads_the_first_reason_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,9 +81,9 @@ def _fails_with_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("scenario", "subject", "spoil"),
     [
-        *((scenario, OURS, _takes_silence_for_an_end) for scenario in BY_ITSELF),
-        (BY_ITSELF[0], OURS, _reads_the_first_reason_only),
-        (ALONE, OURS_IN_GROUPS, _fails_with_its_group),
+        *((scenario, OURS, _takes_silence_for_an_end) for scenario in ALONE),
+        (ALONE[0], OURS, _reads_the_first_reason_only),
+        (GROUP_ALONE, OURS_IN_GROUPS, _fails_with_its_group),
     ],
     ids=lambda value: getattr(value, "name", None) or getattr(value, "__name__", ""),
 )

@@ -11,11 +11,10 @@ import pytest
 
 from oneslot.explorer.counterexample import counterexample, replay
 from oneslot.explorer.explorer import Explorer, explore
-from oneslot.explorer.hearing import hearing
-from oneslot.explorer.process import Context, Process
-from oneslot.explorer.scenario import OURS, Subject
+from oneslot.explorer.process import Context, Process, capture_logs
+from oneslot.explorer.scenario import Subject
 from oneslot.runtime.consumer.consumer import Consumer
-from verification.scenarios.ours import our_program
+from verification.scenarios.ours import OURS, our_program
 from verification.scenarios.plain import enumerate_schedules
 from verification.scenarios.scenarios import ONE_REQUEST
 
@@ -97,7 +96,7 @@ def test_nothing_of_it_is_left_behind() -> None:
     """The loggers are everybody's: they are as they were when an exploration has ended."""
     root = logging.getLogger()
     before = (root.level, list(root.handlers))
-    with hearing():
+    with capture_logs():
         logging.getLogger("anybody").info("while nothing runs")
     explore(SMALL, OURS)
     assert (root.level, list(root.handlers)) == before

@@ -15,19 +15,19 @@ from verification.scenarios.scenarios import BOOK_AND_CANCEL, LAST_SLOT, ONE_REQ
     [
         (BOOK_AND_CANCEL, {"deliveries": ((0,), (1,), (0,))}, "deliveries: equal ones must stand side by side"),
         (LAST_SLOT, {"deliveries": ((1,), (0,), (1,))}, "deliveries: equal ones must stand side by side"),
-        (ONE_REQUEST, {"deliveries": ((0,), (1,))}, "deliveries: a position is none of the 1 in messages"),
-        (ONE_REQUEST, {"deliveries": ((-1,),)}, "deliveries: a position is none of the 1 in messages"),
-        (ONE_REQUEST, {"deliveries": ()}, "deliveries: there must be one at least"),
-        (ONE_REQUEST, {"deliveries": ((0,), ())}, "deliveries: there must be one at least, and a message in each"),
-        (ONE_REQUEST, {"clocks": (0,)}, "clocks: there must be none, or one for each of the 2 deliveries"),
+        (ONE_REQUEST, {"deliveries": ((0,), (1,))}, "deliveries: positions must be 0 to 0"),
+        (ONE_REQUEST, {"deliveries": ((-1,),)}, "deliveries: positions must be 0 to 0"),
+        (ONE_REQUEST, {"deliveries": ()}, "deliveries: at least one is needed"),
+        (ONE_REQUEST, {"deliveries": ((0,), ())}, "deliveries: at least one is needed, each with a message"),
+        (ONE_REQUEST, {"clocks": (0,)}, "clocks: give none, or one for each of the 2 deliveries"),
         (
             LAST_SLOT,
             {"clocks": (0, 1, 0), "deliveries": ((0,), (0,), (0,))},
             "deliveries: equal ones must stand side by",
         ),
         (ONE_REQUEST, {"faults": -1}, "faults: "),
-        (ONE_REQUEST, {"expiries": -3}, "expiries: there must be 0 to 3"),
-        (ONE_REQUEST, {"expiries": 4}, "expiries: there must be 0 to 3"),
+        (ONE_REQUEST, {"expiries": -3}, "expiries: must be 0 to 3"),
+        (ONE_REQUEST, {"expiries": 4}, "expiries: must be 0 to 3"),
     ],
 )
 def test_it_is_refused(scenario: Any, change: dict[str, Any], sentence: str) -> None:

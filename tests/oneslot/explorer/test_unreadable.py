@@ -10,8 +10,9 @@ import pytest
 from oneslot.explorer.clients import PortClient
 from oneslot.explorer.counterexample import counterexample, replay
 from oneslot.explorer.explorer import Explorer
-from oneslot.explorer.scenario import OURS, Scenario
+from oneslot.explorer.scenario import Scenario
 from oneslot.runtime.consumer.queues import Queues
+from verification.scenarios.ours import OURS
 from verification.scenarios.plain import enumerate_schedules
 from verification.scenarios.scenarios import ONE_REQUEST, UNKNOWN_PRACTICE
 

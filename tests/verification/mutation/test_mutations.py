@@ -9,8 +9,8 @@ import pytest
 from verification.mutation import mutants
 from verification.mutation.guards import GUARDED, GUARDS
 from verification.mutation.mutants import (
+    EXPLORER,
     GUARD,
-    PROVER,
     UNIT_TESTS,
     Score,
     Workbench,
@@ -22,7 +22,7 @@ from verification.mutation.mutants import (
 from verification.mutation.mutations import Mutant, digest
 from verification.mutation.mutations import mutants as mutants_of
 
-SAMPLE = {PROVER: 6, UNIT_TESTS: 3}
+SAMPLE = {EXPLORER: 6, UNIT_TESTS: 3}
 BROKEN_FENCES = (
     "oneslot/runtime/stores/dynamodb.py:Ledger.claim:always the same id:327ab3",
     "oneslot/runtime/consumer/group_commit.py:GroupLedger._members:always the same id:327ab3",
@@ -99,7 +99,7 @@ def test_the_score_is_checked_in_for_the_core_as_it_is() -> None:
 def test_every_mutant_is_caught_or_explained() -> None:
     """Nobody's and unjudged ones there are none; a guard explains those that it names, and no others."""
     score = expected()
-    assert set(score.counts) <= {PROVER, UNIT_TESTS, GUARD}
+    assert set(score.counts) <= {EXPLORER, UNIT_TESTS, GUARD}
     assert set(score.by(GUARD)) == set(GUARDED)
     assert set(GUARDED.values()) == set(GUARDS)
 
@@ -107,7 +107,7 @@ def test_every_mutant_is_caught_or_explained() -> None:
 def test_what_the_prover_catches_breaks_a_law() -> None:
     """Each is known by a path to a breach, and none by a prover that fell over it."""
     score = expected()
-    for name in score.by(PROVER):
+    for name in score.by(EXPLORER):
         assert score.mutants[name][1].endswith(" steps)"), name
 
 
@@ -162,10 +162,10 @@ def test_a_broken_fence_is_seen_by_the_prover() -> None:
     known = {mutant.name: mutant for mutant in all_mutants()}
     with Workbench() as bench:
         for name in BROKEN_FENCES:
-            verdict = bench.judge(known[name], no_tests, (PROVER, ""))
-            assert verdict.by == PROVER
+            verdict = bench.judge(known[name], no_tests, (EXPLORER, ""))
+            assert verdict.by == EXPLORER
             assert verdict.how.startswith("E2 ")
-            assert expected().mutants[name][0] == PROVER
+            assert expected().mutants[name][0] == EXPLORER
 
 
 def test_a_copy_that_the_prover_falls_over_is_left_to_the_unit_tests() -> None:
@@ -173,7 +173,7 @@ def test_a_copy_that_the_prover_falls_over_is_left_to_the_unit_tests() -> None:
     name = "oneslot/runtime/stores/expressions.py:to_attributes:one element less:1c154b"
     [mutant] = [one for one in all_mutants(["oneslot/runtime/stores/expressions.py"]) if one.name == name]
     with Workbench() as bench:
-        verdict = bench.judge(mutant, no_tests, (PROVER, ""))
+        verdict = bench.judge(mutant, no_tests, (EXPLORER, ""))
     assert (verdict.by, verdict.how.partition("::")[0]) == (
         UNIT_TESTS,
         "tests/oneslot/runtime/stores/test_expressions.py",
@@ -183,18 +183,18 @@ def test_a_copy_that_the_prover_falls_over_is_left_to_the_unit_tests() -> None:
 def test_differences_from_the_score_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Caught by another, explained without reason, gone, of another core."""
     one, other = list(mutants_of("module.py", MODULE))[:2]
-    score = Score({}, {one.name: (PROVER, "I1"), "gone": (PROVER, "I1")})
+    score = Score({}, {one.name: (EXPLORER, "I1"), "gone": (EXPLORER, "I1")})
     monkeypatch.setattr(mutants, "expected", lambda: score)
     monkeypatch.setattr(mutants, "core_digests", lambda: {"ledger.py": "new"})
     monkeypatch.setattr(mutants, "guard_of", lambda name: "a guard" if name == other.name else "")
-    fallen = mutants.Verdict(one, PROVER, "does not run: KeyError in f")
-    told = differences([mutants.Verdict(one, UNIT_TESTS, "a test"), mutants.Verdict(other, PROVER, "I1"), fallen])
+    fallen = mutants.Verdict(one, EXPLORER, "does not run: KeyError in f")
+    told = differences([mutants.Verdict(one, UNIT_TESTS, "a test"), mutants.Verdict(other, EXPLORER, "I1"), fallen])
     ends = [line.partition(": ")[2].removeprefix("does not run: ") for line in told]
     assert ends == [
-        "tests, expected prover",
-        "prover, expected no such mutant",
-        "caught (I1), though a guard explains why it lives",
-        "KeyError in f; that breaks no law, and shows nothing: teach the prover to go on",
+        "tests, expected explorer",
+        "explorer, expected no such mutant",
+        "caught (I1), though a guard explains why it survives",
+        "KeyError in f; that breaks no law, so it shows nothing; let the explorer continue",
         "expected, and no such mutant",
-        "not the file that the score was found for",
+        "has changed since the score was recorded",
     ]

@@ -27,7 +27,8 @@ from aws_lambda_powertools.utilities.idempotency.persistence.datarecord import D
 from botocore import stub
 from botocore.exceptions import ClientError
 
-from oneslot.explorer.services.dynamodb import Contents, InMemoryDynamoDB, Table
+from oneslot.explorer.services.contents import Contents, Table
+from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
 from oneslot.runtime import powertools as ours
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.protocol import COMPLETE, IN_PROGRESS, Claim, Committed

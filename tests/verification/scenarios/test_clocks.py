@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from oneslot.explorer.explorer import explore
-from oneslot.explorer.scenario import OURS, Scenario
+from oneslot.explorer.scenario import Scenario
 from oneslot.runtime.effects import Update
 from oneslot.runtime.stores import dynamodb as ledger
+from verification.scenarios.ours import OURS
 from verification.scenarios.scenarios import APART, BOOK_AND_CANCEL_APART, LAST_SLOT_APART, ONE_REQUEST
 
 SMALL = (

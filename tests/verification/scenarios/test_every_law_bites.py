@@ -15,14 +15,15 @@ from appointments import allocation
 from appointments.invariants import INVARIANTS
 from appointments.messages import BookRequest
 from oneslot.explorer.explorer import explore
-from oneslot.explorer.scenario import OURS, Scenario
+from oneslot.explorer.scenario import Scenario
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.protocol import Claim
 from oneslot.runtime.stores import dynamodb as ledger
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import transact_item
-from verification.mutation.mutants import PROVER, expected
-from verification.scenarios.scenarios import BY_ITSELF, ONE_REQUEST, SAME_SLOT
+from verification.mutation.mutants import EXPLORER, expected
+from verification.scenarios.ours import OURS
+from verification.scenarios.scenarios import ALONE, ONE_REQUEST, SAME_SLOT
 
 Spoil = Callable[[pytest.MonkeyPatch], None]
 
@@ -44,9 +45,9 @@ def _effects_before_their_mark(patch: pytest.MonkeyPatch) -> None:
     original = DynamoDBLedger.commit
 
     def commit(self: Any, claim: Claim, effects: Effects) -> Any:
-        items = [transact_item(write, self._tables) for write in effects.all_writes]
+        items = [transact_item(write, self.tables) for write in effects.all_writes]
         with contextlib.suppress(ClientError):
-            self._client.transact_write_items(TransactItems=items, ClientRequestToken=self.surroundings.new_id())
+            self.client.transact_write_items(TransactItems=items, ClientRequestToken=self.surroundings.new_id())
         return original(self, claim, Effects(effects.result))
 
     patch.setattr(DynamoDBLedger, "commit", commit)
@@ -56,7 +57,7 @@ def _claims_not_counted(patch: pytest.MonkeyPatch) -> None:
     original = DynamoDBLedger.claim
 
     def claim(self: Any, message_id: str, payload_hash: str, lease_until: int) -> Any:
-        client = self._client
+        client = self.client
 
         class Uncounted:
             def update_item(self, **request: Any) -> Any:
@@ -65,11 +66,11 @@ def _claims_not_counted(patch: pytest.MonkeyPatch) -> None:
                     **{**request, "UpdateExpression": update.replace("SET ", "SET consumption_count = :one, ", 1)}
                 )
 
-        self._client = Uncounted()
+        self.client = Uncounted()
         try:
             return original(self, message_id, payload_hash, lease_until)
         finally:
-            self._client = client
+            self.client = client
 
     patch.setattr(DynamoDBLedger, "claim", claim)
 
@@ -88,7 +89,7 @@ HERE: dict[str, tuple[Scenario, Spoil]] = {
     "I3": (SAME_SLOT, _slots_without_a_condition),
     "I5r": (ONE_REQUEST, _effects_before_their_mark),
     "I10": (ONE_REQUEST, _claims_not_counted),
-    "L1": (BY_ITSELF[0], _patients_in_a_log),
+    "L1": (ALONE[0], _patients_in_a_log),
 }
 """Those that no mutant breaks first: a mutant's record names the first law only."""
 
@@ -106,5 +107,5 @@ def test_a_spoiled_core_breaks_it(law: str) -> None:
 def test_there_is_no_other() -> None:
     """A new law needs a mutant that breaks it, or a place above."""
     score = expected()
-    said = [re.match(r"[A-Z]\d+r?", score.mutants[name][1]) for name in score.by(PROVER)]
+    said = [re.match(r"[A-Z]\d+r?", score.mutants[name][1]) for name in score.by(EXPLORER)]
     assert {law[0] for law in said if law} | set(HERE) == {invariant.name for invariant in INVARIANTS}

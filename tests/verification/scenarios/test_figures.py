@@ -9,18 +9,20 @@ from typing import Any
 import pytest
 
 from oneslot.explorer.explorer import explore
-from oneslot.explorer.scenario import OURS, OURS_IN_GROUPS, Scenario, Subject
-from verification.peers.peers import EXHIBITS, OURS_IN_MUSEUM
-from verification.scenarios.exploration import figures
-from verification.scenarios.group_scenarios import GROUP_RAISING, GROUPS_FULL
-from verification.scenarios.scenarios import FULL, ONE_REQUEST
+from oneslot.explorer.scenario import Scenario, Subject
+from verification.figures.exploration import figures
+from verification.peers.peers import CONTROL, PEERS
+from verification.scenarios.budgets import FULL, GROUPS_FULL
+from verification.scenarios.group_scenarios import GROUP_RAISING
+from verification.scenarios.ours import OURS, OURS_IN_GROUPS
+from verification.scenarios.scenarios import ONE_REQUEST
 
 EXPLORED = json.loads((Path(__file__).parents[3] / "docs" / "proof" / "explored.json").read_text())
 OURS_EXPLORED = [*((scenario, OURS) for scenario in FULL), *((scenario, OURS_IN_GROUPS) for scenario in GROUPS_FULL)]
-MUSEUM = [(ONE_REQUEST, subject) for subject in (*(exhibit.subject for exhibit in EXHIBITS), OURS_IN_MUSEUM)]
+PEERS_EXPLORED = [(ONE_REQUEST, subject) for subject in (*(exhibit.subject for exhibit in PEERS), CONTROL)]
 ROWS = [
     *zip(OURS_EXPLORED, EXPLORED["explorations"], strict=False),
-    *zip(MUSEUM, EXPLORED["museum"], strict=False),
+    *zip(PEERS_EXPLORED, EXPLORED["peers"], strict=False),
 ]
 FEW_STATES = 16_000
 """Explored in a second or two."""
@@ -34,7 +36,7 @@ def named(scenario: Scenario, subject: Subject) -> tuple[str, str, str]:
 
 def test_they_are_of_all_explorations_there_are() -> None:
     """In their order, each to its end."""
-    for made, rows in ((OURS_EXPLORED, EXPLORED["explorations"]), (MUSEUM, EXPLORED["museum"])):
+    for made, rows in ((OURS_EXPLORED, EXPLORED["explorations"]), (PEERS_EXPLORED, EXPLORED["peers"])):
         found = [(row["subject"], row["scenario"], row["size"]) for row in rows]
         assert found == [named(*one) for one in made], "the explorations have changed" + AGAIN
         assert all(row["complete"] for row in rows)

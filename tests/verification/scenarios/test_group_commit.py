@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from oneslot.explorer.explorer import explore
-from oneslot.explorer.scenario import OURS_IN_GROUPS, Scenario
+from oneslot.explorer.scenario import Scenario
 from oneslot.runtime.consumer import group_commit
 from oneslot.runtime.consumer.group_commit import GroupCommit
 from oneslot.runtime.effects import Put
 from oneslot.runtime.protocol import Answer, Message
-from verification.scenarios.group_scenarios import GROUP, GROUP_OTHER_CONTENT, GROUP_TWICE, GROUPS_SHORT
+from verification.scenarios.budgets import GROUPS_SHORT
+from verification.scenarios.group_scenarios import GROUP, GROUP_OTHER_CONTENT, GROUP_TWICE
+from verification.scenarios.ours import OURS_IN_GROUPS
 
 
 @pytest.mark.parametrize("scenario", GROUPS_SHORT, ids=lambda scenario: f"{scenario.name} {scenario.size}")

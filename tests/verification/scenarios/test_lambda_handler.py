@@ -12,12 +12,13 @@ from typing import Any
 import boto3
 import pytest
 
-from oneslot.explorer.clients import catch_requests, serve
+from oneslot.explorer.clients import intercept_requests, serve
 from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.process import Context, Process
-from oneslot.explorer.scenario import OURS, Subject
-from oneslot.explorer.world import APPOINTMENTS, DEAD_LETTERS, LEDGER, QUEUE, SLOTS
+from oneslot.explorer.scenario import Subject
 from oneslot.runtime.backoff import Surroundings
+from verification.scenarios.ours import OURS
+from verification.scenarios.practice import APPOINTMENTS, DEAD_LETTERS, LEDGER, QUEUE, SLOTS
 from verification.scenarios.scenarios import ONE_REQUEST
 
 ENVIRONMENT = {
@@ -63,7 +64,7 @@ def lambda_handler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Ma
 
     def caught(*arguments: Any, **options: Any) -> Any:
         client = made(*arguments, **options)
-        catch_requests(client)
+        intercept_requests(client)
         return client
 
     monkeypatch.setattr(boto3, "client", caught)

@@ -10,13 +10,14 @@ import pytest
 
 from appointments.messages import BookRequest, parse_message
 from appointments.slot_choice import choose
+from oneslot.explorer.laws import collect
 from oneslot.explorer.process import Outcome
-from oneslot.explorer.scenario import free_slots
-from oneslot.explorer.services.dynamodb import Contents
-from oneslot.explorer.world import APPOINTMENTS, DEAD_LETTERS, LEDGER, TABLES, Request, World
+from oneslot.explorer.services.contents import Contents
+from oneslot.explorer.world import Request, World
 from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.stores.expressions import to_attributes
-from verification.scenarios.laws import OurLaws, asked
+from verification.scenarios.laws import OurLaws
+from verification.scenarios.practice import APPOINTMENTS, DEAD_LETTERS, LEDGER, TABLES, free_slots
 from verification.scenarios.scenarios import BOOKING, FORGOTTEN, SAME_WISH
 
 LAWS = OurLaws()
@@ -182,7 +183,7 @@ def test_an_answer_is_of_what_was_asked_and_logged_as_what_it_is(
 def test_what_no_law_can_read_is_a_breach() -> None:
     """A row without its attributes: the law that stumbles over it is not lost, nor are those before it."""
     bare = {name: ROW[name] for name in ("message_id", "status")}
-    broken = list(asked(LAWS.in_state(world(bare), ["m-1"], ["m-1"], 5_000)))
+    broken = list(collect(LAWS.in_state(world(bare), ["m-1"], ["m-1"], 5_000)))
     assert broken == ["unreadable: KeyError in _nothing_stuck: 'lease_until'"]
     written = list(LAWS.at_write(world(ROW), world(bare), write(A), 5_000, "delivery-0"))
     assert {one.split()[0] for one in written} == {"E2", "I7"}

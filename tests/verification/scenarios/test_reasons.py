@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from oneslot.explorer.explorer import explore
-from oneslot.explorer.scenario import OURS, OURS_IN_GROUPS, Scenario, Subject
-from oneslot.explorer.world import Request, Services, World, port_services
+from oneslot.explorer.scenario import Scenario, Subject
+from oneslot.explorer.world import InMemoryServices, Request, Services, World
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.protocol import Claim, Committed, Exists
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from verification.scenarios.group_scenarios import GROUP, GROUP_OTHER_CONTENT, GROUP_TWICE
+from verification.scenarios.ours import OURS, OURS_IN_GROUPS
+from verification.scenarios.practice import TABLES
 from verification.scenarios.scenarios import FORGOTTEN, LAST_SLOT, ONE_REQUEST
 
 FIRST, LAST = 0, -1
@@ -24,7 +26,7 @@ def naming_one(which: int) -> Services:
     """The services, which say "None" of every item at fault but the first or the last."""
 
     def services(world: World, request: Request, now: int, conflict: int | None = None) -> tuple[World, str]:
-        after, observation = port_services(world, request, now, conflict)
+        after, observation = InMemoryServices(TABLES)(world, request, now, conflict)
         seen = json.loads(observation)
         reasons = seen.get("error", {}).get("CancellationReasons", [])
         at_fault = [position for position, reason in enumerate(reasons) if reason["Code"] != "None"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from appointments.invariants import INVARIANTS
-from verification.specification.correctness_page import CONSUMER, PAGE, REPOSITORY, fill
+from verification.figures.correctness_page import CONSUMER, PAGE, REPOSITORY, fill
 
 TEXT = PAGE.read_text()
 

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from oneslot.explorer.explorer import Explorer
-from oneslot.explorer.scenario import OURS, Scenario
-from oneslot.explorer.state import State, System
-from oneslot.explorer.world import LEDGER, Request
+from oneslot.explorer.scenario import Scenario
+from oneslot.explorer.state import State
+from oneslot.explorer.system import System
+from oneslot.explorer.world import Request
+from verification.scenarios.ours import OURS
+from verification.scenarios.practice import LEDGER
 from verification.scenarios.scenarios import BOOKING, ONE_REQUEST
 from verification.specification.bridge import (
     COMPLETE,

@@ -12,13 +12,13 @@ import pytest
 from botocore.exceptions import ClientError
 
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
-from oneslot.explorer.world import TABLES
 from oneslot.runtime.backoff import Backoff, Surroundings
 from oneslot.runtime.effects import Effects, Put
 from oneslot.runtime.protocol import Claim, Committed, InvalidEffects
 from oneslot.runtime.stores.checks import MAXIMUM_RESULT_BYTES, MAXIMUM_WRITES
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import DynamoDB, from_attributes
+from verification.scenarios.practice import TABLES
 
 LEASE = 30_000
 PATHS = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -1,0 +1,85 @@
+"""The interface of the laws that a subject must keep, and how they are checked."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from oneslot.explorer.messages import SqsMessage
+from oneslot.explorer.process import Outcome
+from oneslot.explorer.world import Request, Services, World, error_text
+
+UNREADABLE = "unreadable"
+"""The law that is reported when a law or a service raises."""
+
+
+class Laws(Protocol):
+    """The laws of one subject. Each breach is a sentence that starts with the name of its law."""
+
+    def in_state(self, world: World, waiting: Collection[str], requests: Collection[str], now: int) -> Iterator[str]:
+        """Yield the breaches in one state. `waiting` are the requests that still have a message in the queue."""
+
+    def at_write(self, before: World, after: World, request: Request, now: int, sender: str | None) -> Iterator[str]:
+        """Yield the breaches by one write. `sender` names the delivery that sent it, None if it lands late."""
+
+    def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: Outcome) -> Iterator[str]:
+        """Yield the breaches by one invocation that ended with this outcome for this batch."""
+
+    def at_last(self, world: World, wanted: Sequence[str]) -> Iterator[str]:
+        """Yield the breaches in the final world. `wanted` is the scenario's `ends_with`."""
+
+    def of_duplicate(
+        self, before: World, message: SqsMessage, calls: Sequence[Request], outcome: Outcome
+    ) -> Iterator[str]:
+        """Yield the breaches by a duplicate that is delivered to the final world `before`."""
+
+
+def law_name(breach: str) -> str:
+    """Return the name of the law that a breach starts with."""
+    return breach.split(" ", 1)[0].rstrip(":")
+
+
+def collect(breaches: Iterator[str]) -> Iterator[str]:
+    """Yield the breaches; report a law that raises as one more, so that the exploration continues."""
+    try:
+        yield from breaches
+    except Exception as error:
+        yield unreadable(error)
+
+
+def unreadable(error: Exception) -> str:
+    """Return the breach that stands for an error in a law or a service."""
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{UNREADABLE}: {type(error).__name__} in {at.name}: {error}"
+
+
+@dataclass(frozen=True, slots=True)
+class Performed:
+    """A performed request: the world after it, the caller's observation, the breaches by the write."""
+
+    world: World
+    observation: str
+    breaches: tuple[str, ...] = ()
+
+
+def perform(
+    services: Services,
+    laws: Laws,
+    before: World,
+    request: Request,
+    *,
+    now: int,
+    sender: str | None,
+    conflict: int | None = None,
+) -> Performed:
+    """Perform a request at `now` (epoch ms), and check the laws of writes if it changed the world."""
+    try:
+        after, observation = services(before, request, now, conflict)
+    except Exception as error:  # DynamoDB would refuse it, too
+        refusal = error_text({"Error": {"Code": "ValidationException", "Message": ""}})
+        return Performed(before, refusal, (unreadable(error),))
+    if after == before:
+        return Performed(before, observation)
+    return Performed(after, observation, tuple(collect(laws.at_write(before, after, request, now, sender))))

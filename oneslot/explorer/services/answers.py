@@ -1,0 +1,75 @@
+"""Answers and errors in the shapes of boto3's client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn
+
+from botocore.exceptions import ClientError
+
+from oneslot.explorer.services.expressions import TypedItem
+
+
+class UnsupportedRequest(AssertionError):
+    """A request that the stand-in does not know."""
+
+
+class ConditionFailed(Exception):
+    """A condition that does not hold, with the key and the item (empty: none) that it was checked on."""
+
+    def __init__(self, key: str, item: TypedItem) -> None:
+        super().__init__(key)
+        self.key = key
+        self.item = item
+
+    def found(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the item as the request wants it in the refusal."""
+        wanted = request.get("ReturnValuesOnConditionCheckFailure", "NONE")
+        if wanted not in ("NONE", "ALL_OLD"):
+            raise UnsupportedRequest(f"ReturnValuesOnConditionCheckFailure {wanted}")
+        return {"Item": dict(self.item)} if wanted == "ALL_OLD" and self.item else {}
+
+
+def cancelled(reasons: Iterable[Mapping[str, Any]]) -> ClientError:
+    """Return the error of a transaction that is cancelled for these reasons, one for each item."""
+    reasons = list(reasons)
+    codes = ", ".join(reason["Code"] for reason in reasons)
+    message = f"Transaction cancelled, please refer cancellation reasons for specific reasons [{codes}]"
+    return client_error("TransactWriteItems", "TransactionCanceledException", message, CancellationReasons=reasons)
+
+
+def returned(wanted: str, before: TypedItem, after: TypedItem, written: set[str]) -> Mapping[str, Any]:
+    """Return the attributes of a write's answer, by `ReturnValues`."""
+    match wanted:
+        case "NONE":
+            return {}
+        case "ALL_NEW":
+            return {"Attributes": dict(after)}
+        case "ALL_OLD":
+            return {"Attributes": dict(before)} if before else {}
+        case "UPDATED_NEW":
+            changed = {name: value for name, value in after.items() if name in written}
+            return {"Attributes": changed} if changed else {}
+    raise UnsupportedRequest(f"ReturnValues {wanted}")
+
+
+def answer(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a successful answer."""
+    return {**body, "ResponseMetadata": {"HTTPStatusCode": 200}}
+
+
+def refuse_unknown(request: Mapping[str, Any], known: str) -> None:
+    """Raise `UnsupportedRequest` for parameters other than the known ones, separated by spaces."""
+    unknown = set(request) - set(known.split())
+    if unknown:
+        raise UnsupportedRequest(f"parameters {sorted(unknown)}")
+
+
+def client_error(name: str, code: str, message: str, **more: Any) -> ClientError:
+    """Return an error of the operation with this name."""
+    return ClientError({"Error": {"Code": code, "Message": message}, **more}, name)  # type: ignore[typeddict-item]
+
+
+def refuse(name: str, code: str, message: str) -> NoReturn:
+    """Raise an error of the operation with this name."""
+    raise client_error(name, code, message)

@@ -1,0 +1,233 @@
+"""The transition system of a scenario and a subject. Every step is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from oneslot.explorer.behaviour import Behaviour
+from oneslot.explorer.faults import ANSWERED, DEATH, LATER, NOW, PERFORMED, SILENCE, Choice
+from oneslot.explorer.laws import collect, perform
+from oneslot.explorer.process import Outcome
+from oneslot.explorer.renaming import name_of, rename, swap
+from oneslot.explorer.scenario import Scenario, Subject
+from oneslot.explorer.state import ENDED, GONE, NOT_STARTED, State, Symmetry, Texts
+from oneslot.explorer.world import InMemoryServices, Request, Services
+
+
+class Step(NamedTuple):
+    """A transition of one delivery, and the laws that it broke.
+
+    `delivery` is -1 if the step is of no delivery. `call` is the number of the request and `node` that of the delivery's
+    history after the step, or -1.
+    """
+
+    delivery: int
+    strand: int
+    name: str
+    call: int
+    state: State
+    breaches: tuple[str, ...] = ()
+    fault: bool = False
+    node: int = -1
+
+
+class _Move(NamedTuple):
+    """A step of one delivery, independent of the others; `code` and `world` are those after it.
+
+    `sent` is a request that it leaves in the network, or -1. The other fields are those of `Step`.
+    """
+
+    strand: int
+    name: str
+    call: int
+    world: int
+    code: int
+    sent: int
+    breaches: tuple[str, ...]
+    fault: bool
+    node: int
+
+
+class System:
+    """The transition system of one scenario with one subject."""
+
+    def __init__(self, scenario: Scenario, subject: Subject, services: Services | None = None) -> None:
+        self.scenario = scenario
+        self.subject = subject
+        self.texts = Texts()
+        self.requests, self.observations, self.worlds = self.texts.requests, self.texts.observations, self.texts.worlds
+        self.calls_made = 0
+        self._services = services or InMemoryServices(scenario.tables)
+        self._behaviours: dict[tuple[int, ...], Behaviour] = {}
+        self._apply: dict[tuple[int, int, int, int, int], tuple[int, int, tuple[str, ...]]] = {}
+        self._choices: dict[int, tuple[Choice, ...]] = {}
+        self._in_state: dict[tuple[int, int, int], tuple[str, ...]] = {}
+        self._moves: dict[tuple[int, int, int, int, bool], list[_Move]] = {}
+        self._behaviour = [self.behaviour(messages) for messages in scenario.deliveries]
+        self._ahead = [ahead for _, ahead in scenario.kinds]
+        self._clocks = [scenario.clock(expiries) for expiries in range(scenario.expiries + 1)]
+        classes = [scenario.kinds.index(kind) for kind in scenario.kinds]
+        self.canonical = Symmetry(self.texts, self._behaviour, classes).canonical
+        self.renamed, self.world_number = self.texts.renamed, self.texts.world_number
+
+    @property
+    def start(self) -> State:
+        """The state at the start."""
+        codes = (NOT_STARTED,) * len(self.scenario.deliveries)
+        return State(self.world_number(self.scenario.world.text), 0, self.scenario.faults, 0, (), codes)
+
+    @property
+    def executions(self) -> int:
+        """The runs of the code under test from its start."""
+        return sum(behaviour.executions for behaviour in self._behaviours.values())
+
+    def behaviour(self, messages: tuple[int, ...]) -> Behaviour:
+        """Return the known behaviour of invocations with these messages."""
+        if messages not in self._behaviours:
+            program = self.subject.program(
+                [self.scenario.messages[position] for position in messages], self.scenario.side_by_side
+            )
+            self._behaviours[messages] = Behaviour(program, self.requests, self.observations)
+        return self._behaviours[messages]
+
+    def steps(self, state: State) -> Iterator[Step]:
+        """Yield every step that can be taken in a state."""
+        world, expiries, faults, acknowledged, network, codes = state
+        active = False
+        for delivery, code in enumerate(codes):
+            if code == GONE:
+                continue
+            active = True
+            if code == NOT_STARTED:
+                node = self._behaviour[delivery].start(self._clocks[expiries] + self._ahead[delivery])
+                yield Step(delivery, 0, "invoked", -1, state._replace(codes=_put(codes, delivery, node)), node=node)
+                continue
+            if code <= ENDED:
+                yield from self._deletion(state, delivery, ENDED - code)
+                continue
+            key = (world, expiries, delivery, code, faults > 0)
+            moves = self._moves.get(key)
+            if moves is None:
+                moves = self._moves[key] = list(self._moves_of(*key))
+            before, after = codes[:delivery], codes[delivery + 1 :]
+            for strand, name, call, then, new, sent, breaches, fault, node in moves:
+                left = network if sent < 0 else tuple(sorted((*network, sent)))
+                reached = State(then, expiries, faults - fault, acknowledged, left, (*before, new, *after))
+                yield Step(delivery, strand, name, call, reached, breaches, fault, node)
+        for position, request in enumerate(network):
+            if position and network[position - 1] == request:
+                continue
+            landed, _, breaches = self.apply(world, request, self._clocks[expiries])
+            left = network[:position] + network[position + 1 :]
+            yield Step(-1, 0, "lands late", request, state._replace(world=landed, network=left), breaches)
+        if expiries < self.scenario.expiries and (active or network):
+            yield Step(-1, 0, "time passes", -1, state._replace(expiries=expiries + 1))
+
+    def choices(self, request: int) -> tuple[Choice, ...]:
+        """Return the faults of a call."""
+        if request not in self._choices:
+            self._choices[request] = self.scenario.choices(Request(self.requests.texts[request]))
+        return self._choices[request]
+
+    def apply(
+        self, world: int, request: int, now: int, sender: int = -1, conflict: int = -1
+    ) -> tuple[int, int, tuple[str, ...]]:
+        """Return the world after a request, its caller's observation, and the breaches by the write.
+
+        `sender` is the delivery's number; -1 for a request that lands late, because its sender may be gone.
+        """
+        key = (world, request, now, sender, conflict)
+        known = self._apply.get(key)
+        if known is None:
+            self.calls_made += 1
+            done = perform(
+                self._services,
+                self.subject.laws,
+                self.worlds[world],
+                Request(self.requests.texts[request]),
+                now=now,
+                sender=None if sender < 0 else name_of(sender),
+                conflict=None if conflict < 0 else conflict,
+            )
+            breaches = self.scenario.checked(done.breaches)
+            known = self._apply[key] = (
+                self.world_number(done.world.text),
+                self.observations(done.observation),
+                breaches,
+            )
+        return known
+
+    def in_state(self, world: int, acknowledged: int, now: int) -> tuple[str, ...]:
+        """Return the breaches in a state."""
+        key = (world, acknowledged, now)
+        if key not in self._in_state:
+            messages = self.scenario.messages
+            waiting = {message.message_id for bit, message in enumerate(messages) if not acknowledged >> bit & 1}
+            requests = {message.message_id for message in messages}
+            broken = self.subject.laws.in_state(self.worlds[world], waiting, requests, now)
+            self._in_state[key] = self.scenario.checked(collect(broken))
+        return self._in_state[key]
+
+    def at_end(self, world: int, delivery: int, messages: tuple[int, ...], node: int) -> tuple[str, ...]:
+        """Return the breaches by the end of an invocation; `delivery` is its number."""
+        outcome = self.behaviour(messages).nodes[node].outcome
+        if outcome is None:
+            return ()
+        named = replace(outcome, lines=tuple(rename(line, swap(delivery)) for line in outcome.lines))
+        batch = [self.scenario.messages[position] for position in messages]
+        return tuple(collect(self.subject.laws.at_end(self.worlds[world], batch, named)))
+
+    def acknowledges(self, messages: tuple[int, ...], outcome: Outcome) -> int:
+        """Return the messages that SQS deletes after this outcome, as bits."""
+        if outcome.error is not None:
+            return 0
+        return sum(
+            1 << position for position in set(messages) if self.scenario.messages[position].sqs_id not in outcome.failed
+        )
+
+    def _moves_of(self, world: int, expiries: int, delivery: int, code: int, faulty: bool) -> Iterator[_Move]:
+        for strand, seen_request in self._behaviour[delivery].nodes[code].pending:
+            request = self.renamed("request", seen_request, swap(delivery))
+            for choice in (PERFORMED, *(self.choices(request) if faulty else ())):
+                yield self._move((world, self._clocks[expiries], delivery, code), strand, request, choice)
+
+    def _move(self, at: tuple[int, int, int, int], strand: int, request: int, choice: Choice) -> _Move:
+        """`at`: the world, the time (epoch ms), the delivery's number and its code."""
+        world, now, delivery, code = at
+        breaches: tuple[str, ...] = ()
+        after, observation, history = world, -1, -1
+        if choice.performed == NOW or choice.conflict is not None:
+            conflict = -1 if choice.conflict is None else choice.conflict
+            after, observation, breaches = self.apply(world, request, now, delivery, conflict)
+        if choice.observation is not None:
+            observation = self.observations(choice.observation)
+        if choice.seen == DEATH:
+            code = GONE
+        elif choice.seen == ANSWERED:
+            seen = self.renamed("observation", observation, swap(delivery))
+            behaviour = self._behaviour[delivery]
+            code = history = behaviour.advance(code, strand, seen, now + self._ahead[delivery])
+            outcome = behaviour.nodes[code].outcome
+            if outcome is not None:
+                messages = self.scenario.deliveries[delivery]
+                breaches += self.at_end(after, delivery, messages, code)
+                acknowledged = self.acknowledges(messages, outcome)
+                code = ENDED - acknowledged if acknowledged else GONE
+        elif choice.seen != SILENCE:
+            raise ValueError(choice.seen)
+        sent = request if choice.performed == LATER else -1
+        return _Move(strand, choice.name, request, after, code, sent, breaches, choice.is_fault, history)
+
+    def _deletion(self, state: State, delivery: int, messages: int) -> Iterator[Step]:
+        codes = _put(state.codes, delivery, GONE)
+        deleted = state._replace(acknowledged=state.acknowledged | messages, codes=codes)
+        yield Step(delivery, 0, "message deleted", -1, deleted)
+        if state.faults and not self.scenario.ends_by_itself:
+            lost = state._replace(faults=state.faults - 1, codes=codes)
+            yield Step(delivery, 0, "crash before the message is deleted", -1, lost, fault=True)
+
+
+def _put(codes: tuple[int, ...], position: int, code: int) -> tuple[int, ...]:
+    return (*codes[:position], code, *codes[position + 1 :])

@@ -1,0 +1,110 @@
+"""Fill the generated parts of docs/correctness.md from the code's tables and the figures of the last runs.
+
+`python -m verification.figures.correctness_page` does it. A test compares the page with its output.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from appointments.invariants import INVARIANTS
+from verification.figures.tables import explorations_table, guards_table, mutants_score, peers_table, table
+from verification.mutation.mutants import expected
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGE = REPOSITORY / "docs" / "correctness.md"
+FIGURES = REPOSITORY / "docs" / "proof"
+CONSUMER = REPOSITORY / "oneslot" / "runtime" / "consumer" / "consumer.py"
+_BLOCK = re.compile(r"<!-- generated: ([a-z ]+) -->\n.*?<!-- end -->\n", re.DOTALL)
+
+
+def fill(page: str, figures: Path = FIGURES) -> str:
+    """Return the page with every generated block replaced. Missing figures become a sentence that names their command.
+
+    Raises `KeyError` for an unknown block.
+    """
+    writers: Mapping[str, Callable[[], str]] = {
+        "failures": failures,
+        "laws": laws,
+        "make explore": lambda: _figures(figures / "explored.json", "make explore", explorations_table),
+        "peers": lambda: _figures(figures / "explored.json", "make explore", lambda found: peers_table(found["peers"])),
+        "mutants": lambda: f"{mutants_score(expected().counts)}\n\n{guards_table()}",
+        "make spec": lambda: _figures(figures / "specification.json", "make spec", _specified),
+        "make soak": lambda: _figures(figures / "soak.json", "make soak", _soaked),
+    }
+    return _BLOCK.sub(lambda block: f"<!-- generated: {block[1]} -->\n{writers[block[1]]()}<!-- end -->\n", page)
+
+
+def failures() -> str:
+    """Return the failure table of the consumer's docstring."""
+    documentation = ast.get_docstring(ast.parse(CONSUMER.read_text())) or ""
+    rows = [line for line in documentation.splitlines() if line.startswith("|")]
+    header, _, *others = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    return table(header, others)
+
+
+def laws() -> str:
+    """Return the table of invariants."""
+    rows = [
+        [
+            invariant.name,
+            invariant.sentence,
+            "the stored state and the explorer" if invariant.breaches else "the explorer",
+        ]
+        for invariant in INVARIANTS
+    ]
+    return table(["law", "what must hold", "shown by"], rows)
+
+
+def _figures(path: Path, command: str, write: Callable[[Any], str]) -> str:
+    if not path.exists():
+        return f"There are no figures yet. Run `{command}`, then `make figures`.\n"
+    return write(json.loads(path.read_text()))
+
+
+def _specified(found: Any) -> str:
+    rows = [
+        [
+            str(model["consumers"]),
+            str(model["messages"]),
+            str(model["faults"]),
+            f"{model['states']:,}",
+            f"{model['seconds']:,.1f}",
+            model["violated"] or "none",
+        ]
+        for model in found["models"]
+    ]
+    return table(["consumers", "messages of the request", "faults", "states", "seconds", "violated"], rows)
+
+
+def _soaked(run: Any) -> str:
+    rows = [
+        ["messages", f"{run['messages']:,} in {run['seconds']:,.0f} s ({run['messages_per_second']:,.0f} a second)"],
+        ["requests", f"{run['counts']['requests']:,}"],
+        ["calls through the proxy", f"{run['calls']:,}"],
+        *([f"fault: {kind.replace('_', ' ')}", f"{times:,}"] for kind, times in sorted(run["faults_by_kind"].items())),
+        ["all faults", f"{run['faults']:,}"],
+        *([f"deliveries: {outcome}", f"{times:,}"] for outcome, times in sorted(run["deliveries"].items())),
+        ["requests claimed more than once", f"{run['claimed_more_than_once']:,}"],
+        ["messages out of receives", f"{run['receives_exhausted']:,}"],
+        ["lost", f"{run['counts']['lost']:,}"],
+        ["booked twice", f"{run['counts']['double_booked']:,}"],
+        ["violations of any law", f"{run['violations']:,}"],
+    ]
+    return table([f"`make soak SEED={run['seed']}`", ""], rows)
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(fill(PAGE.read_text()))
+    sys.stderr.write(f"Wrote {PAGE.relative_to(REPOSITORY)}.\n")
+
+
+if __name__ == "__main__":
+    main()

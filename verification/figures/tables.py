@@ -1,0 +1,83 @@
+"""The figures as Markdown. Rows and documents are those of `explored.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from verification.mutation.guards import GUARDS
+from verification.mutation.mutants import BY_WHOM
+
+Row = Mapping[str, Any]
+LEFT, RIGHT = "---", "---:"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], alignment: Sequence[str] = ()) -> str:
+    """Return a Markdown table, its columns aligned to the left if nothing else is said."""
+    lines = [header, alignment or [LEFT] * len(header), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def explorations_table(document: Row) -> str:
+    """Return a row for each of our explorations, and one for all."""
+    header = ["exploration", "budget", "schedules", "violating", "states", "executions", "seconds"]
+    totals = {"scenario": "all", "size": "", **document["totals"], "seconds": document["seconds"]}
+    rows = [
+        [row["scenario"], row["size"], *(f"{row[name]:,}" for name in header[2:6]), f"{row['seconds']:,.1f}"]
+        for row in (*document["explorations"], totals)
+    ]
+    return table(header, rows, [LEFT, LEFT, *[RIGHT] * 5])
+
+
+def peers_table(peers: Sequence[Row]) -> str:
+    """Return a row for each peer, and one for our handler."""
+    rows = [
+        [
+            row["subject"],
+            f"{row['schedules']:,}",
+            f"{row['violating']:,}",
+            share(row),
+            ", ".join(row["laws_broken"]) or "none",
+        ]
+        for row in peers
+    ]
+    header = [f"handler ({peers[0]['size']})", "schedules", "violating", "share", "laws broken"]
+    return table(header, rows, [LEFT, RIGHT, RIGHT, RIGHT, LEFT])
+
+
+def guards_table() -> str:
+    """Return a row for each guard that explains why mutants live."""
+    rows = [[name, str(len(guard.mutants)), guard.sentence] for name, guard in GUARDS.items()]
+    return table(["guard", "mutants", "why they change nothing"], rows, [LEFT, RIGHT, LEFT])
+
+
+def mutants_score(counts: Mapping[str, int]) -> str:
+    """Return a sentence with the number of mutants, by who catches them."""
+    parts = ", ".join(f"{counts[who]} {how}" for who, how in BY_WHOM.items() if counts.get(who))
+    return f"{sum(counts.values())} mutants of the core: {parts}."
+
+
+def share(row: Row) -> str:
+    """Return the share of violating schedules in percent."""
+    if not row["violating"]:
+        return "0 %"
+    percent = 100 * row["violating"] / row["schedules"]
+    return f"{percent:.1f} %" if percent >= 1 else f"{percent:.2f} %"
+
+
+def page(document: Row) -> str:
+    """Return the text of `explored.md`."""
+    totals = document["totals"]
+    mutants = document.get("mutants")
+    return (
+        "# Explored\n\n"
+        "Written by `make explore`, or for small budgets by"
+        " `oneslot explore --short --no-mutants --write docs/proof`.\n"
+        "A budget is the deliveries (K), faults (F) and lease expiries (T) of one schedule.\n\n"
+        f"{totals['schedules']:,} schedules, {totals['violating']:,} of them violating, through {totals['states']:,}"
+        f" states, with {totals['executions']:,} executions of the handler, in {document['seconds']:,.0f} seconds.\n\n"
+        f"{explorations_table(document)}\n"
+        "## The peers\n\n"
+        f"{peers_table(document['peers'])}"
+        + (f"\n## Mutants\n\n{mutants_score(mutants)}\n\n{guards_table()}" if mutants else "")
+    )

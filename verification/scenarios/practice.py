@@ -1,0 +1,76 @@
+"""The practice of all scenarios: its tables and queues, its slots, and the requests to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from appointments.free_key import free_key
+from appointments.slot_choice import utc_text
+from oneslot.explorer.messages import SqsMessage
+from oneslot.explorer.services.contents import Table
+from oneslot.explorer.world import World
+
+LEDGER, SLOTS, APPOINTMENTS = "ledger", "slots", "appointments"
+QUEUE, DEAD_LETTERS = "https://sqs.example/requests", "https://sqs.example/requests-dead-letters"
+TABLES: Mapping[str, Table] = {
+    LEDGER: Table("message_id"),
+    SLOTS: Table("practice", "slot_id", {"free_slots": "free_key"}),
+    APPOINTMENTS: Table("appointment_id"),
+}
+"""The three tables as the stack defines them; a test compares them with the template."""
+
+PRACTICE = "A81001"
+CHANNEL = "Telephone"
+SERVICE = "General Consultation Routine"
+PATIENTS = ("9990000018", "9990000026", "9990000034")
+"""NHS numbers that are never issued, because the test range starts with 999."""
+
+FIRST_SLOT = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)
+
+
+def dead_letters(world: World) -> list[Mapping[str, Any]]:
+    """Return the messages in the dead-letter queue."""
+    return world.queues.get(DEAD_LETTERS, [])
+
+
+def free_slots(number: int) -> list[dict[str, Any]]:
+    """Return this many free slots at the practice, one every ten minutes."""
+    slots = []
+    for position in range(number):
+        start = FIRST_SLOT + timedelta(minutes=10 * position)
+        slot = {
+            "practice": PRACTICE,
+            "slot_id": f"{start:%Y%m%dT%H%MZ}-01",
+            "start": utc_text(start),
+            "end": utc_text(start + timedelta(minutes=10)),
+            "status": "free",
+            "delivery_channel": CHANNEL,
+            "service_type": SERVICE,
+        }
+        slots.append({**slot, "free_key": free_key(slot)})
+    return slots
+
+
+def booking(message_id: str, patient: int = 0, **changes: Any) -> SqsMessage:
+    """Return a booking for one of the `PATIENTS`. `changes` replace fields of its body."""
+    body: Mapping[str, Any] = {
+        "message_id": message_id,
+        "type": "book",
+        "practice": PRACTICE,
+        "nhs_number": PATIENTS[patient],
+        "not_before": "2026-11-23T08:00:00Z",
+        "not_after": "2026-11-24T08:00:00Z",
+        "delivery_channel": CHANNEL,
+        "service_type": SERVICE,
+        **changes,
+    }
+    return SqsMessage(message_id, json.dumps(body))
+
+
+def cancellation(message_id: str, appointment_id: str) -> SqsMessage:
+    """Return a cancellation of the appointment with this id, which is its booking's message id."""
+    body = {"message_id": message_id, "type": "cancel", "appointment_id": appointment_id}
+    return SqsMessage(message_id, json.dumps(body))
