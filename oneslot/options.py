@@ -78,7 +78,7 @@ def context_option(function: F) -> F:
         "context",
         type=Setting(),
         multiple=True,
-        help="Set a setting of the stack, as for `cdk deploy`, e.g. -c queue=fifo. May be repeated.",
+        help="Change a setting of the stack, as for `cdk deploy`, e.g. -c queue=fifo. May be repeated.",
     )(function)
 
 
@@ -104,9 +104,9 @@ def yes_option(function: F) -> F:
 
 def memory_option(function: F) -> F:
     """`--memory`: passed on as `memory`, in Spark's notation."""
-    return click.option(
-        "--memory", default="3g", show_default=True, help="Memory for Spark, in its notation, e.g. 512m."
-    )(function)
+    return click.option("--memory", default="3g", show_default=True, help="Give Spark this much memory, e.g. 512m.")(
+        function
+    )
 
 
 def practice_options(function: F) -> F:
@@ -133,7 +133,7 @@ def mix_options(function: F) -> F:
             metavar="SHARE",
             default=0.05,
             show_default=True,
-            help="Let this share cancel another request.",
+            help="Make this share cancellations of other requests.",
         ),
         click.option(
             "--malformed",
@@ -141,7 +141,7 @@ def mix_options(function: F) -> F:
             metavar="SHARE",
             default=0.01,
             show_default=True,
-            help="Malform this share.",
+            help="Make this share malformed.",
         ),
         click.option(
             "--duplicates",
@@ -149,7 +149,7 @@ def mix_options(function: F) -> F:
             metavar="SHARE",
             default=0.2,
             show_default=True,
-            help="Send this share twice.",
+            help="Send this share of the requests twice.",
         ),
     ):
         function = option(function)

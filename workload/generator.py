@@ -21,7 +21,7 @@ from oneslot.sending.messages import MALFORMED, Archived, Message
 from oneslot.wording import numbered
 from workload.malformed import CONFLICT, FAULTS, Fault
 from workload.patients import synthetic_nhs_number
-from workload.plan import Schedule
+from workload.plan import Plan
 from workload.slots import LOCAL_TIME, SERVICE_TYPES, SERVICE_WEIGHTS, opening_hours
 
 # Days between booking and appointment, England, April 2025 to March 2026 (NHS England): the last day in a range, and its
@@ -97,15 +97,15 @@ class Share:
 class RequestGenerator:
     """One run of the generator. `messages()` streams; it holds no more than the last few hundred messages."""
 
-    def __init__(self, schedule: Schedule, mix: Mix, seed: int, now: datetime) -> None:
-        """Raises `BadInput` if every day of the schedule is over at `now`."""
-        if opening_hours(schedule.days[-1])[1] <= now:
+    def __init__(self, plan: Plan, mix: Mix, seed: int, now: datetime) -> None:
+        """Raises `BadInput` if every day of the plan is over at `now`."""
+        if opening_hours(plan.days[-1])[1] <= now:
             raise BadInput("The slots that were seeded last are all in the past.")
         self._mix = mix
         self._rng = random.Random(f"requests:{seed}")
-        self._days = [day for day in schedule.days if opening_hours(day)[1] > now]
-        self._openings = schedule.openings
-        self._weights = list(accumulate(opening.demand.appointments for opening in schedule.openings))
+        self._days = [day for day in plan.days if opening_hours(day)[1] > now]
+        self._openings = plan.openings
+        self._weights = list(accumulate(opening.demand.appointments for opening in plan.openings))
         self._malformed = Share(self._rng, mix.number_malformed, mix.bookings + mix.number_malformed)
         self._cancelled = Share(self._rng, mix.number_of_cancellations, mix.bookings)
         self._sent_twice = Share(self._rng, mix.number_of_duplicates, mix.bookings + mix.number_of_cancellations)

@@ -23,7 +23,7 @@ MOST_SLOTS_UNASKED = 4_000
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Plan:
     """Practices with their slots, over some working days; `seed` makes it repeatable."""
 
     openings: Sequence[Opening]
@@ -87,37 +87,37 @@ def _read_files(practices: Path | None, demand: Path | None, seed: int) -> tuple
     return demands, f"{note}, {len(demands):,} of them with demand in {demand.name}"
 
 
-def plan(demands: Sequence[Demand], first_day: date, days: int, slots: int | None, seed: int) -> Schedule:
+def make_plan(demands: Sequence[Demand], first_day: date, days: int, slots: int | None, seed: int) -> Plan:
     """Share slots out among the practices; without a number, as many as their demand asks for, within reason."""
     if slots is not None and slots < len(demands):
         raise BadInput(f"{slots:,} slots are too few for {len(demands):,} practices: each has one at least.")
     if slots is None:
         slots = max(len(demands), min(MOST_SLOTS_UNASKED, demanded_slots(demands, days)))
-    return Schedule(share_out(slots, demands), working_days(first_day, days), seed)
+    return Plan(share_out(slots, demands), working_days(first_day, days), seed)
 
 
-def save(schedule: Schedule, path: Path, target: str) -> None:
+def save(plan: Plan, path: Path, target: str) -> None:
     """Note what was seeded into `target` (its `Target.identity`)."""
     document = {
         "target": target,
-        "seed": schedule.seed,
-        "days": [day.isoformat() for day in schedule.days],
+        "seed": plan.seed,
+        "days": [day.isoformat() for day in plan.days],
         "practices": [
             [opening.demand.practice, opening.demand.appointments, opening.demand.channels, opening.slots]
-            for opening in schedule.openings
+            for opening in plan.openings
         ],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, separators=(",", ":")) + "\n")
 
 
-def load(path: Path, target: str) -> Schedule | None:
+def load(path: Path, target: str) -> Plan | None:
     """Read the note that `save` made for `target`; None if there is none, or if it speaks of another stack."""
     try:
         document = json.loads(path.read_text())
         if document["target"] != target:
             return None
-        return Schedule(
+        return Plan(
             openings=[
                 Opening(Demand(code, appointments, tuple(channels)), slots)
                 for code, appointments, channels, slots in document["practices"]

@@ -37,36 +37,47 @@ ONE_SIGNAL_SECONDS = 1.0
     help="Run this Lambda handler, imported from the current directory. Default: Oneslot's own consumer.",
 )
 @click.option(
-    "--threads", type=int, default=DEFAULTS.threads, show_default=True, help="Process this many messages at once."
+    "--threads", metavar="N", type=int, default=DEFAULTS.threads, show_default=True, help="Process N messages at once."
 )
 @click.option(
     "--visibility",
+    metavar="N",
     type=int,
     default=DEFAULTS.visibility_seconds,
     show_default=True,
-    help="Seconds between two heartbeats of a message.",
+    help="Send a heartbeat for each message every N seconds.",
 )
 @click.option(
     "--buffer",
     "buffer_seconds",
+    metavar="N",
     type=int,
     default=DEFAULTS.buffer_seconds,
     show_default=True,
-    help="Seconds by which a heartbeat may be late.",
+    help="Tolerate a heartbeat that is N seconds late.",
 )
 @click.option(
     "--limit",
+    metavar="N",
     type=float,
-    help=f"Hard limit for a message, in seconds. Default: {DEFAULTS.limit_seconds:g}; Oneslot's own: {OWN_LIMIT_SECONDS:g}.",
+    help=f"Limit a message to N seconds. Default: {DEFAULTS.limit_seconds:g}; Oneslot's own: {OWN_LIMIT_SECONDS:g}.",
 )
 @click.option(
     "--grace",
+    metavar="N",
     type=float,
     default=DEFAULTS.grace_seconds,
     show_default=True,
-    help="Seconds after SIGTERM to finish the messages in work.",
+    help="Finish the messages in work within N seconds after SIGTERM.",
 )
-@click.option("--wait", type=int, default=DEFAULTS.wait_seconds, show_default=True, help="Seconds of a long poll.")
+@click.option(
+    "--wait",
+    metavar="N",
+    type=int,
+    default=DEFAULTS.wait_seconds,
+    show_default=True,
+    help="Wait N seconds for messages in each poll.",
+)
 def worker(
     *,
     stack: str | None,

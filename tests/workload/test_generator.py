@@ -20,16 +20,16 @@ from oneslot.runtime.identity import identify, parse_body, payload_hash
 from oneslot.sending.messages import MALFORMED, Message
 from workload.generator import HORIZON, Mix, RequestGenerator
 from workload.malformed import FAULTS, UNKNOWN_PRACTICE
-from workload.plan import Schedule, plan, read_candidates
+from workload.plan import Plan, make_plan, read_candidates
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-SCHEDULE = plan(read_candidates(None, None, 1).demands, date(2026, 11, 23), 5, 200, 1)
+PLAN = make_plan(read_candidates(None, None, 1).demands, date(2026, 11, 23), 5, 200, 1)
 REASON = {fault.name: fault.reason for fault in FAULTS}
 
 
-def generate(mix: Mix, seed: int = 1, schedule: Schedule = SCHEDULE, now: datetime = NOW) -> list[Message]:
+def generate(mix: Mix, seed: int = 1, plan: Plan = PLAN, now: datetime = NOW) -> list[Message]:
     """All messages of a run."""
-    return list(RequestGenerator(schedule, mix, seed, now).messages())
+    return list(RequestGenerator(plan, mix, seed, now).messages())
 
 
 def understood(message: Message) -> tuple[str, str, Request]:
@@ -165,7 +165,7 @@ def test_windows_lie_in_what_was_seeded_and_a_good_part_wants_the_same_day() -> 
         assert isinstance(request, BookRequest)
         if request.not_before.year == 2020:
             continue
-        assert SCHEDULE.days[0] <= request.not_before.date() <= request.not_after.date() <= SCHEDULE.days[-1]
+        assert PLAN.days[0] <= request.not_before.date() <= request.not_after.date() <= PLAN.days[-1]
         total += 1
         same_day += request.not_before.date() == request.not_after.date()
     # 43.8 % want the same day; and whoever wants the last day has no other left.
@@ -187,6 +187,6 @@ def test_a_mix_that_cannot_be_is_refused() -> None:
 
 
 def test_a_million_requests_are_streamed() -> None:
-    generator = RequestGenerator(SCHEDULE, Mix(1_000_000), 1, NOW)
+    generator = RequestGenerator(PLAN, Mix(1_000_000), 1, NOW)
     assert len(list(islice(generator.messages(), 5_000))) == 5_000
     assert len(generator._waiting) < 2 * HORIZON

@@ -10,7 +10,7 @@ import pytest
 from oneslot.errors import BadInput
 from tests.workload.test_demand import HEADER
 from tests.workload.test_practices import line
-from workload.plan import MOST_SLOTS_UNASKED, load, plan, read_candidates, save
+from workload.plan import MOST_SLOTS_UNASKED, load, make_plan, read_candidates, save
 
 MONDAY = date(2026, 11, 23)
 
@@ -58,19 +58,19 @@ def test_files_without_a_common_practice_are_refused(files: tuple[Path, Path]) -
 
 def test_slots_are_made_within_reason() -> None:
     demands = read_candidates(None, None, 1, count=30).demands
-    assert plan(demands, MONDAY, 5, None, 1).slots == MOST_SLOTS_UNASKED
-    assert plan(demands, MONDAY, 5, 77, 1).slots == 77
-    assert len(list(plan(demands, MONDAY, 5, 77, 1).items())) == 77
+    assert make_plan(demands, MONDAY, 5, None, 1).slots == MOST_SLOTS_UNASKED
+    assert make_plan(demands, MONDAY, 5, 77, 1).slots == 77
+    assert len(list(make_plan(demands, MONDAY, 5, 77, 1).items())) == 77
     with pytest.raises(BadInput, match="29 slots are too few for 30 practices"):
-        plan(demands, MONDAY, 5, 29, 1)
+        make_plan(demands, MONDAY, 5, 29, 1)
 
 
 def test_what_was_seeded_is_noted_for_its_stack_only(tmp_path: Path) -> None:
     path = tmp_path / "state" / "seeded.json"
-    schedule = plan(read_candidates(None, None, 1).demands, MONDAY, 5, 100, 1)
+    plan = make_plan(read_candidates(None, None, 1).demands, MONDAY, 5, 100, 1)
     assert load(path, "this stack") is None
-    save(schedule, path, "this stack")
-    assert load(path, "this stack") == schedule
+    save(plan, path, "this stack")
+    assert load(path, "this stack") == plan
     assert load(path, "the stack before it, at the same port") is None
     for spoilt in ("{", "[]", "{}", '{"target": "this stack"}', '{"target": "this stack", "practices": [7]}'):
         path.write_text(spoilt)
@@ -83,4 +83,4 @@ def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "seeded.json"
     path.symlink_to("/dev/full")
     with pytest.raises(OSError, match=rf"No space left on device: '{path}'"):
-        save(plan(read_candidates(None, None, 1).demands, MONDAY, 5, 100, 1), path, "this stack")
+        save(make_plan(read_candidates(None, None, 1).demands, MONDAY, 5, 100, 1), path, "this stack")

@@ -17,7 +17,7 @@ from oneslot.runtime.stores.expressions import to_attributes
 from oneslot.target import Target
 from tests.kits.moto_stack import ENVIRONMENT, Functions, MotoStack, invoke
 from workload.commands import run as run_module
-from workload.plan import Schedule, save
+from workload.plan import Plan, save
 
 
 @pytest.fixture
@@ -33,10 +33,10 @@ def stages(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         finally:
             happened.append("stopped")
 
-    def start_and_seed(_stack: Any, target: Target, schedule: Schedule, _terminal: Any) -> None:
-        for item in schedule.items():
+    def start_and_seed(_stack: Any, target: Target, plan: Plan, _terminal: Any) -> None:
+        for item in plan.items():
             moto_stack.bench.dynamodb.put_item(TableName="slots", Item=to_attributes(item))
-        save(schedule, target.plan, target.identity)
+        save(plan, target.plan, target.identity)
 
     def audit_history(history: Path, _answer: Path) -> Any:
         happened.append("audited")

@@ -18,7 +18,7 @@ from oneslot.sending.messages import Message
 from oneslot.sending.sender import BatchSender
 from workload.demand import synthetic_demand
 from workload.generator import Mix, RequestGenerator, utc_now
-from workload.plan import Schedule
+from workload.plan import Plan
 from workload.practices import synthetic_practices
 from workload.slots import next_monday, share_out, working_days
 
@@ -45,11 +45,11 @@ class Size:
     messages: int
 
 
-def schedule_for(expected_messages: int, seed: int, today: date) -> Schedule:
+def schedule_for(expected_messages: int, seed: int, today: date) -> Plan:
     """Return practices with slots for the expected messages."""
     slots = max(200, round(expected_messages * SLOTS_PER_MESSAGE))
     practices = synthetic_practices(max(2, slots // SLOTS_PER_PRACTICE))
-    return Schedule(
+    return Plan(
         share_out(slots, list(synthetic_demand(practices, seed))), working_days(next_monday(today), DAYS), seed
     )
 
@@ -58,7 +58,7 @@ class Load:
     """Sends in a thread of its own until the size is reached and `may_end` is set."""
 
     def __init__(
-        self, client: SQSClient, queue_url: str, *, schedule: Schedule, size: Size, seed: int, archive: Path
+        self, client: SQSClient, queue_url: str, *, schedule: Plan, size: Size, seed: int, archive: Path
     ) -> None:
         self._client, self._queue_url, self._size, self._archive = client, queue_url, size, archive
         self._sender = BatchSender(client, queue_url)

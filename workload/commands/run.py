@@ -24,10 +24,10 @@ from oneslot.sending.pacing import Pacing
 from oneslot.target import Target, home_folder, local_target
 from oneslot.terminal import Terminal, table
 from oneslot.wording import numbered
-from workload.commands.seed import seed_schedule
+from workload.commands.seed import seed_plan
 from workload.commands.send import generated, send_messages
 from workload.generator import Mix
-from workload.plan import Candidates, Schedule, plan, read_candidates
+from workload.plan import Candidates, Plan, make_plan, read_candidates
 from workload.slots import LOCAL_TIME, next_monday
 
 DAYS = 5
@@ -92,7 +92,7 @@ def run(
     # An unusable file is reported before anything starts.
     at_most = max(FEWEST_PRACTICES, count // REQUESTS_PER_PRACTICE)
     candidates = read_candidates(practices, demand, seed_number, count=practice_count, at_most=at_most)
-    schedule = open_week(candidates, mix, seed_number)
+    plan = open_week(candidates, mix, seed_number)
     home = home_folder()
     stages = Stages(terminal)
     with _sigterm_like_ctrl_c(), ExitStack() as running:
@@ -101,11 +101,9 @@ def run(
                 local_stack(home, progress=terminal.say, processes=processes, stage=stage, context=dict(context))
             )
         target = local_target(stack.state, home)
-        with stages.stage(
-            "seed", f"Seed {numbered(schedule.slots, 'slot')} at {numbered(len(schedule.openings), 'practice')}"
-        ):
+        with stages.stage("seed", f"Seed {numbered(plan.slots, 'slot')} at {numbered(len(plan.openings), 'practice')}"):
             terminal.say(f"{candidates.note}.")
-            start_and_seed(stack, target, schedule, terminal)
+            start_and_seed(stack, target, plan, terminal)
         with stages.stage(
             "send",
             f"Send {numbered(mix.count, 'request')} in {numbered(mix.messages, 'message')}, consumed as they arrive",
@@ -129,9 +127,9 @@ def run(
             conclusion = audit_history(history, answer)
     document = {
         **verdict.document(),
-        "practices": len(schedule.openings),
+        "practices": len(plan.openings),
         "source": candidates.note,
-        "slots": schedule.slots,
+        "slots": plan.slots,
         "messages_accepted": sent.accepted,
         "seconds": {name: round(seconds, 3) for name, _, seconds in stages.done},
         "evidence": str(home),
@@ -173,17 +171,17 @@ class Stages:
         self.done.append((name, what, time.monotonic() - started))
 
 
-def open_week(candidates: Candidates, mix: Mix, seed: int) -> Schedule:
+def open_week(candidates: Candidates, mix: Mix, seed: int) -> Plan:
     """Plan next week's slots: few more than bookings, so that patients compete for them."""
     slots = max(len(candidates.demands), round(mix.bookings * SLOTS_PER_BOOKING))
-    return plan(candidates.demands, next_monday(datetime.now(LOCAL_TIME).date()), DAYS, slots, seed)
+    return make_plan(candidates.demands, next_monday(datetime.now(LOCAL_TIME).date()), DAYS, slots, seed)
 
 
-def start_and_seed(stack: LocalStack, target: Target, schedule: Schedule, terminal: Terminal) -> None:
+def start_and_seed(stack: LocalStack, target: Target, plan: Plan, terminal: Terminal) -> None:
     """Seed the slots while the handler's processes start."""
     with ThreadPoolExecutor(1, "start") as executor:
         started = executor.submit(stack.start)
-        seed_schedule(target, schedule, terminal)
+        seed_plan(target, plan, terminal)
         started.result()
 
 

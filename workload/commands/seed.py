@@ -12,7 +12,7 @@ from oneslot.options import COUNT, Day, json_option, practice_options, stack_opt
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal
 from oneslot.wording import numbered
-from workload.plan import Schedule, plan, read_candidates, save
+from workload.plan import Plan, make_plan, read_candidates, save
 from workload.seeding import Seeded, SlotWriter
 from workload.seeding import seed as insert
 from workload.slots import LOCAL_TIME, demanded_slots, next_monday
@@ -56,39 +56,39 @@ def seed(
     terminal = Terminal(as_json)
     candidates = read_candidates(practices, demand, seed_number, count=practice_count)
     first_day = first_day or next_monday(datetime.now(LOCAL_TIME).date())
-    schedule = plan(candidates.demands, first_day, days, slots, seed_number)
+    plan = make_plan(candidates.demands, first_day, days, slots, seed_number)
     target = open_target(stack)
     terminal.say(f"{candidates.note}.")
     asked = demanded_slots(candidates.demands, days)
-    if slots is None and schedule.slots < asked:
-        terminal.say(f"The demand is {asked:,} slots, of which {schedule.slots:,} are opened. Open more with --slots.")
+    if slots is None and plan.slots < asked:
+        terminal.say(f"The demand is {asked:,} slots, of which {plan.slots:,} are opened. Open more with --slots.")
     started = time.monotonic()
-    seeded = seed_schedule(target, schedule, terminal)
+    seeded = seed_plan(target, plan, terminal)
     seconds = time.monotonic() - started
     terminal.result(
         {
             "stack_name": target.stack_name,
-            "practices": len(schedule.openings),
+            "practices": len(plan.openings),
             "source": candidates.note,
-            "first_day": schedule.days[0].isoformat(),
-            "last_day": schedule.days[-1].isoformat(),
-            "slots": schedule.slots,
+            "first_day": plan.days[0].isoformat(),
+            "last_day": plan.days[-1].isoformat(),
+            "slots": plan.slots,
             "created": seeded.created,
             "kept": seeded.kept,
             "seconds": round(seconds, 3),
         }
     )
     terminal.plain(
-        f"{numbered(schedule.slots, 'slot')} at {numbered(len(schedule.openings), 'practice')}, "
-        f"{schedule.days[0]} to {schedule.days[-1]}: "
+        f"{numbered(plan.slots, 'slot')} at {numbered(len(plan.openings), 'practice')}, "
+        f"{plan.days[0]} to {plan.days[-1]}: "
         f"{seeded.created:,} new, {seeded.kept:,} existing and unchanged."
     )
 
 
-def seed_schedule(target: Target, schedule: Schedule, terminal: Terminal) -> Seeded:
-    """Insert the schedule's slots, and note it for `send`."""
+def seed_plan(target: Target, plan: Plan, terminal: Terminal) -> Seeded:
+    """Insert the plan's slots, and note it for `send`."""
     writer = SlotWriter(target.dynamodb, target.outputs.slots_table_name)
-    with terminal.progress("Seeding slots", schedule.slots) as progress:
-        seeded = insert(schedule.items(), writer, progress=progress)
-    save(schedule, target.plan, target.identity)
+    with terminal.progress("Seeding slots", plan.slots) as progress:
+        seeded = insert(plan.items(), writer, progress=progress)
+    save(plan, target.plan, target.identity)
     return seeded

@@ -43,7 +43,7 @@ GENERATOR_OPTIONS = ("count", "duplicates", "malformed", "cancellations", "seed_
     type=click.Choice(SHAPES),
     default=STEADY,
     show_default=True,
-    help="Shape of the arrivals. monday-8am starts at six times the rate and falls, as calls to a practice do.",
+    help="Shape the arrivals: monday-8am starts at six times the rate and falls, as calls to a practice do.",
 )
 @stack_option
 @json_option
@@ -113,8 +113,8 @@ def send(
 def generated(target: Target, mix: Mix, seed: int) -> Iterable[Message]:
     """Return generated messages for the slots seeded last. Raises `OneslotError` if there are none, or they are over."""
     try:
-        schedule = load(target.plan, target.identity)
-        generator = None if schedule is None else RequestGenerator(schedule, mix, seed, utc_now())
+        plan = load(target.plan, target.identity)
+        generator = None if plan is None else RequestGenerator(plan, mix, seed, utc_now())
     except BadInput as error:
         raise BadInput(f"{error} Seed again: {target.command('seed')}.") from error
     if generator is None:

@@ -31,8 +31,8 @@ LOCAL_INTERVAL, AWS_INTERVAL = 0.2, 2.0
 def smoke(timeout: float, stack: str | None, as_json: bool) -> int:
     """Send a request and its duplicate, and check for one appointment; then cancel it and check that its slot is free.
 
-    It books the only slot of a made-up practice. A cancelled appointment of a made-up patient and two ledger rows, which
-    expire, remain: the audit compares them with the delivery log.
+    It books the only slot of a made-up practice. The cancelled appointment of a made-up patient and two ledger rows remain,
+    because the audit compares them with the delivery log. The rows expire.
     """
     terminal = Terminal(as_json)
     target = open_target(stack)

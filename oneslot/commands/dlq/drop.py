@@ -22,7 +22,7 @@ from oneslot.wording import numbered
 @click.command(short_help="Delete dead letters for good.")
 @selection_options
 @click.option("--all", "everything", is_flag=True, help="Select every message.")
-@click.option("--accept-loss", is_flag=True, help="Include requests without an answer: they never get one.")
+@click.option("--accept-loss", is_flag=True, help="Include requests without an answer, which then never get one.")
 @yes_option
 @stack_option
 @json_option

@@ -24,7 +24,7 @@ from oneslot.terminal import Terminal, table
 @stack_option
 @json_option
 def list_letters(reason: str | None, stack: str | None, as_json: bool) -> int:
-    """List dead letters by reason, and say by the ledger what a redrive would do for each.
+    """List dead letters by reason. The ledger says what a redrive would do for each.
 
     Nothing is removed. Each look adds 1 to the messages' receive counts, which have no effect in a dead-letter queue.
     Exit status 1 if a table is missing; the messages are listed even so.

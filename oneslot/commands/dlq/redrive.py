@@ -24,7 +24,7 @@ from oneslot.wording import numbered
 
 @click.command(short_help="Send dead letters to the queue again.")
 @selection_options
-@click.option("--all", "everything", is_flag=True, help="Select every message; on AWS, by SQS's own move task.")
+@click.option("--all", "everything", is_flag=True, help="Select every message. On AWS, SQS's own move task moves them.")
 @click.option("--even-failing", is_flag=True, help="Include the messages that would fail again.")
 @click.option("--batches", is_flag=True, help="Move in batches from here, also on AWS.")
 @click.option(
@@ -36,7 +36,7 @@ from oneslot.wording import numbered
     help="Move at most N messages a second.",
 )
 @click.option("--resume", is_flag=True, help="Continue the redrive that was interrupted.")
-@click.option("--abandon", is_flag=True, help="End the interrupted redrive: the rest stays where it is.")
+@click.option("--abandon", is_flag=True, help="End the interrupted redrive; the rest stays where it is.")
 @yes_option
 @stack_option
 @json_option
@@ -56,8 +56,8 @@ def redrive(  # noqa: PLR0917 - click passes them by name
 ) -> int:
     """Send dead letters to the queue again. Without --yes, only say what would be sent.
 
-    Messages that would fail again are left. A message is deleted only after the queue has accepted it. A journal notes
-    what was sent, so --resume continues after a crash. A message that is sent twice takes effect once, by the ledger.
+    Messages that would fail again stay. A message is deleted only after the queue has accepted it. A journal notes what
+    was sent, so --resume continues after a crash. By the ledger, a message that is sent twice takes effect once.
     """
     selection = select(ids, file, reason, everything=everything)
     if (resume or abandon) and selection.given:

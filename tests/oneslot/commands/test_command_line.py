@@ -24,7 +24,7 @@ from oneslot.runtime.stores.expressions import to_attributes
 from tests.kits.consumer import NHS_NUMBER, booking, record
 from tests.kits.moto_stack import MotoStack, document, invoke
 from tests.workload.test_practices import line as practice_line
-from workload.plan import plan, read_candidates, save
+from workload.plan import make_plan, read_candidates, save
 
 NEXT_YEARS_MONDAY = datetime(2035, 1, 1).date()
 
@@ -35,9 +35,9 @@ Invoke = Callable[..., Result]
 
 def seed(stack: MotoStack) -> None:
     """As if `seed` had run."""
-    schedule = plan(read_candidates(None, None, 1).demands, NEXT_YEARS_MONDAY, 5, 100, 1)
-    save(schedule, stack.target.plan, stack.target.identity)
-    for item in schedule.items():
+    plan = make_plan(read_candidates(None, None, 1).demands, NEXT_YEARS_MONDAY, 5, 100, 1)
+    save(plan, stack.target.plan, stack.target.identity)
+    for item in plan.items():
         stack.bench.dynamodb.put_item(TableName="slots", Item=to_attributes(item))
 
 

@@ -24,7 +24,7 @@ from oneslot.sending.sender import BatchSender, send_all
 from tests.kits.consumer import BEFORE, booking, record
 from tests.kits.moto_stack import ENVIRONMENT, Functions, MotoStack, invoke
 from workload.generator import Mix, RequestGenerator
-from workload.plan import plan, read_candidates
+from workload.plan import make_plan, read_candidates
 
 RETENTION_MS = 1000 * int(ENVIRONMENT["LEDGER_RETENTION_SECONDS"])
 NOW = datetime.fromtimestamp(BEFORE / 1000, UTC)
@@ -32,7 +32,7 @@ NOW = datetime.fromtimestamp(BEFORE / 1000, UTC)
 
 def send(stack: MotoStack, mix: Mix, slots: int = 40) -> list[Message]:
     """Seed, and send a mix of requests."""
-    schedule = plan(read_candidates(None, None, 1, count=2).demands, datetime(2026, 11, 23).date(), 2, slots, 1)
+    schedule = make_plan(read_candidates(None, None, 1, count=2).demands, datetime(2026, 11, 23).date(), 2, slots, 1)
     for item in schedule.items():
         stack.bench.dynamodb.put_item(TableName="slots", Item=to_attributes(item))
     messages = list(RequestGenerator(schedule, mix, 1, NOW).messages())
