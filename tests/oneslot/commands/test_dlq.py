@@ -294,7 +294,7 @@ def test_a_redrive_killed_at_any_moment_loses_nothing_and_resumes(moto_stack: Mo
     refused = invoke("dlq", "redrive", "--yes")
     if moment != "after the delete" or peek(moto_stack.bench.sqs, moto_stack.target.outputs.dead_letter_queue_url):
         assert (refused.exit_code, "A redrive of Oneslot-dev was interrupted." in refused.stderr) == (1, True)
-    assert "Interrupted: 0 of 25 moved" in invoke("dlq", "redrive", "--resume").stdout
+    assert "Interrupted redrive: 0 of 25 messages moved" in invoke("dlq", "redrive", "--resume").stdout
     resumed = document(
         invoke("dlq", "redrive", "--resume", "--yes", "--json"), exit_code=int(moment == "after the delete")
     )

@@ -31,4 +31,4 @@ def test_numbers_that_are_none_are_named(moto_stack: MotoStack, text: str) -> No
     (moto_stack.home / "statistics.json").write_text(text)
     result = invoke("status")
     assert result.exit_code == 1
-    assert f"{moto_stack.home}/statistics.json cannot be read" in result.stderr
+    assert f"{moto_stack.home}/statistics.json is not a valid statistics file" in result.stderr

@@ -104,7 +104,7 @@ def test_redrive_all_on_aws_is_the_move_task(
     result = invoke("dlq", "redrive", "--all", "--rate", "7", "--stack", "s", "--yes")
     assert (result.exit_code, started) == (exit_code, [7.0])
     assert f"SQS's move task: {status}, about 1 of 1 message moved." in result.stdout
-    assert ("It failed: OverLimit." in result.stdout) == (exit_code == 1)
+    assert ("The move task failed: OverLimit." in result.stdout) == (exit_code == 1)
     (begun, *_) = (json.loads(line) for line in (target.home / "audit.jsonl").read_text().splitlines())
     assert begun["who"]["arn"] == "arn:aws:iam::123456789012:user/on-call"
     in_batches = invoke("dlq", "redrive", "--all", "--batches", "--stack", "s", "--yes", "--json")
