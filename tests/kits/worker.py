@@ -1,4 +1,4 @@
-"""A queue in memory that answers as SQS does, keeps visibility in real time, and can be told to fail."""
+"""A queue in memory that answers as SQS does, and a worker in a thread that consumes it."""
 
 from __future__ import annotations
 
@@ -19,25 +19,36 @@ from oneslot.worker.settings import WorkerSettings
 from oneslot.worker.worker import Ended, Worker
 
 ARN = "arn:aws:sqs:eu-west-2:000000000000:mails"
+POLL_SECONDS = 0.01  # of an empty receive
+Entries = list[dict[str, Any]]
 
 
 class FakeQueue:
-    """Messages by receipt. `fail[call]` takes the entries of a batch call and may change its answer, or raise."""
+    """Messages with visibility by the clock `now`.
 
-    def __init__(self, bodies: list[str]) -> None:
+    `fail[call]` takes the entries of a batch call, and may return its answer, raise, or return None to leave it alone.
+    `before_receive` runs before each receive, and may raise.
+    """
+
+    def __init__(self, bodies: list[str], now: Callable[[], float] = time.monotonic) -> None:
         self.meta = SimpleNamespace(region_name="eu-west-2")
+        self.now = now
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
-        self.messages: list[dict[str, Any]] = [
-            {"id": f"id-{body}", "body": body, "visible_at": 0.0, "receives": 0} for body in bodies
-        ]
+        self.messages: list[dict[str, Any]] = []
+        self.send(*bodies)
         self.calls: list[tuple[str, Any]] = []
-        self.fail: dict[str, Callable[[list[dict[str, Any]]], dict[str, Any] | None]] = {}
+        self.fail: dict[str, Callable[[Entries], dict[str, Any] | None]] = {}
+        self.before_receive: Callable[[], object] = lambda: None
+
+    def send(self, *bodies: str) -> None:
+        self.messages += [{"id": f"id-{body}", "body": body, "visible_at": 0.0, "receives": 0} for body in bodies]
 
     def receive_message(self, **request: Any) -> dict[str, Any]:
+        self.calls.append(("receive", request))
+        self.before_receive()
         with self._lock:
-            self.calls.append(("receive", request))
-            now = time.monotonic()
+            now = self.now()
             ready = [each for each in self.messages if each["visible_at"] <= now][: request["MaxNumberOfMessages"]]
             for each in ready:
                 each["visible_at"] = now + request["VisibilityTimeout"]
@@ -45,7 +56,7 @@ class FakeQueue:
                 each["receipt"] = f"receipt-{next(self._numbers)}"
             answer = [self._as_received(each) for each in ready]
         if not answer:
-            time.sleep(0.02)
+            time.sleep(POLL_SECONDS)
         return {"Messages": answer}
 
     def change_message_visibility_batch(self, **request: Any) -> dict[str, Any]:
@@ -54,27 +65,30 @@ class FakeQueue:
     def delete_message_batch(self, **request: Any) -> dict[str, Any]:
         return self._batch("delete", request["Entries"], self._delete)
 
+    def requests(self, call: str) -> list[Any]:
+        """The requests or entries of each "receive", "change" or "delete"."""
+        return [request for each, request in self.calls if each == call]
+
     def count(self, call: str) -> int:
-        """How many calls of this kind there were: "receive", "change" or "delete"."""
-        return sum(each == call for each, _ in self.calls)
+        return len(self.requests(call))
 
     def receives(self) -> dict[str, int]:
-        """How often each message that is still there was received."""
-        return {str(each["body"]): int(str(each["receives"])) for each in self.messages}
+        """The number of receives of each message that is still there."""
+        return {each["body"]: each["receives"] for each in self.messages}
 
-    def _batch(self, call: str, entries: list[dict[str, Any]], act: Callable[[Any], bool]) -> dict[str, Any]:
+    def visible(self) -> list[str]:
+        return [each["body"] for each in self.messages if each["visible_at"] <= self.now()]
+
+    def _batch(self, call: str, entries: Entries, act: Callable[[Any], bool]) -> dict[str, Any]:
         with self._lock:
             self.calls.append((call, entries))
             if call in self.fail and (answer := self.fail[call](entries)) is not None:
                 return answer
-            done = [{"Id": entry["Id"]} for entry in entries if act(entry)]
-        ids = {entry["Id"] for entry in done}
-        gone = [
-            {"Id": entry["Id"], "SenderFault": True, "Code": "ReceiptHandleIsInvalid"}
-            for entry in entries
-            if entry["Id"] not in ids
-        ]
-        return {"Successful": done, "Failed": gone}
+            done = [entry for entry in entries if act(entry)]
+        return {
+            "Successful": [{"Id": entry["Id"]} for entry in done],
+            "Failed": [refused(entry) for entry in entries if entry not in done],
+        }
 
     def _find(self, entry: Mapping[str, Any]) -> dict[str, Any] | None:
         return next((each for each in self.messages if each.get("receipt") == entry["ReceiptHandle"]), None)
@@ -82,7 +96,7 @@ class FakeQueue:
     def _change(self, entry: Mapping[str, Any]) -> bool:
         if (found := self._find(entry)) is None:
             return False
-        found["visible_at"] = time.monotonic() + entry["VisibilityTimeout"]
+        found["visible_at"] = self.now() + entry["VisibilityTimeout"]
         return True
 
     def _delete(self, entry: Mapping[str, Any]) -> bool:
@@ -102,9 +116,51 @@ class FakeQueue:
         }
 
 
-def no_answer(_entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """For `FakeQueue.fail`: the network is gone."""
+def refused(entry: Mapping[str, Any], *, sender_fault: bool = True) -> dict[str, Any]:
+    """An entry of `Failed`."""
+    return {"Id": entry["Id"], "SenderFault": sender_fault, "Code": "ReceiptHandleIsInvalid"}
+
+
+def no_answer(_entries: Any = None) -> dict[str, Any]:
+    """The network is gone."""
     raise EndpointConnectionError(endpoint_url="https://sqs")
+
+
+def first(times: int, act: Callable[[Entries], dict[str, Any] | None]) -> Callable[[Entries], dict[str, Any] | None]:
+    """`act` for the first calls, and nothing for later ones."""
+    left = iter(range(times))
+    return lambda entries: act(entries) if next(left, None) is not None else None
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Gate:
+    """A handler that waits until the test opens it, and knows the messages in it."""
+
+    def __init__(self) -> None:
+        self.inside: list[str] = []
+        self.most = 0
+        self._open = threading.Event()
+        self._lock = threading.Lock()
+
+    def __call__(self, event: Mapping[str, Any], context: Any) -> None:
+        with self._lock:
+            self.inside.append(body_of(event))
+            self.most = max(self.most, len(self.inside))
+        self._open.wait(120)
+        with self._lock:
+            self.inside.remove(body_of(event))
+
+    def open(self) -> None:
+        self._open.set()
 
 
 class Running:
@@ -115,6 +171,10 @@ class Running:
         self.lines = lines
         self._ended: list[Ended] = []
         self._thread = threading.Thread(target=lambda: self._ended.append(worker.run()), daemon=True)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return self.worker.log.counts
 
     def start(self) -> None:
         self._thread.start()
@@ -130,7 +190,11 @@ class Running:
         return self._ended[0]
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        return [line for line in self.lines if line.get("event") == name]
+        return events(self.lines, name)
+
+
+def events(lines: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    return [line for line in lines if line.get("event") == name]
 
 
 @contextmanager
@@ -142,10 +206,11 @@ def working(
     queue_url: str = "https://sqs/mails",
     queue_arn: str = ARN,
     now: Callable[[], float] = time.monotonic,
+    lines: list[dict[str, Any]] | None = None,
     **settings: Any,
 ) -> Iterator[Running]:
-    """Run a worker around the test; it is stopped at the end."""
-    lines: list[dict[str, Any]] = []
+    """Run a worker around the test; it is stopped at the end. lines: the log, for a handler that reads it."""
+    written: list[dict[str, Any]] = [] if lines is None else lines
     numbers = {"threads": 2, "visibility_seconds": 30, "grace_seconds": 60, "wait_seconds": 0, **settings}
     worker = Worker(
         cast("Any", client),
@@ -154,10 +219,10 @@ def working(
         handler,
         WorkerSettings(**numbers),
         heartbeat_client=heartbeat_client or client,
-        log=WorkerLog(lambda line: lines.append(json.loads(line))),
+        log=WorkerLog(lambda line: written.append(json.loads(line))),
         now=now,
     )
-    running = Running(worker, lines)
+    running = Running(worker, written)
     running.start()
     try:
         yield running

@@ -1,69 +1,97 @@
-"""The worker's rules, one by one, on a queue in memory."""
+"""A worker's rules, on a queue in memory."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError
 
-from oneslot.worker import acknowledgement as worker_acknowledgement
-from oneslot.worker.job import InHand, Job, State
-from oneslot.worker.log import WorkerLog
+from oneslot.worker import poller
+from oneslot.worker import worker as worker_module
+from oneslot.worker.acknowledgement import Acknowledgement
 from oneslot.worker.settings import InvalidSettings, WorkerSettings
-from oneslot.worker.visibility import Visibility
 from tests.kits.local_mapping import wait_for
-from tests.kits.worker import FakeQueue, body_of, no_answer, working
+from tests.kits.worker import Clock, FakeQueue, Gate, body_of, events, no_answer, working
+
+UNHANDLED = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 
 
-class Gate:
-    """A handler that waits until it is let go, and knows what is in it."""
+def succeed(event: Mapping[str, Any], context: Any) -> None:
+    """A handler without work."""
 
-    def __init__(self) -> None:
-        self.inside: list[str] = []
-        self.most = 0
-        self._open = threading.Event()
-        self._lock = threading.Lock()
 
-    def __call__(self, event: Mapping[str, Any], context: Any) -> None:
-        with self._lock:
-            self.inside.append(body_of(event))
-            self.most = max(self.most, len(self.inside))
-        self._open.wait(120)
-        with self._lock:
-            self.inside.remove(body_of(event))
-
-    def open(self) -> None:
-        self._open.set()
+# The poller
 
 
 @pytest.mark.parametrize("threads", [1, 3, 12])
-def test_no_more_is_received_than_threads_are_idle(threads: int) -> None:
+def test_poller_receives_no_more_than_threads_are_idle(threads: int) -> None:
     queue, gate = FakeQueue([str(number) for number in range(40)]), Gate()
     with working(queue, gate, threads=threads):
         wait_for(lambda: len(gate.inside) == threads)
-        time.sleep(0.1)
-        in_flight = [each for each in queue.messages if each["receives"]]
-        asked = [request["MaxNumberOfMessages"] for call, request in queue.calls if call == "receive"]
-        assert len(in_flight) == len(gate.inside) == threads
-        assert sum(asked) == threads  # and no call at all while nobody is idle
+        time.sleep(0.05)
+        asked = [request["MaxNumberOfMessages"] for request in queue.requests("receive")]
+        assert sum(asked) == sum(queue.receives().values()) == threads
         assert max(asked) <= 10
         gate.open()
         wait_for(lambda: queue.messages == [])
     assert gate.most == threads
 
 
-def test_from_a_fifo_queue_one_message_is_received_at_a_time() -> None:
+def test_poller_receives_one_message_at_a_time_from_a_fifo_queue() -> None:
     queue = FakeQueue(["a", "b", "c"])
-    with working(queue, lambda event, context: None, queue_url="https://sqs/mails.fifo", threads=8):
+    with working(queue, succeed, queue_url="https://sqs/mails.fifo", threads=8):
         wait_for(lambda: queue.messages == [])
-    assert {request["MaxNumberOfMessages"] for call, request in queue.calls if call == "receive"} == {1}
+    assert {request["MaxNumberOfMessages"] for request in queue.requests("receive")} == {1}
 
 
-def test_a_handler_gets_what_lambda_would_give_it() -> None:
+def test_poller_repeats_a_fifo_attempt_when_its_answer_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQS then returns the same messages. They would stay hidden otherwise, and block their group."""
+    monkeypatch.setattr(poller, "PAUSE_AFTER_ERROR", 0.0)
+    queue = FakeQueue([])
+    errors = iter([EndpointConnectionError(endpoint_url="https://sqs")])
+    queue.before_receive = Mock(side_effect=lambda: _raise(next(errors, None)))
+    with working(queue, succeed, queue_url="https://sqs/mails.fifo", threads=1):
+        wait_for(lambda: queue.count("receive") >= 4)
+    attempts = [request["ReceiveRequestAttemptId"] for request in queue.requests("receive")]
+    assert attempts[0] == attempts[1]
+    assert len(set(attempts[1:])) == len(attempts[1:])
+
+
+def test_poller_polls_again_when_the_queue_was_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(poller, "PAUSE_AFTER_ERROR", 0.0)
+    queue, errors = FakeQueue(["a"]), iter([True])
+    queue.before_receive = lambda: no_answer() if next(errors, False) else None
+    with working(queue, succeed) as running:
+        wait_for(lambda: queue.messages == [])
+    assert running.counts["receive_errors"] == 1
+
+
+def test_poller_releases_what_it_receives_after_the_stop() -> None:
+    queue, polling, go_on = FakeQueue(["a"]), threading.Event(), threading.Event()
+
+    def wait() -> None:
+        polling.set()
+        go_on.wait(60)
+
+    queue.before_receive = wait
+    with working(queue, lambda event, context: pytest.fail("handled after the stop")) as running:
+        polling.wait(60)
+        running.worker.stop()
+        go_on.set()
+        running.ended()
+    assert queue.receives() == {"a": 1}
+    assert queue.visible() == ["a"]
+
+
+# The handler
+
+
+def test_handler_gets_lambdas_event_and_context() -> None:
     got: list[Any] = []
 
     def handler(event: Mapping[str, Any], context: Any) -> None:
@@ -89,139 +117,165 @@ def test_a_handler_gets_what_lambda_would_give_it() -> None:
         ({1, 2}, False),
     ],
 )
-def test_an_answer_means_what_it_means_to_lambda(answer: Any, deleted: bool) -> None:
+def test_handlers_answer_counts_as_on_lambda(answer: Any, deleted: bool) -> None:
     queue = FakeQueue(["a"])
     with working(queue, lambda event, context: answer) as running:
         wait_for(lambda: bool(running.events("finished") + running.events("failed")))
     assert (queue.messages == []) is deleted
 
 
-def test_a_failed_message_stays_hidden_until_its_visibility_ends() -> None:
+def test_failed_message_is_left_to_its_visibility() -> None:
     def handler(event: Mapping[str, Any], context: Any) -> None:
         raise ValueError("a secret of the message")
 
     queue = FakeQueue(["a"])
     with working(queue, handler) as running:
         wait_for(lambda: bool(running.events("failed")))
-        time.sleep(0.1)
     (failed,) = running.events("failed")
     assert (failed["reason"], failed["sqs_message_id"], failed["receive_count"]) == ("ValueError", "id-a", 1)
-    assert queue.receives() == {"a": 1}
+    assert (queue.receives(), queue.visible(), queue.count("delete")) == ({"a": 1}, [], 0)
     assert "secret" not in str(running.lines)
 
 
-def test_a_heartbeat_hides_a_slow_message_until_it_is_done() -> None:
+def test_handler_that_exits_fails_only_its_message() -> None:
+    def handler(event: Mapping[str, Any], context: Any) -> None:
+        if body_of(event) == "bad":
+            raise SystemExit(3)
+
+    queue = FakeQueue(["bad", "good"])
+    with working(queue, handler, threads=1) as running:
+        wait_for(lambda: bool(running.events("failed")) and bool(running.events("finished")))
+    assert [line["reason"] for line in running.events("failed")] == ["SystemExit"]
+    assert queue.receives() == {"bad": 1}
+
+
+def test_log_names_an_aws_error_by_its_code_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(poller, "PAUSE_AFTER_ERROR", 0.0)
+    queue = FakeQueue(["9990000018"])
+    errors = iter([ClientError({"Error": {"Code": "AccessDenied", "Message": "999"}}, "Any")])
+    queue.before_receive = lambda: _raise(next(errors, None))
+
+    def handler(event: Mapping[str, Any], context: Any) -> None:
+        raise ClientError({"Error": {"Code": "ThrottlingException", "Message": body_of(event)}}, "Any")
+
+    with working(queue, handler) as running:
+        wait_for(lambda: bool(running.events("failed")))
+    assert [line["error"] for line in running.events("receive_error")] == ["AccessDenied"]
+    assert [line["reason"] for line in running.events("failed")] == ["ThrottlingException"]
+
+
+# The heartbeat
+
+
+def test_heartbeat_uses_its_own_client() -> None:
+    queue = FakeQueue(["a"])
+    extended = FakeQueue([])
+    extended.messages = queue.messages
+
+    def handler(event: Mapping[str, Any], context: Any) -> None:
+        wait_for(lambda: extended.count("change") > 0)
+
+    with working(queue, handler, heartbeat_client=extended, visibility_seconds=0, buffer_seconds=2):
+        wait_for(lambda: queue.messages == [])
+    assert {call for call, _ in extended.calls} == {"change"}
+    assert {call for call, _ in queue.calls} == {"receive", "delete"}
+
+
+def test_lost_message_is_not_deleted() -> None:
     queue = FakeQueue(["a"])
 
     def handler(event: Mapping[str, Any], context: Any) -> None:
-        wait_for(lambda: queue.count("change") == 8)  # one a second: longer than it was hidden at first
-
-    with working(queue, handler, visibility_seconds=0, buffer_seconds=6) as running:
-        wait_for(lambda: queue.messages == [])
-    assert running.worker.log.counts["received"] == 1
-    assert running.worker.log.counts["extended"] >= 8
-
-
-def test_a_heartbeat_that_fails_is_repeated_in_time() -> None:
-    queue, failures = FakeQueue(["a"]), iter([True, True])
-    queue.fail["change"] = lambda entries: no_answer(entries) if next(failures, False) else None
-
-    def handler(event: Mapping[str, Any], context: Any) -> None:
-        wait_for(lambda: queue.count("change") == 8)
-
-    with working(queue, handler, visibility_seconds=0, buffer_seconds=6) as running:
-        wait_for(lambda: queue.messages == [])
-    assert running.worker.log.counts["received"] == 1
-    assert running.worker.log.counts["visibility_errors"] == 2
-
-
-def test_a_lost_lease_ends_the_heartbeat_and_is_not_deleted_by_us() -> None:
-    queue, told = FakeQueue(["a"]), threading.Event()
-
-    def handler(event: Mapping[str, Any], context: Any) -> None:
+        queue.messages.clear()  # another consumer has received and deleted it
         wait_for(lambda: context.lost)
-        queue.messages.clear()  # the other consumer, who has it now, is done
-        told.set()
-        time.sleep(1.2)  # longer than from one beat to the next
 
-    queue.fail["change"] = lambda entries: {
-        "Failed": [{"Id": entry["Id"], "SenderFault": True, "Code": "ReceiptHandleIsInvalid"} for entry in entries]
-    }
-    with working(queue, handler, threads=1, visibility_seconds=0, buffer_seconds=30) as running:
-        wait_for(told.is_set)
-        changes = queue.count("change")
+    with working(queue, handler, threads=1, visibility_seconds=0, buffer_seconds=1) as running:
         wait_for(lambda: bool(running.events("finished")))
-        assert queue.count("change") == changes == 1
-        running.worker.stop()
-    (lost,) = running.events("lease_lost")
-    assert lost["reason"] == "ReceiptHandleIsInvalid"
-    assert [call for call, _ in queue.calls if call == "delete"] == []
+    assert running.events("lease_lost")
+    assert queue.count("delete") == 0
 
 
-def test_a_lease_that_nobody_could_extend_in_time_is_lost() -> None:
-    queue = FakeQueue(["a"])
-    queue.fail["change"] = no_answer
-    with working(queue, Gate(), threads=1, visibility_seconds=1, buffer_seconds=1, grace_seconds=0.5) as running:
-        wait_for(lambda: bool(running.events("lease_lost")))
-    assert running.events("lease_lost")[0]["reason"] == "too late"
+def test_gauges_count_reserved_threads_as_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "METRICS_SECONDS", 0.0)  # at every beat
+    lines: list[dict[str, Any]] = []
+    gate = Gate()
+    with working(FakeQueue(["a"]), gate, lines=lines, threads=4, buffer_seconds=1):
+        wait_for(lambda: gate.inside == ["a"])
+        before = len(lines)
+        wait_for(lambda: any("WorkerIdle" in line for line in lines[before:]))
+        gate.open()
+    said = next(line for line in lines[before:] if "WorkerIdle" in line)
+    assert (said["WorkerInHand"], said["WorkerIdle"]) == (1, 3)
 
 
-@pytest.mark.parametrize(("state", "lost"), [(State.RUNNING, True), (State.ACKNOWLEDGING, False)])
-def test_an_extension_that_crosses_the_messages_own_deletion_is_no_loss(state: State, lost: bool) -> None:
-    queue, in_hand, log = FakeQueue([]), InHand(), WorkerLog(lambda line: None)
-    job = Job({"ReceiptHandle": "deleted", "MessageId": "m"}, visible_at=1.0, deadline=60.0, started=0.0, state=state)
-    in_hand.add(job)
-    settings = WorkerSettings()
-    Visibility(cast("Any", queue), "url", in_hand=in_hand, settings=settings, log=log, now=lambda: 0.5).beat()
-    assert [call for call, _ in queue.calls] == ["change"]
-    assert job.lost is lost
-    assert log.counts.get("leases_lost", 0) == int(lost)
+def test_last_metric_line_has_the_counts() -> None:
+    queue = FakeQueue(["a", "b"])
+    with working(queue, succeed) as running:
+        wait_for(lambda: queue.messages == [])
+    metrics, stopped = running.lines[-2:]
+    assert stopped["event"] == "stopped"
+    assert (metrics["WorkerReceived"], metrics["WorkerDeleted"], metrics["WorkerInHand"]) == (2, 2, 0)
+    assert {"Name": "WorkerReceived"} in metrics["_aws"]["CloudWatchMetrics"][0]["Metrics"]
 
 
-def test_deletions_are_batched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_acknowledgement, "LINGER_SECONDS", 60.0)
-    queue, together = FakeQueue([str(number) for number in range(10)]), threading.Barrier(10, timeout=60)
+# The limit
+
+
+def test_message_over_its_limit_is_released_and_its_thread_replaced() -> None:
+    queue, gate, clock = FakeQueue(["stuck"]), Gate(), Clock()
 
     def handler(event: Mapping[str, Any], context: Any) -> None:
-        together.wait()
+        if event["Records"][0]["attributes"]["ApproximateReceiveCount"] == "1":
+            gate(event, context)
 
-    with working(queue, handler, threads=10):
+    with working(
+        queue, handler, threads=2, limit_seconds=100, visibility_seconds=600, buffer_seconds=1, now=clock
+    ) as running:
+        wait_for(lambda: gate.inside == ["stuck"])
+        clock.now = 101.0
         wait_for(lambda: queue.messages == [])
-    assert queue.count("delete") == 1
+        gate.open()
+        wait_for(lambda: bool(running.events("finished_too_late")))
+    (over,) = running.events("over_limit")
+    assert (over["sqs_message_id"], running.counts["redelivered"]) == ("id-stuck", 1)
 
 
-@pytest.mark.parametrize("failure", ["an entry", "left out", "no answer"])
-def test_a_deletion_that_was_not_confirmed_is_tried_again(failure: str) -> None:
-    queue, failures = FakeQueue(["a"]), iter([True, True])
+def test_threads_that_return_after_their_limit_no_longer_count() -> None:
+    queue, clock, lines = FakeQueue([]), Clock(), list[dict[str, Any]]()
 
-    def fail(entries: list[dict[str, Any]]) -> dict[str, Any] | None:
-        if not next(failures, False):
-            return None
-        match failure:
-            case "an entry":
-                return {"Failed": [{"Id": entries[0]["Id"], "SenderFault": False, "Code": "InternalError"}]}
-            case "left out":
-                return {}
-            case _:
-                return no_answer(entries)
+    def handler(event: Mapping[str, Any], context: Any) -> None:
+        if event["Records"][0]["attributes"]["ApproximateReceiveCount"] == "1":
+            clock.now += 10
+            wait_for(
+                lambda: any(line["sqs_message_id"] == f"id-{body_of(event)}" for line in events(lines, "over_limit"))
+            )
 
-    queue.fail["delete"] = fail
-    with working(queue, lambda event, context: None) as running:
-        wait_for(lambda: queue.messages == [])
-    assert running.worker.log.counts["delete_retries"] == 2
-
-
-def test_a_deletion_that_sqs_refuses_is_not_tried_again() -> None:
-    queue = FakeQueue(["a"])
-    queue.fail["delete"] = lambda entries: {
-        "Failed": [{"Id": entries[0]["Id"], "SenderFault": True, "Code": "ReceiptHandleIsInvalid"}]
-    }
-    with working(queue, lambda event, context: None) as running:
-        wait_for(lambda: bool(running.events("not_deleted")))
-    assert queue.count("delete") == 1
+    with working(
+        queue, handler, lines=lines, threads=2, limit_seconds=5, visibility_seconds=60, buffer_seconds=1, now=clock
+    ) as running:
+        for body in "abc":
+            queue.send(body)
+            wait_for(lambda: queue.messages == [])
+        wait_for(lambda: len(running.events("finished_too_late")) == 3)
+        ended = running.stop()
+    assert (ended.stuck, running.counts["over_limit"]) == (False, 3)
 
 
-def test_a_stop_finishes_what_is_in_hand_and_receives_nothing_more() -> None:
+def test_worker_is_stuck_when_every_thread_is_over_its_limit() -> None:
+    queue, gate, clock = FakeQueue(["a", "b", "c", "d"]), Gate(), Clock()
+    with working(
+        queue, gate, threads=2, limit_seconds=5, visibility_seconds=60, buffer_seconds=1, now=clock
+    ) as running:
+        wait_for(lambda: len(gate.inside) == 2)
+        clock.now = 10
+        ended = running.ended()
+        gate.open()
+    assert (ended.stuck, ended.at_work) == (True, 2)
+
+
+# The stop
+
+
+def test_stop_finishes_what_is_in_hand_and_receives_nothing_more() -> None:
     queue, gate = FakeQueue(["a", "b", "c"]), Gate()
     with working(queue, gate) as running:
         wait_for(lambda: len(gate.inside) == 2)
@@ -231,21 +285,20 @@ def test_a_stop_finishes_what_is_in_hand_and_receives_nothing_more() -> None:
         gate.open()
         ended = running.ended()
     assert (ended.released, ended.stuck) == (0, False)
-    assert queue.receives() == {"c": 0}
-    assert queue.count("receive") == receives
+    assert (queue.receives(), queue.count("receive")) == ({"c": 0}, receives)
 
 
-def test_what_is_not_finished_within_the_grace_time_is_released() -> None:
+def test_stop_releases_what_is_unfinished_after_the_grace_time() -> None:
     queue, gate = FakeQueue(["a", "b"]), Gate()
-    with working(queue, gate, grace_seconds=0.3) as running:
+    with working(queue, gate, grace_seconds=0.1) as running:
         wait_for(lambda: len(gate.inside) == 2)
         ended = running.stop()
-    assert ended.released == 2
-    assert all(each["visible_at"] <= time.monotonic() for each in queue.messages)
-    gate.open()
+        gate.open()
+    assert (ended.released, ended.at_work) == (2, 2)
+    assert queue.visible() == ["a", "b"]
 
 
-def test_who_does_not_want_to_wait_for_the_grace_time_gets_all_released_at_once() -> None:
+def test_hurry_ends_the_grace_time() -> None:
     queue, gate = FakeQueue(["a", "b"]), Gate()
     with working(queue, gate, grace_seconds=10_000) as running:
         wait_for(lambda: len(gate.inside) == 2)
@@ -253,23 +306,21 @@ def test_who_does_not_want_to_wait_for_the_grace_time_gets_all_released_at_once(
         wait_for(lambda: bool(running.events("stopping")))
         running.worker.hurry()
         ended = running.ended()
+        gate.open()
     (stopping,) = running.events("stopping")
     assert (stopping["in_hand"], stopping["grace_seconds"]) == (2, 10_000)
-    assert (ended.released, ended.at_work) == (2, 2)
-    gate.open()
+    assert ended.released == 2
 
 
-def test_a_poll_that_has_no_end_is_not_waited_for_by_who_is_in_a_hurry() -> None:
-    queue = FakeQueue([])
-    polling, go_on = threading.Event(), threading.Event()
+def test_hurry_does_not_wait_for_a_poll() -> None:
+    queue, polling, go_on = FakeQueue([]), threading.Event(), threading.Event()
 
-    def endless(**request: Any) -> Any:
+    def wait() -> None:
         polling.set()
         go_on.wait(120)
-        return {}
 
-    queue.receive_message = endless  # type: ignore[method-assign]
-    with working(queue, lambda event, context: None, grace_seconds=10_000) as running:
+    queue.before_receive = wait
+    with working(queue, succeed, grace_seconds=10_000) as running:
         polling.wait(60)
         running.worker.stop()
         running.worker.hurry()
@@ -277,114 +328,44 @@ def test_a_poll_that_has_no_end_is_not_waited_for_by_who_is_in_a_hurry() -> None
         go_on.set()
 
 
-def test_what_a_poll_brings_after_the_stop_is_released() -> None:
+# Threads of the worker that die
+
+
+@UNHANDLED
+def test_worker_is_stuck_when_its_poller_dies() -> None:
     queue = FakeQueue(["a"])
-    receive, polling, go_on = queue.receive_message, threading.Event(), threading.Event()
-
-    def slow(**request: Any) -> Any:
-        polling.set()
-        go_on.wait(60)
-        return receive(**request)
-
-    queue.receive_message = slow  # type: ignore[method-assign]
-    with working(queue, lambda event, context: pytest.fail("handled after the stop")) as running:
-        polling.wait(60)
-        running.worker.stop()
-        go_on.set()
-        running.ended()
-    assert queue.receives() == {"a": 1}
-    assert queue.messages[0]["visible_at"] <= time.monotonic()
-
-
-def test_a_message_over_its_limit_is_released_and_its_thread_replaced() -> None:
-    queue, gate, later = FakeQueue(["stuck", "fine"]), Gate(), 0.0
-
-    def handler(event: Mapping[str, Any], context: Any) -> None:
-        if body_of(event) == "stuck" and event["Records"][0]["attributes"]["ApproximateReceiveCount"] == "1":
-            gate(event, context)
-
-    numbers: dict[str, Any] = {"threads": 2, "limit_seconds": 100, "visibility_seconds": 600, "buffer_seconds": 1}
-    with working(queue, handler, now=lambda: time.monotonic() + later, **numbers) as running:
-        wait_for(lambda: (list(queue.receives()), gate.inside) == (["stuck"], ["stuck"]))
-        later = 101.0
-        wait_for(lambda: queue.messages == [])
-        gate.open()
-        wait_for(lambda: bool(running.events("finished_too_late")))
-    (over,) = running.events("over_limit")
-    assert (over["sqs_message_id"], running.worker.log.counts["redelivered"]) == ("id-stuck", 1)
-
-
-def test_a_worker_with_too_many_stuck_threads_ends_to_be_started_anew() -> None:
-    queue, gate = FakeQueue(["a", "b", "c", "d"]), Gate()
-    with working(queue, gate, threads=2, limit_seconds=0.2, buffer_seconds=1, grace_seconds=1) as running:
-        assert running.ended().stuck
-    gate.open()
-
-
-def test_a_handler_that_wants_to_end_the_process_only_fails_its_message() -> None:
-    queue = FakeQueue(["bad", "good"])
-
-    def handler(event: Mapping[str, Any], context: Any) -> None:
-        if body_of(event) == "bad":
-            raise SystemExit(3)
-
-    with working(queue, handler, threads=1) as running:
-        wait_for(lambda: bool(running.events("failed")) and bool(running.events("finished")))
-    assert [line["reason"] for line in running.events("failed")] == ["SystemExit"]
-    assert queue.receives() == {"bad": 1}
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_worker_whose_poller_died_ends_to_be_started_anew() -> None:
-    queue = FakeQueue(["a"])
-
-    def nonsense(**request: Any) -> Any:
-        raise MemoryError
-
-    queue.receive_message = nonsense  # type: ignore[method-assign]
-    with working(queue, lambda event, context: None) as running:
+    queue.before_receive = Mock(side_effect=MemoryError)
+    with working(queue, succeed) as running:
         assert running.ended().stuck
     assert running.events("broken")[0]["threads"] == ["poller"]
 
 
-def test_a_queue_that_cannot_be_reached_for_a_while_is_asked_again() -> None:
-    queue = FakeQueue(["a"])
-    receive, failures = queue.receive_message, iter([True])
-    queue.receive_message = lambda **request: (  # type: ignore[method-assign]
-        no_answer([]) if next(failures, False) else receive(**request)
-    )
-    with working(queue, lambda event, context: None) as running:
-        wait_for(lambda: queue.messages == [])
-    assert running.worker.log.counts["receive_errors"] == 1
+@UNHANDLED
+def test_worker_is_stuck_when_its_deletion_dies() -> None:
+    queue, handled = FakeQueue([str(number) for number in range(40)]), list[str]()
+
+    def die(_entries: Any) -> None:
+        # Ten are in this batch, and as many as there are threads wait behind it, so that no room is left.
+        wait_for(lambda: len(handled) >= 22)
+        raise MemoryError
+
+    queue.delete_message_batch = Mock(side_effect=lambda **request: die(request))  # type: ignore[method-assign]
+    with working(
+        queue, lambda event, context: handled.append(body_of(event)), threads=12, grace_seconds=0.2
+    ) as running:
+        assert running.ended().stuck
+    assert running.events("broken")[0]["threads"] == ["acknowledgement"]
 
 
-def test_the_last_line_but_one_is_a_metric_line_for_cloudwatch() -> None:
-    queue = FakeQueue(["a", "b"])
-    with working(queue, lambda event, context: None) as running:
-        wait_for(lambda: queue.messages == [])
-    metrics, stopped = running.lines[-2:]
-    assert stopped["event"] == "stopped"
-    assert (metrics["WorkerReceived"], metrics["WorkerDeleted"], metrics["WorkerInHand"]) == (2, 2, 0)
-    assert {"Name": "WorkerReceived"} in metrics["_aws"]["CloudWatchMetrics"][0]["Metrics"]
+@UNHANDLED
+def test_worker_is_stuck_when_a_pool_thread_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Acknowledgement, "add", Mock(side_effect=MemoryError))
+    with working(FakeQueue(["a"]), succeed, grace_seconds=0.2) as running:
+        assert running.ended().stuck
+    assert running.events("broken")[0]["threads"] == ["worker"]
 
 
-def test_a_receive_from_a_fifo_queue_whose_answer_was_lost_is_repeated_as_the_same_attempt() -> None:
-    """SQS hands out the same message then; else it stays hidden, and its group waits until its visibility ends."""
-    queue = FakeQueue(["a"])
-    receive, attempts = queue.receive_message, list[str]()
-
-    def lossy(**request: Any) -> Any:
-        attempts.append(request["ReceiveRequestAttemptId"])
-        answer = receive(**request)
-        if len(attempts) == 1:
-            raise EndpointConnectionError(endpoint_url="https://sqs")
-        return answer
-
-    queue.receive_message = lossy  # type: ignore[method-assign]
-    with working(queue, lambda event, context: None, queue_url="https://sqs/mails.fifo", threads=1):
-        wait_for(lambda: len(attempts) >= 4)
-    assert attempts[0] == attempts[1]
-    assert len(set(attempts[1:])) == len(attempts[1:])
+# The settings
 
 
 @pytest.mark.parametrize(
@@ -395,11 +376,17 @@ def test_a_receive_from_a_fifo_queue_whose_answer_was_lost_is_repeated_as_the_sa
         ({"buffer_seconds": 0}, "--buffer is 0"),
         ({"limit_seconds": 43_200}, "43200 s in flight"),
         ({"limit_seconds": 0}, "--limit is 0; choose 0.1 seconds or more"),
-        ({"limit_seconds": 1e-9}, "--limit is 1e-09; choose 0.1 seconds or more"),
+        ({"limit_seconds": float("nan")}, "--limit is nan"),
+        ({"grace_seconds": float("inf")}, "--grace is inf"),
         ({"wait_seconds": 21}, "--wait is 21"),
         ({"grace_seconds": 10, "wait_seconds": 10}, "--grace 10 is not above --wait 10"),
     ],
 )
-def test_numbers_that_cannot_be_are_refused_in_a_sentence(numbers: dict[str, int], said: str) -> None:
+def test_settings_reject_impossible_numbers(numbers: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidSettings, match=said):
         WorkerSettings(**numbers)
+
+
+def _raise(error: Exception | None) -> None:
+    if error is not None:
+        raise error

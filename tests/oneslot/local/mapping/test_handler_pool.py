@@ -318,7 +318,8 @@ def test_a_handler_process_does_not_outlive_a_killed_parent(installed: Make, tmp
         import threading, sys
         from pathlib import Path
         from oneslot.local.aws.connection import Connection
-        from oneslot.local.mapping.invoker import HandlerProcess, Installation
+        from oneslot.local.mapping.handler_process import HandlerProcess
+        from oneslot.local.mapping.installation import Installation
         from oneslot.local.mapping.configuration import FunctionConfiguration
         function = FunctionConfiguration("fake", "arn", "1", "fake.handle", 600, 128, {{}}, "g", None, "")
         process = HandlerProcess(Installation(function, Path({str(installation.code)!r}), Connection("http://127.0.0.1:9"),

@@ -1,4 +1,4 @@
-"""Workers on the embedded AWS: slow messages, SIGKILL and restart, SIGTERM, a pool of 1 and of 64."""
+"""Workers on the embedded AWS: slow messages, SIGKILL and restart, SIGTERM, pools of 1 and 64, a silent connection."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import textwrap
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import boto3
 import pytest
 
+from oneslot.commands.worker import worker
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment
 from oneslot.runtime.effects import Effects, Put
@@ -30,14 +31,17 @@ from oneslot.runtime.stores.renewing import RenewingLedger
 from tests.kits.consumer import booking, slot_item
 from tests.kits.local_mapping import wait_for
 from tests.kits.worker import working
+from verification.soak.plan import NetworkFault, NetworkPlan
+from verification.soak.proxy_process import ProxyProcess
 
 pytestmark = pytest.mark.embedded_aws
+slow = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 class Place:
-    """A queue, a ledger and a table of what was done, in an account of the test's own."""
+    """A queue, a ledger and a table of finished work, in an account of the test's own."""
 
     def __init__(self, account: Connection) -> None:
         self.account = account
@@ -74,7 +78,7 @@ class Place:
         return [from_attributes(item) for page in pages for item in page["Items"]]
 
     def wait_for_done(self, count: int, process: subprocess.Popen[str]) -> None:
-        """Wait until this many are done, or the process is."""
+        """Wait until this many are done, or the process has exited."""
         wait_for(lambda: len(self.rows("done")) >= count or process.poll() is not None, seconds=300)
 
     def left(self) -> int:
@@ -100,10 +104,28 @@ def place(account: Connection) -> Any:
     made.close()
 
 
-class SlowWork:
-    """Takes some time for each message, then records it in the ledger's transaction; counts how often it began.
+@pytest.fixture
+def signals() -> Iterator[None]:
+    """Restore the signal handlers that the command replaces."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
-    The first ones wait for each other, until `together` are at work at once.
+
+def use_account(monkeypatch: pytest.MonkeyPatch, account: Connection, endpoint_url: str) -> None:
+    """Set the environment of a command that uses this account."""
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps the credentials of its first use
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint_url)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", account.access_key_id)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", account.secret_access_key)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", account.region)
+
+
+class SlowWork:
+    """A handler that takes some time, then commits a row; it counts how often each message began.
+
+    The first messages wait for each other until `together` are at work at once.
     """
 
     def __init__(self, ledger: DynamoDBLedger | RenewingLedger, seconds: float, together: int = 1) -> None:
@@ -139,7 +161,8 @@ class SlowWork:
         return {"batchItemFailures": []}
 
 
-def test_a_hundred_messages_of_three_visibilities_each_are_delivered_once(place: Place) -> None:
+@slow
+def test_worker_delivers_once_when_work_outlasts_the_visibility(place: Place) -> None:
     names = place.send(100)
     numbers: dict[str, Any] = {
         "threads": 100,
@@ -160,8 +183,9 @@ def test_a_hundred_messages_of_three_visibilities_each_are_delivered_once(place:
     place.all_done_once(names)
 
 
+@slow
 @pytest.mark.parametrize(("threads", "messages"), [(1, 12), (64, 200)])
-def test_a_pool_of_one_and_of_sixty_four(place: Place, threads: int, messages: int) -> None:
+def test_pool_never_exceeds_its_threads(place: Place, threads: int, messages: int) -> None:
     names = place.send(messages)
     together = min(threads, 11)
     work = SlowWork(place.ledger(), seconds=0.02, together=together)
@@ -173,7 +197,8 @@ def test_a_pool_of_one_and_of_sixty_four(place: Place, threads: int, messages: i
     place.all_done_once(names)
 
 
-def test_order_within_each_group_of_a_fifo_queue_is_kept(place: Place) -> None:
+@slow
+def test_worker_keeps_the_order_of_a_fifo_group(place: Place) -> None:
     url = place.sqs.create_queue(QueueName="ordered.fifo", Attributes={"FifoQueue": "true", "VisibilityTimeout": "30"})[
         "QueueUrl"
     ]
@@ -232,7 +257,7 @@ def start(
     killed_at: int | None = None,
     program: str = PROGRAM,
 ) -> subprocess.Popen[str]:
-    """`oneslot worker` with the program above, in a process of its own; what it lost comes again after these `seconds`.
+    """Start `oneslot worker` with this program in a process of its own. seconds: its visibility, buffer and lease.
 
     killed_at: the number of the message at which it kills itself, after the commit and before the deletion.
     """
@@ -261,7 +286,8 @@ def start(
     )
 
 
-def test_kill_9_and_restart_loses_nothing_and_doubles_nothing(place: Place, tmp_path: Path) -> None:
+@slow
+def test_restart_after_sigkill_loses_and_doubles_nothing(place: Place, tmp_path: Path) -> None:
     names = place.send(60)
     for killed_at in (10, 15):  # in the middle, twice
         process = start(tmp_path, place, threads=8, seconds=1, killed_at=killed_at)
@@ -278,7 +304,8 @@ def test_kill_9_and_restart_loses_nothing_and_doubles_nothing(place: Place, tmp_
     assert redelivered  # what the killed ones had in hand
 
 
-def test_sigterm_in_the_middle_ends_in_order_and_another_goes_on(place: Place, tmp_path: Path) -> None:
+@slow
+def test_another_worker_continues_after_sigterm(place: Place, tmp_path: Path) -> None:
     names = place.send(400)
     process = start(tmp_path, place, threads=4, seconds=20)
     place.wait_for_done(8, process)
@@ -309,11 +336,12 @@ HANGS = """
 """
 
 
+@slow
 @pytest.mark.parametrize(("limit", "status"), [("1", 1), ("600", 0)])
-def test_a_worker_ends_though_a_handler_hangs_in_a_thread_of_its_own(
+def test_worker_ends_when_a_handler_hangs_in_its_own_thread(
     place: Place, tmp_path: Path, limit: str, status: int
 ) -> None:
-    """Over its limit it ends by itself; before that by SIGTERM, and gives the message back."""
+    """It ends with status 1 over its limit, and with status 0 by SIGTERM before that, and releases the message."""
     place.send(1)
     process = start(tmp_path, place, "--limit", limit, "--grace", "2", threads=1, seconds=60, program=HANGS)
     if status == 0:
@@ -328,10 +356,9 @@ def test_a_worker_ends_though_a_handler_hangs_in_a_thread_of_its_own(
     assert (place.left(), place.hidden()) == (1, 0)
 
 
-def test_a_signal_in_its_first_second_is_the_same_wish_and_a_later_one_ends_it_at_once(
-    place: Place, tmp_path: Path
-) -> None:
-    """`timeout`, say, signals the process and its group: that must not cut off what a handler is about to finish."""
+@slow
+def test_second_signal_ends_the_grace_time_after_one_second(place: Place, tmp_path: Path) -> None:
+    """A program such as `timeout` signals the process and then its group, which is one wish."""
     place.send(1)
     process = start(tmp_path, place, "--grace", "10000", threads=1, seconds=60, program=HANGS)
     try:
@@ -350,42 +377,16 @@ def test_a_signal_in_its_first_second_is_the_same_wish_and_a_later_one_ends_it_a
     assert (place.left(), place.hidden()) == (1, 0)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--handler", "slow_work"], "Write it as module:name"),
-        (["--handler", "nowhere:handle", "--queue-url", "https://sqs/x"], "No module named 'nowhere'"),
-        (["--handler", "json:loads"], "--handler needs a queue"),
-        (["--threads", "0"], "--threads is 0"),
-    ],
-)
-def test_bad_input_is_a_sentence(options: list[str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from oneslot.commands.worker import worker
-    from oneslot.errors import BadInput
-
-    monkeypatch.delenv("QUEUE_URL", raising=False)
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-2")
-    with pytest.raises(BadInput, match=said):
-        worker.main(options, standalone_mode=False)
-
-
-def test_oneslots_own_consumer_by_the_environment_of_its_function(
-    deployed: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_worker_runs_the_stacks_consumer_by_its_environment(
+    signals: None, deployed: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Books from the deployed stack's queue, configured as its function is, without any Lambda."""
-    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # the worker's has this test's credentials, and ends with it
+    """It books from the deployed stack's queue with the function's configuration, without Lambda."""
     account, outputs = deployed.connection, deployed.outputs
     functions, sqs, dynamodb = account.functions(), account.sqs(), account.dynamodb()
     variables = functions.get_function_configuration(FunctionName=outputs["ConsumerFunctionName"])["Environment"]
     for name, value in variables["Variables"].items():
         monkeypatch.setenv(name, value)
-    for name, value in {
-        "AWS_ENDPOINT_URL": account.endpoint_url,
-        "AWS_ACCESS_KEY_ID": account.access_key_id,
-        "AWS_SECRET_ACCESS_KEY": account.secret_access_key,
-        "AWS_DEFAULT_REGION": account.region,
-    }.items():
-        monkeypatch.setenv(name, value)
+    use_account(monkeypatch, account, account.endpoint_url)
     practice = "W0RKER"
     dynamodb.put_item(TableName=outputs["SlotsTableName"], Item=to_attributes(slot_item(0, practice)))
     body = booking("worker-1", practice=practice)
@@ -408,19 +409,58 @@ def test_oneslots_own_consumer_by_the_environment_of_its_function(
         finally:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    from oneslot.commands.worker import worker
-
-    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
     stopper = threading.Thread(target=send_twice_and_stop_when_empty)
     stopper.start()
-    try:
-        status = worker.main(["--threads", "2", "--wait", "1"], standalone_mode=False)
-    finally:
-        stopper.join()
-        signal.signal(signal.SIGTERM, before[0])
-        signal.signal(signal.SIGINT, before[1])
+    status = worker.main(["--threads", "2", "--wait", "1"], standalone_mode=False)
+    stopper.join()
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     outcomes = [line["outcome"] for line in lines if line["message"] == "delivery"]
     assert (status, outcomes) == (0, ["booked", "duplicate"])
     for client in (functions, sqs, dynamodb):
         client.close()
+
+
+CHANGE = "ChangeMessageVisibilityBatch"
+
+
+between: list[ProxyProcess] = []
+"""The proxy of the test, for `handle`, which the worker finds by its name."""
+
+
+def handle(event: Mapping[str, Any], context: Any) -> None:
+    """Return when the second heartbeat has reached the proxy, and stop the worker."""
+    try:
+        wait_for(lambda: between[0].counts().calls.get(CHANGE, 0) >= 2 or context.lost, seconds=60)
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+@slow
+def test_silent_connection_costs_one_beat_and_no_message(
+    signals: None,
+    account: Connection,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sqs = account.sqs()
+    url = sqs.create_queue(QueueName="silent")["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody="a")
+    silent = NetworkPlan(1, script={(CHANGE, 1): NetworkFault.LATE})  # no answer until the client has given up
+    with ProxyProcess(silent, account.endpoint_url, tmp_path) as proxy:
+        monkeypatch.setattr(f"{__name__}.between", [proxy])
+        use_account(monkeypatch, account, proxy.endpoint_url)
+        numbers = ["--threads", "1", "--wait", "1", "--visibility", "0", "--buffer", "40"]
+        status = worker.main(["--handler", f"{__name__}:handle", "--queue-url", url, *numbers], standalone_mode=False)
+        assert proxy.calm().injected == {NetworkFault.LATE: 1}
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    events = [line["event"] for line in lines if "event" in line]
+    assert "lease_lost" not in events, lines
+    assert events[:2] == ["started", "visibility_error"], lines
+    assert next(line["error"] for line in lines if "error" in line) == "ReadTimeoutError"
+    assert sorted(events[-3:-1]) == ["finished", "stopping"], lines
+    assert events[-1] == "stopped", lines
+    assert status == 0
+    left = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    assert left["ApproximateNumberOfMessages"] == left["ApproximateNumberOfMessagesNotVisible"] == "0"
+    sqs.close()

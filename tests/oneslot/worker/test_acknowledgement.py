@@ -1,0 +1,97 @@
+"""Deletion of finished messages: batches, retries and refusals."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, cast
+
+import pytest
+
+from oneslot.worker import acknowledgement
+from oneslot.worker.acknowledgement import Acknowledgement
+from oneslot.worker.job import InHand, Job
+from oneslot.worker.log import WorkerLog
+from tests.kits.worker import Entries, FakeQueue, first, no_answer, refused
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acknowledgement, "PAUSE_SECONDS", 0.0)
+
+
+class Deletion:
+    """The acknowledgement of messages that were received."""
+
+    def __init__(self, *bodies: str) -> None:
+        self.queue = FakeQueue(list(bodies))
+        self.log = WorkerLog(lambda _: None)
+        self.in_hand = InHand()
+        self.acknowledgement = Acknowledgement(cast("Any", self.queue), "url", self.in_hand, self.log, 10)
+        answer = self.queue.receive_message(MaxNumberOfMessages=10, VisibilityTimeout=40)
+        self.jobs = [Job(message, 40.0, 900.0, 0.0) for message in answer["Messages"]]
+        for job in self.jobs:
+            self.in_hand.add(job)
+
+
+def unconfirmed(_: Entries) -> dict[str, Any]:
+    return {}
+
+
+def failed_inside(entries: Entries) -> dict[str, Any]:
+    return {"Failed": [refused(entry, sender_fault=False) for entry in entries]}
+
+
+def test_run_deletes_in_batches_of_ten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acknowledgement, "LINGER_SECONDS", 60.0)
+    deletion = Deletion(*"abcdefghij")
+    thread = threading.Thread(target=deletion.acknowledgement.run)
+    thread.start()
+
+    for job in deletion.jobs:
+        deletion.acknowledgement.add(job)
+    deletion.acknowledgement.end(60)
+    thread.join(60)
+
+    assert deletion.queue.count("delete") == 1
+    assert (deletion.queue.messages, deletion.in_hand.all()) == ([], [])
+
+
+@pytest.mark.parametrize("failure", [failed_inside, unconfirmed, no_answer])
+def test_delete_retries_when_sqs_does_not_confirm(failure: Any) -> None:
+    deletion = Deletion("a")
+    deletion.queue.fail["delete"] = first(2, failure)
+
+    deletion.acknowledgement.delete(deletion.jobs)
+
+    assert deletion.queue.messages == []
+    assert deletion.log.counts["delete_retries"] == 2
+
+
+def test_delete_does_not_retry_when_sqs_refuses() -> None:
+    deletion = Deletion("a")
+    deletion.queue.fail["delete"] = lambda entries: {"Failed": [refused(entry) for entry in entries]}
+
+    deletion.acknowledgement.delete(deletion.jobs)
+
+    assert deletion.queue.count("delete") == 1
+    assert deletion.log.counts["delete_refused"] == 1
+
+
+def test_delete_gives_up_after_five_attempts() -> None:
+    deletion = Deletion("a")
+    deletion.queue.fail["delete"] = no_answer
+
+    deletion.acknowledgement.delete(deletion.jobs)
+
+    assert deletion.queue.count("delete") == acknowledgement.ATTEMPTS
+    assert (deletion.log.counts["delete_unconfirmed"], deletion.in_hand.all()) == (1, [])
+
+
+def test_delete_skips_a_lost_message() -> None:
+    deletion = Deletion("a", "b")
+    deletion.jobs[0].lost = True
+
+    deletion.acknowledgement.delete(deletion.jobs)
+
+    assert list(deletion.queue.receives()) == ["a"]
+    assert deletion.in_hand.all() == []

@@ -1,0 +1,141 @@
+"""The heartbeat: extending, losing and releasing messages, on a virtual clock."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from oneslot.local.aws.connection import Connection
+from oneslot.worker.job import InHand, Job, State
+from oneslot.worker.log import WorkerLog
+from oneslot.worker.settings import WorkerSettings
+from oneslot.worker.visibility import Visibility, configuration
+from tests.kits.worker import Clock, Entries, FakeQueue, first, no_answer, refused
+
+SETTINGS = WorkerSettings(visibility_seconds=30, buffer_seconds=10)
+
+
+class Heart:
+    """A heartbeat over messages that were received at second 0 and are hidden for 40 seconds."""
+
+    def __init__(self, *bodies: str, state: State = State.RUNNING) -> None:
+        self.clock = Clock()
+        self.queue = FakeQueue(list(bodies), self.clock)
+        self.in_hand = InHand()
+        self.log = WorkerLog(lambda _: None)
+        self.visibility = Visibility(
+            cast("Any", self.queue), "url", in_hand=self.in_hand, settings=SETTINGS, log=self.log, now=self.clock
+        )
+        answer = self.queue.receive_message(MaxNumberOfMessages=10, VisibilityTimeout=40)
+        self.jobs = [Job(message, 40.0, 900.0, 0.0, state=state) for message in answer["Messages"]]
+        for job in self.jobs:
+            self.in_hand.add(job)
+
+    def beat_at(self, second: float) -> None:
+        self.clock.now = second
+        self.visibility.beat()
+
+
+def test_heartbeat_extends_when_only_the_buffer_is_left() -> None:
+    heart = Heart("a")
+
+    heart.beat_at(29)
+    assert heart.queue.count("change") == 0
+    heart.beat_at(30)
+
+    assert heart.jobs[0].visible_at == heart.queue.messages[0]["visible_at"] == 70
+    assert heart.log.counts == {"extended": 1}
+
+
+def test_heartbeat_extends_in_batches_of_ten() -> None:
+    heart = Heart(*"abcdefghij")
+    heart.in_hand.add(Job({"ReceiptHandle": "deleted", "MessageId": "k"}, 40.0, 900.0, 0.0))
+
+    heart.beat_at(30)
+
+    assert [len(entries) for entries in heart.queue.requests("change")] == [10, 1]
+
+
+def test_heartbeat_retries_when_an_extension_fails() -> None:
+    heart = Heart("a")
+    heart.queue.fail["change"] = first(2, no_answer)
+
+    for second in (30, 31, 32):
+        heart.beat_at(second)
+
+    assert (heart.jobs[0].visible_at, heart.jobs[0].lost) == (72, False)
+    assert heart.log.counts == {"visibility_errors": 2, "extended": 1}
+
+
+def test_message_is_lost_when_sqs_refuses_the_extension() -> None:
+    heart = Heart("a")
+    heart.queue.messages.clear()  # another consumer has received and deleted it
+
+    heart.beat_at(30)
+    heart.beat_at(31)
+
+    assert heart.jobs[0].lost
+    assert heart.queue.count("change") == 1
+    assert heart.log.counts["leases_lost"] == 1
+
+
+def test_message_is_lost_when_no_extension_arrived_in_time() -> None:
+    heart = Heart("a")
+    heart.queue.fail["change"] = no_answer
+
+    heart.beat_at(30)
+    heart.beat_at(40)
+
+    assert heart.jobs[0].lost
+    assert heart.queue.count("change") == 1
+
+
+def test_message_is_not_lost_when_its_own_deletion_crosses() -> None:
+    heart = Heart("a", state=State.ACKNOWLEDGING)
+    heart.queue.messages.clear()
+
+    heart.beat_at(30)
+
+    assert heart.queue.count("change") == 1
+    assert not heart.jobs[0].lost
+
+
+def test_release_makes_messages_visible_at_once() -> None:
+    heart = Heart("a", "b")
+
+    assert heart.visibility.release(heart.jobs) == 2
+
+    assert heart.queue.visible() == ["a", "b"]
+
+
+def test_release_retries_when_it_gets_no_answer() -> None:
+    heart = Heart("a")
+    heart.queue.fail["change"] = first(1, no_answer)
+
+    assert heart.visibility.release(heart.jobs) == 1
+
+    assert heart.log.counts == {"visibility_errors": 1, "released": 1}
+
+
+@pytest.mark.parametrize(("sender_fault", "asked"), [(True, [2]), (False, [2, 1])])
+def test_release_counts_what_sqs_confirmed(sender_fault: bool, asked: list[int]) -> None:
+    def refuse_last(entries: Entries) -> dict[str, Any]:
+        failed = refused(entries[-1], sender_fault=sender_fault)
+        return {"Successful": [{"Id": entry["Id"]} for entry in entries[:-1]], "Failed": [failed]}
+
+    heart = Heart("a", "b")
+    heart.queue.fail["change"] = refuse_last
+
+    assert heart.visibility.release(heart.jobs) == 1
+
+    assert [len(entries) for entries in heart.queue.requests("change")] == asked
+
+
+@pytest.mark.parametrize(("buffer_seconds", "read_seconds"), [(1, 1.0), (4, 1.0), (10, 2.5), (60, 15.0)])
+def test_client_leaves_time_for_more_beats_within_the_buffer(buffer_seconds: int, read_seconds: float) -> None:
+    client = Connection("http://127.0.0.1:1").sqs(configuration(WorkerSettings(buffer_seconds=buffer_seconds)))
+    made: Any = client.meta.config
+    client.close()
+    assert (made.connect_timeout, made.read_timeout) == (1.0, read_seconds)
+    assert made.retries["total_max_attempts"] == 1
