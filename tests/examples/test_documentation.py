@@ -1,7 +1,8 @@
-"""Every Python example in these pages of the documentation runs, as it stands there."""
+"""The documentation: its Python examples run, its links and names exist, and its indexes are complete."""
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -12,23 +13,32 @@ import pytest
 
 from tests.kits.valkey_server import ValkeyServer
 
-DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs"
+REPOSITORY = Path(__file__).resolve().parents[2]
+DOCUMENTATION = REPOSITORY / "docs"
 PAGES = ("reuse.md", "stores.md", "fifo.md", "worker.md")
-ILLUSTRATED = (*PAGES, "faults.md")
+ALL_PAGES = sorted(DOCUMENTATION.rglob("*.md"))
 NEEDS_VALKEY = ("stores.md",)
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def text(page: str) -> str:
+    return (DOCUMENTATION / page).read_text(encoding="utf-8")
+
+
+def links(page: Path) -> list[str]:
+    return re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
 
 
 def examples() -> list[object]:
     return [
         pytest.param(code, id=f"{page}-{number}", marks=[pytest.mark.valkey] if page in NEEDS_VALKEY else [])
         for page in PAGES
-        for number, code in enumerate(FENCE.findall((DOCUMENTATION / page).read_text(encoding="utf-8")), 1)
+        for number, code in enumerate(FENCE.findall(text(page)), 1)
     ]
 
 
 @pytest.mark.parametrize("code", examples())
-def test_an_example_of_the_documentation_runs(
+def test_example_runs(
     code: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ExitStack() as stack:
@@ -39,24 +49,51 @@ def test_an_example_of_the_documentation_runs(
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("page", ILLUSTRATED)
-def test_a_page_has_a_picture_and_its_links_lead_somewhere(page: str) -> None:
-    text = (DOCUMENTATION / page).read_text(encoding="utf-8")
-    links = re.findall(r"\]\((?!https?:)([^)#]+)", text)
-    assert any(link.endswith(".svg") for link in links)
-    assert [link for link in links if not (DOCUMENTATION / link).exists()] == []
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(DOCUMENTATION)))
+def test_links_lead_to_files(page: Path) -> None:
+    assert [link for link in links(page) if not (page.parent / link).exists()] == []
 
 
-def test_the_page_of_faults_names_tests_that_exist_and_all_cases() -> None:
-    text = (DOCUMENTATION / "faults.md").read_text(encoding="utf-8")
-    files = re.findall(r"`(tests/[a-z_/]+\.py)`", text)
-    there = {
+@pytest.mark.parametrize("page", [*PAGES, "faults.md"])
+def test_page_has_a_picture(page: str) -> None:
+    assert any(link.endswith(".svg") for link in links(DOCUMENTATION / page))
+
+
+def test_index_lists_every_decision() -> None:
+    records = sorted(path.name for path in (DOCUMENTATION / "decisions").glob("0*.md"))
+    assert sorted(links(DOCUMENTATION / "decisions" / "README.md")) == records
+    assert len({record[:4] for record in records}) == len(records)
+
+
+def test_glossary_is_sorted() -> None:
+    words = re.findall(r"^\| ([^|]+) \|", text("glossary.md"), re.MULTILINE)[2:]
+    assert words == sorted(words)
+
+
+def test_upgrading_names_modules_that_exist() -> None:
+    now = [row.rpartition(" | ")[2] for row in text("upgrading.md").splitlines() if row.startswith("| `")]
+    names = {name for cell in now for name in re.findall(r"`((?:oneslot|booking|verification)[\w.]*)`", cell)}
+    assert len(names) > 20
+    assert sorted(name for name in names if not exists(name)) == []
+
+
+def exists(name: str) -> bool:
+    """Return True for a module, or for an attribute of one."""
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError:
+        module, _, attribute = name.rpartition(".")
+        return hasattr(importlib.import_module(module), attribute)
+    return True
+
+
+def test_faults_name_existing_tests_and_all_cases() -> None:
+    page = text("faults.md")
+    defined = {
         name
-        for file in files
-        for name in re.findall(
-            r"^def (test_\w+)", (DOCUMENTATION.parent / file).read_text(encoding="utf-8"), re.MULTILINE
-        )
+        for file in re.findall(r"`(tests/[a-z_/]+\.py)`", page)
+        for name in re.findall(r"^def (test_\w+)", (REPOSITORY / file).read_text(encoding="utf-8"), re.MULTILINE)
     }
-    assert sorted(set(re.findall(r"`(test_\w+)`", text)) - there) == []
-    cases = re.findall(r"^\| ([a-z]2?): ", text, re.MULTILINE)
+    assert sorted(set(re.findall(r"`(test_\w+)`", page)) - defined) == []
+    cases = re.findall(r"^\| ([a-z]2?): ", page, re.MULTILINE)
     assert cases == ["a", "b", "b2", "c", "d", "e", "e2", "f", "f2", *"ghijklmnop"]
