@@ -34,8 +34,10 @@ def our_program(
     records: Sequence[dict[str, Any]],
     side_by_side: bool,
     configuration: Configuration = CONFIGURATION,
+    /,
+    **ways: Any,
 ) -> Mapping[str, Any]:
-    """Run one invocation of our consumer on the stand-in's clients."""
+    """Run one invocation of our consumer on the stand-in's clients. `ways` are `compose`'s `attempt` and `process`."""
     client = PortClient(process)
     consumer = compose(
         configuration,
@@ -44,6 +46,7 @@ def our_program(
         lambda delivery: process.log(asdict(delivery)),
         executor=StrandExecutor(process) if side_by_side else None,
         surroundings=process.surroundings,
+        **ways,
     )
     return consumer({"Records": list(records)}, context)
 
