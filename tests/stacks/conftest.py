@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from stacks.settings import STAGES
-from tests.kits.night import World
 from tests.kits.stacks import Stage, resolve, synthesise
+from tests.stacks.audit.night import World
 
 
 @pytest.fixture(scope="session")

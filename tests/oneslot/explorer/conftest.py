@@ -11,7 +11,7 @@ from moto import mock_aws
 
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
 from tests.kits.consumer import create_tables, session
-from tests.kits.port_clients import MOTO, PORT, Clock
+from tests.oneslot.explorer.port_clients import MOTO, PORT, Clock
 
 
 @pytest.fixture

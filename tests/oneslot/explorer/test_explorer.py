@@ -9,7 +9,7 @@ import pytest
 from oneslot.explorer.explorer import Exploration, Explorer, explore
 from oneslot.explorer.scenario import Scenario, Subject
 from oneslot.explorer.world import InMemoryServices
-from tests.kits.ledger_backends import moto_services, without_messages
+from tests.oneslot.explorer.ledger_backends import moto_services, without_messages
 from verification.peers.peers import PEERS
 from verification.scenarios.budgets import SHORT
 from verification.scenarios.ours import OURS, botocore_program

@@ -11,7 +11,7 @@ from oneslot.worker import acknowledgement
 from oneslot.worker.acknowledgement import Acknowledgement
 from oneslot.worker.job import InHand, Job
 from oneslot.worker.log import WorkerLog
-from tests.kits.worker import Entries, FakeQueue, first, no_answer, refused
+from tests.oneslot.worker.kit import Entries, FakeQueue, first, no_answer, refused
 
 
 @pytest.fixture(autouse=True)

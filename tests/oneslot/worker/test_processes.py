@@ -30,7 +30,7 @@ from oneslot.runtime.stores.expressions import DynamoDB, from_attributes, to_att
 from oneslot.runtime.stores.renewing import RenewingLedger
 from tests.kits.consumer import booking, slot_item
 from tests.kits.local_mapping import wait_for
-from tests.kits.worker import working
+from tests.oneslot.worker.kit import working
 from verification.soak.plan import NetworkFault, NetworkPlan
 from verification.soak.proxy_process import ProxyProcess
 

@@ -11,7 +11,7 @@ from oneslot.worker.job import InHand, Job, State
 from oneslot.worker.log import WorkerLog
 from oneslot.worker.settings import WorkerSettings
 from oneslot.worker.visibility import Visibility, configuration
-from tests.kits.worker import Clock, Entries, FakeQueue, first, no_answer, refused
+from tests.oneslot.worker.kit import Clock, Entries, FakeQueue, first, no_answer, refused
 
 SETTINGS = WorkerSettings(visibility_seconds=30, buffer_seconds=10)
 

@@ -16,7 +16,7 @@ from oneslot.worker import worker as worker_module
 from oneslot.worker.acknowledgement import Acknowledgement
 from oneslot.worker.settings import InvalidSettings, WorkerSettings
 from tests.kits.local_mapping import wait_for
-from tests.kits.worker import Clock, FakeQueue, Gate, body_of, events, no_answer, working
+from tests.oneslot.worker.kit import Clock, FakeQueue, Gate, body_of, events, no_answer, working
 
 UNHANDLED = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 

@@ -8,7 +8,7 @@ import pytest
 
 from oneslot.pipeline.judge.conclusion import VERSION
 from stacks.audit.states import definition
-from tests.kits.night import CHANGES, EARLIER, SOUND, World, plan
+from tests.stacks.audit.night import CHANGES, EARLIER, SOUND, World, plan
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import pytest
 from oneslot.pipeline.settings import parse_arguments
 from stacks.audit.states import definition
 from stacks.limits import AUDIT_EXPORT_HOURS
-from tests.kits.night import BAD, CHANGES, EARLIER, FULL, SOUND, World, plan
 from tests.kits.stacks import Stage
-from tests.kits.state_machine import NeverAnswered, StateFailure
+from tests.stacks.audit.night import BAD, CHANGES, EARLIER, FULL, SOUND, World, plan
+from tests.stacks.audit.state_machine import NeverAnswered, StateFailure
 
 
 @pytest.mark.parametrize("given", [FULL, CHANGES])

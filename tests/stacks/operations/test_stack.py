@@ -13,8 +13,8 @@ import pytest
 from appointments.outcomes import ANSWERED
 from stacks.settings import STAGES
 from stacks.shared.measures import LATENCY_METRIC, OUTCOMES
-from tests.kits.metric_math import at_one_moment
 from tests.kits.stacks import Stage, resolve, synthesise
+from tests.stacks.operations.metric_math import at_one_moment
 
 ROOT = Path(__file__).resolve().parents[3]
 HANDLER = ROOT / "lambda_src" / "handler.py"

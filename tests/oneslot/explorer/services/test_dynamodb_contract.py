@@ -13,7 +13,7 @@ import pytest
 from oneslot.explorer.services.answers import UnsupportedRequest
 from oneslot.explorer.services.dynamodb import TOKEN_WINDOW_MS, InMemoryDynamoDB
 from tests.kits.consumer import create_tables
-from tests.kits.port_clients import Clock, everywhere, get, not_moto, put, refusal, update
+from tests.oneslot.explorer.port_clients import Clock, everywhere, get, not_moto, put, refusal, update
 
 
 @everywhere

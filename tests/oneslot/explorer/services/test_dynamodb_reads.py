@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.kits.consumer import slot_item
-from tests.kits.port_clients import MOTO, PORT, everywhere, put, refusal
+from tests.oneslot.explorer.port_clients import MOTO, PORT, everywhere, put, refusal
 
 
 def fill_slots(client: Any) -> None:

@@ -15,9 +15,9 @@ import pytest
 
 from benchmarks.audit.data import Requests, write_full
 from oneslot.pipeline.layout import Part, item_line
-from tests.kits.audit_answers import audit_found, list_found
-from tests.kits.corruptions import CORRUPTIONS, Field
 from tests.kits.histories import System, World
+from tests.oneslot.pipeline.audit_answers import audit_found, list_found
+from tests.oneslot.pipeline.corruptions import CORRUPTIONS, Field
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,9 +10,9 @@ import pytest
 
 from appointments.invariants import INVARIANTS
 from oneslot.pipeline.judge.conclusion import SENTENCES, Conclusion
-from tests.kits.audit_answers import audit_found, audit_verdicts, duckdb_answers, list_found
-from tests.kits.corruptions import CORRUPTIONS, Field
 from tests.kits.histories import System
+from tests.oneslot.pipeline.audit_answers import audit_found, audit_verdicts, duckdb_answers, list_found
+from tests.oneslot.pipeline.corruptions import CORRUPTIONS, Field
 
 pytestmark = pytest.mark.spark
 

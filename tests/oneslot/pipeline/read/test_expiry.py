@@ -9,8 +9,8 @@ import pytest
 
 from appointments.free_key import free_key
 from oneslot.pipeline.judge.conclusion import Conclusion
-from tests.kits.audit_answers import list_found
 from tests.kits.histories import MINUTE, RETENTION, START, System, World
+from tests.oneslot.pipeline.audit_answers import list_found
 from tests.oneslot.pipeline.write.test_nightly import agree
 
 pytestmark = pytest.mark.spark

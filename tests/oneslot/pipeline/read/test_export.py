@@ -17,8 +17,8 @@ from oneslot.local.aws.deployment import deploy
 from oneslot.local.state import LocalState
 from oneslot.pipeline.layout import to_dynamodb_json
 from oneslot.target import Target, local_target
-from tests.kits.audit_answers import audit_found
 from tests.kits.histories import System
+from tests.oneslot.pipeline.audit_answers import audit_found
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,9 +16,18 @@ from oneslot.pipeline.judge.conclusion import Conclusion
 from oneslot.pipeline.layout import Full, Part, item_line, write_export
 from oneslot.pipeline.read import logs, sources
 from oneslot.pipeline.read.manifests import newest
-from tests.kits.audit_answers import audit_found
-from tests.kits.damage import REFUSED, edit, failed, fewer_lines, manifest, rewrite, tampered_data, truncated_data
 from tests.kits.histories import System, World, arn, write_history
+from tests.oneslot.pipeline.audit_answers import audit_found
+from tests.oneslot.pipeline.damage import (
+    REFUSED,
+    edit,
+    failed,
+    fewer_lines,
+    manifest,
+    rewrite,
+    tampered_data,
+    truncated_data,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,8 +16,8 @@ import pytest
 from oneslot.pipeline.report.figures import LANE, lanes
 from oneslot.pipeline.report.lives import CRASHED, Attempt, attempts_of
 from tests.kits.browser import opened
-from tests.kits.corruptions import CORRUPTIONS, Field
 from tests.kits.histories import System, write_history
+from tests.oneslot.pipeline.corruptions import CORRUPTIONS, Field
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,9 +13,9 @@ import pytest
 
 from oneslot.pipeline.errors import AuditRefused
 from oneslot.pipeline.judge.conclusion import VERSION, Conclusion
-from tests.kits.corruptions import CORRUPTIONS, Field
-from tests.kits.damage import rewrite
 from tests.kits.histories import RETENTION, System, World, write_history
+from tests.oneslot.pipeline.corruptions import CORRUPTIONS, Field
+from tests.oneslot.pipeline.damage import rewrite
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from oneslot.pipeline.judge.conclusion import Conclusion
-from tests.kits.audit_answers import audit_found, audit_verdicts, duckdb_answers
 from tests.kits.histories import System, World
+from tests.oneslot.pipeline.audit_answers import audit_found, audit_verdicts, duckdb_answers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

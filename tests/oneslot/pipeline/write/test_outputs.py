@@ -20,8 +20,8 @@ from oneslot.pipeline.settings import AuditSettings
 from oneslot.pipeline.storage import Storage
 from oneslot.pipeline.write import finished
 from oneslot.pipeline.write.finished import current_verdicts
-from tests.kits.corruptions import Field, request_lost, request_stuck, row_deleted
 from tests.kits.histories import MINUTE, System, write_history
+from tests.oneslot.pipeline.corruptions import Field, request_lost, request_stuck, row_deleted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from typing import Any
 from oneslot.pipeline.judge.conclusion import VERSION
 from oneslot.pipeline.write.finished import DESCRIPTION
 from stacks.audit.states import AuditPlan
-from tests.kits.state_machine import Ended, Interpreter, NeverAnswered, StateFailure
+from tests.stacks.audit.state_machine import Ended, Interpreter, NeverAnswered, StateFailure
 
 SOUND = {"sound": True, "sentence": "Every one of 7 requests took effect at most once.", "violations": {"I1": 0}}
 EARLIER = {**SOUND, "version": VERSION, "retention_ms": 30 * 86_400_000, "forgotten_before": 0}
