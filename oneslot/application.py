@@ -1,13 +1,14 @@
 """The appointments application as the tools see it: the only module of `oneslot` that imports it.
 
-The names below are pure and imported eagerly. The pipeline on Glue has `oneslot` and `appointments` alone, so a name of
-`booking`, `workload` or `verification` is imported inside the function that needs it.
+The names below are pure and imported eagerly. The pipeline on Glue has `oneslot` and `appointments` alone, so whatever is in
+`booking`, `workload` or `verification` is loaded by its name, in the function that needs it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ from appointments.nhs_number import WRITTEN as NHS_NUMBER_PATTERN
 from appointments.nhs_number import contains_one as contains_nhs_number
 from appointments.outcomes import ANSWERED
 from appointments.statuses import CANCELLED, COMPLETE, IN_PROGRESS
+from oneslot.runtime.attempt import attempt
+from oneslot.runtime.consumer.batch import process
 
 if TYPE_CHECKING:
     import click
@@ -55,19 +58,13 @@ __all__ = [
 
 def verbs() -> Sequence[click.Command]:
     """Return the application's own verbs: seed, send, smoke and run."""
-    from workload.commands.run import run
-    from workload.commands.seed import seed
-    from workload.commands.send import send
-    from workload.commands.smoke import smoke
-
-    return seed, send, smoke, run
+    return tuple(_load(f"workload.commands.{name}", name) for name in ("seed", "send", "smoke", "run"))
 
 
 def next_steps(target: Target, state: LocalState) -> list[tuple[str, str, str]]:
     """Return `(name, purpose, shell lines)`: what to paste into a shell once the local stack is up."""
-    from workload.next_steps import next_steps as steps
-
-    return steps(target, state)
+    steps: list[tuple[str, str, str]] = _load("workload.next_steps", "next_steps")(target, state)
+    return steps
 
 
 def compose_consumer(  # noqa: PLR0917 - the parts of one consumer
@@ -82,16 +79,12 @@ def compose_consumer(  # noqa: PLR0917 - the parts of one consumer
 
     `queue_url` replaces the queue of `environment`. Raises `ValueError` for a wrong value in `environment`.
     """
-    from booking.compose import client_configuration, compose
-    from booking.configuration import Configuration
-    from oneslot.runtime.attempt import attempt
-    from oneslot.runtime.consumer.batch import process
-
-    configuration = Configuration.from_environment(environment)
+    configuration = _load("booking.configuration", "Configuration").from_environment(environment)
     if queue_url:  # a busy message is deferred in the queue that it came from
         configuration = replace(configuration, queue_url=queue_url)
-    dynamodb = connect_dynamodb(client_configuration(threads))
-    return configuration.queue_url, compose(configuration, dynamodb, sqs, log, attempt=attempt, process=process)
+    dynamodb = connect_dynamodb(_load("booking.compose", "client_configuration")(threads))
+    consumer = _load("booking.compose", "compose")(configuration, dynamodb, sqs, log, attempt=attempt, process=process)
+    return configuration.queue_url, consumer
 
 
 def explore_handlers(
@@ -105,13 +98,16 @@ def explore_handlers(
     write: Path | None,
 ) -> int:
     """Run this project's explorations and mutants. Return the exit status."""
-    from verification.figures.run import Options, run
-
-    return run(Options(short, mutants, only_mutants, record, save, write), terminal)
+    options = _load("verification.figures.run", "Options")(short, mutants, only_mutants, record, save, write)
+    status: int = _load("verification.figures.run", "run")(options, terminal)
+    return status
 
 
 def replay_counterexample(path: Path, terminal: Terminal) -> int:
     """Replay a counterexample of this project's handlers. Return the exit status."""
-    from verification.figures.run import run_replay
+    status: int = _load("verification.figures.run", "run_replay")(path, terminal)
+    return status
 
-    return run_replay(path, terminal)
+
+def _load(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)
