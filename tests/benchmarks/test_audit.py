@@ -1,4 +1,4 @@
-"""The audit's benchmark tells bad arguments in a sentence, before it writes anything, and its status says how it ended."""
+"""The audit's benchmark: its arguments, and its exit status."""
 
 from __future__ import annotations
 
@@ -12,6 +12,17 @@ from benchmarks.audit import __main__ as audit
 from benchmarks.harness.command import run_main
 
 
+@pytest.fixture(autouse=True)
+def no_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write no history: the measurements are fake."""
+    for name in ("write_full", "write_day", "sow"):
+        monkeypatch.setattr(audit, name, lambda *_, **__: None)
+
+
+def measured(broken: dict[str, int]) -> dict[str, Any]:
+    return {"seconds": 1.0, "java": "21", "broken": broken}
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -19,20 +30,15 @@ from benchmarks.harness.command import run_main
         (["--requests", "1000", "--folder", "nowhere"], "--folder: there is no folder nowhere"),
     ],
 )
-def test_bad_arguments_are_told(
+def test_audit_rejects_bad_arguments_before_it_measures(
     arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["audit", *arguments])
-    monkeypatch.setattr(audit, "compare", lambda *_: pytest.fail("it was begun"))
+    monkeypatch.setattr(audit, "compare", lambda *_: pytest.fail("measured"))
     with pytest.raises(SystemExit) as ended:
         audit.main()
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
-
-
-def measured(broken: dict[str, int]) -> dict[str, Any]:
-    """A measurement's answer."""
-    return {"seconds": 1.0, "java": "21", "broken": broken}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +53,7 @@ def measured(broken: dict[str, int]) -> dict[str, Any]:
     ],
     ids=["right", "Spark missed one", "both missed one", "Spark failed", "DuckDB failed", "interrupted"],
 )
-def test_the_status_says_how_it_ended(
+def test_audit_returns_status_of_its_findings(
     spark: Any, duckdb: Any, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def measure(name: str, *_: str) -> dict[str, Any] | None:
@@ -62,8 +68,8 @@ def test_the_status_says_how_it_ended(
     assert not list(tmp_path.iterdir()), "nothing is left behind"
 
 
-def test_duckdb_may_run_out_of_the_memory_that_spark_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does at ten million requests: a result, and no failure of the audit."""
+def test_audit_succeeds_when_duckdb_runs_out_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB does with Spark's 3 GB at ten million requests: a result, and no failure of the audit."""
     monkeypatch.setattr(sys, "argv", ["audit", "--requests", "100", "--folder", str(tmp_path)])
     monkeypatch.setattr(
         audit, "measure", lambda *given: None if "3g" in given and "duckdb" in given else measured(audit.SOWN)

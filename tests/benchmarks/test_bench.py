@@ -94,7 +94,7 @@ def test_bench_reports_its_figures_when_interrupted(
     def interrupt(line: str) -> Any:
         raise KeyboardInterrupt
 
-    every = [bench.Part(name, name, ("--short",), 60.0) for name in ("growth", "cold_start")]
+    every = [bench.Part("growth", "capacity", (), 60.0), bench.Part("cold_start", "cold_start", (), 60.0)]
     with monkeypatch.context() as while_it_runs:
         while_it_runs.setattr(json, "loads", interrupt)
         assert bench.run_all(run, every, 60.0) == 130
