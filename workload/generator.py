@@ -1,4 +1,4 @@
-"""Makes appointment requests as producers send them: twice, cancelled, out of order, malformed. Repeatable by seed."""
+"""Generate appointment requests as producers send them: twice, cancelled, out of order, malformed. Repeatable by seed."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, parse_body, payload_hash
 from oneslot.sending.messages import MALFORMED, Archived, Message
 from oneslot.wording import numbered
-from workload.malformed import CONFLICT, FAULTS, Fault
-from workload.patients import synthetic_nhs_number
+from workload.malformed import CONFLICT, MALFORMATIONS, Malformation
 from workload.plan import Plan
+from workload.practices import synthetic_nhs_number
 from workload.slots import LOCAL_TIME, SERVICE_TYPES, SERVICE_WEIGHTS, opening_hours
 
-# Days between booking and appointment, England, April 2025 to March 2026 (NHS England): the last day in a range, and its
+# Days between booking and appointment in England, April 2025 to March 2026 (NHS England): the last day of a range, and its
 # share. 43.8 % are on the same day.
 LEAD_DAYS = ((0, 0.438), (1, 0.075), (7, 0.174), (14, 0.126), (21, 0.076), (28, 0.052), (56, 0.059))
 
-# A re-send follows its original within so many messages; so does a cancellation, before or after its booking.
+# A re-send follows its original within this many messages; a cancellation comes as near, before or after its booking.
 HORIZON = 200
 CANCELLED_BEFORE_BOOKED = 0.2  # of the cancellations
 IDENTITY_IN_ATTRIBUTE_ONLY = 0.05  # of the bookings
-LATE = 0.005  # of the bookings: they ask for a time that is over, and must be refused
+LATE = 0.005  # of the bookings: they ask for a past time, so the consumer must refuse them
 
 
 @dataclass(frozen=True)
 class Mix:
-    """How many requests, and what share of them (0 to 1) is re-sent, malformed, or the cancellation of another.
+    """The number of requests, and the shares of them (0 to 1) that are re-sent, malformed, or cancellations.
 
-    The numbers come out exact, rounded to whole requests. Re-sent copies come on top of `count`.
+    The numbers are exact, rounded to whole requests. Re-sent copies are not part of `count`.
     """
 
     count: int
@@ -51,43 +51,43 @@ class Mix:
         if self.bookings < self.number_of_cancellations:
             raise BadInput(
                 f"Of {numbered(self.count, 'request')}, {numbered(self.number_of_cancellations, 'cancellation')} and "
-                f"{self.number_malformed:,} malformed leave too few bookings to cancel. Lower one of the shares."
+                f"{self.number_malformed:,} malformed leave too few bookings. Lower one of the shares."
             )
 
     @property
     def number_malformed(self) -> int:
-        """How many requests are malformed."""
+        """The number of malformed requests."""
         return round(self.count * self.malformed)
 
     @property
     def number_of_cancellations(self) -> int:
-        """How many requests cancel a booking."""
+        """The number of requests that cancel a booking."""
         return round(self.count * self.cancellations)
 
     @property
     def bookings(self) -> int:
-        """How many well-formed requests book."""
+        """The number of valid bookings."""
         return self.count - self.number_malformed - self.number_of_cancellations
 
     @property
     def number_of_duplicates(self) -> int:
-        """How many well-formed requests are sent twice."""
+        """The number of valid requests that are sent twice."""
         return min(round(self.count * self.duplicates), self.bookings + self.number_of_cancellations)
 
     @property
     def messages(self) -> int:
-        """How many messages go to the queue in all."""
+        """The number of messages for the queue."""
         return self.count + self.number_of_duplicates
 
 
 class Share:
-    """Says yes exactly `chosen` times in `total` questions, each as likely as the next (Knuth, algorithm S)."""
+    """Returns True in exactly `chosen` of `total` calls, each equally likely (Knuth, algorithm S)."""
 
     def __init__(self, rng: random.Random, chosen: int, total: int) -> None:
         self._rng, self._chosen, self._left = rng, chosen, total
 
     def __call__(self) -> bool:
-        """Answer one question."""
+        """Return whether this call is chosen."""
         yes = self._rng.random() * self._left < self._chosen
         self._left -= 1
         self._chosen -= yes
@@ -95,12 +95,12 @@ class Share:
 
 
 class RequestGenerator:
-    """One run of the generator. `messages()` streams; it holds no more than the last few hundred messages."""
+    """One run of the generator, which holds a few hundred messages at most."""
 
     def __init__(self, plan: Plan, mix: Mix, seed: int, now: datetime) -> None:
-        """Raises `BadInput` if every day of the plan is over at `now`."""
+        """Prepare a run. Raises `BadInput` if every day of the plan is over at `now`."""
         if opening_hours(plan.days[-1])[1] <= now:
-            raise BadInput("The slots that were seeded last are all in the past.")
+            raise BadInput("Every slot that was seeded last is in the past.")
         self._mix = mix
         self._rng = random.Random(f"requests:{seed}")
         self._days = [day for day in plan.days if opening_hours(day)[1] > now]
@@ -109,14 +109,14 @@ class RequestGenerator:
         self._malformed = Share(self._rng, mix.number_malformed, mix.bookings + mix.number_malformed)
         self._cancelled = Share(self._rng, mix.number_of_cancellations, mix.bookings)
         self._sent_twice = Share(self._rng, mix.number_of_duplicates, mix.bookings + mix.number_of_cancellations)
-        self._faults = _shuffled(FAULTS, self._rng)
+        self._malformations = _shuffled(MALFORMATIONS, self._rng)
         self._recent: deque[dict[str, Any]] = deque(maxlen=HORIZON)
         self._waiting: list[tuple[int, int, Message]] = []  # a heap: (due, order, message)
-        self._made = 0  # requests
-        self._pushed = 0  # messages
+        self._made = 0  # number of requests
+        self._pushed = 0  # number of messages
 
     def messages(self) -> Iterator[Message]:
-        """Yield every message in the order in which it is to be sent."""
+        """Yield every message in the order of sending."""
         for position in range(self._mix.bookings + self._mix.number_malformed):
             if self._malformed():
                 self._push(self._malformed_message(), position)
@@ -157,7 +157,7 @@ class RequestGenerator:
         }
 
     def _window(self) -> tuple[str, str]:
-        """From the opening of the day asked for to the close of the last acceptable day, in local time."""
+        """Return the window from the opening of a random day to the close of the last acceptable day, in local time."""
         wanted = self._rng.randrange(len(self._days))
         lead = self._rng.choices([days for days, _ in LEAD_DAYS], [share for _, share in LEAD_DAYS])[0]
         last = wanted
@@ -166,7 +166,7 @@ class RequestGenerator:
         return _local(self._days[wanted], 0), _local(self._days[last], 1)
 
     def _send(self, body: dict[str, Any], position: int, group: str | None = None) -> None:
-        """Send a request once, or twice. Copies differ as producers' re-sends do, but not in what they say."""
+        """Push a request once, or twice. A copy differs as a producer's re-send does, but not in its content."""
         rng = self._rng
         identity = body["message_id"]
         attribute_only = body["type"] == "book" and rng.random() < IDENTITY_IN_ATTRIBUTE_ONLY
@@ -180,7 +180,7 @@ class RequestGenerator:
         self._push(original, position)
         if not twice:
             return
-        # Sent again as it was; spelt otherwise; or with its identity said in the attribute as well.
+        # A copy is identical, or spelt otherwise, or has its id in the attribute as well.
         copies = (
             original,
             Message(_respelt(content), request, number, group, original.attributes),
@@ -189,15 +189,15 @@ class RequestGenerator:
         self._push(rng.choice(copies), position + rng.randrange(HORIZON))
 
     def _malformed_message(self) -> Message:
-        fault = next(self._faults)
-        while fault is CONFLICT and not self._recent:
-            fault = next(self._faults)
-        body = dict(self._rng.choice(self._recent)) if fault is CONFLICT else self._booking_body()
-        text = fault.spoil(body, self._rng)
+        malformation = next(self._malformations)
+        while malformation is CONFLICT and not self._recent:
+            malformation = next(self._malformations)
+        body = dict(self._rng.choice(self._recent)) if malformation is CONFLICT else self._booking_body()
+        text = malformation.spoil(body, self._rng)
         request = Archived(
-            message_id=body["message_id"] if fault.has_identity else None,
+            message_id=body["message_id"] if malformation.has_identity else None,
             kind=MALFORMED,
-            fault=fault.name,
+            malformation=malformation.name,
             payload_hash=_hash_of(text),
         )
         number, self._made = self._made, self._made + 1
@@ -211,10 +211,10 @@ class RequestGenerator:
         return str(UUID(int=self._rng.getrandbits(128), version=4))
 
 
-def _shuffled(faults: Sequence[Fault], rng: random.Random) -> Iterator[Fault]:
-    """Yield all faults in random order, again and again: a few dozen malformed messages show every kind."""
+def _shuffled(malformations: Sequence[Malformation], rng: random.Random) -> Iterator[Malformation]:
+    """Yield all kinds in random order, repeatedly, so that a few dozen malformed messages show every kind."""
     while True:
-        yield from rng.sample(faults, len(faults))
+        yield from rng.sample(malformations, len(malformations))
 
 
 def _local(day: date, end: int) -> str:
@@ -233,5 +233,5 @@ def _hash_of(text: str) -> str | None:
 
 
 def utc_now() -> datetime:
-    """Return the time."""
+    """Return the present time in UTC."""
     return datetime.now(UTC)

@@ -8,17 +8,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workload.patients import synthetic_nhs_number, wrong_nhs_number
+from workload.practices import synthetic_nhs_number, wrong_nhs_number
 
-# An ODS code of the right shape that is never seeded.
+# A valid ODS code that is never seeded.
 UNKNOWN_PRACTICE = "ZZZ999"
 
 Spoil = Callable[[dict[str, Any], random.Random], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """One way to be malformed. `spoil` makes a body from a good booking; `has_identity`: its message_id is fit to be a key."""
+class Malformation:
+    """One kind of malformed message.
+
+    `spoil` turns the body of a valid booking into its text. `has_identity`: its message_id is valid.
+    """
 
     name: str
     reason: str
@@ -42,30 +45,36 @@ def _swap_times(body: dict[str, Any], _: random.Random) -> str:
     return json.dumps(body | {"not_before": body["not_after"], "not_after": body["not_before"]})
 
 
-CONFLICT = Fault(
+CONFLICT = Malformation(
     "other_content_under_a_used_id", "conflict", _from("nhs_number", lambda _, rng: synthetic_nhs_number(rng))
 )
-"""Only this one needs a message_id that was sent before."""
+"""The kind that needs a message_id that was sent before."""
 
-FAULTS = (
-    Fault("not_json", "not_json", lambda body, _: json.dumps(body)[:-1], has_identity=False),
-    Fault("no_object", "not_json", lambda body, _: json.dumps([body["message_id"], body["type"]]), has_identity=False),
-    Fault("no_message_id", "missing_message_id", _without("message_id"), has_identity=False),
-    Fault("message_id_with_spaces", "invalid_message_id", _with(message_id="request 1 of today"), has_identity=False),
-    Fault(
+MALFORMATIONS = (
+    Malformation("not_json", "not_json", lambda body, _: json.dumps(body)[:-1], has_identity=False),
+    Malformation(
+        "no_object", "not_json", lambda body, _: json.dumps([body["message_id"], body["type"]]), has_identity=False
+    ),
+    Malformation("no_message_id", "missing_message_id", _without("message_id"), has_identity=False),
+    Malformation(
+        "message_id_with_spaces", "invalid_message_id", _with(message_id="request 1 of today"), has_identity=False
+    ),
+    Malformation(
         "nhs_number_as_message_id",
         "invalid_message_id",
         _from("message_id", lambda body, _: body["nhs_number"]),
         has_identity=False,
     ),
-    Fault("wrong_nhs_number", "invalid_field", _from("nhs_number", lambda _, rng: wrong_nhs_number(rng))),
-    Fault("nhs_number_as_a_number", "invalid_field", _from("nhs_number", lambda body, _: int(body["nhs_number"]))),
-    Fault("no_nhs_number", "invalid_field", _without("nhs_number")),
-    Fault("times_in_wrong_order", "invalid_field", _swap_times),
-    Fault("time_without_offset", "invalid_field", _from("not_before", lambda body, _: body["not_before"][:19])),
-    Fault("unknown_delivery_channel", "invalid_field", _with(delivery_channel="Carrier pigeon")),
-    Fault("practice_of_wrong_type", "invalid_field", _with(practice=81001)),
-    Fault("unknown_type", "unknown_type", _with(type="reschedule")),
-    Fault("unknown_practice", "unknown_practice", _with(practice=UNKNOWN_PRACTICE)),
+    Malformation("wrong_nhs_number", "invalid_field", _from("nhs_number", lambda _, rng: wrong_nhs_number(rng))),
+    Malformation(
+        "nhs_number_as_a_number", "invalid_field", _from("nhs_number", lambda body, _: int(body["nhs_number"]))
+    ),
+    Malformation("no_nhs_number", "invalid_field", _without("nhs_number")),
+    Malformation("times_in_wrong_order", "invalid_field", _swap_times),
+    Malformation("time_without_offset", "invalid_field", _from("not_before", lambda body, _: body["not_before"][:19])),
+    Malformation("unknown_delivery_channel", "invalid_field", _with(delivery_channel="Carrier pigeon")),
+    Malformation("practice_of_wrong_type", "invalid_field", _with(practice=81001)),
+    Malformation("unknown_type", "unknown_type", _with(type="reschedule")),
+    Malformation("unknown_practice", "unknown_practice", _with(practice=UNKNOWN_PRACTICE)),
     CONFLICT,
 )

@@ -11,9 +11,8 @@ from oneslot.local.state import LocalState
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.sending.request_file import sample_request
 from oneslot.target import Target
-from workload.patients import synthetic_nhs_number
 from workload.plan import load
-from workload.practices import synthetic_practices
+from workload.practices import synthetic_nhs_number, synthetic_practices
 from workload.slots import LOCAL_TIME, next_monday, opening_hours, working_days
 
 

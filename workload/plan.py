@@ -12,8 +12,7 @@ from typing import Any
 
 from oneslot.errors import BadInput
 from oneslot.wording import numbered
-from workload.demand import Demand, read_demand, synthetic_demand
-from workload.practices import read_practices, synthetic_practices
+from workload.practices import Demand, read_demand, read_practices, synthetic_demand, synthetic_practices
 from workload.slots import Opening, demanded_slots, share_out, slot_items, working_days
 
 SYNTHETIC_PRACTICES = 12

@@ -13,7 +13,7 @@ from appointments.free_key import free_key
 from appointments.messages import DELIVERY_CHANNELS
 from appointments.slot_choice import utc_text
 from appointments.statuses import FREE
-from workload.demand import Demand
+from workload.practices import Demand
 
 LOCAL_TIME = ZoneInfo("Europe/London")
 # Core hours of a GP practice, Monday to Friday (the NHS's GP contract).

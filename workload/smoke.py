@@ -18,13 +18,13 @@ from appointments.free_key import free_key
 from appointments.slot_choice import utc_text
 from appointments.statuses import BUSY, CANCELLED, COMPLETE, FREE
 from oneslot.errors import OneslotError
-from oneslot.evidence.deliveries import sound_deliveries
-from oneslot.evidence.scanning import APPOINTMENTS, LEDGER, SLOTS, projection
+from oneslot.evidence.deliveries import valid_deliveries
+from oneslot.evidence.tables import APPOINTMENTS, LEDGER, SLOTS, projection
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.stores.expressions import error_code, from_attributes, to_attributes
 from oneslot.sending.request_file import sample_request
 from oneslot.target import Target
-from workload.patients import synthetic_nhs_number
+from workload.practices import synthetic_nhs_number
 
 CHANNEL, SERVICE = "In-person", "General Consultation Routine"
 COPIES = 2
@@ -185,7 +185,7 @@ class Smoke:
         """How the copies ended, once all have; empty before."""
         ended: dict[str, str] = {}
         since = since_ms - CLOCK_DIFFERENCE_MS
-        for line in sound_deliveries(self.target, [], since_ms=since, mentioning=self.message_id):
+        for line in valid_deliveries(self.target, [], since_ms=since, mentioning=self.message_id):
             if line["outcome"] not in ("busy", "failed", "fenced"):
                 ended.setdefault(line["sqs_message_id"], line["outcome"])
         return list(ended.values()) if sent <= set(ended) else []

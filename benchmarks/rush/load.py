@@ -13,8 +13,7 @@ from appointments.messages import DELIVERY_CHANNELS
 from appointments.slot_choice import utc_text
 from benchmarks.harness.batches import NHS_NUMBER, SERVICE, free_slot
 from benchmarks.standin.metered_dynamodb import ALL_TABLES
-from workload.demand import Demand, read_demand, synthetic_demand
-from workload.practices import synthetic_practices
+from workload.practices import Demand, read_demand, synthetic_demand, synthetic_practices
 
 DUPLICATES = 0.3
 

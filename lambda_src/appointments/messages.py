@@ -10,6 +10,7 @@ from typing import Any
 
 from appointments import nhs_number
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Unprocessable
+from oneslot.runtime.identity import MESSAGE_ID
 
 DELIVERY_CHANNELS = ("In-person", "Telephone", "Video")
 """GP Connect's delivery channels (Slot extension `DeliveryChannel`)."""
@@ -18,7 +19,6 @@ DELIVERY_CHANNELS = ("In-person", "Telephone", "Video")
 _ODS_CODE = re.compile(r"[A-Z0-9]{3,6}")
 # Part of a key, so it must not hold the key's separator.
 _SERVICE_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 -]{0,63}")
-_APPOINTMENT_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def parse_message(message_id: str, payload_hash: str, body: Mapping[str, Any]) -
         case "book":
             return _book(message_id, payload_hash, body)
         case "cancel":
-            appointment_id = _text(body, "appointment_id", _APPOINTMENT_ID, "the message_id of the booking")
+            appointment_id = _text(body, "appointment_id", MESSAGE_ID, "the message_id of the booking")
             if nhs_number.contains_one(appointment_id):
                 raise _invalid("appointment_id", "the message_id of the booking, never an NHS number")
             return CancelRequest(message_id, payload_hash, appointment_id)

@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from oneslot.evidence.gathering import gather
-from oneslot.evidence.missing import told
-from oneslot.evidence.unusable import sentences
-from oneslot.evidence.verdict import Counts, Verdict, changing, judge, seen_before
+from oneslot.evidence.malformed import format_malformed
+from oneslot.evidence.tables import format_missing
+from oneslot.evidence.verdict import Counts, Verdict, judge, seen_before, unsettled
 from oneslot.options import json_option, stack_option
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal, table
@@ -80,7 +80,7 @@ def _judged(target: Target) -> Verdict:
         if lasting := seen_before(later.breaches, verdict.breaches):
             return judge(gathered, target.command, lasting)
         verdict = later
-    return changing(verdict, target.command) if verdict.breaches else verdict
+    return unsettled(verdict, target.command) if verdict.breaches else verdict
 
 
 def show(terminal: Terminal, target: Target, verdict: Verdict) -> None:
@@ -93,10 +93,10 @@ def show(terminal: Terminal, target: Target, verdict: Verdict) -> None:
         terminal.show(shown)
         if len(verdict.breaches) > BREACHES_SHOWN:
             terminal.plain(f"... and {len(verdict.breaches) - BREACHES_SHOWN:,} more: see --json.")
-    terminal.warn(sentences(verdict.unusable, target.command))
-    terminal.warn(told(verdict.missing, target.command))
+    terminal.warn(format_malformed(verdict.malformed, target.command))
+    terminal.warn(format_missing(verdict.missing, target.command))
     terminal.plain()
-    terminal.plain(verdict.sentence, style=COLOURS[verdict.judgement])
+    terminal.plain(verdict.sentence, style=COLOURS[verdict.kind])
 
 
 def counts_table(counts: Counts) -> Table:

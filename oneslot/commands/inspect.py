@@ -11,8 +11,8 @@ from oneslot.commands.message_id import message_id_argument
 from oneslot.errors import OneslotError
 from oneslot.evidence.inspection import Inspection
 from oneslot.evidence.inspection import inspect as look_up
-from oneslot.evidence.missing import told
-from oneslot.evidence.unusable import sentences
+from oneslot.evidence.malformed import format_malformed
+from oneslot.evidence.tables import format_missing
 from oneslot.options import json_option, stack_option
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal, table
@@ -35,7 +35,9 @@ def inspect(message_id: str, stack: str | None, as_json: bool) -> int:
     if not found.known:
         nothing = f"Nothing is known of {message_id} in {target.stack_name}."
         again = ["If it was sent just now, try again in a moment."]
-        raise OneslotError(" ".join([nothing, *(told(found.missing, target.command) if found.missing else again)]))
+        raise OneslotError(
+            " ".join([nothing, *(format_missing(found.missing, target.command) if found.missing else again)])
+        )
     terminal.result(found.document())
     _show(terminal, target, found)
     return int(bool(found.missing))
@@ -53,8 +55,8 @@ def _show(terminal: Terminal, target: Target, found: Inspection) -> None:
     for at, what in found.timeline():
         timeline.add_row(time_text(at), what)
     terminal.show(timeline)
-    terminal.warn(sentences(found.unusable, target.command))
-    terminal.warn(told(found.missing, target.command))
+    terminal.warn(format_malformed(found.malformed, target.command))
+    terminal.warn(format_missing(found.missing, target.command))
 
 
 def _value(name: str, value: Any) -> str:

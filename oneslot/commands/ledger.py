@@ -11,12 +11,12 @@ import click
 from oneslot.application import result_of
 from oneslot.commands.message_id import message_id_argument
 from oneslot.errors import OneslotError
-from oneslot.evidence.unusable import unusable_in_ledger_row
+from oneslot.evidence.malformed import Standing, malformed_ledger_row, standing
+from oneslot.evidence.operator_log import open_operator_log
 from oneslot.options import json_option, stack_option, yes_option
-from oneslot.repair.ledger_row import Standing, advice, consequences, read_row, standing
+from oneslot.repair.ledger_row import advice, consequences, read_row
 from oneslot.repair.ledger_row import forget as forget_row
 from oneslot.repair.ledger_row import unlock as unlock_row
-from oneslot.repair.operator_log import open_trail
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal, table
 from oneslot.wording import with_time
@@ -57,9 +57,9 @@ def unlock(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None
     row = read_row(target, message_id)
     now = _now()
     _show(terminal, target, row, now)
-    if standing(row, now) is Standing.UNUSABLE:
+    if standing(row, now) is Standing.MALFORMED:
         raise OneslotError(
-            f"{message_id} cannot be unlocked: {unusable_in_ledger_row(row)[0]}. {advice(target, row, now)}"
+            f"{message_id} cannot be unlocked: {malformed_ledger_row(row)[0]}. {advice(target, row, now)}"
         )
     if standing(row, now) is not Standing.LEASED:
         what = "is complete" if standing(row, now) is Standing.COMPLETE else "has no lease"
@@ -68,10 +68,10 @@ def unlock(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None
     if not terminal.confirm(f"End the lease of {message_id} now?", yes=yes):
         terminal.result(document | {"changed": False})
         return
-    trail = open_trail(target)
-    unlock_row(target, row, trail)
-    terminal.result(document | {"changed": True, "operator_log": str(trail.path)})
-    terminal.plain(f"Unlocked: the next delivery of {message_id} claims it. The operator log is {trail.path}.")
+    log = open_operator_log(target)
+    unlock_row(target, row, log)
+    terminal.result(document | {"changed": True, "operator_log": str(log.path)})
+    terminal.plain(f"Unlocked: the next delivery of {message_id} claims it. The operator log is {log.path}.")
 
 
 @ledger.command(short_help="Delete a row, so that the message is unknown.")
@@ -100,10 +100,10 @@ def forget(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None
     if not terminal.confirm(f"Delete the row of {message_id}?", yes=yes):
         terminal.result(document | {"changed": False})
         return
-    trail = open_trail(target)
-    forget_row(target, row, trail)
-    terminal.result(document | {"changed": True, "operator_log": str(trail.path)})
-    terminal.plain(f"Forgotten. The operator log keeps the row: {trail.path}.")
+    log = open_operator_log(target)
+    forget_row(target, row, log)
+    terminal.result(document | {"changed": True, "operator_log": str(log.path)})
+    terminal.plain(f"Forgotten. The operator log keeps the row: {log.path}.")
 
 
 def _document(target: Target, row: dict[str, Any], now: int) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def _document(target: Target, row: dict[str, Any], now: int) -> dict[str, Any]:
         "stack_name": target.stack_name,
         "standing": standing(row, now).value,
         "advice": advice(target, row, now),
-        "unusable": [asdict(one) for one in unusable_in_ledger_row(row)],
+        "malformed": [asdict(one) for one in malformed_ledger_row(row)],
         "row": {**row, "result": result_of(row) or None},
     }
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from oneslot.evidence.missing import Missing, told, unless_missing
+from oneslot.evidence.malformed import Tally, format_malformed, tally
 from oneslot.evidence.observation import Observer
-from oneslot.evidence.unusable import Table as Which
-from oneslot.evidence.unusable import Tally, sentences, tally
+from oneslot.evidence.tables import Missing, format_missing, unless_missing
+from oneslot.evidence.tables import Table as Which
 from oneslot.local.state import read_statistics
 from oneslot.options import json_option, stack_option
 from oneslot.target import Target, open_target
@@ -36,7 +36,7 @@ def status(stack: str | None, as_json: bool) -> int:
         appointments = executor.submit(_tally, target, outputs.appointments_table_name, "appointments")
         snapshot = observed.result()
     tallies = (slots.result(), appointments.result())
-    unusable = [*snapshot.unusable, *(one for each in tallies if isinstance(each, Tally) for one in each.unusable)]
+    malformed = [*snapshot.malformed, *(one for each in tallies if isinstance(each, Tally) for one in each.malformed)]
     missing = [*snapshot.missing, *(each for each in tallies if isinstance(each, Missing))]
     statistics = read_statistics(target.home) if target.local else None
     document: dict[str, Any] = {
@@ -53,7 +53,7 @@ def status(stack: str | None, as_json: bool) -> int:
         "slots": _statuses(tallies[0]),
         "appointments": _statuses(tallies[1]),
         "missing": [asdict(one) for one in missing],
-        "unusable": [asdict(one) for one in unusable],
+        "malformed": [asdict(one) for one in malformed],
         "poller": statistics.to_json() if statistics else None,
     }
     terminal.result(document)
@@ -73,8 +73,8 @@ def status(stack: str | None, as_json: bool) -> int:
         shown.add_row("local poller", "records handled", f"{statistics.records:,}")
         shown.add_row("", "function errors", f"{statistics.function_errors:,}")
     terminal.show(shown)
-    terminal.warn(sentences(unusable, target.command))
-    terminal.warn(told(missing, target.command))
+    terminal.warn(format_malformed(malformed, target.command))
+    terminal.warn(format_missing(missing, target.command))
     return int(bool(missing))
 
 

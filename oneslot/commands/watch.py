@@ -8,9 +8,9 @@ import click
 from rich.live import Live
 from rich.table import Table
 
-from oneslot.evidence.missing import told
+from oneslot.evidence.malformed import format_malformed
 from oneslot.evidence.observation import Observer, Snapshot, until_drained
-from oneslot.evidence.unusable import sentences
+from oneslot.evidence.tables import format_missing
 from oneslot.options import Number, json_option, stack_option
 from oneslot.target import Target, open_target
 from oneslot.terminal import SECONDS_BETWEEN_PLAIN_LINES, Terminal, table
@@ -42,8 +42,8 @@ def watch(until_drained: bool, timeout: float | None, interval: float | None, st
     if snapshot is None:
         raise KeyboardInterrupt("Interrupted before the first snapshot.")
     terminal.result({"stack_name": target.stack_name, **snapshot.document()})
-    terminal.warn(sentences(snapshot.unusable, target.command))
-    terminal.warn(told(snapshot.missing, target.command))
+    terminal.warn(format_malformed(snapshot.malformed, target.command))
+    terminal.warn(format_missing(snapshot.missing, target.command))
     if until_drained and not snapshot.drained:
         terminal.say(f"Not drained: {numbered(snapshot.queue.total, 'message')} left.", style="red")
         return 1

@@ -1,4 +1,4 @@
-"""What the deployed consumer is told by its environment, as far as the command line must know it."""
+"""The settings of a deployed consumer that the evidence depends on, read from its environment variables."""
 
 from __future__ import annotations
 
@@ -6,54 +6,57 @@ from datetime import datetime
 
 from botocore.exceptions import ClientError
 
-from booking.configuration import FOREVER
 from oneslot.errors import OneslotError
 from oneslot.target import Target
 
 RETENTION_VARIABLE = "LEDGER_RETENTION_SECONDS"
 FORGOTTEN_VARIABLE = "LEDGER_FORGOTTEN_BEFORE"
 CONTENT_BASED_VARIABLE = "CONTENT_BASED_DEDUPLICATION"
+FOREVER = "forever"
+"""The value of `LEDGER_RETENTION_SECONDS` for rows that never expire."""
 
 
 def ledger_retention_seconds(target: Target) -> int | None:
-    """How long the consumer keeps a ledger's row, as it is configured; None for ever. Raises `OneslotError` if it is not."""
-    given = _variable(target, RETENTION_VARIABLE)
-    if given == FOREVER:
+    """Return the seconds for which the consumer keeps a ledger row; None for ever. Raises `OneslotError` without a setting."""
+    text = _variable(target, RETENTION_VARIABLE)
+    if text == FOREVER:
         return None
-    if not given.isdecimal():
+    if not text.isdecimal():
         raise OneslotError(
-            f"The function {target.outputs.consumer_function_name} has no {RETENTION_VARIABLE}: is it Oneslot's consumer?"
+            f"The function {target.outputs.consumer_function_name} has no {RETENTION_VARIABLE}. "
+            "Name a stack whose consumer is Oneslot's."
         )
-    return int(given)
+    return int(text)
 
 
 def ledger_forgotten_before(target: Target, now_ms: int) -> int:
-    """The moment before which the ledger kept a row for less than it does now, as it is configured: epoch ms, 0 for none.
+    """Return the epoch ms before which the ledger kept its rows for a shorter time than now; 0 if it always kept them so.
 
-    Raises `OneslotError` for one that is no moment, or is still to come.
+    Raises `OneslotError` for a setting that is not a time, or a time in the future.
     """
-    given = _variable(target, FORGOTTEN_VARIABLE)
-    if not given:
+    text = _variable(target, FORGOTTEN_VARIABLE)
+    if not text:
         return 0
     try:
-        before = datetime.fromisoformat(given)
+        before = datetime.fromisoformat(text)
     except ValueError:
         before = None
     if before is None or before.tzinfo is None:
         raise OneslotError(
-            f"The consumer's {FORGOTTEN_VARIABLE} is {given}, which is no moment such as 2026-11-23T14:00:00Z."
+            f"The consumer's {FORGOTTEN_VARIABLE} is {text}, which is not a time such as 2026-11-23T14:00:00Z. "
+            "Deploy with a valid ledger_forgotten_before."
         )
     moment = round(before.timestamp() * 1000)
     if moment > now_ms:
         raise OneslotError(
-            f"The consumer's {FORGOTTEN_VARIABLE} is {given}, which is still to come: until then no row at all would be "
-            "missed. Deploy with the moment from which the ledger keeps its rows for longer (ledger_forgotten_before)."
+            f"The consumer's {FORGOTTEN_VARIABLE} is {text}, which is in the future, so no missing row would be reported. "
+            "Deploy with the time at which the longer retention began (ledger_forgotten_before)."
         )
     return moment
 
 
 def is_content_based(target: Target) -> bool:
-    """Whether the consumer identifies messages without an id by their content; not, if it may not be asked."""
+    """Return whether the consumer identifies messages without an id by their content; False if AWS refuses the answer."""
     try:
         return _variable(target, CONTENT_BASED_VARIABLE) == "true"
     except ClientError:

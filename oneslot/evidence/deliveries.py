@@ -1,4 +1,4 @@
-"""The delivery log: the consumer's own line about each attempt at a message. A file locally, CloudWatch Logs on AWS."""
+"""The delivery log, the consumer's line about each delivery: a file for the local stack, CloudWatch Logs on AWS."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from oneslot.evidence.missing import NOT_FOUND
-from oneslot.evidence.unusable import DELIVERY_LOG, Unusable, unusable_in_delivery
+from oneslot.evidence.malformed import DELIVERY_LOG, Malformed, malformed_delivery
+from oneslot.evidence.tables import NOT_FOUND
 from oneslot.runtime.stores.expressions import error_code
 from oneslot.target import Target
 
@@ -20,28 +20,29 @@ DELIVERY = "delivery"
 def read_deliveries(target: Target, *, since_ms: int = 0, mentioning: str | None = None) -> Iterator[dict[str, Any]]:
     """Yield the log's lines about deliveries, in its order.
 
-    since_ms: on AWS, leave out what was logged earlier (epoch ms). mentioning: only lines about this message id or SQS
-    message id. CloudWatch Logs shows a line seconds after it was written.
+    since_ms: on AWS, skip earlier lines (epoch ms). mentioning: yield only lines about this message id or SQS message id.
+    CloudWatch Logs returns a line some seconds after it was written.
     """
     for _, line in _lines(target, since_ms, mentioning):
         yield line
 
 
-def sound_deliveries(
-    target: Target, unusable: list[Unusable], *, since_ms: int = 0, mentioning: str | None = None
+def valid_deliveries(
+    target: Target, malformed: list[Malformed], *, since_ms: int = 0, mentioning: str | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield of the same lines those that have what must be known of a delivery, both ids among it, if only as None.
+    """Yield the valid lines of `read_deliveries`, each with both ids, None for a missing one.
 
-    What the others lack is added to `unusable`. A log that is not there has none, here as on this machine.
+    The malformed attribute of every other line is added to `malformed`. A missing log group yields nothing, as a missing
+    local file does.
     """
-    for place, line in _while_there(_lines(target, since_ms, mentioning)):
-        if attribute := unusable_in_delivery(line):
-            unusable.append(Unusable(DELIVERY_LOG, place, attribute))
+    for place, line in _unless_missing(_lines(target, since_ms, mentioning)):
+        if attribute := malformed_delivery(line):
+            malformed.append(Malformed(DELIVERY_LOG, place, attribute))
         else:
             yield {"message_id": None, "sqs_message_id": None, **line}
 
 
-def _while_there(lines: Iterator[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _unless_missing(lines: Iterator[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
         yield from lines
     except ClientError as error:
@@ -85,7 +86,7 @@ def _of_log_group(target: Target, since_ms: int, mentioning: str | None) -> Iter
 
 
 def _delivery(text: str) -> dict[str, Any] | None:
-    # The log has other lines too: metrics, and whatever a dying process left half written.
+    # The log has other lines too: metrics, and half a line where a process was killed.
     if DELIVERY not in text:
         return None
     try:

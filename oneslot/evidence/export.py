@@ -1,8 +1,8 @@
-"""`oneslot export`: writes what a stack left behind as a history that the audit reads.
+"""`oneslot export`: write the evidence of a stack as a history that the audit reads.
 
-On this machine the tables are scanned and written in the layout of DynamoDB's export to S3, because the embedded AWS
-answers the export call and writes nothing. It is a picture of one moment only if nothing is written meanwhile: drain first.
-The patient's number is not read, so a local history holds nothing personal.
+The tables are scanned and written in the layout of DynamoDB's export to S3, because the embedded AWS accepts the export call
+and writes nothing. The scan is one moment's state only if nothing is written meanwhile, so drain the queue first. The
+patient's number is not read, so a history holds no personal data.
 """
 
 from __future__ import annotations
@@ -16,15 +16,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from booking.configuration import FOREVER
 from oneslot.errors import BadInput
-from oneslot.evidence.consumer_configuration import ledger_forgotten_before, ledger_retention_seconds
+from oneslot.evidence.consumer_configuration import FOREVER, ledger_forgotten_before, ledger_retention_seconds
+from oneslot.evidence.dead_letters import count_hidden, format_hidden, list_dead_letters
 from oneslot.evidence.deliveries import read_deliveries
-from oneslot.evidence.scanning import APPOINTMENTS, LEDGER, SLOTS, scan
-from oneslot.evidence.stack_dead_letters import letters_of
+from oneslot.evidence.operator_log import drops, read_lines
+from oneslot.evidence.tables import APPOINTMENTS, LEDGER, SLOTS, scan
 from oneslot.pipeline.layout import CONTEXT, Full, Part, item_line, write_export
-from oneslot.repair.operator_log import drops, read_lines
-from oneslot.runtime.sqs.dead_letters import unseen_told, waiting_behind
 from oneslot.runtime.sqs.queue_depth import queue_depth
 from oneslot.target import ARCHIVE_FILE, Target
 
@@ -34,10 +32,10 @@ ARN = "arn:aws:dynamodb:{region}:000000000000:table/{name}"
 
 
 def export_history(target: Target, folder: Path, note: Callable[[str], None] = lambda _: None) -> dict[str, int]:
-    """Write the history into a folder that does not exist yet; returns how many rows each source has.
+    """Write the history into a new folder; return the number of rows of each source.
 
-    `note` is told what the history cannot hold. The folder has its name only when it is whole: the audit takes every
-    table and list that it finds there for all there was.
+    `note` is called with a sentence about what the history lacks. The folder gets its name when it is complete, because the
+    audit takes every table and list in it as complete.
     """
     with place_for(folder) as unfinished:
         written = Path(unfinished) / folder.name
@@ -47,15 +45,15 @@ def export_history(target: Target, folder: Path, note: Callable[[str], None] = l
 
 
 def place_for(folder: Path) -> TemporaryDirectory[str]:
-    """Return a place beside a folder that is to be made. Raises `BadInput` or OSError if it cannot be made there."""
+    """Return a temporary folder beside the new `folder`. Raises `BadInput` if that exists, OSError if it cannot be made."""
     if folder.exists():
-        raise BadInput(f"{folder} exists already; name a folder that does not.")
+        raise BadInput(f"{folder} exists already. Name a new folder.")
     folder.parent.mkdir(parents=True, exist_ok=True)
     return TemporaryDirectory(prefix=f"{UNFINISHED}{folder.name}-", dir=folder.parent)
 
 
 def whole_histories(folder: Path) -> list[Path]:
-    """The exported histories in a folder, sorted by name, without what an export that was killed left behind."""
+    """Return the complete histories in a folder, sorted by name, without those of a killed export."""
     return sorted(path for path in folder.glob("*") if not path.name.startswith(UNFINISHED))
 
 
@@ -75,18 +73,18 @@ def _write_history(target: Target, folder: Path, note: Callable[[str], None]) ->
     accepted = _accepted(target)
     if first := next(accepted, None):
         counts["accepted"] = _write_lines(folder / "accepted" / ARCHIVE_FILE, chain([first], accepted))
-    letters = letters_of(target)
-    behind = waiting_behind(target.sqs, outputs.dead_letter_queue_url, len(letters))
+    letters = list_dead_letters(target)
+    hidden = count_hidden(target, len(letters))
     counts["dead-letters"] = _write_lines(
         folder / "dead-letters" / "dead-letters.jsonl", (letter.line for letter in letters)
     )
     counts["dropped"] = _write_lines(folder / "dropped" / "dropped.jsonl", map(_dropped, drops(target)))
-    # SQS cannot list a queue. An empty one needs no list: everything that is not finished elsewhere is lost. Unless it is
-    # where the dead-letter queue does not show it.
-    if behind:
+    # SQS cannot list a queue, and only an empty one needs no list: then an unfinished request is lost, unless the dead-letter
+    # queue hides it.
+    if hidden:
         note(
-            f"{' '.join(unseen_told(behind))} The history has no list of what waits, so the audit calls nothing lost that was "
-            "seen of late."
+            f"{' '.join(format_hidden(hidden))} The history has no list of waiting messages, so the audit calls no recent "
+            "request lost."
         )
     elif queue_depth(target.sqs, outputs.queue_url).empty:
         counts["waiting"] = _write_lines(folder / "waiting" / "waiting.jsonl", ())
@@ -99,9 +97,9 @@ def _write_history(target: Target, folder: Path, note: Callable[[str], None]) ->
 
 
 def _accepted(target: Target) -> Iterator[dict[str, Any]]:
-    """The archive's lines about this very stack, without its name.
+    """Yield the archive's lines about this stack, without its name.
 
-    A last line that a crash cut off is left out: its request is in the delivery log, or was not accepted.
+    A last line that a crash cut off is skipped. Its request is in the delivery log, or was not accepted.
     """
     for line in read_lines(target.archive):
         if line.pop("stack", target.identity) == target.identity:

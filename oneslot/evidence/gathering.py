@@ -1,4 +1,4 @@
-"""Gathers what a stack left behind: tables, delivery log, dead letters, and the archive of what its queue accepted."""
+"""Gather the evidence of a stack: tables, delivery log, dead letters, and the archive of accepted requests."""
 
 from __future__ import annotations
 
@@ -8,35 +8,34 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from appointments.invariants import Evidence
+from oneslot.application import Evidence
 from oneslot.evidence.consumer_configuration import ledger_forgotten_before, ledger_retention_seconds
-from oneslot.evidence.deliveries import sound_deliveries
-from oneslot.evidence.missing import Missing, unless_missing
-from oneslot.evidence.scanning import APPOINTMENTS, LEDGER, SLOTS, scan
-from oneslot.evidence.stack_dead_letters import letters_of
-from oneslot.evidence.unusable import Table, Unusable
-from oneslot.repair.operator_log import dropped
-from oneslot.runtime.sqs.dead_letters import DeadLetter, waiting_behind
+from oneslot.evidence.dead_letters import count_hidden, list_dead_letters
+from oneslot.evidence.deliveries import valid_deliveries
+from oneslot.evidence.malformed import Malformed
+from oneslot.evidence.operator_log import drops
+from oneslot.evidence.tables import APPOINTMENTS, LEDGER, SLOTS, Missing, Table, scan, unless_missing
+from oneslot.runtime.sqs.dead_letters import DeadLetter
 from oneslot.runtime.sqs.queue_depth import QueueDepth, queue_depth
 from oneslot.sending.archive import AcceptedRequest, read_archive
 from oneslot.target import Target
 
-# How much older than its first archived request a log line may be, for clocks that differ.
+# A log line may be this much older than the first archived request, because the clocks differ.
 CLOCK_DIFFERENCE_MS = 60_000
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """The evidence in the invariants' shape, and what they do not look at.
+    """The evidence for the invariants, and what a verdict needs beside it.
 
     Attributes:
-        accepted: the archive, as far back as the ledger's retention; None if it has nothing of that time, as when nobody
-            sent with `oneslot send`.
-        queue: what the queue held when the reading began; where that was nothing, when it ended.
-        too_old: how many requests of the archive are older: neither ledger nor log need still know them.
-        behind: about how many dead letters a FIFO queue did not show, because others of their groups are before them.
-        unusable_lines: what lines of the delivery log lack; those are not among the evidence.
-        missing: tables that are not there; the evidence has no row of them.
+        accepted: the archive, as far back as the ledger's retention; None if it has no request of that time, as without
+            `oneslot send`.
+        queue: the depth of the queue when reading began; if that was empty, when reading ended.
+        too_old: number of archived requests before the ledger's retention, which ledger and log may have forgotten.
+        hidden: about how many dead letters the queue did not show.
+        malformed_lines: malformed attributes of the delivery log's lines, which are not part of the evidence.
+        missing: missing tables; the evidence has no rows of them.
     """
 
     evidence: Evidence
@@ -44,23 +43,23 @@ class Gathered:
     dead_letters: Sequence[DeadLetter]
     queue: QueueDepth
     too_old: int = 0
-    behind: int = 0
-    unusable_lines: Sequence[Unusable] = ()
+    hidden: int = 0
+    malformed_lines: Sequence[Malformed] = ()
     missing: Sequence[Missing] = ()
 
     @property
     def complete(self) -> bool:
-        """Whether every message that a queue holds is known, so that what is nowhere is lost."""
-        return self.queue.empty and not self.behind
+        """Whether every message in a queue is known, so that a request found nowhere is lost."""
+        return self.queue.empty and not self.hidden
 
 
 def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> Gathered:
-    """Read everything; the tables in parallel. It all stays in memory: about 2 KB for each request.
+    """Read all evidence, the tables in parallel, into about 2 KB of memory for each request.
 
-    Raises `OneslotError` if the consumer does not say how long its ledger keeps a row, or says what cannot be.
+    Raises `OneslotError` if the consumer's settings about the ledger's retention are missing or invalid.
     """
     outputs = target.outputs
-    # First the archive: what is sent from now on is not asked for.
+    # The archive first, so that no request is expected that was sent during the reading.
     archived = list(read_archive(target.archive, target.identity))
     queue = queue_depth(target.sqs, outputs.queue_url)
     seconds = ledger_retention_seconds(target)
@@ -71,26 +70,26 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
         ledger = executor.submit(_rows, target, outputs.ledger_table_name, "ledger", LEDGER)
         slots = executor.submit(_rows, target, outputs.slots_table_name, "slots", SLOTS)
         appointments = executor.submit(_rows, target, outputs.appointments_table_name, "appointments", APPOINTMENTS)
-        dead_letters = executor.submit(letters_of, target)
-        unusable_lines: list[Unusable] = []
-        deliveries = list(sound_deliveries(target, unusable_lines, since_ms=since))
+        dead_letters = executor.submit(list_dead_letters, target)
+        malformed_lines: list[Malformed] = []
+        deliveries = list(valid_deliveries(target, malformed_lines, since_ms=since))
     tables = [each.result() for each in (ledger, slots, appointments)]
     rows = [[] if isinstance(each, Missing) else each for each in tables]
     letters = dead_letters.result()
-    behind = waiting_behind(target.sqs, outputs.dead_letter_queue_url, len(letters))
-    if queue.empty:  # a redrive since then took messages out of the dead-letter queue before that was looked at
+    hidden = count_hidden(target, len(letters))
+    if queue.empty:  # a redrive may have moved messages to it before the dead-letter queue was read
         queue = queue_depth(target.sqs, outputs.queue_url)
-    now = now_ms()
+    dropped = {line["message_id"] for line in drops(target) if line.get("message_id")}
     evidence = Evidence(
         ledger={row["message_id"]: row for row in rows[0]},
         slots={(row["practice"], row["slot_id"]): row for row in rows[1]},
         appointments={row["appointment_id"]: row for row in rows[2]},
-        # What a person dropped from there, by the audit trail, is not lost: somebody answers for it.
-        quarantined={letter.message_id for letter in letters if letter.message_id} | set(dropped(target)),
+        # A dead letter that an operator dropped is not lost.
+        quarantined={letter.message_id for letter in letters if letter.message_id} | dropped,
         deliveries=deliveries,
-        # Which messages a queue holds cannot be asked; that it holds none that we do not know can.
-        waiting=frozenset() if queue.empty and not behind else None,
-        now=now,
+        # SQS cannot list a queue, so what waits is known only when both queues are empty or shown.
+        waiting=frozenset() if queue.empty and not hidden else None,
+        now=now_ms(),
         retention_ms=retention_ms,
         forgotten_before=forgotten_before,
     )
@@ -102,8 +101,8 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
         letters,
         queue,
         len(archived) - len(accepted or ()),
-        behind,
-        unusable_lines,
+        hidden,
+        malformed_lines,
         [each for each in tables if isinstance(each, Missing)],
     )
 

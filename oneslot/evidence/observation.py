@@ -1,4 +1,4 @@
-"""What a stack is doing now: its queues, its ledger, how fast, and how long that will take."""
+"""Watch a stack at work: its queues, its ledger, the rate at which the queue drains, and the time left."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from appointments.statuses import COMPLETE, IN_PROGRESS
-from oneslot.evidence.missing import Missing, unless_missing
-from oneslot.evidence.unusable import RELEASED, Tally, Unusable, tally
+from oneslot.application import COMPLETE, IN_PROGRESS
+from oneslot.evidence.malformed import RELEASED, Malformed, Tally, tally
+from oneslot.evidence.tables import Missing, unless_missing
 from oneslot.runtime.sqs.queue_depth import QueueDepth, queue_depth
 from oneslot.target import Target
 
-# Counting reads the whole ledger: it may take this share of the time, so that watching a large one costs little. Where the
-# queue stays empty, less; yet what comes and is consumed between two looks is counted, too.
+# A count reads the whole ledger, so it may take this share of the time at most, and less while the queue stays empty. It does
+# not stop then, because messages may be consumed between two looks.
 SHARE_OF_TIME = 0.1
 SHARE_OF_TIME_WHEN_IDLE = 0.01
-# An empty queue is believed when it was seen empty so often in a row: SQS's numbers are approximate.
+# SQS's numbers are approximate, so the queue counts as drained after this many empty looks in a row.
 LOOKS_WHEN_EMPTY = 3
-# The rate is that of the last so many seconds.
+# The rate is an average over this many seconds.
 RATE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One look.
+    """One look at a stack.
 
     Attributes:
-        complete: rows of the ledger with an answer; like the next three None if the ledger is missing.
-        in_progress: rows under a lease. released: rows given back, of messages that wait or were quarantined. unknown: rows
-            with another status, or none that is usable.
-        counted_seconds_ago: the age of these four.
-        unusable: what rows of the ledger lack. missing: the ledger, if it is.
-        rate: how many messages fewer each second the queue holds; None: it grows, or nobody knows yet.
-        seconds_left: until nothing waits any more, at that rate.
+        complete: ledger rows with an answer. This and the next three are None if the ledger is missing.
+        in_progress: rows with a lease. released: rows with a released lease, whose messages wait or were quarantined.
+            unknown: rows with no valid status.
+        counted_seconds_ago: the age of these four counts.
+        malformed: malformed attributes of the ledger. missing: the ledger, if it is missing.
+        rate: messages a second by which the queue shrinks; None if it does not, or after one look.
+        seconds_left: time until no message waits, at that rate.
     """
 
     queue: QueueDepth
@@ -48,16 +48,16 @@ class Snapshot:
     drained: bool = False
     unknown: int | None = None
     counted_seconds_ago: float = 0.0
-    unusable: Sequence[Unusable] = ()
+    malformed: Sequence[Malformed] = ()
     missing: Sequence[Missing] = ()
 
     def document(self) -> dict[str, Any]:
-        """The snapshot as JSON."""
+        """Return the snapshot as JSON."""
         return asdict(self)
 
 
 class Observer:
-    """Looks at a stack again and again."""
+    """Takes snapshots of one stack, and remembers enough for a rate."""
 
     def __init__(self, target: Target, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._target = target
@@ -68,11 +68,11 @@ class Observer:
         self._empty_looks = 0
 
     def look(self) -> Snapshot:
-        """Look once."""
+        """Take a snapshot."""
         outputs = self._target.outputs
         queue = queue_depth(self._target.sqs, outputs.queue_url)
         dead = queue_depth(self._target.sqs, outputs.dead_letter_queue_url).total
-        # Once more when the queue turns out empty, and then seldom for as long as it stays so.
+        # The count is fresh at each of the first empty looks, because the last of them may be the result.
         self._count_ledger(now=queue.empty and self._empty_looks < LOOKS_WHEN_EMPTY)
         self._empty_looks = self._empty_looks + 1 if queue.empty else 0
         rate = self._rate(queue)
@@ -93,7 +93,7 @@ class Observer:
             in_progress=counted[IN_PROGRESS],
             released=counted[RELEASED],
             unknown=counted.total() - counted[COMPLETE] - counted[IN_PROGRESS] - counted[RELEASED],
-            unusable=self._ledger.unusable,
+            malformed=self._ledger.malformed,
         )
 
     def _count_ledger(self, *, now: bool) -> None:
@@ -107,7 +107,7 @@ class Observer:
         self._count_took = self._counted_at - started
 
     def _rate(self, queue: QueueDepth) -> float | None:
-        """How fast the queue gets shorter, by the last ten seconds. Nothing sensible while it grows: None."""
+        """Return the rate at which the queue shrank over the last ten seconds; None if it did not."""
         now = self._clock()
         self._history.append((now, queue.total))
         self._history = [(at, total) for at, total in self._history if now - at <= RATE_SECONDS]
@@ -128,7 +128,7 @@ def until_drained(
 ) -> Iterator[Snapshot]:
     """Yield a snapshot every `interval` seconds until the queue is drained or `timeout` seconds are over.
 
-    With `for_ever` a drained queue is no end.
+    With `for_ever` it goes on after the queue is drained.
     """
     started = clock()
     while True:

@@ -1,4 +1,4 @@
-"""Counts the evidence and judges it. Nothing here comes from what a sender meant to do, only from what was left behind."""
+"""Count the evidence and reach a verdict. Only what the run left behind counts, never what the sender intended."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from appointments.invariants import INVARIANTS, Breach, check, result_of
-from appointments.outcomes import ANSWERED
-from appointments.statuses import COMPLETE
+from oneslot.application import ANSWERED, COMPLETE, INVARIANTS, Breach, check, result_of
 from oneslot.evidence.gathering import Gathered
-from oneslot.evidence.missing import Missing
-from oneslot.evidence.unusable import UNKNOWN, Table, Unusable, unusable_of
+from oneslot.evidence.malformed import UNKNOWN, Malformed, malformed_evidence
+from oneslot.evidence.tables import Missing, Table
 from oneslot.pipeline.vocabulary import REJECT_SHARE
 from oneslot.sending.messages import MALFORMED
 from oneslot.wording import numbered
 
-Judgement = Literal["holds", "broken", "unfinished", "nothing", "unreadable"]
+Kind = Literal["holds", "broken", "unfinished", "nothing", "unreadable"]
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 ONE_SLOT_PER_REQUEST, ONE_APPOINTMENT_PER_SLOT, NOTHING_LOST = "I1", "I3", "I2"
@@ -26,20 +24,20 @@ ONE_SLOT_PER_REQUEST, ONE_APPOINTMENT_PER_SLOT, NOTHING_LOST = "I1", "I3", "I2"
 
 @dataclass(frozen=True)
 class Counts:
-    """What the evidence says, in numbers. None: the evidence cannot tell.
+    """The evidence in numbers; None where the evidence cannot show the number.
 
     Attributes:
-        requests: different requests that the queue accepted within the ledger's retention, and of these `malformed`.
-        messages: messages that it accepted, re-sent copies included.
-        deliveries: attempts by the consumer, by its log; None if that says nothing, although the ledger has rows.
-            `malformed_deliveries`: lines of it that are left out.
+        requests: distinct requests that the queue accepted within the ledger's retention; `malformed` of them are so.
+        messages: messages that the queue accepted, re-sent copies included.
+        deliveries: the consumer's deliveries, by its log; None if the log is empty although the ledger has rows.
+            `malformed_deliveries`: lines that are not counted.
         appointments: rows, of which `booked`, `waitlisted` and `cancelled`.
-        refused: requests whose recorded answer is a refusal.
-        duplicates_suppressed: deliveries that were given an earlier answer again.
+        refused: requests with a refusal as their recorded answer.
+        duplicates_suppressed: deliveries that got the recorded answer.
         quarantined: messages in the dead-letter queue, by reason.
         lost: accepted requests, or messages without an id, of which nothing is left.
         double_booked: requests with two slots, and slots with two appointments.
-        too_old: accepted requests of before the ledger's retention: nobody can tell any more if one of them was lost.
+        too_old: accepted requests before the ledger's retention, of which a lost one would not show.
     """
 
     requests: int | None
@@ -62,25 +60,25 @@ class Counts:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A judgement with its reasons. `holds` is the only one that is a success."""
+    """A verdict with its reasons. Only the kind `holds` is a success."""
 
-    judgement: Judgement
+    kind: Kind
     sentence: str
     counts: Counts
     breaches: Sequence[Breach] = field(default_factory=tuple)
-    unusable: Sequence[Unusable] = field(default_factory=tuple)
+    malformed: Sequence[Malformed] = field(default_factory=tuple)
     missing: Sequence[Missing] = field(default_factory=tuple)
 
     @property
     def holds(self) -> bool:
-        """Whether everything that was promised is so."""
-        return self.judgement == "holds"
+        """Whether every invariant holds and nothing is left to do."""
+        return self.kind == "holds"
 
     def document(self) -> dict[str, Any]:
-        """The verdict as JSON."""
+        """Return the verdict as JSON."""
         return {
             "holds": self.holds,
-            "judgement": self.judgement,
+            "kind": self.kind,
             "verdict": self.sentence,
             "counts": asdict(self.counts),
             "invariants": [
@@ -93,57 +91,57 @@ class Verdict:
                 if invariant.breaches is not None
             ],
             "breaches": [asdict(breach) for breach in self.breaches],
-            "unusable": [asdict(one) for one in self.unusable],
+            "malformed": [asdict(one) for one in self.malformed],
             "missing": [asdict(one) for one in self.missing],
         }
 
 
 def judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[Breach] | None = None) -> Verdict:
-    """Count, check every invariant that a history can show, and say what it comes to, and what to type next: `Target.command`.
+    """Count the evidence, check every invariant that a history can show, and return the verdict.
 
-    Without one of the tables, or with a row that lacks what must be known of it, nothing is judged: what is there is
-    counted. Lines of the delivery log that lack it are left out; more of them than the audit tolerates are no success.
-    `lasting` are the breaches that this evidence is judged by, where an earlier look tells which of them count.
+    A missing table or a malformed row makes the verdict `unreadable`, and the rest is only counted. Malformed lines of the
+    delivery log are left out; a share above the audit's limit is no success. `lasting` replaces the breaches found, where an
+    earlier look has shown which of them last. `command` is `Target.command`.
     """
-    lines = gathered.unusable_lines
-    rows = unusable_of(gathered.evidence)
+    lines = gathered.malformed_lines
+    rows = malformed_evidence(gathered.evidence)
     if missing := gathered.missing:
         names = " and ".join(map(str, missing))
-        sentence = f"Nothing can be judged: {names}. Get it back, then check again."
-        return Verdict("unreadable", sentence, _count(gathered, None), unusable=[*rows, *lines], missing=missing)
+        sentence = f"No verdict: {names}. Restore it, then check again."
+        return Verdict("unreadable", sentence, _count(gathered, None), malformed=[*rows, *lines], missing=missing)
     if rows:
-        return Verdict("unreadable", _nothing_judged(rows), _count(gathered, None), unusable=[*rows, *lines])
+        return Verdict("unreadable", _no_verdict(rows), _count(gathered, None), malformed=[*rows, *lines])
     verdict = _judge(gathered, command, lasting)
     if not lines:
         return verdict
     evidence = gathered.evidence
     read = len(evidence.ledger) + len(evidence.slots) + len(evidence.appointments) + len(evidence.deliveries)
     above = len(lines) > REJECT_SHARE * max(read, 1)
-    judged = "more than" if above else "within"
+    compared = "more than" if above else "within"
     sentence = (
-        f"{verdict.sentence} {len(lines):,} line(s) of the delivery log could not be read, {judged} "
+        f"{verdict.sentence} {len(lines):,} line(s) of the delivery log are malformed, {compared} "
         f"the limit of {REJECT_SHARE:.3%} of all rows and lines. The first: {lines[0]}."
     )
-    judgement = "unreadable" if above and verdict.judgement in ("holds", "nothing") else verdict.judgement
-    if judgement == "unreadable":
-        sentence = f"Not sound as far as it can be read. {sentence}"
-    return replace(verdict, judgement=judgement, sentence=sentence, unusable=lines)
+    kind: Kind = "unreadable" if above and verdict.kind in ("holds", "nothing") else verdict.kind
+    if kind == "unreadable":
+        sentence = f"Not sound, because too many lines are malformed. {sentence}"
+    return replace(verdict, kind=kind, sentence=sentence, malformed=lines)
 
 
 def seen_before(breaches: Sequence[Breach], earlier: Sequence[Breach]) -> list[Breach]:
-    """Return those of the breaches that an earlier look found, too: the same invariant, of the same subject."""
+    """Return the breaches that an earlier look found as well: the same invariant for the same subject."""
     known = {(breach.invariant, breach.subject) for breach in earlier}
     return [breach for breach in breaches if (breach.invariant, breach.subject) in known]
 
 
-def changing(verdict: Verdict, command: Callable[[str], str]) -> Verdict:
-    """Return what can be said where each look found other breaches: what is at work now looks like them."""
+def unsettled(verdict: Verdict, command: Callable[[str], str]) -> Verdict:
+    """Return the verdict where each look found other breaches, because a request at work looks like one."""
     sentence = (
-        f"Not finished: requests are being worked on, and each look found something else between two steps (the last: "
-        f"{len(verdict.breaches):,}). Wait with `{command('watch --until-drained')}`, or stop the consumer, then check again."
+        f"Not finished: the consumer is at work, and each look found other breaches (the last: {len(verdict.breaches):,}). "
+        f"Wait with `{command('watch --until-drained')}`, or stop the consumer, then check again."
     )
     counts = replace(verdict.counts, lost=None, double_booked=None)
-    return replace(verdict, judgement="unfinished", sentence=sentence, counts=counts, breaches=())
+    return replace(verdict, kind="unfinished", sentence=sentence, counts=counts, breaches=())
 
 
 def _judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[Breach] | None) -> Verdict:
@@ -151,19 +149,20 @@ def _judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[
     counts = _count(gathered, breaches)
     if breaches:
         names = ", ".join(dict.fromkeys(breach.invariant for breach in breaches))
-        sentence = f"BROKEN: {len(breaches):,} breach(es) of {names}. The first: {_told(breaches[0])}."
+        sentence = (
+            f"BROKEN: {len(breaches):,} breach(es) of {names}. The first: {breaches[0].subject}: {breaches[0].detail}."
+        )
         return Verdict("broken", sentence, counts, breaches)
     if not gathered.queue.empty:
         sentence = (
-            f"Not finished: the queue still holds {gathered.queue.total:,} message(s). What is there so far is sound. "
+            f"Not finished: the queue still holds {gathered.queue.total:,} message(s). Every answer so far is sound. "
             f"Wait with `{command('watch --until-drained')}`, then check again."
         )
         return Verdict("unfinished", sentence, counts)
-    if gathered.behind:
+    if gathered.hidden:
         sentence = (
-            f"Not finished: about {gathered.behind:,} dead letter(s) are not shown: another reader hides them, or they wait "
-            "behind others of their groups on a FIFO queue. What is seen so far is sound. Look how to go on "
-            f"(`{command('dlq list')}`), then check again."
+            f"Not finished: about {gathered.hidden:,} dead letter(s) are not shown: another reader hides them, or they wait "
+            f"behind others of their group on a FIFO queue. See `{command('dlq list')}`, then check again."
         )
         return Verdict("unfinished", sentence, counts)
     kept = (gathered.evidence.ledger, gathered.evidence.appointments, gathered.accepted, gathered.dead_letters)
@@ -173,13 +172,13 @@ def _judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[
     return Verdict("holds", _success(counts, _quarantined_of(gathered)), counts)
 
 
-def _nothing_judged(rows: Sequence[Unusable]) -> str:
-    more = f" {len(rows) - 1:,} more attribute(s) are missing elsewhere." if rows[1:] else ""
-    return f"Nothing can be judged: {rows[0]}.{more} No consumer leaves such a row. Complete or delete it, then check again."
+def _no_verdict(rows: Sequence[Malformed]) -> str:
+    more = f" and {len(rows) - 1:,} more" if rows[1:] else ""
+    return f"No verdict: {rows[0]}{more}. Complete or delete the row, then check again."
 
 
 def _quarantined_of(gathered: Gathered) -> int:
-    """How many dead letters are of the requests that the archive has: others may have been sent by somebody else."""
+    """Return the number of dead letters of archived requests; another producer may have sent the others."""
     accepted = gathered.accepted or ()
     ids = {line.request.message_id for line in accepted} - {None}
     sent = {sqs_message_id for line in accepted for sqs_message_id in line.sqs_message_ids}
@@ -188,14 +187,14 @@ def _quarantined_of(gathered: Gathered) -> int:
 
 def _success(counts: Counts, quarantined: int) -> str:
     checked = sum(invariant.breaches is not None for invariant in INVARIANTS)
-    older = f" {counts.too_old:,} more are older than what the ledger keeps, and nobody can tell any more."
+    older = f" {counts.too_old:,} more are older than the ledger's retention, and were not checked."
     unlogged = (
-        " The delivery log says nothing of them, so nobody can tell if an answer was changed or taken away."
+        " The delivery log is empty, so a changed or deleted answer would not show."
         if counts.deliveries is None
         else ""
     )
     if counts.requests is None or counts.messages is None:
-        unknown = " There is no archive of what the queue accepted, so nobody can tell if something was lost."
+        unknown = " There is no archive of accepted requests, so a lost one would not show."
         completed = numbered(counts.completed or 0, "request")  # unknown only where nothing is judged
         return (
             f"Sound: of {completed} each has exactly one answer, none is booked twice, and all "
@@ -208,12 +207,8 @@ def _success(counts: Counts, quarantined: int) -> str:
     )
 
 
-def _told(breach: Breach) -> str:
-    return f"{breach.subject}: {breach.detail}"
-
-
 def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
-    """Count; without `breaches` nothing was judged, and what follows from them is unknown."""
+    """Count the evidence. Without `breaches` there is no verdict, and the counts that follow from them are None."""
     evidence, accepted = gathered.evidence, gathered.accepted
     statuses = Counter(str(row.get("status", UNKNOWN)) for row in evidence.appointments.values())
     found = breaches or ()
@@ -225,7 +220,7 @@ def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
         return None if table in missing else count
 
     def logged(count: int) -> int | None:
-        return count if evidence.deliveries or gathered.unusable_lines or not evidence.ledger else None
+        return count if evidence.deliveries or gathered.malformed_lines or not evidence.ledger else None
 
     return Counts(
         requests=None if accepted is None else len(_subjects(gathered)),
@@ -245,12 +240,12 @@ def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
         if breaches is None
         else len(broken[ONE_SLOT_PER_REQUEST]) + len(broken[ONE_APPOINTMENT_PER_SLOT]),
         too_old=gathered.too_old,
-        malformed_deliveries=len(gathered.unusable_lines),
+        malformed_deliveries=len(gathered.malformed_lines),
     )
 
 
 def _subjects(gathered: Gathered) -> set[tuple[str | None, str | None]]:
-    """Different requests: those with an id by it and what they say; those without one each for itself."""
+    """Return the distinct requests: by id and content, or by SQS id where the message has no id."""
     return {
         (line.request.message_id, line.request.payload_hash)
         if line.request.message_id
@@ -260,10 +255,10 @@ def _subjects(gathered: Gathered) -> set[tuple[str | None, str | None]]:
 
 
 def _lost_without_identity(gathered: Gathered) -> list[Breach]:
-    """A message without an id has no row under one; it must have been in the dead-letter queue.
+    """Return a breach for each message without an id that was neither quarantined nor answered.
 
-    Or it was answered, where the consumer takes its content for its id: by the delivery log, or, of what a worker consumed,
-    by the row under that id.
+    Only a consumer that identifies messages by their content answers one. The delivery log shows it, or the row under the
+    digest of its content if a worker consumed it.
     """
     if gathered.accepted is None or not gathered.complete:
         return []
@@ -280,7 +275,7 @@ def _lost_without_identity(gathered: Gathered) -> list[Breach]:
         Breach(
             NOTHING_LOST,
             sqs_message_id,
-            "a message without an id, accepted by the queue, and never answered nor quarantined",
+            "a message without an id that the queue accepted, neither answered nor quarantined",
         )
         for line in gathered.accepted
         if line.request.message_id is None and (line.request.payload_hash or "") not in answered

@@ -1,31 +1,31 @@
-"""Drops dead letters for good, each with its line in the audit trail."""
+"""Drop dead letters: delete them for good, each with its lines in the operator log."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from oneslot.evidence.dead_letters import read_dead_letters
+from oneslot.evidence.operator_log import BEGUN, DONE, DROP, OperatorLog
 from oneslot.repair.forecast import Forecast
-from oneslot.repair.operator_log import BEGUN, DONE, DROP, AuditTrail
-from oneslot.runtime.sqs.dead_letters import reading
 from oneslot.target import Target
 
 
 def drop(
-    target: Target, chosen: Mapping[str, Forecast], trail: AuditTrail, progress: Callable[[int], None]
+    target: Target, chosen: Mapping[str, Forecast], log: OperatorLog, progress: Callable[[int], None]
 ) -> list[Forecast]:
-    """Delete these (SQS id → what was foreseen) from the dead-letter queue; returns those that are gone."""
+    """Delete the chosen letters (SQS id → forecast) from the dead-letter queue; return the deleted ones."""
     gone: list[Forecast] = []
-    with reading(target.sqs, target.outputs.dead_letter_queue_url) as look:
+    with read_dead_letters(target) as look:
         for batch in look:
             meant = [held for held in batch if held.letter.sqs_message_id in chosen]
             if not meant:
                 continue
             for held in meant:
-                trail.write(DROP, _subject(chosen[held.letter.sqs_message_id]), BEGUN)
+                log.write(DROP, _subject(chosen[held.letter.sqs_message_id]), BEGUN)
             for held in look.delete(meant):
                 forecast = chosen[held.letter.sqs_message_id]
-                trail.write(DROP, _subject(forecast), DONE)
+                log.write(DROP, _subject(forecast), DONE)
                 gone.append(forecast)
             progress(len(meant))
             if len(gone) == len(chosen):

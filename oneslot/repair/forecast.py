@@ -1,4 +1,4 @@
-"""What a redrive would do for a dead letter: the ledger is asked, the message is parsed again, nothing is changed."""
+"""Forecast what a redrive would do for each dead letter, from its message and the tables. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from appointments.allocation import answer_of
-from appointments.invariants import result_of
-from appointments.messages import BookRequest, parse_message
-from appointments.statuses import COMPLETE
+from oneslot.application import COMPLETE, BookRequest, answer_of, parse_message, result_of
 from oneslot.errors import OneslotError
-from oneslot.evidence.missing import Missing, unless_missing
-from oneslot.evidence.scanning import APPOINTMENTS, LEDGER, projection
-from oneslot.evidence.stack_dead_letters import reading_of
-from oneslot.evidence.unusable import Table, Unusable, stops_the_consumer
+from oneslot.evidence.dead_letters import read_dead_letters
+from oneslot.evidence.malformed import Malformed, blocking_attributes
+from oneslot.evidence.tables import APPOINTMENTS, LEDGER, Missing, Table, projection, unless_missing
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import parse_body, payload_hash
 from oneslot.runtime.sqs.dead_letters import DeadLetter, HeldLetter, identity_of
@@ -37,7 +33,7 @@ BACKOFF_SECONDS = 0.1
 
 
 class Outlook(StrEnum):
-    """What would become of a dead letter in the queue."""
+    """The outcome of a dead letter, if it were in the queue."""
 
     DUPLICATE = "duplicate"
     DONE_BEFORE = "done_before"
@@ -48,17 +44,18 @@ class Outlook(StrEnum):
     FAILS_AGAIN = "fails_again"
 
 
-OTHER_CONTENT = (Outlook.FAILS_AGAIN, "its message_id was used before with another content. Send it with a new id")
+OTHER_CONTENT = (Outlook.FAILS_AGAIN, "its message_id was used before with other content. Have it sent with a new id")
 
 FINISHED = frozenset({Outlook.DUPLICATE, Outlook.DONE_BEFORE})
-"""The request has its answer already: without this copy nothing would be lost."""
+"""The outlooks of a request that has its answer, so that dropping the dead letter loses nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a message says, as far as it decides its fate; nothing of it is personal.
+    """The parts of a message that decide its outlook, without personal data.
 
-    `problem` is why the consumer cannot take it, None if it can. `practice` and `not_after` are a booking's.
+    `problem` is the reason for which the consumer would quarantine it; None if it would not. Only a booking has `practice`
+    and `not_after`.
     """
 
     message_id: str | None
@@ -71,7 +68,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """A dead letter, what is known of it, and what a redrive would come to, in a word and in a sentence."""
+    """A dead letter with its outlook, the reason `because`, and the ledger row; `bytes` is the length of its body."""
 
     letter: DeadLetter
     facts: Facts
@@ -82,16 +79,16 @@ class Forecast:
 
     @property
     def helps(self) -> bool:
-        """Whether a redrive would bring the message to its end, and not back here."""
+        """Whether a redrive would finish the request."""
         return self.outlook is not Outlook.FAILS_AGAIN
 
     @property
     def finished(self) -> bool:
-        """Whether its request has its answer without it."""
+        """Whether its request has an answer already."""
         return self.outlook in FINISHED
 
     def document(self) -> dict[str, Any]:
-        """The forecast as JSON."""
+        """Return the forecast as JSON."""
         return {
             "message_id": self.letter.message_id,
             "sqs_message_id": self.letter.sqs_message_id,
@@ -110,7 +107,7 @@ class Forecast:
 
 
 def facts_of(held: HeldLetter) -> Facts:
-    """Read a message as the consumer does."""
+    """Parse a message as the consumer does."""
     try:
         identity = held.letter.message_id or identity_of(held.body, held.attributes)
         body = parse_body(held.body)
@@ -135,13 +132,13 @@ def foresee(  # noqa: PLR0911 - one return for each fate
     now_ms: int,
     command: Callable[[str], str],
 ) -> tuple[Outlook, str]:
-    """Say what would become of it, by the consumer's own rules, in the consumer's order; `command` is `Target.command`."""
+    """Return the outlook and its reason, by the consumer's rules in the consumer's order; `command` is `Target.command`."""
     if facts.problem is not None:
         return Outlook.FAILS_AGAIN, f"{facts.problem}. Have it sent again, corrected"
     if isinstance(row, Missing):
         return _fails_without(row)
-    if row is not None and (unusable := stops_the_consumer(row)):
-        return Outlook.FAILS_AGAIN, f"{unusable[0]}. See: {command(f'ledger show {facts.message_id}')}"
+    if row is not None and (malformed := blocking_attributes(row)):
+        return Outlook.FAILS_AGAIN, f"{malformed[0]}. See: {command(f'ledger show {facts.message_id}')}"
     if row is not None and (known := _foresee_known(facts, row, now_ms)):
         return known
     if isinstance(appointment, Missing):
@@ -149,62 +146,62 @@ def foresee(  # noqa: PLR0911 - one return for each fate
     if facts.type == "book" and appointment is not None:
         return _foresee_answered(facts, appointment)
     if facts.not_after is not None and int(facts.not_after.timestamp() * 1000) <= now_ms:
-        return Outlook.REFUSED, "its window has passed; the refusal is recorded as its answer"
+        return Outlook.REFUSED, "its window has passed, so it is refused"
     known_practice = facts.practice is None or practice_is_known(facts.practice)
     if isinstance(known_practice, Missing):
         return _fails_without(known_practice)
     if not known_practice:
         return (
             Outlook.FAILS_AGAIN,
-            f"practice {facts.practice} has no slots here. Check its code; if it is right, open its slots, then redrive",
+            f"practice {facts.practice} has no slots. Correct its code, or open its slots, then redrive",
         )
     if row is not None:
         return (
             Outlook.STUCK,
-            f"begun {row.get('consumption_count', 'some')} time(s) and not finished; it is taken over and finished",
+            f"begun {row.get('consumption_count', 'some')} time(s) and not finished; the consumer takes it over",
         )
-    return Outlook.RETRIED, "nothing was done for it yet; it is processed as if it came for the first time"
+    return Outlook.RETRIED, "nothing was done for it yet; the consumer processes it as the first copy"
 
 
 def _fails_without(missing: Missing) -> tuple[Outlook, str]:
-    return Outlook.FAILS_AGAIN, f"{missing}, and every delivery fails. Get it back, then redrive"
+    return Outlook.FAILS_AGAIN, f"{missing}, so every delivery fails. Restore it, then redrive"
 
 
 def _foresee_answered(facts: Facts, appointment: Mapping[str, Any]) -> tuple[Outlook, str]:
-    """What its appointment decides, by which the consumer answers."""
+    """Return the outlook of a request that the ledger forgot, from its appointment."""
     if appointment.get("payload_hash", facts.payload_hash) != facts.payload_hash:
         return OTHER_CONTENT
     try:
         answer_of(appointment)
     except KeyError as missing:
-        lacking = Unusable("appointments", appointment["appointment_id"], missing.args[0])
-        return Outlook.FAILS_AGAIN, f"{lacking}. Complete it by hand"
+        malformed = Malformed("appointments", appointment["appointment_id"], missing.args[0])
+        return Outlook.FAILS_AGAIN, f"{malformed}. Complete it by hand"
     return (
         Outlook.DONE_BEFORE,
-        f"the ledger has forgotten it, but its appointment is there ({appointment['status']}); it gets that answer",
+        f"its ledger row expired, but its appointment is there ({appointment['status']}); it gets that answer",
     )
 
 
 def _foresee_known(facts: Facts, row: Mapping[str, Any], now_ms: int) -> tuple[Outlook, str] | None:
-    """What the row alone decides; None if it may be claimed."""
+    """Return the outlook that the row alone decides; None if the request may be claimed."""
     if row.get("payload_hash") != facts.payload_hash:
         return OTHER_CONTENT
     if row["status"] == COMPLETE:
-        return Outlook.DUPLICATE, f"already complete ({result_of(row).get('outcome')}); it gets the same answer again"
+        return Outlook.DUPLICATE, f"already complete ({result_of(row).get('outcome')}); it gets the same answer"
     if row.get("lease_until", 0) >= now_ms:
         seconds = (row["lease_until"] - now_ms) / 1000
-        return Outlook.BUSY, f"a consumer has it for {seconds:.0f} s more; it waits for that, then it is tried again"
+        return Outlook.BUSY, f"a consumer holds its lease for {seconds:.0f} s more; then it is retried"
     return None
 
 
 def forecast_all(target: Target, missing: list[Missing]) -> list[Forecast]:
-    """Read the dead-letter queue, ask the ledger about each message, put all back. Memory: about 2 KB for each message.
+    """Read the dead-letter queue and return a forecast for each message, in about 2 KB of memory each.
 
-    Tables that are not there and were asked are added to `missing`.
+    Missing tables that a forecast needed are added to `missing`.
     """
     client, outputs = target.dynamodb, target.outputs
     found: list[tuple[DeadLetter, Facts, int]] = []
-    with reading_of(target) as look:
+    with read_dead_letters(target) as look:
         for batch in look:
             for held in batch:
                 facts = facts_of(held)
@@ -219,7 +216,7 @@ def forecast_all(target: Target, missing: list[Missing]) -> list[Forecast]:
         return answer
 
     rows = asked(lambda: read_rows(client, ledger, "message_id", ids, LEDGER), "ledger", ledger)
-    # A row that is not complete may have forgotten what an appointment remembers.
+    # An appointment outlives the ledger row, so it may show the answer of a request whose row is not complete.
     known = {} if isinstance(rows, Missing) else rows
     open_ids = [each for each in ids if known.get(each, {}).get("status") != COMPLETE]
     appointments = asked(
@@ -241,7 +238,7 @@ def forecast_all(target: Target, missing: list[Missing]) -> list[Forecast]:
 def read_rows(
     client: DynamoDBClient, table: str, key: str, ids: Sequence[str], attributes: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
-    """Return the rows of these ids, consistently read; an id without a row is left out."""
+    """Return the rows of these ids, consistently read; an id without a row is left out. Raises `OneslotError` if throttled."""
     rows: dict[str, dict[str, Any]] = {}
     for at in range(0, len(ids), KEYS_AT_ONCE):
         waiting: Any = {
@@ -262,7 +259,7 @@ def read_rows(
             if attempt < ATTEMPTS:
                 time.sleep(BACKOFF_SECONDS * 2 ** (attempt - 1))
         else:
-            raise OneslotError(f"The table {table} is throttled. Nothing was changed; try again in a while.")
+            raise OneslotError(f"The table {table} is throttled, and nothing was changed. Run the command again later.")
     return rows
 
 
@@ -278,7 +275,7 @@ def grouped(forecasts: Sequence[Forecast]) -> Iterator[tuple[str, Outlook, list[
 def _has_slots(client: DynamoDBClient, table: str, practice: str) -> bool:
     answer = client.query(
         TableName=table,
-        ConsistentRead=True,  # it decides what is told to do: a practice that was opened a moment ago is there
+        ConsistentRead=True,  # an eventually consistent read could miss a practice that was opened a moment ago
         KeyConditionExpression="practice = :practice",
         ExpressionAttributeValues={":practice": {"S": practice}},
         Limit=1,

@@ -1,6 +1,6 @@
-"""The journal of a redrive in batches: what was sent, and what was deleted, so that a killed one goes on where it was.
+"""The journal of a redrive in batches: what was sent and what was deleted, so that a killed redrive can resume.
 
-The journal in work is `redrive.jsonl`; one that is finished is kept in `redrives/`, under its time.
+An unfinished journal is `redrive.jsonl`; a finished one is kept in `redrives/`, under its time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from oneslot.errors import OneslotError
-from oneslot.repair.operator_log import append_line, read_lines
+from oneslot.evidence.operator_log import append_line, read_lines
 from oneslot.target import Target
 
 JOURNAL_FILE = "redrive.jsonl"
@@ -20,10 +20,10 @@ FINISHED_FOLDER = "redrives"
 
 @dataclass
 class Journal:
-    """One redrive. `planned` are the SQS ids (in the dead-letter queue) of what it moves.
+    """One redrive of the messages `planned`, by their SQS ids in the dead-letter queue.
 
-    `sent` were accepted by the queue; of these, `deleted` are gone from the dead-letter queue; `refused` will never be
-    accepted, and stay where they are. A planned one that is in none of them is still to be sent.
+    The queue accepted those in `sent`, and of these `deleted` are gone from the dead-letter queue. It will never accept those
+    in `refused` (SQS id → code), which stay. A planned message in none of them is still to be sent.
     """
 
     path: Path
@@ -36,42 +36,41 @@ class Journal:
 
     @property
     def left(self) -> frozenset[str]:
-        """What is still to be done, wholly or in part."""
+        """The messages that are still to be sent or deleted."""
         return self.planned - self.deleted - set(self.refused)
 
     def note_sent(self, ids: Mapping[str, str]) -> None:
-        """The queue accepted these: SQS id in the dead-letter queue → its new one. On the disk before any is deleted."""
+        """Note messages that the queue accepted (SQS id in the dead-letter queue → new one), on disk before one is deleted."""
         append_line(self.path, {"sent": dict(ids)})
         self.sent |= set(ids)
 
     def note_deleted(self, ids: set[str]) -> None:
-        """These are gone from the dead-letter queue."""
+        """Note messages that were deleted from the dead-letter queue."""
         append_line(self.path, {"deleted": sorted(ids)})
         self.deleted |= ids
 
     def note_refused(self, sqs_message_id: str, code: str) -> None:
-        """The queue will never take this one."""
+        """Note a message that the queue will never accept."""
         append_line(self.path, {"refused": {sqs_message_id: code}})
         self.refused[sqs_message_id] = code
 
     def finish(self, name: str) -> Path:
-        """Keep it, under this name, among the finished ones."""
+        """Move the journal to the finished ones, under this name; return its new path."""
         folder = self.path.parent / FINISHED_FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         return self.path.replace(folder / f"{name}-{self.run[:8]}.jsonl")
 
 
 def begin_journal(target: Target, planned: frozenset[str], rate: float, who: Mapping[str, str]) -> Journal:
-    """Start a redrive. Raises `OneslotError` while another one of this stack is unfinished."""
+    """Start a redrive. Raises `OneslotError` if one of this stack is unfinished."""
     path = target.home / JOURNAL_FILE
     if open_journal(target) is not None:
         raise OneslotError(
-            f"A redrive of {target.stack_name} was interrupted. Finish it first: "
-            f"{target.command('dlq redrive --resume --yes')} (what it has sent already is not sent again), "
-            "or give it up: --abandon."
+            f"A redrive of {target.stack_name} is unfinished. Resume it with `{target.command('dlq redrive --resume --yes')}`, "
+            "or give it up with --abandon."
         )
     journal = Journal(path, uuid4().hex, planned, rate)
-    path.unlink(missing_ok=True)  # of a stack that is gone
+    path.unlink(missing_ok=True)  # a journal of a stack that was deleted
     append_line(
         path,
         {"run": journal.run, "stack": target.identity, "who": dict(who), "rate": rate, "planned": sorted(planned)},
@@ -80,7 +79,7 @@ def begin_journal(target: Target, planned: frozenset[str], rate: float, who: Map
 
 
 def open_journal(target: Target) -> Journal | None:
-    """Return the unfinished redrive of this very stack, None if there is none."""
+    """Return the unfinished redrive of this stack; None if there is none."""
     path = target.home / JOURNAL_FILE
     lines = read_lines(path)
     head = next(lines, None)

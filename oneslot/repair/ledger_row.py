@@ -1,109 +1,82 @@
-"""Repairs of one ledger row by hand. Each is conditional on the row that was looked at: what changed since is left alone."""
+"""Repairs of one ledger row by hand, each conditional on the row that the operator saw."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
 from decimal import Decimal
-from enum import StrEnum
 from typing import Any, cast
 
 from botocore.exceptions import ClientError
 
-from appointments.invariants import result_of
-from appointments.statuses import COMPLETE
+from oneslot.application import COMPLETE, result_of
 from oneslot.errors import OneslotError
-from oneslot.evidence.scanning import LEDGER, projection
-from oneslot.evidence.unusable import sentences, unusable_in_ledger_row
-from oneslot.repair.operator_log import BEGUN, DONE, NOT_DONE, AuditTrail
+from oneslot.evidence import tables
+from oneslot.evidence.malformed import Standing, format_malformed, malformed_ledger_row, standing
+from oneslot.evidence.operator_log import BEGUN, DONE, NOT_DONE, OperatorLog
 from oneslot.runtime.protocol import Claim
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import DynamoDB, error_code, from_attributes, to_attributes
+from oneslot.runtime.stores.expressions import DynamoDB, error_code, to_attributes
 from oneslot.target import Target
 
-PATIENCE_MS = 10_000
-
-
-class Standing(StrEnum):
-    """How a row stands."""
-
-    COMPLETE = "complete"
-    LEASED = "leased"
-    STUCK = "stuck"
-    UNUSABLE = "unusable"
+UNLOCK, FORGET = "ledger unlock", "ledger forget"
+RELEASE_WITHIN_MS = 10_000
 
 
 def read_row(target: Target, message_id: str) -> dict[str, Any]:
-    """Return the row. Raises `OneslotError` if there is none."""
-    answer = target.dynamodb.get_item(
-        TableName=target.outputs.ledger_table_name,
-        Key={"message_id": {"S": message_id}},
-        ConsistentRead=True,
-        **projection(LEDGER),
-    )
-    if "Item" not in answer:
+    """Return the ledger row of this id. Raises `OneslotError` if there is none."""
+    ledger = target.outputs.ledger_table_name
+    row = tables.read_row(target.dynamodb, ledger, {"message_id": message_id}, tables.LEDGER)
+    if row is None:
         raise OneslotError(
-            f"The ledger of {target.stack_name} has no row {message_id}: it never came, it was quarantined, or its row has "
-            f"expired. See: {target.command(f'inspect {message_id}')}."
+            f"The ledger of {target.stack_name} has no row {message_id}: the request never came, was quarantined, or its row "
+            f"expired. See `{target.command(f'inspect {message_id}')}`."
         )
-    return from_attributes(answer["Item"])
-
-
-def standing(row: Mapping[str, Any], now_ms: int) -> Standing:
-    """Say how it stands at this time (epoch ms)."""
-    if unusable_in_ledger_row(row):
-        return Standing.UNUSABLE
-    if row["status"] == COMPLETE:
-        return Standing.COMPLETE
-    return Standing.LEASED if row.get("lease_until", 0) >= now_ms else Standing.STUCK
+    return row
 
 
 def advice(target: Target, row: Mapping[str, Any], now_ms: int) -> str:
-    """Say what that means, and what there is to do."""
+    """Return what the row's standing means, and what the operator can do."""
     match standing(row, now_ms):
-        case Standing.UNUSABLE:
-            return " ".join(sentences(unusable_in_ledger_row(row), target.command))
+        case Standing.MALFORMED:
+            return " ".join(format_malformed(malformed_ledger_row(row), target.command))
         case Standing.COMPLETE:
-            return f"Complete: {result_of(row).get('outcome')}. Every copy gets this answer again; there is nothing to repair."
+            return f"Complete: {result_of(row).get('outcome')}. Every copy gets this answer, so there is nothing to repair."
         case Standing.LEASED:
-            unlock_it = target.command(f"ledger unlock {row['message_id']}")
+            unlock_it = target.command(f"{UNLOCK} {row['message_id']}")
             return (
-                f"A consumer has it for {(row['lease_until'] - now_ms) / 1000:.0f} s more. Wait for that; `{unlock_it}` "
-                "ends the lease now, if you know that the consumer is dead."
+                f"A consumer holds its lease for {(row['lease_until'] - now_ms) / 1000:.0f} s more. Wait until it ends, or end "
+                f"it now with `{unlock_it}` if that consumer is dead."
             )
         case _:
             show_it = target.command(f"dlq show {row['message_id']}")
             return (
-                "Begun and not finished; its lease is over, so the next delivery takes it over. If its copy is in the "
-                f"dead-letter queue, `{show_it}` says what a redrive would do; if no "
-                "queue holds one, have its producer send it again with the same message_id."
+                "Begun and not finished. Its lease has expired, so the next delivery takes it over: redrive its dead letter "
+                f"(`{show_it}`), or have its producer send it again with the same message_id."
             )
 
 
-def unlock(target: Target, row: Mapping[str, Any], trail: AuditTrail) -> None:
-    """End the lease of the claim that was looked at, and of no other. Raises `OneslotError` if it is gone meanwhile.
+def unlock(target: Target, row: Mapping[str, Any], log: OperatorLog) -> None:
+    """End the lease of the claim that the row shows. Raises `OneslotError` if the claim has changed since.
 
-    Safe also while its consumer lives: that is fenced, if another takes over before it commits.
+    It is safe while the consumer lives: if another takes over before it commits, the fence refuses its commit.
     """
-    trail.write("ledger unlock", {"message_id": row["message_id"], "before": dict(row)}, BEGUN)
-    deadline = time.time_ns() // 1_000_000 + PATIENCE_MS
+    log.write(UNLOCK, {"message_id": row["message_id"], "before": dict(row)}, BEGUN)
+    deadline = time.time_ns() // 1_000_000 + RELEASE_WITHIN_MS
     claim = Claim(row["message_id"], row["claimed_by"], row["consumption_count"], deadline)
-    ended = _protocol(target).release(claim)
-    trail.write("ledger unlock", {"message_id": row["message_id"]}, DONE if ended else NOT_DONE)
+    ledger = DynamoDBLedger(cast("DynamoDB", target.dynamodb), target.outputs.ledger_table_name, retention_seconds=None)
+    ended = ledger.release(claim)
+    log.write(UNLOCK, {"message_id": row["message_id"]}, DONE if ended else NOT_DONE)
     if not ended:
         raise OneslotError(
-            f"Nothing was changed: {row['message_id']} was finished, or claimed by another, since you looked. Look again: "
-            f"{_show(target, row)}."
+            f"Nothing was changed: {row['message_id']} was finished or claimed again since you looked. "
+            f"Look again with `{_show(target, row)}`."
         )
 
 
-def _protocol(target: Target) -> DynamoDBLedger:
-    return DynamoDBLedger(cast("DynamoDB", target.dynamodb), target.outputs.ledger_table_name, retention_seconds=None)
-
-
-def forget(target: Target, row: Mapping[str, Any], trail: AuditTrail) -> None:
-    """Delete the very row that was looked at. Raises `OneslotError` if it changed meanwhile."""
-    trail.write("ledger forget", {"message_id": row["message_id"], "before": dict(row)}, BEGUN)
+def forget(target: Target, row: Mapping[str, Any], log: OperatorLog) -> None:
+    """Delete the row. Raises `OneslotError` if it has changed since it was read."""
+    log.write(FORGET, {"message_id": row["message_id"], "before": dict(row)}, BEGUN)
     try:
         target.dynamodb.delete_item(
             TableName=target.outputs.ledger_table_name,
@@ -111,13 +84,13 @@ def forget(target: Target, row: Mapping[str, Any], trail: AuditTrail) -> None:
             **_as_it_was(row),
         )
     except ClientError as error:
-        trail.write("ledger forget", {"message_id": row["message_id"]}, NOT_DONE, reason=error_code(error))
+        log.write(FORGET, {"message_id": row["message_id"]}, NOT_DONE, reason=error_code(error))
         if error_code(error) != "ConditionalCheckFailedException":
             raise
         raise OneslotError(
-            f"Nothing was changed: {row['message_id']} has changed since you looked. Look again: {_show(target, row)}."
+            f"Nothing was changed: {row['message_id']} has changed since you looked. Look again with `{_show(target, row)}`."
         ) from error
-    trail.write("ledger forget", {"message_id": row["message_id"]}, DONE)
+    log.write(FORGET, {"message_id": row["message_id"]}, DONE)
 
 
 def _show(target: Target, row: Mapping[str, Any]) -> str:
@@ -125,11 +98,11 @@ def _show(target: Target, row: Mapping[str, Any]) -> str:
 
 
 def _as_it_was(row: Mapping[str, Any]) -> Any:
-    """The condition that the row's status, claim and time are still these, or still missing."""
+    """Return the condition that the row's status, claim and time are unchanged, or still missing."""
     names = ("status", "claimed_by", "updated")
-    told = {name: row[name] for name in names if name in row}
-    conditions = [f"#{name} = :{name}" if name in told else f"attribute_not_exists(#{name})" for name in names]
-    values = to_attributes({f":{name}": _exact(value) for name, value in told.items()})
+    known = {name: row[name] for name in names if name in row}
+    conditions = [f"#{name} = :{name}" if name in known else f"attribute_not_exists(#{name})" for name in names]
+    values = to_attributes({f":{name}": _exact(value) for name, value in known.items()})
     return {
         "ConditionExpression": " AND ".join(conditions),
         "ExpressionAttributeNames": {f"#{name}": name for name in names},
@@ -138,34 +111,33 @@ def _as_it_was(row: Mapping[str, Any]) -> Any:
 
 
 def _exact(value: Any) -> Any:
-    """A number with a fraction as DynamoDB takes it."""
+    """Return the value as boto3 writes it: it takes no float."""
     return Decimal(str(value)) if isinstance(value, float) else value
 
 
 def consequences(target: Target, row: Mapping[str, Any]) -> str:
-    """Say what forgetting this row brings about."""
-    if unusable_in_ledger_row(row):
+    """Return what deleting this row brings about."""
+    if malformed_ledger_row(row):
         return (
-            "Nobody can tell from it what was done. The next copy of the message is processed as if it were the first: an "
-            "appointment that the request has already is found, and answered again; a refusal is decided anew."
+            "The row does not show what was done. The next copy of the message is processed as the first: it finds an "
+            "appointment that exists and gets the same answer, and a refusal is decided again."
         )
     if row["status"] != COMPLETE:
         return (
-            "The next copy of the message is processed as if it were the first; its consumption_count starts again at 1. "
-            "Nothing was written for it, so nothing is left behind."
+            "The next copy of the message is processed as the first, and its consumption_count starts again at 1. "
+            "Nothing was written for the request yet."
         )
     match result_of(row).get("outcome"):
         case "booked" | "waitlist":
             what = (
-                "Its appointment stays, and keeps its slot. A copy that comes later still finds that appointment and gets "
-                "the same answer, so nobody is booked twice, and another request under the same id is still a conflict. But if "
-                "that one comes first, the id is its own from then on, and this one's copies are the conflict."
+                "Its appointment stays and keeps its slot. A later copy finds the appointment and gets the same answer. "
+                "Another request with the same id stays a conflict, unless it comes first: then later copies are the conflict."
             )
         case "cancelled":
-            what = "The appointment stays cancelled. A copy that comes later finds it so, and cancels nothing more."
+            what = "The appointment stays cancelled, and a later copy changes nothing."
         case _:
-            what = "A copy that comes later is decided again, and may then get another answer than the first did."
+            what = "A later copy is decided again, and may get another answer."
     return (
-        f"{what} `{target.command('check')}` and the audit report the missing row (I5r, I6) until such a copy comes, and then "
-        "a consumption_count that starts again at 1 (I10): they see that something was deleted."
+        f"{what} `{target.command('check')}` and the audit report the missing row (I5r, I6) until a copy comes, and then its "
+        "consumption_count, which starts again at 1 (I10)."
     )

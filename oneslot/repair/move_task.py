@@ -1,4 +1,4 @@
-"""Redrives through SQS's own move task, which runs at AWS: all messages of the dead-letter queue, at a rate, to the queue."""
+"""Redrive by SQS's own move task, which moves every message of the dead-letter queue at a rate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RUNNING = frozenset({"RUNNING", "CANCELLING"})
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What the task says of itself: its status, and about how many messages it moved of how many."""
+    """The result of a move task: its status, and about how many messages it moved of how many."""
 
     status: str
     moved: int
@@ -33,13 +33,13 @@ class Moved:
 
     @property
     def completed(self) -> bool:
-        """Whether it came to its end by itself."""
+        """Whether it moved everything."""
         return self.status == "COMPLETED"
 
 
 def start_move(target: Target, rate: float) -> None:
-    """Start the task. Its destination is named: what the consumer quarantined was sent there by itself, so SQS does not know
-    where it came from. Raises `OneslotError` if a task of this queue runs already."""
+    """Start the task. Raises `OneslotError` if SQS refuses, as while another task of the queue runs."""
+    # The destination is named, because SQS does not know the source of messages that the consumer quarantined.
     request = {
         "SourceArn": queue_arn(target.sqs, target.outputs.dead_letter_queue_url),
         "DestinationArn": queue_arn(target.sqs, target.outputs.queue_url),
@@ -49,14 +49,14 @@ def start_move(target: Target, rate: float) -> None:
     except ClientError as error:
         if error_code(error) in {"AWS.SimpleQueueService.UnsupportedOperation", "UnsupportedOperation"}:
             raise OneslotError(
-                "SQS does not start a move task now; a queue can have one at a time. Look on: "
-                f"{target.command('dlq list')}; or move in batches: --batches."
+                "SQS did not start a move task; a queue can have one at a time. "
+                f"Wait until `{target.command('dlq list')}` shows an empty queue, or move in batches with --batches."
             ) from error
         raise
 
 
 def follow_move(target: Target, progress: Callable[[int], None], sleep: Callable[[float], None] = time.sleep) -> Moved:
-    """Wait until the task has ended."""
+    """Wait until the newest task has ended; return its result. `progress` gets the number of messages moved since."""
     source = queue_arn(target.sqs, target.outputs.dead_letter_queue_url)
     shown = 0
     while True:
@@ -72,5 +72,5 @@ def follow_move(target: Target, progress: Callable[[int], None], sleep: Callable
 
 
 def queue_arn(client: SQSClient, queue_url: str) -> str:
-    """Ask a queue for its ARN."""
+    """Return the ARN of a queue."""
     return client.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from oneslot.errors import OneslotError
+from oneslot.evidence.dead_letters import read_dead_letters
 from oneslot.repair.journal import Journal
-from oneslot.runtime.sqs.dead_letters import HeldLetter, Reading, reading
+from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, HeldLetter, Reading
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
 from oneslot.runtime.sqs.producer import is_hopeless
-from oneslot.runtime.sqs.quarantine import QUARANTINE_ATTRIBUTES
 from oneslot.sending.pacing import Pacer
 from oneslot.sending.sender import (
     ATTEMPTS,
@@ -46,7 +46,7 @@ def redrive(target: Target, journal: Journal, progress: Callable[[int], None], p
     """Move what the journal still has to do, from the dead-letter queue to the queue."""
     pacer = pacer or Pacer(journal.rate)
     before = len(journal.deleted)
-    with reading(target.sqs, target.outputs.dead_letter_queue_url) as look:
+    with read_dead_letters(target) as look:
         for batch in look:
             meant = [held for held in batch if held.letter.sqs_message_id in journal.left]
             for part in parts(meant):

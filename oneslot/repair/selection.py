@@ -1,23 +1,21 @@
-"""Which dead letters a person means: by their ids, by a repair list, by reason, or all."""
+"""The selection of dead letters: by ids, by a repair list, by reason, or all."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from appointments import nhs_number
+from oneslot.application import contains_nhs_number
 from oneslot.errors import BadInput
 from oneslot.repair.forecast import Forecast
-
-MESSAGE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+from oneslot.runtime.identity import is_message_id
 
 
 @dataclass(frozen=True)
 class Selection:
-    """`ids` are message ids or SQS ids; `everything` is told by nobody else, and then both others are empty."""
+    """Message ids or SQS ids, a reason, or `everything`, which excludes the others."""
 
     ids: Sequence[str] = ()
     reason: str | None = None
@@ -25,29 +23,29 @@ class Selection:
 
     @property
     def given(self) -> bool:
-        """Whether anything was said at all."""
+        """Whether anything was selected."""
         return bool(self.ids) or self.reason is not None or self.everything
 
     def chosen(self, forecasts: Sequence[Forecast]) -> list[Forecast]:
-        """Return the dead letters that are meant."""
-        return [each for each in forecasts if self._means(each)]
+        """Return the selected dead letters."""
+        return [each for each in forecasts if self._includes(each)]
 
     def missing(self, forecasts: Sequence[Forecast]) -> list[str]:
         """Return the ids that no dead letter has."""
         return [name for name in self.ids if not any(each.letter.answers_to(name) for each in forecasts)]
 
     def document(self) -> dict[str, object]:
-        """The selection as JSON."""
+        """Return the selection as JSON."""
         return {"ids": list(self.ids), "reason": self.reason, "everything": self.everything}
 
-    def _means(self, forecast: Forecast) -> bool:
+    def _includes(self, forecast: Forecast) -> bool:
         if self.ids and not any(forecast.letter.answers_to(name) for name in self.ids):
             return False
         return self.reason is None or forecast.letter.reason == self.reason
 
 
 def select(ids: Sequence[str], file: Path | None, reason: str | None, *, everything: bool) -> Selection:
-    """Put a selection together. Raises `BadInput` for what contradicts itself and for a repair list that is none."""
+    """Return the selection. Raises `BadInput` for options that exclude each other and for an invalid repair list."""
     if everything and (ids or file or reason):
         raise BadInput("--all takes every message; leave out the ids, --file and --reason.")
     listed = read_repair_list(file) if file is not None else []
@@ -55,9 +53,9 @@ def select(ids: Sequence[str], file: Path | None, reason: str | None, *, everyth
 
 
 def read_repair_list(path: Path) -> list[str]:
-    """Return the message ids of a repair list: JSON lines with a `message_id`, as the audit's repair/redrive.jsonl has them.
+    """Return the message ids of a repair list: JSON lines with a `message_id`, as in the audit's repair/redrive.jsonl.
 
-    Raises `BadInput`, naming the line, for one that has none or asks for another action.
+    Raises `BadInput`, naming the line, for a missing or invalid id and for another action than `redrive`.
     """
     ids: list[str] = []
     try:
@@ -72,18 +70,18 @@ def read_repair_list(path: Path) -> list[str]:
         except ValueError:
             line = None
         message_id = line.get("message_id") if isinstance(line, dict) else None
-        if not isinstance(message_id, str) or not MESSAGE_ID.fullmatch(message_id):
+        if not is_message_id(message_id):
             raise BadInput(
-                f'{path}, line {number}: no message_id. Each line must be like {{"message_id": "...", "action": "redrive"}}, '
-                "as in the audit's repair/redrive.jsonl."
+                f"{path}, line {number}: no valid message_id. "
+                'Write each line as in the audit\'s repair/redrive.jsonl: {"message_id": "...", "action": "redrive"}.'
             )
-        if nhs_number.contains_one(message_id):
-            raise BadInput(f"{path}, line {number}: message_id is an NHS number; no message has that for its id.")
+        if contains_nhs_number(message_id):
+            raise BadInput(f"{path}, line {number}: message_id is an NHS number, which is never a message's id.")
         if isinstance(line, dict) and line.get("action", "redrive") != "redrive":
             raise BadInput(
-                f"{path}, line {number}: the action is not 'redrive'. Such a line is for a person to look at."
+                f"{path}, line {number}: the action is not 'redrive'. Remove the line; an operator must look at its message."
             )
         ids.append(message_id)
     if not ids:
-        raise BadInput(f"{path} names no message: there is nothing to do.")
+        raise BadInput(f"{path} names no message. Write one JSON object with a message_id on each line.")
     return ids

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Unprocessable
 
@@ -18,7 +18,13 @@ IDENTITY_ATTRIBUTE = "MessageDeduplicationId"
 """The SQS message attribute that identifies the message where present; named as in SQS FIFO."""
 
 NOT_JSON = "the body must be one JSON object, {...}, with each name once, moderate nesting and numbers up to 1e308"
-_MESSAGE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+MESSAGE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+MESSAGE_ID_FORM = "1 to 128 letters, digits or any of . _ : -"
+
+
+def is_message_id(value: object) -> TypeGuard[str]:
+    """Return whether a value is a valid message id: text of the form `MESSAGE_ID_FORM`."""
+    return isinstance(value, str) and MESSAGE_ID.fullmatch(value) is not None
 
 
 def parse_body(text: str) -> Mapping[str, Any]:
@@ -55,8 +61,8 @@ def identify(attributes: Mapping[str, Any], body: Mapping[str, Any], text: str, 
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     if identity is None:
         raise Unprocessable("missing_message_id", "message_id is missing; give each request its own id")
-    if not isinstance(identity, str) or not _MESSAGE_ID.fullmatch(identity):
-        raise Unprocessable(INVALID_MESSAGE_ID, "message_id must be 1 to 128 letters, digits or any of . _ : -")
+    if not is_message_id(identity):
+        raise Unprocessable(INVALID_MESSAGE_ID, f"message_id must be {MESSAGE_ID_FORM}")
     return identity
 
 

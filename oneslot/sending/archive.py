@@ -1,6 +1,6 @@
-"""The archive of accepted requests, `accepted.jsonl`: what the queue said it took. No personal data is in it.
+"""The archive of accepted requests, `accepted.jsonl`: what the queue accepted, without personal data.
 
-One line for each request, written when its last copy was accepted; more than one if it was sent by several commands.
+It has one line for each request, written when the last copy was accepted, and one more for each later command that sent it.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
@@ -16,10 +16,12 @@ from typing import Any, TextIO
 from oneslot.errors import OneslotError
 from oneslot.sending.messages import Archived, Message
 
+_ARCHIVED = frozenset(each.name for each in fields(Archived))
+
 
 @dataclass(frozen=True)
 class AcceptedRequest:
-    """One line of the archive: `sent` is when its first copy was accepted (epoch ms), `copies` how many were."""
+    """One line of the archive; `sent` is the time at which the queue accepted the first copy (epoch ms)."""
 
     request: Archived
     sent: int
@@ -35,9 +37,9 @@ class _Open:
 
 
 class Archive:
-    """Appends to the archive. Requests of which copies are still to come are written at the latest when it closes.
+    """An archive open for appending. A request with copies still to be sent is written when the archive closes.
 
-    `stack` is the `Target.identity` of the stack that they are sent to: a later one of the same name has other evidence.
+    `stack` is the `Target.identity` of the stack that gets the requests; another stack of the same name has other evidence.
     """
 
     def __init__(self, path: Path, stack: str | None = None) -> None:
@@ -59,14 +61,14 @@ class Archive:
             self._file = None
 
     def accepted(self, message: Message, sqs_message_id: str, now_ms: int) -> None:
-        """Note that the queue took this copy."""
+        """Note that the queue accepted this copy."""
         entry = self._open.setdefault(message.number, _Open(message.request, now_ms, message.request.copies))
         entry.sqs_message_ids.append(sqs_message_id)
         if len(entry.sqs_message_ids) >= entry.expected:
             self._write(self._open.pop(message.number))
 
     def flush(self) -> None:
-        """Hand what is complete to the system."""
+        """Write the complete lines to the file."""
         if self._file is not None:
             self._file.flush()
 
@@ -80,10 +82,10 @@ class Archive:
 
 
 def read_archive(path: Path, stack: str) -> Iterator[AcceptedRequest]:
-    """Yield the archive's lines about this stack; nothing if there is no archive.
+    """Yield the archive's lines about a stack, by its `Target.identity`; a line without one counts as this stack's.
 
-    `stack` is its `Target.identity`. A line that names none counts as this stack's. A last line that was cut off by a crash
-    is left out.
+    Without a file there are none. A last line that a crash cut off is skipped. Raises `OneslotError` for any other invalid
+    line.
     """
     if not path.exists():
         return
@@ -92,10 +94,12 @@ def read_archive(path: Path, stack: str) -> Iterator[AcceptedRequest]:
             try:
                 document = json.loads(line)
                 sent, ids = document.pop("sent"), document.pop("sqs_message_ids", [])
-                document.pop("type", None)  # earlier versions wrote it, and nobody read it
                 if document.pop("stack", stack) == stack:
-                    yield AcceptedRequest(Archived(**document), operator.index(sent), ids)
+                    known = {name: value for name, value in document.items() if name in _ARCHIVED}  # of any version
+                    yield AcceptedRequest(Archived(**known), operator.index(sent), ids)
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 if not line.endswith("\n"):
                     return
-                raise OneslotError(f"{path}, line {number}, is no line of an archive of accepted requests.") from error
+                raise OneslotError(
+                    f"{path}, line {number}, is not a line of an archive of accepted requests. Restore or delete the line."
+                ) from error

@@ -19,8 +19,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from appointments import nhs_number
-from appointments.messages import parse_message
+from oneslot.application import contains_nhs_number, parse_message
 from oneslot.local.aws.connection import Connection
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import identify, parse_body, payload_hash
@@ -139,7 +138,7 @@ class Seeder:
 def may_be_shown(message_id: str) -> bool:
     """Whether this id of a file is one as the consumer takes them, and so names no patient."""
     try:
-        return not nhs_number.contains_one(identify({}, {"message_id": message_id}, ""))
+        return not contains_nhs_number(identify({}, {"message_id": message_id}, ""))
     except Unprocessable:
         return False
 

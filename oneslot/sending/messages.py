@@ -1,4 +1,4 @@
-"""What goes to the queue, and what the archive may keep of it."""
+"""A message for the queue, and the part of it that the archive keeps, which is not personal."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from dataclasses import dataclass, field
 
 REQUEST = "request"
 MALFORMED = "malformed"
-# SQS takes no longer name of a group.
+# SQS's limit for the name of a message group.
 LONGEST_GROUP = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """What the archive of accepted requests says of one request. Nothing of it is personal.
+    """The archived part of one request, without personal data.
 
     Attributes:
-        message_id: its identity; None where it has none that is fit to be written down.
+        message_id: its id; None if it has no valid one, or one with an NHS number.
         kind: `request` or `malformed`.
-        fault: what is wrong with a malformed one, e.g. `times_in_wrong_order`; None for a request.
-        payload_hash: the digest of its content that the ledger keeps; None where there is no content to digest.
-        copies: how often the producer sends it.
+        malformation: the kind of a malformed message, e.g. `times_in_wrong_order`; None for a request.
+        payload_hash: the digest of its content, as the ledger keeps it; None if the body is not a JSON object.
+        copies: number of messages that the producer sends for it.
     """
 
     message_id: str | None
     kind: str = REQUEST
-    fault: str | None = None
+    malformation: str | None = None
     payload_hash: str | None = None
     copies: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message for the queue: one copy of a request. `group` is its practice, by which SQS shares the queue fairly."""
+    """One copy of a request, for the queue. `group` is its practice, by which SQS shares the queue fairly."""
 
     body: str
     request: Archived
-    number: int  # of the request, counted from 0 in the order of generation: its copies have the same
+    number: int  # of the request, from 0 in the order of generation; its copies share it
     group: str | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
 
@@ -45,6 +45,6 @@ class Message:
 
 
 def group_of(practice: object) -> str | None:
-    """The group for a body's `practice`, whatever it holds; None where SQS would refuse it: that is for the consumer to say."""
+    """Return the message group for a body's `practice`; None if SQS would refuse it, so that the consumer can quarantine it."""
     fits = isinstance(practice, str) and practice.isascii() and practice.isalnum() and len(practice) <= LONGEST_GROUP
     return str(practice) if fits else None

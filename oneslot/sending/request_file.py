@@ -1,4 +1,4 @@
-"""A person's own requests: a file with one JSON object on each line (NDJSON), each the body of one message."""
+"""Requests from a file (NDJSON): one JSON object on each line, each the body of one message."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from appointments import nhs_number
+from oneslot.application import contains_nhs_number
 from oneslot.errors import BadInput
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import identify, parse_body, payload_hash
 from oneslot.sending.messages import Archived, Message, group_of
 
-# SQS takes no larger message (1 MiB).
+# SQS's limit for one message (1 MiB).
 LARGEST_BODY_BYTES = 1_048_576
 
 
 def check_file(path: Path) -> int:
-    """Read the whole file once and return its number of requests. Raises `BadInput` naming the line: nothing was sent yet.
+    """Read the whole file and return its number of requests. Raises `BadInput`, naming the line, for an invalid one.
 
-    Only what the queue cannot carry is refused here. Whether a request can be met is for the consumer to say.
+    A line is invalid if SQS could not carry it. The consumer judges its content.
     """
     count = sum(1 for _ in read_requests(path))
     if count == 0:
-        raise BadInput(f"{path} holds no request. Put one JSON object on each line.")
+        raise BadInput(f"{path} holds no request. Write one JSON object on each line.")
     return count
 
 
 def read_requests(path: Path) -> Iterator[Message]:
-    """Yield the file's requests. Empty lines are passed over."""
+    """Yield the file's requests; skip empty lines. Raises `BadInput` for a line that is not one, or another kind of file."""
     try:
         with path.open(encoding="utf-8") as file:
             for line, text in enumerate(file, 1):
@@ -43,7 +43,7 @@ def read_requests(path: Path) -> Iterator[Message]:
 
 def _message(path: Path, line: int, text: str) -> Message:
     if len(text.encode()) > LARGEST_BODY_BYTES:
-        raise BadInput(f"{path}, line {line}: more than {LARGEST_BODY_BYTES:,} bytes; SQS takes no larger message.")
+        raise BadInput(f"{path}, line {line}: more than {LARGEST_BODY_BYTES:,} bytes, SQS's limit for a message.")
     try:
         body = parse_body(text)
     except Unprocessable as problem:
@@ -57,11 +57,11 @@ def _identity(body: Any, text: str) -> str | None:
         identity = identify({}, body, text)
     except Unprocessable:
         return None
-    return None if nhs_number.contains_one(identity) else identity
+    return None if contains_nhs_number(identity) else identity
 
 
 def sample_request(practice: str, not_before: str, not_after: str, patient: str, message_id: str) -> str:
-    """Return the body of a booking, as one line of such a file."""
+    """Return the body of a booking, as one line of a request file."""
     return json.dumps(
         {
             "message_id": message_id,

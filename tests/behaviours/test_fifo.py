@@ -105,7 +105,7 @@ def test_every_verb_works_on_a_fifo_stack(
     assert 0 < shown < len(early), "of one group a FIFO queue shows ten at a time at most"
     assert shown + listed["waiting_behind"] == len(early)
     unseen = terminal.json("check", exit_code=1)
-    assert (unseen["judgement"], unseen["counts"]["lost"], unseen["breaches"]) == ("unfinished", None, [])
+    assert (unseen["kind"], unseen["counts"]["lost"], unseen["breaches"]) == ("unfinished", None, [])
     history = tmp_path / "history"
     assert len(terminal.json("export", "--output", str(history))["notes"]) == 1
     assert not (history / "waiting").exists()

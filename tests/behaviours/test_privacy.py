@@ -12,7 +12,7 @@ import boto3
 import pytest
 
 from appointments.nhs_number import is_valid
-from oneslot.runtime.sqs.quarantine import QUARANTINE_ATTRIBUTES
+from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES
 from oneslot.runtime.stores.expressions import from_attributes
 from tests.behaviours.conftest import Terminal
 from tests.behaviours.privacy import of_the_range, spelled, telling

@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 
 from oneslot.errors import BadInput
-from workload.demand import LARGEST_A_YEAR, MEDIAN_A_YEAR, NATIONAL_CHANNELS, Demand, read_demand, synthetic_demand
-from workload.practices import synthetic_practices
+from workload.practices import (
+    LARGEST_A_YEAR,
+    MEDIAN_A_YEAR,
+    NATIONAL_CHANNELS,
+    Demand,
+    read_demand,
+    synthetic_demand,
+    synthetic_practices,
+)
 
 HEADER = "gp_code,list_size,total_appointments,face_to_face,telephone,video_online,home_visit\n"
 

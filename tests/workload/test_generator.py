@@ -19,12 +19,12 @@ from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import identify, parse_body, payload_hash
 from oneslot.sending.messages import MALFORMED, Message
 from workload.generator import HORIZON, Mix, RequestGenerator
-from workload.malformed import FAULTS, UNKNOWN_PRACTICE
+from workload.malformed import MALFORMATIONS, UNKNOWN_PRACTICE
 from workload.plan import Plan, make_plan, read_candidates
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 PLAN = make_plan(read_candidates(None, None, 1).demands, date(2026, 11, 23), 5, 200, 1)
-REASON = {fault.name: fault.reason for fault in FAULTS}
+REASON = {each.name: each.reason for each in MALFORMATIONS}
 
 
 def generate(mix: Mix, seed: int = 1, plan: Plan = PLAN, now: datetime = NOW) -> list[Message]:
@@ -90,26 +90,26 @@ def test_every_malformed_message_is_refused_for_its_reason(seed: int) -> None:
         for message in messages
         if message.request.kind != MALFORMED
     }
-    faults = Counter[str]()
+    malformations = Counter[str]()
     for message in messages:
         if message.request.kind != MALFORMED:
             continue
-        fault = str(message.request.fault)
-        faults[fault] += 1
+        malformation = str(message.request.malformation)
+        malformations[malformation] += 1
         try:
             identity, digest, request = understood(message)
         except Unprocessable as problem:
-            assert problem.reason == REASON[fault]
+            assert problem.reason == REASON[malformation]
             continue
         # These two only the consumer's tables can tell.
-        if REASON[fault] == "unknown_practice":
+        if REASON[malformation] == "unknown_practice":
             assert isinstance(request, BookRequest)
             assert request.practice == UNKNOWN_PRACTICE
         else:
-            assert REASON[fault] == "conflict"
+            assert REASON[malformation] == "conflict"
             assert content[identity] != digest
             assert message.request.payload_hash == digest
-    assert set(faults) == set(REASON), "ninety malformed messages show every kind"
+    assert set(malformations) == set(REASON), "ninety malformed messages show every kind"
 
 
 def test_nothing_personal_can_get_into_the_archive() -> None:

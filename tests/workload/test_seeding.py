@@ -13,7 +13,7 @@ import pytest
 
 from oneslot.errors import OneslotError
 from oneslot.runtime.stores.expressions import from_attributes
-from workload.demand import Demand
+from workload.practices import Demand
 from workload.seeding import ATTEMPTS, BATCH, Seeded, SlotWriter, seed
 from workload.slots import Opening, slot_items, working_days
 

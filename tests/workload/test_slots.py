@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from appointments.messages import parse_message
 from appointments.slot_choice import FreeSlot, free_key_range, free_slot
-from workload.demand import NATIONAL_CHANNELS, Demand
+from workload.practices import NATIONAL_CHANNELS, Demand
 from workload.slots import (
     CLOSES,
     LOCAL_TIME,

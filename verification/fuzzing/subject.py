@@ -21,7 +21,7 @@ from oneslot.explorer.services.sqs import InMemorySQS
 from oneslot.runtime.backoff import Surroundings
 from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
-from oneslot.runtime.sqs.quarantine import DETAIL_ATTRIBUTE, REASON_ATTRIBUTE
+from oneslot.runtime.sqs.dead_letters import DETAIL_ATTRIBUTE, REASON_ATTRIBUTE
 from oneslot.runtime.stores.expressions import DynamoDB, to_attributes
 from verification.scenarios.practice import TABLES
 

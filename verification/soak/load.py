@@ -16,10 +16,9 @@ from oneslot.runtime.sqs.queue_depth import queue_depth
 from oneslot.sending.archive import Archive
 from oneslot.sending.messages import Message
 from oneslot.sending.sender import BatchSender
-from workload.demand import synthetic_demand
 from workload.generator import Mix, RequestGenerator, utc_now
 from workload.plan import Plan
-from workload.practices import synthetic_practices
+from workload.practices import synthetic_demand, synthetic_practices
 from workload.slots import next_monday, share_out, working_days
 
 if TYPE_CHECKING:
@@ -49,9 +48,7 @@ def schedule_for(expected_messages: int, seed: int, today: date) -> Plan:
     """Return practices with slots for the expected messages."""
     slots = max(200, round(expected_messages * SLOTS_PER_MESSAGE))
     practices = synthetic_practices(max(2, slots // SLOTS_PER_PRACTICE))
-    return Plan(
-        share_out(slots, list(synthetic_demand(practices, seed))), working_days(next_monday(today), DAYS), seed
-    )
+    return Plan(share_out(slots, list(synthetic_demand(practices, seed))), working_days(next_monday(today), DAYS), seed)
 
 
 class Load:

@@ -10,9 +10,9 @@ import click
 from oneslot.commands.dlq.display import document_of, say_not_found, show_some, unanswered
 from oneslot.commands.dlq.reading import exit_status, read_letters_to_change, say_no_such_reason, selection_options
 from oneslot.errors import BadInput
+from oneslot.evidence.operator_log import open_operator_log
 from oneslot.options import json_option, stack_option, yes_option
 from oneslot.repair.dropping import drop as drop_letters
-from oneslot.repair.operator_log import open_trail
 from oneslot.repair.selection import select
 from oneslot.target import open_target
 from oneslot.terminal import Terminal
@@ -71,9 +71,9 @@ def drop(  # noqa: PLR0917 - click passes them by name
     if not taken or not terminal.confirm(f"Delete {numbered(len(taken), 'message')} for good?", yes=yes):
         terminal.result(document | {"dropped": 0, "dry_run": not yes})
         return status
-    trail = open_trail(target)
+    log = open_operator_log(target)
     with terminal.progress("Dropping", len(taken)) as progress:
-        gone = drop_letters(target, taken, trail, progress)
-    terminal.result(document | {"dropped": len(gone), "dry_run": False, "operator_log": str(trail.path)})
-    terminal.plain(f"{len(gone):,} of {numbered(len(taken), 'message')} dropped. The operator log is {trail.path}.")
+        gone = drop_letters(target, taken, log, progress)
+    terminal.result(document | {"dropped": len(gone), "dry_run": False, "operator_log": str(log.path)})
+    terminal.plain(f"{len(gone):,} of {numbered(len(taken), 'message')} dropped. The operator log is {log.path}.")
     return status if len(gone) == len(taken) else 1

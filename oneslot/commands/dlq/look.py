@@ -10,11 +10,11 @@ from oneslot.commands.dlq.display import WOULD, age, document_of, name_of, row_t
 from oneslot.commands.dlq.reading import count_unseen, no_such_reason, read_letters
 from oneslot.commands.message_id import message_id_argument
 from oneslot.errors import OneslotError
-from oneslot.evidence.missing import Missing, told
+from oneslot.evidence.dead_letters import format_hidden
+from oneslot.evidence.tables import Missing, format_missing
 from oneslot.options import json_option, stack_option
 from oneslot.repair.forecast import grouped
 from oneslot.repair.selection import Selection
-from oneslot.runtime.sqs.dead_letters import unseen_told
 from oneslot.target import open_target
 from oneslot.terminal import Terminal, table
 
@@ -38,8 +38,8 @@ def list_letters(reason: str | None, stack: str | None, as_json: bool) -> int:
     terminal.result(
         document_of(target, forecasts) | {"waiting_behind": behind, "missing": [asdict(one) for one in missing]}
     )
-    terminal.warn(told(missing, target.command))
-    terminal.warn(unseen_told(behind))
+    terminal.warn(format_missing(missing, target.command))
+    terminal.warn(format_hidden(behind))
     if not forecasts and behind and reason is None:
         return int(bool(missing))
     if not forecasts:
@@ -71,9 +71,9 @@ def show(message_id: str, stack: str | None, as_json: bool) -> int:
     found = Selection(ids=(message_id,)).chosen(everything)
     if not found:
         absent = f"The dead-letter queue of {target.stack_name} has no message {message_id}."
-        raise OneslotError(" ".join([absent, *unseen_told(count_unseen(target, everything))]))
+        raise OneslotError(" ".join([absent, *format_hidden(count_unseen(target, everything))]))
     terminal.result(document_of(target, found) | {"missing": [asdict(one) for one in missing]})
-    terminal.warn(told(missing, target.command))
+    terminal.warn(format_missing(missing, target.command))
     for each in found:
         shown = table(name_of(each), "Attribute", "Value")
         for name, value in each.document().items():

@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from oneslot.evidence.operator_log import BEGUN, DONE, NOT_DONE, open_operator_log
 from oneslot.repair.journal import Journal
 from oneslot.repair.move_task import follow_move, start_move
-from oneslot.repair.operator_log import BEGUN, DONE, NOT_DONE, open_trail
 from oneslot.repair.redrive import redrive
 from oneslot.target import Target
 from oneslot.terminal import Terminal
@@ -21,9 +21,9 @@ RESUME = "dlq redrive --resume --yes"
 
 def move_in_batches(terminal: Terminal, target: Target, journal: Journal) -> dict[str, Any]:
     """Move what the journal has left, say how it ended, and return that as a document."""
-    trail = open_trail(target)
+    log = open_operator_log(target)
     subject = {"run": journal.run}
-    trail.write(REDRIVE, subject, BEGUN, planned=sorted(journal.left))
+    log.write(REDRIVE, subject, BEGUN, planned=sorted(journal.left))
     try:
         with terminal.progress("Redriving", len(journal.left)) as progress:
             redriven = redrive(target, journal, progress)
@@ -34,7 +34,7 @@ def move_in_batches(terminal: Terminal, target: Target, journal: Journal) -> dic
         ) from interrupt
     kept = journal.path if redriven.unseen else finish_journal(journal)
     complete = not redriven.refused and not redriven.unseen
-    trail.write(REDRIVE, subject, DONE if complete else NOT_DONE, moved=redriven.moved, refused=redriven.refused)
+    log.write(REDRIVE, subject, DONE if complete else NOT_DONE, moved=redriven.moved, refused=redriven.refused)
     terminal.plain(f"{numbered(redriven.moved, 'message')} moved to the queue. The journal is {kept}.")
     if redriven.refused:
         codes = ", ".join(f"{count} {code}" for code, count in Counter(redriven.refused.values()).items())
@@ -61,13 +61,13 @@ def finish_journal(journal: Journal) -> Path:
 
 def move_by_task(terminal: Terminal, target: Target, rate: float, count: int) -> dict[str, Any]:
     """Let SQS move every message, follow it, say how it ended, and return that as a document."""
-    trail = open_trail(target)
-    trail.write(REDRIVE, {"method": "move_task", "messages": count}, BEGUN)
+    log = open_operator_log(target)
+    log.write(REDRIVE, {"method": "move_task", "messages": count}, BEGUN)
     start_move(target, rate)
     terminal.say("SQS moves the messages now, and continues if you press Ctrl-C here.")
     with terminal.progress("Redriving", count) as progress:
         moved = follow_move(target, progress)
-    trail.write(REDRIVE, {"method": "move_task"}, DONE if moved.completed else NOT_DONE, moved=moved.moved)
+    log.write(REDRIVE, {"method": "move_task"}, DONE if moved.completed else NOT_DONE, moved=moved.moved)
     terminal.plain(
         f"SQS's move task: {moved.status}, about {moved.moved:,} of {numbered(moved.to_move, 'message')} moved."
     )

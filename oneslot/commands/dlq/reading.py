@@ -9,11 +9,11 @@ import click
 
 from oneslot.commands.message_id import MessageId
 from oneslot.errors import OneslotError
-from oneslot.evidence.missing import Missing, told
+from oneslot.evidence.dead_letters import count_hidden, format_hidden
+from oneslot.evidence.tables import Missing, format_missing
 from oneslot.options import FILE
 from oneslot.repair.forecast import Forecast, forecast_all
 from oneslot.repair.selection import Selection
-from oneslot.runtime.sqs.dead_letters import unseen_told, waiting_behind
 from oneslot.target import Target
 from oneslot.terminal import Terminal
 
@@ -44,7 +44,7 @@ def read_letters(terminal: Terminal, target: Target, missing: list[Missing]) -> 
 
 def count_unseen(target: Target, seen: Sequence[Forecast]) -> int:
     """Return about how many dead letters were not among those `seen`."""
-    return waiting_behind(target.sqs, target.outputs.dead_letter_queue_url, len(seen))
+    return count_hidden(target, len(seen))
 
 
 def read_letters_to_change(terminal: Terminal, target: Target) -> tuple[list[Forecast], int]:
@@ -55,9 +55,9 @@ def read_letters_to_change(terminal: Terminal, target: Target) -> tuple[list[For
     missing: list[Missing] = []
     forecasts = read_letters(terminal, target, missing)
     if missing:
-        raise OneslotError(" ".join(["Nothing was changed.", *told(missing, target.command)]))
+        raise OneslotError(" ".join(["Nothing was changed.", *format_missing(missing, target.command)]))
     behind = count_unseen(target, forecasts)
-    terminal.warn(unseen_told(behind))
+    terminal.warn(format_hidden(behind))
     return forecasts, behind
 
 

@@ -11,11 +11,11 @@ from oneslot.commands.dlq.display import document_of, say_not_found, show_some
 from oneslot.commands.dlq.moving import finish_journal, move_by_task, move_in_batches
 from oneslot.commands.dlq.reading import exit_status, read_letters_to_change, say_no_such_reason, selection_options
 from oneslot.errors import BadInput, OneslotError
+from oneslot.evidence.operator_log import open_operator_log
 from oneslot.options import Number, json_option, stack_option, yes_option
 from oneslot.repair.forecast import Forecast
 from oneslot.repair.journal import begin_journal, open_journal
 from oneslot.repair.move_task import FASTEST
-from oneslot.repair.operator_log import open_trail
 from oneslot.repair.selection import select
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal
@@ -90,9 +90,9 @@ def redrive(  # noqa: PLR0917 - click passes them by name
     if by_task:
         outcome = move_by_task(terminal, target, rate, len(taken))
     else:
-        trail = open_trail(target)
+        log = open_operator_log(target)
         planned = frozenset(each.letter.sqs_message_id for each in taken)
-        journal = begin_journal(target, planned, rate, trail.who)
+        journal = begin_journal(target, planned, rate, log.who)
         outcome = move_in_batches(terminal, target, journal)
     terminal.result(document | outcome | {"dry_run": False})
     return status if outcome["complete"] else 1

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from oneslot.runtime.consumer.record import Record
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
+from oneslot.runtime.sqs.dead_letters import DETAIL_ATTRIBUTE, QUARANTINE_ATTRIBUTES, REASON_ATTRIBUTE, SOURCE_ATTRIBUTE
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE
-from oneslot.runtime.sqs.quarantine import DETAIL_ATTRIBUTE, QUARANTINE_ATTRIBUTES, REASON_ATTRIBUTE, SOURCE_ATTRIBUTE
 
 # SQS takes ten attributes with a message.
 MAXIMUM_ATTRIBUTES = 10

@@ -1,7 +1,6 @@
-"""Looks into the dead-letter queue without taking anything out of it, unless told to delete.
+"""A reader of the dead-letter queue, which deletes nothing unless it is asked to.
 
-The nightly audit on AWS does so, too, from a zip that has this file and little else of the command line: what needs to know
-the stack is in `stack_dead_letters.py`.
+The nightly audit on AWS reads the queue with it as well; `oneslot.evidence.dead_letters` applies it to a stack.
 """
 
 from __future__ import annotations
@@ -12,39 +11,43 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from appointments import nhs_number
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import identify, parse_body
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
-from oneslot.runtime.sqs.quarantine import DETAIL_ATTRIBUTE, REASON_ATTRIBUTE, SOURCE_ATTRIBUTE
 from oneslot.runtime.sqs.queue_depth import queue_depth
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
     from mypy_boto3_sqs.type_defs import MessageTypeDef
 
-# Long enough to read every message once before the first comes back; it ends early, when the look is over.
+# The consumer sets these attributes on a message that it quarantines: the reason, and the SQS id that it came with.
+REASON_ATTRIBUTE = "QuarantineReason"
+DETAIL_ATTRIBUTE = "QuarantineDetail"
+SOURCE_ATTRIBUTE = "SourceMessageId"
+QUARANTINE_ATTRIBUTES = (REASON_ATTRIBUTE, DETAIL_ATTRIBUTE, SOURCE_ATTRIBUTE)
+
+# Long enough to read every message once before the first is visible again; `put_back` ends it earlier.
 HIDDEN_SECONDS = 300
 WAIT_SECONDS = 1
-# SQS asks some of its servers at a time: one empty answer proves nothing.
+# SQS asks a sample of its servers at a time, so one empty answer does not show that the queue is empty.
 EMPTY_ANSWERS = 2
 BATCH = 10
-# How often and how far apart the count of a queue is asked again that says more than a look has seen.
+# The looks at a queue's depth, and the seconds between them, until a depth above what a reader saw is believed.
 SETTLING_LOOKS = 5
 SETTLING_SECONDS = 2.0
-# What the queue's redrive policy moved carries no reason of the consumer's.
+# The reason of messages that the redrive policy moved; they carry none of the consumer's.
 RECEIVES_EXHAUSTED = "receives_exhausted"
 MISSING_MESSAGE_ID = "missing_message_id"
-# SQS's name for the queue that its redrive policy moved a message from; what the consumer sends here has none.
+# SQS sets this system attribute on what its redrive policy moved. What the consumer sends has none.
 MOVED_FROM = "DeadLetterQueueSourceArn"
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One message in the dead-letter queue; its body, which may name a patient, is not kept.
+    """One message in the dead-letter queue, without its body, which may name a patient.
 
-    `message_id` is its identity, None if it has none that is fit to be shown. `source_sqs_message_id` is the id it had in
-    the queue it came from, None if the redrive policy moved it: SQS then keeps the id, which is `sqs_message_id`.
+    `message_id` is None if the message has no valid id, or one that is withheld. `source_sqs_message_id` is the SQS id under
+    which the consumer received it; None if the redrive policy moved it, because SQS then keeps the id.
     """
 
     sqs_message_id: str
@@ -61,7 +64,7 @@ class DeadLetter:
 
     @property
     def line(self) -> dict[str, Any]:
-        """What a history's `dead-letters/` says of it."""
+        """The line for it in a history's `dead-letters/`."""
         return {
             "message_id": self.message_id,
             "source_message_id": self.original_sqs_message_id,
@@ -69,13 +72,13 @@ class DeadLetter:
         }
 
     def answers_to(self, name: str) -> bool:
-        """Whether a person may mean this message by `name`: its identity, or an SQS id that it has or had."""
+        """Return whether `name` is its message id, or an SQS id that it has or had."""
         return name in (self.message_id, self.sqs_message_id, self.source_sqs_message_id)
 
 
 @dataclass(frozen=True, slots=True)
 class HeldLetter:
-    """A dead letter in our hands, for as long as its `receipt` hides it from others. Its body is for programs only."""
+    """A dead letter that `receipt` hides from other readers, with its body, which must not be shown."""
 
     letter: DeadLetter
     receipt: str
@@ -85,22 +88,25 @@ class HeldLetter:
 
 
 class Reading:
-    """One pass over the queue, in batches as they are received; everything that is not deleted is put back at the end.
+    """One pass over the queue, in batches as SQS returns them.
 
-    `content_based` tells whether the consumer identifies a message without an id by its content. It is asked only if there
-    is such a message.
+    `withheld` returns whether an id must not be shown. `content_based` returns whether the consumer identifies a message
+    without an id by its content; it is called only for such a message.
     """
 
-    def __init__(self, client: SQSClient, queue_url: str, content_based: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self, client: SQSClient, queue_url: str, withheld: Callable[[str], bool], content_based: Callable[[], bool]
+    ) -> None:
         self._client = client
         self._queue_url = queue_url
+        self._withheld = withheld
         self._content_based = content_based
         self._receipts: dict[str, str] = {}
 
     def __iter__(self) -> Iterator[list[HeldLetter]]:
         empty = 0
         while empty < EMPTY_ANSWERS:
-            # The first wait for an empty queue is a long poll, which asks all servers.
+            # The first receive of an empty queue is a long poll, because that asks all servers.
             answer = self._client.receive_message(
                 QueueUrl=self._queue_url,
                 MaxNumberOfMessages=BATCH,
@@ -114,10 +120,10 @@ class Reading:
             for message in answer.get("Messages", []):
                 self._receipts[message["MessageId"]] = message["ReceiptHandle"]
             if fresh:
-                yield [_held(message, self._content_based) for message in fresh]
+                yield [self._held(message) for message in fresh]
 
     def delete(self, letters: Iterable[HeldLetter]) -> list[HeldLetter]:
-        """Delete these, ten at most, from the queue; returns those that are gone."""
+        """Delete up to ten letters from the queue; return those that SQS deleted."""
         entries = list(letters)
         answer = self._client.delete_message_batch(
             QueueUrl=self._queue_url,
@@ -129,7 +135,7 @@ class Reading:
         return gone
 
     def put_back(self) -> None:
-        """Put what is left in sight at once. What cannot be put back comes back by itself when its hiding ends."""
+        """Make every letter that was not deleted visible at once. After a failure its visibility timeout does so."""
         receipts = [receipt for receipt in self._receipts.values() if receipt]
         for at in range(0, len(receipts), BATCH):
             self._client.change_message_visibility_batch(
@@ -140,79 +146,80 @@ class Reading:
                 ],
             )
 
+    def _held(self, message: MessageTypeDef) -> HeldLetter:
+        attributes: Mapping[str, Any] = message.get("MessageAttributes", {})
+        system: Mapping[Any, str] = message.get("Attributes", {})
+        # SQS's move task keeps the attributes, so a message that the redrive policy moved later has the old reason.
+        by_consumer = MOVED_FROM not in system
+        texts = {name: value.get("StringValue", "") for name, value in attributes.items()} if by_consumer else {}
+        letter = DeadLetter(
+            sqs_message_id=message["MessageId"],
+            message_id=self._shown_identity(message["Body"], attributes),
+            reason=texts.get(REASON_ATTRIBUTE, RECEIVES_EXHAUSTED),
+            detail=texts.get(
+                DETAIL_ATTRIBUTE, "received as often as the queue's redrive policy allows, without success"
+            ),
+            source_sqs_message_id=texts.get(SOURCE_ATTRIBUTE),
+            sent=int(system.get("SentTimestamp", "0")),
+        )
+        return HeldLetter(letter, message["ReceiptHandle"], message["Body"], attributes, system.get(GROUP_ATTRIBUTE))
+
+    def _shown_identity(self, body: str, attributes: Mapping[str, Any]) -> str | None:
+        try:
+            identity = identity_of(body, attributes)
+        except Unprocessable as problem:
+            if problem.reason != MISSING_MESSAGE_ID or not self._content_based():
+                return None
+            return identity_of(body, attributes, content_based=True)
+        return None if self._withheld(identity) else identity
+
 
 @contextmanager
-def reading(client: SQSClient, queue_url: str, content_based: Callable[[], bool] = lambda: False) -> Iterator[Reading]:
-    """Read the queue; each look adds 1 to the receive count of what is in it, and nothing else."""
-    look = Reading(client, queue_url, content_based)
+def reading(
+    client: SQSClient,
+    queue_url: str,
+    *,
+    withheld: Callable[[str], bool] = lambda _: False,
+    content_based: Callable[[], bool] = lambda: False,
+) -> Iterator[Reading]:
+    """Read the queue, then put back what was not deleted. A pass adds 1 to the receive count of every message."""
+    look = Reading(client, queue_url, withheld, content_based)
     try:
         yield look
     finally:
         look.put_back()
 
 
-def peek(client: SQSClient, queue_url: str, content_based: Callable[[], bool] = lambda: False) -> list[DeadLetter]:
-    """Read the whole queue and put every message back in sight at once."""
-    with reading(client, queue_url, content_based) as look:
+def peek(
+    client: SQSClient,
+    queue_url: str,
+    *,
+    withheld: Callable[[str], bool] = lambda _: False,
+    content_based: Callable[[], bool] = lambda: False,
+) -> list[DeadLetter]:
+    """Return every dead letter that the queue shows, and make all of them visible again."""
+    with reading(client, queue_url, withheld=withheld, content_based=content_based) as look:
         return [held.letter for batch in look for held in batch]
 
 
 def waiting_behind(client: SQSClient, queue_url: str, seen: int) -> int:
-    """How many messages a look that has just seen `seen` could not see, about.
+    """Return about how many messages are hidden from a reader that has just seen `seen`.
 
-    Another reader hides them: one that was killed, until `HIDDEN_SECONDS` are over. And of a FIFO queue SQS hands out ten of
-    a group at most as long as these are not deleted.
+    Another reader hides them; one that was killed does so for `HIDDEN_SECONDS`. A FIFO queue also shows at most ten messages
+    of a group until those are deleted.
     """
     unseen = queue_depth(client, queue_url).total - seen
     if not is_fifo(queue_url):
-        # There it is seldom more than a count that lags behind: what a look puts back may count twice for a moment.
+        # A standard queue's depth lags behind: what a reader has put back counts twice for a moment.
         for _ in range(SETTLING_LOOKS):
             if unseen <= 0:
                 break
             time.sleep(SETTLING_SECONDS)
-            unseen = min(unseen, queue_depth(client, queue_url).total - seen)  # what arrives meanwhile is not hidden
+            unseen = min(unseen, queue_depth(client, queue_url).total - seen)  # a message that arrives is not hidden
     return max(0, unseen)
 
 
-def unseen_told(unseen: int) -> list[str]:
-    """What to tell a person of dead letters that a look could not see: nothing if there are none."""
-    if not unseen:
-        return []
-    return [
-        f"About {unseen:,} dead letter(s) are not shown: another reader hides them (one that was killed for five minutes), or "
-        "they wait behind others of their groups on a FIFO queue. Look again in a while; on a FIFO queue redrive or drop "
-        "those before them first."
-    ]
-
-
-def _held(message: MessageTypeDef, content_based: Callable[[], bool]) -> HeldLetter:
-    attributes: Mapping[str, Any] = message.get("MessageAttributes", {})
-    system: Mapping[Any, str] = message.get("Attributes", {})
-    # SQS's move task leaves the attributes on a message. One that the redrive policy moved here since has them of before.
-    by_consumer = MOVED_FROM not in system
-    said = {name: value.get("StringValue", "") for name, value in attributes.items()} if by_consumer else {}
-    letter = DeadLetter(
-        sqs_message_id=message["MessageId"],
-        message_id=_shown_identity(message["Body"], attributes, content_based),
-        reason=said.get(REASON_ATTRIBUTE, RECEIVES_EXHAUSTED),
-        detail=said.get(DETAIL_ATTRIBUTE, "received as often as the queue's redrive policy allows, without success"),
-        source_sqs_message_id=said.get(SOURCE_ATTRIBUTE),
-        sent=int(system.get("SentTimestamp", "0")),
-    )
-    return HeldLetter(letter, message["ReceiptHandle"], message["Body"], attributes, system.get(GROUP_ATTRIBUTE))
-
-
 def identity_of(body: str, attributes: Mapping[str, Any], *, content_based: bool = False) -> str:
-    """The identity that the consumer would find. Raises `Unprocessable` if it would find none."""
-    spelt_as_lambda_does = {name: {"stringValue": value.get("StringValue")} for name, value in attributes.items()}
-    return identify(spelt_as_lambda_does, parse_body(body), body, content_based=content_based)
-
-
-def _shown_identity(body: str, attributes: Mapping[str, Any], content_based: Callable[[], bool]) -> str | None:
-    try:
-        identity = identity_of(body, attributes)
-    except Unprocessable as problem:
-        if problem.reason != MISSING_MESSAGE_ID or not content_based():
-            return None
-        return identity_of(body, attributes, content_based=True)
-    return None if nhs_number.contains_one(identity) else identity
+    """Return the id that the consumer would find. Raises `Unprocessable` if it would find none."""
+    as_in_lambda = {name: {"stringValue": value.get("StringValue")} for name, value in attributes.items()}
+    return identify(as_in_lambda, parse_body(body), body, content_based=content_based)

@@ -41,13 +41,13 @@ def test_what_is_between_two_steps_in_one_look_is_not_called_broken(
     looks: list[list[str]], missed: list[list[str]]
 ) -> None:
     looks += missed
-    assert document(invoke("check", "--json"))["judgement"] == "holds"
+    assert document(invoke("check", "--json"))["kind"] == "holds"
 
 
 def test_what_two_looks_find_is_broken_and_nothing_else(looks: list[list[str]]) -> None:
     looks += [["m-0", "m-1"], ["m-1", "m-2"]]
     judged = document(invoke("check", "--json"), exit_code=1)
-    assert judged["judgement"] == "broken"
+    assert judged["kind"] == "broken"
     assert {breach["subject"] for breach in judged["breaches"]} == {"m-1"}
     assert "The first: m-1:" in judged["verdict"]
 
@@ -56,13 +56,13 @@ def test_what_is_broken_in_the_tables_is_broken_as_ever(looks: list[list[str]], 
     looks += [["m-0"], ["m-2"]]
     moto_stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
     judged = document(invoke("check", "--json"), exit_code=1)
-    assert (judged["judgement"], {breach["subject"] for breach in judged["breaches"]}) == ("broken", {"m-1"})
+    assert (judged["kind"], {breach["subject"] for breach in judged["breaches"]}) == ("broken", {"m-1"})
 
 
 def test_where_every_look_finds_something_else_nothing_is_judged(looks: list[list[str]]) -> None:
     looks += [[name] for name in NAMES]
     judged = document(invoke("check", "--json"), exit_code=1)
-    assert (judged["judgement"], judged["breaches"]) == ("unfinished", [])
+    assert (judged["kind"], judged["breaches"]) == ("unfinished", [])
     assert (judged["counts"]["lost"], judged["counts"]["double_booked"]) == (None, None)
     assert "requests are being worked on" in judged["verdict"]
     assert "`oneslot watch --until-drained`" in judged["verdict"]

@@ -14,8 +14,7 @@ from oneslot.local.aws.connection import Connection
 from oneslot.repair.journal import begin_journal, open_journal
 from oneslot.repair.redrive import redrive
 from oneslot.runtime.identity import payload_hash
-from oneslot.runtime.sqs.dead_letters import peek
-from oneslot.runtime.sqs.quarantine import QUARANTINE_ATTRIBUTES
+from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, peek
 from oneslot.target import Target, local_target
 from tests.kits.consumer import NHS_NUMBER, Intercepted, booking, cancellation, raising, record
 from tests.kits.moto_stack import Functions, MotoStack, document, invoke
@@ -176,7 +175,7 @@ def test_without_yes_nothing_is_changed(moto_stack: MotoStack) -> None:
         assert document(invoke("dlq", *verb, "--json"))["dry_run"] is True
     assert document(invoke("dlq", "list", "--json"))["count"] == 12
     assert not list(moto_stack.home.glob("redrive*"))
-    assert not (moto_stack.home / "audit.jsonl").exists()
+    assert not (moto_stack.home / "operator-log.jsonl").exists()
 
 
 def test_a_redrive_takes_what_it_helps_and_leaves_the_rest(moto_stack: MotoStack) -> None:
@@ -350,7 +349,7 @@ def test_drop_spares_requests_without_an_answer(moto_stack: MotoStack) -> None:
     one_of_each(moto_stack)
     result = document(invoke("dlq", "drop", "--all", "--yes", "--json"))
     assert (result["dropped"], len(result["spared"])) == (2, 10)
-    lines = [json.loads(line) for line in (moto_stack.home / "audit.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (moto_stack.home / "operator-log.jsonl").read_text().splitlines()]
     assert {line["action"] for line in lines} == {"dlq drop"}
     for name in ("duplicate", "done_before"):
         assert [line["outcome"] for line in lines if line["message_id"] == name] == ["begun", "done"]
@@ -362,7 +361,7 @@ def test_drop_spares_requests_without_an_answer(moto_stack: MotoStack) -> None:
         assert line["sqs_message_id"] == line["source_message_id"], "the redrive policy keeps the id"
     again = document(invoke("dlq", "drop", "--reason", "invalid_field", "--accept-loss", "--yes", "--json"))
     assert again["dropped"] == 1
-    assert NHS_NUMBER not in (moto_stack.home / "audit.jsonl").read_text()
+    assert NHS_NUMBER not in (moto_stack.home / "operator-log.jsonl").read_text()
 
 
 def test_what_is_dropped_is_found_behind_others(moto_stack: MotoStack) -> None:
@@ -380,6 +379,6 @@ def test_what_was_dropped_is_not_called_lost(moto_stack: MotoStack, tmp_path: Pa
     moto_stack.consume()
     document(invoke("dlq", "drop", "m-1", "--accept-loss", "--yes", "--json"))
     assert document(invoke("check", "--json"))["counts"]["lost"] == 0
-    audit = moto_stack.home / "audit.jsonl"
+    audit = moto_stack.home / "operator-log.jsonl"
     audit.write_text(audit.read_text().replace(moto_stack.target.identity, "another stack"))
     assert document(invoke("check", "--json"), exit_code=1)["counts"]["lost"] == 1

@@ -34,7 +34,7 @@ def on_aws(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> Target:
     target.__dict__.update(functions=Functions(ENVIRONMENT), logs=Logs())
     monkeypatch.setattr("oneslot.target.local_target", lambda *_: target)
     monkeypatch.setattr("oneslot.target.aws_target", lambda _: target)
-    monkeypatch.setattr("oneslot.repair.operator_log._caller", lambda: "arn:aws:iam::123456789012:user/on-call")
+    monkeypatch.setattr("oneslot.evidence.operator_log._caller", lambda: "arn:aws:iam::123456789012:user/on-call")
     return target
 
 
@@ -124,7 +124,7 @@ def test_a_verdict_names_the_stack(on_aws: Target) -> None:
 def test_a_verdict_on_dead_letters_that_are_not_shown_names_the_stack(
     on_aws: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("oneslot.evidence.gathering.waiting_behind", lambda *_: 2)
+    monkeypatch.setattr("oneslot.evidence.gathering.count_hidden", lambda *_: 2)
     judged = json.loads(invoke("check", *ON_PROD, "--json").stdout)["verdict"]
     assert "(`oneslot dlq list --stack Oneslot-prod`)" in judged
 

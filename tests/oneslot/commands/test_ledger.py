@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from oneslot.errors import OneslotError
+from oneslot.evidence.operator_log import append_line, open_operator_log, read_lines
 from oneslot.repair.ledger_row import consequences, forget, read_row, unlock
-from oneslot.repair.operator_log import append_line, open_trail, read_lines
 from oneslot.runtime.protocol import Claim, Duplicate
 from oneslot.runtime.sqs.dead_letters import peek
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
@@ -28,7 +28,7 @@ def claimed(stack: MotoStack, message_id: str = "m-1", lease_until: int = FAR) -
 
 
 def audit(stack: MotoStack) -> list[tuple[str, str]]:
-    return [(line["action"], line["outcome"]) for line in read_lines(stack.home / "audit.jsonl")]
+    return [(line["action"], line["outcome"]) for line in read_lines(stack.home / "operator-log.jsonl")]
 
 
 def test_show_says_how_it_stands_and_what_to_do(moto_stack: MotoStack) -> None:
@@ -76,7 +76,7 @@ def test_unlock_ends_the_lease_so_that_the_next_delivery_takes_over(moto_stack: 
     row = moto_stack.bench.row("m-1")
     assert (row["lease_until"], row["consumption_count"], row["claimed_by"]) == (0, 1, claim.claimed_by)
     assert audit(moto_stack) == [("ledger unlock", "begun"), ("ledger unlock", "done")]
-    (first, _) = read_lines(moto_stack.home / "audit.jsonl")
+    (first, _) = read_lines(moto_stack.home / "operator-log.jsonl")
     assert first["before"]["lease_until"] == FAR
     assert isinstance(ledger_of(moto_stack).claim("m-1", "hash", FAR), Claim)
 
@@ -86,7 +86,7 @@ def test_unlock_leaves_a_claim_that_it_did_not_look_at(moto_stack: MotoStack) ->
     looked_at = read_row(moto_stack.target, "m-1")
     another = claimed(moto_stack)
     with pytest.raises(OneslotError, match="claimed by another, since you looked"):
-        unlock(moto_stack.target, looked_at, open_trail(moto_stack.target))
+        unlock(moto_stack.target, looked_at, open_operator_log(moto_stack.target))
     assert moto_stack.bench.row("m-1")["lease_until"] == another.lease_until
     assert audit(moto_stack)[-1] == ("ledger unlock", "not done")
 
@@ -97,7 +97,7 @@ def test_there_is_nothing_to_unlock_where_there_is_no_lease(moto_stack: MotoStac
     for name, what in (("complete", "is complete"), ("stuck", "has no lease")):
         result = invoke("ledger", "unlock", name, "--yes")
         assert (result.exit_code, f"{name} {what}." in result.stderr) == (1, True)
-    assert not (moto_stack.home / "audit.jsonl").exists()
+    assert not (moto_stack.home / "operator-log.jsonl").exists()
 
 
 def test_a_forgotten_booking_still_finds_its_appointment(moto_stack: MotoStack) -> None:
@@ -108,7 +108,7 @@ def test_a_forgotten_booking_still_finds_its_appointment(moto_stack: MotoStack) 
     assert moto_stack.bench.row("m-1") == before
     assert document(invoke("ledger", "forget", "m-1", "--yes", "--json"))["changed"] is True
     assert moto_stack.bench.rows("ledger") == []
-    (first, second) = read_lines(moto_stack.home / "audit.jsonl")
+    (first, second) = read_lines(moto_stack.home / "operator-log.jsonl")
     assert (first["before"], second["outcome"]) == (before, "done")
     moto_stack.bench.deliver(record(booking("m-1")))
     assert len(moto_stack.bench.rows("appointments")) == 1
@@ -137,7 +137,7 @@ def test_forget_waits_for_a_lease_and_leaves_what_changed(moto_stack: MotoStack)
     looked_at = read_row(moto_stack.target, "m-2")
     claimed(moto_stack, "m-2")
     with pytest.raises(OneslotError, match="has changed since you looked"):
-        forget(moto_stack.target, looked_at, open_trail(moto_stack.target))
+        forget(moto_stack.target, looked_at, open_operator_log(moto_stack.target))
     assert moto_stack.bench.row("m-2")["consumption_count"] == 2
     assert audit(moto_stack)[-1] == ("ledger forget", "not done")
 
@@ -160,14 +160,14 @@ def test_each_kind_of_row_has_its_consequences(moto_stack: MotoStack) -> None:
 
 def test_a_trail_that_cannot_be_written_stops_the_change(moto_stack: MotoStack) -> None:
     claimed(moto_stack)
-    (moto_stack.home / "audit.jsonl").mkdir()
+    (moto_stack.home / "operator-log.jsonl").mkdir()
     result = invoke("ledger", "unlock", "m-1", "--yes")
     assert (result.exit_code, "cannot be written" in result.stderr) == (1, True)
     assert moto_stack.bench.row("m-1")["lease_until"] == FAR
 
 
 def test_a_line_that_a_crash_cut_off_costs_no_other(moto_stack: MotoStack) -> None:
-    path = moto_stack.home / "audit.jsonl"
+    path = moto_stack.home / "operator-log.jsonl"
     path.write_text('{"whole": 1}\n{"cut o')
     append_line(path, {"next": 1})
     assert list(read_lines(path)) == [{"whole": 1}, {"next": 1}]

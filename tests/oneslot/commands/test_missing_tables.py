@@ -58,7 +58,7 @@ def test_watch_shows_the_queue_without_a_ledger(moto_stack: MotoStack) -> None:
 def test_a_check_judges_nothing_and_leaves_no_report_that_is_sound(moto_stack: MotoStack, table: str) -> None:
     without(moto_stack, table)
     checked = document(invoke("check", "--json"), 1)
-    assert (checked["holds"], checked["judgement"]) == (False, "unreadable")
+    assert (checked["holds"], checked["kind"]) == (False, "unreadable")
     assert checked["missing"] == [{"table": table, "name": table}]
     assert f"Nothing can be judged: the table {table} ({table}) is missing." in checked["verdict"]
     counts = checked["counts"]
@@ -166,7 +166,7 @@ def test_a_verdict_is_told_although_its_report_cannot_be_written(moto_stack: Mot
     moto_stack.target.report.mkdir()
     said = f"{moto_stack.target.report} cannot be written (Is a directory), so this check has no report."
     checked = document(invoke("check", "--json"), 1)
-    assert (checked["judgement"], checked["unwritten"]) == ("holds", [said])
+    assert (checked["kind"], checked["unwritten"]) == ("holds", [said])
     people = invoke("check")
     assert people.exit_code == 1
     assert "Sound: of 1 request" in people.stdout

@@ -13,7 +13,7 @@ from tests.kits.moto_stack import MotoStack, invoke
         ("status", "statistics.json"),
         ("check", "accepted.jsonl"),
         ("check", "consumer.jsonl"),
-        ("check", "audit.jsonl"),
+        ("check", "operator-log.jsonl"),
         ("inspect x", "accepted.jsonl"),
     ],
 )

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oneslot.evidence import gathering as evidence
+from oneslot.evidence.dead_letters import list_dead_letters
 from oneslot.evidence.export import export_history
 from oneslot.evidence.gathering import gather
-from oneslot.evidence.stack_dead_letters import letters_of
 from oneslot.evidence.verdict import judge
 from oneslot.local.aws.connection import Connection
 from oneslot.runtime.sqs.dead_letters import DeadLetter
@@ -69,9 +69,9 @@ def test_what_a_fifo_queue_does_not_show_is_not_called_lost(
     fifo: Callable[[Sequence[str]], Target], tmp_path: Path
 ) -> None:
     target = fifo([f"m-{number:02d}" for number in range(IN_A_GROUP)])
-    assert len(letters_of(target)) == AT_ONCE
+    assert len(list_dead_letters(target)) == AT_ONCE
     verdict = judge(gather(target, lambda: BEFORE), target.command)
-    assert (verdict.judgement, verdict.breaches, verdict.counts.lost) == ("unfinished", (), None)
+    assert (verdict.kind, verdict.breaches, verdict.counts.lost) == ("unfinished", (), None)
     assert "about 2 dead letter(s) are not shown" in verdict.sentence
     lines, notes = exported(target, tmp_path / "history")
     assert len(lines["dead-letters"]) == AT_ONCE
@@ -102,7 +102,7 @@ def test_what_a_reader_that_was_killed_hides_is_not_called_lost(
     sqs.send_message(QueueUrl=url, MessageBody=json.dumps(booking("m-1")))
     held = sqs.receive_message(QueueUrl=url)["Messages"]
     verdict = judge(gather(target, lambda: BEFORE), target.command)
-    assert (verdict.judgement, verdict.breaches, verdict.counts.lost) == ("unfinished", (), None)
+    assert (verdict.kind, verdict.breaches, verdict.counts.lost) == ("unfinished", (), None)
     assert "about 1 dead letter(s) are not shown" in verdict.sentence
     sqs.delete_message(QueueUrl=url, ReceiptHandle=held[0]["ReceiptHandle"])
     assert judge(gather(target, lambda: BEFORE), target.command).counts.lost == 1
@@ -163,11 +163,11 @@ def test_whether_content_counts_is_asked_only_where_it_matters(
     def unasked(_: Target) -> bool:
         raise AssertionError("no message lacks an id")
 
-    monkeypatch.setattr("oneslot.evidence.stack_dead_letters.is_content_based", unasked)
+    monkeypatch.setattr("oneslot.evidence.dead_letters.is_content_based", unasked)
     url = moto_stack.target.outputs.dead_letter_queue_url
     for body in (json.dumps(booking("m-1")), json.dumps(booking("not fit")), "no JSON"):
         moto_stack.bench.sqs.send_message(QueueUrl=url, MessageBody=body)
-    assert {letter.message_id for letter in letters_of(moto_stack.target)} == {"m-1", None}
+    assert {letter.message_id for letter in list_dead_letters(moto_stack.target)} == {"m-1", None}
 
 
 def test_where_content_does_not_count_nothing_is_known_by_it(
@@ -179,11 +179,11 @@ def test_where_content_does_not_count_nothing_is_known_by_it(
         asked.append(target)
         return False
 
-    monkeypatch.setattr("oneslot.evidence.stack_dead_letters.is_content_based", counted)
+    monkeypatch.setattr("oneslot.evidence.dead_letters.is_content_based", counted)
     for _ in range(2):
         url = moto_stack.target.outputs.dead_letter_queue_url
         moto_stack.bench.sqs.send_message(QueueUrl=url, MessageBody=json.dumps(booking(None)))
-    assert [letter.message_id for letter in letters_of(moto_stack.target)] == [None, None]
+    assert [letter.message_id for letter in list_dead_letters(moto_stack.target)] == [None, None]
     assert len(asked) == 1, "once, however many messages have no id"
     listed = json.loads(invoke("dlq", "list", "--json").stdout)
     assert [each["message_id"] for each in listed["messages"]] == [None, None]
@@ -242,9 +242,9 @@ def test_what_is_redriven_between_the_looks_at_both_queues_is_not_lost(
 
     def redriven(of: Target) -> Sequence[DeadLetter]:
         target.sqs.send_message(QueueUrl=target.outputs.queue_url, MessageBody=json.dumps(booking("m-1")))
-        return letters_of(of)
+        return list_dead_letters(of)
 
-    monkeypatch.setattr(evidence, "letters_of", redriven)
+    monkeypatch.setattr(evidence, "list_dead_letters", redriven)
     accept(target, "m-1", "sqs-1", target.identity)
     verdict = judge(gather(target, lambda: BEFORE), target.command)
-    assert (verdict.judgement, verdict.breaches) == ("unfinished", ())
+    assert (verdict.kind, verdict.breaches) == ("unfinished", ())

@@ -11,7 +11,7 @@ import pytest
 
 from appointments.invariants import Evidence
 from oneslot.evidence.gathering import Gathered
-from oneslot.evidence.unusable import DELIVERY_LOG, Unusable
+from oneslot.evidence.malformed import DELIVERY_LOG, Malformed
 from oneslot.evidence.verdict import Verdict, judge
 from oneslot.runtime.sqs.dead_letters import DeadLetter
 from oneslot.runtime.sqs.queue_depth import QueueDepth
@@ -66,7 +66,7 @@ def gathered(
     *,
     queue: QueueDepth = EMPTY,
     behind: int = 0,
-    unusable_lines: Sequence[Unusable] = (),
+    malformed_lines: Sequence[Malformed] = (),
     **evidence: Any,
 ) -> Gathered:
     """Evidence of a stack, as `gather` puts it together."""
@@ -74,7 +74,7 @@ def gathered(
     quarantined = {each.message_id for each in letters if each.message_id}
     waiting: frozenset[str] | None = frozenset() if queue.empty and not behind else None
     found = Evidence(requests=ids, quarantined=quarantined, waiting=waiting, now=NOW, **evidence)
-    return Gathered(found, requests or None, letters, queue, 0, behind, unusable_lines)
+    return Gathered(found, requests or None, letters, queue, 0, behind, malformed_lines)
 
 
 def verdict_of(found: Gathered) -> Verdict:
@@ -122,7 +122,7 @@ def test_every_number_counts_what_it_says() -> None:
         letter(None, "not_json", "sqs-6"),
     ]
     verdict = verdict_of(gathered(requests, letters, queue=QueueDepth(1, 0, 0), **sound()))
-    assert verdict.judgement == "unfinished"
+    assert verdict.kind == "unfinished"
     counts = verdict.document()["counts"]
     assert counts == {
         "requests": 8,  # an id with two contents is two, and one without an id is one
@@ -165,7 +165,7 @@ def test_a_message_without_an_id_is_lost_unless_it_was_answered_or_set_aside(out
 @pytest.mark.parametrize("unseen", [{"queue": QueueDepth(0, 1, 0)}, {"queue": QueueDepth(0, 0, 1)}, {"behind": 1}])
 def test_what_a_queue_may_still_hold_is_not_called_lost(unseen: dict[str, Any]) -> None:
     verdict = verdict_of(gathered([accepted(None, "sqs-1"), accepted("m-1", "sqs-2")], **unseen))
-    assert (verdict.judgement, verdict.breaches, verdict.counts.lost) == ("unfinished", (), None)
+    assert (verdict.kind, verdict.breaches, verdict.counts.lost) == ("unfinished", (), None)
 
 
 def test_a_slot_with_two_appointments_and_a_request_with_two_slots_are_two_double_bookings() -> None:
@@ -173,14 +173,14 @@ def test_a_slot_with_two_appointments_and_a_request_with_two_slots_are_two_doubl
     evidence["appointments"]["second"] = appointment("second", "booked", **SLOT)
     evidence["slots"]["A81001", "s-2"] = SLOT | {"slot_id": "s-2", "status": "busy", "appointment_id": "booked"}
     verdict = verdict_of(gathered([accepted("booked", "sqs-1")], **evidence))
-    assert (verdict.judgement, verdict.counts.double_booked, verdict.counts.lost) == ("broken", 2, 0)
+    assert (verdict.kind, verdict.counts.double_booked, verdict.counts.lost) == ("broken", 2, 0)
     document = verdict.document()
     found = {each["name"]: each["breaches"] for each in document["invariants"] if each["breaches"]}
     assert found["I1"] == found["I3"] == 1
     assert sum(found.values()) == len(document["breaches"])
 
 
-def test_only_dead_letters_of_the_requests_that_are_judged_are_told_with_them() -> None:
+def test_only_dead_list_dead_letters_the_requests_that_are_judged_are_told_with_them() -> None:
     """Somebody else's, and those from before the archive, are counted, and are no part of the sentence."""
     letters = [
         letter("bad", "invalid_field", "dlq-1"),
@@ -190,22 +190,22 @@ def test_only_dead_letters_of_the_requests_that_are_judged_are_told_with_them() 
     ]
     requests = [accepted("booked", "sqs-1"), accepted("bad", "sqs-2"), accepted(None, "sqs-3")]
     verdict = verdict_of(gathered(requests, letters, **sound()))
-    assert (verdict.judgement, sum(verdict.counts.quarantined.values())) == ("holds", 4)
+    assert (verdict.kind, sum(verdict.counts.quarantined.values())) == ("holds", 4)
     assert "is quarantined with its reason (2)" in verdict.sentence
 
 
 def test_only_an_archive_of_this_time_says_that_nothing_is_lost() -> None:
     known = verdict_of(gathered([accepted("booked", "sqs-1")], **sound()))
-    assert (known.judgement, known.counts.lost) == ("holds", 0)
+    assert (known.kind, known.counts.lost) == ("holds", 0)
     assert known.sentence.startswith("Exactly once: of 1 request in 1 message")
     assert known.sentence.endswith(f"all {len(known.document()['invariants'])} invariants hold.")
     unknown = verdict_of(gathered(None, **sound()))
-    assert (unknown.judgement, unknown.counts.lost) == ("holds", None)
+    assert (unknown.kind, unknown.counts.lost) == ("holds", None)
     assert unknown.sentence.startswith("Sound: of 4 requests")
     assert "older" not in unknown.sentence
     assert (unknown.counts.requests, unknown.counts.messages, unknown.counts.malformed) == (None, None, None)
     old = verdict_of(replace(gathered(None), too_old=3))
-    assert (old.judgement, "3 more are older" in old.sentence) == ("holds", True)
+    assert (old.kind, "3 more are older" in old.sentence) == ("holds", True)
 
 
 def test_where_anything_was_left_behind_it_is_judged() -> None:
@@ -217,11 +217,11 @@ def test_where_anything_was_left_behind_it_is_judged() -> None:
         replace(dropped, evidence=replace(dropped.evidence, quarantined={"m-1"})),
         gathered(letters=[letter("m-1", "not_json", "sqs-1")]),
     )
-    assert [verdict_of(found).judgement for found in left] == ["holds"] * len(left)
-    assert verdict_of(gathered()).judgement == "nothing"
+    assert [verdict_of(found).kind for found in left] == ["holds"] * len(left)
+    assert verdict_of(gathered()).kind == "nothing"
 
 
-SPOILT = Unusable(DELIVERY_LOG, "line 7", "finished")
+SPOILT = Malformed(DELIVERY_LOG, "line 7", "finished")
 
 
 def test_more_lines_than_the_audit_tolerates_are_no_success() -> None:
@@ -232,11 +232,11 @@ def test_more_lines_than_the_audit_tolerates_are_no_success() -> None:
 
     def judgement_of(lines: int, **more: Any) -> str:
         logged = [evidence["deliveries"][0]] * (lines - rows)
-        made = gathered(requests, unusable_lines=[SPOILT], **more, **evidence | {"deliveries": logged})
+        made = gathered(requests, malformed_lines=[SPOILT], **more, **evidence | {"deliveries": logged})
         verdict = verdict_of(made)
-        assert list(verdict.unusable) == [SPOILT]
+        assert list(verdict.malformed) == [SPOILT]
         assert verdict.counts.malformed_deliveries == 1
-        judgement, above = verdict.judgement, lines < 100_000
+        judgement, above = verdict.kind, lines < 100_000
         told = (
             f"1 line(s) of the delivery log could not be read, {'more than' if above else 'within'} the limit of 0.001%"
         )
@@ -247,9 +247,9 @@ def test_more_lines_than_the_audit_tolerates_are_no_success() -> None:
     assert judgement_of(100_000) == "holds"
     assert judgement_of(99_999) == "unreadable"
     assert judgement_of(1_000, queue=QueueDepth(1, 0, 0)) == "unfinished"
-    assert verdict_of(gathered(unusable_lines=[SPOILT])).judgement == "unreadable"
-    lost = verdict_of(gathered([accepted("never-seen", "sqs-1")], unusable_lines=[SPOILT]))
-    assert lost.judgement == "broken"
+    assert verdict_of(gathered(malformed_lines=[SPOILT])).kind == "unreadable"
+    lost = verdict_of(gathered([accepted("never-seen", "sqs-1")], malformed_lines=[SPOILT]))
+    assert lost.kind == "broken"
     assert "could not be read, more than the limit" in lost.sentence
 
 
@@ -259,12 +259,12 @@ def test_nothing_is_judged_beside_a_row_that_lacks_what_must_be_known() -> None:
     del evidence["ledger"]["refused"]["status"]
     del evidence["ledger"]["waits"]["status"]
     lost = accepted("never-seen", "sqs-1")
-    verdict = verdict_of(gathered([lost], unusable_lines=[SPOILT], **evidence))
-    assert (verdict.judgement, verdict.holds, verdict.breaches) == ("unreadable", False, ())
+    verdict = verdict_of(gathered([lost], malformed_lines=[SPOILT], **evidence))
+    assert (verdict.kind, verdict.holds, verdict.breaches) == ("unreadable", False, ())
     assert (verdict.counts.lost, verdict.counts.double_booked, verdict.counts.completed) == (None, None, 2)
     assert verdict.sentence.startswith("Nothing can be judged: the row ")
     assert "1 more attribute(s) are missing elsewhere" in verdict.sentence
-    unusable = [(each["where"], each["key"], each["attribute"]) for each in verdict.document()["unusable"]]
+    malformed = [(each["where"], each["key"], each["attribute"]) for each in verdict.document()["malformed"]]
     rows = [("ledger", "refused", "status"), ("ledger", "waits", "status")]
-    assert sorted(unusable[:2]) == rows
-    assert unusable[2:] == [(DELIVERY_LOG, "line 7", "finished")]
+    assert sorted(malformed[:2]) == rows
+    assert malformed[2:] == [(DELIVERY_LOG, "line 7", "finished")]

@@ -8,8 +8,8 @@ import pytest
 
 from oneslot.commands.watch import _line, _table
 from oneslot.evidence import observation
+from oneslot.evidence.malformed import Tally
 from oneslot.evidence.observation import LOOKS_WHEN_EMPTY, Observer, Snapshot, until_drained
-from oneslot.evidence.unusable import Tally
 from oneslot.runtime.sqs.queue_depth import QueueDepth
 from tests.kits.consumer import booking, record
 from tests.kits.moto_stack import MotoStack

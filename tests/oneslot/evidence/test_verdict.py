@@ -32,10 +32,10 @@ NOW = datetime.fromtimestamp(BEFORE / 1000, UTC)
 
 def send(stack: MotoStack, mix: Mix, slots: int = 40) -> list[Message]:
     """Seed, and send a mix of requests."""
-    schedule = make_plan(read_candidates(None, None, 1, count=2).demands, datetime(2026, 11, 23).date(), 2, slots, 1)
-    for item in schedule.items():
+    plan = make_plan(read_candidates(None, None, 1, count=2).demands, datetime(2026, 11, 23).date(), 2, slots, 1)
+    for item in plan.items():
         stack.bench.dynamodb.put_item(TableName="slots", Item=to_attributes(item))
-    messages = list(RequestGenerator(schedule, mix, 1, NOW).messages())
+    messages = list(RequestGenerator(plan, mix, 1, NOW).messages())
     with Archive(stack.target.archive) as archive:
         sender = BatchSender(stack.bench.sqs, stack.target.outputs.queue_url)
         send_all(iter(messages), sender, archive, Pacing(None, 1), progress=lambda _: None, workers=1)
@@ -80,14 +80,14 @@ def test_before_the_queue_is_drained_nothing_is_proved(moto_stack: MotoStack) ->
     send(moto_stack, Mix(10))
     verdict = verdict_of(moto_stack)
     assert not verdict.holds
-    assert verdict.judgement == "unfinished"
+    assert verdict.kind == "unfinished"
     assert "the queue still holds 12 message(s)" in verdict.sentence
     assert verdict.counts.lost is None
 
 
 def test_where_nothing_was_sent_nothing_is_proved(moto_stack: MotoStack) -> None:
     verdict = verdict_of(moto_stack)
-    assert verdict.judgement == "nothing"
+    assert verdict.kind == "nothing"
     assert "Nothing to check" in verdict.sentence
 
 
@@ -130,7 +130,7 @@ def test_damage_is_seen(moto_stack: MotoStack, damage: Damage, invariant: str) -
     booked = [row for row in moto_stack.bench.rows("appointments") if row["status"] == "booked"]
     damage(moto_stack.bench.dynamodb, booked)
     verdict = verdict_of(moto_stack)
-    assert verdict.judgement == "broken"
+    assert verdict.kind == "broken"
     assert verdict.sentence.startswith("BROKEN: ")
     assert invariant in {breach.invariant for breach in verdict.breaches}
     assert verdict.counts.lost == (invariant == "I2")
@@ -140,16 +140,16 @@ def test_damage_is_seen(moto_stack: MotoStack, damage: Damage, invariant: str) -
 @pytest.mark.parametrize(
     ("table", "item", "told"),
     [
-        ("ledger", {"message_id": "by-hand"}, "the row by-hand of the table ledger has no usable attribute status."),
+        ("ledger", {"message_id": "by-hand"}, "the row by-hand of the table ledger has no valid attribute status."),
         (
             "slots",
             {"practice": "A81001", "slot_id": "s"},
-            "the row A81001/s of the table slots has no usable attribute",
+            "the row A81001/s of the table slots has no valid attribute",
         ),
         (
             "appointments",
             {"appointment_id": "by-hand", "status": "booked", "practice": "A81001"},
-            "the row by-hand of the table appointments has no usable attribute slot_id.",
+            "the row by-hand of the table appointments has no valid attribute slot_id.",
         ),
     ],
 )
@@ -160,7 +160,7 @@ def test_a_row_that_no_consumer_wrote_is_named(
     result = invoke("check")
     assert (result.exit_code, "Traceback" in result.output) == (1, False)
     assert f"Nothing can be judged: {told}" in " ".join(result.stdout.split())
-    assert json.loads(invoke("check", "--json").stdout)["judgement"] == "unreadable"
+    assert json.loads(invoke("check", "--json").stdout)["kind"] == "unreadable"
 
 
 def test_a_message_without_an_id_that_vanished_is_lost(moto_stack: MotoStack) -> None:
@@ -214,7 +214,7 @@ def test_a_stack_that_is_older_than_the_ledgers_retention_is_sound(moto_stack: M
     expire(moto_stack)
     if log_is_kept:
         moto_stack.write_log()
-    assert verdict_of(moto_stack).judgement == "broken", "nothing may be missing yet"
+    assert verdict_of(moto_stack).kind == "broken", "nothing may be missing yet"
     later = max(BEFORE, time.time_ns() // 1_000_000) + RETENTION_MS + 1
     after = verdict_of(moto_stack, later)
     assert after.holds, after.sentence
@@ -279,5 +279,5 @@ def test_a_consumer_that_keeps_its_rows_for_ever_forgets_nothing(
     moto_stack.consume()
     expire(moto_stack)
     verdict = verdict_of(moto_stack, BEFORE + 100 * RETENTION_MS)
-    assert verdict.judgement == "broken"
+    assert verdict.kind == "broken"
     assert verdict.counts.lost == 10

@@ -93,7 +93,7 @@ def test_redrive_all_on_aws_is_the_move_task(
     target.__dict__.update(sqs=moto_stack.bench.sqs, dynamodb=moto_stack.bench.dynamodb)
     started: list[Any] = []
     monkeypatch.setattr("oneslot.commands.dlq.redrive.open_target", lambda _: target)
-    monkeypatch.setattr("oneslot.repair.operator_log._caller", lambda: "arn:aws:iam::123456789012:user/on-call")
+    monkeypatch.setattr("oneslot.evidence.operator_log._caller", lambda: "arn:aws:iam::123456789012:user/on-call")
     monkeypatch.setattr("oneslot.commands.dlq.moving.start_move", lambda _, rate: started.append(rate))
     monkeypatch.setattr(
         "oneslot.commands.dlq.moving.follow_move",
@@ -105,7 +105,7 @@ def test_redrive_all_on_aws_is_the_move_task(
     assert (result.exit_code, started) == (exit_code, [7.0])
     assert f"SQS's move task: {status}, about 1 of 1 message moved." in result.stdout
     assert ("The move task failed: OverLimit." in result.stdout) == (exit_code == 1)
-    (begun, *_) = (json.loads(line) for line in (target.home / "audit.jsonl").read_text().splitlines())
+    (begun, *_) = (json.loads(line) for line in (target.home / "operator-log.jsonl").read_text().splitlines())
     assert begun["who"]["arn"] == "arn:aws:iam::123456789012:user/on-call"
     in_batches = invoke("dlq", "redrive", "--all", "--batches", "--stack", "s", "--yes", "--json")
     assert json.loads(in_batches.stdout)["moved"] == 1

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from appointments.invariants import Evidence
-from oneslot.evidence.scanning import APPOINTMENTS, LEDGER, SLOTS, scan
+from oneslot.evidence.tables import APPOINTMENTS, LEDGER, SLOTS, scan
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment, deploy

@@ -17,7 +17,7 @@ from booking.compose import compose
 from booking.configuration import Configuration
 from oneslot.commands.backfill import backfill_file
 from oneslot.errors import BadInput, OneslotError
-from oneslot.evidence.scanning import APPOINTMENTS, LEDGER, scan
+from oneslot.evidence.tables import APPOINTMENTS, LEDGER, scan
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import deploy

@@ -56,7 +56,7 @@ def test_from_the_audit_through_the_repair_list_to_a_sound_audit(
     assert not any(after["violations"].values())
     assert (tmp_path / "after" / "repair" / "redrive.jsonl").read_text() == ""
 
-    # Without the audit trail nobody answers for them, and they are missed.
-    (moto_stack.home / "audit.jsonl").unlink()
+    # Without the operator log nobody answers for them, and they are missed.
+    (moto_stack.home / "operator-log.jsonl").unlink()
     missed = audit("missed", tmp_path, exit_code=1)
     assert missed["verdicts"]["lost"] == 2

@@ -1,7 +1,7 @@
-"""The audit trail, `audit.jsonl`: what a person changed with `oneslot dlq` and `oneslot ledger`. No personal data is in it.
+"""The operator log, `operator-log.jsonl`: every change that a person made with `oneslot dlq` and `oneslot ledger`.
 
-Two lines for each change: one before it, `outcome` = `begun`, and one after it. A `begun` without a second line is a change
-of which nobody knows whether it was made: the process died in between.
+Each change has two lines: one before it with `outcome` = `begun`, and one after it. A `begun` without a second line is a
+change that may or may not have been made, because the process died in between. The log holds no personal data.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from oneslot.errors import OneslotError
 from oneslot.target import Target
 from oneslot.wording import as_json_value
 
-AUDIT_FILE = "audit.jsonl"
+OPERATOR_LOG_FILE = "operator-log.jsonl"
 BEGUN, DONE, NOT_DONE = "begun", "done", "not done"
 DROP = "dlq drop"
 
 
 @dataclass(frozen=True)
-class AuditTrail:
-    """Appends to the trail of one stack.
+class OperatorLog:
+    """The log of one stack, open for appending.
 
-    `stack` is its `Target.identity`; `who` is the person: user and machine, and on AWS the caller's ARN.
+    `stack` is its `Target.identity`. `who` is the operator: user, machine, and on AWS the caller's ARN.
     """
 
     path: Path
@@ -41,8 +41,8 @@ class AuditTrail:
     who: Mapping[str, str]
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
-    def write(self, action: str, subject: Mapping[str, Any], outcome: str, **said: Any) -> None:
-        """Append one line, on the disk before this returns. Raises `OneslotError` if it cannot: then change nothing."""
+    def write(self, action: str, subject: Mapping[str, Any], outcome: str, **more: Any) -> None:
+        """Append one line and wait until it is on disk. Raises `OneslotError` if that fails: then change nothing."""
         line = {
             "at": self.now().isoformat(timespec="milliseconds"),
             "who": dict(self.who),
@@ -51,21 +51,24 @@ class AuditTrail:
             "action": action,
             **subject,
             "outcome": outcome,
-            **said,
+            **more,
         }
         append_line(self.path, line)
 
 
-def open_trail(target: Target) -> AuditTrail:
-    """Return the trail of a stack, beside its other evidence."""
+def open_operator_log(target: Target) -> OperatorLog:
+    """Return the log of a stack, which is kept beside its other evidence."""
     who = {"user": _user(), "host": socket.gethostname()}
     if target.local is None and (arn := _caller()):
         who["arn"] = arn
-    return AuditTrail(target.home / AUDIT_FILE, target.stack_name, target.identity, who)
+    return OperatorLog(target.home / OPERATOR_LOG_FILE, target.stack_name, target.identity, who)
 
 
 def append_line(path: Path, line: Mapping[str, Any]) -> None:
-    """Append one JSON line to a file that only its owner can read, and wait until the disk has it."""
+    """Append one JSON line to a file that only its owner can read, and wait until it is on disk.
+
+    A line that a crash cut off is ended first. Raises `OneslotError` if the file cannot be written.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "a+b") as file:
@@ -80,7 +83,7 @@ def append_line(path: Path, line: Mapping[str, Any]) -> None:
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of such a file; one that a crash cut off is left out."""
+    """Yield the JSON objects of a file, one a line; a line that a crash cut off is skipped."""
     if not path.exists():
         return
     with path.open(encoding="utf-8") as file:
@@ -93,16 +96,9 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
                 yield line
 
 
-def dropped(target: Target) -> Iterator[str]:
-    """Yield the message ids of dead letters that a person dropped: accounted for, although no queue holds them."""
-    for line in drops(target):
-        if line.get("message_id"):
-            yield line["message_id"]
-
-
 def drops(target: Target) -> Iterator[dict[str, Any]]:
-    """Yield the lines of dead letters of this stack that a person dropped, with an id or without."""
-    for line in read_lines(target.home / AUDIT_FILE):
+    """Yield the line of each dead letter of this stack that an operator dropped, with a message id or without."""
+    for line in read_lines(target.home / OPERATOR_LOG_FILE):
         of_this_stack = line.get("stack") == target.identity and line.get("action") == DROP
         if of_this_stack and line.get("outcome") == DONE:
             yield line

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oneslot.evidence.deliveries import read_deliveries
-from oneslot.repair.operator_log import read_lines
+from oneslot.evidence.operator_log import read_lines
 from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.stores.expressions import from_attributes, to_attributes
 from tests.kits.consumer import booking, cancellation, record
@@ -53,7 +53,7 @@ def write(stack: MotoStack, table: str, item: dict[str, Any]) -> None:
 
 
 def sentence(table: str, key: str, attribute: str) -> str:
-    return f"The row {key} of the table {table} has no usable attribute {attribute}"
+    return f"The row {key} of the table {table} has no valid attribute {attribute}"
 
 
 @pytest.mark.parametrize(("row", "attribute"), SPOILT)
@@ -71,16 +71,16 @@ def test_a_ledger_row_written_by_hand_is_named_and_the_rest_is_shown(
     status = document(invoke("status", "--json"))
     assert status["appointments"] == {"booked": 1}
     assert (status["ledger"]["complete"], sum(status["ledger"].values())) == (1, 2)
-    assert status["unusable"] == ([told] if attribute in NAMED_BY_INVARIANTS else [])
+    assert status["malformed"] == ([told] if attribute in NAMED_BY_INVARIANTS else [])
     watched = document(invoke("watch", "--timeout", "0.1", "--interval", "0.1", "--json"))
-    assert watched["unusable"] == status["unusable"]
+    assert watched["malformed"] == status["malformed"]
 
     found = document(invoke("inspect", "by-hand", "--json"))
     assert (found["ledger"]["payload_hash"], len(found["dead_letters"])) == (ROW["payload_hash"], 1)
     shown = document(invoke("ledger", "show", "by-hand", "--json"))
-    assert (shown["row"]["payload_hash"], shown["standing"]) == (ROW["payload_hash"], "unusable")
-    assert told in found["unusable"]
-    assert told in shown["unusable"]
+    assert (shown["row"]["payload_hash"], shown["standing"]) == (ROW["payload_hash"], "malformed")
+    assert told in found["malformed"]
+    assert told in shown["malformed"]
 
     letters = {each["message_id"]: each for each in document(invoke("dlq", "list", "--json"))["messages"]}
     assert letters["m-1"]["outlook"] == "duplicate"
@@ -113,7 +113,7 @@ def test_such_a_row_cannot_be_unlocked_and_can_be_forgotten(
     assert forgotten["changed"] is True
     assert "Nobody can tell from it what was done" in forgotten["consequences"]
     assert moto_stack.bench.rows("ledger") == []
-    (begun, done) = read_lines(moto_stack.home / "audit.jsonl")
+    (begun, done) = read_lines(moto_stack.home / "operator-log.jsonl")
     assert (begun["before"].keys(), done["outcome"]) == (before.keys(), "done")
 
 
@@ -154,15 +154,15 @@ def test_an_appointment_written_by_hand_is_named(moto_stack: MotoStack, row: dic
     moto_stack.write_log()
     write(moto_stack, "appointments", row)
     told = {"where": "appointments", "key": "m-1", "attribute": attribute}
-    assert told in document(invoke("status", "--json"))["unusable"]
-    assert told in document(invoke("inspect", "m-1", "--json"))["unusable"]
+    assert told in document(invoke("status", "--json"))["malformed"]
+    assert told in document(invoke("inspect", "m-1", "--json"))["malformed"]
     for verb in (["status"], ["inspect", "m-1"]):
         assert sentence("appointments", "m-1", attribute) in invoke(*verb).stdout
     moto_stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
     put(moto_stack, booking("m-1"))
     (letter,) = document(invoke("dlq", "list", "--json"))["messages"]
     check = document(invoke("check", "--json"), exit_code=1)
-    assert (check["judgement"], told in check["unusable"], check["counts"]["deliveries"]) == ("unreadable", True, 1)
+    assert (check["kind"], told in check["malformed"], check["counts"]["deliveries"]) == ("unreadable", True, 1)
     fails = moto_stack.bench.deliver(record(booking("m-1"))) != []
     assert letter["outlook"] == ("fails_again" if fails else "done_before")
 
@@ -172,7 +172,7 @@ def test_a_slot_written_by_hand_is_named(moto_stack: MotoStack, row: dict[str, A
     write(moto_stack, "slots", {"practice": "A81001", "slot_id": "s", **row})
     told = {"where": "slots", "key": "A81001/s", "attribute": "status"}
     shown = document(invoke("status", "--json"))
-    assert (shown["unusable"], shown["slots"][row.get("status", "unknown")]) == ([told], 1)
+    assert (shown["malformed"], shown["slots"][row.get("status", "unknown")]) == ([told], 1)
     assert sentence("slots", "A81001/s", "status") in invoke("status").stdout
 
 
@@ -198,7 +198,7 @@ def test_a_status_that_nobody_writes_is_not_judged_nor_counted_as_released(moto_
         "unknown": 1,
     }
     judged = document(invoke("check", "--json"), exit_code=1)
-    assert (judged["judgement"], "by-hand" in judged["verdict"]) == ("unreadable", True)
+    assert (judged["kind"], "by-hand" in judged["verdict"]) == ("unreadable", True)
     assert "the next delivery takes it over" not in invoke("inspect", "by-hand").stdout
     assert moto_stack.bench.deliver(record(booking("by-hand"))) != []
 
@@ -207,9 +207,9 @@ def test_many_are_counted_and_the_first_are_named(moto_stack: MotoStack) -> None
     for number in range(13):
         write(moto_stack, "ledger", {"message_id": f"by-hand-{number:02}", "consumption_count": 1})
     told = invoke("status").stdout
-    assert told.count("has no usable attribute status") == 10
+    assert told.count("has no valid attribute status") == 10
     assert "... and 3 more: see --json." in told
-    assert len(document(invoke("status", "--json"))["unusable"]) == 13
+    assert len(document(invoke("status", "--json"))["malformed"]) == 13
 
 
 LINE = {
@@ -263,16 +263,16 @@ def test_a_spoilt_line_of_the_delivery_log_is_counted_named_and_left_out(
         file.write(json.dumps(line) + "\n")
     place = f"line 4 of {log}"
     judged = document(invoke("check", "--json"), exit_code=1)
-    assert (judged["judgement"], judged["counts"]["deliveries"]) == ("unreadable", 1)
-    assert judged["unusable"] == [{"where": "delivery log", "key": place, "attribute": attribute}]
+    assert (judged["kind"], judged["counts"]["deliveries"]) == ("unreadable", 1)
+    assert judged["malformed"] == [{"where": "delivery log", "key": place, "attribute": attribute}]
     people = invoke("check")
-    assert (people.exit_code, f"L{place[1:]} has no usable attribute {attribute}" in people.stdout) == (1, True)
+    assert (people.exit_code, f"L{place[1:]} has no valid attribute {attribute}" in people.stdout) == (1, True)
     assert "1 line(s) of the delivery log" in people.stdout
     if line.get("message_id") == "m-1":
         found = document(invoke("inspect", "m-1", "--json"))
         assert [each["outcome"] for each in found["deliveries"]] == ["booked"]
-        assert found["unusable"] == judged["unusable"]
-        assert f"L{place[1:]} has no usable attribute {attribute}" in invoke("inspect", "m-1").stdout
+        assert found["malformed"] == judged["malformed"]
+        assert f"L{place[1:]} has no valid attribute {attribute}" in invoke("inspect", "m-1").stdout
     assert list(read_deliveries(moto_stack.target))[1] == line, "the export hands it to the audit, which rejects it"
 
 
@@ -296,16 +296,16 @@ def test_a_breach_is_told_beside_a_spoilt_line(moto_stack: MotoStack) -> None:
     with Path(moto_stack.target.local.log_file).open("a") as file:
         file.write('{"message": "delivery"}\n')
     judged = document(invoke("check", "--json"), exit_code=1)
-    assert (judged["judgement"], len(judged["unusable"])) == ("broken", 1)
+    assert (judged["kind"], len(judged["malformed"])) == ("broken", 1)
     assert "1 line(s) of the delivery log" in judged["verdict"]
 
 
 def test_on_aws_a_spoilt_line_is_named_by_its_event(moto_stack: MotoStack) -> None:
-    from oneslot.evidence.deliveries import sound_deliveries
-    from oneslot.evidence.unusable import Unusable
+    from oneslot.evidence.deliveries import valid_deliveries
+    from oneslot.evidence.malformed import Malformed
 
     sound = json.dumps({**LINE, "message_id": "m-2"})
-    unusable: list[Unusable] = []
+    malformed: list[Malformed] = []
     logs = Logs(json.dumps({"message": "delivery", "message_id": "m-1"}), sound)
-    assert [line["message_id"] for line in sound_deliveries(on_aws(moto_stack, logs), unusable)] == ["m-2"]
-    assert unusable == [Unusable("delivery log", "event e-1 of stream s", "outcome")]
+    assert [line["message_id"] for line in valid_deliveries(on_aws(moto_stack, logs), malformed)] == ["m-2"]
+    assert malformed == [Malformed("delivery log", "event e-1 of stream s", "outcome")]

@@ -1,0 +1,185 @@
+"""The boundary where rows and log lines are checked: every malformed one is named, and everything else is used as it is.
+
+The consumer writes no malformed row or line; a repair by hand may. Every verb names them in the same words, leaves out what
+needs them, and shows the rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from oneslot.application import COMPLETE, IN_PROGRESS, Evidence, lacking, result_of
+from oneslot.evidence.tables import Table, scan
+from oneslot.pipeline.vocabulary import FILE_PREFIX, SLOT_PREFIX, UNIDENTIFIED_PREFIX, Delivered
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb.client import DynamoDBClient
+
+DELIVERY_LOG = "delivery log"
+RELEASED = "released"
+"""The status under which a ledger row with a released lease is counted."""
+UNKNOWN = "unknown"
+"""The status under which a row without a valid one is counted."""
+LATEST_EPOCH_MS = 4_102_444_800_000  # the year 2100
+SHOWN = 10
+
+# The attributes that `lacking` checks, keys first.
+_KEYS: Mapping[Table, tuple[str, ...]] = {
+    "ledger": ("message_id",),
+    "slots": ("practice", "slot_id"),
+    "appointments": ("appointment_id",),
+}
+_CHECKED: Mapping[Table, tuple[str, ...]] = {
+    "ledger": ("status", "consumption_count", "lease_until"),
+    "slots": ("status", "appointment_id"),
+    "appointments": ("status", "practice", "slot_id", "created", "updated", "cancelled_by"),
+}
+_ROWS_AT_ONCE = 1_000
+_OUTCOMES = frozenset(delivered.name.lower() for delivered in Delivered)
+
+
+@dataclass(frozen=True)
+class Malformed:
+    """One attribute that is missing, of another type, or out of range.
+
+    `where` is a table (`ledger`, `slots`, `appointments`) or the delivery log; `key` is the row's key or the line's place.
+    """
+
+    where: str
+    key: str
+    attribute: str
+
+    def __str__(self) -> str:
+        subject = self.key if self.where == DELIVERY_LOG else f"the row {self.key} of the table {self.where}"
+        return f"{subject} has no valid attribute {self.attribute}"
+
+
+@dataclass
+class Tally:
+    """The rows of one table by status, those without a valid one under `UNKNOWN`, and the malformed attributes."""
+
+    statuses: Counter[str] = field(default_factory=Counter)
+    malformed: list[Malformed] = field(default_factory=list)
+
+
+def tally(client: DynamoDBClient, table_name: str, table: Table) -> Tally:
+    """Scan the whole table and count its rows. A ledger row with a released lease counts as `released`."""
+    counted = Tally()
+    rows = scan(client, table_name, tuple(dict.fromkeys((*_KEYS[table], *_CHECKED[table]))))
+    while some := list(islice(rows, _ROWS_AT_ONCE)):
+        counted.statuses.update(_status(row) for row in some)
+        counted.malformed += malformed_rows(table, some)
+    return counted
+
+
+def _status(row: Mapping[str, Any]) -> str:
+    status = row.get("status")
+    if status == IN_PROGRESS and row.get("lease_until") == 0:
+        return RELEASED
+    return status if isinstance(status, str) else UNKNOWN
+
+
+def malformed_rows(table: Table, rows: Iterable[Mapping[str, Any]]) -> list[Malformed]:
+    """Return the malformed attributes that the invariants need, in these rows of one table."""
+    keys = _KEYS[table]
+    by_key = {row[keys[0]] if len(keys) == 1 else tuple(row[key] for key in keys): row for row in rows}
+    of_table: dict[str, Any] = {table: by_key}
+    return malformed_evidence(Evidence(**of_table))
+
+
+def malformed_evidence(evidence: Evidence) -> list[Malformed]:
+    """Return the malformed attributes that the invariants need, in all rows of the evidence."""
+    return [Malformed(*found) for found in lacking(evidence)]
+
+
+def malformed_ledger_row(row: Mapping[str, Any]) -> list[Malformed]:
+    """Return the malformed attributes of a ledger row that the invariants, the consumer or the repairs need."""
+    found = malformed_rows("ledger", [row])
+    others = {name: isinstance(row.get(name), str) for name in ("claimed_by", "payload_hash")}
+    others["updated"] = is_epoch_ms(row.get("updated"))
+    others["result"] = row.get("status") != COMPLETE or bool(result_of(row))
+    return found + [Malformed("ledger", row["message_id"], name) for name, valid in others.items() if not valid]
+
+
+def blocking_attributes(row: Mapping[str, Any]) -> list[Malformed]:
+    """Return the malformed attributes because of which every delivery of the row's request fails.
+
+    A duplicate's answer needs a whole COMPLETE row. A takeover only adds to the count, and sets every other attribute.
+    """
+    needed = {"status", "lease_until", "payload_hash", "result"}
+    if row.get("status") == COMPLETE:
+        needed |= {"claimed_by", "consumption_count"} - row.keys()
+    else:
+        needed |= {"consumption_count"} & row.keys()
+    return [found for found in malformed_ledger_row(row) if found.attribute in needed]
+
+
+class Standing(StrEnum):
+    """The state of a ledger row at one moment."""
+
+    COMPLETE = "complete"
+    LEASED = "leased"
+    STUCK = "stuck"
+    MALFORMED = "malformed"
+
+
+def standing(row: Mapping[str, Any], now_ms: int) -> Standing:
+    """Return the state of a ledger row at this time (epoch ms)."""
+    if malformed_ledger_row(row):
+        return Standing.MALFORMED
+    if row["status"] == COMPLETE:
+        return Standing.COMPLETE
+    return Standing.LEASED if row.get("lease_until", 0) >= now_ms else Standing.STUCK
+
+
+def malformed_delivery(line: Mapping[str, Any]) -> str | None:
+    """Return the first malformed attribute of a line of the delivery log, by the audit's rules; None if it is valid."""
+    ids = line.get("message_id"), line.get("sqs_message_id")
+    valid = {
+        "outcome": isinstance(line.get("outcome"), str) and line["outcome"] in _OUTCOMES,
+        "finished": is_epoch_ms(line.get("finished")),
+        "sent": is_epoch_ms(line.get("sent")),
+        "message_id": _is_text(ids[0]) and not _is_reserved(ids[0]) and ids != (None, None),
+        "sqs_message_id": _is_text(ids[1]),
+        "consumption_count": line.get("consumption_count") is None or _is_whole(line["consumption_count"]),
+        "claimed_by": _is_text(line.get("claimed_by")),
+        "answer": _is_text(line.get("answer")),
+    }
+    return next((name for name, good in valid.items() if not good), None)
+
+
+def is_epoch_ms(value: Any) -> bool:
+    """Return whether the value is a time in epoch ms, up to the year 2100."""
+    return _is_whole(value) and value <= LATEST_EPOCH_MS
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_text(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _is_reserved(message_id: Any) -> bool:
+    return isinstance(message_id, str) and message_id.startswith((SLOT_PREFIX, FILE_PREFIX, UNIDENTIFIED_PREFIX))
+
+
+def format_malformed(found: Sequence[Malformed], command: Callable[[str], str]) -> Iterator[str]:
+    """Yield a sentence for each of the first ten, the number of the others, and the remedy; `command`: `Target.command`."""
+    for one in found[:SHOWN]:
+        yield f"{str(one)[0].upper()}{str(one)[1:]}."
+    if len(found) > SHOWN:
+        yield f"... and {len(found) - SHOWN:,} more: see --json."
+    rows = [one for one in found if one.where != DELIVERY_LOG]
+    if rows:
+        ledger = next((one.key for one in rows if one.where == "ledger"), None)
+        forget = f" ({command(f'ledger forget {ledger}')})" if ledger else ""
+        yield f"The consumer writes no such row. Complete it by hand, or delete it{forget}."
+    if len(rows) < len(found):
+        yield "The consumer logs no such line. Every count leaves it out."

@@ -1,0 +1,133 @@
+"""The tables of a stack: which attributes are read, a consistent scan of all rows, one row, and a table that is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from botocore.exceptions import ClientError
+
+from oneslot.explanations import how_to_restore
+from oneslot.runtime.stores.expressions import error_code, from_attributes
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb.client import DynamoDBClient
+
+T = TypeVar("T")
+
+Table = Literal["ledger", "slots", "appointments"]
+
+NOT_FOUND = "ResourceNotFoundException"
+SEGMENTS = 4
+
+# All attributes but the patient's number, which no verb needs.
+LEDGER = (
+    "message_id",
+    "status",
+    "consumption_count",
+    "updated",
+    "lease_until",
+    "claimed_by",
+    "payload_hash",
+    "result",
+    "expires_at",
+)
+SLOTS = (
+    "practice",
+    "slot_id",
+    "start",
+    "end",
+    "status",
+    "delivery_channel",
+    "service_type",
+    "appointment_id",
+    "free_key",
+)
+APPOINTMENTS = (
+    "appointment_id",
+    "status",
+    "practice",
+    "delivery_channel",
+    "service_type",
+    "payload_hash",
+    "not_before",
+    "not_after",
+    "slot_id",
+    "start",
+    "end",
+    "created",
+    "updated",
+    "cancelled_by",
+)
+
+
+def scan(
+    client: DynamoDBClient, table_name: str, attributes: Sequence[str], segments: int = SEGMENTS
+) -> Iterator[dict[str, Any]]:
+    """Yield these attributes of every row, consistently read; `segments` are scanned in parallel."""
+
+    def segment(number: int) -> list[dict[str, Any]]:
+        pages = client.get_paginator("scan").paginate(
+            TableName=table_name,
+            ConsistentRead=True,
+            Segment=number,
+            TotalSegments=segments,
+            **projection(attributes),
+        )
+        return [from_attributes(item) for page in pages for item in page["Items"]]
+
+    with ThreadPoolExecutor(segments, "scan") as executor:
+        for rows in executor.map(segment, range(segments)):
+            yield from rows
+
+
+def read_row(
+    client: DynamoDBClient, table_name: str, key: Mapping[str, str], attributes: Sequence[str]
+) -> dict[str, Any] | None:
+    """Return these attributes of one row, consistently read; None if there is no such row."""
+    answer = client.get_item(
+        TableName=table_name,
+        Key={name: {"S": value} for name, value in key.items()},
+        ConsistentRead=True,
+        **projection(attributes),
+    )
+    return from_attributes(answer["Item"]) if "Item" in answer else None
+
+
+def projection(attributes: Sequence[str]) -> dict[str, Any]:
+    """Return the arguments by which DynamoDB answers with these attributes only, reserved words among them."""
+    return {
+        "ProjectionExpression": ", ".join(f"#{name}" for name in attributes),
+        "ExpressionAttributeNames": {f"#{name}": name for name in attributes},
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A table that DynamoDB does not know, because it was deleted or is being restored; `name` is its name there."""
+
+    table: Table
+    name: str
+
+    def __str__(self) -> str:
+        return f"the table {self.name} ({self.table}) is missing"
+
+
+def unless_missing(read: Callable[[], T], table: Table, name: str) -> T | Missing:
+    """Return what `read` returns, or the missing table. Any other error of `read` is raised."""
+    try:
+        return read()
+    except ClientError as error:
+        if error_code(error) != NOT_FOUND:
+            raise
+        return Missing(table, name)
+
+
+def format_missing(missing: Sequence[Missing], command: Callable[[str], str]) -> Iterator[str]:
+    """Yield a sentence for each missing table, and one that says how to restore it; `command` is `Target.command`."""
+    for one in missing:
+        yield f"{str(one)[0].upper()}{str(one)[1:]}: its rows are unknown."
+    if missing:
+        yield how_to_restore(command)
