@@ -60,7 +60,7 @@ def test_a_check_judges_nothing_and_leaves_no_report_that_is_sound(moto_stack: M
     checked = document(invoke("check", "--json"), 1)
     assert (checked["holds"], checked["kind"]) == (False, "unreadable")
     assert checked["missing"] == [{"table": table, "name": table}]
-    assert f"Nothing can be judged: the table {table} ({table}) is missing." in checked["verdict"]
+    assert f"No verdict: the table {table} ({table}) is missing." in checked["verdict"]
     counts = checked["counts"]
     assert (counts["deliveries"], counts["lost"], counts["double_booked"]) == (1, None, None)
     assert (counts["completed"], counts["refused"]) == ((None, None) if table == "ledger" else (1, 0))
@@ -100,7 +100,7 @@ def test_dead_letters_are_listed_and_shown_without_a_table(
     assert sorted(each["outlook"] for each in listed["messages"]) == outlooks
     because = {each["message_id"]: each["because"] for each in listed["messages"]}
     assert (
-        because["m-2"] == f"the table {table} ({table}) is missing, and every delivery fails. Get it back, then redrive"
+        because["m-2"] == f"the table {table} ({table}) is missing, so every delivery fails. Restore it, then redrive"
     )
     assert because[None].startswith("the body must be one JSON object"), "of this no table decides"
     people = invoke("dlq", "list")
@@ -122,7 +122,7 @@ def test_one_request_is_shown_without_a_table(moto_stack: MotoStack, table: str)
     people = invoke("inspect", "m-1")
     assert (people.exit_code, f"The table {table} ({table}) is missing" in people.stdout) == (1, True)
     assert people.stdout.startswith("m-1\nBooked: A81001, ")
-    assert ("The ledger is missing: the appointment stands for it." in people.stdout) == (table == "ledger")
+    assert ("The ledger is missing; the appointment shows the answer." in people.stdout) == (table == "ledger")
 
 
 def test_what_only_a_missing_table_could_tell_is_not_told(moto_stack: MotoStack) -> None:
@@ -130,7 +130,7 @@ def test_what_only_a_missing_table_could_tell_is_not_told(moto_stack: MotoStack)
     moto_stack.bench.dynamodb.delete_item(TableName="appointments", Key={"appointment_id": {"S": "m-1"}})
     moto_stack.bench.sqs.purge_queue(QueueUrl=moto_stack.target.outputs.dead_letter_queue_url)
     summary = document(invoke("inspect", "m-1", "--json"), 1)["summary"]
-    assert summary == "Nobody can tell: the table ledger (ledger) is missing."
+    assert summary == "Unknown: the table ledger (ledger) is missing."
     nobody = invoke("inspect", "nobody")
     assert (nobody.exit_code, "Nothing is known of nobody" in nobody.stderr) == (1, True)
     assert "The table ledger (ledger) is missing" in nobody.stderr

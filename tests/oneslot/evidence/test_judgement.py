@@ -238,10 +238,10 @@ def test_more_lines_than_the_audit_tolerates_are_no_success() -> None:
         assert verdict.counts.malformed_deliveries == 1
         judgement, above = verdict.kind, lines < 100_000
         told = (
-            f"1 line(s) of the delivery log could not be read, {'more than' if above else 'within'} the limit of 0.001%"
+            f"1 line(s) of the delivery log are malformed, {'more than' if above else 'within'} the limit of 0.001%"
         )
         assert told in verdict.sentence
-        assert verdict.sentence.startswith("Not sound as far as it can be read.") == (judgement == "unreadable")
+        assert verdict.sentence.startswith("Not sound, because too many lines are malformed.") == (judgement == "unreadable")
         return judgement
 
     assert judgement_of(100_000) == "holds"
@@ -250,7 +250,7 @@ def test_more_lines_than_the_audit_tolerates_are_no_success() -> None:
     assert verdict_of(gathered(malformed_lines=[SPOILT])).kind == "unreadable"
     lost = verdict_of(gathered([accepted("never-seen", "sqs-1")], malformed_lines=[SPOILT]))
     assert lost.kind == "broken"
-    assert "could not be read, more than the limit" in lost.sentence
+    assert "are malformed, more than the limit" in lost.sentence
 
 
 def test_nothing_is_judged_beside_a_row_that_lacks_what_must_be_known() -> None:
@@ -262,8 +262,8 @@ def test_nothing_is_judged_beside_a_row_that_lacks_what_must_be_known() -> None:
     verdict = verdict_of(gathered([lost], malformed_lines=[SPOILT], **evidence))
     assert (verdict.kind, verdict.holds, verdict.breaches) == ("unreadable", False, ())
     assert (verdict.counts.lost, verdict.counts.double_booked, verdict.counts.completed) == (None, None, 2)
-    assert verdict.sentence.startswith("Nothing can be judged: the row ")
-    assert "1 more attribute(s) are missing elsewhere" in verdict.sentence
+    assert verdict.sentence.startswith("No verdict: the row ")
+    assert "and 1 more." in verdict.sentence
     malformed = [(each["where"], each["key"], each["attribute"]) for each in verdict.document()["malformed"]]
     rows = [("ledger", "refused", "status"), ("ledger", "waits", "status")]
     assert sorted(malformed[:2]) == rows

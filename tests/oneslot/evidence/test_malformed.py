@@ -111,7 +111,7 @@ def test_such_a_row_cannot_be_unlocked_and_can_be_forgotten(
     assert moto_stack.bench.rows("ledger") == [before]
     forgotten = document(invoke("ledger", "forget", "by-hand", "--yes", "--json"))
     assert forgotten["changed"] is True
-    assert "Nobody can tell from it what was done" in forgotten["consequences"]
+    assert "The row does not show what was done" in forgotten["consequences"]
     assert moto_stack.bench.rows("ledger") == []
     (begun, done) = read_lines(moto_stack.home / "operator-log.jsonl")
     assert (begun["before"].keys(), done["outcome"]) == (before.keys(), "done")

@@ -179,7 +179,7 @@ def test_the_archive_has_one_line_for_each_request(tmp_path: Path) -> None:
     ]
     document = json.loads((tmp_path / "accepted.jsonl").read_text().splitlines()[0])
     assert document.keys() == {
-        "message_id", "kind", "fault", "payload_hash", "copies", "sent", "sqs_message_ids",
+        "message_id", "kind", "malformation", "payload_hash", "copies", "sent", "sqs_message_ids",
     }  # fmt: skip
 
 
@@ -205,7 +205,7 @@ def test_a_line_cut_off_by_a_crash_is_left_out_and_a_broken_one_is_not(tmp_path:
     assert len(list(read_archive(path, "this stack"))) == 2
     for broken in (whole[:30], "5", "[]", '{"message_id": "m"}', '{"message_id": "m", "sent": "today"}'):
         path.write_text(broken + "\n" + whole)
-        with pytest.raises(OneslotError, match="line 1, is no line of an archive"):
+        with pytest.raises(OneslotError, match="line 1, is not a line of an archive"):
             list(read_archive(path, "this stack"))
 
 
