@@ -70,9 +70,9 @@ def test_list_says_what_a_redrive_would_do_for_each(moto_stack: MotoStack) -> No
     because = {each["message_id"]: each["because"] for each in listed["messages"]}
     assert "already complete (booked)" in because["duplicate"]
     for name in ("conflict", "forgotten"):
-        assert "used before with another content" in because[name]
+        assert "used before with other content" in because[name]
     assert because["unknown"] == (
-        "practice ZZZ999 has no slots here. Check its code; if it is right, open its slots, then redrive"
+        "practice ZZZ999 has no slots. Correct its code, or open its slots, then redrive"
     )
     assert "nhs_number must be text of ten digits" in because["invalid"]
     assert because[None].startswith("the body must be one JSON object")
@@ -156,7 +156,7 @@ def test_an_id_can_be_copied_from_the_list_on_a_terminal_of_eighty_columns(moto_
         lines = invoke("dlq", "list", COLUMNS=columns).stdout.splitlines()
         assert {"m" * 100, sha, f"({without_id})"} < set(lines), "one that is longer has a line of its own"
         (why,) = [line for at, line in enumerate(lines) if lines[at - 1] == sha]
-        assert "practice ZZZ999 has no slots here" in why
+        assert "practice ZZZ999 has no slots" in why
     assert f"│ {sha} " in invoke("dlq", "list", COLUMNS="160").stdout, "where there is room it is in the table"
 
 
@@ -211,7 +211,7 @@ def test_a_redrive_of_named_ones_and_of_a_repair_list(moto_stack: MotoStack, tmp
         (["dlq", "redrive", "--resume", "m-1"], "--resume and --abandon keep the earlier selection"),
         (["dlq", "redrive", "--rate", "0"], "Invalid value for '--rate'"),
         (["dlq", "redrive", "--file", "nowhere"], "File 'nowhere' does not exist"),
-        (["dlq", "redrive", "--file", __file__], "line 1: no message_id. Each line must be like"),
+        (["dlq", "redrive", "--file", __file__], "line 1: no valid message_id. Write each line as in"),
         (["dlq", "drop"], "Select the messages to drop: give message ids, --file, --reason or --all."),
         (["dlq", "fly"], "No such command 'fly'"),
         (["ledger", "forget"], "Missing argument 'MESSAGE_ID'"),
@@ -231,8 +231,8 @@ def test_bad_arguments_get_a_sentence(nothing_runs: Callable[..., Result], argum
     [
         ('{"message_id": "m-1", "action": "compare the rows"}', "line 1: the action is not 'redrive'"),
         (f'{{"message_id": "{NHS_NUMBER}"}}', "line 1: message_id is an NHS number"),
-        ("[]", "line 1: no message_id"),
-        ('{"message_id": "two words"}', "line 1: no message_id"),
+        ("[]", "line 1: no valid message_id"),
+        ('{"message_id": "two words"}', "line 1: no valid message_id"),
         ("\xe9", "cannot be read as UTF-8 text"),
         ("", "names no message"),
     ],

@@ -36,9 +36,9 @@ def test_show_says_how_it_stands_and_what_to_do(moto_stack: MotoStack) -> None:
     claimed(moto_stack, "leased")
     claimed(moto_stack, "stuck", lease_until=1)
     for name, advice in (
-        ("complete", "Every copy gets this answer again"),
-        ("leased", "ends the lease now, if you know that the consumer is dead"),
-        ("stuck", "`oneslot dlq show stuck` says what a redrive would do"),
+        ("complete", "Every copy gets this answer"),
+        ("leased", "if that consumer is dead"),
+        ("stuck", "redrive its dead letter (`oneslot dlq show stuck`)"),
     ):
         shown = document(invoke("ledger", "show", name, "--json"))
         assert (shown["standing"], advice in shown["advice"]) == (name, True)
@@ -51,11 +51,11 @@ def test_show_says_how_it_stands_and_what_to_do(moto_stack: MotoStack) -> None:
 @pytest.mark.parametrize(
     ("lease_until", "told"),
     [
-        (FAR, "In progress: a consumer has it, or will have it again when its lease ends."),
+        (FAR, "In progress: a consumer holds its lease."),
         (
             0,
-            "Begun and not finished; its lease is over, so the next delivery takes it over. If no queue holds a copy, have its "
-            "producer send it again with the same message_id.",
+            "Begun and not finished. Its lease has expired, so the next delivery takes it over; if no queue holds a copy, have "
+            "its producer send it again with the same message_id.",
         ),
     ],
 )
@@ -85,7 +85,7 @@ def test_unlock_leaves_a_claim_that_it_did_not_look_at(moto_stack: MotoStack) ->
     claimed(moto_stack, lease_until=1)
     looked_at = read_row(moto_stack.target, "m-1")
     another = claimed(moto_stack)
-    with pytest.raises(OneslotError, match="claimed by another, since you looked"):
+    with pytest.raises(OneslotError, match="claimed again since you looked"):
         unlock(moto_stack.target, looked_at, open_operator_log(moto_stack.target))
     assert moto_stack.bench.row("m-1")["lease_until"] == another.lease_until
     assert audit(moto_stack)[-1] == ("ledger unlock", "not done")
@@ -104,7 +104,7 @@ def test_a_forgotten_booking_still_finds_its_appointment(moto_stack: MotoStack) 
     moto_stack.bench.deliver(record(booking("m-1")))
     before = moto_stack.bench.row("m-1")
     dry = invoke("ledger", "forget", "m-1")
-    assert "A copy that comes later still finds that appointment" in " ".join(dry.stdout.split())
+    assert "A later copy finds the appointment" in " ".join(dry.stdout.split())
     assert moto_stack.bench.row("m-1") == before
     assert document(invoke("ledger", "forget", "m-1", "--yes", "--json"))["changed"] is True
     assert moto_stack.bench.rows("ledger") == []
@@ -120,7 +120,7 @@ def test_a_forgotten_booking_and_another_content_under_its_id_are_a_conflict_as_
     bench, url = moto_stack.bench, moto_stack.target.outputs.dead_letter_queue_url
     bench.deliver(record(booking("m-1")))
     told = document(invoke("ledger", "forget", "m-1", "--yes", "--json"))["consequences"]
-    assert "another request under the same id is still a conflict" in told
+    assert "Another request with the same id stays a conflict" in told
     bench.deliver(record(booking("m-1", service_type="Clinical Triage")))
     assert [(letter.message_id, letter.reason) for letter in peek(bench.sqs, url)] == [("m-1", "conflict")]
     assert "if that one comes first, the id is its own from then on, and this one's copies are the conflict" in told
@@ -151,9 +151,9 @@ def test_each_kind_of_row_has_its_consequences(moto_stack: MotoStack) -> None:
     claimed(moto_stack, "stuck", lease_until=1)
     for name, sentence in (
         ("booked", "keeps its slot"),
-        ("cancelled", "cancels nothing more"),
+        ("cancelled", "a later copy changes nothing"),
         ("refused", "may then get another answer"),
-        ("stuck", "processed as if it were the first"),
+        ("stuck", "processed as the first"),
     ):
         assert sentence in consequences(moto_stack.target, moto_stack.bench.row(name))
 
