@@ -71,9 +71,7 @@ def test_list_says_what_a_redrive_would_do_for_each(moto_stack: MotoStack) -> No
     assert "already complete (booked)" in because["duplicate"]
     for name in ("conflict", "forgotten"):
         assert "used before with other content" in because[name]
-    assert because["unknown"] == (
-        "practice ZZZ999 has no slots. Correct its code, or open its slots, then redrive"
-    )
+    assert because["unknown"] == ("practice ZZZ999 has no slots. Correct its code, or open its slots, then redrive")
     assert "nhs_number must be text of ten digits" in because["invalid"]
     assert because[None].startswith("the body must be one JSON object")
     assert listed["reasons"] == {"invalid_field": 1, "not_json": 1, "receives_exhausted": 10}

@@ -123,7 +123,7 @@ def test_a_forgotten_booking_and_another_content_under_its_id_are_a_conflict_as_
     assert "Another request with the same id stays a conflict" in told
     bench.deliver(record(booking("m-1", service_type="Clinical Triage")))
     assert [(letter.message_id, letter.reason) for letter in peek(bench.sqs, url)] == [("m-1", "conflict")]
-    assert "if that one comes first, the id is its own from then on, and this one's copies are the conflict" in told
+    assert "unless it comes first: then later copies are the conflict" in told
     bench.deliver(record(booking("m-1")))
     assert [letter.reason for letter in peek(bench.sqs, url)] == ["conflict", "conflict"]
     assert len(bench.rows("appointments")) == 1
@@ -152,7 +152,7 @@ def test_each_kind_of_row_has_its_consequences(moto_stack: MotoStack) -> None:
     for name, sentence in (
         ("booked", "keeps its slot"),
         ("cancelled", "a later copy changes nothing"),
-        ("refused", "may then get another answer"),
+        ("refused", "may get another answer"),
         ("stuck", "processed as the first"),
     ):
         assert sentence in consequences(moto_stack.target, moto_stack.bench.row(name))

@@ -237,11 +237,11 @@ def test_more_lines_than_the_audit_tolerates_are_no_success() -> None:
         assert list(verdict.malformed) == [SPOILT]
         assert verdict.counts.malformed_deliveries == 1
         judgement, above = verdict.kind, lines < 100_000
-        told = (
-            f"1 line(s) of the delivery log are malformed, {'more than' if above else 'within'} the limit of 0.001%"
-        )
+        told = f"1 line(s) of the delivery log are malformed, {'more than' if above else 'within'} the limit of 0.001%"
         assert told in verdict.sentence
-        assert verdict.sentence.startswith("Not sound, because too many lines are malformed.") == (judgement == "unreadable")
+        assert verdict.sentence.startswith("Not sound, because too many lines are malformed.") == (
+            judgement == "unreadable"
+        )
         return judgement
 
     assert judgement_of(100_000) == "holds"
