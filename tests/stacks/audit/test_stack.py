@@ -311,6 +311,7 @@ def test_the_zip_has_every_module_and_nothing_else(audit: Stage) -> None:
     assert not [path for path in packed if "__pycache__" in path]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_the_script_audits_a_history_from_the_zip_alone(tmp_path: Path) -> None:
     """As Glue starts it: script and zip, Spark and Python, nothing else of this repository or its packages."""

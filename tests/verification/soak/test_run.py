@@ -27,6 +27,7 @@ SCRIPT = {("TransactWriteItems", 5 * number): fault for number, fault in enumera
 WANTED = frozenset[str]({*NetworkFault, ProcessFault.KILLED, ProcessFault.FROZEN})
 
 
+@pytest.mark.slow
 @pytest.mark.embedded_aws
 @pytest.mark.timeout(1200)
 def test_a_short_soak_breaks_no_invariant(synthesised: SynthesisedStack, account: Connection, tmp_path: Path) -> None:
@@ -62,6 +63,7 @@ def without_guards(stack: SynthesisedStack, folder: Path) -> SynthesisedStack:
     return replace(stack, assets=(*others, replace(asset, source=spoiled)))
 
 
+@pytest.mark.slow
 @pytest.mark.embedded_aws
 def test_a_handler_without_its_guards_is_found_out(
     synthesised: SynthesisedStack, account: Connection, tmp_path: Path

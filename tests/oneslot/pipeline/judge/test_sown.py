@@ -43,6 +43,7 @@ def parts(world: World) -> dict[str, Part]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_each_kind_once_among_correct_rows(spark: SparkSession, tmp_path: Path) -> None:
     """One audit finds them all; what it finds is what the project's own list finds in the few rows that were spoilt."""

@@ -41,6 +41,7 @@ def write_csv(path: Path, rows: list[dict[str, str]]) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_each_request_once(spark: SparkSession, tmp_path: Path) -> None:
     """By id, by content where there is no id; an id with two contents is nobody's to choose."""
@@ -83,6 +84,7 @@ def test_each_request_once(spark: SparkSession, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_file_that_is_none_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """Named by what is missing."""
@@ -103,6 +105,7 @@ def test_a_file_that_is_none_is_refused(spark: SparkSession, tmp_path: Path) -> 
         open_file(spark, str(tmp_path / "empty.csv"))
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_line_that_does_not_fit_is_refused_and_not_quoted(spark: SparkSession, tmp_path: Path) -> None:
     """A number that stands in the wrong place is a person's all the same."""
@@ -117,6 +120,7 @@ def test_a_line_that_does_not_fit_is_refused_and_not_quoted(spark: SparkSession,
     assert "9990000018" not in str(refusal.value)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_rows_reach_the_executors(spark: SparkSession, tmp_path: Path) -> None:
     """In Spark's own worker processes, each with its part, all rows once."""
@@ -128,6 +132,7 @@ def test_rows_reach_the_executors(spark: SparkSession, tmp_path: Path) -> None:
     assert sorted(seen) == sorted(f"m-{number}" for number in range(25))
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_an_id_that_may_name_a_patient_is_counted_and_not_shown(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -33,7 +33,7 @@ from tests.kits.moto_stack import invoke
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.embedded_aws]
+pytestmark = [pytest.mark.spark, pytest.mark.embedded_aws, pytest.mark.slow]
 FIELDS = [name for name in booking() if name != "message_id"]
 REQUESTS = 30
 

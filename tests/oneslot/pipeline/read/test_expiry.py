@@ -13,7 +13,7 @@ from tests.kits.histories import MINUTE, RETENTION, START, System, World
 from tests.oneslot.pipeline.audit_answers import list_found
 from tests.oneslot.pipeline.write.test_nightly import agree
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 Audited = Callable[..., Conclusion]
 DAY = 24 * 3600 * 1000
 

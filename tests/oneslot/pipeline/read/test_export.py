@@ -43,6 +43,7 @@ def target(account: Connection, synthesised: SynthesisedStack, tmp_path: Path) -
 
 
 @pytest.mark.embedded_aws
+@pytest.mark.slow
 @pytest.mark.spark
 def test_an_exported_stack_is_audited(audited: Callable[..., Any], target: Target, tmp_path: Path) -> None:
     """What stands in the tables and queues is what the audit sees; the patient's number never leaves the table."""

@@ -18,7 +18,7 @@ from oneslot.errors import BadInput
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 PATIENT = "9990000018"
 BOOKING = {

@@ -23,7 +23,7 @@ from tests.oneslot.pipeline.write.test_incremental import assert_same, rows
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 Audited = Callable[..., Conclusion]
 DAY = 24 * 3600 * 1000
 NHS_NUMBER = "9990000018"

@@ -32,7 +32,7 @@ from tests.oneslot.pipeline.damage import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 Audited = Callable[..., Conclusion]
 
 

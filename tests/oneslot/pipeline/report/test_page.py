@@ -22,7 +22,7 @@ from tests.oneslot.pipeline.corruptions import CORRUPTIONS, Field
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.browser]
+pytestmark = [pytest.mark.spark, pytest.mark.browser, pytest.mark.slow]
 
 
 class Numbers(HTMLParser):

@@ -20,7 +20,7 @@ from tests.oneslot.pipeline.damage import rewrite
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 DAY = 24 * 3600 * 1000
 
 

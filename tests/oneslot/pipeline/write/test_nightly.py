@@ -16,7 +16,7 @@ from tests.oneslot.pipeline.audit_answers import audit_found, audit_verdicts, du
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 Audited = Callable[..., Conclusion]
 DAY = 24 * 3600 * 1000
 

@@ -25,6 +25,7 @@ def audit(name: str, folder: Path, exit_code: int = 0) -> dict[str, Any]:
     return document(invoke("audit", "--history", history, "--output", answer, "--json"), exit_code)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_from_the_audit_through_the_repair_list_to_a_sound_audit(
     spark: SparkSession, moto_stack: MotoStack, tmp_path: Path
