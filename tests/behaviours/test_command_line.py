@@ -22,7 +22,8 @@ from tests.behaviours.privacy import of_the_range, written
 pytestmark = pytest.mark.embedded_aws
 
 
-def test_a_message_from_the_aws_cli_is_booked_as_the_printed_lines_say(terminal: Terminal) -> None:
+@pytest.mark.slow
+def test_printed_commands_book_a_message_from_the_aws_cli(terminal: Terminal) -> None:
     terminal.json("seed", "--slots", "200", "--practice-count", "2")
     commands = terminal.json("up")["commands"]
     exported = dict(pair.split("=") for pair in shlex.split(commands["credentials"])[1:])
@@ -44,7 +45,8 @@ def test_a_message_from_the_aws_cli_is_booked_as_the_printed_lines_say(terminal:
     assert terminal.json("check")["counts"]["booked"] == 1
 
 
-def test_seed_send_watch_check_and_seed_again(terminal: Terminal) -> None:
+@pytest.mark.slow
+def test_commands_change_nothing_when_they_are_repeated(terminal: Terminal) -> None:
     seeded = terminal.json("seed", "--slots", "150", "--practice-count", "3")
     assert (seeded["created"], seeded["kept"]) == (150, 0)
     sent = terminal.json("send", "--count", "200", "--malformed", "0.1", "--seed", "1")
@@ -70,7 +72,8 @@ def test_seed_send_watch_check_and_seed_again(terminal: Terminal) -> None:
         assert once_more["counts"][name] == check["counts"][name]
 
 
-def test_inspect_of_what_was_quarantined(terminal: Terminal) -> None:
+@pytest.mark.slow
+def test_inspect_shows_why_a_message_is_quarantined(terminal: Terminal) -> None:
     target = local_target(LocalState(**json.loads((terminal.home / "state.json").read_text())), terminal.home)
     body = json.dumps({"message_id": "m-1", "type": "book", "practice": "Z00001", "nhs_number": "9990000019"})
     target.sqs.send_message(QueueUrl=target.outputs.queue_url, MessageBody=body)
@@ -82,8 +85,9 @@ def test_inspect_of_what_was_quarantined(terminal: Terminal) -> None:
     assert terminal.json("check")["counts"]["quarantined"] == {"invalid_field": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_the_whole_way_in_one_command_that_leaves_nothing_running(tmp_path: Path) -> None:
+def test_run_leaves_nothing_running(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "oneslot", "run", "--requests", "80", "--malformed", "0.1", "--json"],
         env={**os.environ, "ONESLOT_HOME": str(tmp_path)},

@@ -64,7 +64,8 @@ def drained(stack: Stack, seconds: float = 300) -> None:
     wait_for(lambda: stack.depth() == 0, seconds=seconds, what="the queue is empty")
 
 
-def test_32_consumers_and_80_requests_sent_twice_for_50_slots(patient_stack: Stack, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_m_32_consumers_book_each_slot_once(patient_stack: Stack, tmp_path: Path) -> None:
     consumers, slots, requests = 32, 50, 80
     stack = patient_stack
     stack.seed(slots)
@@ -139,7 +140,8 @@ def _warm(stack: Stack, folder: Path, processes: int) -> tuple[HandlerPool, Any]
     return pool, configuration.queue
 
 
-def test_kill_9_of_the_handler_in_the_middle_of_a_drain_five_times(stack: Stack, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_drain_survives_killed_handlers(stack: Stack, tmp_path: Path) -> None:
     requests, slots, kills = 800, 100, 5
     stack.seed(slots)
     sent = stack.send(booking(f"r-{number}") for number in range(requests))
@@ -186,7 +188,7 @@ def _noticed(mapping: EventSourceMapping, crashes: int) -> None:
         time.sleep(0.01)
 
 
-def test_j_a_lost_answer_to_the_commit_over_real_http(patient_stack: Stack, tmp_path: Path) -> None:
+def test_j_lost_commit_answer_over_real_http(patient_stack: Stack, tmp_path: Path) -> None:
     stack = patient_stack
     stack.seed(3)
     lost = NetworkPlan(seed=1, script={("TransactWriteItems", 1): NetworkFault.DROPPED})
@@ -203,9 +205,8 @@ def test_j_a_lost_answer_to_the_commit_over_real_http(patient_stack: Stack, tmp_
     assert check(stack.evidence(sent, [tmp_path / "consumer.jsonl"])) == []
 
 
-def test_j_and_k_every_lost_broken_or_late_call_is_made_good_within_the_delivery(
-    patient_stack: Stack, tmp_path: Path
-) -> None:
+@pytest.mark.slow
+def test_k_lost_refused_and_late_calls_over_real_http(patient_stack: Stack, tmp_path: Path) -> None:
     stack = patient_stack
     stack.seed(10)
     script = {
@@ -230,7 +231,8 @@ def test_j_and_k_every_lost_broken_or_late_call_is_made_good_within_the_delivery
     assert check(stack.evidence(sent, [tmp_path / "consumer.jsonl"])) == []
 
 
-def test_f_busy_messages_are_deferred_and_never_reach_the_dead_letter_queue(stack: Stack, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_f_busy_messages_avoid_the_dead_letter_queue(stack: Stack, tmp_path: Path) -> None:
     """Requests that another consumer holds are delivered twice each, before its lease ends."""
     stack.seed(10)
     bodies = [booking(f"r-{number}") for number in range(4)]

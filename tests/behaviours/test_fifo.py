@@ -53,7 +53,8 @@ def poller_and_terminal(
         yield poller, terminal
 
 
-def test_order_within_a_practice_survives_killed_handlers_and_duplicates(
+@pytest.mark.slow
+def test_fifo_keeps_a_practices_order_under_kills(
     poller_and_terminal: tuple[EventSourceMapping, Terminal],
 ) -> None:
     poller, terminal = poller_and_terminal
@@ -83,7 +84,8 @@ def test_order_within_a_practice_survives_killed_handlers_and_duplicates(
     assert {"booked", "duplicate"} <= {line["outcome"] for line in deliveries(terminal)}
 
 
-def test_every_verb_works_on_a_fifo_stack(
+@pytest.mark.slow
+def test_commands_work_on_a_fifo_stack(
     poller_and_terminal: tuple[EventSourceMapping, Terminal], tmp_path: Path
 ) -> None:
     _, terminal = poller_and_terminal

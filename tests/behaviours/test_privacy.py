@@ -43,7 +43,8 @@ def hostile_bodies() -> Iterator[str]:
         yield json.dumps(booking(f"good-{at}", nhs_number=number, **ALWAYS))
 
 
-def test_no_log_metric_reason_or_report_tells_a_patients_number(terminal: Terminal) -> None:
+@pytest.mark.slow
+def test_no_output_shows_a_patients_number(terminal: Terminal) -> None:
     assert all(is_valid(number) for number in NUMBERS)
     terminal.json("seed", "--slots", "100", "--practice-count", "1")
     target = terminal.target
@@ -113,7 +114,7 @@ def log_groups(terminal: Terminal) -> str:
         return json.dumps([logs.filter_log_events(logGroupName=name)["events"] for name in groups])
 
 
-def test_the_search_reads_what_is_packed(tmp_path: Path) -> None:
+def test_search_reads_compressed_files(tmp_path: Path) -> None:
     import gzip
 
     import pyarrow
@@ -126,7 +127,7 @@ def test_the_search_reads_what_is_packed(tmp_path: Path) -> None:
     assert telling(tmp_path, ["9990000018"]) == ["a/x.json.gz", "y.parquet"]
 
 
-def test_the_search_takes_no_random_id_for_a_patient() -> None:
+def test_search_ignores_random_ids() -> None:
     text = '{"a": "9990000018", "b": "a9990000018.", "c": 0.9990000018, "d": "aa9e4d24-9aff-48b1-bcd1-a9990457144f"}'
     assert of_the_range(f"{text} {'c0ffee' * 5}9990457144face 99900000181 x9992468130") == ["9990000018"] * 2 + [
         "9992468130"

@@ -33,15 +33,16 @@ def blocks(containing: str) -> list[str]:
     return [text for _, text in BLOCKS if containing in text]
 
 
-def test_the_two_commands_and_deploy_are_targets() -> None:
+def test_readme_names_existing_make_targets() -> None:
     for command in [*blocks("make run"), *blocks("make test"), *blocks("make deploy")]:
         dry = shell(command.replace("make ", "make --dry-run "))
         assert dry.returncode == 0, dry.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.embedded_aws
 @pytest.mark.timeout(1500)
-def test_trying_it_by_hand_ends_with_one_appointment_and_a_good_verdict(tmp_path: Path) -> None:
+def test_readme_commands_end_with_a_good_verdict(tmp_path: Path) -> None:
     first, *others = blocks("oneslot") + blocks("aws ")
     assert "source .venv/bin/activate\n" in first
     by_hand = [text for kind, text in BLOCKS if not kind and "make " not in text]
@@ -61,7 +62,7 @@ def test_trying_it_by_hand_ends_with_one_appointment_and_a_good_verdict(tmp_path
     assert "Exactly once" in done.stdout
 
 
-def test_every_link_leads_somewhere() -> None:
+def test_readme_links_to_existing_files() -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", README)
     assert len(links) > 5
     assert [link for link in links if not (REPOSITORY / link).exists()] == []

@@ -44,7 +44,8 @@ def drained(terminal: Terminal) -> None:
     assert terminal.json("watch", "--until-drained", "--timeout", "300")["drained"]
 
 
-def test_what_failed_for_a_missing_practice_is_redriven_once_it_is_there(terminal: Terminal, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_redrive_moves_messages_once_their_practice_exists(terminal: Terminal, tmp_path: Path) -> None:
     terminal.json("seed", "--slots", "100", "--practice-count", "2")
     early = [booking(f"early-{number}", practice="Z00003", **ALWAYS) for number in range(30)]
     broken = [booking(f"broken-{number}", practice="Z00001", nhs_number="9990000019") for number in range(5)]
@@ -71,7 +72,8 @@ def test_what_failed_for_a_missing_practice_is_redriven_once_it_is_there(termina
     assert not re.search(r"\b999[0-9]{7}\b", left_behind)
 
 
-def test_a_redrive_that_is_killed_goes_on_and_nothing_is_booked_twice(terminal: Terminal, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_redrive_resumes_after_a_kill(terminal: Terminal, tmp_path: Path) -> None:
     terminal.json("seed", "--slots", "100", "--practice-count", "2")
     send(terminal, tmp_path, [booking(f"m-{number}", practice="Z00003", **ALWAYS) for number in range(60)])
     terminal.json("seed", "--slots", "300", "--practice-count", "3")
@@ -103,7 +105,8 @@ def test_a_redrive_that_is_killed_goes_on_and_nothing_is_booked_twice(terminal: 
     assert (checked["holds"], checked["counts"]["double_booked"], checked["counts"]["lost"]) == (True, 0, 0)
 
 
-def test_a_dead_consumers_lease_is_ended_and_its_message_redriven(terminal: Terminal) -> None:
+@pytest.mark.slow
+def test_redrive_succeeds_after_an_unlock(terminal: Terminal) -> None:
     terminal.json("seed", "--slots", "100", "--practice-count", "1")
     target = terminal.target
     body = booking("m-1", practice="Z00001", **ALWAYS)
@@ -139,7 +142,7 @@ def test_a_dead_consumers_lease_is_ended_and_its_message_redriven(terminal: Term
     assert (checked["counts"]["appointments"], checked["counts"]["double_booked"]) == (1, 0)
 
 
-def test_smoke_of_a_stack_that_works(terminal: Terminal) -> None:
+def test_smoke_passes_on_a_working_stack(terminal: Terminal) -> None:
     passed = terminal.json("smoke", "--timeout", "120")
     assert passed["passed"]
     assert len(passed["steps"]) == 4

@@ -130,7 +130,8 @@ def new(number: int) -> dict[str, Any]:
     return booking(f"new-{number:02}", practice="Z00002", **ALWAYS)
 
 
-def test_spoiled_rows_go_back_and_what_was_done_since_stays(engineer: Engineer) -> None:
+@pytest.mark.slow
+def test_put_back_restores_only_the_damaged_rows(engineer: Engineer) -> None:
     before = {table: engineer.rows(table) for table in TABLES}
     cancellation = {"message_id": "cancel-19", "type": "cancel", "appointment_id": "old-19"}
     engineer.send([*(new(number) for number in range(10)), cancellation])
@@ -159,7 +160,8 @@ def test_spoiled_rows_go_back_and_what_was_done_since_stays(engineer: Engineer) 
     assert engineer.checked() == (True, set())
 
 
-def test_all_three_go_back_and_what_was_accepted_since_is_sent_again(engineer: Engineer) -> None:
+@pytest.mark.slow
+def test_put_back_of_all_tables_holds_after_a_resend(engineer: Engineer) -> None:
     before = {table: engineer.rows(table) for table in TABLES}
     since = [
         *(new(number) for number in range(10)),
@@ -185,7 +187,8 @@ def test_all_three_go_back_and_what_was_accepted_since_is_sent_again(engineer: E
     assert engineer.checked() == (True, set())
 
 
-def test_a_restored_table_takes_the_others_name(engineer: Engineer) -> None:
+@pytest.mark.slow
+def test_restored_table_takes_the_original_name(engineer: Engineer) -> None:
     before = engineer.rows("slots")
     engineer.spoil("slots", {name: before[0][name] for name in ("practice", "slot_id")})
     made = json.loads(engineer.shell(commands("aws dynamodb create-backup")))["BackupDetails"]["BackupArn"]

@@ -67,7 +67,8 @@ def left_by_a_newer_release(stack: Stack, body: dict[str, Any]) -> None:
     stack.dynamodb.put_item(TableName=stack.outputs["LedgerTableName"], Item=to_attributes(row))
 
 
-def test_old_and_new_consumers_side_by_side_keep_every_invariant(
+@pytest.mark.slow
+def test_two_releases_keep_every_invariant_side_by_side(
     synthesised: SynthesisedStack, account: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old_folder, new_folder = tmp_path / "old", tmp_path / "new"

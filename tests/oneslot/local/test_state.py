@@ -1,4 +1,4 @@
-"""The state folder: written whole, read with care, and never believed about a process that is another one now."""
+"""The state folder: what it holds, and whose process it names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STATE = LocalState(
 )
 
 
-def test_what_is_written_is_read_and_is_for_its_owner_only(tmp_path: Path) -> None:
+def test_state_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     STATE.write(tmp_path)
     assert read_state(tmp_path) == STATE
     assert (tmp_path / "state.json").stat().st_mode & 0o077 == 0
@@ -39,13 +39,13 @@ def test_what_is_written_is_read_and_is_for_its_owner_only(tmp_path: Path) -> No
     assert STATE.connection.endpoint_url == STATE.endpoint_url
 
 
-def test_no_state_is_none(tmp_path: Path) -> None:
+def test_read_state_returns_none_without_a_file(tmp_path: Path) -> None:
     assert read_state(tmp_path) is None
     assert read_state(tmp_path / "missing") is None
     assert read_statistics(tmp_path) is None
 
 
-def test_a_process_that_is_gone_or_another_one_now_is_stale_and_down_cleans_up(tmp_path: Path) -> None:
+def test_read_state_rejects_the_state_of_a_dead_process(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as gone:
         gone.wait()
     for stale in (replace(STATE, supervisor_pid=gone.pid), replace(STATE, supervisor_start=STATE.supervisor_start + 1)):
@@ -57,7 +57,7 @@ def test_a_process_that_is_gone_or_another_one_now_is_stale_and_down_cleans_up(t
         assert read_state(tmp_path) is None
 
 
-def test_down_never_stops_a_process_that_does_not_hold_the_folder(tmp_path: Path) -> None:
+def test_down_spares_a_process_without_the_folders_lock(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as bystander:
         ticks = start_ticks(bystander.pid)
         assert ticks is not None
@@ -67,8 +67,8 @@ def test_down_never_stops_a_process_that_does_not_hold_the_folder(tmp_path: Path
         bystander.communicate(b"\n")
 
 
-def test_down_beside_a_start_does_not_say_that_none_was_running(tmp_path: Path) -> None:
-    """A start owns the folder before there is a state."""
+def test_down_is_refused_during_a_start(tmp_path: Path) -> None:
+    """A start owns the folder before it writes a state."""
     with (tmp_path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(AlreadyRunning, match="Another command is starting or stopping a local stack"):
@@ -77,7 +77,7 @@ def test_down_beside_a_start_does_not_say_that_none_was_running(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"endpoint_url": 1', "null"])
-def test_a_broken_state_file_is_a_sentence_and_down_removes_it(tmp_path: Path, text: str) -> None:
+def test_down_removes_an_invalid_state_file(tmp_path: Path, text: str) -> None:
     (tmp_path / "state.json").write_text(text)
     with pytest.raises(StaleState, match="not a valid state file"):
         read_state(tmp_path)
@@ -85,7 +85,7 @@ def test_a_broken_state_file_is_a_sentence_and_down_removes_it(tmp_path: Path, t
     assert read_state(tmp_path) is None
 
 
-def test_a_new_stack_moves_what_the_last_one_left(tmp_path: Path) -> None:
+def test_prepare_home_moves_the_last_stacks_files(tmp_path: Path) -> None:
     home = tmp_path / "home"
     for run in ("first", "second", "third"):
         prepare_home(home)
@@ -98,7 +98,7 @@ def test_a_new_stack_moves_what_the_last_one_left(tmp_path: Path) -> None:
     assert (home / "previous" / "accepted.jsonl").read_text() == "second"
 
 
-def test_statistics_survive_the_file_and_a_newer_writer() -> None:
+def test_statistics_ignore_unknown_keys() -> None:
     counter = StatisticsCounter()
     counter.add(records=3, in_flight=3)
     counter.add(deleted=2, in_flight=-3, last_error="KeyError")

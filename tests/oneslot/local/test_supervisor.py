@@ -1,4 +1,4 @@
-"""`up` and `down` with the real stack: what runs between them, and that nothing runs after, however it ends."""
+"""`up` and `down` with the real stack: what runs between them, and that nothing runs afterwards."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def synthesising(home: Path) -> list[int]:
-    """The processes, where the system has a /proc, that make the cloud assembly of the local stack in this folder."""
+    """Return the processes that synthesise for the local stack in this folder (where there is a /proc)."""
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):  # it has ended since, or is not ours
@@ -46,10 +46,11 @@ def send(state: LocalState, body: str) -> None:
         sqs.send_message(QueueUrl=state.outputs["QueueUrl"], MessageBody=body)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the processes below another one in /proc")
-def test_up_serves_a_second_up_is_refused_and_down_leaves_nothing(tmp_path: Path) -> None:
+def test_down_leaves_nothing_running_after_up(tmp_path: Path, assembly: Path) -> None:
     said: list[str] = []
-    state = up(tmp_path, progress=said.append)
+    state = up(tmp_path, progress=said.append, assembly=assembly)
     try:
         assert read_state(tmp_path) == state
         assert any("Deployed the stack Oneslot-dev" in sentence for sentence in said)
@@ -70,10 +71,9 @@ def test_up_serves_a_second_up_is_refused_and_down_leaves_nothing(tmp_path: Path
     assert down(tmp_path) is False
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the processes below another one in /proc")
-def test_a_killed_supervisor_takes_everything_along_and_is_reported(
-    tmp_path: Path, assembly: Path, temporary_folder: Path
-) -> None:
+def test_killed_supervisor_takes_its_children_along(tmp_path: Path, assembly: Path, temporary_folder: Path) -> None:
     state = up(tmp_path, progress=lambda _: None, assembly=assembly)
     assert list(temporary_folder.iterdir()), "what it leaves behind is removed with this folder"
     below = descendants(state.supervisor_pid)
@@ -85,14 +85,16 @@ def test_a_killed_supervisor_takes_everything_along_and_is_reported(
     assert read_state(tmp_path) is None
 
 
-def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_up_reports_a_failed_synthesis(tmp_path: Path) -> None:
     with pytest.raises(LocalRunError, match="'lifo'"):
         up(tmp_path, progress=lambda _: None, context={"queue": "lifo"})
     assert read_state(tmp_path) is None
     assert not in_use(tmp_path)
 
 
-def test_a_start_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_up_leaves_nothing_when_interrupted(tmp_path: Path) -> None:
     class CtrlC(BaseException):
         pass
 
@@ -107,7 +109,8 @@ def test_a_start_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("cdk.out/manifest.json")), "no synthesis went on to its end"
 
 
-def test_a_start_whose_command_is_killed_leaves_nothing(tmp_path: Path, assembly: Path) -> None:
+@pytest.mark.slow
+def test_up_leaves_nothing_when_killed(tmp_path: Path, assembly: Path) -> None:
     program = tmp_path / "command.py"
     program.write_text(
         textwrap.dedent(f"""
@@ -126,10 +129,9 @@ def test_a_start_whose_command_is_killed_leaves_nothing(tmp_path: Path, assembly
     assert read_state(tmp_path / "home") is None
 
 
-def test_a_function_that_does_not_start_is_told_at_once_and_nothing_is_left_running(
-    tmp_path: Path, assembly: Path
-) -> None:
-    """Else every delivery would fail, and whoever waits for the queue would wait in vain."""
+@pytest.mark.slow
+def test_up_reports_a_function_that_does_not_start(tmp_path: Path, assembly: Path) -> None:
+    """Every delivery would fail otherwise, and the queue would never drain."""
     broken = shutil.copytree(assembly, tmp_path / "cdk.out")
     (handler,) = broken.glob("asset.*/handler.py")
     handler.write_text("import nothing_of_that_name\n")
@@ -143,7 +145,8 @@ def test_a_function_that_does_not_start_is_told_at_once_and_nothing_is_left_runn
     assert read_state(home) is None
 
 
-def test_a_stack_in_this_process_starts_and_stops_its_poller_at_will(tmp_path: Path, assembly: Path) -> None:
+@pytest.mark.slow
+def test_local_stack_restarts_its_poller(tmp_path: Path, assembly: Path) -> None:
     with local_stack(tmp_path, progress=lambda _: None, processes=2, assembly=assembly) as stack:
         assert read_state(tmp_path) == stack.state
         source = Source(

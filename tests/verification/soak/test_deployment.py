@@ -35,7 +35,7 @@ def stack(document: dict[str, Any]) -> SynthesisedStack:
 
 
 @pytest.mark.parametrize("relation", [1, 6])
-def test_only_the_times_of_the_mapped_function_and_queue_change(relation: int) -> None:
+def test_shortened_changes_only_the_mapped_times(relation: int) -> None:
     original = template(30 * relation)
     changed = shortened(stack(original), 5).template["Resources"]
     assert changed["Consumer"]["Properties"] == {"Timeout": 5, "MemorySize": 512}
@@ -45,6 +45,6 @@ def test_only_the_times_of_the_mapped_function_and_queue_change(relation: int) -
     assert original == template(30 * relation)
 
 
-def test_a_template_of_another_shape_is_refused() -> None:
+def test_shortened_rejects_two_mappings() -> None:
     with pytest.raises(ValueError, match="2 event source mappings"):
         shortened(stack(template(30, mappings=2)), 5)

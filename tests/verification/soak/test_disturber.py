@@ -35,7 +35,7 @@ def disturber(error: BaseException) -> Disturber:
 @pytest.mark.parametrize(
     "error", [ChildFailed("gone"), ValueError("no JSON"), PermissionError("kill"), SystemExit(1)], ids=type
 )
-def test_any_error_fails_the_run(error: BaseException) -> None:
+def test_error_of_a_fault_fails_the_run(error: BaseException) -> None:
     broken = disturber(error)
     with pytest.raises(type(error)):
         broken.check()
@@ -44,7 +44,7 @@ def test_any_error_fails_the_run(error: BaseException) -> None:
     assert not broken.done
 
 
-def test_an_error_of_the_plan_fails_the_run() -> None:
+def test_error_of_the_plan_fails_the_run() -> None:
     def plan() -> Iterator[Disturbance]:
         raise IndexError("nothing to draw from")
         yield
@@ -55,7 +55,7 @@ def test_an_error_of_the_plan_fails_the_run() -> None:
         broken.stop()
 
 
-def test_faults_that_happened_are_counted_and_nothing_is_raised() -> None:
+def test_disturber_counts_injected_faults() -> None:
     class Lucky:
         def kill_handler(self, chosen: float) -> bool:
             return True

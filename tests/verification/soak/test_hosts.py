@@ -28,8 +28,9 @@ def stop_one_that_hangs(host: Host, patch: pytest.MonkeyPatch) -> None:
     host.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [lose, stop_one_that_hangs])
-def test_no_handler_stays_not_even_a_stalled_one(
+def test_host_leaves_no_handler_behind(
     account: Connection,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

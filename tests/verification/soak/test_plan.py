@@ -15,19 +15,19 @@ def choices(seed: int) -> list[NetworkFault | None]:
     return [plan.fault("UpdateItem", number) for number in range(1, CALLS + 1)]
 
 
-def test_the_same_seed_makes_the_same_choices_and_another_seed_others() -> None:
+def test_plan_follows_from_its_seed() -> None:
     assert choices(1) == choices(1)
     assert choices(1) != choices(2)
     assert list(islice(disturbances(1, 4.0), 100)) == list(islice(disturbances(1, 4.0), 100))
     assert list(islice(disturbances(1, 4.0), 100)) != list(islice(disturbances(2, 4.0), 100))
 
 
-def test_the_choices_for_one_operation_do_not_depend_on_the_calls_of_another() -> None:
+def test_plan_draws_for_each_operation_alone() -> None:
     plan = NetworkPlan(1, NETWORK_SHARES)
     assert [plan.fault("Query", number) for number in range(1, 500)] != choices(1)[:499]
 
 
-def test_every_fault_comes_in_about_its_share() -> None:
+def test_plan_draws_each_fault_near_its_share() -> None:
     counts = Counter(choices(1))
     for fault, share in NETWORK_SHARES.items():
         assert 0.4 * share * CALLS <= counts[fault] <= 2 * share * CALLS, fault
@@ -36,7 +36,7 @@ def test_every_fault_comes_in_about_its_share() -> None:
     assert 3.5 < happened[-1].at / len(happened) < 4.5
 
 
-def test_a_script_wins_and_a_plan_survives_json() -> None:
+def test_script_overrides_the_shares() -> None:
     plan = NetworkPlan(3, NETWORK_SHARES, {("TransactWriteItems", 1): NetworkFault.DROPPED})
     assert plan.fault("TransactWriteItems", 1) is NetworkFault.DROPPED
     assert NetworkPlan.from_json(plan.to_json()) == plan

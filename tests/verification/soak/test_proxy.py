@@ -68,7 +68,7 @@ def added(client: DynamoDBClient) -> int:
     return int(item["n"]["N"]) if item else 0
 
 
-def test_reset_breaks_the_connection_before_the_service_has_acted(spoilt: Spoilt) -> None:
+def test_reset_breaks_the_connection_before_the_write(spoilt: Spoilt) -> None:
     with spoilt(NetworkFault.RESET) as client:
         with pytest.raises((ConnectionClosedError, ConnectionError)):
             add(client)
@@ -77,14 +77,15 @@ def test_reset_breaks_the_connection_before_the_service_has_acted(spoilt: Spoilt
         assert added(client) == 1
 
 
-def test_a_dropped_response_leaves_the_write_done(spoilt: Spoilt) -> None:
+def test_dropped_response_leaves_the_write_done(spoilt: Spoilt) -> None:
     with spoilt(NetworkFault.DROPPED) as client:
         with pytest.raises((ConnectionClosedError, ConnectionError)):
             add(client)
         assert added(client) == 1
 
 
-def test_a_late_request_lands_after_the_client_has_given_up(spoilt: Spoilt, account: Connection) -> None:
+@pytest.mark.slow
+def test_late_request_lands_after_the_clients_timeout(spoilt: Spoilt, account: Connection) -> None:
     with (
         spoilt(NetworkFault.LATE, patience=1) as client,
         closing(account.dynamodb()) as observer,
@@ -102,7 +103,8 @@ def test_a_late_request_lands_after_the_client_has_given_up(spoilt: Spoilt, acco
         wait_for(lambda: added(observer) == 1)
 
 
-def test_a_slow_call_is_answered(spoilt: Spoilt) -> None:
+@pytest.mark.slow
+def test_slow_call_is_answered(spoilt: Spoilt) -> None:
     with spoilt(NetworkFault.SLOW) as client:
         add(client)
         assert added(client) == 1
@@ -116,7 +118,7 @@ def test_a_slow_call_is_answered(spoilt: Spoilt) -> None:
         (NetworkFault.CONFLICT, "TransactionConflictException"),
     ],
 )
-def test_the_services_own_errors(spoilt: Spoilt, fault: NetworkFault, code: str) -> None:
+def test_proxy_answers_with_the_services_errors(spoilt: Spoilt, fault: NetworkFault, code: str) -> None:
     with spoilt(fault) as client:
         with pytest.raises(ClientError) as raised:
             add(client)
@@ -124,7 +126,7 @@ def test_the_services_own_errors(spoilt: Spoilt, fault: NetworkFault, code: str)
         assert added(client) == 0
 
 
-def test_a_conflict_of_a_transaction_has_a_reason_for_each_item(spoilt: Spoilt) -> None:
+def test_conflict_gives_a_reason_for_each_item(spoilt: Spoilt) -> None:
     with spoilt(NetworkFault.CONFLICT, "TransactWriteItems") as client:
         items = [{"Update": {"TableName": "counters", "Key": {"k": {"S": key}}, **ADD}} for key in "ab"]
         with pytest.raises(client.exceptions.TransactionCanceledException) as raised:
@@ -133,6 +135,7 @@ def test_a_conflict_of_a_transaction_has_a_reason_for_each_item(spoilt: Spoilt) 
         assert [reason.get("Code") for reason in reasons] == ["TransactionConflict", "None"]
 
 
-def test_reads_know_no_conflict(spoilt: Spoilt) -> None:
+@pytest.mark.slow
+def test_reads_meet_no_conflict(spoilt: Spoilt) -> None:
     with spoilt(NetworkFault.CONFLICT, "GetItem", injected=False) as client:
         assert added(client) == 0

@@ -30,7 +30,7 @@ WANTED = frozenset[str]({*NetworkFault, ProcessFault.KILLED, ProcessFault.FROZEN
 @pytest.mark.slow
 @pytest.mark.embedded_aws
 @pytest.mark.timeout(1200)
-def test_a_short_soak_breaks_no_invariant(synthesised: SynthesisedStack, account: Connection, tmp_path: Path) -> None:
+def test_short_soak_breaks_no_invariant(synthesised: SynthesisedStack, account: Connection, tmp_path: Path) -> None:
     size = Size(seconds=10, messages=400)
     settings = Settings(size, 800, SEED, lease_seconds=4, handlers=1, gap_seconds=1.5, script=SCRIPT, wanted=WANTED)
     report = run(settings, synthesised, account, tmp_path, Terminal(as_json=True))
@@ -65,7 +65,7 @@ def without_guards(stack: SynthesisedStack, folder: Path) -> SynthesisedStack:
 
 @pytest.mark.slow
 @pytest.mark.embedded_aws
-def test_a_handler_without_its_guards_is_found_out(
+def test_soak_detects_a_handler_without_guards(
     synthesised: SynthesisedStack, account: Connection, tmp_path: Path
 ) -> None:
     settings = Settings(Size(seconds=2, messages=150), 300, SEED, lease_seconds=4, handlers=1, gap_seconds=1_000)
@@ -76,7 +76,7 @@ def test_a_handler_without_its_guards_is_found_out(
 
 
 @pytest.mark.parametrize("name", ["accepted.jsonl", "host-0"])
-def test_a_folder_of_an_earlier_run_is_refused_before_anything_starts(tmp_path: Path, name: str) -> None:
+def test_soak_rejects_the_folder_of_an_earlier_run(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     answer = CliRunner().invoke(soak, ["--folder", str(tmp_path)])
     assert isinstance(answer.exception, BadInput), answer.exception
@@ -84,7 +84,7 @@ def test_a_folder_of_an_earlier_run_is_refused_before_anything_starts(tmp_path: 
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_bad_arguments_are_told_in_a_sentence() -> None:
+def test_soak_rejects_a_single_host() -> None:
     answer = CliRunner().invoke(soak, ["--hosts", "1"])
     assert answer.exit_code == 2
     assert "Invalid value for '--hosts'" in answer.output

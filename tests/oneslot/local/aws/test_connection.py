@@ -40,7 +40,7 @@ def request_of(client: Any) -> AWSPreparedRequest:
     return request
 
 
-def test_each_client_has_its_own_endpoint_account_and_region_whoever_makes_one_beside_it() -> None:
+def test_clients_made_in_threads_keep_their_own_account() -> None:
     connections = [
         Connection(f"http://127.0.0.1:{number}", f"{number:012}", region=("eu-west-2", "eu-west-1")[number % 2])
         for number in range(1, 33)
@@ -56,7 +56,7 @@ def test_each_client_has_its_own_endpoint_account_and_region_whoever_makes_one_b
         client.close()
 
 
-def test_aws_list_of_endpoints_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_share_one_parse_of_the_endpoints(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes a tenth of a second of CPU, and every verb makes two clients or more."""
     read: list[str] = []
     really = JSONFileLoader.load_file
@@ -75,9 +75,7 @@ def test_aws_list_of_endpoints_is_read_once(monkeypatch: pytest.MonkeyPatch) -> 
     assert len([path for path in read if path.endswith("endpoints")]) == 1
 
 
-def test_what_the_person_set_for_aws_is_not_for_the_embedded_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_client_ignores_the_users_aws_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """AWS_PROFILE names one that is not on this machine, as in a shell that another project configured."""
     configuration = tmp_path / "config"
     configuration.write_text("[default]\nretry_mode = adaptive\n[profile broken\n")

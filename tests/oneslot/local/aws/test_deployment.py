@@ -48,14 +48,12 @@ def queues(template: dict[str, Any]) -> list[dict[str, Any]]:
     return sorted(found, key=lambda properties: "RedrivePolicy" not in properties)
 
 
-def test_the_whole_template_is_deployed_with_nothing_left_out(
-    deployed: Deployment, synthesised: SynthesisedStack
-) -> None:
+def test_deploy_creates_every_resource(deployed: Deployment, synthesised: SynthesisedStack) -> None:
     assert set(deployed.resources) == set(synthesised.template["Resources"])
     assert set(deployed.outputs) >= OUTPUTS
 
 
-def test_ttl_and_point_in_time_recovery_are_as_the_template_has_them(deployed: Deployment) -> None:
+def test_deploy_sets_ttl_and_point_in_time_recovery(deployed: Deployment) -> None:
     tables = [deployed.outputs[f"{name}TableName"] for name in ("Ledger", "Slots", "Appointments")]
     with closing(deployed.connection.dynamodb()) as dynamodb:
         ttl = [dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"] for name in tables]
@@ -67,22 +65,22 @@ def test_ttl_and_point_in_time_recovery_are_as_the_template_has_them(deployed: D
     ] == ["ENABLED"] * 3
 
 
-def test_nothing_is_consumed_before_our_own_poller_starts(account: Connection, synthesised: SynthesisedStack) -> None:
+def test_deploy_disables_the_emulators_mapping(account: Connection, synthesised: SynthesisedStack) -> None:
     deployment = deploy(synthesised, account)
     with closing(account.functions()) as functions:
         mapping = functions.get_event_source_mapping(UUID=deployment.outputs["EventSourceMappingId"])
     assert mapping["State"] == "Disabled"
 
 
-def test_the_poller_has_every_number_from_the_deployed_template(
+@pytest.mark.slow
+def test_poller_follows_the_deployed_template(
     deployed: Deployment, synthesised: SynthesisedStack, tmp_path: Path
 ) -> None:
     check_follows(deployed, synthesised.template, tmp_path)
 
 
-def test_no_number_is_copied_a_changed_template_changes_the_poller(
-    account: Connection, synthesised: SynthesisedStack, tmp_path: Path
-) -> None:
+@pytest.mark.slow
+def test_poller_follows_a_changed_template(account: Connection, synthesised: SynthesisedStack, tmp_path: Path) -> None:
     template = copy.deepcopy(synthesised.template)
     mapping, function = one(template, "AWS::Lambda::EventSourceMapping"), one(template, "AWS::Lambda::Function")
     mapping.update(BatchSize=7, MaximumBatchingWindowInSeconds=2, ScalingConfig={"MaximumConcurrency": 3})
@@ -118,7 +116,7 @@ def check_follows(deployment: Deployment, template: dict[str, Any], folder: Path
     assert now.function.environment["LEDGER_TABLE"] == deployment.outputs["LedgerTableName"]
 
 
-def test_the_real_handler_takes_a_message_and_answers_for_it(deployed: Deployment, tmp_path: Path) -> None:
+def test_deployed_handler_quarantines_a_malformed_message(deployed: Deployment, tmp_path: Path) -> None:
     queue_url, mapping_id = deployed.outputs["QueueUrl"], deployed.outputs["EventSourceMappingId"]
     source = Source(deployed.connection, queue_url, mapping_id, tmp_path)
     (sent,) = source.send("this is not JSON")
@@ -134,9 +132,7 @@ def test_the_real_handler_takes_a_message_and_answers_for_it(deployed: Deploymen
     assert dead["MessageAttributes"]["QuarantineReason"]["StringValue"] == "not_json"
 
 
-def test_a_type_that_the_embedded_aws_has_not_fails_with_a_sentence(
-    account: Connection, synthesised: SynthesisedStack
-) -> None:
+def test_deploy_rejects_an_unknown_resource_type(account: Connection, synthesised: SynthesisedStack) -> None:
     template = {
         **synthesised.template,
         "Resources": {"Spark": {"Type": "AWS::EMRServerless::Application"}},
@@ -146,22 +142,21 @@ def test_a_type_that_the_embedded_aws_has_not_fails_with_a_sentence(
         deploy(replace(synthesised, template=template), account)
 
 
-def test_a_resource_that_fails_is_named_with_its_reason(account: Connection, synthesised: SynthesisedStack) -> None:
+def test_deploy_names_a_failed_resource_and_its_reason(account: Connection, synthesised: SynthesisedStack) -> None:
     bad = {"Type": "AWS::SQS::Queue", "Properties": {"VisibilityTimeout": 43201}}
     template = {"Resources": {"Bad": bad}}
     with pytest.raises(DeploymentFailed, match=r"Bad \(AWS::SQS::Queue\)"):
         deploy(replace(synthesised, template=template, assets=()), account)
 
 
-def test_a_missing_asset_is_a_sentence(account: Connection, synthesised: SynthesisedStack, tmp_path: Path) -> None:
+def test_deploy_names_a_missing_asset(account: Connection, synthesised: SynthesisedStack, tmp_path: Path) -> None:
     gone = replace(synthesised.assets[0], source=tmp_path / "gone")
     with pytest.raises(DeploymentFailed, match="Synthesise again"):
         deploy(replace(synthesised, assets=(gone,)), account)
 
 
-def test_a_template_too_large_for_the_request_itself_is_deployed_all_the_same(
-    account: Connection, synthesised: SynthesisedStack
-) -> None:
+@pytest.mark.slow
+def test_deploy_takes_a_template_above_the_request_limit(account: Connection, synthesised: SynthesisedStack) -> None:
     template = {**copy.deepcopy(synthesised.template), "Metadata": {"padding": "x" * 60_000}}
     assert len(json.dumps(template)) > 51_200
     assert set(deploy(replace(synthesised, template=template), account).outputs) >= OUTPUTS

@@ -17,7 +17,7 @@ from tests.kits.local_mapping import wait_for
 pytestmark = pytest.mark.embedded_aws
 
 
-def test_it_starts_on_loopback_only_and_ends(tmp_path: Path) -> None:
+def test_embedded_aws_listens_on_loopback_only(tmp_path: Path) -> None:
     with EmbeddedAws(tmp_path) as aws:
         sqs = aws.connection().sqs()
         url = sqs.create_queue(QueueName="q")["QueueUrl"]
@@ -47,7 +47,7 @@ def listening(pid: int | None) -> set[str]:
     return {row[1].partition(":")[0] for row in rows if row[3] == "0A" and row[9] in inodes}
 
 
-def test_accounts_see_nothing_of_each_other(embedded_aws: EmbeddedAws) -> None:
+def test_accounts_are_isolated(embedded_aws: EmbeddedAws) -> None:
     one, other = embedded_aws.connection("111111111111").sqs(), embedded_aws.connection("222222222222").sqs()
     assert "/111111111111/" in one.create_queue(QueueName="mine")["QueueUrl"]
     assert other.list_queues().get("QueueUrls", []) == []
@@ -55,7 +55,8 @@ def test_accounts_see_nothing_of_each_other(embedded_aws: EmbeddedAws) -> None:
     other.close()
 
 
-def test_nothing_of_our_environment_leaks_into_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_embedded_aws_inherits_no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LOG_LEVEL", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "HTTPS_PROXY", "DOCKER_HOST", "BIND_HOST"):
         monkeypatch.setenv(name, "leaked")
     with EmbeddedAws(tmp_path) as aws:
@@ -63,7 +64,7 @@ def test_nothing_of_our_environment_leaks_into_it(tmp_path: Path, monkeypatch: p
             assert b"leaked" not in Path(f"/proc/{aws.pid}/environ").read_bytes()
 
 
-def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_quotes_a_failing_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "broken.py"
     program.write_text("raise SystemExit('no room on this machine')")
     monkeypatch.setattr(module, "SERVER", program)
@@ -73,7 +74,7 @@ def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path: Path, monkeypa
     assert aws.pid is None
 
 
-def test_a_start_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_fails_when_the_emulator_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "hangs.py"
     program.write_text("import time; print('thinking', flush=True); time.sleep(600)")
     monkeypatch.setattr(module, "SERVER", program)
@@ -89,7 +90,8 @@ def test_a_start_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.Monk
         aws.start()
 
 
-def test_it_does_not_outlive_a_killed_parent(tmp_path: Path, temporary_folder: Path) -> None:
+@pytest.mark.slow
+def test_embedded_aws_ends_with_a_killed_parent(tmp_path: Path, temporary_folder: Path) -> None:
     program = tmp_path / "parent.py"
     program.write_text(
         textwrap.dedent(f"""

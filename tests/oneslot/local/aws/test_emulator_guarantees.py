@@ -54,7 +54,8 @@ def item(database: DynamoDBClient, key: str) -> dict[str, Any] | None:
     return None if found is None else {name: next(iter(value.values())) for name, value in found.items()}
 
 
-def test_of_sixteen_racing_puts_one_wins_and_every_loser_is_shown_the_winner(database: DynamoDBClient) -> None:
+@pytest.mark.slow
+def test_one_of_sixteen_racing_puts_wins(database: DynamoDBClient) -> None:
     for number in range(ROUNDS):
         shown: list[str] = []
 
@@ -77,7 +78,8 @@ def test_of_sixteen_racing_puts_one_wins_and_every_loser_is_shown_the_winner(dat
         assert item(database, f"put-{number}") == {"pk": f"put-{number}", "owner": str(winners[0])}
 
 
-def test_of_sixteen_racing_updates_of_one_version_one_wins(database: DynamoDBClient) -> None:
+@pytest.mark.slow
+def test_one_of_sixteen_racing_updates_wins(database: DynamoDBClient) -> None:
     database.put_item(TableName=TABLE, Item={"pk": {"S": "row"}, "version": {"N": "0"}, "claims": {"N": "0"}})
     for number in range(ROUNDS):
 
@@ -102,7 +104,8 @@ def test_of_sixteen_racing_updates_of_one_version_one_wins(database: DynamoDBCli
     assert item(database, "row") == {"pk": "row", "version": str(ROUNDS), "claims": str(ROUNDS)}
 
 
-def test_of_sixteen_racing_transactions_one_wins_with_all_three_items(database: DynamoDBClient) -> None:
+@pytest.mark.slow
+def test_one_of_sixteen_racing_transactions_wins(database: DynamoDBClient) -> None:
     for number in range(ROUNDS):
         slot = f"slot-{number}"
         database.put_item(TableName=TABLE, Item={"pk": {"S": slot}, "status": {"S": "free"}})
@@ -155,7 +158,7 @@ def test_of_sixteen_racing_transactions_one_wins_with_all_three_items(database: 
         assert len([key for key in kept if key.startswith(part)]) == ROUNDS, f"a loser left its {part} behind"
 
 
-def test_a_cancelled_transaction_shows_the_item_that_stood_in_its_way(database: DynamoDBClient) -> None:
+def test_cancelled_transaction_returns_the_existing_item(database: DynamoDBClient) -> None:
     database.put_item(TableName=TABLE, Item={"pk": {"S": "there"}, "why": {"S": "first"}})
     with pytest.raises(database.exceptions.TransactionCanceledException) as cancelled:
         database.transact_write_items(
@@ -178,7 +181,7 @@ def test_a_cancelled_transaction_shows_the_item_that_stood_in_its_way(database: 
     assert item(database, "new") is None
 
 
-def test_a_transactions_token_makes_its_replay_harmless_and_another_content_an_error(database: DynamoDBClient) -> None:
+def test_transaction_token_makes_a_replay_harmless(database: DynamoDBClient) -> None:
     def add(amount: int) -> None:
         database.transact_write_items(
             ClientRequestToken="the-same-token",
@@ -202,7 +205,7 @@ def test_a_transactions_token_makes_its_replay_harmless_and_another_content_an_e
     assert item(database, "sum") == {"pk": "sum", "claims": "1"}
 
 
-def test_a_transaction_may_have_a_hundred_items_and_no_more(database: DynamoDBClient) -> None:
+def test_transaction_takes_a_hundred_items_at_most(database: DynamoDBClient) -> None:
     def put(count: int, prefix: str) -> None:
         database.transact_write_items(
             TransactItems=[
@@ -217,7 +220,7 @@ def test_a_transaction_may_have_a_hundred_items_and_no_more(database: DynamoDBCl
     assert item(database, "more-0") is None
 
 
-def test_a_sparse_local_index_read_consistently_shows_what_is_free_now(account: Connection) -> None:
+def test_sparse_index_shows_the_free_slots(account: Connection) -> None:
     database = account.dynamodb()
     database.create_table(
         TableName="slots",

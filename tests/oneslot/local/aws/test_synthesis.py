@@ -20,9 +20,7 @@ def app(folder: Path, source: str) -> Path:
     return folder
 
 
-def test_the_app_is_told_the_folder_and_the_context_and_nothing_of_the_persons_aws(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_synthesis_hides_the_users_aws_settings_from_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "mine")
     monkeypatch.setenv("CDK_CONTEXT_JSON", '{"stage": "leaked"}')
     source = """
@@ -40,7 +38,7 @@ def test_the_app_is_told_the_folder_and_the_context_and_nothing_of_the_persons_a
     assert not (output / "old").exists()
 
 
-def test_a_failing_app_is_quoted(tmp_path: Path) -> None:
+def test_synthesis_quotes_a_failing_app(tmp_path: Path) -> None:
     with pytest.raises(SynthesisFailed, match=r"status 2.*\nvisibility 5 s is shorter than"):
         synthesise(
             tmp_path / "out",
@@ -49,12 +47,12 @@ def test_a_failing_app_is_quoted(tmp_path: Path) -> None:
         )
 
 
-def test_without_a_checkout_there_is_a_sentence(tmp_path: Path) -> None:
+def test_synthesis_needs_a_checkout(tmp_path: Path) -> None:
     with pytest.raises(SynthesisFailed, match="checkout"):
         synthesise(tmp_path / "out", context={}, app=tmp_path)
 
 
-def test_node_is_taken_from_path_else_from_the_wheel_else_a_sentence(tmp_path: Path) -> None:
+def test_find_node_prefers_path_to_the_wheel(tmp_path: Path) -> None:
     (tmp_path / "node").write_text("#!/bin/sh\n")
     (tmp_path / "node").chmod(0o755)
     assert find_node(path=str(tmp_path)) == tmp_path / "node"
@@ -87,7 +85,7 @@ def assembly(folder: Path) -> Path:
     return folder
 
 
-def test_a_stack_is_read_with_its_assets_but_not_its_own_template_among_them(tmp_path: Path) -> None:
+def test_read_stack_returns_assets_without_the_template(tmp_path: Path) -> None:
     stack = read_stack(assembly(tmp_path), "S")
     assert stack.template == {"Resources": {}}
     assert stack.assets == (
@@ -98,12 +96,12 @@ def test_a_stack_is_read_with_its_assets_but_not_its_own_template_among_them(tmp
     assert stack.assets[0].content() == stack.assets[0].content()
 
 
-def test_a_stack_that_is_not_there_is_a_sentence_with_those_that_are(tmp_path: Path) -> None:
+def test_read_stack_names_the_stacks_that_exist(tmp_path: Path) -> None:
     with pytest.raises(SynthesisFailed, match=r"no stack named Oneslot-x; it has: S\."):
         read_stack(assembly(tmp_path), "Oneslot-x")
 
 
-def test_docker_assets_are_refused(tmp_path: Path) -> None:
+def test_read_stack_rejects_docker_assets(tmp_path: Path) -> None:
     folder = assembly(tmp_path)
     (folder / "S.assets.json").write_text('{"dockerImages": {"x": {}}}')
     with pytest.raises(SynthesisFailed, match="Docker"):

@@ -47,40 +47,40 @@ class Queue:
         )
 
 
-def test_without_a_window_one_receive_is_a_batch() -> None:
+def test_collect_takes_one_receive_without_a_window() -> None:
     queue = Queue(3, 7)
     assert len(queue.collect(10, 0).messages) == 3
     assert queue.asked == [(10, LONG_POLL_SECONDS)]
 
 
-def test_an_empty_queue_is_an_empty_batch_after_one_long_poll() -> None:
+def test_collect_is_empty_after_one_long_poll() -> None:
     queue = Queue()
     assert queue.collect(10, 5) == Batch((), ())
     assert queue.asked == [(10, LONG_POLL_SECONDS)]
 
 
-def test_with_a_window_a_batch_fills_up_beyond_ten_in_receives_of_ten() -> None:
+def test_collect_fills_a_batch_within_the_window() -> None:
     queue = Queue(10, 10, 10)
     assert len(queue.collect(25, 5).messages) == 25
     assert [how_many for how_many, _ in queue.asked] == [10, 10, 5]
     assert queue.now < 5
 
 
-def test_the_window_closes_after_its_seconds_counted_from_the_first_message() -> None:
+def test_window_opens_with_the_first_message() -> None:
     queue = Queue(1, 0, 1)
     batch = queue.collect(100, 3)
     assert len(batch.messages) == 2
     assert 3 <= queue.now < 3.2
 
 
-def test_a_stop_sends_what_is_in_hand_at_once() -> None:
+def test_collect_returns_at_once_when_stopped() -> None:
     queue = Queue(2, 5)
     queue.stopping = True
     assert len(queue.collect(100, 300).messages) == 2
     assert queue.now == 0
 
 
-def test_six_megabytes_end_a_batch_and_the_rest_is_carried_into_the_next() -> None:
+def test_cut_carries_what_exceeds_six_megabytes() -> None:
     megabyte = [message(number, "x" * (1 << 20)) for number in range(10)]
     first = cut(megabyte, batch_size=10)
     assert len(first.messages) == 5
@@ -91,7 +91,7 @@ def test_six_megabytes_end_a_batch_and_the_rest_is_carried_into_the_next() -> No
     assert queue.asked == []
 
 
-def test_one_message_always_goes_however_large_its_json_is() -> None:
+def test_cut_keeps_one_message_of_any_size() -> None:
     huge = message(1, "\x00" * (1 << 20) * 2)
     assert cut([huge], batch_size=10) == Batch((huge,), ())
 

@@ -35,37 +35,37 @@ class Queue:
         return delete_messages(cast("Any", self), "url", {each: each for each in message_ids})
 
 
-def test_tens() -> None:
+def test_delete_sends_ten_entries_at_a_time() -> None:
     queue = Queue({})
     many = [str(number) for number in range(23)]
     assert queue.delete(*many) == Deletion(tuple(many), ())
     assert queue.calls == [10, 10, 3]
 
 
-def test_nothing_to_delete_calls_nothing() -> None:
+def test_delete_makes_no_call_without_messages() -> None:
     queue = Queue({})
     assert queue.delete() == Deletion((), ())
     assert queue.calls == []
 
 
-def test_a_stale_receipt_is_reported_and_not_tried_again() -> None:
+def test_delete_does_not_retry_a_stale_receipt() -> None:
     queue = Queue({"b": ["refuse"]})
     assert queue.delete("a", "b", "c") == Deletion(("a", "c"), ("b",))
     assert queue.calls == [3]
 
 
-def test_a_fault_of_the_service_and_an_entry_in_neither_list_are_tried_again() -> None:
+def test_delete_retries_what_sqs_does_not_confirm() -> None:
     queue = Queue({"a": ["fault", "ok"], "b": ["silence", "silence", "ok"]})
     assert queue.delete("a", "b", "c") == Deletion(("c", "a", "b"), ())
     assert queue.calls == [3, 2, 1]
 
 
-def test_what_is_never_confirmed_is_unconfirmed() -> None:
+def test_delete_reports_what_is_never_confirmed() -> None:
     queue = Queue({"a": ["silence"] * ATTEMPTS})
     assert queue.delete("a", "b") == Deletion(("b",), ("a",))
 
 
-def test_an_unreachable_queue_raises_nothing() -> None:
+def test_delete_retries_an_unreachable_queue() -> None:
     queue = Queue({})
     queue.unreachable = 1
     assert queue.delete("a") == Deletion(("a",), ())

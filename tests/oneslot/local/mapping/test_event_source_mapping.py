@@ -49,7 +49,7 @@ def workshop(account: Connection, tmp_path: Path) -> Workshop:
     return Workshop(account, tmp_path)
 
 
-def test_success_is_deleted_and_a_named_failure_comes_again(workshop: Workshop) -> None:
+def test_named_failure_is_redelivered_and_success_deleted(workshop: Workshop) -> None:
     source = workshop.source(OBEDIENT, visibility=600)
     good, bad = source.send("{}", '{"fail": true}')
     with source.poller() as poller:
@@ -70,6 +70,7 @@ def test_success_is_deleted_and_a_named_failure_comes_again(workshop: Workshop) 
     assert (poller.statistics.failed, poller.statistics.function_errors) == (1, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("order", "timeout"),
     [
@@ -79,9 +80,7 @@ def test_success_is_deleted_and_a_named_failure_comes_again(workshop: Workshop) 
     ],
     ids=["exception", "timeout", "invalid answer"],
 )
-def test_after_a_complete_failure_nothing_is_deleted_and_all_of_it_comes_again(
-    workshop: Workshop, order: dict[str, object], timeout: int
-) -> None:
+def test_failed_batch_is_redelivered_whole(workshop: Workshop, order: dict[str, object], timeout: int) -> None:
     source = workshop.source(OBEDIENT, timeout=timeout, visibility=2)
     sent = set(source.send("{}", json.dumps(order), "{}"))
     with source.poller() as poller:
@@ -96,16 +95,8 @@ def test_after_a_complete_failure_nothing_is_deleted_and_all_of_it_comes_again(
     assert poller.statistics.failed >= 3
 
 
-@pytest.mark.parametrize("answer", [None, {"batchItemFailures": None}])
-def test_an_empty_or_null_answer_is_success(workshop: Workshop, answer: object) -> None:
-    source = workshop.source(OBEDIENT)
-    source.send(json.dumps({"answer": answer}))
-    with source.poller() as poller:
-        source.until(poller, lambda now: now.deleted == 1)
-    assert (source.left(), poller.statistics.function_errors) == (0, 0)
-
-
-def test_without_report_batch_item_failures_a_named_failure_is_deleted_too(workshop: Workshop) -> None:
+@pytest.mark.slow
+def test_failure_is_deleted_without_report_batch_item_failures(workshop: Workshop) -> None:
     source = workshop.source(OBEDIENT)
     functions = workshop.connection.functions()
     functions.update_event_source_mapping(UUID=source.mapping_id, FunctionResponseTypes=[])
@@ -116,7 +107,7 @@ def test_without_report_batch_item_failures_a_named_failure_is_deleted_too(works
     assert source.left() == 0
 
 
-def test_a_killed_handler_is_replaced_and_its_batch_comes_again(workshop: Workshop) -> None:
+def test_killed_handler_is_replaced_and_its_batch_redelivered(workshop: Workshop) -> None:
     source = workshop.source(OBEDIENT, visibility=600, timeout=900)
     (message,) = source.send('{"sleep": 600}')
     with source.poller() as poller:
@@ -137,6 +128,7 @@ def test_a_killed_handler_is_replaced_and_its_batch_comes_again(workshop: Worksh
     assert (poller.statistics.crashes, poller.statistics.function_errors) == (1, 1)
 
 
+@pytest.mark.slow
 def test_no_message_is_lost_while_handlers_are_killed(workshop: Workshop) -> None:
     source = workshop.source(OBEDIENT, visibility=2, timeout=10, BatchSize=10)
     sqs = workshop.connection.sqs()
@@ -158,7 +150,8 @@ def test_no_message_is_lost_while_handlers_are_killed(workshop: Workshop) -> Non
     assert poller.statistics.crashes <= 3
 
 
-def test_batch_size_and_window_are_the_mappings(workshop: Workshop) -> None:
+@pytest.mark.slow
+def test_batches_follow_the_mappings_size_and_window(workshop: Workshop) -> None:
     source = workshop.source(OBEDIENT, visibility=120, BatchSize=4, MaximumBatchingWindowInSeconds=40)
     with source.poller() as poller:
         assert poller.configuration.batch_size == 4
@@ -171,7 +164,8 @@ def test_batch_size_and_window_are_the_mappings(workshop: Workshop) -> None:
     assert first in batches[0], "only the window kept it waiting"
 
 
-def test_what_exceeds_lambdas_payload_goes_into_the_next_batch_at_once(workshop: Workshop) -> None:
+@pytest.mark.slow
+def test_payload_limit_starts_another_batch(workshop: Workshop) -> None:
     source = workshop.source(OBEDIENT, BatchSize=10)
     source.send(*[json.dumps({"padding": "x" * 900_000})] * 8)
     with source.poller() as poller:
@@ -180,7 +174,8 @@ def test_what_exceeds_lambdas_payload_goes_into_the_next_batch_at_once(workshop:
     assert [count for note in source.notes() for count in note["counts"]] == [1] * 8
 
 
-def test_maximum_concurrency_caps_the_concurrent_batches_and_so_do_processes(workshop: Workshop) -> None:
+@pytest.mark.slow
+def test_concurrency_is_capped_by_mapping_and_processes(workshop: Workshop) -> None:
     source = workshop.source(OBEDIENT, BatchSize=1, ScalingConfig={"MaximumConcurrency": 2}, timeout=10)
     source.send(*['{"sleep": 0.3}'] * 8)
     peak = 0
@@ -196,9 +191,8 @@ def test_maximum_concurrency_caps_the_concurrent_batches_and_so_do_processes(wor
         assert len(poller.handler_pids()) == 1
 
 
-def test_function_errors_lower_the_concurrency_and_it_recovers(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.slow
+def test_function_errors_lower_the_concurrency(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     growth = scaling.GROWTH_PER_SECOND
     monkeypatch.setattr(scaling, "GROWTH_PER_SECOND", 0.0)
     source = workshop.source(OBEDIENT, BatchSize=1, visibility=2)
@@ -212,7 +206,8 @@ def test_function_errors_lower_the_concurrency_and_it_recovers(
     assert poller.statistics.function_errors == 4
 
 
-def test_a_throttled_batch_is_offered_again_until_its_visibility_ends_and_then_comes_again(workshop: Workshop) -> None:
+@pytest.mark.slow
+def test_throttled_batch_is_retried_until_its_visibility_ends(workshop: Workshop) -> None:
     source = workshop.source(OBEDIENT, visibility=1, reserved=0)
     source.send("{}")
     with source.poller() as poller:
@@ -221,7 +216,8 @@ def test_a_throttled_batch_is_offered_again_until_its_visibility_ends_and_then_c
     assert source.left() == 1
 
 
-def test_a_receipt_that_has_gone_stale_is_not_fatal(workshop: Workshop, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_stale_receipt_is_not_fatal(workshop: Workshop, tmp_path: Path) -> None:
     # A visibility timeout below the function's timeout: the message is delivered again while the first still works.
     overtaken = tmp_path / "overtaken"
     source = workshop.source(OBEDIENT, visibility=1, timeout=120)
@@ -236,7 +232,7 @@ def test_a_receipt_that_has_gone_stale_is_not_fatal(workshop: Workshop, tmp_path
     assert poller.statistics.delete_refused >= 1
 
 
-def test_the_record_is_lambdas(workshop: Workshop) -> None:
+def test_record_has_lambdas_shape(workshop: Workshop) -> None:
     source = workshop.source("import json\ndef handle(event, context): print(json.dumps(event))")
     sqs = workshop.connection.sqs()
     sent = sqs.send_message(
@@ -266,7 +262,8 @@ def test_the_record_is_lambdas(workshop: Workshop) -> None:
     }
 
 
-def test_a_stop_finishes_what_is_in_hand_and_a_start_goes_on(workshop: Workshop) -> None:
+@pytest.mark.slow
+def test_stop_finishes_batches_and_start_continues(workshop: Workshop) -> None:
     source = workshop.source(OBEDIENT, BatchSize=1, timeout=10)
     source.send(*['{"sleep": 1}'] * 2)
     poller = source.poller()
@@ -286,7 +283,8 @@ def test_a_stop_finishes_what_is_in_hand_and_a_start_goes_on(workshop: Workshop)
     assert source.left() == 0
 
 
-def test_the_emulators_own_mapping_is_off(workshop: Workshop) -> None:
+@pytest.mark.slow
+def test_start_disables_the_emulators_mapping(workshop: Workshop) -> None:
     source = workshop.source(OBEDIENT)
     functions = workshop.connection.functions()
     functions.update_event_source_mapping(UUID=source.mapping_id, Enabled=True)
@@ -295,7 +293,8 @@ def test_the_emulators_own_mapping_is_off(workshop: Workshop) -> None:
     functions.close()
 
 
-def test_each_start_follows_what_is_deployed_now(workshop: Workshop) -> None:
+@pytest.mark.slow
+def test_start_reads_the_configuration_again(workshop: Workshop) -> None:
     source = workshop.source(OBEDIENT, BatchSize=3)
     poller = source.poller()
     with poller:
@@ -318,7 +317,8 @@ def test_each_start_follows_what_is_deployed_now(workshop: Workshop) -> None:
     assert source.notes() == [{"new": True}]
 
 
-def test_a_handler_that_cannot_be_imported_shows_in_the_statistics(workshop: Workshop) -> None:
+@pytest.mark.slow
+def test_statistics_show_a_handler_that_cannot_be_imported(workshop: Workshop) -> None:
     source = workshop.source("import nothing_of_that_name")
     source.send("{}")
     with source.poller() as poller:
@@ -327,7 +327,7 @@ def test_a_handler_that_cannot_be_imported_shows_in_the_statistics(workshop: Wor
     assert source.left() == 1
 
 
-def test_what_the_poller_does_not_do_is_refused_in_a_sentence(workshop: Workshop) -> None:
+def test_start_rejects_filter_criteria(workshop: Workshop) -> None:
     source = workshop.source(OBEDIENT, FilterCriteria={"Filters": [{"Pattern": '{"body": {"a": [1]}}'}]})
     with pytest.raises(UnsupportedMapping, match="FilterCriteria"):
         source.poller().start()
@@ -349,7 +349,8 @@ ORDERED = """
     """
 
 
-def test_what_did_not_fit_into_a_batch_does_not_overtake_its_group(workshop: Workshop) -> None:
+@pytest.mark.slow
+def test_carried_message_does_not_overtake_its_group(workshop: Workshop) -> None:
     source = workshop.source(ORDERED, visibility=10, fifo=True)
     large = "x" * 900_000  # seven fill an invocation's payload
     source.send(*(json.dumps({"number": number, "filling": large}) for number in range(9)), group="g")
@@ -360,7 +361,8 @@ def test_what_did_not_fit_into_a_batch_does_not_overtake_its_group(workshop: Wor
     assert (source.left(), poller.statistics.failed > 1) == (0, True)
 
 
-def test_a_queue_that_cannot_be_reached_is_reported_and_the_poller_still_stops(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_poller_stops_when_the_queue_is_unreachable(tmp_path: Path) -> None:
     with EmbeddedAws(tmp_path / "aws") as aws:
         source = Workshop(aws.connection(), tmp_path).source(OBEDIENT)
         poller = source.poller()

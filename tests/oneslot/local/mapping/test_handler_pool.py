@@ -78,7 +78,7 @@ def answer(outcome: object) -> Any:
     return json.loads(outcome.answer)
 
 
-def test_the_context_and_the_environment_are_lambdas(pool_of: Callable[..., HandlerPool]) -> None:
+def test_handler_sees_lambdas_context_and_environment(pool_of: Callable[..., HandlerPool]) -> None:
     os.environ["ONESLOT_TEST_LEAK"] = "leaked"
     try:
         pool = pool_of(
@@ -116,7 +116,7 @@ def test_the_context_and_the_environment_are_lambdas(pool_of: Callable[..., Hand
     assert not [each for each in seen["path"] if each in (repository, f"{repository}/lambda_src")]
 
 
-def test_the_assets_packages_come_first_and_boto3_is_there(pool_of: Callable[..., HandlerPool]) -> None:
+def test_handler_imports_the_assets_packages_first(pool_of: Callable[..., HandlerPool]) -> None:
     pool = pool_of(
         """
         import boto3, yaml_of_mine
@@ -128,7 +128,7 @@ def test_the_assets_packages_come_first_and_boto3_is_there(pool_of: Callable[...
     assert answer(pool.invoke({}, request_id="r"))[1] == "the asset"
 
 
-def test_a_process_is_warm_the_second_time(pool_of: Callable[..., HandlerPool]) -> None:
+def test_process_stays_warm_between_invocations(pool_of: Callable[..., HandlerPool]) -> None:
     pool = pool_of(
         """
         import os
@@ -143,13 +143,13 @@ def test_a_process_is_warm_the_second_time(pool_of: Callable[..., HandlerPool]) 
     assert pool.pids() == [first[0]]
 
 
-def test_six_megabytes_in_and_out(pool_of: Callable[..., HandlerPool]) -> None:
+def test_handler_takes_and_returns_six_megabytes(pool_of: Callable[..., HandlerPool]) -> None:
     pool = pool_of("def handle(event, context): return event")
     event = {"body": "x" * 6 * 1024 * 1024}
     assert answer(pool.invoke(event, request_id="r")) == event
 
 
-def test_an_exception_keeps_the_process_and_is_logged_as_json(pool_of: Callable[..., HandlerPool]) -> None:
+def test_exception_keeps_the_process(pool_of: Callable[..., HandlerPool]) -> None:
     pool = pool_of("def handle(event, context): raise KeyError('which')")
     assert pool.invoke({}, request_id="r-7") == FunctionError("exception", "KeyError")
     (before,) = pool.pids()
@@ -172,19 +172,20 @@ def test_an_exception_keeps_the_process_and_is_logged_as_json(pool_of: Callable[
     ],
     ids=["import", "not callable", "exit in import", "death in import", "no JSON", "exit", "death"],
 )
-def test_every_way_to_fail(pool_of: Callable[..., HandlerPool], source: str, error: FunctionError) -> None:
+def test_broken_process_is_replaced(pool_of: Callable[..., HandlerPool], source: str, error: FunctionError) -> None:
     pool = pool_of(source)
     assert pool.invoke({}, request_id="r") == error
     # and again: a broken process is replaced, never reused
     assert pool.invoke({}, request_id="r") == error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "way",
     ["import time; time.sleep(600)", "while True: pass", "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"],
     ids=["sleeps", "spins", "frozen"],
 )
-def test_the_deadline_is_enforced_by_kill(pool_of: Callable[..., HandlerPool], way: str) -> None:
+def test_deadline_kills_the_process(pool_of: Callable[..., HandlerPool], way: str) -> None:
     pool = pool_of(
         f"""
         def handle(event, context):
@@ -207,7 +208,7 @@ def test_the_deadline_is_enforced_by_kill(pool_of: Callable[..., HandlerPool], w
     assert pool.pids() != [before]
 
 
-def test_a_killed_process_is_a_crash_when_busy_and_nothing_when_idle(pool_of: Callable[..., HandlerPool]) -> None:
+def test_killed_process_fails_only_its_invocation(pool_of: Callable[..., HandlerPool]) -> None:
     pool = pool_of(
         """
         import time
@@ -233,7 +234,7 @@ def test_a_killed_process_is_a_crash_when_busy_and_nothing_when_idle(pool_of: Ca
     assert answer(pool.invoke({"seconds": 0}, request_id="r")) is None
 
 
-def test_more_invocations_than_processes_are_throttled(pool_of: Callable[..., HandlerPool]) -> None:
+def test_pool_throttles_without_a_free_process(pool_of: Callable[..., HandlerPool]) -> None:
     pool = pool_of(
         """
         import os, time
@@ -253,7 +254,7 @@ def test_more_invocations_than_processes_are_throttled(pool_of: Callable[..., Ha
     thread.join()
 
 
-def test_lines_of_many_processes_do_not_mix(pool_of: Callable[..., HandlerPool]) -> None:
+def test_log_lines_of_processes_do_not_mix(pool_of: Callable[..., HandlerPool]) -> None:
     pool = pool_of(
         """
         def handle(event, context):
@@ -275,7 +276,7 @@ def test_lines_of_many_processes_do_not_mix(pool_of: Callable[..., HandlerPool])
     assert sorted(lines) == sorted(letter * 9000 for letter in "abcd" for _ in range(50))
 
 
-def test_closing_ends_every_process(pool_of: Callable[..., HandlerPool]) -> None:
+def test_close_ends_every_process(pool_of: Callable[..., HandlerPool]) -> None:
     pool = pool_of("def handle(event, context): pass", size=3)
     assert pool.warm(3) is None
     pids = pool.pids()
@@ -284,7 +285,8 @@ def test_closing_ends_every_process(pool_of: Callable[..., HandlerPool]) -> None
     assert [start_ticks(pid) for pid in pids] == [None] * 3
 
 
-def test_one_process_compiles_the_asset_for_all(pool_of: Callable[..., HandlerPool]) -> None:
+@pytest.mark.slow
+def test_warm_compiles_the_asset_once(pool_of: Callable[..., HandlerPool]) -> None:
     pool = pool_of(
         """
         import os, time
@@ -303,14 +305,15 @@ def test_one_process_compiles_the_asset_for_all(pool_of: Callable[..., HandlerPo
     ]
 
 
-def test_what_cannot_be_imported_is_tried_once(pool_of: Callable[..., HandlerPool]) -> None:
+def test_warm_stops_at_the_first_import_error(pool_of: Callable[..., HandlerPool]) -> None:
     pool = pool_of("print('begun', flush=True); import no_such_package", size=4)
     assert pool.warm(4) == FunctionError("init", "ModuleNotFoundError")
     assert pool.installation.log_file.read_text().splitlines().count("begun") == 1
     assert pool.pids() == []
 
 
-def test_a_handler_process_does_not_outlive_a_killed_parent(installed: Make, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_handler_process_ends_with_a_killed_parent(installed: Make, tmp_path: Path) -> None:
     installation = installed("import time\ndef handle(event, context): time.sleep(600)")
     program = tmp_path / "parent.py"
     program.write_text(
@@ -339,7 +342,7 @@ def test_a_handler_process_does_not_outlive_a_killed_parent(installed: Make, tmp
     wait_for(lambda: start_ticks(pid) is None)
 
 
-def test_an_unused_process_closes_cleanly(installed: Make) -> None:
+def test_unused_process_closes(installed: Make) -> None:
     process = HandlerProcess(installed("def handle(event, context): pass"))
     pid = process.pid
     process.close()
