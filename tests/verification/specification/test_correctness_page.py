@@ -65,7 +65,7 @@ def test_every_known_case_has_tests_and_every_test_is_there() -> None:
 
 
 def test_no_case_of_the_protocol_tests_is_left_out() -> None:
-    text = (REPOSITORY / "tests" / "handler" / "test_protocol_cases.py").read_text()
+    text = (REPOSITORY / "tests" / "behaviours" / "test_protocol_cases.py").read_text()
     tests = re.findall(r"^def (test_[a-p]2?_\w+)", text, flags=re.MULTILINE)
     missing = [name for name in tests if name not in TEXT and not name.startswith("test_a_request")]
     # Of case p only the two that say something about the protocol are on the page.
