@@ -45,6 +45,7 @@ def states(explorer: Explorer, scenario: Scenario) -> set[tuple[str, int, int, i
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scenario", "subject"),
     [
@@ -89,6 +90,7 @@ BUDGETS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", BUDGETS, ids=lambda scenario: f"{scenario.name} {scenario.size}")
 def test_botocore_itself_changes_nothing(scenario: Scenario) -> None:
     """boto3's own clients, every request caught before it is sent: the same states, steps and schedules."""
@@ -99,6 +101,7 @@ def test_botocore_itself_changes_nothing(scenario: Scenario) -> None:
     assert not wire.laws_broken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", BUDGETS[1:], ids=lambda scenario: f"{scenario.name} {scenario.size}")
 def test_moto_walks_the_same_graph(scenario: Scenario) -> None:
     """The port's answers are moto's: same states, same steps, same schedules."""
