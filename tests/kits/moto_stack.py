@@ -1,4 +1,4 @@
-"""A stack on moto that the command line takes for the running local one."""
+"""A stack on moto that stands in for the running local stack of the command line."""
 
 from __future__ import annotations
 
@@ -15,21 +15,26 @@ from click.testing import CliRunner, Result
 from oneslot.local.aws.connection import Connection
 from oneslot.local.processes import start_ticks
 from oneslot.local.state import LocalState
+from oneslot.runtime.stores.expressions import to_attributes
 from oneslot.target import Target, local_target
 from tests.kits.consumer import Bench, bench, record
+from workload.plan import Plan, save
+from workload.seeding import BATCH
 
+NOW = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2100-01-01T08:00:00Z"}
+"""A window that is open."""
 ENVIRONMENT = {"CONTENT_BASED_DEDUPLICATION": "false", "LEDGER_RETENTION_SECONDS": "2592000"}
 
 
 def invoke(*arguments: str, **environment: str) -> Result:
-    """Run one command line, as a person would."""
+    """Run one command line in this process."""
     from oneslot.cli import main  # not for tests that run no command
 
     return CliRunner().invoke(main, list(arguments), env={"COLUMNS": "", **environment})
 
 
 def document(result: Result, exit_code: int = 0) -> dict[str, Any]:
-    """The one JSON document on standard output, of a command that ended with this status and by no fault of its own."""
+    """Return the JSON document of a command, after asserting its exit status."""
     assert (result.exit_code, "Unexpected" in result.output) == (exit_code, False), result.output
     loaded = json.loads(result.stdout)
     assert isinstance(loaded, dict)
@@ -48,8 +53,26 @@ class MotoStack:
         """The state folder."""
         return self.target.home
 
+    def seed(self, plan: Plan) -> None:
+        """Put a plan's slots into the table, and save the plan, as `oneslot seed` does."""
+        items = [{"PutRequest": {"Item": to_attributes(item)}} for item in plan.items()]
+        for start in range(0, len(items), BATCH):
+            self.bench.dynamodb.batch_write_item(RequestItems={"slots": items[start : start + BATCH]})
+        save(plan, self.target.plan, self.target.identity)
+
+    def put_dead_letter(self, body: dict[str, Any] | str, **attributes: str) -> str:
+        """Put a message into the dead-letter queue, as the redrive policy does. Return its SQS id."""
+        answer = self.bench.sqs.send_message(
+            QueueUrl=self.target.outputs.dead_letter_queue_url,
+            MessageBody=body if isinstance(body, str) else json.dumps(body),
+            MessageAttributes={
+                name: {"DataType": "String", "StringValue": value} for name, value in attributes.items()
+            },
+        )
+        return str(answer["MessageId"])
+
     def consume(self, *, twice: Sequence[str] = ()) -> None:
-        """Deliver all that the queue holds, ten at a time; message ids in `twice` a second time at the end."""
+        """Deliver every message of the queue; those whose ids are in `twice` once more at the end."""
         configuration, sqs = self.bench.configuration, self.bench.sqs
         again: list[dict[str, Any]] = []
         while messages := sqs.receive_message(
@@ -69,7 +92,7 @@ class MotoStack:
         self.write_log()
 
     def write_log(self) -> None:
-        """Write the delivery log as the handler's Logger does: without what is None, among other lines."""
+        """Write the delivery log as the handler's Logger does: without None, among other lines."""
         lines = ["not json at all, of a delivery", json.dumps({"_aws": {}, "service": "appointments"})]
         for delivery in self.bench.deliveries:
             said = {name: value for name, value in asdict(delivery).items() if value is not None}
@@ -80,18 +103,18 @@ class MotoStack:
 
 @dataclass(frozen=True)
 class Functions:
-    """Lambda, as far as the command line asks: what the stack put into the consumer's environment."""
+    """A Lambda client that knows the environment of the consumer."""
 
     environment: Mapping[str, str]
 
     def get_function_configuration(self, *, FunctionName: str) -> dict[str, Any]:  # noqa: N803 - boto3's own
-        """The configuration of the consumer."""
+        """Return the configuration of the consumer."""
         return {"FunctionName": FunctionName, "Environment": {"Variables": dict(self.environment)}}
 
 
 @pytest.fixture
 def moto_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoStack]:
-    """A running stack with three free slots at one practice."""
+    """Return a running stack with three free slots at one practice."""
     with bench(slots=3) as made:
         state = LocalState(
             endpoint_url="http://127.0.0.1:4566",
@@ -124,6 +147,6 @@ def moto_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moto
 
 @pytest.fixture
 def nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """The command line where no local stack runs."""
+    """Return `invoke`, where no local stack runs."""
     monkeypatch.setenv("ONESLOT_HOME", str(tmp_path))
     return invoke

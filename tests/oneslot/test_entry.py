@@ -47,7 +47,7 @@ def test_command_line_names_a_missing_package(monkeypatch: pytest.MonkeyPatch) -
         runpy.run_module("oneslot", run_name="__main__")
 
 
-def test_verbs_without_the_application_are_a_sentence(tmp_path: Path) -> None:
+def test_verb_is_refused_when_the_application_is_missing(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "oneslot", tmp_path / "oneslot", ignore=shutil.ignore_patterns("__pycache__"))
     command = [sys.executable, "-S", "-c", PROGRAM.format(packages=SITE_PACKAGES), "check"]
 
@@ -82,7 +82,7 @@ def test_explain_names_what_the_machine_refuses(error: Exception, expected: str)
         ["backfill", __file__, "--rate"],
     ],
 )
-def test_a_number_that_is_none_is_a_usage_error(
+def test_option_rejects_a_number_that_is_not_finite(
     nothing_runs: Callable[..., Result], arguments: list[str], number: str
 ) -> None:
     result = nothing_runs(*arguments, number, "--json")
@@ -90,7 +90,7 @@ def test_a_number_that_is_none_is_a_usage_error(
     assert number in json.loads(result.stdout)["error"]
 
 
-def test_the_region_that_is_missing_is_asked_for_by_the_name_that_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explain_names_the_variable_that_boto3_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     (name,) = (word.strip(",.") for word in explain(NoRegionError()).split() if word.startswith("AWS_"))
     for known in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(known, raising=False)

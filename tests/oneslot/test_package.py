@@ -23,13 +23,13 @@ def python(code: str, *, executable: str = sys.executable, folder: Path = ROOT) 
     return done.stdout.strip()
 
 
-def test_every_public_name_is_there() -> None:
+def test_package_has_every_public_name() -> None:
     assert set(oneslot.__all__) <= set(dir(oneslot))
     for name in oneslot.__all__:
         assert hasattr(oneslot, name), name
 
 
-def test_effects_and_the_package_need_nothing_of_aws() -> None:
+def test_package_imports_nothing_of_aws() -> None:
     loaded = python(
         """
         import sys
@@ -64,7 +64,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return interpreter
 
 
-def test_the_installed_package_is_typed_and_complete(installed: Path, tmp_path: Path) -> None:
+def test_wheel_is_typed_and_complete(installed: Path, tmp_path: Path) -> None:
     where = python("import oneslot; print(oneslot.__file__)", executable=str(installed), folder=tmp_path)
     assert "site-packages" in where
     assert (Path(where).parent / "py.typed").exists()
@@ -80,7 +80,7 @@ def test_the_installed_package_is_typed_and_complete(installed: Path, tmp_path: 
     assert told == "{'a': 1}"
 
 
-def test_a_stranger_who_checks_types_sees_ours(installed: Path, tmp_path: Path) -> None:
+def test_wheel_shows_its_types_to_mypy(installed: Path, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         textwrap.dedent(

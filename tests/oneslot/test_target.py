@@ -17,25 +17,25 @@ from oneslot.target import Outputs, home_folder, local_target, open_target
 from tests.kits.moto_stack import MotoStack, invoke
 
 
-def test_the_state_folder_is_the_repositorys_or_the_one_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ONESLOT_HOME", raising=False)
     assert home_folder() == Path(__file__).resolve().parents[2] / ".oneslot"
     monkeypatch.setenv("ONESLOT_HOME", "/elsewhere")
     assert home_folder() == Path("/elsewhere")
 
 
-def test_a_later_local_stack_is_another_even_at_the_same_port(moto_stack: MotoStack) -> None:
+def test_identity_differs_when_the_process_restarted(moto_stack: MotoStack) -> None:
     state = moto_stack.target.local
     assert state is not None
     later = local_target(replace(state, supervisor_start=state.supervisor_start + 1), moto_stack.home)
     assert later.identity != moto_stack.target.identity
 
 
-def test_clients_are_made_once(moto_stack: MotoStack) -> None:
+def test_target_creates_a_client_once(moto_stack: MotoStack) -> None:
     assert moto_stack.target.sqs is moto_stack.target.sqs
 
 
-def test_a_stack_without_our_outputs_is_not_ours() -> None:
+def test_outputs_are_refused_when_one_is_missing() -> None:
     with pytest.raises(OneslotError, match="has no output QueueUrl, DeadLetterQueueUrl, LedgerTableName"):
         Outputs.of("Other", {})
 
@@ -49,7 +49,7 @@ def cloudformation(monkeypatch: pytest.MonkeyPatch) -> Stubber:
     return Stubber(client)
 
 
-def test_a_stack_on_aws_is_described_by_its_name(
+def test_open_target_describes_a_stack_on_aws(
     cloudformation: Stubber, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("ONESLOT_HOME", str(tmp_path))
@@ -81,13 +81,13 @@ def test_a_stack_on_aws_is_described_by_its_name(
     assert target.local is None
 
 
-def test_a_stack_that_is_not_there_is_named_with_its_region(cloudformation: Stubber) -> None:
+def test_open_target_names_the_region_of_a_missing_stack(cloudformation: Stubber) -> None:
     cloudformation.add_client_error("describe_stacks", "ValidationError")
     with cloudformation, pytest.raises(BadInput, match="There is no stack 'Oneslot-prod' in eu-west-2"):
         open_target("Oneslot-prod")
 
 
-def test_a_region_that_is_set_and_empty_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_asks_for_a_region_when_it_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     for name, value in (("ACCESS_KEY_ID", "1"), ("SECRET_ACCESS_KEY", "2"), ("DEFAULT_REGION", "")):
         monkeypatch.setenv(f"AWS_{name}", value)
@@ -100,5 +100,5 @@ def test_a_region_that_is_set_and_empty_is_none(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("stack", "asked"), [(None, "Check that it is running"), ("Oneslot-prod", "Check its region (AWS_DEFAULT_REGION)")]
 )
-def test_an_endpoint_that_cannot_be_reached_may_be_of_a_wrong_region(stack: str | None, asked: str) -> None:
+def test_explain_names_the_region_of_an_unreachable_endpoint(stack: str | None, asked: str) -> None:
     assert asked in explain(EndpointConnectionError(endpoint_url="https://sqs.eu-mars-9.amazonaws.com"), stack)

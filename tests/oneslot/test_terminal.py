@@ -11,7 +11,7 @@ from rich.console import Console
 from oneslot.terminal import Terminal, table
 
 
-def test_a_log_file_gets_a_line_now_and_then_and_one_at_the_end(
+def test_progress_writes_plain_lines_without_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
@@ -26,7 +26,7 @@ def test_a_log_file_gets_a_line_now_and_then_and_one_at_the_end(
     ]
 
 
-def test_a_terminal_gets_a_bar() -> None:
+def test_progress_shows_a_bar_on_a_terminal() -> None:
     screen = io.StringIO()
     person = Terminal(err=Console(file=screen, force_terminal=True, width=100))
     with person.progress("Seeding slots", 10) as progress:
@@ -37,7 +37,7 @@ def test_a_terminal_gets_a_bar() -> None:
     assert "\x1b[" in screen.getvalue()
 
 
-def test_a_machine_gets_one_document_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
     machine = Terminal(as_json=True)
     machine.say("step")
     machine.show(table("title", "column"))
@@ -50,13 +50,13 @@ def test_a_machine_gets_one_document_and_nothing_else(capsys: pytest.CaptureFixt
     assert captured.err == ""
 
 
-def test_what_a_person_copies_is_not_broken_into_lines_nor_read_as_markup(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plain_keeps_long_lines_and_markup(capsys: pytest.CaptureFixture[str]) -> None:
     line = "aws sqs send-message " + "x" * 300 + " [bold]"
     Terminal().plain(line)
     assert capsys.readouterr().out == line + "\n"
 
 
-def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminal_has_no_colour_when_no_color_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     screen = io.StringIO()
     person = Terminal(out=Console(file=screen, force_terminal=True, width=100))
@@ -64,7 +64,7 @@ def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     assert screen.getvalue() == "verdict\n"
 
 
-def test_a_terminal_without_unicode_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminal_replaces_characters_that_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = io.BytesIO()
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw, encoding="ascii"))
     person = Terminal()

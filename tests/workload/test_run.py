@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from oneslot.local.aws.connection import Connection
-from oneslot.runtime.stores.expressions import to_attributes
 from oneslot.target import Target
 from tests.kits.moto_stack import ENVIRONMENT, Functions, MotoStack, invoke
 from workload.commands import run as run_module
-from workload.plan import Plan, save
+from workload.plan import Plan
 
 
 @pytest.fixture
@@ -33,10 +32,8 @@ def stages(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         finally:
             happened.append("stopped")
 
-    def start_and_seed(_stack: Any, target: Target, plan: Plan, _terminal: Any) -> None:
-        for item in plan.items():
-            moto_stack.bench.dynamodb.put_item(TableName="slots", Item=to_attributes(item))
-        save(plan, target.plan, target.identity)
+    def start_and_seed(_stack: Any, _target: Target, plan: Plan, _terminal: Any) -> None:
+        moto_stack.seed(plan)
 
     def audit_history(history: Path, _answer: Path) -> Any:
         happened.append("audited")
@@ -50,17 +47,17 @@ def stages(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return happened
 
 
-ARGUMENTS = ("run", "--requests", "60", "--malformed", "0.1")
+ARGUMENTS = ("run", "--requests", "20", "--malformed", "0.1")
 
 
-def test_a_sound_run_succeeds_and_leaves_its_report(moto_stack: MotoStack, stages: list[str]) -> None:
+def test_run_succeeds_and_keeps_its_report_when_sound(moto_stack: MotoStack, stages: list[str]) -> None:
     before = signal.getsignal(signal.SIGTERM)
     result = invoke(*ARGUMENTS, "--json")
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     assert document["holds"] is True
-    assert (document["messages_accepted"], document["counts"]["messages"]) == (72, 72)
-    assert sum(document["counts"]["quarantined"].values()) == 6
+    assert (document["messages_accepted"], document["counts"]["messages"]) == (24, 24)
+    assert sum(document["counts"]["quarantined"].values()) == 2
     assert list(document["seconds"]) == ["deploy", "seed", "send", "drain", "check", "export", "stop", "audit"]
     assert result.stderr == ""
     assert document["audit"]["sound"] is True
@@ -69,7 +66,7 @@ def test_a_sound_run_succeeds_and_leaves_its_report(moto_stack: MotoStack, stage
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_a_run_that_loses_a_request_fails(
+def test_run_fails_when_a_request_is_lost(
     moto_stack: MotoStack, stages: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lose_one(*_: Any, **__: Any) -> None:
@@ -88,7 +85,7 @@ def test_a_run_that_loses_a_request_fails(
     assert stages == ["started", "stopped", "audited"]
 
 
-def test_a_run_fails_if_only_the_audit_finds_something(stages: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_fails_when_only_the_audit_is_unsound(stages: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     unsound = SimpleNamespace(sound=False, sentence="One request is lost.", document={"sound": False})
     monkeypatch.setattr(run_module, "audit_history", lambda *_: unsound)
     result = invoke(*ARGUMENTS)
@@ -96,19 +93,19 @@ def test_a_run_fails_if_only_the_audit_finds_something(stages: list[str], monkey
     assert "Audit: One request is lost." in result.stdout
 
 
-def test_a_run_that_cannot_write_its_report_goes_on_and_says_so(moto_stack: MotoStack, stages: list[str]) -> None:
+def test_run_continues_when_its_report_is_unwritable(moto_stack: MotoStack, stages: list[str]) -> None:
     moto_stack.target.report.mkdir()
     result = invoke(*ARGUMENTS)
     assert (result.exit_code, "check.json cannot be written" in result.stdout) == (1, True)
     assert "Audit: None is lost." in result.stdout
 
 
-def test_a_run_can_do_without_spark(stages: list[str]) -> None:
+def test_run_omits_the_audit_when_asked(stages: list[str]) -> None:
     assert invoke(*ARGUMENTS, "--no-audit").exit_code == 0
     assert stages == ["started", "stopped"]
 
 
-def test_a_run_that_cannot_go_on_stops_what_it_started(
+def test_run_stops_the_stack_when_it_fails(
     moto_stack: MotoStack, stages: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any, **__: Any) -> None:
@@ -120,7 +117,7 @@ def test_a_run_that_cannot_go_on_stops_what_it_started(
     assert stages == ["started", "stopped"]
 
 
-def test_a_file_that_cannot_be_used_shows_before_anything_starts(stages: list[str]) -> None:
+def test_run_rejects_a_file_before_it_starts(stages: list[str]) -> None:
     result = invoke("run", "--practices", __file__)
     assert result.exit_code == 2
     assert stages == []

@@ -37,14 +37,12 @@ def looks(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> list[list[s
 
 
 @pytest.mark.parametrize("missed", [[], [["m-0"]], [["m-0"], ["m-1", "m-2"]]])
-def test_what_is_between_two_steps_in_one_look_is_not_called_broken(
-    looks: list[list[str]], missed: list[list[str]]
-) -> None:
+def test_check_holds_when_a_request_is_broken_in_one_look(looks: list[list[str]], missed: list[list[str]]) -> None:
     looks += missed
     assert document(invoke("check", "--json"))["kind"] == "holds"
 
 
-def test_what_two_looks_find_is_broken_and_nothing_else(looks: list[list[str]]) -> None:
+def test_check_is_broken_when_two_looks_agree(looks: list[list[str]]) -> None:
     looks += [["m-0", "m-1"], ["m-1", "m-2"]]
     judged = document(invoke("check", "--json"), exit_code=1)
     assert judged["kind"] == "broken"
@@ -52,14 +50,14 @@ def test_what_two_looks_find_is_broken_and_nothing_else(looks: list[list[str]]) 
     assert "The first: m-1:" in judged["verdict"]
 
 
-def test_what_is_broken_in_the_tables_is_broken_as_ever(looks: list[list[str]], moto_stack: MotoStack) -> None:
+def test_check_is_broken_when_the_tables_are(looks: list[list[str]], moto_stack: MotoStack) -> None:
     looks += [["m-0"], ["m-2"]]
     moto_stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
     judged = document(invoke("check", "--json"), exit_code=1)
     assert (judged["kind"], {breach["subject"] for breach in judged["breaches"]}) == ("broken", {"m-1"})
 
 
-def test_where_every_look_finds_something_else_nothing_is_judged(looks: list[list[str]]) -> None:
+def test_check_is_unfinished_when_every_look_differs(looks: list[list[str]]) -> None:
     looks += [[name] for name in NAMES]
     judged = document(invoke("check", "--json"), exit_code=1)
     assert (judged["kind"], judged["breaches"]) == ("unfinished", [])

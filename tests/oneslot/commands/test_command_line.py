@@ -20,11 +20,10 @@ from oneslot.commands.worker import worker
 from oneslot.errors import OneslotError
 from oneslot.evidence.inspection import MASKED
 from oneslot.local.errors import AlreadyRunning
-from oneslot.runtime.stores.expressions import to_attributes
 from tests.kits.consumer import NHS_NUMBER, booking, record
 from tests.kits.moto_stack import MotoStack, document, invoke
 from tests.workload.test_practices import line as practice_line
-from workload.plan import make_plan, read_candidates, save
+from workload.plan import make_plan, read_candidates
 
 NEXT_YEARS_MONDAY = datetime(2035, 1, 1).date()
 
@@ -33,12 +32,7 @@ WITHOUT_STACK = {"up", "down", "run", "explore", "worker"}
 Invoke = Callable[..., Result]
 
 
-def seed(stack: MotoStack) -> None:
-    """As if `seed` had run."""
-    plan = make_plan(read_candidates(None, None, 1).demands, NEXT_YEARS_MONDAY, 5, 100, 1)
-    save(plan, stack.target.plan, stack.target.identity)
-    for item in plan.items():
-        stack.bench.dynamodb.put_item(TableName="slots", Item=to_attributes(item))
+PLAN = make_plan(read_candidates(None, None, 1).demands, NEXT_YEARS_MONDAY, 5, 20, 1)
 
 
 # Arguments
@@ -74,7 +68,9 @@ def seed(stack: MotoStack) -> None:
     ],
 )
 @pytest.mark.parametrize("as_json", [False, True])
-def test_bad_arguments_get_a_sentence(nothing_runs: Invoke, arguments: list[str], sentence: str, as_json: bool) -> None:
+def test_bad_argument_becomes_a_sentence(
+    nothing_runs: Invoke, arguments: list[str], sentence: str, as_json: bool
+) -> None:
     result = nothing_runs(*arguments, *(["--json"] if as_json and arguments[0] != "fly" else []))
     assert result.exit_code == 2
     assert sentence in result.stderr
@@ -86,7 +82,7 @@ def test_bad_arguments_get_a_sentence(nothing_runs: Invoke, arguments: list[str]
 
 @pytest.mark.parametrize("verb", ["seed", "send", "watch", "status", "check", "inspect"])
 @pytest.mark.parametrize("as_json", [False, True])
-def test_without_a_stack_each_verb_says_how_to_get_one(nothing_runs: Invoke, verb: str, as_json: bool) -> None:
+def test_verb_says_how_to_start_when_no_stack_runs(nothing_runs: Invoke, verb: str, as_json: bool) -> None:
     result = nothing_runs(verb, *(["m-1"] if verb == "inspect" else []), *(["--json"] if as_json else []))
     assert result.exit_code == 1
     assert "No local stack is running. Start one with `oneslot up`" in result.stderr
@@ -94,7 +90,7 @@ def test_without_a_stack_each_verb_says_how_to_get_one(nothing_runs: Invoke, ver
         assert "oneslot up" in document(result, 1)["error"]
 
 
-def test_a_stack_whose_process_is_gone_is_told_apart(moto_stack: MotoStack) -> None:
+def test_status_asks_for_down_when_the_process_is_gone(moto_stack: MotoStack) -> None:
     state = json.loads((moto_stack.home / "state.json").read_text())
     (moto_stack.home / "state.json").write_text(json.dumps(state | {"supervisor_start": 1}))
     result = invoke("status")
@@ -121,7 +117,7 @@ def test_a_stack_whose_process_is_gone_is_told_apart(moto_stack: MotoStack) -> N
         (ZeroDivisionError(NHS_NUMBER), "Unexpected ZeroDivisionError: this is a fault in Oneslot"),
     ],
 )
-def test_what_goes_wrong_underneath_is_a_sentence(
+def test_error_becomes_a_sentence(
     moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str
 ) -> None:
     def fail(_: object) -> None:
@@ -137,7 +133,7 @@ def test_what_goes_wrong_underneath_is_a_sentence(
     assert type(invoke("check", ONESLOT_DEBUG="1").exception) is type(error), "for whoever mends it, all of it"
 
 
-def test_interrupting_is_no_fault(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_ends_with_130(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 
@@ -146,7 +142,7 @@ def test_interrupting_is_no_fault(moto_stack: MotoStack, monkeypatch: pytest.Mon
     assert (result.exit_code, result.stderr.strip()) == (130, "Error: Interrupted.")
 
 
-def test_help_names_every_verb_in_the_order_of_use() -> None:
+def test_help_lists_the_verbs_in_the_order_of_use() -> None:
     result = invoke("--help")
     assert result.exit_code == 0
     verbs = re.findall(r"^  ([a-z]+)  +\S", result.stdout.partition("Commands:")[2], re.MULTILINE)
@@ -168,7 +164,7 @@ def test_help_names_every_verb_in_the_order_of_use() -> None:
     assert [verb for verb in verbs if verb in of_use] == of_use
 
 
-def test_every_verb_speaks_json_and_those_for_a_stack_take_one() -> None:
+def test_every_verb_takes_json_and_stack() -> None:
     for path, verb in every_verb(main):
         described = invoke(*path, "--help")
         assert described.exit_code == 0
@@ -189,33 +185,33 @@ def every_verb(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple
 # Verbs on a stack
 
 
-def test_the_whole_way_by_its_verbs(moto_stack: MotoStack) -> None:
-    seed(moto_stack)
-    sent = document(invoke("send", "--count", "40", "--seed", "1", "--malformed", "0.1", "--json"))
-    assert (sent["requests"], sent["messages_accepted"], sent["entries_sent_again"]) == (40, 48, 0)
+def test_verbs_lead_from_send_to_a_sound_check(moto_stack: MotoStack) -> None:
+    moto_stack.seed(PLAN)
+    sent = document(invoke("send", "--count", "20", "--seed", "1", "--malformed", "0.1", "--json"))
+    assert (sent["requests"], sent["messages_accepted"], sent["entries_sent_again"]) == (20, 24, 0)
     waiting = document(invoke("status", "--json"))
-    assert waiting["queue"]["waiting"] == 48
+    assert waiting["queue"]["waiting"] == 24
     assert invoke("check").exit_code == 1
     moto_stack.consume()
     watched = invoke("watch", "--until-drained", "--interval", "0.1", "--json")
     assert (watched.exit_code, document(watched)["drained"]) == (0, True)
     told = invoke("watch", "--until-drained", "--interval", "0.1").stderr.splitlines()
     assert len(told) == 1, "an end that was told already is not told again"
-    assert told[0].startswith("queue 0 waiting, 0 in flight; dead letters 4; ledger 36 complete")
+    assert told[0].startswith("queue 0 waiting, 0 in flight; dead letters 2; ledger 18 complete")
     checked = invoke("check", "--json")
     assert checked.exit_code == 0
     assert document(checked)["holds"] is True
     assert json.loads((moto_stack.home / "check.json").read_text())["verdict"] == document(checked)["verdict"]
     status = document(invoke("status", "--json"))
     assert status["queue"] == {"waiting": 0, "in_flight": 0, "delayed": 0}
-    assert (status["dead_letters"], status["ledger"]["complete"]) == (4, 36)
-    assert sum(status["slots"].values()) == 103
+    assert (status["dead_letters"], status["ledger"]["complete"]) == (2, 18)
+    assert sum(status["slots"].values()) == 23
 
 
-def test_results_for_people_have_no_colour_where_nobody_looks(moto_stack: MotoStack) -> None:
-    seed(moto_stack)
+def test_results_have_no_colour_when_output_is_no_terminal(moto_stack: MotoStack) -> None:
+    moto_stack.seed(PLAN)
     results = [
-        invoke("send", "--count", "30"),
+        invoke("send", "--count", "10"),
         invoke("status"),
         invoke("watch", "--timeout", "0.1"),
         invoke("watch", "--until-drained", "--timeout", "0.1"),
@@ -226,14 +222,14 @@ def test_results_for_people_have_no_colour_where_nobody_looks(moto_stack: MotoSt
     for result in results:
         assert "\x1b" not in result.output
         assert re.search(r"\b999[0-9]{7}\b", result.output) is None, "no patient is shown"
-    assert "30 requests in 36 messages accepted" in results[0].stdout
-    assert "36 messages left" in results[3].stderr
+    assert "10 requests in 12 messages accepted" in results[0].stdout
+    assert "12 messages left" in results[3].stderr
     assert re.search(r"double-booked +│ +0 │", results[4].stdout)
     assert results[4].stdout.rstrip().endswith("invariants hold.")
 
 
 def test_json_leaves_standard_error_empty(moto_stack: MotoStack) -> None:
-    seed(moto_stack)
+    moto_stack.seed(PLAN)
     for arguments in (["send", "--count", "5"], ["status"], ["watch", "--timeout", "0.1"]):
         result = invoke(*arguments, "--json")
         assert document(result)
@@ -247,7 +243,7 @@ def booked_id(stack: MotoStack) -> str:
     return "m-booked"
 
 
-def test_inspect_tells_a_bookings_story_without_its_patient(moto_stack: MotoStack) -> None:
+def test_inspect_shows_a_booking_without_its_patient(moto_stack: MotoStack) -> None:
     message_id = booked_id(moto_stack)
     told = invoke("inspect", message_id)
     assert "Booked: A81001, slot 20991123T" in told.stdout
@@ -278,14 +274,14 @@ def test_inspect_tells_a_bookings_story_without_its_patient(moto_stack: MotoStac
         (booking("m-1", practice="ZZZ999"), "Quarantined: unknown_practice."),
     ],
 )
-def test_inspect_tells_every_outcome(moto_stack: MotoStack, body: dict[str, Any], summary: str) -> None:
+def test_inspect_summarises_every_outcome(moto_stack: MotoStack, body: dict[str, Any], summary: str) -> None:
     moto_stack.bench.deliver(record(body))
     moto_stack.write_log()
     assert document(invoke("inspect", "m-1", "--json"))["summary"].startswith(summary)
     assert summary in invoke("inspect", "m-1").stdout
 
 
-def test_inspect_tells_a_cancelled_booking_and_a_conflict(moto_stack: MotoStack) -> None:
+def test_inspect_shows_a_cancellation_and_a_conflict(moto_stack: MotoStack) -> None:
     cancel = {"message_id": "c-1", "type": "cancel", "appointment_id": "m-1"}
     moto_stack.bench.deliver(record(booking("m-1")), record(cancel), record(booking("m-1", delivery_channel="Video")))
     moto_stack.write_log()
@@ -295,7 +291,7 @@ def test_inspect_tells_a_cancelled_booking_and_a_conflict(moto_stack: MotoStack)
     assert summary.endswith("Another message with this id is quarantined: conflict.")
 
 
-def test_inspect_finds_a_message_without_an_id_by_sqs_own(moto_stack: MotoStack) -> None:
+def test_inspect_finds_a_message_by_sqs_own_id(moto_stack: MotoStack) -> None:
     bad = record("not json")
     moto_stack.bench.deliver(bad)
     moto_stack.write_log()
@@ -304,19 +300,19 @@ def test_inspect_finds_a_message_without_an_id_by_sqs_own(moto_stack: MotoStack)
     assert found["dead_letters"][0]["source_sqs_message_id"] == bad["messageId"]
 
 
-def test_inspect_says_when_nothing_is_known(moto_stack: MotoStack) -> None:
+def test_inspect_fails_when_nothing_is_known(moto_stack: MotoStack) -> None:
     result = invoke("inspect", "nobody")
     assert result.exit_code == 1
     assert "Nothing is known of nobody in Oneslot-dev." in result.stderr
 
 
-def test_send_needs_to_know_the_practices(moto_stack: MotoStack) -> None:
+def test_send_asks_for_seed_when_nothing_was_seeded(moto_stack: MotoStack) -> None:
     result = invoke("send", "--count", "5")
     assert result.exit_code == 1
     assert "Seed it first (`oneslot seed`)" in result.stderr
 
 
-def test_send_sends_a_file_of_ones_own(moto_stack: MotoStack, tmp_path: Path) -> None:
+def test_send_sends_the_requests_of_a_file(moto_stack: MotoStack, tmp_path: Path) -> None:
     path = tmp_path / "mine.ndjson"
     path.write_text("".join(json.dumps(booking(f"m-{number}")) + "\n" for number in range(12)))
     result = invoke("send", "--file", str(path))
@@ -336,7 +332,7 @@ def test_send_sends_a_file_of_ones_own(moto_stack: MotoStack, tmp_path: Path) ->
     ],
 )
 @pytest.mark.parametrize("as_json", [False, True])
-def test_send_that_ends_early_says_how_much_was_accepted(
+def test_send_counts_accepted_messages_when_it_ends_early(
     moto_stack: MotoStack,
     monkeypatch: pytest.MonkeyPatch,
     *,
@@ -346,7 +342,7 @@ def test_send_that_ends_early_says_how_much_was_accepted(
     as_json: bool,
 ) -> None:
     """Also what a batch under way had accepted by then, and how to send the same requests again."""
-    seed(moto_stack)
+    moto_stack.seed(PLAN)
     batches = iter((None, None, end))
 
     def wait_until(*_: Any) -> None:
@@ -362,7 +358,7 @@ def test_send_that_ends_early_says_how_much_was_accepted(
     assert document(invoke("status", "--json"))["queue"]["waiting"] == 20
 
 
-def test_seed_reads_the_files_before_it_looks_for_a_stack(nothing_runs: Invoke, tmp_path: Path) -> None:
+def test_seed_reads_its_files_before_it_opens_a_stack(nothing_runs: Invoke, tmp_path: Path) -> None:
     path = tmp_path / "epraccur.csv"
     path.write_text(practice_line(status="C"))
     result = nothing_runs("seed", "--practices", str(path))
@@ -370,7 +366,7 @@ def test_seed_reads_the_files_before_it_looks_for_a_stack(nothing_runs: Invoke, 
     assert "no active GP practice" in result.stderr
 
 
-def test_up_on_a_running_stack_tells_how_to_use_it(moto_stack: MotoStack) -> None:
+def test_up_prints_next_commands_when_a_stack_runs(moto_stack: MotoStack) -> None:
     result = invoke("up")
     assert result.exit_code == 0
     assert "The local stack is already running." in result.stderr
@@ -385,7 +381,7 @@ def test_up_on_a_running_stack_tells_how_to_use_it(moto_stack: MotoStack) -> Non
     assert body["message_id"] in commands["inspect"]
 
 
-def test_down_where_nothing_runs(nothing_runs: Invoke) -> None:
+def test_down_succeeds_when_nothing_runs(nothing_runs: Invoke) -> None:
     assert document(nothing_runs("down", "--json")) == {"stopped": False}
     assert "No local stack was running." in nothing_runs("down").stdout
 
@@ -393,7 +389,7 @@ def test_down_where_nothing_runs(nothing_runs: Invoke) -> None:
 # A stack on AWS
 
 
-def test_a_stack_on_aws_is_found_by_its_outputs(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stack_on_aws_is_found_by_its_outputs(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     state = moto_stack.target.local
     assert state is not None
     outputs = [{"OutputKey": key, "OutputValue": value} for key, value in state.outputs.items()]
@@ -413,7 +409,7 @@ def test_a_stack_on_aws_is_found_by_its_outputs(moto_stack: MotoStack, monkeypat
     assert "has no output ConsumerLogGroupName, so it is not one of Oneslot's." in result.stderr
 
 
-def test_main_is_the_entry_point() -> None:
+def test_version_ends_with_0() -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert ended.value.code == 0

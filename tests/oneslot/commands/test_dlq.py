@@ -17,19 +17,7 @@ from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, peek
 from oneslot.target import Target, local_target
 from tests.kits.consumer import NHS_NUMBER, Intercepted, booking, cancellation, raising, record
-from tests.kits.moto_stack import Functions, MotoStack, document, invoke
-
-NOW = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2100-01-01T08:00:00Z"}
-
-
-def put(stack: MotoStack, body: dict[str, Any] | str, **attributes: str) -> str:
-    """Put a message into the dead-letter queue, as the redrive policy does; returns its SQS id."""
-    answer = stack.bench.sqs.send_message(
-        QueueUrl=stack.target.outputs.dead_letter_queue_url,
-        MessageBody=body if isinstance(body, str) else json.dumps(body),
-        MessageAttributes={name: {"DataType": "String", "StringValue": value} for name, value in attributes.items()},
-    )
-    return str(answer["MessageId"])
+from tests.kits.moto_stack import NOW, Functions, MotoStack, document, invoke
 
 
 def one_of_each(stack: MotoStack) -> None:
@@ -50,16 +38,16 @@ def one_of_each(stack: MotoStack) -> None:
         )
         stack.bench.dynamodb.delete_item(TableName="appointments", Key={"appointment_id": {"S": name}})
     for name in ("duplicate", "done_before", "stuck", "busy", "retried"):
-        put(stack, booking(name, **NOW))
+        stack.put_dead_letter(booking(name, **NOW))
     for name in ("conflict", "forgotten"):
-        put(stack, booking(name, **NOW, service_type="Clinical Triage"))
-    put(stack, booking("refused", not_before="2020-01-01T08:00:00Z", not_after="2020-01-02T08:00:00Z"))
-    put(stack, booking("unknown", **NOW, practice="ZZZ999"))
-    put(stack, cancellation("nobody", "cancelled"))
+        stack.put_dead_letter(booking(name, **NOW, service_type="Clinical Triage"))
+    stack.put_dead_letter(booking("refused", not_before="2020-01-01T08:00:00Z", not_after="2020-01-02T08:00:00Z"))
+    stack.put_dead_letter(booking("unknown", **NOW, practice="ZZZ999"))
+    stack.put_dead_letter(cancellation("nobody", "cancelled"))
     stack.bench.deliver(record(booking("invalid", nhs_number="9990000019")), record("no JSON"))
 
 
-def test_list_says_what_a_redrive_would_do_for_each(moto_stack: MotoStack) -> None:
+def test_list_forecasts_a_redrive_of_each_letter(moto_stack: MotoStack) -> None:
     one_of_each(moto_stack)
     listed = document(invoke("dlq", "list", "--json"))
     outlooks = {each["message_id"]: each["outlook"] for each in listed["messages"]}
@@ -83,7 +71,7 @@ def test_list_says_what_a_redrive_would_do_for_each(moto_stack: MotoStack) -> No
     assert len(peek(moto_stack.bench.sqs, moto_stack.target.outputs.dead_letter_queue_url)) == 12, "all are still there"
 
 
-def test_what_list_foresees_is_what_a_redrive_brings(moto_stack: MotoStack) -> None:
+def test_redrive_brings_what_list_forecast(moto_stack: MotoStack) -> None:
     one_of_each(moto_stack)
     moto_stack.bench.deliveries.clear()
     moved = document(invoke("dlq", "redrive", "--all", "--yes", "--json"))
@@ -110,25 +98,25 @@ def test_what_list_foresees_is_what_a_redrive_brings(moto_stack: MotoStack) -> N
 
 
 @pytest.mark.parametrize(("switched_on", "outlook"), [("true", "retried"), ("false", "fails_again")])
-def test_a_message_without_an_id_is_read_as_the_consumer_is_configured(
+def test_list_follows_the_consumers_deduplication_setting(
     moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, switched_on: str, outlook: str
 ) -> None:
     monkeypatch.setattr(Connection, "functions", lambda _: Functions({"CONTENT_BASED_DEDUPLICATION": switched_on}))
-    put(moto_stack, booking(None, **NOW))
+    moto_stack.put_dead_letter(booking(None, **NOW))
     assert document(invoke("dlq", "list", "--json"))["outlooks"] == {outlook: 1}
 
 
-def test_a_window_that_has_passed_is_foreseen_before_a_practice_that_nobody_knows(moto_stack: MotoStack) -> None:
+def test_list_forecasts_refusal_before_unknown_practice(moto_stack: MotoStack) -> None:
     """As the consumer has it: there is nothing to be mended, and nobody need seed slots of last year."""
     passed = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2020-01-02T08:00:00Z"}
-    put(moto_stack, booking("late", practice="ZZZ999", **passed))
+    moto_stack.put_dead_letter(booking("late", practice="ZZZ999", **passed))
     assert document(invoke("dlq", "list", "--json"))["outlooks"] == {"refused": 1}
     assert document(invoke("dlq", "redrive", "--yes", "--json"))["moved"] == 1
     moto_stack.consume()
     assert json.loads(moto_stack.bench.row("late")["result"])["reason"] == "window_passed"
 
 
-def test_show_tells_one_of_them_without_its_body(moto_stack: MotoStack) -> None:
+def test_show_omits_the_body(moto_stack: MotoStack) -> None:
     one_of_each(moto_stack)
     shown = document(invoke("dlq", "show", "duplicate", "--json"))["messages"]
     assert [each["ledger"]["status"] for each in shown] == ["COMPLETE"]
@@ -139,17 +127,17 @@ def test_show_tells_one_of_them_without_its_body(moto_stack: MotoStack) -> None:
     assert (missing.exit_code, "has no message nobody" in missing.stderr) == (1, True)
 
 
-def test_an_id_can_be_copied_from_the_list_on_a_terminal_of_eighty_columns(moto_stack: MotoStack) -> None:
+def test_list_keeps_ids_whole_when_columns_are_eighty(moto_stack: MotoStack) -> None:
     """A UUID is whole; the SQS id of a message without one, too, in its brackets."""
-    put(moto_stack, booking("d13f401a-d8dd-4a0e-b0f6-257cd81c99d7", **NOW, practice="ZZZ999"))
-    without_id = put(moto_stack, {"type": "book"})
+    moto_stack.put_dead_letter(booking("d13f401a-d8dd-4a0e-b0f6-257cd81c99d7", **NOW, practice="ZZZ999"))
+    without_id = moto_stack.put_dead_letter({"type": "book"})
     told = invoke("dlq", "list", COLUMNS="80").stdout
     assert "│ d13f401a-d8dd-4a0e-b0f6-257cd81c99d7 " in told
     assert f"│ ({without_id}) │" in told
     assert max(map(len, told.splitlines())) == 80
-    put(moto_stack, booking("m" * 100, **NOW, practice="ZZZ999"))
+    moto_stack.put_dead_letter(booking("m" * 100, **NOW, practice="ZZZ999"))
     sha = "5f" * 32
-    put(moto_stack, booking(sha, **NOW, practice="ZZZ999"))
+    moto_stack.put_dead_letter(booking(sha, **NOW, practice="ZZZ999"))
     for columns in ("40", "80"):
         lines = invoke("dlq", "list", COLUMNS=columns).stdout.splitlines()
         assert {"m" * 100, sha, f"({without_id})"} < set(lines), "one that is longer has a line of its own"
@@ -158,13 +146,13 @@ def test_an_id_can_be_copied_from_the_list_on_a_terminal_of_eighty_columns(moto_
     assert f"│ {sha} " in invoke("dlq", "list", COLUMNS="160").stdout, "where there is room it is in the table"
 
 
-def test_an_empty_queue_is_no_error(moto_stack: MotoStack) -> None:
+def test_verbs_succeed_when_the_queue_is_empty(moto_stack: MotoStack) -> None:
     assert "The dead-letter queue is empty." in invoke("dlq", "list").stdout
     assert "No message has the reason conflict." in invoke("dlq", "list", "--reason", "conflict").stdout
     assert document(invoke("dlq", "redrive", "--yes", "--json"))["moved"] == 0
 
 
-def test_without_yes_nothing_is_changed(moto_stack: MotoStack) -> None:
+def test_verbs_change_nothing_without_yes(moto_stack: MotoStack) -> None:
     one_of_each(moto_stack)
     for verb in (["redrive"], ["drop", "--all", "--accept-loss"]):
         planned = invoke("dlq", *verb)
@@ -176,7 +164,7 @@ def test_without_yes_nothing_is_changed(moto_stack: MotoStack) -> None:
     assert not (moto_stack.home / "operator-log.jsonl").exists()
 
 
-def test_a_redrive_takes_what_it_helps_and_leaves_the_rest(moto_stack: MotoStack) -> None:
+def test_redrive_leaves_what_would_fail_again(moto_stack: MotoStack) -> None:
     one_of_each(moto_stack)
     result = document(invoke("dlq", "redrive", "--yes", "--json"))
     assert (result["moved"], len(result["left_alone"])) == (7, 5)
@@ -185,8 +173,8 @@ def test_a_redrive_takes_what_it_helps_and_leaves_the_rest(moto_stack: MotoStack
     assert moved["moved"] == 2
 
 
-def test_a_redrive_of_named_ones_and_of_a_repair_list(moto_stack: MotoStack, tmp_path: Path) -> None:
-    ids = [put(moto_stack, booking(f"m-{number}", **NOW)) for number in range(4)]
+def test_redrive_takes_ids_and_a_repair_list(moto_stack: MotoStack, tmp_path: Path) -> None:
+    ids = [moto_stack.put_dead_letter(booking(f"m-{number}", **NOW)) for number in range(4)]
     path = tmp_path / "redrive-list.jsonl"
     path.write_text('{"message_id":"m-1","verdict":"QUARANTINED","action":"redrive"}\n\n{"message_id":"gone"}\n')
     result = document(invoke("dlq", "redrive", ids[0], "--file", str(path), "--yes", "--json"), exit_code=1)
@@ -216,7 +204,9 @@ def test_a_redrive_of_named_ones_and_of_a_repair_list(moto_stack: MotoStack, tmp
         (["ledger", "unlock", NHS_NUMBER], "That is an NHS number"),
     ],
 )
-def test_bad_arguments_get_a_sentence(nothing_runs: Callable[..., Result], arguments: list[str], sentence: str) -> None:
+def test_bad_argument_becomes_a_sentence(
+    nothing_runs: Callable[..., Result], arguments: list[str], sentence: str
+) -> None:
     result = nothing_runs(*arguments)
     assert result.exit_code == 2
     assert sentence in result.stderr
@@ -235,7 +225,7 @@ def test_bad_arguments_get_a_sentence(nothing_runs: Callable[..., Result], argum
         ("", "names no message"),
     ],
 )
-def test_a_list_that_is_no_repair_list_is_refused(
+def test_redrive_rejects_a_file_that_is_not_a_repair_list(
     nothing_runs: Callable[..., Result], tmp_path: Path, line: str, sentence: str
 ) -> None:
     path = tmp_path / "list.jsonl"
@@ -248,7 +238,7 @@ def test_a_list_that_is_no_repair_list_is_refused(
 # The redrive's steps
 
 
-def test_a_message_goes_back_as_it_came(moto_stack: MotoStack) -> None:
+def test_redrive_returns_a_message_unchanged(moto_stack: MotoStack) -> None:
     moto_stack.bench.deliver(
         record(booking(None, practice="ZZZ999"), attributes={"MessageDeduplicationId": "m-1", "trace": "t"})
     )
@@ -265,7 +255,7 @@ def test_a_message_goes_back_as_it_came(moto_stack: MotoStack) -> None:
 
 
 def planned(stack: MotoStack, count: int) -> frozenset[str]:
-    return frozenset(put(stack, booking(f"m-{number}", **NOW)) for number in range(count))
+    return frozenset(stack.put_dead_letter(booking(f"m-{number}", **NOW)) for number in range(count))
 
 
 def with_sqs(stack: MotoStack, client: Any) -> Target:
@@ -277,7 +267,7 @@ def with_sqs(stack: MotoStack, client: Any) -> Target:
 
 
 @pytest.mark.parametrize("moment", ["before the send", "after the send", "before the delete", "after the delete"])
-def test_a_redrive_killed_at_any_moment_loses_nothing_and_resumes(moto_stack: MotoStack, moment: str) -> None:
+def test_redrive_resumes_without_loss_when_killed(moto_stack: MotoStack, moment: str) -> None:
     ids = planned(moto_stack, 25)
     when, _, call = moment.partition(" the ")
     name = {"send": "send_message_batch", "delete": "delete_message_batch"}[call]
@@ -310,7 +300,7 @@ def test_a_redrive_killed_at_any_moment_loses_nothing_and_resumes(moto_stack: Mo
 
 
 @pytest.mark.parametrize("passing", [("InternalError", False), ("RequestThrottled", True), ("KmsThrottled", True)])
-def test_what_the_queue_refuses_for_good_stays(moto_stack: MotoStack, passing: tuple[str, bool]) -> None:
+def test_redrive_keeps_what_the_queue_rejects(moto_stack: MotoStack, passing: tuple[str, bool]) -> None:
     ids = planned(moto_stack, 3)
     sqs = moto_stack.bench.sqs
 
@@ -362,7 +352,7 @@ def test_drop_spares_requests_without_an_answer(moto_stack: MotoStack) -> None:
     assert NHS_NUMBER not in (moto_stack.home / "operator-log.jsonl").read_text()
 
 
-def test_what_is_dropped_is_found_behind_others(moto_stack: MotoStack) -> None:
+def test_drop_finds_letters_behind_others(moto_stack: MotoStack) -> None:
     """SQS hands out ten at a time, and refuses a call that deletes none of them."""
     planned(moto_stack, 25)
     assert document(invoke("dlq", "drop", "m-12", "m-24", "--accept-loss", "--yes", "--json"))["dropped"] == 2
@@ -370,7 +360,7 @@ def test_what_is_dropped_is_found_behind_others(moto_stack: MotoStack) -> None:
     assert left == {f"m-{number}" for number in range(25)} - {"m-12", "m-24"}
 
 
-def test_what_was_dropped_is_not_called_lost(moto_stack: MotoStack, tmp_path: Path) -> None:
+def test_check_counts_no_loss_when_a_letter_was_dropped(moto_stack: MotoStack, tmp_path: Path) -> None:
     path = tmp_path / "mine.ndjson"
     path.write_text(json.dumps(booking("m-1", practice="ZZZ999")) + "\n" + json.dumps(booking("m-2")) + "\n")
     invoke("send", "--file", str(path))

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from tests.kits.consumer import booking, record
-from tests.kits.moto_stack import MotoStack, document, invoke
-from tests.oneslot.commands.test_dlq import NOW, put
+from tests.kits.moto_stack import NOW, MotoStack, document, invoke
 
 BODY = json.dumps(booking("m-1", **NOW))
 
@@ -17,9 +16,9 @@ BODY = json.dumps(booking("m-1", **NOW))
 def letters(moto_stack: MotoStack) -> MotoStack:
     """One dead letter whose request has its answer, one whose has none, and one that fails again."""
     moto_stack.bench.deliver(record(booking("answered", **NOW)))
-    put(moto_stack, booking("answered", **NOW))
-    put(moto_stack, booking("unanswered", **NOW))
-    put(moto_stack, booking("failing", **NOW, practice="ZZZ999"))
+    moto_stack.put_dead_letter(booking("answered", **NOW))
+    moto_stack.put_dead_letter(booking("unanswered", **NOW))
+    moto_stack.put_dead_letter(booking("failing", **NOW, practice="ZZZ999"))
     return moto_stack
 
 
@@ -34,14 +33,14 @@ def letters(moto_stack: MotoStack) -> MotoStack:
         (["answered", "unanswered", "--accept-loss"], 0),
     ],
 )
-def test_a_drop_that_spares_what_was_named_is_not_all_done(
+def test_drop_exits_with_1_when_it_spares_a_named_letter(
     letters: MotoStack, chosen: list[str], status: int, yes: list[str]
 ) -> None:
     document(invoke("dlq", "drop", *chosen, *yes, "--json"), exit_code=status)
 
 
 @pytest.mark.parametrize("chosen", [["--all"], ["--reason", "receives_exhausted"], ["unanswered"]])
-def test_a_drop_that_spares_everything_says_that_nothing_is_dropped(letters: MotoStack, chosen: list[str]) -> None:
+def test_drop_says_so_when_it_spares_everything(letters: MotoStack, chosen: list[str]) -> None:
     assert document(invoke("dlq", "drop", "answered", "--yes", "--json"))["dropped"] == 1
     told = invoke("dlq", "drop", *chosen, "--yes")
     assert (told.exit_code, "Nothing was dropped." in told.stdout) == (1, True)
@@ -60,13 +59,13 @@ def test_a_drop_that_spares_everything_says_that_nothing_is_dropped(letters: Mot
         (["failing", "--even-failing"], 0),
     ],
 )
-def test_a_redrive_that_leaves_alone_what_was_named_is_not_all_done(
+def test_redrive_exits_with_1_when_it_leaves_a_named_letter(
     letters: MotoStack, chosen: list[str], status: int, yes: list[str]
 ) -> None:
     document(invoke("dlq", "redrive", *chosen, *yes, "--json"), exit_code=status)
 
 
-def test_a_redrive_that_helps_nothing_says_that_nothing_is_sent(letters: MotoStack) -> None:
+def test_redrive_says_so_when_it_helps_nothing(letters: MotoStack) -> None:
     assert document(invoke("dlq", "redrive", "--yes", "--json"))["moved"] == 2
     for chosen, status in (([], 0), (["--reason", "receives_exhausted"], 1)):
         told = invoke("dlq", "redrive", *chosen, "--yes")
@@ -74,12 +73,12 @@ def test_a_redrive_that_helps_nothing_says_that_nothing_is_sent(letters: MotoSta
         assert "that would fail again. See why: oneslot dlq list." in told.stdout
 
 
-def test_an_empty_queue_leaves_nothing_undone(moto_stack: MotoStack) -> None:
+def test_verbs_exit_with_0_when_the_queue_is_empty(moto_stack: MotoStack) -> None:
     for verb in (["redrive"], ["redrive", "--all"], ["drop", "--all"], ["drop", "--reason", "conflict"]):
         document(invoke("dlq", *verb, "--yes", "--json"))
 
 
-def test_bytes_go_back_as_they_came(moto_stack: MotoStack) -> None:
+def test_redrive_returns_binary_attributes_unchanged(moto_stack: MotoStack) -> None:
     """A producer's Binary attribute, beside text: every byte of it, through a redrive in batches."""
     sqs, outputs = moto_stack.bench.sqs, moto_stack.target.outputs
     every_byte = bytes(range(256))
@@ -110,7 +109,7 @@ def hidden(letters: MotoStack, monkeypatch: pytest.MonkeyPatch) -> MotoStack:
     return letters
 
 
-def test_a_queue_whose_messages_another_reader_hides_is_not_called_empty(hidden: MotoStack) -> None:
+def test_list_counts_messages_that_another_reader_hides(hidden: MotoStack) -> None:
     told = invoke("dlq", "list")
     assert "About 3 dead letter(s) are not shown: another reader hides them" in told.stdout
     assert "is empty" not in told.stdout
@@ -120,17 +119,17 @@ def test_a_queue_whose_messages_another_reader_hides_is_not_called_empty(hidden:
 @pytest.mark.parametrize(
     "verb", [("show", "unanswered"), ("redrive",), ("redrive", "unanswered"), ("drop", "unanswered"), ("drop", "--all")]
 )
-def test_a_message_that_is_not_found_may_be_hidden_by_another_reader(hidden: MotoStack, verb: tuple[str, ...]) -> None:
+def test_verbs_name_hidden_messages_when_one_is_not_found(hidden: MotoStack, verb: tuple[str, ...]) -> None:
     assert "About 3 dead letter(s) are not shown: another reader hides them" in invoke("dlq", *verb).output
 
 
-def test_nothing_is_said_of_hidden_messages_where_all_are_seen(letters: MotoStack) -> None:
+def test_verbs_name_no_hidden_messages_when_all_are_seen(letters: MotoStack) -> None:
     for verb in (("list",), ("show", "nobody"), ("redrive",), ("drop", "--all")):
         assert "not shown" not in invoke("dlq", *verb).output
 
 
 @pytest.mark.parametrize("verb", ["list", "redrive", "drop"])
-def test_a_reason_that_nothing_has_is_answered_with_those_that_there_are(letters: MotoStack, verb: str) -> None:
+def test_verbs_list_the_reasons_when_one_is_unknown(letters: MotoStack, verb: str) -> None:
     told = invoke("dlq", verb, "--reason", "receives_exausted")
     assert (
         told.exit_code,

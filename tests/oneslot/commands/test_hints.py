@@ -51,28 +51,28 @@ def dead_letter(target: Target, **body: Any) -> None:
         (1, "`oneslot dlq show m-1 --stack Oneslot-prod`"),
     ],
 )
-def test_what_the_ledger_advises_names_the_stack(on_aws: Target, lease_until: int, told: str) -> None:
+def test_ledger_advice_names_the_stack(on_aws: Target, lease_until: int, told: str) -> None:
     client: Any = on_aws.dynamodb
     DynamoDBLedger(client, "ledger", retention_seconds=None).claim("m-1", "hash", lease_until)
     assert told in json.loads(invoke("ledger", "show", "m-1", "--json").stdout)["advice"]
 
 
-def test_a_lease_that_is_in_the_way_of_forget_names_the_stack(on_aws: Target) -> None:
+def test_forget_names_the_stack_when_a_lease_is_held(on_aws: Target) -> None:
     client: Any = on_aws.dynamodb
     DynamoDBLedger(client, "ledger", retention_seconds=None).claim("m-1", "hash", FAR)
     assert "or end it: oneslot ledger unlock m-1 --stack Oneslot-prod." in invoke("ledger", "forget", "m-1").stderr
 
 
-def test_a_row_that_is_not_there_names_the_stack(on_aws: Target) -> None:
+def test_ledger_show_names_the_stack_when_a_row_is_missing(on_aws: Target) -> None:
     assert "See: oneslot inspect nobody --stack Oneslot-prod." in invoke("ledger", "show", "nobody").stderr
 
 
-def test_what_a_redrive_leaves_alone_is_listed_for_the_same_stack(on_aws: Target) -> None:
+def test_redrive_names_the_stack_when_it_leaves_letters(on_aws: Target) -> None:
     dead_letter(on_aws, type="dance")
     assert "See why: oneslot dlq list --stack Oneslot-prod." in invoke("dlq", "redrive").stdout
 
 
-def test_a_journal_that_is_in_the_way_names_the_stack(on_aws: Target) -> None:
+def test_journal_names_the_stack_when_one_is_open(on_aws: Target) -> None:
     begin_journal(on_aws, frozenset({"1"}), 100, {})
     with pytest.raises(OneslotError, match="oneslot dlq redrive --resume --yes --stack Oneslot-prod "):
         begin_journal(on_aws, frozenset({"1"}), 100, {})
@@ -80,12 +80,12 @@ def test_a_journal_that_is_in_the_way_names_the_stack(on_aws: Target) -> None:
     assert "List the rest: oneslot dlq list --stack Oneslot-prod." in " ".join(abandoned.stdout.split())
 
 
-def test_a_hint_for_the_local_stack_is_as_short_as_it_was(moto_stack: MotoStack) -> None:
+def test_command_names_no_stack_when_it_is_local(moto_stack: MotoStack) -> None:
     assert moto_stack.target.command("dlq list") == "oneslot dlq list"
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_an_interrupted_redrive_says_how_far_it_was_and_how_to_go_on(
+def test_redrive_says_how_to_continue_when_interrupted(
     on_aws: Target, monkeypatch: pytest.MonkeyPatch, as_json: bool
 ) -> None:
     def interrupted(*_: object) -> None:
@@ -107,12 +107,12 @@ ON_PROD = ("--stack", "Oneslot-prod")
 
 
 @pytest.mark.parametrize("verb", [("status",), ("inspect", "by-hand"), ("ledger", "show", "by-hand")])
-def test_a_row_written_by_hand_is_forgotten_in_the_same_stack(on_aws: Target, verb: tuple[str, ...]) -> None:
+def test_verbs_name_the_stack_when_a_row_is_unusable(on_aws: Target, verb: tuple[str, ...]) -> None:
     on_aws.dynamodb.put_item(TableName="ledger", Item={"message_id": {"S": "by-hand"}})
     assert "oneslot ledger forget by-hand --stack Oneslot-prod" in invoke(*verb, *ON_PROD).stdout
 
 
-def test_a_verdict_names_the_stack(on_aws: Target) -> None:
+def test_verdict_names_the_stack(on_aws: Target) -> None:
     def told() -> str:
         return str(json.loads(invoke("check", *ON_PROD, "--json").stdout)["verdict"])
 
@@ -121,28 +121,26 @@ def test_a_verdict_names_the_stack(on_aws: Target) -> None:
     assert "Wait with `oneslot watch --until-drained --stack Oneslot-prod`, then" in told()
 
 
-def test_a_verdict_on_dead_letters_that_are_not_shown_names_the_stack(
-    on_aws: Target, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_verdict_names_the_stack_when_letters_are_hidden(on_aws: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("oneslot.evidence.gathering.count_hidden", lambda *_: 2)
     judged = json.loads(invoke("check", *ON_PROD, "--json").stdout)["verdict"]
     assert "(`oneslot dlq list --stack Oneslot-prod`)" in judged
 
 
-def test_a_smoke_test_that_failed_says_what_to_look_at_in_the_same_stack(on_aws: Target) -> None:
+def test_smoke_names_the_stack_when_it_fails(on_aws: Target) -> None:
     message = json.loads(invoke("smoke", "--timeout", "0.01", *ON_PROD, "--json").stdout)
     for command in (f"oneslot inspect {message['message_id']}", "oneslot dlq list"):
         assert f"`{command} --stack Oneslot-prod`" in message["failure"]
 
 
-def test_a_dead_letter_whose_row_stops_the_consumer_names_the_stack(on_aws: Target) -> None:
+def test_list_names_the_stack_when_a_row_is_unusable(on_aws: Target) -> None:
     on_aws.dynamodb.put_item(TableName="ledger", Item={"message_id": {"S": "m-1"}})
     dead_letter(on_aws)
     (letter,) = json.loads(invoke("dlq", "list", *ON_PROD, "--json").stdout)["messages"]
     assert letter["because"].endswith("See: oneslot ledger show m-1 --stack Oneslot-prod")
 
 
-def test_what_forgetting_brings_about_is_reported_by_a_check_of_the_same_stack(on_aws: Target) -> None:
+def test_forget_names_the_stack_in_its_consequences(on_aws: Target) -> None:
     row = {"message_id": "m-1", "status": "COMPLETE", "consumption_count": 1, "updated": 1}
     said = {"claimed_by": "c", "payload_hash": "hash", "result": json.dumps({"outcome": "refused"})}
     on_aws.dynamodb.put_item(TableName="ledger", Item=to_attributes(row | said))
@@ -150,7 +148,7 @@ def test_what_forgetting_brings_about_is_reported_by_a_check_of_the_same_stack(o
 
 
 @pytest.mark.parametrize("note", [None, "{", "over"])
-def test_what_was_not_seeded_is_to_be_seeded_in_the_same_stack(on_aws: Target, note: str | None) -> None:
+def test_send_names_the_stack_when_the_plan_is_unusable(on_aws: Target, note: str | None) -> None:
     if note is not None:
         days = {"target": on_aws.identity, "seed": 1, "days": ["2020-01-06"], "practices": []}
         on_aws.plan.write_text(json.dumps(days) if note == "over" else note)
@@ -177,7 +175,7 @@ def refusal(code: str) -> ClientError:
     ("given", "named"),
     [((), ""), (ON_PROD, " --stack Oneslot-prod"), (("--stack=Oneslot-prod",), " --stack Oneslot-prod")],
 )
-def test_what_goes_wrong_underneath_names_the_stack(
+def test_error_names_the_stack(
     on_aws: Target, monkeypatch: pytest.MonkeyPatch, refused: tuple[Exception, str], given: tuple[str, ...], named: str
 ) -> None:
     error, hint = refused
@@ -192,7 +190,7 @@ def test_what_goes_wrong_underneath_names_the_stack(
 
 
 @pytest.mark.parametrize(("key", "hinted"), [("000000000000", True), ("an account's", False)])
-def test_a_shell_with_the_local_stacks_credentials_is_told_of_where_aws_refuses_them(
+def test_explain_names_local_credentials_when_aws_rejects_them(
     monkeypatch: pytest.MonkeyPatch, key: str, hinted: bool
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
@@ -210,12 +208,12 @@ def test_a_shell_with_the_local_stacks_credentials_is_told_of_where_aws_refuses_
         (["check", "--stack=a", "--json", "--stack", "b"], "b"),
     ],
 )
-def test_the_stack_that_was_given_is_the_last_one(arguments: list[str], stack: str | None) -> None:
+def test_find_stack_returns_the_last_one(arguments: list[str], stack: str | None) -> None:
     assert find_stack(arguments) == stack
 
 
 @pytest.mark.parametrize(("given", "named"), [((), ""), (ON_PROD, " --stack Oneslot-prod")])
-def test_a_repair_list_is_redriven_in_the_stack_that_was_audited_also_from_a_folder_with_a_blank(
+def test_audit_quotes_the_repair_list_and_names_the_stack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...], named: str
 ) -> None:
     document: dict[str, Any] = {"verdicts": {}, "violations": {}, "notes": []}

@@ -31,7 +31,7 @@ def audit(stack: MotoStack) -> list[tuple[str, str]]:
     return [(line["action"], line["outcome"]) for line in read_lines(stack.home / "operator-log.jsonl")]
 
 
-def test_show_says_how_it_stands_and_what_to_do(moto_stack: MotoStack) -> None:
+def test_show_says_the_state_and_what_to_do(moto_stack: MotoStack) -> None:
     moto_stack.bench.deliver(record(booking("complete")))
     claimed(moto_stack, "leased")
     claimed(moto_stack, "stuck", lease_until=1)
@@ -59,14 +59,12 @@ def test_show_says_how_it_stands_and_what_to_do(moto_stack: MotoStack) -> None:
         ),
     ],
 )
-def test_inspect_tells_a_request_in_work_from_one_that_was_left(
-    moto_stack: MotoStack, lease_until: int, told: str
-) -> None:
+def test_inspect_distinguishes_leased_from_abandoned(moto_stack: MotoStack, lease_until: int, told: str) -> None:
     claimed(moto_stack, lease_until=lease_until)
     assert document(invoke("inspect", "m-1", "--json"))["summary"] == told
 
 
-def test_unlock_ends_the_lease_so_that_the_next_delivery_takes_over(moto_stack: MotoStack) -> None:
+def test_unlock_lets_the_next_delivery_take_over(moto_stack: MotoStack) -> None:
     claim = claimed(moto_stack)
     dry = invoke("ledger", "unlock", "m-1")
     assert (dry.exit_code, "Nothing was changed. Add --yes to do it." in dry.stdout) == (0, True)
@@ -81,7 +79,7 @@ def test_unlock_ends_the_lease_so_that_the_next_delivery_takes_over(moto_stack: 
     assert isinstance(ledger_of(moto_stack).claim("m-1", "hash", FAR), Claim)
 
 
-def test_unlock_leaves_a_claim_that_it_did_not_look_at(moto_stack: MotoStack) -> None:
+def test_unlock_leaves_a_claim_that_it_did_not_read(moto_stack: MotoStack) -> None:
     claimed(moto_stack, lease_until=1)
     looked_at = read_row(moto_stack.target, "m-1")
     another = claimed(moto_stack)
@@ -91,7 +89,7 @@ def test_unlock_leaves_a_claim_that_it_did_not_look_at(moto_stack: MotoStack) ->
     assert audit(moto_stack)[-1] == ("ledger unlock", "not done")
 
 
-def test_there_is_nothing_to_unlock_where_there_is_no_lease(moto_stack: MotoStack) -> None:
+def test_unlock_refuses_when_there_is_no_lease(moto_stack: MotoStack) -> None:
     moto_stack.bench.deliver(record(booking("complete")))
     claimed(moto_stack, "stuck", lease_until=1)
     for name, what in (("complete", "is complete"), ("stuck", "has no lease")):
@@ -100,7 +98,7 @@ def test_there_is_nothing_to_unlock_where_there_is_no_lease(moto_stack: MotoStac
     assert not (moto_stack.home / "operator-log.jsonl").exists()
 
 
-def test_a_forgotten_booking_still_finds_its_appointment(moto_stack: MotoStack) -> None:
+def test_forgotten_booking_finds_its_appointment(moto_stack: MotoStack) -> None:
     moto_stack.bench.deliver(record(booking("m-1")))
     before = moto_stack.bench.row("m-1")
     dry = invoke("ledger", "forget", "m-1")
@@ -116,7 +114,7 @@ def test_a_forgotten_booking_still_finds_its_appointment(moto_stack: MotoStack) 
     assert isinstance(ledger_of(moto_stack).claim("m-1", before["payload_hash"], FAR), Duplicate)
 
 
-def test_a_forgotten_booking_and_another_content_under_its_id_are_a_conflict_as_was_told(moto_stack: MotoStack) -> None:
+def test_forgotten_booking_conflicts_with_another_content(moto_stack: MotoStack) -> None:
     bench, url = moto_stack.bench, moto_stack.target.outputs.dead_letter_queue_url
     bench.deliver(record(booking("m-1")))
     told = document(invoke("ledger", "forget", "m-1", "--yes", "--json"))["consequences"]
@@ -129,7 +127,7 @@ def test_a_forgotten_booking_and_another_content_under_its_id_are_a_conflict_as_
     assert len(bench.rows("appointments")) == 1
 
 
-def test_forget_waits_for_a_lease_and_leaves_what_changed(moto_stack: MotoStack) -> None:
+def test_forget_refuses_when_a_lease_is_held_or_the_row_changed(moto_stack: MotoStack) -> None:
     claimed(moto_stack)
     held = invoke("ledger", "forget", "m-1", "--yes")
     assert (held.exit_code, "A consumer holds m-1." in held.stderr) == (1, True)
@@ -142,7 +140,7 @@ def test_forget_waits_for_a_lease_and_leaves_what_changed(moto_stack: MotoStack)
     assert audit(moto_stack)[-1] == ("ledger forget", "not done")
 
 
-def test_each_kind_of_row_has_its_consequences(moto_stack: MotoStack) -> None:
+def test_consequences_differ_by_kind_of_row(moto_stack: MotoStack) -> None:
     moto_stack.bench.deliver(
         record(booking("booked")),
         record(cancellation("booked", "cancelled")),
@@ -158,7 +156,7 @@ def test_each_kind_of_row_has_its_consequences(moto_stack: MotoStack) -> None:
         assert sentence in consequences(moto_stack.target, moto_stack.bench.row(name))
 
 
-def test_a_trail_that_cannot_be_written_stops_the_change(moto_stack: MotoStack) -> None:
+def test_change_stops_when_the_operator_log_is_unwritable(moto_stack: MotoStack) -> None:
     claimed(moto_stack)
     (moto_stack.home / "operator-log.jsonl").mkdir()
     result = invoke("ledger", "unlock", "m-1", "--yes")
@@ -166,7 +164,7 @@ def test_a_trail_that_cannot_be_written_stops_the_change(moto_stack: MotoStack) 
     assert moto_stack.bench.row("m-1")["lease_until"] == FAR
 
 
-def test_a_line_that_a_crash_cut_off_costs_no_other(moto_stack: MotoStack) -> None:
+def test_operator_log_keeps_other_lines_when_one_is_cut(moto_stack: MotoStack) -> None:
     path = moto_stack.home / "operator-log.jsonl"
     path.write_text('{"whole": 1}\n{"cut o')
     append_line(path, {"next": 1})

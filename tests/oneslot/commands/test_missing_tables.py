@@ -7,8 +7,7 @@ import json
 import pytest
 
 from tests.kits.consumer import Intercepted, booking, raising, record, service_error
-from tests.kits.moto_stack import MotoStack, document, invoke
-from tests.oneslot.commands.test_dlq import NOW, put
+from tests.kits.moto_stack import NOW, MotoStack, document, invoke
 
 TABLES = ("ledger", "slots", "appointments")
 
@@ -17,16 +16,16 @@ def without(stack: MotoStack, table: str) -> MotoStack:
     """The stack, with something in each of its places, after somebody has deleted this table."""
     stack.bench.deliver(record(booking("m-1", **NOW)))
     stack.write_log()
-    put(stack, booking("m-1", **NOW))
-    put(stack, booking("m-2", **NOW))
-    put(stack, "no JSON")
+    stack.put_dead_letter(booking("m-1", **NOW))
+    stack.put_dead_letter(booking("m-2", **NOW))
+    stack.put_dead_letter("no JSON")
     assert invoke("check").exit_code == 0
     stack.bench.dynamodb.delete_table(TableName=table)
     return stack
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_status_shows_the_rest(moto_stack: MotoStack, table: str) -> None:
+def test_status_shows_the_rest_when_a_table_is_missing(moto_stack: MotoStack, table: str) -> None:
     without(moto_stack, table)
     shown = document(invoke("status", "--json"), 1)
     assert shown["missing"] == [{"table": table, "name": table}]
@@ -45,7 +44,7 @@ def test_status_shows_the_rest(moto_stack: MotoStack, table: str) -> None:
     assert "unknown" in people.stdout
 
 
-def test_watch_shows_the_queue_without_a_ledger(moto_stack: MotoStack) -> None:
+def test_watch_shows_the_queue_when_the_ledger_is_missing(moto_stack: MotoStack) -> None:
     without(moto_stack, "ledger")
     watched = document(invoke("watch", "--timeout", "0.1", "--interval", "0.1", "--json"), 1)
     assert (watched["dead_letters"], watched["complete"], watched["in_progress"]) == (3, None, None)
@@ -55,7 +54,7 @@ def test_watch_shows_the_queue_without_a_ledger(moto_stack: MotoStack) -> None:
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_a_check_judges_nothing_and_leaves_no_report_that_is_sound(moto_stack: MotoStack, table: str) -> None:
+def test_check_judges_nothing_when_a_table_is_missing(moto_stack: MotoStack, table: str) -> None:
     without(moto_stack, table)
     checked = document(invoke("check", "--json"), 1)
     assert (checked["holds"], checked["kind"]) == (False, "unreadable")
@@ -70,7 +69,7 @@ def test_a_check_judges_nothing_and_leaves_no_report_that_is_sound(moto_stack: M
     assert (people.exit_code, "failed-deliveries.md says how to restore a table" in people.stdout) == (1, True)
 
 
-def test_a_check_that_fails_leaves_no_earlier_report(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_leaves_no_report_when_it_fails(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     assert invoke("check").exit_code == 1
     assert moto_stack.target.report.exists()
 
@@ -91,9 +90,7 @@ def test_a_check_that_fails_leaves_no_earlier_report(moto_stack: MotoStack, monk
         ("slots", ["duplicate", "fails_again", "fails_again"]),
     ],
 )
-def test_dead_letters_are_listed_and_shown_without_a_table(
-    moto_stack: MotoStack, table: str, outlooks: list[str]
-) -> None:
+def test_dlq_lists_letters_when_a_table_is_missing(moto_stack: MotoStack, table: str, outlooks: list[str]) -> None:
     without(moto_stack, table)
     listed = document(invoke("dlq", "list", "--json"), 1)
     assert listed["missing"] == [{"table": table, "name": table}]
@@ -111,7 +108,7 @@ def test_dead_letters_are_listed_and_shown_without_a_table(
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_one_request_is_shown_without_a_table(moto_stack: MotoStack, table: str) -> None:
+def test_inspect_shows_a_request_when_a_table_is_missing(moto_stack: MotoStack, table: str) -> None:
     without(moto_stack, table)
     found = document(invoke("inspect", "m-1", "--json"), 1)
     assert found["missing"] == [{"table": table, "name": table}]
@@ -125,7 +122,7 @@ def test_one_request_is_shown_without_a_table(moto_stack: MotoStack, table: str)
     assert ("The ledger is missing; the appointment shows the answer." in people.stdout) == (table == "ledger")
 
 
-def test_what_only_a_missing_table_could_tell_is_not_told(moto_stack: MotoStack) -> None:
+def test_inspect_says_nothing_of_a_missing_table(moto_stack: MotoStack) -> None:
     without(moto_stack, "ledger")
     moto_stack.bench.dynamodb.delete_item(TableName="appointments", Key={"appointment_id": {"S": "m-1"}})
     moto_stack.bench.sqs.purge_queue(QueueUrl=moto_stack.target.outputs.dead_letter_queue_url)
@@ -140,7 +137,7 @@ def test_what_only_a_missing_table_could_tell_is_not_told(moto_stack: MotoStack)
 @pytest.mark.parametrize(
     "verb", [("redrive", "--all"), ("redrive", "--even-failing"), ("drop", "--all", "--accept-loss")]
 )
-def test_nothing_is_changed_without_a_table(moto_stack: MotoStack, table: str, verb: tuple[str, ...]) -> None:
+def test_dlq_changes_nothing_when_a_table_is_missing(moto_stack: MotoStack, table: str, verb: tuple[str, ...]) -> None:
     """Nobody can tell then whom a change would help, and what it would lose."""
     without(moto_stack, table)
     refused = invoke("dlq", *verb, "--yes")
@@ -148,10 +145,8 @@ def test_nothing_is_changed_without_a_table(moto_stack: MotoStack, table: str, v
     assert len(document(invoke("dlq", "list", "--json"), 1)["messages"]) == 3
 
 
-def test_another_refusal_than_a_missing_table_ends_a_look_as_ever(
-    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(moto_stack, booking("m-2", **NOW))
+def test_list_fails_when_aws_refuses_otherwise(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    moto_stack.put_dead_letter(booking("m-2", **NOW))
     refused = Intercepted(
         moto_stack.bench.dynamodb, before={"batch_get_item": raising(service_error("AccessDeniedException"))}
     )
@@ -160,7 +155,7 @@ def test_another_refusal_than_a_missing_table_ends_a_look_as_ever(
     assert (failed.exit_code, "AccessDeniedException" in failed.stderr) == (1, True)
 
 
-def test_a_verdict_is_told_although_its_report_cannot_be_written(moto_stack: MotoStack) -> None:
+def test_check_shows_its_verdict_when_the_report_is_unwritable(moto_stack: MotoStack) -> None:
     moto_stack.bench.deliver(record(booking("m-1", **NOW)))
     moto_stack.write_log()
     moto_stack.target.report.mkdir()
@@ -174,7 +169,7 @@ def test_a_verdict_is_told_although_its_report_cannot_be_written(moto_stack: Mot
 
 
 @pytest.mark.parametrize("drain", [[], ["--until-drained"]])
-def test_watching_that_is_interrupted_before_the_first_look_is_interrupted(
+def test_watch_ends_with_130_when_interrupted_at_once(
     moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, drain: list[str]
 ) -> None:
     """Status 1 says that the queue is not drained, or that a table is missing."""

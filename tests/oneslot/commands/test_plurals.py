@@ -42,15 +42,15 @@ def told(verdict: Verdict, count: int, *, sound: bool = True) -> tuple[str, list
         (Verdict.FORGOTTEN, 2, "2 are older than the ledger's retention, and no source shows how they ended."),
     ],
 )
-def test_the_conclusion_of_one(verdict: Verdict, count: int, concluded: str) -> None:
+def test_conclusion_agrees_in_number(verdict: Verdict, count: int, concluded: str) -> None:
     assert concluded in told(verdict, count)[0]
 
 
-def test_the_conclusion_of_one_that_is_lost() -> None:
+def test_conclusion_agrees_in_number_when_one_is_lost() -> None:
     assert told(Verdict.LOST, 1, sound=False)[0].startswith("Of 1 request: 1 lost. 1 line could")
 
 
-def test_the_report_of_one_and_of_two() -> None:
+def test_report_agrees_in_number() -> None:
     assert told(Verdict.BOOKED, 1)[1][:2] == [
         "Of 1 request 1 has one slot.",
         "That took 2 deliveries; 1 was a repetition, and got the first answer again. 1 time was a request taken over from "
@@ -63,7 +63,7 @@ def test_the_report_of_one_and_of_two() -> None:
     ]
 
 
-def test_a_backfill_of_one_of_each(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backfill_agrees_in_number(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     named = ("read", "empty", "duplicates", "conflicts_not_shown", *OUTCOMES)
     counts = {"conflicts": [], "ignored_columns": [], **dict.fromkeys(named, 1)}
     monkeypatch.setattr(backfill_command, "backfill_file", lambda *_: counts)
@@ -80,12 +80,12 @@ def test_a_backfill_of_one_of_each(moto_stack: MotoStack, monkeypatch: pytest.Mo
         assert line in said
 
 
-def test_a_mix_of_one_that_cannot_be() -> None:
+def test_mix_error_agrees_in_number() -> None:
     with pytest.raises(BadInput, match="Of 1 request, 1 cancellation and 0 malformed leave too few"):
         Mix(1, cancellations=1.0)
 
 
-def test_one_slot_that_was_there(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seed_agrees_in_number(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workload.commands.seed.insert", lambda *_, **__: Seeded(kept=1))
     said = invoke("seed", "--practice-count", "1", "--slots", "1", "--days", "1").stdout
     assert "0 new, 1 existing and unchanged." in said

@@ -17,7 +17,7 @@ from tests.kits.moto_stack import MotoStack, invoke
         ("inspect x", "accepted.jsonl"),
     ],
 )
-def test_a_folder_in_the_place_of_a_file_is_named(moto_stack: MotoStack, verb: str, name: str) -> None:
+def test_verb_names_a_file_that_is_a_folder(moto_stack: MotoStack, verb: str, name: str) -> None:
     (moto_stack.home / name).mkdir()
     result = invoke(*verb.split())
     assert result.exit_code == 1
@@ -27,7 +27,7 @@ def test_a_folder_in_the_place_of_a_file_is_named(moto_stack: MotoStack, verb: s
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "[1]"])
-def test_numbers_that_are_none_are_named(moto_stack: MotoStack, text: str) -> None:
+def test_status_names_an_invalid_statistics_file(moto_stack: MotoStack, text: str) -> None:
     (moto_stack.home / "statistics.json").write_text(text)
     result = invoke("status")
     assert result.exit_code == 1

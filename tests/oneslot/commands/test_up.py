@@ -17,9 +17,7 @@ from tests.kits.moto_stack import MotoStack, invoke
         (("--stage", "prod"), "--stage prod."),
     ],
 )
-def test_up_on_a_running_stack_takes_no_settings_that_it_does_not_have(
-    moto_stack: MotoStack, asked: tuple[str, ...], named: str
-) -> None:
+def test_up_refuses_new_settings_when_a_stack_runs(moto_stack: MotoStack, asked: tuple[str, ...], named: str) -> None:
     state = moto_stack.target.local
     assert state is not None
     given = {"GivenSettings": "-c audit=true -c ledger_retention_seconds=forever"}

@@ -40,7 +40,7 @@ def composed(monkeypatch: pytest.MonkeyPatch) -> list[Configuration]:
 
 @pytest.mark.parametrize("of_a_stack", [True, False])
 @pytest.mark.parametrize("named", [None, "https://sqs/another"])
-def test_what_is_busy_is_deferred_in_the_queue_that_it_came_from(
+def test_worker_defers_in_the_queue_that_it_polls(
     moto_stack: MotoStack,
     composed: list[Configuration],
     monkeypatch: pytest.MonkeyPatch,
@@ -60,7 +60,7 @@ def test_what_is_busy_is_deferred_in_the_queue_that_it_came_from(
     assert asdict(configuration) == asdict(Configuration.from_environment(ENVIRONMENT)) | {"queue_url": polled}
 
 
-def test_dynamodb_is_asked_again_as_soon_as_by_the_function(
+def test_worker_uses_the_functions_dynamodb_timeouts(
     composed: list[Configuration], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer that is lost must not outlast the lease."""

@@ -14,7 +14,6 @@ from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.stores.expressions import from_attributes, to_attributes
 from tests.kits.consumer import booking, cancellation, record
 from tests.kits.moto_stack import MotoStack, document, invoke
-from tests.oneslot.commands.test_dlq import put
 from tests.oneslot.evidence.test_deliveries import Logs, on_aws
 
 ROW = {
@@ -64,8 +63,8 @@ def test_a_ledger_row_written_by_hand_is_named_and_the_rest_is_shown(
     moto_stack.bench.deliver(record(booking("m-1")))
     moto_stack.write_log()
     write(moto_stack, "ledger", row)
-    put(moto_stack, booking("by-hand"))
-    put(moto_stack, booking("m-1"))
+    moto_stack.put_dead_letter(booking("by-hand"))
+    moto_stack.put_dead_letter(booking("m-1"))
     told = {"where": "ledger", "key": "by-hand", "attribute": attribute}
 
     status = document(invoke("status", "--json"))
@@ -128,7 +127,7 @@ def test_what_is_foreseen_of_such_rows_is_what_the_consumer_does(moto_stack: Mot
     for message_id, row in rows.items():
         spoilt = row if "spoilt" not in message_id else row | {"payload_hash": payload_hash(booking(message_id))}
         write(moto_stack, "ledger", spoilt | {"message_id": message_id})
-        put(moto_stack, booking(message_id))
+        moto_stack.put_dead_letter(booking(message_id))
     messages = document(invoke("dlq", "list", "--json"))["messages"]
     foreseen = {each["message_id"]: each["outlook"] for each in messages}
     failing = {name for name in rows if moto_stack.bench.deliver(record(booking(name))) != []}
@@ -159,7 +158,7 @@ def test_an_appointment_written_by_hand_is_named(moto_stack: MotoStack, row: dic
     for verb in (["status"], ["inspect", "m-1"]):
         assert sentence("appointments", "m-1", attribute) in invoke(*verb).stdout
     moto_stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
-    put(moto_stack, booking("m-1"))
+    moto_stack.put_dead_letter(booking("m-1"))
     (letter,) = document(invoke("dlq", "list", "--json"))["messages"]
     check = document(invoke("check", "--json"), exit_code=1)
     assert (check["kind"], told in check["malformed"], check["counts"]["deliveries"]) == ("unreadable", True, 1)

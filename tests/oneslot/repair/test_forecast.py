@@ -10,8 +10,7 @@ from oneslot.errors import OneslotError
 from oneslot.repair.forecast import ATTEMPTS, read_rows
 from oneslot.runtime.stores.expressions import to_attributes
 from tests.kits.consumer import booking, cancellation, record
-from tests.kits.moto_stack import MotoStack, document, invoke
-from tests.oneslot.commands.test_dlq import NOW, put
+from tests.kits.moto_stack import NOW, MotoStack, document, invoke
 
 
 class Throttled:
@@ -81,7 +80,7 @@ def test_a_practice_that_was_opened_a_moment_ago_is_known(
     monkeypatch.setattr(
         "oneslot.local.aws.connection.Connection.dynamodb", lambda _: Lagging(moto_stack.bench.dynamodb)
     )
-    put(moto_stack, booking("m-1", **NOW))
+    moto_stack.put_dead_letter(booking("m-1", **NOW))
     assert document(invoke("dlq", "list", "--json"))["outlooks"] == {"retried": 1}
     assert document(invoke("dlq", "redrive", "--yes", "--json"))["moved"] == 1
 
@@ -96,8 +95,8 @@ def test_what_is_foreseen_at_a_practice_without_slots_is_what_the_consumer_does(
         key = {name: {"S": slot[name]} for name in ("practice", "slot_id")}
         bench.dynamodb.delete_item(TableName="slots", Key=key)
     for message_id in ("done", "withdrawn", "unknown"):
-        put(moto_stack, booking(message_id, **NOW))
-    put(moto_stack, booking("other", **NOW, service_type="Clinical Triage"))
+        moto_stack.put_dead_letter(booking(message_id, **NOW))
+    moto_stack.put_dead_letter(booking("other", **NOW, service_type="Clinical Triage"))
     listed = document(invoke("dlq", "list", "--json"))["messages"]
     assert {each["message_id"]: each["outlook"] for each in listed} == {
         **dict.fromkeys(("done", "withdrawn"), "done_before"),

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.kits.consumer import booking, record
-from tests.kits.moto_stack import MotoStack, document, invoke, moto_stack
-from tests.oneslot.commands.test_dlq import NOW, put
+from tests.kits.moto_stack import NOW, MotoStack, document, invoke, moto_stack
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +32,7 @@ def test_from_the_audit_through_the_repair_list_to_a_sound_audit(
     """One request ran out of receives and is redriven from the file; two can never succeed, and are dropped by hand."""
     moto_stack.bench.deliver(record(booking("fine", **NOW)), record("no JSON"))
     moto_stack.bench.deliver(record(booking("wrong", nhs_number="9990000019")))
-    put(moto_stack, booking("exhausted", **NOW))
+    moto_stack.put_dead_letter(booking("exhausted", **NOW))
     sent = [("fine", 1), ("wrong", 1), ("exhausted", 1)]
     lines = [json.dumps({"message_id": name, "sent": at, "copies": 1}) for name, at in sent]
     # The producer died while it wrote its last line.
