@@ -28,25 +28,13 @@ from oneslot.runtime.powertools import exactly_once
 from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Store, Taken
 from oneslot.runtime.stores.memory import MemoryLedger
 from tests.kits.consumer import Clock, Context, record, service_error, surroundings
+from tests.kits.sqs import ScriptedSqs
 
 
 @dataclass(frozen=True)
 class Request:
     message_id: str
     payload_hash: str
-
-
-@dataclass
-class SqsCalls:
-    """In place of SQS's client: keeps what it is asked."""
-
-    calls: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
-
-    def change_message_visibility(self, **request: Any) -> None:
-        self.calls.append(("change_message_visibility", request))
-
-    def send_message(self, **request: Any) -> None:
-        self.calls.append(("send_message", request))
 
 
 class FencedLedger(MemoryLedger):
@@ -71,7 +59,7 @@ class Desk:
         message_id, digest
     )
     clock: Clock = field(default_factory=Clock)
-    sqs: SqsCalls = field(default_factory=SqsCalls)
+    sqs: ScriptedSqs = field(default_factory=ScriptedSqs)
     log: list[Delivery] = field(default_factory=list)
     ledger: Store | None = None
     attempt: Any = None
@@ -335,7 +323,7 @@ def test_busy_message_returns_at_once_in_the_last_millisecond() -> None:
 @pytest.mark.parametrize("event", [None, [], "Records", {}, {"Records": None}, {"Records": {}}])
 def test_an_event_that_is_not_sqs_is_refused_with_a_remedy(event: Any) -> None:
     clock = Clock()
-    queues = Queues(SqsCalls(), "queue", "dead-letters", lambda: 0.0)
+    queues = Queues(ScriptedSqs(), "queue", "dead-letters", lambda: 0.0)
     ledger = MemoryLedger(surroundings=surroundings(clock))
     desk = Desk()
     consumer = Consumer(ledger, queues, parse=desk.parse, decide=desk.decide, log=desk.log.append)

@@ -12,21 +12,11 @@ from oneslot.runtime.consumer.queues import SQS, Queues
 from oneslot.runtime.consumer.record import Record
 from oneslot.runtime.effects import Unprocessable
 from tests.kits.consumer import record
+from tests.kits.sqs import ScriptedSqs
 
 
 def as_record(raw: dict[str, Any]) -> Record[Any]:
     return Record(raw, None, None)
-
-
-class Recording:
-    def __init__(self) -> None:
-        self.requests: list[dict[str, Any]] = []
-
-    def change_message_visibility(self, **request: Any) -> None:
-        self.requests.append(request)
-
-    def send_message(self, **request: Any) -> None:
-        self.requests.append(request)
 
 
 @pytest.mark.parametrize(
@@ -35,13 +25,13 @@ class Recording:
 )
 def test_a_deferral_never_ends_before_the_lease(milliseconds: int, jitter: float, seconds: int) -> None:
     """But for one of more than half a day: SQS refuses what goes beyond twelve hours after the receive."""
-    sqs = Recording()
+    sqs = ScriptedSqs()
     assert Queues(sqs, "queue", "letters", lambda: jitter).defer(as_record(record("{}")), milliseconds) == seconds
     assert sqs.requests[0]["VisibilityTimeout"] == seconds
 
 
 def test_quarantined_message_keeps_body_and_attributes() -> None:
-    sqs = Recording()
+    sqs = ScriptedSqs()
     attributes = {"MessageDeduplicationId": "id", "QuarantineReason": "of the last time"}
     source = record("body", attributes=attributes)
     Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(as_record(source), Unprocessable("why", "what to do"))
@@ -60,7 +50,7 @@ def test_quarantined_message_keeps_body_and_attributes() -> None:
 
 
 def test_a_message_with_all_ten_attributes_still_fits() -> None:
-    sqs = Recording()
+    sqs = ScriptedSqs()
     attributes = {"MessageDeduplicationId": "id", **{f"Name{number}": "x" for number in range(9)}}
     source = as_record(record("body", attributes=attributes))
     Queues(sqs, "queue", "letters", lambda: 0.0).quarantine(source, Unprocessable("why", "what"))
@@ -71,7 +61,7 @@ def test_a_message_with_all_ten_attributes_still_fits() -> None:
 
 def test_second_quarantine_keeps_all_own_attributes() -> None:
     """The reasons of the last time take no room: they are written anew."""
-    sqs = Recording()
+    sqs = ScriptedSqs()
     own = {f"Name{number}": "x" for number in range(7)}
     last_time = {"QuarantineReason": "old", "QuarantineDetail": "old", "SourceMessageId": "old"}
     source = as_record(record("body", attributes={**last_time, **own}))
@@ -83,7 +73,7 @@ def test_second_quarantine_keeps_all_own_attributes() -> None:
 
 def test_a_message_keeps_its_identity_whatever_else_gives_way() -> None:
     """Sent through again without it, it would be another request."""
-    sqs = Recording()
+    sqs = ScriptedSqs()
     source = as_record(
         record("body", attributes={**{f"Name{n}": "x" for n in range(9)}, "MessageDeduplicationId": "id"})
     )
@@ -94,7 +84,7 @@ def test_a_message_keeps_its_identity_whatever_else_gives_way() -> None:
 
 def test_an_attribute_keeps_its_type() -> None:
     """A redrive sends the message as it was first sent."""
-    sqs = Recording()
+    sqs = ScriptedSqs()
     source = record("body")
     source["messageAttributes"] = {
         "Count": {"stringValue": "7", "dataType": "Number"},
@@ -107,7 +97,7 @@ def test_an_attribute_keeps_its_type() -> None:
 
 
 def test_two_messages_that_say_the_same_are_both_quarantined() -> None:
-    sqs = Recording()
+    sqs = ScriptedSqs()
     queues = Queues(sqs, "queue", "letters", lambda: 0.0)
     sources = [record("body") for _ in range(2)]
     for source in sources:

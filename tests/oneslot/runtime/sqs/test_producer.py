@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -17,31 +16,7 @@ from botocore.exceptions import (
 
 from oneslot.runtime.sqs.producer import BATCH_BYTES, Accepted, NotAccepted, Outgoing, Producer, Refused
 from tests.kits.consumer import Bench, bench, booking, record
-
-Answer = Callable[[list[dict[str, Any]]], dict[str, Any]]
-
-
-def accept(entries: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"Successful": [{"Id": entry["Id"], "MessageId": f"sqs-{entry['MessageBody']}"} for entry in entries]}
-
-
-def all_but(position: int, **failure: Any) -> Answer:
-    """Accept all entries but one, which fails like this, or is left out of the answer."""
-
-    def answer(entries: list[dict[str, Any]]) -> dict[str, Any]:
-        rest = accept([entry for at, entry in enumerate(entries) if at != position])
-        if failure:
-            rest["Failed"] = [{"Id": entries[position]["Id"], **failure}]
-        return rest
-
-    return answer
-
-
-def fail(error: Exception) -> Answer:
-    def answer(entries: list[dict[str, Any]]) -> dict[str, Any]:
-        raise error
-
-    return answer
+from tests.kits.sqs import Answer, Entries, ScriptedSqs, accept, all_but, fail
 
 
 def service_error(code: str) -> ClientError:
@@ -49,26 +24,26 @@ def service_error(code: str) -> ClientError:
 
 
 class Queue:
-    """Answers each call as the script says, then accepts everything; remembers what was sent."""
+    """A scripted queue with a virtual clock, and a producer that sends to it."""
 
     def __init__(self, *answers: Answer, fifo: bool = False) -> None:
-        self._answers: Iterator[Answer] = iter(answers)
-        self.calls: list[list[dict[str, Any]]] = []
+        self._sqs = ScriptedSqs(*answers)
         self.slept: list[float] = []
         self.time = 0.0
         self.url = "https://sqs/queue.fifo" if fifo else "https://sqs/queue"
 
-    def send_message_batch(self, **request: Any) -> dict[str, Any]:
-        assert request["QueueUrl"] == self.url
-        self.calls.append(request["Entries"])
-        return next(self._answers, accept)(request["Entries"])
+    @property
+    def calls(self) -> list[Entries]:
+        """The entries of each batch."""
+        assert all(request["QueueUrl"] == self.url for request in self._sqs.requests)
+        return [request["Entries"] for request in self._sqs.requests]
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.time += seconds
 
     def producer(self) -> Producer:
-        return Producer(self, self.url, now=lambda: self.time, sleep=self.sleep, jitter=lambda: 1.0)
+        return Producer(self._sqs, self.url, now=lambda: self.time, sleep=self.sleep, jitter=lambda: 1.0)
 
     def bodies(self) -> list[list[str]]:
         return [[entry["MessageBody"] for entry in call] for call in self.calls]
