@@ -1,1 +1,1 @@
-"""Hostile messages against the parser and the consumer: no crash, no hang, none lost, and nobody's number told."""
+"""Hostile messages to the parser and the consumer: no crash, no hang, no loss, and no logged NHS number."""

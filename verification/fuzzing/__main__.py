@@ -1,10 +1,10 @@
 """`make fuzz`: coverage-guided fuzzing of parser and consumer with atheris (libFuzzer), for a bounded time.
 
     python -m verification.fuzzing --seconds 60        # or --runs 20000
-    python -m verification.fuzzing --input FILE        # what a finding does, again
+    python -m verification.fuzzing --input FILE        # run a finding again
 
-It begins with `seeds` and keeps what it finds in `build/fuzz`: new inputs in `corpus/`, and an input that breaks a
-promise as `crash-*` (`timeout-*` if it takes more than ten seconds). Exit status 0 only if there is none.
+It starts from `seeds` and writes to `build/fuzz`: new inputs to `corpus/`, an input that breaks a promise to `crash-*`, and
+one that takes more than ten seconds to `timeout-*`. Exit status 0 only without such an input.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FOUND = HERE.parents[1] / "build" / "fuzz"
 SECONDS_PER_INPUT = 10
 MEGABYTES = 2_048
 LONGEST = 16_384
-"""Bytes of an input: what is larger is a test of its own, as mutating it would be slow and find nothing else."""
+"""The most bytes of an input. Larger ones have tests of their own, because mutating them is slow."""
 
 
 def main() -> None:
@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--runs", type=int, default=-1)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder", type=Path, default=FOUND, help="for what it finds")
+    parser.add_argument("--folder", type=Path, default=FOUND, help="for its findings")
     parser.add_argument("--input", type=Path)
     arguments = parser.parse_args()
     if arguments.input is not None:
@@ -38,10 +38,7 @@ def main() -> None:
     try:
         import atheris
     except ImportError:
-        sys.exit(
-            "atheris is not installed: it has no package for this system. "
-            "The seeds still run: pytest tests/verification/fuzzing"
-        )
+        sys.exit("atheris has no package for this system. Run the seeds instead: pytest tests/verification/fuzzing")
     with atheris.instrument_imports(include=["appointments", "booking", "oneslot.runtime"]):
         from verification.fuzzing.subject import consume
 

@@ -1,7 +1,7 @@
-"""One hostile message beside a good one, through the whole consumer; and what must be true afterwards.
+"""One hostile message beside a good one, through the whole consumer, and the promises that must hold afterwards.
 
-The consumer is put together as in Lambda, on in-memory ports of DynamoDB and SQS. An input is bytes: the body, or, with a
-NUL byte in it, the text of the identity attribute and the body.
+The consumer is composed as in Lambda, on in-memory DynamoDB and SQS. An input is bytes: the body, or the text of the identity
+attribute and the body, separated by a NUL byte.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ ENVIRONMENT = {
 
 
 class Broken(AssertionError):
-    """A promise did not hold for this input."""
+    """A promise that did not hold for this input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of the hostile message: complete in the ledger, or quarantined for a reason."""
+    """The fate of the hostile message: complete in the ledger, or quarantined for a reason."""
 
     complete: bool
     reason: str | None
@@ -66,12 +66,12 @@ class _Context:
     aws_request_id = "invocation"
 
     def get_remaining_time_in_millis(self) -> int:
-        """Half a minute, for ever: time stands still here."""
+        """Return half a minute, because time stands still."""
         return 30_000
 
 
 def consume(data: bytes, *, content_based: bool = False) -> Fate:
-    """Deliver the hostile message and a good one in one batch. Raises `Broken`, or whatever the consumer raised."""
+    """Deliver the hostile message and a good one in one batch. Raises `Broken`, or the consumer's error."""
     attribute, separator, rest = data.partition(b"\x00")
     body = (rest if separator else data).decode("utf-8", "surrogateescape")
     identity = attribute.decode("utf-8", "surrogateescape") if separator else None
@@ -96,7 +96,7 @@ def _judge(dynamodb: InMemoryDynamoDB, dead: list[Mapping[str, Any]], deliveries
     hostile, good = (next(each for each in deliveries if each.sqs_message_id == name) for name in ("hostile", "good"))
     rows = {row["message_id"]["S"]: row for row in dynamodb.scan(TableName="ledger")["Items"]}
     same = hostile.message_id == GOOD["message_id"]
-    # A hostile cancellation of the neighbour that came first is an answer, too, and a booking has no other claim.
+    # A hostile cancellation of the neighbour that came first is an answer, too.
     answered = GOOD["message_id"] in rows and good.outcome in ("booked", "duplicate")
     _need(same or answered, f"the good neighbour is {good.outcome}: {good.reason}")
     _need(all(row["status"]["S"] == "COMPLETE" or hostile.outcome == "quarantined" for row in rows.values()), "stuck")
@@ -106,9 +106,9 @@ def _judge(dynamodb: InMemoryDynamoDB, dead: list[Mapping[str, Any]], deliveries
         told = {name: letter["MessageAttributes"][name]["StringValue"] for name in (REASON_ATTRIBUTE, DETAIL_ATTRIBUTE)}
         _need(all(told.values()), "quarantined without a reason")
         said += json.dumps(told)
-    _need(not nhs_number.contains_one(said), "an NHS number is told")
+    _need(not nhs_number.contains_one(said), "an NHS number is logged")
     if hostile.outcome == "quarantined":
-        _need(len(quarantined) >= 1, "said to be quarantined, and is in no queue")
+        _need(len(quarantined) >= 1, "logged as quarantined, and in no queue")
         return Fate(complete=False, reason=hostile.reason)
     _need(hostile.message_id in rows, "acknowledged, and there is no row: lost")
     return Fate(complete=True, reason=None)

@@ -28,26 +28,26 @@ SENT_TWICE_IN_GROUP = replace(SENT_TWICE, name="sent twice, in a group")
 GROUP = replace(
     SAME_SLOT,
     name="a group",
-    sentence="two requests for the same one of two slots in one invocation, and one of them once more by itself",
+    sentence="two requests for the same one of two slots in one invocation, and one of them once more alone",
     deliveries=((0, 1), (0,)),
 )
 GROUP_SIDE_BY_SIDE = replace(
     GROUP,
     name="a group side by side",
-    sentence="the same, reads and whatever goes the ordinary way on threads of their own",
+    sentence="the same, with reads and single records on threads of their own",
     deliveries=((0, 1),),
     side_by_side=True,
 )
 GROUP_BESIDE_ITSELF = replace(
     GROUP,
     name="a group side by side with a duplicate",
-    sentence="one of the two is finished by itself before, between or after the look and the reads, which go side by side",
+    sentence="one of the two is finished alone before, between or after the look and the reads, which run side by side",
     side_by_side=True,
 )
 GROUP_TWICE = replace(
     GROUP,
     name="a group, twice",
-    sentence="the same two requests in two invocations at the same time: each answered once, by either",
+    sentence="the same two requests in two invocations at the same time: each is answered once, by either",
     deliveries=((0, 1), (0, 1)),
 )
 GROUP_LAST_SLOT = replace(
@@ -69,7 +69,7 @@ GROUP_BY_ITSELF = replace(
 GROUP_CANCELLED = replace(
     BOOK_AND_CANCEL,
     name="a group that cancels itself",
-    sentence="a booking and its cancellation in one invocation, and the booking once more by itself",
+    sentence="a booking and its cancellation in one invocation, and the booking once more alone",
     deliveries=((0, 1), (0,)),
 )
 GROUP_CANCELLED_SIDE_BY_SIDE = replace(
@@ -81,7 +81,7 @@ GROUP_CANCELLED_SIDE_BY_SIDE = replace(
 GROUP_OTHER_CONTENT = replace(
     OTHER_CONTENT,
     name="a group with other content",
-    sentence="the same id with different content twice in one invocation, beside another request, and once by itself",
+    sentence="the same id with different content twice in one invocation, beside another request, and once alone",
     messages=(*OTHER_CONTENT.messages, booking("m-2", 1)),
     deliveries=((0, 1, 2), (1,)),
     ends_with=("booked", "booked", "busy", "busy"),
@@ -89,7 +89,7 @@ GROUP_OTHER_CONTENT = replace(
 GROUP_FORGOTTEN = replace(
     FORGOTTEN,
     name="a group with a forgotten booking",
-    sentence="a booking whose ledger row's time to live is over comes again, in one invocation with a new request",
+    sentence="a booking whose ledger row has expired comes again, in one invocation with a new request",
     messages=(BOOKING, booking("m-2", 1)),
     deliveries=((0, 1), (0,)),
     ends_with=("booked", "booked", "busy", "busy"),
@@ -97,14 +97,14 @@ GROUP_FORGOTTEN = replace(
 GROUP_FORGOTTEN_OTHER = replace(
     FORGOTTEN_OTHER,
     name="a group with a forgotten booking's id",
-    sentence="a forgotten booking's id comes with another content, in one invocation with a new request",
+    sentence="a forgotten booking's id comes with other content, in one invocation with a new request",
     messages=(booking("m-1", 1), booking("m-2", 1)),
     deliveries=((0, 1), (0,)),
     ends_with=("booked", "booked", "busy", "busy"),
 )
 GROUP_RAISING = Scenario(
     name="a group with an exception",
-    sentence="a read of the decision fails, or finds a malformed slot: nobody is worse off than without the group",
+    sentence="a read of the decision fails, or finds a malformed slot: no record is worse off than without the group",
     messages=(BOOKING, booking("m-8", 1)),
     deliveries=((0, 1), (0,)),
     tables=TABLES,

@@ -115,7 +115,7 @@ CANCEL_WAITING = _scenario(
 )
 BATCH = _scenario(
     name="a batch",
-    sentence="two requests in one invocation, one after the other, and one of them once more by itself",
+    sentence="two requests in one invocation, one after the other, and one of them once more alone",
     messages=(BOOKING, booking("m-2", 1)),
     deliveries=((0, 1), (0,)),
     before={"slots": free_slots(1)},
@@ -124,7 +124,7 @@ BATCH = _scenario(
 BATCH_SIDE_BY_SIDE = replace(
     BATCH,
     name="a batch side by side",
-    sentence="two requests in one invocation, on threads of their own, and one of them once more by itself",
+    sentence="two requests in one invocation, on threads of their own, and one of them once more alone",
     side_by_side=True,
     expiries=0,
 )
@@ -163,7 +163,7 @@ UNKNOWN_PRACTICE = _scenario(
 )
 RELEASED = _scenario(
     name="a released claim",
-    sentence="the decision raises: the very next delivery takes the request up, without waiting for the lease",
+    sentence="the decision raises: the next delivery continues the request without waiting for the lease",
     messages=(BOOKING,),
     deliveries=((0,),),
     before={"slots": free_slots(1)},
@@ -185,13 +185,13 @@ FORGOTTEN = _scenario(
 FORGOTTEN_OTHER = replace(
     FORGOTTEN,
     name="a forgotten booking's id",
-    sentence="a forgotten booking's id comes with another content, and the booking again: nothing is answered wrongly",
+    sentence="a forgotten booking's id comes with other content, and the booking again: no answer is wrong",
     messages=(BOOKING, booking("m-1", 1)),
     deliveries=((0,), (1,)),
-    # The claim of the one that came first stays behind; a dead letter with an appointment is rightly forgotten.
+    # The claim of the first one stays; a dead letter with an appointment is rightly forgotten.
     exempt=("I5r", "I11"),
 )
-# Longer than a lease: what is live for one consumer is over for the other.
+# Longer than a lease, so that a lease is live for one consumer and over for the other.
 MINUTE_MS = 60_000
 APART = replace(
     ONE_REQUEST,
@@ -217,13 +217,13 @@ BOOK_AND_CANCEL_APART = replace(
 FORGOTTEN_AND_LATE = replace(
     FORGOTTEN,
     name="a forgotten booking, too late",
-    sentence="the same, when the window that it asked for has passed",
+    sentence="the same, after the requested window has passed",
     start=JUST_BEFORE + 2 * 86_400_000,
 )
 FORGOTTEN_OTHER_AND_LATE = replace(
     FORGOTTEN_OTHER,
     name="a forgotten booking's id, too late",
-    sentence="the same, when the window that both asked for has passed",
+    sentence="the same, after the window of both requests has passed",
     start=FORGOTTEN_AND_LATE.start,
 )
 FORGOTTEN_CANCELLATION = replace(
@@ -236,7 +236,7 @@ FORGOTTEN_CANCELLATION = replace(
 )
 TOO_LATE = _scenario(
     name="the window passes",
-    sentence="while it is being delivered, first the slot and then the window that it asked for goes by",
+    sentence="during its deliveries first the slot and then the requested window passes",
     messages=(HURRIED,),
     deliveries=((0,), (0,)),
     before={"slots": free_slots(1)},

@@ -15,7 +15,7 @@ from oneslot.terminal import Terminal
 from verification.specification.checker import Model, check, specification
 
 MODELS = (Model(2, 2, 2), Model(2, 1, 3), Model(2, 2, 3), Model(3, 1, 2))
-"""What `make spec` visits; the first one is also in `make test`."""
+"""The worlds of `make spec`; the tests visit the first one."""
 FIGURES = "specification.json"
 
 

@@ -1,7 +1,7 @@
-"""From the running system to the specification: what of its state the specification speaks of, and the steps that it allows.
+"""A projection of the running system on the specification: the common part of their states, and the allowed steps.
 
-A projection. The specification's consumers and the code's own variables are left out; what both have in common is the
-ledger's row, the effect, the acknowledgement, and the writes that were given up and may still land.
+Common to both are the ledger's row, the effect, the acknowledgement, and the writes that may still land. The specification's
+consumers and the code's own variables are left out.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from verification.specification.checker import Check, CheckerFailed, Model, chec
 
 NO_ROW, IN_PROGRESS, COMPLETE = "none", "IN_PROGRESS", "COMPLETE"
 CLAIM, COMMIT, RELEASE = "claiming", "working", "releasing"
-"""The ledger's writes, by the place of the consumer that sends them, as the specification has it."""
+"""The ledger's writes, named in the specification by the place of the consumer that sends them."""
 
 _ROW = re.compile(r'\[by \|-> (\d+), live \|-> (\w+), status \|-> "(\w+)"\]')
 
 
 class AbstractState(NamedTuple):
-    """What the specification and the system have in common.
+    """The common part of a state of the specification and of the system.
 
-    live: the row is claimed, and its lease has not ended. effects: appointments, or busy slots if they are more.
+    live: the row is claimed and its lease has not ended. effects: appointments, or busy slots if there are more.
     acknowledged: a message of the request was deleted. late: kinds of writes that may still land.
     """
 
@@ -54,7 +54,7 @@ def abstract_state(
 ) -> AbstractState:
     """Return the specification's view of one booking request, from plain rows of the tables.
 
-    now: epoch ms; a lease that ends at this very moment is live, as the claim's condition has it.
+    now: epoch ms. A lease that ends at this moment is live, as in the claim's condition.
     """
     held = sum(slot.get("appointment_id") == message_id for slot in slots)
     made = sum(appointment["appointment_id"] == message_id for appointment in appointments)
@@ -64,7 +64,7 @@ def abstract_state(
 
 
 def kind_of_write(operation: str, request: Mapping[str, Any]) -> str | None:
-    """Return which of the ledger's writes a call is (boto3's method name and parameters); None for any other call."""
+    """Return the ledger's write that a call is (boto3's method name and parameters); None for any other call."""
     if operation == "transact_write_items":
         return COMMIT
     if operation != "update_item":
@@ -74,13 +74,13 @@ def kind_of_write(operation: str, request: Mapping[str, Any]) -> str | None:
 
 @dataclass(frozen=True)
 class Allowed:
-    """What the specification allows, as far as the projection shows it."""
+    """The states and steps of the specification, projected."""
 
     states: frozenset[AbstractState]
     steps: frozenset[AbstractStep]
 
     def objections(self, steps: Iterable[AbstractStep]) -> list[AbstractStep]:
-        """Return the steps that are none of the specification's; standing still is always allowed."""
+        """Return the steps that the specification does not allow. A step without a change is always allowed."""
         return sorted(
             {step for step in steps if step not in self.steps and (step.before != step.after or step.new_owner)},
             key=repr,
@@ -88,7 +88,7 @@ class Allowed:
 
 
 def allowed(model: Model) -> Allowed:
-    """Visit the whole specification, and project it. Raises `CheckerFailed` if it does not hold itself."""
+    """Visit the whole specification and project it. Raises `CheckerFailed` if it does not hold."""
     found: Check = check(specification(), model, dot=True)
     if not found.holds:
         raise CheckerFailed(f"The specification does not hold: {found.violated}.\n{found.trace}")
@@ -104,7 +104,7 @@ def allowed(model: Model) -> Allowed:
 def _project(variables: Mapping[str, str], model: Model) -> AbstractState:
     row = _ROW.fullmatch(variables["row"])
     if row is None:
-        raise CheckerFailed(f"The checker spells the ledger's row in a way unknown here: {variables['row']}")
+        raise CheckerFailed(f"The checker writes the ledger's row in an unknown form: {variables['row']}")
     return AbstractState(
         status=row[3],
         live=row[2] == "true",

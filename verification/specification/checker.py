@@ -1,4 +1,4 @@
-"""Runs the model checker (npm's `tla-checker`, WebAssembly on Node.js) on a specification."""
+"""Run the model checker (npm's `tla-checker`, WebAssembly on Node.js) on a specification."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CheckerFailed(OneslotError):
 
 @dataclass(frozen=True)
 class Model:
-    """How large a world is checked: so many consumers and messages of one request, and so many faults in all."""
+    """The size of a world: its consumers, the messages of its one request, and all its faults."""
 
     consumers: int = 2
     messages: int = 2
@@ -38,7 +38,7 @@ class Model:
         constants = {
             "Consumers": _names("c", self.consumers),
             "Messages": _names("m", self.messages),
-            # One for the row, for each consumer, and for each write that may still land; and one that is free.
+            # One for the row, each consumer and each write that may still land, and a free one.
             "Ids": "{" + ", ".join(str(number) for number in range(1, self.consumers + self.faults + 3)) + "}",
             "Faults": str(self.faults),
         }
@@ -52,7 +52,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Check:
-    """What the checker says. `violated`: the invariant or property, None if all hold. `trace`: the way there, for people."""
+    """The checker's verdict. `violated`: the invariant or property, None if all hold. `trace`: the path to it, as text."""
 
     states: int
     violated: str | None = None
@@ -61,7 +61,7 @@ class Check:
 
     @property
     def holds(self) -> bool:
-        """Whether everything that the configuration names holds in every reachable state."""
+        """Whether all that the configuration names holds in every reachable state."""
         return self.violated is None
 
 
@@ -73,7 +73,7 @@ def specification() -> str:
 def check(text: str, model: Model, *, dot: bool = False) -> Check:
     """Visit every reachable state of this specification. dot: return the graph too, for `transitions`.
 
-    Raises `CheckerFailed` if there is no verdict: a syntax error, an unknown name, or too many states.
+    Raises `CheckerFailed` without a verdict: for a syntax error, an unknown name, or too many states.
     """
     answer = _run(text, model.configuration(), dot)
     if answer["success"]:
@@ -120,7 +120,7 @@ def _run(text: str, configuration: str, dot: bool) -> dict[str, Any]:
         check=False,
     )
     if "ERR_MODULE_NOT_FOUND" in run.stderr or "MODULE_NOT_FOUND" in run.stderr:
-        raise CheckerFailed("The checker of the TLA+ specification is not installed. Install it: make spec, or npm ci.")
+        raise CheckerFailed("The checker of the TLA+ specification is not installed. Run: make spec, or npm ci.")
     if run.returncode != 0:
         raise CheckerFailed(f"The checker ended with status {run.returncode}: {run.stderr[-2000:]}")
     answer: dict[str, Any] = json.loads(run.stdout)
@@ -128,7 +128,7 @@ def _run(text: str, configuration: str, dot: bool) -> dict[str, Any]:
 
 
 def _invariants() -> list[str]:
-    """The checker names an invariant by its place in the configuration, counted from 0."""
+    """Return the invariants in the order of the configuration, because the checker names them by their place."""
     (line,) = re.findall(r"^INVARIANTS (.*)$", CONFIGURATION.read_text(), flags=re.MULTILINE)
     return str(line).split()
 

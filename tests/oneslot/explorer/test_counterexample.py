@@ -1,4 +1,4 @@
-"""Counterexamples: kept, read again, told; and refused with a sentence where they do not fit."""
+"""Counterexamples: stored, read, replayed, and refused with a sentence."""
 
 from __future__ import annotations
 
@@ -28,13 +28,11 @@ def kept() -> Counterexample:
     return counterexample(explorer.system, explorer.run(True, lambda *_: None).breaches[0])
 
 
-def test_it_survives_its_file(kept: Counterexample) -> None:
-    """As JSON, and back."""
+def test_counterexample_survives_its_file(kept: Counterexample) -> None:
     assert Counterexample.from_json(kept.to_json()) == kept
 
 
-def test_it_is_told_step_by_step(kept: Counterexample) -> None:
-    """Calls by what they are for, what was seen, the rows that changed, and the law at the end."""
+def test_replay_describes_calls_answers_rows_and_laws(kept: Counterexample) -> None:
     text = "\n".join(replay(kept, ONE_REQUEST, LIBRARY).lines)
     assert "A  put ledger m-1 IN_PROGRESS -> done" in text
     assert "ConditionalCheckFailedException; ends, acknowledges" in text
@@ -44,8 +42,7 @@ def test_it_is_told_step_by_step(kept: Counterexample) -> None:
     assert "delivery-" not in text
 
 
-def test_a_path_that_the_code_does_not_take_is_refused(kept: Counterexample) -> None:
-    """The library's path on our handler: its second call is another."""
+def test_replay_refuses_a_path_that_the_code_does_not_take(kept: Counterexample) -> None:
     with pytest.raises(NotReplayable, match=r"step 3 .* cannot be taken"):
         replay(kept, ONE_REQUEST, OURS)
 
@@ -61,8 +58,7 @@ def test_a_path_that_the_code_does_not_take_is_refused(kept: Counterexample) -> 
         ('{"subject": ["a"]}', "subject must be text"),
     ],
 )
-def test_other_files_are_refused(text: str, sentence: str) -> None:
-    """Whatever they hold."""
+def test_counterexample_is_refused_when_the_file_is_another(text: str, sentence: str) -> None:
     with pytest.raises(NotReplayable, match=f"not a counterexample.*: {sentence}$"):
         Counterexample.from_json(text)
 
@@ -88,10 +84,9 @@ def test_other_files_are_refused(text: str, sentence: str) -> None:
     ],
     ids=str,
 )
-def test_a_file_with_a_wrong_field_is_refused(
+def test_replay_names_the_file_and_its_invalid_field(
     kept: Counterexample, tmp_path: Path, change: dict[str, Any], sentence: str
 ) -> None:
-    """Naming the file, the field and what it must be; through the command, without a stack trace."""
     path = tmp_path / "kept.json"
     path.write_text(json.dumps({**json.loads(kept.to_json()), **change}))
     ran = CliRunner().invoke(explore, ["--replay", str(path)], standalone_mode=False)
@@ -108,18 +103,16 @@ def test_a_file_with_a_wrong_field_is_refused(
         (["--record", "--short", "--only-mutants"], "--replay does nothing with --short, --only-mutants, --record;"),
     ],
 )
-def test_options_that_would_be_ignored_are_refused(
+def test_replay_refuses_ineffective_options(
     kept: Counterexample, tmp_path: Path, arguments: list[str], sentence: str
 ) -> None:
-    """A replay is nothing else."""
     path = tmp_path / "kept.json"
     path.write_text(kept.to_json())
     with pytest.raises(click.UsageError, match=sentence):
         explore.main(["--replay", str(path), *arguments], standalone_mode=False)
 
 
-def test_the_command_replays(kept: Counterexample, tmp_path: Path) -> None:
-    """Exit status 1, because the law is still broken."""
+def test_command_fails_when_the_replay_breaks_a_law(kept: Counterexample, tmp_path: Path) -> None:
     path = tmp_path / "kept.json"
     path.write_text(kept.to_json())
     ran = CliRunner().invoke(explore, ["--replay", str(path)], standalone_mode=False)
@@ -129,12 +122,11 @@ def test_the_command_replays(kept: Counterexample, tmp_path: Path) -> None:
     assert json.loads(document.output)["broken"] == ["I2 m-1: acknowledged, and no slot was ever taken for it"]
 
 
-def test_the_command_says_what_is_wrong_with_a_file(kept: Counterexample, tmp_path: Path) -> None:
-    """In a sentence that names the file."""
+def test_command_names_the_file_that_it_cannot_replay(kept: Counterexample, tmp_path: Path) -> None:
     path = tmp_path / "kept.json"
     for text, sentence in (
         ("{}", "not a counterexample"),
-        (kept.to_json().replace(LIBRARY.name, "nobody"), "there is no handler 'nobody'"),
+        (kept.to_json().replace(LIBRARY.name, "unknown"), "there is no handler 'unknown'"),
     ):
         path.write_text(text)
         ran = CliRunner().invoke(explore, ["--replay", str(path)], standalone_mode=False)
@@ -144,7 +136,6 @@ def test_the_command_says_what_is_wrong_with_a_file(kept: Counterexample, tmp_pa
 
 
 def test_moves_are_plain_values(kept: Counterexample) -> None:
-    """A file can be read by anybody: who, what, and the call as boto3 has it."""
     assert kept.moves[0] == Move(0, 0, "invoked", "")
     operation, parameters = json.loads(kept.moves[2].call)
     assert (operation, parameters["TableName"]) == ("put_item", "ledger")

@@ -1,4 +1,4 @@
-"""The explorer against enumerations that have nothing clever in them, and against slower ways to run the same code."""
+"""The explorer against a plain enumeration, and against slower ways to run the same code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from oneslot.explorer.scenario import Scenario, Subject
 from oneslot.explorer.world import InMemoryServices
 from tests.oneslot.explorer.ledger_backends import moto_services, without_messages
 from verification.peers.peers import PEERS
-from verification.scenarios.budgets import SHORT
 from verification.scenarios.ours import OURS, botocore_program
 from verification.scenarios.plain import anonymous, enumerate_schedules
 from verification.scenarios.practice import TABLES
@@ -29,15 +28,19 @@ from verification.scenarios.scenarios import (
 ONE, TWO = ((0,),), ((0,), (0,))
 
 
+def slow(*values: object) -> object:
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 def graph(scenario: Scenario, subject: Subject) -> tuple[Exploration, set[tuple[str, int, int, int, int]]]:
-    """An exploration's figures, and its states, all names exchanged at will."""
+    """Return an exploration's figures, and its states under exchanged names."""
     explorer = Explorer(scenario, subject)
     exploration = explorer.run(False, lambda *_: None)
     return exploration, states(explorer, scenario)
 
 
 def states(explorer: Explorer, scenario: Scenario) -> set[tuple[str, int, int, int, int]]:
-    """The worlds of an exploration with what was left of its budget."""
+    """Return the worlds of an exploration with the rest of its budget."""
     worlds = explorer.system.worlds
     return {
         (anonymous(worlds[one.world].text, scenario), one.expiries, one.faults, one.acknowledged, len(one.network))
@@ -49,22 +52,21 @@ def states(explorer: Explorer, scenario: Scenario) -> set[tuple[str, int, int, i
 @pytest.mark.parametrize(
     ("scenario", "subject"),
     [
-        (replace(ONE_REQUEST, deliveries=ONE, faults=1, expiries=1), OURS),
-        (replace(ONE_REQUEST, deliveries=ONE, faults=2, expiries=0), OURS),
-        (replace(ONE_REQUEST, deliveries=TWO, faults=0, expiries=1), OURS),
-        (replace(OTHER_CONTENT, faults=0, expiries=0), OURS),
+        slow(replace(ONE_REQUEST, deliveries=ONE, faults=1, expiries=1), OURS),
+        slow(replace(ONE_REQUEST, deliveries=ONE, faults=2, expiries=0), OURS),
+        slow(replace(ONE_REQUEST, deliveries=TWO, faults=0, expiries=1), OURS),
+        slow(replace(OTHER_CONTENT, faults=0, expiries=0), OURS),
         (replace(SENT_TWICE, deliveries=((0, 1),), faults=1, expiries=0), OURS),
         (replace(BATCH_SIDE_BY_SIDE, deliveries=((0, 1),), faults=0, expiries=0), OURS),
-        (replace(APART, faults=0, expiries=0), OURS),
+        slow(replace(APART, faults=0, expiries=0), OURS),
         (replace(APART, faults=0, expiries=0, exempt=()), OURS),
-        (replace(ONE_REQUEST, deliveries=TWO, faults=0, expiries=0), PEERS[0].subject),
+        slow(replace(ONE_REQUEST, deliveries=TWO, faults=0, expiries=0), PEERS[0].subject),
         (replace(ONE_REQUEST, deliveries=ONE, faults=1, expiries=1), PEERS[2].subject),
         (replace(ONE_REQUEST, deliveries=ONE, faults=1, expiries=0), PEERS[3].subject),
     ],
     ids=lambda value: f"{value.name} {getattr(value, 'size', '')}".strip(),
 )
-def test_pruning_symmetry_and_memory_change_nothing(scenario: Scenario, subject: Subject) -> None:
-    """Same number of schedules, same number of violating ones, same end states as with every schedule run by itself."""
+def test_explorer_counts_as_the_plain_enumeration(scenario: Scenario, subject: Subject) -> None:
     explorer = Explorer(scenario, subject)
     exploration = explorer.run(False, lambda *_: None)
     worlds = explorer.system.worlds
@@ -76,8 +78,8 @@ def test_pruning_symmetry_and_memory_change_nothing(scenario: Scenario, subject:
     assert (exploration.schedules, exploration.violating, ends) == (plain.schedules, plain.violating, plain.ends)
 
 
-def test_the_yardstick_can_tell() -> None:
-    """The comparison above covers cases in which some schedules violate a law, and some do not."""
+def test_plain_enumeration_has_both_kinds_of_schedules() -> None:
+    """The comparison covers violating schedules and others."""
     scenario = replace(ONE_REQUEST, deliveries=ONE, faults=1, expiries=1)
     plain = enumerate_schedules(scenario, PEERS[2].subject)
     assert 0 < plain.violating < plain.schedules
@@ -92,8 +94,7 @@ BUDGETS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", BUDGETS, ids=lambda scenario: f"{scenario.name} {scenario.size}")
-def test_botocore_itself_changes_nothing(scenario: Scenario) -> None:
-    """boto3's own clients, every request caught before it is sent: the same states, steps and schedules."""
+def test_botocores_clients_walk_the_same_graph(scenario: Scenario) -> None:
     port, port_states = graph(scenario, OURS)
     wire, wire_states = graph(scenario, Subject("Oneslot on botocore", botocore_program, OURS.laws))
     assert (wire.schedules, wire.states, wire.steps) == (port.schedules, port.states, port.steps)
@@ -104,7 +105,6 @@ def test_botocore_itself_changes_nothing(scenario: Scenario) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", BUDGETS[1:], ids=lambda scenario: f"{scenario.name} {scenario.size}")
 def test_moto_walks_the_same_graph(scenario: Scenario) -> None:
-    """The port's answers are moto's: same states, same steps, same schedules."""
     port = Explorer(scenario, OURS, without_messages(InMemoryServices(TABLES)))
     counted = port.run(False, lambda *_: None)
     with moto_services() as services:
@@ -114,17 +114,7 @@ def test_moto_walks_the_same_graph(scenario: Scenario) -> None:
     assert states(moto, scenario) == states(port, scenario)
 
 
-@pytest.mark.parametrize("scenario", SHORT, ids=lambda scenario: f"{scenario.name} {scenario.size}")
-def test_no_schedule_breaks_a_law(scenario: Scenario) -> None:
-    """The short form of `make explore`."""
-    exploration = explore(scenario, OURS)
-    assert exploration.complete
-    assert exploration.schedules > 0
-    assert exploration.laws_broken == ()
-
-
-def test_an_exploration_is_the_same_every_time() -> None:
-    """No hash order, clock or random number gets in."""
+def test_exploration_is_deterministic() -> None:
     scenario = replace(BOOK_AND_CANCEL, deliveries=((0,), (1,)), expiries=0)
     first, second = (Explorer(scenario, OURS) for _ in range(2))
     first.run(False, lambda *_: None)
@@ -132,8 +122,8 @@ def test_an_exploration_is_the_same_every_time() -> None:
     assert first.states == second.states
 
 
-def test_progress_is_told() -> None:
-    """What is done, and what is still known to be done."""
+@pytest.mark.slow
+def test_explorer_reports_progress() -> None:
     heard: list[tuple[int, int]] = []
     explore(UNKNOWN_PRACTICE, OURS, progress=lambda states, waiting: heard.append((states, waiting)))
     assert [states for states, _ in heard] == sorted({states for states, _ in heard})

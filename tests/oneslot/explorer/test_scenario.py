@@ -1,4 +1,4 @@
-"""A scenario that the explorer would get wrong, silently, is refused where it is made."""
+"""A scenario that would be explored wrongly is refused."""
 
 from __future__ import annotations
 
@@ -30,13 +30,11 @@ from verification.scenarios.scenarios import BOOK_AND_CANCEL, LAST_SLOT, ONE_REQ
         (ONE_REQUEST, {"expiries": 4}, "expiries: must be 0 to 3"),
     ],
 )
-def test_it_is_refused(scenario: Any, change: dict[str, Any], sentence: str) -> None:
-    """Naming what is wrong."""
+def test_scenario_is_refused_when_an_attribute_is_invalid(scenario: Any, change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=f"^{sentence}"):
         replace(scenario, **change)
 
 
-def test_equal_ones_side_by_side_are_not() -> None:
-    """Whichever of them comes first."""
+def test_scenario_accepts_equal_deliveries_side_by_side() -> None:
     for deliveries in (((0,), (0,), (1,)), ((1,), (0,), (0,)), ((0, 1), (0, 1), (0,), (0,))):
         assert replace(LAST_SLOT, deliveries=deliveries).deliveries == deliveries

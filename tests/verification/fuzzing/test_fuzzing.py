@@ -1,4 +1,4 @@
-"""Hostile messages: every seed, what is too large for a seed, any JSON by property, a short fuzzing run, and its teeth."""
+"""Hostile messages: every seed, larger bodies, any JSON, a short fuzzing run, and mistakes that it must find."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MEBIBYTE = 1_048_576
 
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: str(seed.name))
-def test_a_seed_is_answered_or_refused_with_its_reason(seed: Path) -> None:
+def test_seed_is_answered_or_refused_with_a_reason(seed: Path) -> None:
     fate = consume(seed.read_bytes())
     assert fate.complete != bool(fate.reason)
     content = consume(seed.read_bytes(), content_based=True)
@@ -32,7 +32,7 @@ def test_a_seed_is_answered_or_refused_with_its_reason(seed: Path) -> None:
         assert content == fate
 
 
-def test_the_seeds_reach_every_refusal_and_every_answer() -> None:
+def test_seeds_reach_every_refusal() -> None:
     reasons = {consume(seed.read_bytes()).reason for seed in SEEDS}
     assert reasons == {
         None,
@@ -61,7 +61,7 @@ def test_the_seeds_reach_every_refusal_and_every_answer() -> None:
     ],
     ids=["text", "type", "open", "lists", "objects", "digits", "exponent", "names", "duplicates", "booking"],
 )
-def test_what_is_huge_or_deep_is_answered_or_refused(body: str) -> None:
+def test_huge_or_deep_body_is_answered_or_refused(body: str) -> None:
     fate = consume(body.encode())
     assert fate.complete == ("large" in body)
 
@@ -75,14 +75,14 @@ values: st.SearchStrategy[Any] = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(sorted(GOOD)) | st.sampled_from(["appointment_id", "x"]), values), st.binary())
 @settings(deadline=None, max_examples=25)
-def test_any_object_of_our_names_and_any_bytes_are_answered_or_refused(changes: dict[str, Any], noise: bytes) -> None:
+def test_any_object_and_any_bytes_are_answered_or_refused(changes: dict[str, Any], noise: bytes) -> None:
     for data in (json.dumps({**GOOD, "message_id": "m", **changes}).encode(), noise):
         fate = consume(data)
         assert fate.complete != bool(fate.reason)
 
 
 @pytest.mark.skipif(not (ATHERIS / "atheris").exists(), reason="atheris has no package for this system")
-def test_a_short_run_of_the_coverage_guided_fuzzer_finds_nothing(tmp_path: Path) -> None:
+def test_short_fuzzing_run_finds_nothing(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
@@ -101,19 +101,19 @@ def test_a_short_run_of_the_coverage_guided_fuzzer_finds_nothing(tmp_path: Path)
     assert not [path for path in tmp_path.iterdir() if path.name != "corpus"]
 
 
-def test_a_parser_that_lets_an_error_through_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fuzzing_finds_a_parser_that_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("oneslot.runtime.consumer.record.parse_body", json.loads)
     with pytest.raises(Broken, match="reported as failed"):
         consume(b"no JSON")
 
 
-def test_a_quarantine_that_loses_the_message_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fuzzing_finds_a_quarantine_that_loses_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Queues, "quarantine", lambda *_: None)
     with pytest.raises(Broken, match="in no queue"):
         consume(b"no JSON")
 
 
-def test_a_reason_that_tells_a_patients_number_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fuzzing_finds_an_nhs_number_in_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("oneslot.runtime.identity.NOT_JSON", "the body is 9990000018")
     with pytest.raises(Broken, match="NHS number"):
         consume(b"no JSON")

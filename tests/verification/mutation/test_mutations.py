@@ -1,4 +1,4 @@
-"""The mutants: what is spoiled, that the score is checked in, and a sample of it judged again."""
+"""The mutants: the operators, the recorded score, and a sample that is judged again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BROKEN_FENCES = (
     "oneslot/runtime/stores/dynamodb.py:Ledger.claim:always the same id:327ab3",
     "oneslot/runtime/consumer/group_commit.py:GroupLedger._members:always the same id:327ab3",
 )
-"""With these nobody can tell an owner from another: if the prover could not either, E2 would hold whatever happened."""
+"""Mutants whose owners cannot be told apart by their id; the explorer must see them break E2."""
 
 MODULE = '''
 """A docstring with attribute_not_exists(x) AND more."""
@@ -73,21 +73,18 @@ def changes() -> list[str]:
         "match codes: ...  ->  cases swapped",
     ],
 )
-def test_what_is_spoiled(change: str) -> None:
-    """Conditions made true but for their values' use, refusals made silent, raises dropped, sets and expectations cut."""
+def test_operator_changes_the_module(change: str) -> None:
     assert change in changes()
 
 
-def test_what_is_not() -> None:
-    """Docstrings and interfaces; and no mutant is the module itself, or stands there twice."""
+def test_docstrings_and_interfaces_are_not_mutated() -> None:
     made = list(mutants_of("module.py", MODULE))
     assert not any("docstring" in mutant.change or "NotImplementedError" in mutant.change for mutant in made)
     assert len({mutant.source for mutant in made}) == len(made)
     assert len({mutant.name for mutant in made}) == len(made)
 
 
-def test_the_score_is_checked_in_for_the_core_as_it_is() -> None:
-    """A change of the core makes the score stale, and says so: judge again, and check the new one in."""
+def test_score_is_of_the_current_core() -> None:
     score = expected()
     again = "; run: make mutants RECORD=1"
     assert score.core == core_digests(), "the core has changed" + again
@@ -97,22 +94,19 @@ def test_the_score_is_checked_in_for_the_core_as_it_is() -> None:
 
 
 def test_every_mutant_is_caught_or_explained() -> None:
-    """Nobody's and unjudged ones there are none; a guard explains those that it names, and no others."""
     score = expected()
     assert set(score.counts) <= {EXPLORER, UNIT_TESTS, GUARD}
     assert set(score.by(GUARD)) == set(GUARDED)
     assert set(GUARDED.values()) == set(GUARDS)
 
 
-def test_what_the_prover_catches_breaks_a_law() -> None:
-    """Each is known by a path to a breach, and none by a prover that fell over it."""
+def test_mutant_caught_by_the_explorer_breaks_a_law() -> None:
     score = expected()
     for name in score.by(EXPLORER):
         assert score.mutants[name][1].endswith(" steps)"), name
 
 
-def test_the_digest_of_a_file_is_of_what_it_does() -> None:
-    """Comments, docstrings and layout do not count; a condition does."""
+def test_digest_ignores_comments_docstrings_and_layout() -> None:
     plain = "def f(x):\n    return x < 1\n"
     assert digest('def f( x ):\n    "What."\n    return x < 1  # less\n') == digest(
         "def f(x):\n    pass\n    return x < 1\n"
@@ -120,8 +114,8 @@ def test_the_digest_of_a_file_is_of_what_it_does() -> None:
     assert digest(plain) != digest(plain.replace("<", "<="))
 
 
-def test_a_digest_and_a_mutants_name_are_the_same_in_every_version_of_python() -> None:
-    """They are checked in. Versions differ in how they unparse an f-string, and in how they dump a tree."""
+def test_digest_is_equal_in_every_python() -> None:
+    """Versions unparse f-strings and dump trees differently."""
     module = """def f(x):
     if x:
         raise ValueError(f"it is {x['a']!r:>9}" f' and "more"')
@@ -136,12 +130,12 @@ def test_a_digest_and_a_mutants_name_are_the_same_in_every_version_of_python() -
 
 
 def no_tests(mutant: Mutant) -> list[str]:
-    """In place of the survey: what is checked in must be enough."""
+    """Fail, because the recorded verdict must suffice without a survey."""
     raise AssertionError(f"{mutant.name} is no longer caught by what caught it; run: make mutants")
 
 
-def test_a_sample_is_caught_again_and_the_core_is_not() -> None:
-    """Each in a fresh process, by what caught it before; another sample whenever the core changes."""
+def test_sample_of_mutants_is_caught_again() -> None:
+    """Another sample after each change of the core."""
     score = expected()
     salt = "".join(score.core.values())
     known = sorted(all_mutants(), key=lambda mutant: hashlib.sha256((mutant.name + salt).encode()).hexdigest())
@@ -154,11 +148,10 @@ def test_a_sample_is_caught_again_and_the_core_is_not() -> None:
             verdicts = [bench.judge(mutant, no_tests, score.mutants[mutant.name]) for mutant in chosen]
             assert [verdict.by for verdict in verdicts] == [by] * size
             kept = [score.mutants[mutant.name][1] for mutant in chosen]
-            assert bench.test(kept if by == UNIT_TESTS else []) == "", "the bench is not mended after a mutant"
+            assert bench.test(kept if by == UNIT_TESTS else []) == "", "the workbench is not restored after a mutant"
 
 
-def test_a_broken_fence_is_seen_by_the_prover() -> None:
-    """Not only by a unit test that looks at the id: as two owners of one request, in every judging."""
+def test_explorer_sees_a_broken_fence_as_two_owners() -> None:
     known = {mutant.name: mutant for mutant in all_mutants()}
     with Workbench() as bench:
         for name in BROKEN_FENCES:
@@ -168,8 +161,7 @@ def test_a_broken_fence_is_seen_by_the_prover() -> None:
             assert expected().mutants[name][0] == EXPLORER
 
 
-def test_a_copy_that_the_prover_falls_over_is_left_to_the_unit_tests() -> None:
-    """Without what makes its rows the prover has no world to begin with: no law is broken by that."""
+def test_mutant_that_ends_the_explorer_is_left_to_unit_tests() -> None:
     name = "oneslot/runtime/stores/expressions.py:to_attributes:one element less:1c154b"
     [mutant] = [one for one in all_mutants(["oneslot/runtime/stores/expressions.py"]) if one.name == name]
     with Workbench() as bench:
@@ -180,8 +172,7 @@ def test_a_copy_that_the_prover_falls_over_is_left_to_the_unit_tests() -> None:
     )
 
 
-def test_differences_from_the_score_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Caught by another, explained without reason, gone, of another core."""
+def test_differences_name_every_deviation_from_the_score(monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = list(mutants_of("module.py", MODULE))[:2]
     score = Score({}, {one.name: (EXPLORER, "I1"), "gone": (EXPLORER, "I1")})
     monkeypatch.setattr(mutants, "expected", lambda: score)

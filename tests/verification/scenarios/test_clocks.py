@@ -1,4 +1,4 @@
-"""Clocks that differ, in the explorer: they take over a live lease, and the fence keeps that from having a second effect."""
+"""Clocks apart in the explorer: they take over a live lease, and the fence prevents a second effect."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ SMALL = (
 
 
 @pytest.mark.parametrize("scenario", SMALL, ids=lambda scenario: scenario.name)
-def test_a_live_lease_is_taken_over_and_nothing_else_is_broken(scenario: Scenario) -> None:
-    """Asked whether it happens, the explorer says so; and it breaks no other law."""
+def test_clocks_apart_break_only_e2(scenario: Scenario) -> None:
     assert explore(replace(scenario, exempt=()), OURS).laws_broken == ("E2",)
     exploration = explore(scenario, OURS)
     assert exploration.complete
@@ -36,8 +35,8 @@ def _without_a_fence(**attributes: object) -> Update:
     return replace(update, expect=expect)
 
 
-def test_it_is_the_fence_that_does_it() -> None:
-    """Without it two clocks are enough for a broken law: no crash, no lost answer, and no lease that has really ended."""
+def test_clocks_apart_break_i7_without_the_fence() -> None:
+    """Two clocks suffice: no crash, no lost answer, no ended lease."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ledger, "Update", _without_a_fence)
         assert explore(replace(ONE_REQUEST, faults=0, expiries=0), OURS).laws_broken == ()

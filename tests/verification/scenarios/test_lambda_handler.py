@@ -1,4 +1,4 @@
-"""The deployed entry itself, `handler.lambda_handler` with boto3's clients, in the explorer: the same schedules, no breach."""
+"""The deployed `handler.lambda_handler` with boto3's clients in the explorer: equal schedules, no breach."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _running: ContextVar[Process] = ContextVar("running")
 
 
 class _Log:
-    """In place of the handler's logger: the delivery log goes to the process that writes it."""
+    """A replacement of the handler's logger: the delivery log goes to the process that writes it."""
 
     def info(self, message: str, **line: Any) -> None:
         assert message == "delivery"
@@ -50,7 +50,7 @@ class _Log:
 
 @pytest.fixture
 def lambda_handler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Mapping[str, Any]]]:
-    """The handler's module, imported as Lambda imports it; only its clock, ids and sleep are the explorer's."""
+    """Yield the handler, imported as Lambda does; only its clock, ids and sleep are the explorer's."""
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     surroundings = Surroundings(
@@ -75,10 +75,10 @@ def lambda_handler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Ma
     sys.modules.pop("handler", None)
 
 
-def test_the_deployed_entry_walks_the_same_graph(
+def test_deployed_handler_walks_the_same_graph(
     lambda_handler: Callable[..., Mapping[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One environment for all deliveries, its clients and its module's state shared between them: nothing changes."""
+    """One environment serves all deliveries, with its clients and module state."""
 
     def program(
         process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool

@@ -1,4 +1,4 @@
-"""The laws can break: each of those that only the prover checks is shown a world, a write or an end that breaks it."""
+"""The laws of the explorer: a world, a write or an end that breaks each."""
 
 from __future__ import annotations
 
@@ -70,8 +70,7 @@ def write(fence: str) -> Request:
         ({**ROW, "lease_until": 0}, {**ROW, "payload_hash": "another"}, "I7"),
     ],
 )
-def test_writes_that_break_a_law(before: dict[str, Any], after: dict[str, Any] | None, law: str) -> None:
-    """By another consumer, B, while A's lease is live."""
+def test_write_by_another_breaks_a_law(before: dict[str, Any], after: dict[str, Any] | None, law: str) -> None:
     then = world(*([after] if after else []))
     broken = list(LAWS.at_write(world(before), then, write(B), 5_000, "delivery-1"))
     assert [sentence.split()[0] for sentence in broken] == [law]
@@ -80,19 +79,19 @@ def test_writes_that_break_a_law(before: dict[str, Any], after: dict[str, Any] |
 @pytest.mark.parametrize(
     ("before", "after", "sender"),
     [
-        (None, {**ROW, "claimed_by": "same-id-for-everybody"}, "delivery-0"),
-        (None, {**ROW, "claimed_by": "same-id-for-everybody"}, None),
+        (None, {**ROW, "claimed_by": "same-id-for-all"}, "delivery-0"),
+        (None, {**ROW, "claimed_by": "same-id-for-all"}, None),
         (None, ROW, "delivery-1"),
         (None, {**COMPLETE, "claimed_by": B}, "delivery-0"),
-        ({**ROW, "lease_until": 0}, {**ROW, "claimed_by": "same-id-for-everybody"}, "delivery-1"),
+        ({**ROW, "lease_until": 0}, {**ROW, "claimed_by": "same-id-for-all"}, "delivery-1"),
         (ROW, {**ROW, "lease_until": 0}, "delivery-1"),
         (ROW, COMPLETE, "delivery-1"),
     ],
 )
-def test_nobody_writes_in_the_name_of_another(
+def test_write_under_anothers_name_breaks_e2(
     before: dict[str, Any] | None, after: dict[str, Any], sender: str | None
 ) -> None:
-    """A claim in a name that is not the claimer's own hides a second owner; so does a release or commit by a borrowed one."""
+    """A claim under a foreign name hides a second owner, as does a release or a commit."""
     broken = list(LAWS.at_write(world(*([before] if before else [])), world(after), write(A), 5_000, sender))
     assert [sentence.split()[0] for sentence in broken] == ["E2"]
 
@@ -105,8 +104,7 @@ def test_nobody_writes_in_the_name_of_another(
         ({**ROW, "lease_until": 4_000}, {**ROW, "claimed_by": B}),
     ],
 )
-def test_writes_that_break_none(before: dict[str, Any], after: dict[str, Any]) -> None:
-    """A releases, A completes, B takes over when A's lease has ended."""
+def test_write_by_the_owner_breaks_no_law(before: dict[str, Any], after: dict[str, Any]) -> None:
     fence = after["claimed_by"]
     for sender in (fence.rpartition("-")[0], None):
         assert list(LAWS.at_write(world(before), world(after), write(fence), 5_000, sender)) == []
@@ -139,8 +137,7 @@ def ended(outcome: str, answer: str | None = None, **others: str) -> Outcome:
         ([ROW], Outcome(error="ValueError: 9990000018 is no number"), "L1:"),
     ],
 )
-def test_ends_that_break_a_law(rows: list[dict[str, Any]], outcome: Outcome, law: str) -> None:
-    """Acknowledged without reason, with another's answer, never; or logged with a patient's number."""
+def test_end_of_an_invocation_breaks_a_law(rows: list[dict[str, Any]], outcome: Outcome, law: str) -> None:
     broken = list(LAWS.at_end(world(*rows), [BOOKING], outcome))
     assert [sentence.split()[0] for sentence in broken] == [law]
 
@@ -171,17 +168,15 @@ RIGHT = "ab9f2c451f189afc"
         (None, ended("refused", RIGHT, claimed_by=B), ["I7 its delivery names another winner than the row"]),
     ],
 )
-def test_an_answer_is_of_what_was_asked_and_logged_as_what_it_is(
+def test_acknowledgement_must_match_request_and_log(
     appointment: Mapping[str, Any] | None, outcome: Outcome, sentences: list[str]
 ) -> None:
-    """For whom, where, how and when; under its own id, with the recorded outcome."""
     broken = list(LAWS.at_end(world(COMPLETE, appointment=appointment), [BOOKING], outcome))
     said = [one.replace("m-1: ", "").replace("acknowledged, and its appointment is ", "") for one in broken]
     assert said == sentences
 
 
-def test_what_no_law_can_read_is_a_breach() -> None:
-    """A row without its attributes: the law that stumbles over it is not lost, nor are those before it."""
+def test_unreadable_row_is_a_breach() -> None:
     bare = {name: ROW[name] for name in ("message_id", "status")}
     broken = list(collect(LAWS.in_state(world(bare), ["m-1"], ["m-1"], 5_000)))
     assert broken == ["unreadable: KeyError in _nothing_stuck: 'lease_until'"]
@@ -191,8 +186,7 @@ def test_what_no_law_can_read_is_a_breach() -> None:
     assert ends == ["I2 m-1: acknowledged with the answer to another content"]
 
 
-def test_states_that_break_a_law() -> None:
-    """I10 exactly, in both directions; L1 in the dead-letter queue's attributes and in the ledger."""
+def test_state_breaks_i10_or_l1() -> None:
     for claims in (0, 2):
         broken = list(LAWS.in_state(world(ROW, claims=claims), ["m-1"], ["m-1"], 0))
         assert [sentence.split()[0] for sentence in broken] == ["I10"]
@@ -205,8 +199,7 @@ def test_states_that_break_a_law() -> None:
     assert any(one.startswith("L1") for one in LAWS.in_state(world(named), ["m-1"], ["m-1"], 0))
 
 
-def test_duplicates_that_break_a_law() -> None:
-    """E3: more than one call; I7: worked on again."""
+def test_duplicate_breaks_e3_or_i7() -> None:
     call = Request.of("update_item", {})
     assert [one.split()[0] for one in LAWS.of_duplicate(world(COMPLETE), BOOKING, [call] * 2, ended("duplicate"))] == [
         "E3"
@@ -216,14 +209,12 @@ def test_duplicates_that_break_a_law() -> None:
     assert list(LAWS.of_duplicate(world(ROW), BOOKING, [call] * 2, ended("booked"))) == []
 
 
-def test_an_end_other_than_the_wanted_one() -> None:
-    """What must be there in the end is stated by the scenario."""
+def test_final_state_must_be_the_scenarios() -> None:
     assert list(LAWS.at_last(world(), ())) == []
     assert len(list(LAWS.at_last(world(), ("booked",)))) == 1
 
 
-def test_two_requests_with_the_same_wish() -> None:
-    """The scenario of that name is one: of two free slots both prefer the same."""
+def test_requests_with_the_same_wish_choose_one_slot() -> None:
     keys = [slot["free_key"] for slot in free_slots(2)]
     requests = [parse_message(message_id, CONTENT, json.loads(BOOKING.body)) for message_id in SAME_WISH]
     assert len({choose(request, keys) for request in requests if isinstance(request, BookRequest)}) == 1

@@ -1,4 +1,4 @@
-"""A cancelled transaction that names one of its reasons only: DynamoDB does not promise to name them all."""
+"""A cancelled transaction that names only one of its reasons, because DynamoDB does not promise all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIRST, LAST = 0, -1
 
 
 def naming_one(which: int) -> Services:
-    """The services, which say "None" of every item at fault but the first or the last."""
+    """Return services that report "None" for every failed item but the first or the last."""
 
     def services(world: World, request: Request, now: int, conflict: int | None = None) -> tuple[World, str]:
         after, observation = InMemoryServices(TABLES)(world, request, now, conflict)
@@ -38,6 +38,7 @@ def naming_one(which: int) -> Services:
     return services
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [FIRST, LAST], ids=["first", "last"])
 @pytest.mark.parametrize(
     ("scenario", "subject"),
@@ -51,15 +52,15 @@ def naming_one(which: int) -> Services:
     ],
     ids=lambda value: value.name if isinstance(value, Scenario) else "",
 )
-def test_no_law_is_broken_by_what_is_left_out(scenario: Scenario, subject: Subject, which: int) -> None:
+def test_missing_reasons_break_no_law(scenario: Scenario, subject: Subject, which: int) -> None:
     exploration = explore(scenario, subject, services=naming_one(which))
     assert exploration.complete
     assert exploration.schedules > 0
     assert exploration.laws_broken == ()
 
 
-def test_who_takes_an_item_that_exists_for_the_end_is_found_out() -> None:
-    """With all reasons one request never comes there: the ledger's own says enough. With the last alone it does."""
+def test_explorer_finds_an_existing_item_taken_for_the_end() -> None:
+    """With all reasons one request never gets there; with the last reason alone it does."""
     original = DynamoDBLedger.commit
 
     def commit(self: DynamoDBLedger, claim: Claim, effects: Effects) -> Any:

@@ -1,4 +1,4 @@
-"""Every step that the schedule explorer sees the real handler take is a step of the specification."""
+"""Every step of the real handler in the explorer is a step of the specification."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from verification.specification.bridge import (
 )
 from verification.specification.checker import Model
 
+pytestmark = pytest.mark.slow
+
 # One fault of the explorer may be two of the specification's (the request is on its way, and the caller dies), and a
 # lease that ends while its owner works is one more.
 MODEL = Model(consumers=2, messages=1, faults=3)
@@ -32,13 +34,13 @@ MODEL = Model(consumers=2, messages=1, faults=3)
 
 @pytest.fixture(scope="module")
 def rules() -> Allowed:
-    """What the specification allows."""
+    """The states and steps that the specification allows."""
     return allowed(MODEL)
 
 
 @pytest.fixture(scope="module")
 def explorer() -> Explorer:
-    """All that the real handler can do with one request, delivered twice, with a fault and a lease that ends."""
+    """The real handler with one request, delivered twice, with one fault and one expiry."""
     explorer = Explorer(ONE_REQUEST, OURS)
     exploration = explorer.run(stop_at_first=False, progress=lambda _states, _waiting: None)
     assert (exploration.complete, exploration.violating, exploration.size) == (True, 0, "K=2 F=1 T=1")
@@ -46,7 +48,7 @@ def explorer() -> Explorer:
 
 
 def seen(system: System, scenario: Scenario, state: State) -> tuple[AbstractState, str | None]:
-    """The explorer's state as the specification has it, and who owns the row."""
+    """Return the explorer's state in the specification's terms, and the owner of the row."""
     world = system.worlds[state.world]
     row = world.by(LEDGER, "message_id").get(BOOKING.message_id)
     kinds = {kind_of_write(*Request(system.requests.texts[number]).parts) for number in state.network}
@@ -71,16 +73,14 @@ def steps_of(explorer: Explorer) -> Iterator[AbstractStep]:
             yield AbstractStep(before, after, owner != new_owner)
 
 
-def test_every_state_and_step_of_the_explorer_is_one_of_the_specification(explorer: Explorer, rules: Allowed) -> None:
+def test_specification_allows_every_step_of_the_explorer(explorer: Explorer, rules: Allowed) -> None:
     steps = set(steps_of(explorer))
     assert len(steps) > 50
     assert {step.before for step in steps} | {step.after for step in steps} <= rules.states
     assert rules.objections(steps) == []
 
 
-def test_the_explorer_reaches_every_state_of_the_specification_without_late_writes(
-    explorer: Explorer, rules: Allowed
-) -> None:
+def test_explorer_reaches_every_state_without_late_writes(explorer: Explorer, rules: Allowed) -> None:
     reached = {step.after for step in steps_of(explorer)}
     assert {state for state in rules.states if not state.late} <= reached | {seen_at_start(explorer)}
 
@@ -89,7 +89,7 @@ def seen_at_start(explorer: Explorer) -> AbstractState:
     return seen(explorer.system, ONE_REQUEST, explorer.system.start)[0]
 
 
-def test_a_step_that_the_protocol_forbids_is_objected_to(rules: Allowed) -> None:
+def test_specification_forbids_steps_against_the_protocol(rules: Allowed) -> None:
     done = AbstractState(COMPLETE, False, 1, acknowledged=True)
     reverted = AbstractState("IN_PROGRESS", True, 1, acknowledged=True)
     working = AbstractState("IN_PROGRESS", True, 0)

@@ -1,7 +1,6 @@
-"""One contract for the in-memory port, for moto and for the embedded AWS: the port may differ from neither in what we use.
+"""One contract for writes to the stand-in, moto and the embedded AWS.
 
-Where moto differs from DynamoDB it is said at the test, and only the other two are held to it. This is about writing;
-`test_port_reads.py` is about reading more than one item.
+Where moto differs from DynamoDB the test says so, and covers only the other two. `test_dynamodb_reads.py` covers reads.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from tests.oneslot.explorer.port_clients import Clock, everywhere, get, not_moto
 
 
 @everywhere
-def test_an_update_makes_the_item_and_answers_with_what_it_wrote(client: Any) -> None:
+def test_update_creates_the_item_and_returns_what_it_wrote(client: Any) -> None:
     answer = update(
         client,
         "m-1",
@@ -33,7 +32,7 @@ def test_an_update_makes_the_item_and_answers_with_what_it_wrote(client: Any) ->
 
 
 @everywhere
-def test_an_update_adds_removes_and_computes(client: Any) -> None:
+def test_update_adds_removes_and_computes(client: Any) -> None:
     put(client, "m-1", count={"N": "2"}, gone={"S": "x"})
     values = {":one": {"N": "1"}, ":ten": {"N": "10"}}
     update(
@@ -70,7 +69,7 @@ CONDITIONS = [
 
 @pytest.mark.parametrize(("condition", "holds"), CONDITIONS)
 @everywhere
-def test_conditions(client: Any, condition: str, holds: bool) -> None:
+def test_condition_holds_as_in_dynamodb(client: Any, condition: str, holds: bool) -> None:
     put(client, "m-1", a={"N": "5"}, b={"S": "text"})
     known = {":five": {"N": "5"}, ":ten": {"N": "10"}, ":text": {"S": "text"}}
     values = {name: value for name, value in known.items() if name in condition} | {":set": {"S": "yes"}}
@@ -98,7 +97,7 @@ def test_numbers_compare_as_numbers(client: Any) -> None:
 
 
 @everywhere
-def test_a_refusal_brings_the_row_if_asked(client: Any) -> None:
+def test_refusal_returns_the_row_when_requested(client: Any) -> None:
     put(client, "m-1", a={"N": "5"})
     arguments: dict[str, Any] = {
         "ConditionExpression": "attribute_not_exists(message_id)",
@@ -113,7 +112,7 @@ def test_a_refusal_brings_the_row_if_asked(client: Any) -> None:
 
 
 @everywhere
-def test_a_refusal_where_nothing_is_brings_nothing(client: Any) -> None:
+def test_refusal_returns_no_row_when_there_is_none(client: Any) -> None:
     told = refusal(
         lambda: update(
             client,
@@ -129,7 +128,7 @@ def test_a_refusal_where_nothing_is_brings_nothing(client: Any) -> None:
 
 
 @everywhere
-def test_put_and_delete_under_conditions(client: Any) -> None:
+def test_put_and_delete_obey_conditions(client: Any) -> None:
     item = {"message_id": {"S": "m-1"}}
     new = {"ConditionExpression": "attribute_not_exists(message_id)"}
     client.put_item(TableName="ledger", Item=item, **new)
@@ -151,13 +150,13 @@ INVALID: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("expressions", INVALID, ids=lambda one: one["UpdateExpression"])
 @everywhere
-def test_invalid_requests_are_refused(client: Any, expressions: dict[str, Any]) -> None:
+def test_invalid_request_is_refused(client: Any, expressions: dict[str, Any]) -> None:
     told = refusal(lambda: client.update_item(TableName="ledger", Key={"message_id": {"S": "m-1"}}, **expressions))
     assert told["Error"]["Code"] == "ValidationException"
 
 
 @not_moto  # moto raises a KeyError of its own
-def test_a_name_must_be_defined(client: Any) -> None:
+def test_request_is_refused_when_a_name_is_undefined(client: Any) -> None:
     told = refusal(lambda: update(client, "m-1", "SET #undefined = :a", ExpressionAttributeValues={":a": {"S": "a"}}))
     assert told["Error"]["Code"] == "ValidationException"
 
@@ -189,7 +188,7 @@ def counted(message_id: str) -> dict[str, Any]:
 
 
 @everywhere
-def test_a_transaction_is_all_or_nothing_and_says_why_for_each(client: Any) -> None:
+def test_transaction_is_all_or_nothing_with_every_reason(client: Any) -> None:
     client.transact_write_items(**transaction(new("m-1"), counted("m-2")))
     assert get(client, "m-2") == {"message_id": {"S": "m-2"}, "consumption_count": {"N": "1"}}
     told = refusal(lambda: client.transact_write_items(**transaction(counted("m-2"), new("m-1"))))
@@ -201,27 +200,27 @@ def test_a_transaction_is_all_or_nothing_and_says_why_for_each(client: Any) -> N
 
 
 @everywhere
-def test_two_operations_on_one_item_are_no_transaction(client: Any) -> None:
+def test_transaction_is_refused_when_two_writes_share_an_item(client: Any) -> None:
     told = refusal(lambda: client.transact_write_items(**transaction(counted("m-1"), counted("m-1"))))
     assert told["Error"]["Code"] == "ValidationException"
 
 
 @not_moto  # moto ignores tokens, and performs the transaction again
-def test_a_token_is_performed_once(client: Any) -> None:
+def test_token_is_performed_once(client: Any) -> None:
     for _ in range(2):
         client.transact_write_items(**transaction(counted("m-1"), token="token-1"))
     assert get(client, "m-1") == {"message_id": {"S": "m-1"}, "consumption_count": {"N": "1"}}
 
 
 @not_moto  # moto ignores tokens, and performs the other transaction
-def test_a_token_is_for_one_request(client: Any) -> None:
+def test_token_is_refused_for_another_request(client: Any) -> None:
     client.transact_write_items(**transaction(counted("m-1"), token="token-1"))
     told = refusal(lambda: client.transact_write_items(**transaction(counted("m-2"), token="token-1")))
     assert told["Error"]["Code"] == "IdempotentParameterMismatchException"
 
 
-def test_a_token_is_forgotten_after_ten_minutes() -> None:
-    """The port only: nobody waits ten minutes for the others."""
+def test_token_is_forgotten_after_ten_minutes() -> None:
+    """Only the stand-in has a clock that the test can move."""
     clock = Clock()
     port = InMemoryDynamoDB(clock)
     create_tables(port)
@@ -232,7 +231,7 @@ def test_a_token_is_forgotten_after_ten_minutes() -> None:
 
 
 @everywhere
-def test_a_cancelled_transaction_leaves_its_token_free(client: Any) -> None:
+def test_cancelled_transaction_leaves_its_token_unused(client: Any) -> None:
     client.transact_write_items(**transaction(new("m-1")))
     again = transaction(new("m-1"), token="token-1")
     refusal(lambda: client.transact_write_items(**again))
@@ -242,7 +241,7 @@ def test_a_cancelled_transaction_leaves_its_token_free(client: Any) -> None:
 
 
 @everywhere
-def test_a_key_must_fit_the_table(client: Any) -> None:
+def test_request_is_refused_when_its_key_does_not_fit(client: Any) -> None:
     told = refusal(lambda: client.get_item(TableName="slots", Key={"practice": {"S": "A81001"}}))
     assert told["Error"]["Code"] == "ValidationException"
     told = refusal(lambda: client.get_item(TableName="nowhere", Key={"message_id": {"S": "m-1"}}))
@@ -258,8 +257,7 @@ def test_a_key_must_fit_the_table(client: Any) -> None:
     ],
     ids=lambda one: next(iter(one.values())),
 )
-def test_what_the_port_does_not_know_it_refuses(request_: dict[str, Any]) -> None:
-    """Never ignored: these mean something to DynamoDB."""
+def test_stand_in_refuses_an_unknown_request(request_: dict[str, Any]) -> None:
     port = InMemoryDynamoDB(Clock())
     create_tables(port)
     put(port, "m-1", a={"S": "a"})
@@ -270,8 +268,7 @@ def test_what_the_port_does_not_know_it_refuses(request_: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize("more", [{"ReturnConsumedCapacity": "TOTAL"}, {"ReturnValues": "UPDATED_OLD"}])
-def test_parameters_that_the_port_does_not_know_it_refuses(more: dict[str, Any]) -> None:
-    """Never ignored, either."""
+def test_stand_in_refuses_an_unknown_parameter(more: dict[str, Any]) -> None:
     port = InMemoryDynamoDB(Clock())
     create_tables(port)
     with pytest.raises(UnsupportedRequest):

@@ -25,7 +25,7 @@ def query(client: Any, condition: str, values: dict[str, str], **more: Any) -> A
 
 
 @everywhere
-def test_the_index_holds_only_free_slots_in_order(client: Any) -> None:
+def test_index_holds_free_slots_in_order(client: Any) -> None:
     fill_slots(client)
     keys = [slot_item(number)["free_key"] for number in range(4)]
     found = query(
@@ -48,7 +48,7 @@ def test_the_index_holds_only_free_slots_in_order(client: Any) -> None:
 
 
 @everywhere
-def test_a_query_answers_what_is_projected(client: Any) -> None:
+def test_query_returns_the_projected_attributes(client: Any) -> None:
     fill_slots(client)
     found = query(
         client,
@@ -67,8 +67,8 @@ def test_a_query_answers_what_is_projected(client: Any) -> None:
 
 @pytest.mark.parametrize("client", [PORT, MOTO], indirect=True)
 @pytest.mark.parametrize("projection", ["start", "slot_id slot_id", "slot_id, slot_id", ""])
-def test_a_wrong_projection_is_refused(client: Any, projection: str) -> None:
-    """The embedded AWS is lenient here."""
+def test_query_is_refused_when_its_projection_is_invalid(client: Any, projection: str) -> None:
+    """The embedded AWS accepts it."""
     told = refusal(
         lambda: query(client, "practice = :practice", {":practice": "A81001"}, ProjectionExpression=projection)
     )
@@ -76,7 +76,7 @@ def test_a_wrong_projection_is_refused(client: Any, projection: str) -> None:
 
 
 @everywhere
-def test_a_partition_is_counted(client: Any) -> None:
+def test_query_counts_a_partition(client: Any) -> None:
     fill_slots(client)
     for practice, count in (("A81001", 1), ("A81002", 0)):
         found = query(client, "practice = :practice", {":practice": practice}, Limit=1, Select="COUNT")
@@ -85,7 +85,7 @@ def test_a_partition_is_counted(client: Any) -> None:
 
 
 @everywhere
-def test_a_batch_of_reads_answers_what_is_there(client: Any) -> None:
+def test_batch_read_returns_existing_items(client: Any) -> None:
     put(client, "m", a={"S": "1"})
     put(client, "n")
     keys = [{"message_id": {"S": message_id}} for message_id in ("n", "absent", "m")]
@@ -96,7 +96,7 @@ def test_a_batch_of_reads_answers_what_is_there(client: Any) -> None:
 
 
 @everywhere
-def test_a_batch_of_reads_takes_100_keys(client: Any) -> None:
+def test_batch_read_is_refused_beyond_100_keys(client: Any) -> None:
     keys = [{"message_id": {"S": str(position)}} for position in range(101)]
     client.batch_get_item(RequestItems={"ledger": {"Keys": keys[:100]}})
     with pytest.raises(ClientError):
@@ -104,7 +104,7 @@ def test_a_batch_of_reads_takes_100_keys(client: Any) -> None:
 
 
 @everywhere
-def test_a_batch_of_reads_takes_no_key_twice(client: Any) -> None:
+def test_batch_read_is_refused_when_a_key_repeats(client: Any) -> None:
     keys = [{"message_id": {"S": "m"}}, {"message_id": {"S": "m"}}]
     with pytest.raises(ClientError) as refusal:
         client.batch_get_item(RequestItems={"ledger": {"Keys": keys}})

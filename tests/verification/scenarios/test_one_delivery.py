@@ -1,4 +1,4 @@
-"""What may become of a call; and that E1 notices a delivery that gives up where it could have gone on."""
+"""E1: one delivery survives one transient fault of a write, and the explorer finds a delivery that gives up."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ def transaction(items: int) -> Request:
     return Request.of("transact_write_items", {"TransactItems": [{} for _ in range(items)]})
 
 
-def test_no_mild_fault_is_a_crash_or_a_read_s() -> None:
-    """E1 speaks of transient faults of writes: whatever is answered in the end, late, or not at all."""
+def test_mild_faults_are_transient_faults_of_writes() -> None:
     for operation in READS:
         assert mild_faults(Request.of(operation, {})) == ()
     for request in (transaction(3), Request.of("update_item", {}), Request.of("send_message", {})):
@@ -37,16 +36,14 @@ def test_no_mild_fault_is_a_crash_or_a_read_s() -> None:
         assert {TIMED_OUT, SERVER_ERROR} <= set(mild_faults(request))
 
 
-def test_a_transaction_is_refused_at_each_of_its_items() -> None:
-    """By every transient reason: the first item is the ledger's row, and nobody may read that reason alone."""
+def test_transaction_is_refused_at_each_item() -> None:
     names = {choice.name for choice in mild_faults(transaction(3))}
     assert {f"cancelled: {code} at item {item} of 3" for code in TRANSIENT_REASONS for item in (1, 2, 3)} <= names
     conflicts = [choice.conflict for choice in all_faults(transaction(3)) if choice.conflict is not None]
     assert conflicts == [0, 1, 2]
 
 
-def test_e1_is_asked_of_one_and_of_a_group() -> None:
-    """Wherever the explorations are run."""
+def test_e1_is_checked_in_every_budget() -> None:
     for explorations in (QUICK, SHORT, FULL):
         assert all(scenario in explorations for scenario in ALONE)
     for of_groups in (GROUPS_SHORT, GROUPS_FULL):
@@ -55,13 +52,13 @@ def test_e1_is_asked_of_one_and_of_a_group() -> None:
 
 
 def _takes_silence_for_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No attempt after one that was not answered."""
+    """Make no attempt after one without an answer."""
     for name in ("ConnectionError", "HTTPClientError"):
         monkeypatch.setattr(expressions, name, ZeroDivisionError)
 
 
 def _reads_the_first_reason_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A conflict at another item than the ledger's row goes unread."""
+    """Ignore a conflict at any item but the ledger's row."""
     reasons = cancellation_reasons
 
     def first(error: Any) -> list[Mapping[str, Any]]:
@@ -73,13 +70,13 @@ def _reads_the_first_reason_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _fails_with_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What hinders the group hinders its records."""
+    """Fail every record of a group that fails."""
 
     monkeypatch.setattr(GroupCommit, "commit", GroupCommit._commit)
 
 
 @pytest.mark.parametrize(
-    ("scenario", "subject", "spoil"),
+    ("scenario", "subject", "weaken"),
     [
         *((scenario, OURS, _takes_silence_for_an_end) for scenario in ALONE),
         (ALONE[0], OURS, _reads_the_first_reason_only),
@@ -87,17 +84,15 @@ def _fails_with_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda value: getattr(value, "name", None) or getattr(value, "__name__", ""),
 )
-def test_a_delivery_that_gives_up_too_early_is_found_out(
-    monkeypatch: pytest.MonkeyPatch, scenario: Scenario, subject: Subject, spoil: Any
+def test_explorer_finds_a_delivery_that_gives_up_early(
+    monkeypatch: pytest.MonkeyPatch, scenario: Scenario, subject: Subject, weaken: Any
 ) -> None:
-    """As it is, it finishes; spoiled, only the next delivery would."""
     assert explore(scenario, subject).laws_broken == ()
-    spoil(monkeypatch)
+    weaken(monkeypatch)
     assert explore(scenario, subject).laws_broken == ("E1",)
 
 
-def test_choices_are_told_apart_by_their_names() -> None:
-    """A path names them, and nothing else."""
+def test_choices_have_distinct_names() -> None:
     for request in (transaction(3), Request.of("update_item", {}), Request.of("send_message", {})):
         for faults in (all_faults, mild_faults):
             choices: tuple[Choice, ...] = faults(request)

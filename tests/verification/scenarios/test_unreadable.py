@@ -1,4 +1,4 @@
-"""A core that the laws or the services have no words for is found out with a path, and does not end the exploration."""
+"""An error in a law or a service is a breach, and does not end the exploration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SMALL = replace(ONE_REQUEST, deliveries=((0,),), faults=0, expiries=0)
 def _claims_without_a_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     call = PortClient.__getattr__
 
-    def spoiled(self: PortClient, operation: str) -> Any:
+    def weakened(self: PortClient, operation: str) -> Any:
         made = call(self, operation)
 
         def without(**parameters: Any) -> Any:
@@ -32,7 +32,7 @@ def _claims_without_a_lease(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return without if operation == "update_item" else made
 
-    monkeypatch.setattr(PortClient, "__getattr__", spoiled)
+    monkeypatch.setattr(PortClient, "__getattr__", weakened)
 
 
 def _sends_what_the_port_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +42,7 @@ def _sends_what_the_port_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scenario", "spoil", "told"),
+    ("scenario", "weaken", "breach"),
     [
         (SMALL, _claims_without_a_lease, "unreadable: KeyError in _nothing_stuck: 'lease_until'"),
         (
@@ -53,14 +53,15 @@ def _sends_what_the_port_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["a row that a law cannot read", "a request that the services do not know"],
 )
-def test_it_is_a_breach_with_a_path(monkeypatch: pytest.MonkeyPatch, scenario: Scenario, spoil: Any, told: str) -> None:
-    """Explored to the end, counted as with every schedule by itself, and told when its path is walked again."""
-    spoil(monkeypatch)
+def test_error_in_a_law_or_service_is_a_breach_with_a_path(
+    monkeypatch: pytest.MonkeyPatch, scenario: Scenario, weaken: Any, breach: str
+) -> None:
+    weaken(monkeypatch)
     explorer = Explorer(scenario, OURS)
     exploration = explorer.run(False, lambda *_: None)
     assert exploration.complete
     assert "unreadable" in exploration.laws_broken
     assert exploration.violating == enumerate_schedules(scenario, OURS).violating > 0
-    found = next(one for one in exploration.breaches if any(law.startswith(told) for law in one.laws))
+    found = next(one for one in exploration.breaches if any(law.startswith(breach) for law in one.laws))
     broken = replay(counterexample(explorer.system, found), scenario, OURS).broken
-    assert any(law.startswith(told) for law in broken)
+    assert any(law.startswith(breach) for law in broken)

@@ -1,4 +1,4 @@
-"""Whatever the code under test logs, by whichever logger, is read by the laws: an NHS number in it breaks L1."""
+"""The laws read all that the code under test logs: an NHS number in it breaks L1."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def raising(record: Mapping[str, Any]) -> None:
 
 
 def subject(say: Callable[[Mapping[str, Any]], None]) -> Subject:
-    """Our consumer, after something has been said of each record."""
+    """Return our consumer, with something logged of each record."""
 
     def program(
         process: Process, context: Context, records: Sequence[dict[str, Any]], side_by_side: bool
@@ -53,14 +53,13 @@ def subject(say: Callable[[Mapping[str, Any]], None]) -> Subject:
     "say",
     [
         quoting("oneslot.runtime.consumer.consumer", logging.WARNING),
-        quoting("anybody", logging.INFO),
+        quoting("any", logging.INFO),
         with_the_exception,
         raising,
     ],
     ids=["a warning", "at INFO, by any logger", "in an exception's text", "in what Lambda logs of an error"],
 )
-def test_an_nhs_number_that_is_logged_breaks_a_law(say: Callable[[Mapping[str, Any]], None]) -> None:
-    """In the exploration, in the plain enumeration, and when the path is walked again."""
+def test_logged_nhs_number_breaks_l1(say: Callable[[Mapping[str, Any]], None]) -> None:
     talkative = subject(say)
     explorer = Explorer(SMALL, talkative)
     exploration = explorer.run(False, lambda *_: None)
@@ -70,14 +69,13 @@ def test_an_nhs_number_that_is_logged_breaks_a_law(say: Callable[[Mapping[str, A
     assert any(law.startswith("L1") for law in replay(counterexample(explorer.system, found), SMALL, talkative).broken)
 
 
-def test_what_is_not_shown_breaks_none() -> None:
-    """Below INFO Lambda shows nothing; and what names nobody may be said."""
-    assert explore(SMALL, subject(quoting("anybody", logging.DEBUG))).laws_broken == ()
-    assert explore(SMALL, subject(lambda record: logging.getLogger("anybody").warning("a record"))).laws_broken == ()
+def test_hidden_log_line_breaks_no_law() -> None:
+    assert explore(SMALL, subject(quoting("any", logging.DEBUG))).laws_broken == ()
+    assert explore(SMALL, subject(lambda record: logging.getLogger("any").warning("a record"))).laws_broken == ()
 
 
-def test_a_consumer_that_logs_what_it_failed_on_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mistake that is made most easily: only where a record fails, so only under a fault."""
+def test_explorer_finds_a_consumer_that_logs_failed_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line is logged only where a record fails, so only under a fault."""
     consume = Consumer._consume
 
     def talkative(self: Consumer[Any], record: Any, *others: Any) -> None:
@@ -92,11 +90,10 @@ def test_a_consumer_that_logs_what_it_failed_on_is_found_out(monkeypatch: pytest
     assert explore(replace(SMALL, faults=1), OURS).laws_broken == ("L1",)
 
 
-def test_nothing_of_it_is_left_behind() -> None:
-    """The loggers are everybody's: they are as they were when an exploration has ended."""
+def test_loggers_are_restored_after_an_exploration() -> None:
     root = logging.getLogger()
     before = (root.level, list(root.handlers))
     with capture_logs():
-        logging.getLogger("anybody").info("while nothing runs")
+        logging.getLogger("any").info("while nothing runs")
     explore(SMALL, OURS)
     assert (root.level, list(root.handlers)) == before

@@ -1,0 +1,77 @@
+"""docs/correctness.md agrees with the code: its tables, its laws, its tests and its figures."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from appointments.invariants import INVARIANTS
+from verification.figures.correctness_page import CONSUMER, PAGE, REPOSITORY, fill
+
+TEXT = PAGE.read_text()
+
+
+def rows(heading: str) -> list[list[str]]:
+    """Return the rows of the first table below a heading."""
+    below = TEXT.split(f"## {heading}\n")[1].split("\n## ")[0]
+    table = re.search(r"(?:^\|.*\n)+", below, flags=re.MULTILINE)
+    assert table is not None, heading
+    lines = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in table[0].splitlines()]
+    return lines[2:]
+
+
+def test_page_has_the_current_figures() -> None:
+    assert fill(TEXT) == TEXT, "run: make figures"
+
+
+def test_readme_has_the_current_totals() -> None:
+    explored = json.loads((REPOSITORY / "docs" / "proof" / "explored.json").read_text())
+    assert explored["holds"]
+    readme = " ".join((REPOSITORY / "README.md").read_text().split())
+    for name in ("schedules", "states", "executions"):
+        assert f"{explored['totals'][name]:,}" in readme
+
+
+def test_page_has_the_consumers_failure_table() -> None:
+    documentation = CONSUMER.read_text()
+    failures = rows("What happens in each failure")
+    assert len(failures) >= 8
+    assert [cell for row in failures for cell in row if cell not in documentation] == []
+
+
+def test_page_lists_every_invariant() -> None:
+    assert [(row[0], row[1]) for row in rows("The laws")] == [(each.name, each.sentence) for each in INVARIANTS]
+
+
+def test_page_names_existing_tests_for_every_case() -> None:
+    cases = rows("The known cases")
+    assert [row[0] for row in cases if len(row[0]) == 1] == list("abcdefghijklmnop")
+    defined = {
+        name
+        for path in (REPOSITORY / "tests").rglob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(), flags=re.MULTILINE)
+    }
+    named = {row[0]: set(re.findall(r"`(test_\w+)`", row[3])) for row in cases}
+    assert all(named.values())
+    assert set().union(*named.values()) - defined == set()
+
+
+def test_page_names_every_protocol_case() -> None:
+    text = (REPOSITORY / "tests" / "behaviours" / "test_protocol_cases.py").read_text()
+    tests = re.findall(r"^def (test_[a-o]2?_\w+)", text, flags=re.MULTILINE)
+    assert len(tests) > 20
+    assert [name for name in tests if name not in TEXT] == []
+
+
+def test_fill_names_the_command_when_figures_are_missing(tmp_path: Path) -> None:
+    page = fill("<!-- generated: make soak -->\nold\n<!-- end -->\n", tmp_path)
+    assert "Run `make soak`" in page
+    assert "old" not in page
+
+
+def test_fill_raises_when_a_block_is_unknown() -> None:
+    with pytest.raises(KeyError):
+        fill("<!-- generated: by an unknown command -->\n<!-- end -->\n")
