@@ -48,7 +48,6 @@ def states(explorer: Explorer, scenario: Scenario) -> set[tuple[str, int, int, i
     }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scenario", "subject"),
     [
