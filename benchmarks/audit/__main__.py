@@ -1,11 +1,11 @@
-"""The audit against DuckDB on the same files, and against the floor: reading and decompressing them.
+"""The audit against DuckDB on the same files, and against the floor of reading and decompressing them.
 
     python -m benchmarks.audit.__main__ [--requests 1000000 5000000 10000000] [--folder FOLDER] [--memory 3g]
 
-Each measurement is a process of its own, so that peak memory is its own. Both write a row for every request and slot as
-Parquet in the order of a key, with verdict and evidence, and name every breach of the invariants. What Spark does beside that
-is in its figure: MD5 of every file, counts against the manifests, malformed lines. DuckDB's figure without evidence and slots
-is given as well. Sown corruptions, one of each of two kinds, must be found by both.
+Each measurement is a process of its own, so that its peak memory is its own. Both tools write a row with verdict and
+evidence for every request and slot, as Parquet sorted by key, and name every violation. Spark's figure also includes the MD5
+of every file, the counts against the manifests, and malformed lines. DuckDB is also measured without evidence and slots.
+Two sown corruptions must be found by both.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CORES = os.cpu_count() or 1
 
 
 def floor(folder: Path) -> dict[str, Any]:
-    """Decompress every file, on all cores, and throw the bytes away."""
+    """Decompress every file on all cores."""
 
     def one(path: Path) -> int:
         total = 0
@@ -48,7 +48,7 @@ def floor(folder: Path) -> dict[str, Any]:
 
 
 def spark(folder: Path, output: Path, memory: str, previous: Path | None, tables: bool) -> dict[str, Any]:
-    """The audit as `oneslot audit` runs it."""
+    """Measure the audit as `oneslot audit` runs it."""
     from oneslot.pipeline.job import audit
     from oneslot.pipeline.session import SessionSettings, open_session
     from oneslot.pipeline.settings import AuditSettings
@@ -76,7 +76,7 @@ def spark(folder: Path, output: Path, memory: str, previous: Path | None, tables
 
 
 def duckdb(folder: Path, output: Path, memory: str, *, evidence: bool) -> dict[str, Any]:
-    """The same questions in DuckDB."""
+    """Measure the same questions in DuckDB."""
     from benchmarks.audit import duckdb_audit as audit_duckdb
 
     started = time.monotonic()
@@ -100,11 +100,11 @@ def duckdb(folder: Path, output: Path, memory: str, *, evidence: bool) -> dict[s
 
 
 SOWN = {"I2": 1, "I7": 1}
-"""Invariant → breaches that `sow` makes."""
+"""The number of breaches of each invariant that `sow` adds."""
 
 
 def sow(folder: Path) -> None:
-    """Two corruptions in the whole history: an answer that differs, and a request that left no trace."""
+    """Add two corruptions: an answer that differs, and a request without a trace."""
     accepted = folder / "accepted" / "sown.jsonl"
     accepted.write_text(json.dumps({"message_id": "sown-lost", "sent": 1_795_000_000_000, "copies": 1}) + "\n")
     with gzip.open(folder / "deliveries" / "part-0000.jsonl.gz") as file:
@@ -114,7 +114,7 @@ def sow(folder: Path) -> None:
 
 
 def measure(name: str, *arguments: str) -> dict[str, Any] | None:
-    """One measurement in a process of its own; None if it ended with an error, which stands on standard error."""
+    """Run one measurement in a process of its own. Return None if it failed; its error is on standard error."""
     command = [sys.executable, "-m", "benchmarks.audit.__main__", "--measure", name, *arguments]
     answer = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
     if answer.returncode:
@@ -124,7 +124,7 @@ def measure(name: str, *arguments: str) -> dict[str, Any] | None:
 
 
 def compare(requests: int, folder: Path, memory: str, duckdb_memory: str) -> bool:
-    """All measurements at one size. Returns whether the audit ended each time, and found what DuckDB found and was sown."""
+    """Run all measurements at one size. Return whether every audit finished and found what DuckDB found and `sow` added."""
     history, day = folder / "history", folder / "day"
     whole = Requests(0, requests)
     started = time.monotonic()
@@ -165,20 +165,24 @@ def compare(requests: int, folder: Path, memory: str, duckdb_memory: str) -> boo
         print(f"Java {full['java']}; Spark / DuckDB: {ratio:.2f} of the wall time; same findings: {agreed}")
     if full and day_on_top:
         print(f"a day / full: {day_on_top['seconds'] / full['seconds']:.2f} of the wall time")
-    # DuckDB has no bound that it must keep: that it runs out of memory is a result.
+    # DuckDB may run out of memory: that is a result.
     ended = all(name in rows for name, (kind, *_) in wanted.items() if kind == "spark")
     return ended and agreed
 
 
 def main() -> int:
-    """The command line. Returns 0; 1 if an audit failed or findings were wrong."""
+    """Run the command line. Return 0, or 1 if an audit failed or the findings were wrong."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--requests", type=int, nargs="+", default=[1_000_000, 5_000_000, 10_000_000])
     parser.add_argument(
-        "--folder", type=Path, help="where to write; about 0.9 GB for each million. Default: a temporary one"
+        "--folder",
+        type=Path,
+        help="parent of the data, about 0.9 GB for each million requests; default: a temporary folder",
     )
-    parser.add_argument("--memory", default="3g", help="for Spark's Java")
-    parser.add_argument("--duckdb-memory", default="8g", help="for DuckDB, beside what Spark has")
+    parser.add_argument("--memory", default="3g", help="memory of Spark's Java")
+    parser.add_argument(
+        "--duckdb-memory", default="8g", help="memory of DuckDB, measured beside the same memory as Spark's"
+    )
     parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--previous", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--evidence", action="store_true", help=argparse.SUPPRESS)
@@ -196,7 +200,7 @@ def main() -> int:
     if min(given.requests) < DAY_SHARE:
         parser.error(f"--requests must be {DAY_SHARE} or more: a day is a hundredth of them")
     if given.folder and not given.folder.is_dir():
-        parser.error(f"--folder: there is no folder {given.folder}")
+        parser.error(f"--folder: {given.folder} does not exist")
     right = True
     for requests in given.requests:
         folder = Path(tempfile.mkdtemp(prefix="audit-", dir=given.folder))

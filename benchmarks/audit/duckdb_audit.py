@@ -1,6 +1,6 @@
-"""The audit's questions asked a second time, in plain SQL joins for DuckDB, written from the invariants and not from the audit.
+"""The audit's questions as plain SQL joins for DuckDB, written from the invariants and independently of the audit.
 
-The tests hold its answers against the audit's; the benchmark times it on the same files.
+The tests compare its answers with the audit's, and the benchmark times it on the same files.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ create temp table booked_on as select practice, slot_id, count(*) as bookings, m
   from appointments where status = 'booked' group by all;
 """  # noqa: S608 - no input: this file's constants
 
-# What one row says about a request, gathered by joins on its id.
+# All facts about a request in one row, joined by its id.
 REQUESTS = """
 create temp table requests as
 select coalesce(l.message_id, a.id, d.id, q.id, x.id) as id, l.status, coalesce(l.complete, false) as complete, l.outcome,
@@ -114,7 +114,7 @@ case
 """
 VERDICTS = f"select id, {VERDICT} as verdict from requests"  # noqa: S608 - no input: this file's constants
 
-# What the audit writes for its next run: a row for each request and each slot, with the evidence it was judged by.
+# The rows that the audit writes for its next run: one for each request and slot, with its evidence.
 JUDGED = f"""
 select 'request' as subject, {VERDICT} as verdict, * from requests
 union all by name
@@ -165,8 +165,8 @@ select 'I11', id from requests where (dead or given_up) and made and not complet
 def open_history(
     folder: Path, threads: int | None = None, memory: str | None = None, more_deliveries: Sequence[Path] = ()
 ) -> duckdb.DuckDBPyConnection:
-    """A connection in which every source of a history with full exports is a view, `<source>_file`."""
-    # Order is asked for where it matters; to keep the files' order takes time and memory.
+    """Return a connection in which every source of a history with full exports is a view, `<source>_file`."""
+    # Keeping the files' order takes time and memory. Where order matters, a query asks for it.
     settings = {"threads": threads, "memory_limit": memory, "preserve_insertion_order": False}
     connection = duckdb.connect(config={name: value for name, value in settings.items() if value is not None})
     for table, attributes in ITEMS.items():
@@ -207,23 +207,23 @@ def gather(connection: duckdb.DuckDBPyConnection, now: int, folder: Path) -> Non
 
 
 def verdicts(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
-    """The verdict on each request that carries an id."""
+    """Return the verdict on each request with an id."""
     return dict(connection.execute(VERDICTS).fetchall())
 
 
 def violations(connection: duckdb.DuckDBPyConnection) -> set[tuple[str, str]]:
-    """Which invariant does not hold, for which subject, after `gather`."""
-    # One question after the other: all at once need more memory than one of them.
+    """Return each violation and its subject, after `gather`."""
+    # One query after the other needs less memory than all at once.
     questions = connection.extract_statements(VIOLATIONS)
     return {found for question in questions for found in connection.execute(question).fetchall()}
 
 
 def moment(folder: Path) -> int:
-    """The time of a history's exports, epoch ms."""
+    """Return the time of a history's exports, epoch ms."""
     (summary,) = folder.glob("ledger/AWSDynamoDB/*/manifest-summary.json")
     return epoch_ms(json.loads(summary.read_text())["exportTime"])
 
 
 def epoch_ms(moment: str) -> int:
-    """ISO 8601 with a zone → epoch ms."""
+    """Return ISO 8601 with a zone as epoch ms."""
     return int(duckdb.execute("select epoch_ms(?::timestamptz)", [moment]).fetchall()[0][0])

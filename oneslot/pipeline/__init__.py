@@ -1,1 +1,1 @@
-"""The audit: reads what the system left behind and gives every request a verdict, in Spark."""
+"""The audit: judges every request by what the system left behind, in Spark."""

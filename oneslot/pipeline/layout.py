@@ -1,8 +1,8 @@
-"""The layout of a DynamoDB export to S3, written: what `oneslot export` and the benchmarks leave for the audit to read.
+"""The layout of a DynamoDB export to S3, as `oneslot export` and the benchmarks write it for the audit.
 
-It follows "DynamoDB table export output format" in the DynamoDB developer guide, as seen in real exports:
+It follows "DynamoDB table export output format" in the DynamoDB developer guide, and real exports:
 
-    AWSDynamoDB/<export id>/manifest-summary.json   what was exported: table, time or window, number of items
+    AWSDynamoDB/<export id>/manifest-summary.json   the table, the time or window, the number of items
     AWSDynamoDB/<export id>/manifest-files.json     one JSON object a line: key, number of items and MD5 of a data file
     AWSDynamoDB/<export id>/manifest-*.md5          Base64 of the MD5 of the manifest beside it
     AWSDynamoDB/<export id>/_started                empty
@@ -25,12 +25,12 @@ from typing import Any
 MANIFEST_VERSION = "2020-06-30"
 EXPORT_FOLDER = "AWSDynamoDB"
 CONTEXT = "context.json"
-"""Beside the exports: what the tables do not say of themselves."""
+"""The file beside the exports with the ledger's retention."""
 
 
 @dataclass(frozen=True)
 class Full:
-    """The whole table as it was at `at` (epoch ms)."""
+    """The whole table at `at` (epoch ms)."""
 
     at: int
 
@@ -45,14 +45,14 @@ class Incremental:
 
 @dataclass(frozen=True)
 class Part:
-    """The content of one data file: whole lines, and how many."""
+    """The content of one data file: lines, and their number."""
 
     lines: bytes
     items: int
 
 
 def to_dynamodb_json(item: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Plain values → attribute values: text is S, an integer is N (as text), a truth is BOOL; None is left out."""
+    """Return attribute values for plain values: text is S, an integer N (as text), a bool BOOL; None is left out."""
     return {name: _attribute(value) for name, value in item.items() if value is not None}
 
 
@@ -65,14 +65,14 @@ def _attribute(value: Any) -> dict[str, Any]:
 
 
 def item_line(item: Mapping[str, Any]) -> bytes:
-    """A line of a full export."""
+    """Return a line of a full export."""
     return _line({"Item": to_dynamodb_json(item)})
 
 
 def change_line(
     keys: Sequence[str], old: Mapping[str, Any] | None, new: Mapping[str, Any] | None, written_micros: int
 ) -> bytes:
-    """A line of an incremental export with new and old images. `keys` are the names of the key attributes."""
+    """Return a line of an incremental export with new and old images. `keys` are the names of the key attributes."""
     present = new if new is not None else old
     if present is None:
         raise ValueError("a change has an old image, a new image, or both")
@@ -94,9 +94,9 @@ def _line(record: Mapping[str, Any]) -> bytes:
 def write_export(
     folder: Path, table_arn: str, span: Full | Incremental, parts: Iterable[Part], *, level: int = 6
 ) -> Path:
-    """Write one export under `folder`/AWSDynamoDB and return the folder with its manifests.
+    """Write one export below `folder`/AWSDynamoDB and return the folder with its manifests.
 
-    The summary is written last: an export without it is not whole, on AWS as here. `level` is gzip's.
+    The summary is written last: an export without it is unfinished, as on AWS. `level` is gzip's.
     """
     moment = span.at if isinstance(span, Full) else span.end
     export_id = f"{moment:014d}-{hashlib.sha256(f'{table_arn}{span}'.encode()).hexdigest()[:8]}"

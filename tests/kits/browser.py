@@ -1,4 +1,4 @@
-"""Opens a page in headless Chromium, without any network."""
+"""Opens a page in headless Chromium without a network."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 def opened(page: Path, tmp_path: Path, *arguments: str) -> str:
-    """The page's DOM after its scripts have run, without any network."""
+    """Return the page's DOM after its scripts ran."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         remedy = "Chromium is not on PATH. On Debian and Ubuntu: sudo make browser."

@@ -1,4 +1,4 @@
-"""Histories for the tests: a small simulation of a system that works, and a writer of the folder that the audit reads."""
+"""Histories for the tests: a small simulation of a correct system, and a writer of the folder that the audit reads."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ CHANNELS = ("In-person", "Telephone", "Video")
 
 
 def arn(table: str) -> str:
-    """The name of a table as an export has it."""
+    """Return the ARN of a table in an export."""
     return f"arn:aws:dynamodb:eu-west-2:000000000000:table/Oneslot-test-{table}"
 
 
 @dataclass
 class World:
-    """What a system left behind, as plain items."""
+    """The items that a system left behind."""
 
     ledger: dict[str, Item] = field(default_factory=dict)
     slots: dict[tuple[str, str], Item] = field(default_factory=dict)
@@ -45,17 +45,17 @@ class World:
     forgotten_before: int = 0
 
     def tables(self) -> dict[str, dict[Any, Item]]:
-        """The three tables by name."""
+        """Return the three tables by name."""
         return {"ledger": self.ledger, "slots": self.slots, "appointments": self.appointments}
 
     def copy(self) -> World:
-        """An independent copy."""
+        """Return an independent copy."""
         return deepcopy(self)
 
 
 @dataclass
 class System:
-    """A system that books correctly, with duplicates, takeovers, cancellations and everything else that is allowed."""
+    """A system that books correctly, with duplicates, takeovers, cancellations and all other allowed events."""
 
     seed: int
     practices: int = 3
@@ -82,7 +82,7 @@ class System:
                 self.world.slots[code, slot_id] = {**slot, "free_key": free_key(slot)}
 
     def step(self) -> None:
-        """One more request, or one more life of an old one."""
+        """Add one request, or one more event of an old one."""
         self.world.now += self.random.randrange(1_000, 20_000)
         choice = self.random.random()
         if choice < 0.62:
@@ -103,19 +103,19 @@ class System:
             self.duplicate()
 
     def run(self, steps: int) -> World:
-        """Many steps, and a moment in which the last of them end."""
+        """Take many steps, and then let the last of them end."""
         for _ in range(steps):
             self.step()
         self.world.now += SLOWEST
         return self.world
 
     def new_id(self) -> str:
-        """A message id."""
+        """Return a new message id."""
         self.numbered += 1
         return f"m-{self.seed}-{self.numbered:05d}"
 
     def accept(self, message_id: str) -> None:
-        """The producer sends, and notes it."""
+        """Send a message, and note it in the archive."""
         self.world.accepted.append(
             {
                 "message_id": message_id,
@@ -127,7 +127,7 @@ class System:
         )
 
     def deliver(self, message_id: str | None, outcome: str, **values: Any) -> None:
-        """One line of the delivery log."""
+        """Add one line to the delivery log."""
         self.world.deliveries.append(
             {
                 "level": "INFO",
@@ -149,7 +149,7 @@ class System:
         )
 
     def complete(self, message_id: str, result: Item, claims: int) -> None:
-        """The ledger's row after the winning claim, and the deliveries that led to it."""
+        """Add the ledger's row of the winning claim, and the deliveries before it."""
         winner = f"{self.random.getrandbits(128):032x}"
         for earlier in range(1, claims):
             if self.random.random() < 0.5:  # a crash leaves no line
@@ -169,11 +169,11 @@ class System:
         self.deliver(message_id, result["outcome"], claimed_by=winner, consumption_count=claims, answer=answer)
 
     def claims(self) -> int:
-        """How often the next request is claimed before it succeeds."""
+        """Return how many claims the next request needs."""
         return self.random.choice((1, 1, 1, 1, 1, 1, 2, 3))
 
     def book(self, message_id: str | None = None) -> None:
-        """A booking that finds a slot, or the waitlist, or a tombstone, or comes too late."""
+        """Book: a slot, the waitlist, a tombstone, or a refusal."""
         message_id = message_id or self.new_id()
         self.accept(message_id)
         self.finish_booking(message_id, self.claims())
@@ -216,7 +216,7 @@ class System:
         self.complete(message_id, result, claims)
 
     def cancel(self) -> None:
-        """A cancellation of a booking, of one cancelled before, or of one that has not arrived."""
+        """Cancel a booking, one that is cancelled already, or one that has not arrived."""
         message_id = self.new_id()
         world = self.world
         known = sorted(world.appointments)
@@ -238,7 +238,7 @@ class System:
             self.book(target)
 
     def quarantine(self) -> None:
-        """A message that can never succeed, with or without an id."""
+        """Add a message that cannot succeed, with or without an id."""
         if self.random.random() < 0.3:
             self.deliver(None, "quarantined", reason="missing_message_id")
             source = self.world.deliveries[-1]["sqs_message_id"]
@@ -249,13 +249,13 @@ class System:
         message_id = self.new_id()
         self.accept(message_id)
         reason = self.random.choice(("invalid_field", "unknown_practice"))
-        if reason == "unknown_practice":  # found out only after it was claimed
+        if reason == "unknown_practice":  # known only after the claim
             self.begin(message_id, 0)
         self.deliver(message_id, "quarantined", reason=reason)
         self.world.dead_letters.append({"message_id": message_id, "source_message_id": "s", "reason": reason})
 
     def conflict(self) -> None:
-        """An id comes again with another content: it goes to the dead-letter queue, its request stays as it was."""
+        """Send an id again with another content: the copy goes to the dead-letter queue, and its request is unchanged."""
         answered = [row["message_id"] for row in self.world.ledger.values() if row["status"] == "COMPLETE"]
         if answered:
             message_id = self.random.choice(answered)
@@ -264,7 +264,7 @@ class System:
             self.world.dead_letters.append(letter)
 
     def in_flight(self) -> None:
-        """A request that waits: untouched, claimed, left behind by a crash, or given back."""
+        """Add a request that waits: untouched, claimed, left by a crash, or released."""
         message_id = self.new_id()
         self.accept(message_id)
         if self.world.waiting is not None:
@@ -273,7 +273,7 @@ class System:
             self.begin(message_id, self.random.choice((0, self.world.now - MINUTE, self.world.now + MINUTE)))
 
     def begin(self, message_id: str, lease_until: int) -> None:
-        """The row of a request that was claimed; its lease is 0 once the consumer has given it back."""
+        """Add the row of a claimed request; its lease is 0 once the consumer released it."""
         self.world.ledger[message_id] = {
             "message_id": message_id,
             "status": "IN_PROGRESS",
@@ -286,17 +286,17 @@ class System:
         }
 
     def complete_one_in_flight(self) -> None:
-        """One that waited is done."""
+        """Complete a request that waited."""
         if self.world.waiting:
             waited = self.world.waiting.pop(self.random.randrange(len(self.world.waiting)))
             self.finish_booking(waited["message_id"], self.claimed(waited["message_id"]) + 1)
 
     def claimed(self, message_id: str) -> int:
-        """How often a request has been claimed."""
+        """Return how often a request was claimed."""
         return int(self.world.ledger.get(message_id, {"consumption_count": 0})["consumption_count"])
 
     def redrive(self) -> None:
-        """A message leaves the dead-letter queue, mended, and is done."""
+        """Complete a corrected message from the dead-letter queue."""
         redriven = [
             letter for letter in self.world.dead_letters if letter["message_id"] and letter["reason"] != "conflict"
         ]
@@ -308,13 +308,13 @@ class System:
             self.finish_booking(letter["message_id"], self.claimed(letter["message_id"]) + 1)
 
     def drop(self) -> None:
-        """A person gives a dead letter up."""
+        """Drop a dead letter as an operator."""
         letter = self.world.dead_letters.pop(self.random.randrange(len(self.world.dead_letters)))
         given_up = {name: letter[name] for name in ("message_id", "source_message_id")}
         self.world.dropped.append({**given_up, "at": self.world.now})
 
     def duplicate(self) -> None:
-        """A late copy of a finished request."""
+        """Deliver a late copy of a finished request."""
         done = [line for line in self.world.deliveries if line["answer"]]
         if done:
             line = self.random.choice(done)
@@ -322,13 +322,13 @@ class System:
             self.deliver(line["message_id"], "duplicate", **given)
 
     def expire(self) -> None:
-        """Time to live: the ledger forgets the rows that are old enough."""
+        """Delete the ledger's rows that are older than the retention."""
         old = [key for key, row in self.world.ledger.items() if row["updated"] + RETENTION < self.world.now]
         for message_id in old:
             del self.world.ledger[message_id]
 
     def straddle(self) -> World:
-        """A booking at the moment of an export: in the returned world the logs have it, and the tables not yet."""
+        """Book at the time of an export. In the returned world the logs show the booking, and the tables not yet."""
         shown = self.world.copy()
         self.book()
         for line in self.world.deliveries[len(shown.deliveries) :]:
@@ -341,9 +341,9 @@ class System:
 def write_history(
     world: World, folder: Path, *, since: World | None = None, parts: int = 2, nightly: bool = False
 ) -> Path:
-    """Write the world as a history: full exports, or incremental ones of what changed `since` an earlier world.
+    """Write the world as a history: full exports, or incremental ones of the changes `since` an earlier world.
 
-    `nightly` is what there is on AWS: the exports and the delivery log, and no list of any queue.
+    `nightly` writes what there is on AWS: the exports and the delivery log, and no list of a queue.
     """
     for table, items in world.tables().items():
         if since is None:
@@ -374,7 +374,7 @@ def _context(world: World) -> Item:
 
 
 def write_lines(path: Path, rows: list[Item]) -> None:
-    """JSON lines, gzipped if the name says so."""
+    """Write JSON lines, gzipped if the name ends in .gz."""
     path.parent.mkdir(parents=True, exist_ok=True)
     content = "".join(json.dumps(row) + "\n" for row in rows).encode()
     path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)

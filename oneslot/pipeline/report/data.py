@@ -1,4 +1,4 @@
-"""What the report shows, as plain values read from the tables that an audit wrote."""
+"""The report's content as plain values, read from the tables that an audit wrote."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PERCENTILES = (50, 90, 99, 99.9)
 
 @dataclass(frozen=True)
 class Rush:
-    """Requests that were sent in one step of time, and what became of them on the wire."""
+    """Requests that were sent in one step of time, with their deliveries and duplicates."""
 
     time: str
     requests: int
@@ -38,7 +38,7 @@ class Rush:
 
 @dataclass(frozen=True)
 class ReportData:
-    """Everything in the report. `rush_scope` says which requests the rush curve is of, where it is not all."""
+    """The content of the report. `rush_scope` names the requests of the rush curve if it does not cover all."""
 
     document: Mapping[str, Any]
     title_time: str
@@ -53,12 +53,12 @@ class ReportData:
     findings: tuple[Mapping[str, Any], ...]
 
     def total(self, name: str) -> int:
-        """A count of the table `days`, over all its days."""
+        """Return a count of the table `days` over all its days."""
         return sum(day[name] for day in self.days)
 
 
 def collect(spark: SparkSession, folder: str, history: History, document: Mapping[str, Any]) -> ReportData:
-    """Read an audit's tables. `folder` is where they are now."""
+    """Read an audit's tables from `folder`, where they are until the audit is complete."""
     judged = read_verdicts(spark, f"{folder}/{VERDICTS}")
     rush, step, scope = rush_curve(spark, folder, judged, document)
     latency = _table(spark, folder, "latency").groupBy("LATENCY_MS").agg(F.sum("COUNT_OF_REQUESTS"))
@@ -81,10 +81,10 @@ def collect(spark: SparkSession, folder: str, history: History, document: Mappin
 def rush_curve(
     spark: SparkSession, folder: str, judged: DataFrame, document: Mapping[str, Any]
 ) -> tuple[tuple[Rush, ...], str, str]:
-    """Requests by when they were sent, in the finest step that gives a readable number of points; the step; the scope.
+    """Return requests by the time they were sent, the step of time in words, and the scope.
 
-    Seconds and minutes come from the verdicts of a full audit; quarters of an hour from the table `demand`, which has those
-    of earlier audits as well, and of which the last days are shown.
+    The step is the finest that gives a readable number of points. Seconds and minutes come from the verdicts of a full audit;
+    quarters of an hour from the table `demand`, which includes earlier audits, for the last days.
     """
     if document["start"] is None:
         requests = judged.where(F.col("subject").isin(Subject.REQUEST, Subject.UNIDENTIFIED) & sent().isNotNull())
@@ -107,7 +107,7 @@ def rush_curve(
 
 
 def percentiles(latency: list[tuple[int, int]]) -> list[tuple[str, int]]:
-    """(milliseconds, requests) in order → [("50 %", milliseconds), ...]; empty if nothing was measured."""
+    """Return [("50 %", milliseconds), ...] from sorted (milliseconds, requests); empty without a request."""
     total = sum(count for _, count in latency)
     found = []
     for wanted in PERCENTILES if total else ():
@@ -121,7 +121,7 @@ def percentiles(latency: list[tuple[int, int]]) -> list[tuple[str, int]]:
 
 
 def _steps(counted: DataFrame, step: int) -> tuple[Rush, ...]:
-    """Rows (time, requests, deliveries, duplicates) in order, with those of nothing between them and at both ends."""
+    """Return rows (time, requests, deliveries, duplicates) in order, with empty steps between them and at both ends."""
     found = {row[0]: row[1:] for row in counted.orderBy("at").collect()}
     times = range(min(found) - step, max(found) + step + 1, step)
     form = "%Y-%m-%d %H:%M:%S"

@@ -11,7 +11,7 @@ from typing import Any
 from oneslot.pipeline.report.data import ReportData, percentiles
 from oneslot.pipeline.report.lives import CRASHED, Attempt
 
-# Roles, not colours: the page gives each role a colour in light and one in dark, and draws again when the mode changes.
+# Roles rather than colours: the page has a light and a dark colour for each, and redraws when the mode changes.
 REQUESTS, DELIVERIES, DUPLICATES, BOOKED, WARNING, BAD, QUIET = (
     "requests",
     "deliveries",
@@ -33,10 +33,10 @@ ATTEMPTS = {
     "failed": (BAD, "triangle-up"),
     CRASHED: (BAD, "x"),
 }
-"""How each outcome of an attempt is drawn: its colour's role and its mark."""
+"""The role of the colour and the mark of each outcome of an attempt."""
 
 BARS_PER_DECADE = 10
-# Where a logarithmic axis of milliseconds is marked.
+# The marks of a logarithmic axis of milliseconds.
 TICKS = {
     1: "1 ms",
     10: "10 ms",
@@ -50,13 +50,13 @@ TICKS = {
     86_400_000: "1 day",
     864_000_000: "10 days",
 }
-# Marks within this part of a decade are drawn beside each other and not on top of each other.
+# Marks closer than this part of a decade are drawn beside each other.
 SAME_PLACE = 0.12
 LANE = 0.22
 
 
 def rush_figure(data: ReportData) -> dict[str, Any] | None:
-    """Requests, deliveries and duplicates over time."""
+    """Return requests, deliveries and duplicates over time; None without requests."""
     if not data.rush:
         return None
     times = [row.time for row in data.rush]
@@ -75,7 +75,7 @@ _STEPS: dict[str, Any] = {"type": "scatter", "mode": "lines", "line": {"shape": 
 
 
 def latency_figure(data: ReportData) -> dict[str, Any] | None:
-    """How many requests were answered within which time, on a logarithmic axis, and the percentiles."""
+    """Return the number of requests by latency on a logarithmic axis, with percentiles; None without answers."""
     if not data.latency:
         return None
     bars: Counter[int] = Counter()
@@ -85,14 +85,14 @@ def latency_figure(data: ReportData) -> dict[str, Any] | None:
     edges = [round(10 ** (place / BARS_PER_DECADE), 3) for place in places]
     trace = {**_STEPS, "name": "Requests", "role": BOOKED, "fill": "tozeroy", "x": edges}
     figure = _figure([{**trace, "y": [bars[place] for place in places]}], "from sent to answered", "requests")
-    marked = percentiles(data.latency)[:-1]  # the last is hardly told from the one before
+    marked = percentiles(data.latency)[:-1]  # the last is too close to the one before
     ends = _to_the_next_marks(math.log10(edges[0]), math.log10(edges[-1]))
     figure["layout"]["xaxis"] |= {**_DURATIONS, "range": ends}
     figure["layout"]["shapes"] = [
         {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper", "role": QUIET, "line": {"dash": "dot"}}
         for _, at in marked
     ]
-    # The marks' names stand one below the other: the high percentiles are close together.
+    # One name below the other, because the high percentiles are close together.
     figure["layout"]["annotations"] = [
         {
             "x": math.log10(max(at, 1)),
@@ -110,7 +110,7 @@ def latency_figure(data: ReportData) -> dict[str, Any] | None:
 
 
 def timeline_figure(data: ReportData) -> dict[str, Any] | None:
-    """The attempts on the most eventful messages: a line from the begin of an attempt to its end, and a mark there."""
+    """Return the attempts on the most eventful messages, each as a line with a mark at its end; None without attempts."""
     places = [place(attempt) for life in data.lives for attempt in life.attempts]
     if not places:
         return None
@@ -127,7 +127,7 @@ def timeline_figure(data: ReportData) -> dict[str, Any] | None:
     figure = _figure(traces, "since it was sent", "")
     figure["layout"]["yaxis"] |= {
         "tickvals": list(range(len(data.lives))),
-        "ticktext": [html.escape(life.label, quote=False) for life in data.lives],  # Plotly takes it for HTML
+        "ticktext": [html.escape(life.label, quote=False) for life in data.lives],  # Plotly reads it as HTML
         "range": [len(data.lives) - 0.5, -0.5],
         "zeroline": False,
     }
@@ -136,7 +136,7 @@ def timeline_figure(data: ReportData) -> dict[str, Any] | None:
 
 
 def _to_the_next_marks(low: float, high: float) -> list[float]:
-    """A range of a logarithmic axis, made wider so that a mark of `TICKS` is at either end: without one it says nothing."""
+    """Return a range widened to the next mark of `TICKS` on either side, because an axis without marks says nothing."""
     marks = [math.log10(tick) for tick in TICKS]
     return [
         max((mark for mark in marks if mark <= low), default=low),
@@ -154,16 +154,16 @@ def _attempt_traces(outcome: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def place(attempt: Attempt) -> float:
-    """Where an attempt's mark is on the logarithmic axis: at its end.
+    """Return the position of an attempt's mark on the logarithmic axis: at its end.
 
-    When a process died is not known, only between which times; its mark is in the middle of them.
+    The time of a crash is known only as an interval, so its mark is in the middle.
     """
     at = (attempt.begin_ms + attempt.end_ms) / 2 if attempt.outcome == CRASHED else attempt.end_ms
     return math.log10(max(at, 1))
 
 
 def lanes(attempts: Sequence[Attempt]) -> list[float]:
-    """Attempts of one message → how far from its line each is drawn, so that none hides another."""
+    """Return each attempt's distance from the line of its message, so that no mark hides another."""
     found: list[float] = []
     for number, attempt in enumerate(attempts):
         near = {found[other] for other in range(number) if abs(place(attempts[other]) - place(attempt)) < SAME_PLACE}

@@ -1,4 +1,4 @@
-"""The lives of the most eventful messages: every attempt that the delivery log has, and the claims that left no line."""
+"""The lives of the most eventful messages: every attempt in the delivery log, and every claim without a line."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from oneslot.pipeline.read.logs import sound_deliveries
 from oneslot.pipeline.vocabulary import Subject
 
 LIVES = 8
-# A producer that sends in a loop makes thousands of one life's; their marks hide each other long before.
+# A producer that sends in a loop causes thousands of attempts, whose marks would hide each other.
 ATTEMPTS_SHOWN = 200
 CRASHED = "crashed"
 LABEL_LENGTH = 12
-# A takeover tells more of a life than one more delivery does.
+# A takeover is more eventful than one more delivery.
 TAKEOVER_WEIGHT = 3
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt, from its begin to its end, milliseconds since the message was sent.
+    """One attempt from begin to end, in milliseconds since the message was sent.
 
-    A `crashed` one left no line: it was claimed at some time between its begin and its end.
+    A `crashed` attempt left no line: it was claimed at some time between begin and end.
     """
 
     outcome: str
@@ -40,7 +40,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Life:
-    """All that happened to one message. `label` is short; ids are long."""
+    """The attempts on one message. `label` is a short form of the id."""
 
     message_id: str
     label: str
@@ -51,7 +51,7 @@ class Life:
 
 
 def lives(spark: SparkSession, judged: DataFrame, history: History) -> tuple[Life, ...]:
-    """The messages with the most takeovers and deliveries, and every attempt on them."""
+    """Return the messages with the most takeovers and deliveries, with every attempt on them."""
     paths = history.delivery_logs
     if not paths:
         return ()
@@ -77,7 +77,7 @@ def lives(spark: SparkSession, judged: DataFrame, history: History) -> tuple[Lif
     for number, row in enumerate(worst, 1):
         own = [line for line in lines if line.message_id == row.key]
         label = f"{number}. {row.shown[:LABEL_LENGTH]}{'…' if len(row.shown) > LABEL_LENGTH else ''}"
-        # Where lines are not shown, or in another day's history, a claim that these do not tell of need not have crashed.
+        # If some lines are not shown, or are in another day's history, a claim without a line need not have crashed.
         claims = min(row.ledger_consumptions, ATTEMPTS_SHOWN) if len(own) == row.deliveries else 0
         attempts = attempts_of(own, claims)
         found.append(Life(row.shown, label, row.verdict, row.ledger_consumptions, len(own), attempts))
@@ -85,16 +85,16 @@ def lives(spark: SparkSession, judged: DataFrame, history: History) -> tuple[Lif
 
 
 def attempts_of(lines: Sequence[Any], claims: int) -> tuple[Attempt, ...]:
-    """Log lines of one message, in order of their end, and how often its row was claimed → its attempts, in order."""
+    """Return the attempts on a message from its log lines, sorted by their end, and its row's count of claims."""
     if not lines:
         return ()
-    # The consumer's clock may be behind the queue's.
+    # The consumer's clock may be behind SQS's.
     start = min(min(line.sent, line.finished - (line.attempt_ms or 0)) for line in lines)
     attempts, told = [], set[int]()
     for line in lines:
         took = line.attempt_ms or 0
         number = line.consumption_count or 0
-        # A duplicate's line names the claim that it found, which did finish, and has none of its own.
+        # A duplicate's line names the finished claim that it found, and has no claim of its own.
         claimed = number if line.claimed_by and line.outcome != "duplicate" else 0
         takeover = claimed > 1 and claimed not in told
         told |= {number}
@@ -114,9 +114,9 @@ def attempts_of(lines: Sequence[Any], claims: int) -> tuple[Attempt, ...]:
 
 
 def _crashed(seen: list[Attempt], told: set[int], claims: int, lines: Sequence[Any], start: int) -> list[Attempt]:
-    """Claims that the row or a later line counts and no line tells of: their process died, or their line was lost."""
+    """Return the claims that are counted and have no line: their process crashed, or the line was lost."""
     found = []
-    # An attempt that failed gave its claim back, and its line does not say which that was.
+    # A failed attempt released its claim, and its line does not name it.
     failed = sum(line.outcome == "failed" for line in lines)
     for number in [number for number in range(1, claims + 1) if number not in told][failed:]:
         later = [
@@ -126,6 +126,6 @@ def _crashed(seen: list[Attempt], told: set[int], claims: int, lines: Sequence[A
         ]
         end = min(later, default=max(line.finished for line in lines) - start)
         begin = max((attempt.end_ms for attempt in seen if attempt.end_ms <= end), default=0)
-        words = f"claim {number} left no line: its process died within this time, or its line was lost"
+        words = f"claim {number} left no line: its process crashed in this interval, or its line was lost"
         found.append(Attempt(CRASHED, begin, end, words, f"claim {number} crashed"))
     return found

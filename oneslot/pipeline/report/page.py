@@ -1,6 +1,6 @@
-"""The audit's report: one HTML file that needs no network, made from the tables of the audit.
+"""The audit's report: one HTML file that needs no network, made from the audit's tables.
 
-`data.py` reads the tables, `figures.py` makes the plots. The template has the words, the look and the sorting.
+`data.py` reads the tables and `figures.py` makes the plots. The template has the words, the style and the sorting.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from oneslot.pipeline.vocabulary import VERDICT_SENTENCES, Verdict, counted
 
 
 def render(data: ReportData) -> str:
-    """The report as HTML."""
+    """Return the report as HTML."""
     environment = Environment(
         loader=PackageLoader("oneslot.pipeline.report", ""),
         autoescape=True,
@@ -38,42 +38,41 @@ def render(data: ReportData) -> str:
 
 
 def story(data: ReportData) -> list[str]:
-    """What the audit found, in sentences; every figure is one of the tables'."""
+    """Return the findings as sentences. Every figure is one of the tables'."""
     document = data.document
     verdicts, sums = document["verdicts"], document["sums"]
-    unfit = "could not be processed and"
+    unfit = "cannot be processed and"
     said = [
         counted(verdicts[verdict], one, several)
         for verdict, one, several in (
             ("booked", "has one slot", "have one slot each"),
             ("waitlist", "waits, because no slot fitted", "wait, because no slot fitted"),
             ("cancelled", "is cancelled or was a cancellation", "are cancelled or were cancellations"),
-            ("refused", "got a recorded refusal", "got a recorded refusal"),
+            ("refused", "was refused", "were refused"),
             (
                 "quarantined",
                 f"{unfit} is in the dead-letter queue with its reason",
                 f"{unfit} are in the dead-letter queue with their reason",
             ),
-            ("dropped", "was given up by a person", "were given up by a person"),
-            ("forgotten", "is older than the ledger remembers", "are older than the ledger remembers"),
-            ("in_flight", "is on its way", "are on their way"),
+            ("dropped", "was dropped by an operator", "were dropped by an operator"),
+            ("forgotten", "is older than the ledger's retention", "are older than the ledger's retention"),
+            ("in_flight", "is in flight", "are in flight"),
         )
         if verdicts[verdict]
     ]
     broken = [name for name, count in document["violations"].items() if count]
-    sentences = [f"Of {counted(document['requests'], 'request', 'requests')} {_listed(said)}."] if said else []
+    sentences = [f"Of {counted(document['requests'], 'request', 'requests')}, {_listed(said)}."] if said else []
     if sums["deliveries"]:
         takeovers = data.total("COUNT_OF_TAKEOVERS")
         sentences.append(
-            f"That took {counted(sums['deliveries'], 'delivery', 'deliveries')}; "
-            f"{counted(sums['deliveries_duplicate'], 'was a repetition', 'were repetitions')}, and got the first answer again. "
-            f"{counted(takeovers, 'time', 'times') if takeovers else 'Never'} was a request taken over from an "
-            "attempt that did not finish."
+            f"SQS made {counted(sums['deliveries'], 'delivery', 'deliveries')}, of which "
+            f"{counted(sums['deliveries_duplicate'], 'was a duplicate', 'were duplicates')} and got the first answer. "
+            f"{counted(takeovers, 'attempt', 'attempts') if takeovers else 'No attempt'} took over from a crashed one."
         )
     if broken:
         sentences.append(
-            f"Of {len(document['violations'])} invariants {len(broken)} do not hold. The findings are below; what to do is in "
-            "repair/, beside this page."
+            f"{len(broken)} of {len(document['violations'])} invariants do not hold. The findings are below; the repair lists "
+            "are in repair/, beside this page."
         )
     else:
         sentences.append(f"All {len(document['violations'])} invariants that a history can show hold.")
@@ -90,7 +89,7 @@ def _listed(parts: list[str]) -> str:
 
 
 def duration(milliseconds: int) -> str:
-    """A time for people: two or three digits and a unit."""
+    """Return a time with two or three digits and a unit."""
     for unit, length, least in (("h", 3_600_000, 2), ("min", 60_000, 2), ("s", 1_000, 1)):
         if milliseconds >= least * length:
             value = milliseconds / length
@@ -99,5 +98,5 @@ def duration(milliseconds: int) -> str:
 
 
 def _safe(document: Any) -> str:
-    """JSON for inside a script element: nothing in it can end the element."""
+    """Return JSON that cannot end the script element around it."""
     return json.dumps(document).replace("<", "\\u003c")

@@ -52,14 +52,13 @@ def test_conclusion_agrees_in_number_when_one_is_lost() -> None:
 
 def test_report_agrees_in_number() -> None:
     assert told(Verdict.BOOKED, 1)[1][:2] == [
-        "Of 1 request 1 has one slot.",
-        "That took 2 deliveries; 1 was a repetition, and got the first answer again. 1 time was a request taken over from "
-        "an attempt that did not finish.",
+        "Of 1 request, 1 has one slot.",
+        "SQS made 2 deliveries, of which 1 was a duplicate and got the first answer. 1 attempt took over from a crashed one.",
     ]
     assert told(Verdict.BOOKED, 2)[1][:2] == [
-        "Of 2 requests 2 have one slot each.",
-        "That took 4 deliveries; 2 were repetitions, and got the first answer again. 2 times was a request taken over from "
-        "an attempt that did not finish.",
+        "Of 2 requests, 2 have one slot each.",
+        "SQS made 4 deliveries, of which 2 were duplicates and got the first answer. "
+        "2 attempts took over from a crashed one.",
     ]
 
 

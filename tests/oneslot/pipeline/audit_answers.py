@@ -1,4 +1,4 @@
-"""The answers of an audit, of the project's own list of invariants and of DuckDB, in one shape: sets that can be compared."""
+"""The answers of the audit, of the project's list of invariants and of DuckDB, as sets that can be compared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Found = set[tuple[str, str]]
 
 
 class Judged(NamedTuple):
-    """What an audit says of one key."""
+    """The audit's answer for one key."""
 
     key: str
     subject: str
@@ -25,7 +25,7 @@ class Judged(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The key as people read it."""
+        """Return the key for display."""
         match self.subject:
             case "slot":
                 return self.key[1:].replace("#", "/")
@@ -35,7 +35,7 @@ class Judged(NamedTuple):
 
 
 def judged(folder: Path) -> list[Judged]:
-    """The verdicts as they stand after an audit, read without Spark, which takes longer over a few hundred rows."""
+    """Return the verdicts after an audit. DuckDB reads a few hundred rows faster than Spark."""
     newest: dict[str, Judged] = {}
     with duckdb.connect(config={"threads": 1}) as connection:
         for layer in json.loads((folder / "audit.json").read_text())["layers"]:
@@ -46,17 +46,17 @@ def judged(folder: Path) -> list[Judged]:
 
 
 def audit_found(folder: Path) -> Found:
-    """(invariant, subject) of every finding of an audit."""
+    """Return (invariant, subject) of every finding of an audit."""
     return {(name, row.shown) for row in judged(folder) for name in row.violations.split()}
 
 
 def audit_verdicts(folder: Path) -> dict[str, str]:
-    """The verdict on each request that carries an id."""
+    """Return the verdict on each request with an id."""
     return {row.key: row.verdict for row in judged(folder) if row.subject == "request"}
 
 
 def list_found(world: World, retention_ms: int | None = None, forgotten_before: int = 0) -> Found:
-    """(invariant, subject) by the project's own list; `retention_ms` and `forgotten_before` as in its measures."""
+    """Return (invariant, subject) by the project's list, with `retention_ms` and `forgotten_before` as in `Evidence`."""
     deliveries = [line for line in world.deliveries if line["message_id"] and line["finished"] < world.now]
     evidence = Evidence(
         requests={row["message_id"] for row in world.accepted} | {line["message_id"] for line in deliveries},
@@ -74,7 +74,7 @@ def list_found(world: World, retention_ms: int | None = None, forgotten_before: 
 
 
 def duckdb_answers(folder: Path, now: int) -> tuple[dict[str, str], Found]:
-    """Verdicts and findings by the independent implementation."""
+    """Return verdicts and findings of the independent implementation."""
     with audit_duckdb.open_history(folder, threads=2) as connection:
         audit_duckdb.gather(connection, now, folder)
         return audit_duckdb.verdicts(connection), audit_duckdb.violations(connection)

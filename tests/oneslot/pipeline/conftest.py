@@ -1,4 +1,4 @@
-"""One Spark session for all tests of the audit: starting one takes longer than most of them."""
+"""One Spark session for all tests of the audit, because starting one takes longer than most of them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from oneslot.pipeline.judge.conclusion import Conclusion
 
 
-# PySpark leaves the sockets to its gateway to the garbage collector. Only those, and only in tests that use Spark.
+# PySpark leaves the sockets of its gateway to the garbage collector.
 PY4J_SOCKETS = "ignore:unclosed <socket:ResourceWarning"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that use Spark may leave its sockets."""
+    """Let tests that use Spark leave its sockets open."""
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.filterwarnings(PY4J_SOCKETS))
@@ -32,35 +32,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _sockets_are_collected_here(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What PySpark left is collected while it is still excused, and not in the middle of somebody else's test."""
+    """Collect PySpark's sockets after each test that uses it, and not during another test."""
     yield
     if request.node.get_closest_marker("spark"):
         gc.collect()
 
 
-# Compiling each query takes longer than running it over a few hundred rows. The job's own runs (its command line,
-# spark-submit, the zip that is deployed, and `make run`) are compiled, in other tests.
+# Compiling a query takes longer than running it on a few hundred rows. The tests of spark-submit, of the Glue zip and of
+# `make run` run compiled.
 UNCOMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session with two partitions and no UI."""
+    """A session with two partitions."""
     scratch = tmp_path_factory.mktemp("spark")
     settings = SessionSettings(master="local[2]", memory="1g", partitions=2, scratch=str(scratch), reads_bytes=0)
     session = open_session(settings)
     for name, value in UNCOMPILED.items():
         session.conf.set(name, value)
+    gc.freeze()  # so that the collection after each test looks only at newer objects
     yield session
     with warnings.catch_warnings():
-        # Closing the gateway leaves its sockets and pipes to the garbage collector; nothing of ours is left open.
+        # Closing the gateway leaves its sockets and pipes to the garbage collector.
         warnings.simplefilter("ignore", ResourceWarning)
         session.stop()
 
 
 @pytest.fixture
 def audited(spark: SparkSession, tmp_path: Path) -> Callable[..., Conclusion]:
-    """Audit a folder or a world; the output is `tmp_path/<name>`."""
+    """Return a function that audits a folder or a world; the output is `tmp_path/<name>`."""
     from oneslot.pipeline.job import audit
     from oneslot.pipeline.settings import AuditSettings
 

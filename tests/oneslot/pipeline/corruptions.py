@@ -1,5 +1,7 @@
-"""Ways to spoil a correct history: each takes the world and two numbers of luck, and says which invariant it must break,
-for whom. Each spoils requests that no other touches, so that many can be sown into one history."""
+"""Ways to corrupt a correct history. Each returns the invariant that it must break, and the subject.
+
+Each changes requests that no other touches, so that all can be sown into one history.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,14 @@ Breach = tuple[str, str]
 
 @dataclass
 class Field:
-    """The world to be spoilt, and what has been spoilt already."""
+    """The world to corrupt, and the ids that are corrupted already."""
 
     world: World
     random: random.Random
     touched: set[str] = field(default_factory=set)
 
     def booked(self) -> Item:
-        """An untouched booked appointment of an untouched, once-claimed request."""
+        """Return an untouched booked appointment of an untouched, once-claimed request."""
         found = [
             item
             for item in self.world.appointments.values()
@@ -34,7 +36,7 @@ class Field:
         return item
 
     def complete(self, outcome: str) -> Item:
-        """An untouched COMPLETE row with this outcome, of a request's own appointment."""
+        """Return an untouched COMPLETE row with this outcome, about the request's own appointment."""
         found = [
             row
             for row in self.world.ledger.values()
@@ -51,7 +53,7 @@ class Field:
         return bool(result["outcome"] == outcome and (wanted is None or appointment.get("status") == wanted))
 
     def free_slot(self) -> Item:
-        """An untouched free slot."""
+        """Return an untouched free slot."""
         found = [
             slot
             for slot in self.world.slots.values()
@@ -62,7 +64,7 @@ class Field:
         return slot
 
     def slot_of(self, appointment: Item) -> Item:
-        """The slot that an appointment holds."""
+        """Return the slot that an appointment holds."""
         return self.world.slots[appointment["practice"], appointment["slot_id"]]
 
 
@@ -71,7 +73,7 @@ def _name(slot: Item) -> str:
 
 
 def second_slot(spoil: Field) -> Breach:
-    """A request holds two slots: the plain double booking."""
+    """Give a request two slots: the plain double booking."""
     appointment, slot = spoil.booked(), spoil.free_slot()
     slot |= {"status": "busy", "appointment_id": appointment["appointment_id"]}
     del slot["free_key"]
@@ -79,7 +81,7 @@ def second_slot(spoil: Field) -> Breach:
 
 
 def two_on_one_slot(spoil: Field) -> Breach:
-    """Two appointments are booked on one slot."""
+    """Book two appointments on one slot."""
     first, second = spoil.booked(), spoil.complete("waitlist")
     taken = {name: first[name] for name in ("practice", "slot_id", "start", "end")}
     spoil.world.appointments[second["message_id"]] |= {"status": "booked", **taken}
@@ -87,7 +89,7 @@ def two_on_one_slot(spoil: Field) -> Breach:
 
 
 def busy_without_holder(spoil: Field) -> Breach:
-    """A slot is busy for an appointment that does not exist."""
+    """Make a slot busy for an appointment that does not exist."""
     slot = spoil.free_slot()
     slot |= {"status": "busy", "appointment_id": f"nobody-{slot['slot_id']}"}
     del slot["free_key"]
@@ -95,7 +97,7 @@ def busy_without_holder(spoil: Field) -> Breach:
 
 
 def slot_freed_under_appointment(spoil: Field) -> Breach:
-    """A booked appointment's slot is free again."""
+    """Free the slot of a booked appointment."""
     appointment = spoil.booked()
     slot = spoil.slot_of(appointment)
     slot |= {"status": "free", "free_key": free_key(slot)}
@@ -104,42 +106,42 @@ def slot_freed_under_appointment(spoil: Field) -> Breach:
 
 
 def free_slot_names_appointment(spoil: Field) -> Breach:
-    """A free slot still names an appointment."""
+    """Let a free slot name an appointment."""
     slot = spoil.free_slot()
     slot["appointment_id"] = f"nobody-{slot['slot_id']}"
     return "I4", _name(slot)
 
 
 def free_slot_hidden(spoil: Field) -> Breach:
-    """A free slot has no free key, so nobody will ever find it."""
+    """Remove a free slot's key, so that no booking finds it."""
     slot = spoil.free_slot()
     del slot["free_key"]
     return "I4", _name(slot)
 
 
 def free_slot_misnamed(spoil: Field) -> Breach:
-    """A free slot was moved and its free key was not: it would be booked at the time that the key says."""
+    """Move a free slot without its key: it would be booked at the time in the key."""
     slot = spoil.free_slot()
     slot["start"], slot["end"] = slot["end"], slot["start"]
     return "I4", _name(slot)
 
 
 def cancelled_but_slot_busy(spoil: Field) -> Breach:
-    """The appointment was cancelled and its slot not given back."""
+    """Cancel an appointment without freeing its slot."""
     appointment = spoil.booked()
     appointment |= {"status": "cancelled", "cancelled_by": "x"}
     return "I4", f"{appointment['practice']}/{appointment['slot_id']}"
 
 
 def slot_deleted(spoil: Field) -> Breach:
-    """A booked appointment's slot is gone."""
+    """Delete the slot of a booked appointment."""
     appointment = spoil.booked()
     del spoil.world.slots[appointment["practice"], appointment["slot_id"]]
     return "I4", appointment["appointment_id"]
 
 
 def booking_vanished(spoil: Field) -> Breach:
-    """COMPLETE says booked, and there is no appointment."""
+    """Delete the appointment of a COMPLETE booking."""
     appointment = spoil.booked()
     slot = spoil.slot_of(appointment)
     slot |= {"status": "free", "free_key": free_key(slot)}
@@ -149,7 +151,7 @@ def booking_vanished(spoil: Field) -> Breach:
 
 
 def other_slot_than_recorded(spoil: Field) -> Breach:
-    """The appointment is on another slot than the recorded answer says."""
+    """Move an appointment to another slot than the recorded answer names."""
     appointment, slot = spoil.booked(), spoil.free_slot()
     old = spoil.slot_of(appointment)
     old |= {"status": "free", "free_key": free_key(old)}
@@ -161,14 +163,14 @@ def other_slot_than_recorded(spoil: Field) -> Breach:
 
 
 def waitlist_vanished(spoil: Field) -> Breach:
-    """COMPLETE says waitlist, and nobody waits."""
+    """Delete the appointment of a COMPLETE row on the waitlist."""
     row = spoil.complete("waitlist")
     del spoil.world.appointments[row["message_id"]]
     return "I5", row["message_id"]
 
 
 def cancellation_without_effect(spoil: Field) -> Breach:
-    """COMPLETE says cancelled, and the appointment is booked."""
+    """Add a COMPLETE cancellation of an appointment that is booked."""
     appointment = spoil.booked()
     row: Item = {
         "message_id": f"cancel-{appointment['appointment_id']}",
@@ -181,28 +183,28 @@ def cancellation_without_effect(spoil: Field) -> Breach:
 
 
 def refused_but_booked(spoil: Field) -> Breach:
-    """COMPLETE says refused, and there is an appointment."""
+    """Record a refusal for a request with an appointment."""
     row = spoil.complete("waitlist")
     row["result"] = json.dumps({"outcome": "refused", "appointment_id": row["message_id"], "reason": "window_passed"})
     return "I5", row["message_id"]
 
 
 def result_unknown(spoil: Field) -> Breach:
-    """COMPLETE with an outcome that the system does not have."""
+    """Record an outcome that the system does not have."""
     row = spoil.complete("booked")
     row["result"] = json.dumps({"outcome": "mislaid", "appointment_id": row["message_id"]})
     return "I5", row["message_id"]
 
 
 def row_deleted(spoil: Field) -> Breach:
-    """The ledger forgot a request whose appointment is there, long before its time."""
+    """Delete the ledger's row of a booked appointment before its time."""
     row = spoil.complete("booked")
     del spoil.world.ledger[row["message_id"]]
     return "I5r", row["message_id"]
 
 
 def row_reverted(spoil: Field) -> Breach:
-    """A COMPLETE row is IN_PROGRESS again."""
+    """Set a COMPLETE row back to IN_PROGRESS."""
     row = spoil.complete("waitlist")
     row |= {"status": "IN_PROGRESS", "lease_until": spoil.world.now + MINUTE}
     del row["result"]
@@ -210,21 +212,21 @@ def row_reverted(spoil: Field) -> Breach:
 
 
 def refusal_deleted(spoil: Field) -> Breach:
-    """The ledger forgot a refusal that was delivered."""
+    """Delete the ledger's row of a refusal that was delivered."""
     row = spoil.complete("refused")
     del spoil.world.ledger[row["message_id"]]
     return "I6", row["message_id"]
 
 
 def request_lost(spoil: Field) -> Breach:
-    """The producer sent it, and there is no trace of it."""
+    """Add an archived request without any other trace."""
     message_id = f"lost-{spoil.random.getrandbits(32):x}"
     spoil.world.accepted.append({"message_id": message_id, "sent": spoil.world.now - MINUTE, "copies": 1})
     return "I2", message_id
 
 
 def request_stuck(spoil: Field) -> Breach:
-    """It was claimed once, the lease is over, and no queue has it."""
+    """Add a request that was claimed once: its lease is over, and no queue has it."""
     message_id = f"stuck-{spoil.random.getrandbits(32):x}"
     spoil.world.accepted.append({"message_id": message_id, "sent": spoil.world.now - MINUTE, "copies": 1})
     spoil.world.ledger[message_id] = {
@@ -238,7 +240,7 @@ def request_stuck(spoil: Field) -> Breach:
 
 
 def answers_differ(spoil: Field) -> Breach:
-    """A duplicate was given another answer than the original."""
+    """Give a duplicate another answer than the original."""
     row = spoil.complete("booked")
     line = next(line for line in spoil.world.deliveries if line["message_id"] == row["message_id"] and line["answer"])
     spoil.world.deliveries.append(
@@ -248,7 +250,7 @@ def answers_differ(spoil: Field) -> Breach:
 
 
 def claim_not_counted(spoil: Field) -> Breach:
-    """Two claims were granted, and the row counts one."""
+    """Log two claims where the row counts one."""
     row = spoil.complete("booked")
     row["consumption_count"] = 1
     line = next(line for line in spoil.world.deliveries if line["message_id"] == row["message_id"] and line["answer"])
@@ -258,14 +260,14 @@ def claim_not_counted(spoil: Field) -> Breach:
 
 
 def count_zero(spoil: Field) -> Breach:
-    """A row that was never claimed."""
+    """Set a row's count of claims to 0."""
     row = spoil.complete("booked")
     row["consumption_count"] = 0
     return "I10", row["message_id"]
 
 
 def quarantined_after_booking(spoil: Field) -> Breach:
-    """In the dead-letter queue with an appointment, and its row is not COMPLETE."""
+    """Put a message into the dead-letter queue that has an appointment and no COMPLETE row."""
     row = spoil.complete("waitlist")
     row |= {"status": "IN_PROGRESS", "lease_until": spoil.world.now + MINUTE}
     del row["result"]
@@ -273,8 +275,8 @@ def quarantined_after_booking(spoil: Field) -> Breach:
     return "I11", row["message_id"]
 
 
-def cancelled_by_nobody(spoil: Field) -> Breach:
-    """The appointment is cancelled and its slot given back, as it should be; but nobody asked for it."""
+def cancelled_by_unknown_request(spoil: Field) -> Breach:
+    """Cancel an appointment and free its slot, without a request for it."""
     appointment = spoil.booked()
     author = f"nobody-{appointment['appointment_id']}"
     _cancel(spoil, appointment, author)
@@ -282,7 +284,7 @@ def cancelled_by_nobody(spoil: Field) -> Breach:
 
 
 def cancelled_by_a_booking(spoil: Field) -> Breach:
-    """The request that cancelled the appointment was none for that: it booked its own."""
+    """Cancel an appointment in the name of a request that booked its own."""
     appointment, author = spoil.booked(), spoil.complete("booked")
     _cancel(spoil, appointment, author["message_id"])
     return "I5", author["message_id"]
@@ -296,14 +298,14 @@ def _cancel(spoil: Field, appointment: Item, author: str) -> None:
 
 
 def held_slot_moved(spoil: Field) -> Breach:
-    """A slot was moved to another time, and the appointment that holds it was not."""
+    """Move a slot to another time without its appointment."""
     appointment = spoil.booked()
     spoil.slot_of(appointment)["start"] = "2026-11-23T07:00:00Z"
     return "I4", appointment["appointment_id"]
 
 
 def answered_another_time(spoil: Field) -> Breach:
-    """Slot and appointment are at another time than the recorded answer says."""
+    """Record another time than that of slot and appointment."""
     row = spoil.complete("booked")
     appointment = spoil.world.appointments[row["message_id"]]
     spoil.touched.add(appointment["appointment_id"])
@@ -313,7 +315,7 @@ def answered_another_time(spoil: Field) -> Breach:
 
 
 def waits_elsewhere(spoil: Field) -> Breach:
-    """COMPLETE says waitlist, and the appointment waits at another practice than it says."""
+    """Move a waiting appointment to another practice than the recorded one."""
     row = spoil.complete("waitlist")
     appointment = spoil.world.appointments[row["message_id"]]
     appointment["practice"] = next(code for code, _ in spoil.world.slots if code != appointment["practice"])
@@ -321,7 +323,7 @@ def waits_elsewhere(spoil: Field) -> Breach:
 
 
 def refused_but_withdrawn(spoil: Field) -> Breach:
-    """COMPLETE says refused, and there is an appointment that was cancelled: who was refused never had one."""
+    """Record a refusal for a request whose appointment was cancelled."""
     withdrawn = (
         item for item in spoil.world.appointments.values() if item["status"] == "cancelled" and "practice" in item
     )
@@ -331,14 +333,14 @@ def refused_but_withdrawn(spoil: Field) -> Breach:
 
 
 def answer_of_another(spoil: Field) -> Breach:
-    """A booking's row holds the answer to another request: that request's appointment, and not its own."""
+    """Record the answer to another request."""
     row, other = spoil.complete("waitlist"), spoil.complete("waitlist")
     row["result"] = other["result"]
     return "I5", row["message_id"]
 
 
 def answer_of_a_cancellation(spoil: Field) -> Breach:
-    """A booking's row says that somebody else's appointment is cancelled. It is; but that was not the question."""
+    """Record for a booking that another request's appointment is cancelled, as it is."""
     row = spoil.complete("waitlist")
     cancelled = next(item for item in spoil.world.appointments.values() if item["status"] == "cancelled")
     row["result"] = json.dumps({"outcome": "cancelled", "appointment_id": cancelled["appointment_id"]})
@@ -346,7 +348,7 @@ def answer_of_a_cancellation(spoil: Field) -> Breach:
 
 
 def answered_otherwise(spoil: Field) -> Breach:
-    """A delivery was answered with a booking, and row and tables know of a refusal only."""
+    """Log a booking as the answer where row and tables show a refusal."""
     row = spoil.complete("refused")
     for line in spoil.world.deliveries:
         if line["message_id"] == row["message_id"] and line["outcome"] == "refused":
@@ -355,7 +357,7 @@ def answered_otherwise(spoil: Field) -> Breach:
 
 
 def tombstone_without_author(spoil: Field) -> Breach:
-    """A cancelled appointment without a booking, whose cancellation the ledger does not know."""
+    """Add a cancelled appointment whose cancellation the ledger does not know."""
     author = f"author-{spoil.random.getrandbits(32):x}"
     target = f"target-{author}"
     mark = {"status": "cancelled", "cancelled_by": author, "created": spoil.world.now, "updated": spoil.world.now}
@@ -389,7 +391,7 @@ CORRUPTIONS: tuple[Callable[[Field], Breach], ...] = (
     count_zero,
     quarantined_after_booking,
     tombstone_without_author,
-    cancelled_by_nobody,
+    cancelled_by_unknown_request,
     cancelled_by_a_booking,
     held_slot_moved,
     answered_another_time,

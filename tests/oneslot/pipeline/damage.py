@@ -1,4 +1,4 @@
-"""Ways to damage a history: each takes its folder, and what the audit must say of it is beside its name."""
+"""Ways to damage a history, each with the sentence that the audit must give."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tests.kits.histories import arn
 
 
 def manifest(history: Path, table: str, name: str) -> Path:
-    """A manifest of a table's export."""
+    """Return a manifest of a table's export."""
     (path,) = (history / table / "AWSDynamoDB").glob(f"*/{name}")
     return path
 
 
 def data_file(history: Path, table: str) -> Path:
-    """The one data file of a table's export, full or incremental."""
+    """Return the single data file of a table's export, full or incremental."""
     (path,) = (history / table / "AWSDynamoDB").rglob("data/*.json.gz")
     return path
 
 
 def edit(path: Path, change: Callable[[dict[str, object]], object]) -> None:
-    """Change a manifest and make its checksum right again: only the content is wrong."""
+    """Change a manifest and correct its checksum, so that only the content is wrong."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:
         change(line)
@@ -36,7 +36,7 @@ def edit(path: Path, change: Callable[[dict[str, object]], object]) -> None:
 
 
 def rewrite(history: Path, table: str, change: Callable[[str], str]) -> None:
-    """Change a data file, and its checksum in the manifest: the change is part of what was exported."""
+    """Change a data file and its checksum in the manifest, as if it had been exported so."""
     path = data_file(history, table)
     path.write_bytes(gzip.compress(change(gzip.decompress(path.read_bytes()).decode()).encode(), mtime=0))
     checksum = base64.b64encode(hashlib.md5(path.read_bytes(), usedforsecurity=False).digest()).decode()
@@ -195,7 +195,7 @@ def _a_file(history: Path) -> None:
 
 
 def failed(history: Path, table: str) -> None:
-    """What an export leaves that failed, or goes on: its folder, without a summary. The name sorts after all others."""
+    """Add what a failed or unfinished export leaves: a folder without a summary, whose name sorts last."""
     home = history / table / "AWSDynamoDB" / "99999999999999-fa11ed00"
     home.mkdir()
     (home / "_started").touch()
@@ -276,3 +276,16 @@ REFUSED = {
     "a number for a moment": (_forgotten(1_700_000_000), "ledger_forgotten_before must be a time such as 2026"),
     "a moment to come": (_forgotten("2100-01-01T00:00:00Z"), "no missing row would be found"),
 }
+
+REFUSED_BY_SPARK = {
+    "wrong table",
+    "a table of others",
+    "data file tampered with",
+    "data file truncated",
+    "fewer lines than counted",
+    "log truncated",
+    "log is no gzip",
+    "log is gzip and is not called so",
+    "a colon in a log's name",
+}
+"""Those that the audit finds only by reading the data, which takes a few seconds each."""

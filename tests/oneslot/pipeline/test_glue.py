@@ -1,4 +1,4 @@
-"""The nightly list of dead letters: whole or not at all, what the audit reads, and nothing is taken out of the queue."""
+"""The nightly list of dead letters: complete or absent, and no message leaves the queue."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def bucket() -> Any:
 
 
 def listed(s3: Any) -> list[dict[str, Any]] | None:
-    """The lines that were written, or None if there is no list."""
+    """Return the lines of the list, or None if there is no list."""
     try:
         found = s3.get_object(Bucket=BUCKET, Key=f"history/2026-11-23/{WRITTEN}")
     except ClientError:
@@ -44,7 +44,7 @@ def make_list(made: Bench, s3: Any, sqs: Any = None, *, content_based: bool = Fa
     return list_dead_letters(sqs or made.sqs, s3, url, HISTORY, content_based=content_based)
 
 
-def test_every_dead_letter_is_listed_and_stays() -> None:
+def test_list_has_every_dead_letter() -> None:
     with bench() as made:
         s3 = bucket()
         bad = [record(booking(f"m-{number}", nhs_number="9990000019")) for number in range(12)]
@@ -61,10 +61,10 @@ def test_every_dead_letter_is_listed_and_stays() -> None:
         exhausted = {"message_id": "m-12", "source_message_id": given_up, "reason": dead_letters.RECEIVES_EXHAUSTED}
         assert sorted(lines, key=str) == sorted([*quarantined, exhausted], key=str)
         assert set(DEAD_LETTERS.fieldNames()) <= lines[0].keys()
-        assert len(made.dead_letters()) == 10, "they can be received at once"
+        assert len(made.dead_letters()) == 10, "they stay visible"
 
 
-def test_an_empty_queue_is_an_empty_list() -> None:
+def test_list_is_empty_for_an_empty_queue() -> None:
     with bench() as made:
         s3 = bucket()
         assert make_list(made, s3) == "0 dead letters listed."
@@ -77,7 +77,7 @@ def test_an_empty_queue_is_an_empty_list() -> None:
     [json.dumps(booking(NHS_NUMBER)), json.dumps(booking(None)), f"no JSON, for {NHS_NUMBER}"],
     ids=["number for an id", "no id", "no JSON"],
 )
-def test_no_patient_is_in_the_list(content_based: bool, body: str) -> None:
+def test_list_never_names_a_patient(content_based: bool, body: str) -> None:
     with bench() as made:
         s3 = bucket()
         made.deliver(record(body))
@@ -90,7 +90,7 @@ def test_no_patient_is_in_the_list(content_based: bool, body: str) -> None:
 
 
 @pytest.mark.parametrize("content_based", [True, False])
-def test_every_message_has_the_identity_that_the_consumer_finds(content_based: bool) -> None:
+def test_list_has_the_consumers_identity(content_based: bool) -> None:
     with bench() as made:
         s3 = bucket()
         url = made.configuration.dead_letter_queue_url
@@ -111,7 +111,7 @@ def test_every_message_has_the_identity_that_the_consumer_finds(content_based: b
         (EndpointConnectionError(endpoint_url="https://sqs"), "EndpointConnectionError."),
     ],
 )
-def test_a_queue_that_may_not_be_read_is_not_listed(error: Exception, sentence: str) -> None:
+def test_list_is_absent_when_the_queue_cannot_be_read(error: Exception, sentence: str) -> None:
     with bench() as made:
         s3 = bucket()
         closed = Intercepted(made.sqs, before={"receive_message": raising(error)})
@@ -120,8 +120,8 @@ def test_a_queue_that_may_not_be_read_is_not_listed(error: Exception, sentence: 
 
 
 @pytest.mark.parametrize("call", ["ReceiveMessage", "PutObject"])
-def test_where_listing_fails_no_list_of_an_earlier_run_is_left(call: str) -> None:
-    """A night may be audited again, and what was in the queue at the first run may be gone."""
+def test_old_list_is_deleted_when_listing_fails(call: str) -> None:
+    """The queue may have changed since an earlier run of the same night."""
     with bench() as made:
         s3 = bucket()
         assert make_list(made, s3) == "0 dead letters listed."
@@ -134,7 +134,7 @@ def test_where_listing_fails_no_list_of_an_earlier_run_is_left(call: str) -> Non
         assert listed(s3) is None
 
 
-def test_a_list_that_can_be_neither_made_nor_removed_ends_the_audit() -> None:
+def test_audit_ends_when_an_old_list_cannot_be_deleted() -> None:
     with bench() as made:
         s3 = bucket()
         make_list(made, s3)
@@ -149,7 +149,7 @@ def test_a_list_that_can_be_neither_made_nor_removed_ends_the_audit() -> None:
 
 
 class Hiding:
-    """SQS, whose receives answer this and then nothing: moto hides none behind others of their group."""
+    """An SQS client whose receives return these answers and then nothing. Moto hides no messages of a group."""
 
     def __init__(self, client: Any, answers: list[Any]) -> None:
         self._client, self._answers = client, iter(answers)
@@ -161,8 +161,8 @@ class Hiding:
         return getattr(self._client, name)
 
 
-def test_what_a_fifo_queue_hides_makes_no_list() -> None:
-    """Ten of a group are shown, as long as these are not deleted: a list without the others would call them lost."""
+def test_list_is_absent_when_a_fifo_queue_hides_messages() -> None:
+    """SQS shows ten messages of a group. The audit would call the others lost."""
     with bench() as made:
         s3 = bucket()
         url = made.sqs.create_queue(
@@ -179,8 +179,8 @@ def test_what_a_fifo_queue_hides_makes_no_list() -> None:
         assert listed(s3) is None
 
 
-def test_what_another_reader_hides_makes_no_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A redrive that was killed, or a person who looks just then: a list without theirs would call them lost."""
+def test_list_is_absent_when_another_reader_hides_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A redrive that was killed, or an operator who looks at the same time."""
     monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.SETTLING_SECONDS", 0)
     monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.WAIT_SECONDS", 0)
     with bench() as made:

@@ -1,4 +1,4 @@
-"""What an audit concludes from its totals, in figures and in words."""
+"""The conclusion of an audit from its totals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TABLES = ("ledger", "slots", "appointments")
 
 
 def row(subject: str, verdict: str = "", violations: str = "", subjects: int = 1, **sums: int) -> dict[str, Any]:
-    """A row of the totals."""
+    """Return a row of the totals."""
     given = {f"sum_{name}": sums.get(name, 0) for name in SUMMED}
     return {"subject": subject, "verdict": verdict, "violations": violations, "subjects": subjects, **given}
 
@@ -24,7 +24,7 @@ def row(subject: str, verdict: str = "", violations: str = "", subjects: int = 1
 def concluded(
     *totals: dict[str, Any], earlier_items: int = 0, share: float = 0.1, log: str | None = "own", archive: bool = False
 ) -> Conclusion:
-    """The conclusion of three exports of ten items each. The log is the history's own, or in more folders."""
+    """Return the conclusion of three exports of ten items each. The log is in the history (own) or in other folders (more)."""
     exports = {table: Export("home", table, None, 9, 10, ()) for table in TABLES}
     lines = {"deliveries": ("log",)} if log == "own" else {}
     lines |= {"accepted": ("archive",)} if archive else {}
@@ -69,15 +69,15 @@ MANY = row("request", "booked", subjects=1_200)
         ([MANY, row("appointment", "", "I5r")], "Invariants that do not hold: I5r (1)."),
     ],
 )
-def test_the_sentence_is_what_was_found(totals: list[dict[str, Any]], sentence: str) -> None:
-    """Sound if there is neither a bad verdict, nor a broken invariant, nor too much that could not be read."""
+def test_sentence_follows_the_totals(totals: list[dict[str, Any]], sentence: str) -> None:
+    """Sound means: no bad verdict, no broken invariant, and few malformed lines."""
     conclusion = concluded(*totals)
     assert conclusion.sentence == conclusion.document["sentence"] == sentence
     assert conclusion.sound == conclusion.document["sound"] == ("at most once" in sentence or "no request" in sentence)
 
 
-def test_the_document_counts_each_subject_where_it_belongs() -> None:
-    """Requests with and without an id are requests; a slot's finding is a finding and no request."""
+def test_document_counts_each_kind_of_subject() -> None:
+    """Requests with and without an id are requests; a slot's finding is not."""
     document = concluded(MANY, row("unidentified", "quarantined"), row("slot", "", "I4", 7), row("file")).document
     assert document["requests"] == 1_201
     assert document["slots"] == 7
@@ -89,8 +89,8 @@ def test_the_document_counts_each_subject_where_it_belongs() -> None:
 
 
 @pytest.mark.parametrize(("rejected", "earlier", "lines"), [(3, 0, 0), (4, 10, 0), (4, 0, 10), (5, 10, 10)])
-def test_the_share_of_malformed_lines_is_one_of_all(rejected: int, earlier: int, lines: int) -> None:
-    """Of the items of all exports so far and of the lines of the log; at the limit is within it."""
+def test_malformed_share_is_one_of_all_lines(rejected: int, earlier: int, lines: int) -> None:
+    """All items of all exports so far, and all lines of the log. The limit itself is allowed."""
     assert concluded(row("file", rejected=rejected), row("request", deliveries=lines), earlier_items=earlier).sound
     one_more = row("file", rejected=rejected + 1)
     conclusion = concluded(one_more, row("request", deliveries=lines), earlier_items=earlier)
@@ -102,8 +102,8 @@ def test_the_share_of_malformed_lines_is_one_of_all(rejected: int, earlier: int,
     ("rows", "lines", "log", "told"),
     [(1, 0, "own", True), (1, 0, "more", True), (1, 1, "own", False), (0, 0, "own", False), (1, 0, None, False)],
 )
-def test_a_silent_log_is_told_where_it_had_something_to_say(rows: int, lines: int, log: str | None, told: bool) -> None:
-    """Not on the first night, and where there is no log another note says so."""
+def test_log_without_deliveries_is_noted_beside_rows(rows: int, lines: int, log: str | None, told: bool) -> None:
+    """Not on the first night, and not where another note says that there is no log."""
     notes = concluded(row("request", "booked", ledger_rows=rows, deliveries=lines), log=log).document["notes"]
     assert notes == (["a note", NO_DELIVERY] if told else ["a note"])
 
@@ -112,8 +112,8 @@ def test_a_silent_log_is_told_where_it_had_something_to_say(rows: int, lines: in
     ("rows", "copies", "archive", "told"),
     [(1, 0, True, True), (1, 1, True, False), (0, 0, True, False), (1, 0, False, False)],
 )
-def test_an_archive_without_ids_is_told(rows: int, copies: int, archive: bool, told: bool) -> None:
-    """Of a producer that calls them by another name, say: nothing could be missed, and nobody would know."""
+def test_archive_without_ids_is_noted(rows: int, copies: int, archive: bool, told: bool) -> None:
+    """A producer may use another name for ids, and then no request could be found missing."""
     booked = row("request", "booked", ledger_rows=rows, deliveries=1, accepted_copies=copies)
     notes = concluded(booked, archive=archive).document["notes"]
     assert notes == (["a note", NO_ACCEPTED] if told else ["a note"])

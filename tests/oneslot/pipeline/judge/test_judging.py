@@ -1,4 +1,4 @@
-"""One row of evidence → subject, verdict and findings: what no history of the other tests decides by itself."""
+"""One row of measures gives subject, verdict and findings: the cases that the histories of other tests do not decide."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ SEEN_ONCE: dict[str, tuple[Row, Judged]] = {
 
 
 def judged(spark: SparkSession, rows: dict[str, Row], **moment: Any) -> dict[str, Judged]:
-    """Each row of evidence as it is judged; what is not given is 0, or not known."""
+    """Return each row of measures as it is judged. A measure that is not given is 0 or null."""
     from oneslot.pipeline.judge import verdicts
     from oneslot.pipeline.judge.states import Moment
 
@@ -110,14 +110,14 @@ def judged(spark: SparkSession, rows: dict[str, Row], **moment: Any) -> dict[str
     return {name: (row.subject, row.verdict, row.violations) for name, row in zip(rows, found, strict=True)}
 
 
-def test_where_the_queue_is_not_known(spark: SparkSession) -> None:
+def test_verdict_when_the_queue_is_not_known(spark: SparkSession) -> None:
     """As each night on AWS."""
     expected = {name: answer for name, (_, answer) in SEEN_ONCE.items()}
     assert judged(spark, {name: row for name, (row, _) in SEEN_ONCE.items()}) == expected
 
 
-def test_where_both_queues_are_known(spark: SparkSession) -> None:
-    """What is nowhere is lost at once; a row of which no request is known speaks of no loss."""
+def test_verdict_when_both_queues_are_known(spark: SparkSession) -> None:
+    """An unseen request is lost at once; a row without a known request is not."""
     rows = {
         "quarantined by the log alone": {**LOGGED, "quarantined_at": NOW - 5},
         "begun, and nobody knows of a request": {**BEGUN, "ledger_resting_since": NOW},
@@ -130,15 +130,15 @@ def test_where_both_queues_are_known(spark: SparkSession) -> None:
     }
 
 
-def test_where_one_of_the_queues_is_known(spark: SparkSession) -> None:
-    """Each night the dead letters are listed and the queue is not: what was redriven since may be there."""
+def test_verdict_when_one_queue_is_known(spark: SparkSession) -> None:
+    """A message redriven after the log's line may be in the other queue."""
     rows = {"quarantined": {**LOGGED, "quarantined_at": NOW - 5, "delivery_sent": 5}}
     for known in ("queue_known", "dead_letters_known"):
         assert judged(spark, rows, **{known: True}) == {"quarantined": ("request", "quarantined", "")}
 
 
-def test_a_row_is_forgotten_by_either_limit(spark: SparkSession) -> None:
-    """The retention that is, and the moment before which it was shorter; each to its edge."""
+def test_row_is_forgotten_by_either_limit(spark: SparkSession) -> None:
+    """The present retention, and the time before which it was shorter."""
     made = {str(at): {**MADE, "appointment_created": at} for at in (OLD - 1, OLD, NOW - 2, NOW - 1)}
 
     def missed(**moment: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""Evidence is exact, however the sums travel."""
+"""Measures are exact, in whatever order facts and days are merged."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def test_packed_sums_are_the_sums(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Random facts with many more -1 than a history has: added as one number or each by itself, the evidence is the same."""
+def test_packed_sums_equal_single_sums(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For random facts with many more -1 than a history has."""
     from pyspark.sql import functions as F  # noqa: N812
 
     from oneslot.pipeline.judge import measures
@@ -90,8 +90,8 @@ REMEMBERED = {
 }
 
 
-def test_what_is_remembered_of_a_life(spark: SparkSession) -> None:
-    """Counts, the first and the last of each; and over two days the same, but for the queues, which are today's alone."""
+def test_measures_of_a_request_merge_over_two_days(spark: SparkSession) -> None:
+    """Counts, first and last times; only the queues are taken from the second day alone."""
     from oneslot.pipeline.judge import measures
     from oneslot.pipeline.read.facts import FACT_COLUMNS
 

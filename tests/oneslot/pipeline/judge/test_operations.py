@@ -1,4 +1,4 @@
-"""The operations tables at their edges, of a few rows made by hand: what falls on which side of a boundary."""
+"""The operations tables at their boundaries, from a few hand-written rows."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ UNKNOWN = ("delivery_sent", "accepted_sent", "first_done")
 
 
 def at(moment: str) -> int:
-    """ISO 8601 → epoch ms."""
+    """Return ISO 8601 as epoch ms."""
     return round(datetime.fromisoformat(moment).timestamp() * 1000)
 
 
 def judged(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
-    """Rows of verdicts; what is not given is nothing."""
+    """Return rows of verdicts. A column that is not given is empty."""
     usual: dict[str, Any] = {name: None if name in UNKNOWN else 0 for name in COLUMNS}
     usual |= {"key": "k", "subject": "request", "verdict": "booked", "weight": 1, "practice": A81001}
     schema = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
@@ -61,12 +61,12 @@ def judged(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
 
 
 def collected(table: DataFrame) -> list[dict[str, Any]]:
-    """A table's rows, without what is 0."""
+    """Return a table's rows without values of 0."""
     return [{name: value for name, value in row.asDict().items() if value != 0} for row in table.collect()]
 
 
-def test_a_request_counts_on_the_day_and_in_the_quarter_in_which_it_was_sent(spark: SparkSession) -> None:
-    """UTC, also where clocks are put back in England and on a leap day; SQS's time goes before the producer's."""
+def test_demand_counts_a_request_when_it_was_sent(spark: SparkSession) -> None:
+    """In UTC, when clocks change in England and on a leap day. SQS's time comes before the producer's."""
     rows = judged(
         spark,
         {"delivery_sent": at("2026-10-25T01:14:59.999+01:00"), "deliveries": 3, "deliveries_duplicate": 1},
@@ -100,8 +100,8 @@ def test_a_request_counts_on_the_day_and_in_the_quarter_in_which_it_was_sent(spa
     ]
 
 
-def test_a_latency_keeps_three_digits(spark: SparkSession) -> None:
-    """Cut off and not rounded; a clock that is behind the queue's answered at once, and who has no answer has no latency."""
+def test_latency_keeps_three_digits(spark: SparkSession) -> None:
+    """Truncated. A clock behind the queue's gives 0, and a request without an answer has no latency."""
     waits = (0, 1, 999, 1_000, 1_009, 1_010, 123_456, -5)
     sent = at("2026-11-23T08:00:00Z")
     rows = judged(
@@ -122,16 +122,16 @@ def test_a_latency_keeps_three_digits(spark: SparkSession) -> None:
     assert {row.DATE for row in table} == {"2026-11-23"}
 
 
-def test_percentiles_are_reached_and_not_passed(spark: SparkSession) -> None:
-    """Of a thousand requests the 999th is P999, and the 500th P50, though 0.999 is no number of this machine's."""
+def test_percentile_is_the_first_time_that_reaches_it(spark: SparkSession) -> None:
+    """Of a thousand requests the 999th is P999, although 0.999 is not exact in binary."""
     rows = [("d", wait, 1) for wait in range(1, 1_001)] + [("one", 7, 1)]
     latency = spark.createDataFrame(rows, "DATE string, LATENCY_MS bigint, COUNT_OF_REQUESTS bigint")
     found = {row.DATE: tuple(row)[1:] for row in operations.percentiles(latency).collect()}
     assert found == {"d": (500, 900, 950, 990, 999), "one": (7,) * 5}
 
 
-def test_days_ahead_are_the_publications(spark: SparkSession) -> None:
-    """Counted from midnight to midnight; who waits has no day, and a tombstone is no appointment."""
+def test_days_ahead_use_the_publications_words(spark: SparkSession) -> None:
+    """Counted from midnight to midnight. A waiting request has no day, and a tombstone is not an appointment."""
     created = at("2026-11-23T23:59:59Z")
     midnight = at("2026-11-24T00:00:00Z")
     ahead = {0: "1 Day", 1: "2 to 7 Days", 6: "2 to 7 Days", 7: "8 to 14 Days", 13: "8 to 14 Days"}
@@ -158,8 +158,8 @@ def test_days_ahead_are_the_publications(spark: SparkSession) -> None:
     ]
 
 
-def test_slots_by_day_and_practice(spark: SparkSession) -> None:
-    """A broken slot is offered and not busy; what is no slot, or has gone, is not there."""
+def test_utilisation_counts_slots_by_day_and_practice(spark: SparkSession) -> None:
+    """A broken slot is offered and not busy; a deleted slot does not count."""
     slot = {"subject": "slot", "slot_rows": 1, "slot_date": 20280229, "slot_status": 1, "verdict": None}
     rows = judged(
         spark,
@@ -174,8 +174,8 @@ def test_slots_by_day_and_practice(spark: SparkSession) -> None:
     ]
 
 
-def test_a_practice_that_nobody_asked_and_one_without_slots_are_there(spark: SparkSession) -> None:
-    """Rates are of what there is; a request that names no practice is in no row."""
+def test_practices_include_those_without_demand_or_slots(spark: SparkSession) -> None:
+    """A request that names no practice is in no row."""
     demand = judged(
         spark,
         {"delivery_sent": 0, "deliveries": 4, "deliveries_duplicate": 1},
@@ -192,8 +192,8 @@ def test_a_practice_that_nobody_asked_and_one_without_slots_are_there(spark: Spa
     ]
 
 
-def test_codes_that_no_practice_has_are_shortened_and_stop_nothing(spark: SparkSession) -> None:
-    """Eight characters fit as they are; a name of a pilot's, with letters of its own, ended the audit with an overflow."""
+def test_packed_code_is_shortened_when_it_is_too_long(spark: SparkSession) -> None:
+    """A pilot's practice name with other letters once ended the audit with an overflow."""
     codes = {"A81001": "A81001", "A8100100": "A8100100", "A81001001": "A810010~", "Žižkov": "?i?kov", "": ""}
     codes |= {"éééééé12": "??????12", "日本語医院です": "???????", "Praxis Köln": "Praxis ~", "éééé": "????"}
     table = spark.createDataFrame([(code,) for code in codes], "code string")

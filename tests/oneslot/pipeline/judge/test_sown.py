@@ -1,6 +1,6 @@
-"""Every kind of corruption once, in a great many correct rows: each is found, and nothing else is.
+"""Every kind of corruption once among many correct rows: each is found, and nothing else.
 
-`make audit-sown` does it in a million rows: each kind at one in a million.
+`make audit-sown` uses a million rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REQUESTS = int(os.environ.get("SOWN_REQUESTS", "4000"))
 
 
 def parts(world: World) -> dict[str, Part]:
-    """The lines of a world, by source."""
+    """Return the lines of a world by source."""
     found = {}
     for table, items in world.tables().items():
         lines = [item_line(item) for item in items.values()]
@@ -45,8 +45,8 @@ def parts(world: World) -> dict[str, Part]:
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_each_kind_once_among_correct_rows(spark: SparkSession, tmp_path: Path) -> None:
-    """One audit finds them all; what it finds is what the project's own list finds in the few rows that were spoilt."""
+def test_every_corruption_is_found_among_correct_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """One audit finds what the project's own list finds in the corrupted rows."""
     from oneslot.pipeline.job import audit
     from oneslot.pipeline.settings import AuditSettings
 

@@ -1,4 +1,4 @@
-"""Correct histories raise nothing; every corruption is found; two other implementations find the same."""
+"""A correct history raises nothing, every corruption is found, and two other implementations agree."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.usefixtures("spark")  # columns need a session
-def test_the_audit_knows_the_projects_own_list() -> None:
-    """No invariant that a history can show is left out, and none has a name of the audit's own."""
+def test_audit_judges_every_invariant_of_the_list() -> None:
+    """Every invariant that a history can show, and none of the audit's own."""
     from oneslot.pipeline.judge.states import Moment
     from oneslot.pipeline.judge.violations import SOURCE_FINDINGS, violations
 
@@ -28,9 +28,9 @@ def test_the_audit_knows_the_projects_own_list() -> None:
     assert list(SENTENCES) == list(violations(Moment(0)))
 
 
-@pytest.mark.parametrize("seed", [16, 19])
-def test_a_correct_history_raises_nothing(audited: Callable[..., Conclusion], tmp_path: Path, seed: int) -> None:
-    """Duplicates, takeovers, cancellations that came first, quarantine and redrive are all allowed."""
+@pytest.mark.parametrize("seed", [16, pytest.param(19, marks=pytest.mark.slow)])
+def test_correct_history_is_sound(audited: Callable[..., Conclusion], tmp_path: Path, seed: int) -> None:
+    """Duplicates, takeovers, early cancellations, quarantine and redrive are all allowed."""
     world = System(seed, practices=5, slots_per_practice=30).run(260)
     assert list_found(world) == set()
     conclusion = audited(world)
@@ -42,9 +42,9 @@ def test_a_correct_history_raises_nothing(audited: Callable[..., Conclusion], tm
     assert set(verdicts.values()) >= {"booked", "cancelled", "refused", "quarantined", "dropped", "in_flight"}
 
 
-@pytest.mark.parametrize("seed", [21, 23])
+@pytest.mark.parametrize("seed", [21, pytest.param(23, marks=pytest.mark.slow)])
 def test_every_corruption_is_found_by_all_three(audited: Callable[..., Conclusion], tmp_path: Path, seed: int) -> None:
-    """All kinds sown into one history: each is found where it was sown, and the three implementations agree on the rest."""
+    """Each where it was sown; the three implementations agree on the rest."""
     world = System(seed, practices=8, slots_per_practice=26).run(420)
     spoil = Field(world, random.Random(seed))
     sown = {corruption.__name__: corruption(spoil) for corruption in CORRUPTIONS}
@@ -60,8 +60,7 @@ def test_every_corruption_is_found_by_all_three(audited: Callable[..., Conclusio
     assert {"lost", "stuck", "duplicate_effect"} <= set(verdicts.values())
 
 
-def test_every_invariant_is_sown_at_least_once() -> None:
-    """The corruptions leave no invariant untried."""
+def test_corruptions_break_every_invariant() -> None:
     world = System(33, practices=8, slots_per_practice=26).run(420)
     spoil = Field(world, random.Random(33))
     broken = {corruption(spoil)[0] for corruption in CORRUPTIONS}

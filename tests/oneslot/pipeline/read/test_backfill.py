@@ -1,4 +1,4 @@
-"""A historical file becomes each request once; feeding or seeding it twice counts once."""
+"""A historical file becomes each request once, and handing it over twice counts once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BOOKING = {
 
 
 def write_csv(path: Path, rows: list[dict[str, str]]) -> Path:
-    """A file as a hospital would export it."""
+    """Write a file as a hospital would export it."""
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, ["message_id", *BOOKING, "appointment_id"])
         writer.writeheader()
@@ -43,8 +43,8 @@ def write_csv(path: Path, rows: list[dict[str, str]]) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_each_request_once(spark: SparkSession, tmp_path: Path) -> None:
-    """By id, by content where there is no id; an id with two contents is nobody's to choose."""
+def test_backfill_reads_each_request_once(spark: SparkSession, tmp_path: Path) -> None:
+    """By id, or by content where there is no id. An id with two contents is a conflict."""
     from oneslot.pipeline.read.backfill import deduplicate
     from oneslot.pipeline.read.request_files import open_file
 
@@ -58,7 +58,7 @@ def test_each_request_once(spark: SparkSession, tmp_path: Path) -> None:
         {"message_id": "c", **BOOKING, "practice": "A81009"},
         {"message_id": "d", "type": "cancel", "appointment_id": "a"},
         {"message_id": 'e"1', **BOOKING},
-        # What a spreadsheet leaves behind: rows without anything, and one with an id and nothing else.
+        # Left behind by a spreadsheet: empty rows, and a row with only an id.
         {},
         {},
         {"message_id": "f"},
@@ -76,7 +76,7 @@ def test_each_request_once(spark: SparkSession, tmp_path: Path) -> None:
         "f": {"message_id": "f"},
     }
     digest = hashlib.sha256(json.dumps(dict(sorted(BOOKING.items())), separators=(",", ":")).encode()).hexdigest()
-    assert content == f"content-{digest}", "the same in every version: a file is fed again after an upgrade, too"
+    assert content == f"content-{digest}", "stable across versions, because a file may be fed again after an upgrade"
     spark.createDataFrame([{"message_id": "a", **BOOKING}]).write.parquet(str(tmp_path / "old.parquet"))
     again = deduplicate(open_file(spark, str(tmp_path / "old.parquet")).requests)
     assert [row.body for row in again.rows.collect()] == [
@@ -86,8 +86,8 @@ def test_each_request_once(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_a_file_that_is_none_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """Named by what is missing."""
+def test_file_is_refused_when_it_is_not_a_request_file(spark: SparkSession, tmp_path: Path) -> None:
+    """The sentence names what is missing."""
     from oneslot.pipeline.read.request_files import open_file
 
     (tmp_path / "old.csv").write_text("name\nx\n")
@@ -107,23 +107,8 @@ def test_a_file_that_is_none_is_refused(spark: SparkSession, tmp_path: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_a_line_that_does_not_fit_is_refused_and_not_quoted(spark: SparkSession, tmp_path: Path) -> None:
-    """A number that stands in the wrong place is a person's all the same."""
-    from oneslot.pipeline.read.backfill import deduplicate
-    from oneslot.pipeline.read.request_files import open_file
-
-    path = write_csv(tmp_path / "old.csv", [{"message_id": "a", **BOOKING}])
-    with path.open("a") as file:
-        file.write("b,book,A81001,9990000018\n")
-    with pytest.raises(AuditRefused, match="has more or fewer fields than its header") as refusal:
-        deduplicate(open_file(spark, str(path)).requests)
-    assert "9990000018" not in str(refusal.value)
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_rows_reach_the_executors(spark: SparkSession, tmp_path: Path) -> None:
-    """In Spark's own worker processes, each with its part, all rows once."""
+def test_feed_hands_each_row_to_one_executor(spark: SparkSession, tmp_path: Path) -> None:
+    """In Spark's own worker processes."""
     from oneslot.pipeline.read.backfill import feed
 
     rows = spark.createDataFrame([{"message_id": f"m-{number}", "body": "{}"} for number in range(25)])
@@ -134,10 +119,10 @@ def test_rows_reach_the_executors(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_an_id_that_may_name_a_patient_is_counted_and_not_shown(
+def test_conflict_is_only_counted_when_its_id_may_be_a_patient(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Old systems have used NHS numbers for ids; two contents under one of them are a conflict as under any other."""
+    """Old systems used NHS numbers as ids."""
     ids = ("c", "9990000018", "999 000 0018", "visit of 1 May")
     rows = [{"message_id": name, **BOOKING, "practice": practice} for name in ids for practice in ("A81001", "A81002")]
     path = write_csv(tmp_path / "old.csv", [*rows, {"message_id": "a", **BOOKING}, {}])
@@ -151,7 +136,7 @@ def test_an_id_that_may_name_a_patient_is_counted_and_not_shown(
 
 
 class Recorder:
-    """Writes what it is given; stands for a service."""
+    """A stand-in for a service that writes the ids of each partition to a file."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -173,7 +158,7 @@ class Row:
 
 
 class FakeQueue:
-    """Takes all but the first entry of each first attempt."""
+    """A queue that rejects the first entry of every other batch."""
 
     def __init__(self) -> None:
         self.taken: list[str] = []
@@ -184,7 +169,7 @@ class FakeQueue:
         self.on_call: Callable[[list[Any]], None] = lambda _: None
 
     def send_message_batch(self, **request: Any) -> dict[str, Any]:
-        """Answer for each entry."""
+        """Return an answer for each entry."""
         self.calls += 1
         self.on_call([entry for entry in request["Entries"] if entry["MessageBody"] not in self.bodies])
         self.bodies |= {entry["MessageBody"] for entry in request["Entries"]}
@@ -197,17 +182,17 @@ class FakeQueue:
         return {"Successful": [{"Id": entry["Id"], "MessageId": "sqs"} for entry in entries]}
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 class FakeTable:
-    """Keeps items by message_id, and refuses a second one as DynamoDB does."""
+    """A table that rejects a second item with the same message_id, as DynamoDB does."""
 
     def __init__(self) -> None:
         self.items: dict[str, dict[str, Any]] = {}
 
     def put_item(self, **request: Any) -> None:
-        """Put, on the one condition that is used."""
+        """Put an item under the one condition in use."""
         from botocore.exceptions import ClientError
 
         assert request["ConditionExpression"] == "attribute_not_exists(message_id)"
@@ -219,33 +204,33 @@ class FakeTable:
         self.items[key] = request["Item"]
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 class Clock:
-    """Time that passes by sleeping only."""
+    """A clock that advances only by sleeping."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
 
     def monotonic(self) -> float:
-        """Seconds."""
+        """Return the time in seconds."""
         return self.now
 
     def sleep(self, seconds: float) -> None:
-        """Time passes."""
+        """Advance the time."""
         assert seconds > 0
         self.now += seconds
 
     def paces(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What an executor hands over keeps its rate by this clock; other threads go on with the real one."""
+        """Make executors pace themselves by this clock; other threads keep the real one."""
         pacer = functools.partial(Pacer, timetable=Timetable(self.monotonic, self.sleep))
         monkeypatch.setattr("oneslot.sending.backfill.Pacer", pacer)
 
 
 @pytest.mark.parametrize("rate", [0.5, 3.0, 10.0, 250.0])
-def test_the_feeder_sends_every_row_and_keeps_its_rate(monkeypatch: pytest.MonkeyPatch, rate: float) -> None:
-    """At no time more than were due, but for those that share a batch; what an answer does not confirm is sent again."""
+def test_feeder_sends_every_row_at_its_rate(monkeypatch: pytest.MonkeyPatch, rate: float) -> None:
+    """At no time are more rows sent than due, apart from one batch. Unconfirmed rows are sent again."""
     queue, clock = FakeQueue(), Clock()
     monkeypatch.setattr(Access, "client", lambda *_: queue)
     clock.paces(monkeypatch)
@@ -259,7 +244,7 @@ def test_the_feeder_sends_every_row_and_keeps_its_rate(monkeypatch: pytest.Monke
     assert clock.now - 1_000.0 == pytest.approx(250 / rate, abs=2.5 / rate + 0.11)
 
 
-def test_what_a_stall_cost_is_not_made_up_for_in_a_flood(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_feeder_keeps_its_rate_after_a_stall(monkeypatch: pytest.MonkeyPatch) -> None:
     """A queue that did not answer for a minute does not get that minute's messages at once."""
     queue, clock, times = FakeQueue(), Clock(), list[float]()
     monkeypatch.setattr(Access, "client", lambda *_: queue)
@@ -273,12 +258,12 @@ def test_what_a_stall_cost_is_not_made_up_for_in_a_flood(monkeypatch: pytest.Mon
     queue.on_call = stall
     Feeder(Access(None), "url", rate=100.0)([Row(f"m-{number}") for number in range(1_000)])
     assert sum(time <= 1_060.0 for time in times) <= 100 + 3 * 10
-    # But for the first batch, the last, and what a second made up for, each has its hundredth of a second.
+    # Apart from the first batch, the last, and one second's arrears, each row takes its hundredth of a second.
     assert clock.now - 1_060.0 == pytest.approx(980 / 100 - 1.0, abs=0.05)
 
 
-def test_a_row_that_sqs_never_takes_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too large, or of signs that SQS refuses: sent, such a row would stop every run of the command at the same place."""
+def test_feeder_skips_a_row_that_sqs_never_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a row would stop every run of the command at the same place."""
     queue, sizes = FakeQueue(), list[int]()
     monkeypatch.setattr(Access, "client", lambda *_: queue)
     queue.on_call = lambda entries: sizes.append(sum(len(entry["MessageBody"].encode()) for entry in entries))
@@ -288,11 +273,11 @@ def test_a_row_that_sqs_never_takes_does_not_stop_the_others(monkeypatch: pytest
     assert counts == {"handed_over": 10, "unfit": 1}
     assert sorted(queue.taken) == sorted(["sign", *(f"wide-{number}" for number in range(9))])
     assert max(sizes) <= 1_048_576
-    assert queue.ascii, "every sign that is not ASCII is written as JSON's own escape"
+    assert queue.ascii, "every character outside ASCII is a JSON escape"
 
 
-def test_a_practice_that_is_no_name_of_a_group_does_not_stop_the_feeder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQS refuses a batch for good over such a name; what is wrong with the practice is for the consumer to say."""
+def test_feeder_sends_without_group_when_practice_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQS rejects a batch with an invalid group name; the consumer judges the practice."""
     queue = FakeQueue()
     monkeypatch.setattr(Access, "client", lambda *_: queue)
     longest = "A" * 128
@@ -303,14 +288,14 @@ def test_a_practice_that_is_no_name_of_a_group_does_not_stop_the_feeder(monkeypa
     assert queue.groups == dict.fromkeys([*practices, "none"]) | taken
 
 
-def test_the_seeder_enters_what_the_consumer_would_recognise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """COMPLETE, with the digest of the very content, and never over a row that is there."""
+def test_seeder_enters_rows_that_the_consumer_recognises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """COMPLETE, with the digest of the content, and never over an existing row."""
     table = FakeTable()
     monkeypatch.setattr(Access, "client", lambda *_: table)
     seeder = Seeder(Access(None), "ledger", retention_seconds=100, rate=1e6)
     assert seeder([Row("m-1")]) == {"handed_over": 1}
     first = dict(table.items["m-1"])
-    # An id with a patient's number, or one that is no id, would never be a duplicate of anything.
+    # The consumer rejects an invalid id or a patient's number, so such a row could never match a message.
     assert seeder([Row("m-1"), Row("m-2"), Row("9990000018"), Row("m 3")]) == {
         "handed_over": 1,
         "already_known": 1,
@@ -327,8 +312,8 @@ def test_the_seeder_enters_what_the_consumer_would_recognise(monkeypatch: pytest
     }
 
 
-def test_what_the_ledger_knows_otherwise_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither an unfinished row nor one of another content answers for the old request."""
+def test_seeder_counts_rows_that_differ_in_the_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unfinished row or another content does not answer the old request."""
     table = FakeTable()
     monkeypatch.setattr(Access, "client", lambda *_: table)
     seeder = Seeder(Access(None), "ledger", retention_seconds=100, rate=1e6)

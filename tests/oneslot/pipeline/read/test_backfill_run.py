@@ -1,4 +1,4 @@
-"""`oneslot backfill` against the embedded AWS, from Spark's workers: a crash on the way, a second run, and the consumer."""
+"""`oneslot backfill` against the embedded AWS: a crash, a second run, and the real consumer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.kits.moto_stack import invoke
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.embedded_aws, pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.embedded_aws]
 FIELDS = [name for name in booking() if name != "message_id"]
 REQUESTS = 30
 
@@ -42,7 +42,7 @@ REQUESTS = 30
 def target(
     account: Connection, synthesised: SynthesisedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Target:
-    """A stack of the test's own with a few free slots, which the command line takes for the running local one."""
+    """A stack with a few free slots, which the command line takes for the running local stack."""
     deployment = deploy(synthesised, account)
     state = LocalState(
         account.endpoint_url,
@@ -65,20 +65,20 @@ def target(
 
 @dataclass(frozen=True)
 class Crashing:
-    """Does its work for a while; then the executor dies."""
+    """A handler that works on a few rows and then raises, as if its executor died."""
 
     inner: Feeder | Seeder
     rows: int
 
     def __call__(self, rows: Iterable[Any]) -> Counter[str]:
-        """The first rows of a partition are handed over."""
+        """Hand over the first rows of a partition."""
         taken = [row for row, _ in zip(rows, range(self.rows), strict=False)]
         self.inner(taken)
         raise RuntimeError("the executor was lost")
 
 
 def write_csv(path: Path, names: Iterable[str]) -> Path:
-    """Bookings under these ids, one of them twice, and a blank row."""
+    """Write bookings with these ids, the first twice, and an empty row."""
     rows = [{**booking(name), "remark": "old"} for name in names]
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, ["message_id", *FIELDS, "remark"])
@@ -88,7 +88,7 @@ def write_csv(path: Path, names: Iterable[str]) -> Path:
 
 
 def consume(target: Target) -> list[Delivery]:
-    """Let the real consumer work the queue off; returns its log."""
+    """Let the real consumer drain the queue, and return its log."""
     outputs, log = target.outputs, list[Delivery]()
     configuration = Configuration(
         ledger_table=outputs.ledger_table_name,
@@ -113,17 +113,17 @@ def consume(target: Target) -> list[Delivery]:
 
 
 class OneMinute:
-    """Lambda's context, as far as the consumer looks at it."""
+    """A Lambda context, as far as the consumer reads it."""
 
     aws_request_id = "r"
 
     def get_remaining_time_in_millis(self) -> int:
-        """There is always time."""
+        """Return one minute."""
         return 60_000
 
 
 def rows(target: Target) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The ledger's rows and the appointments."""
+    """Return the ledger's rows and the appointments."""
     outputs = target.outputs
     return (
         list(scan(target.dynamodb, outputs.ledger_table_name, LEDGER)),
@@ -131,8 +131,8 @@ def rows(target: Target) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     )
 
 
-def test_fed_twice_with_a_crash_between_counts_once(spark: SparkSession, target: Target, tmp_path: Path) -> None:
-    """The executors die on the way; the second run sends what was sent before; each request has one appointment."""
+def test_fed_file_counts_once_when_a_run_crashed(spark: SparkSession, target: Target, tmp_path: Path) -> None:
+    """The second run sends again what the first sent; each request has one appointment."""
     names = [f"old-{number:03d}" for number in range(REQUESTS)]
     file = write_csv(tmp_path / "old.csv", names)
     access, queue_url = Access(target.local.connection if target.local else None), target.outputs.queue_url
@@ -163,10 +163,8 @@ def test_fed_twice_with_a_crash_between_counts_once(spark: SparkSession, target:
     assert sorted(row["appointment_id"] for row in appointments) == names
 
 
-def test_seeded_twice_with_a_crash_between_processes_nothing(
-    spark: SparkSession, target: Target, tmp_path: Path
-) -> None:
-    """After a migration the old requests come again through the queue: each is a duplicate, and no slot is taken."""
+def test_seeded_file_is_not_processed_when_it_comes_again(spark: SparkSession, target: Target, tmp_path: Path) -> None:
+    """After a migration the old requests come through the queue: each is a duplicate, and takes no slot."""
     bodies = [booking(f"old-{number:03d}") for number in range(REQUESTS)]
     spark.createDataFrame([*bodies, booking("wrong", nhs_number="9990000019")]).write.parquet(
         str(tmp_path / "old.parquet")
@@ -179,7 +177,7 @@ def test_seeded_twice_with_a_crash_between_processes_nothing(
     done = invoke("backfill", str(tmp_path / "old.parquet"), "--into", "ledger", "--rate", "100000", "--json")
     assert done.exit_code == 1, "one row is not fit to be a request"
     counts = json.loads(done.stdout)
-    # The partition beside the one that died may have gone on writing after `before` was read.
+    # The other partition may have written more rows after `before` was read.
     assert len(before) <= counts["already_known"] < REQUESTS
     assert (counts["already_known"] + counts["handed_over"], counts["unfit"]) == (REQUESTS, 1)
     ledger, appointments = rows(target)
@@ -187,7 +185,7 @@ def test_seeded_twice_with_a_crash_between_processes_nothing(
     assert all(row["status"] == "COMPLETE" for row in ledger)
     assert [row for row in ledger if row["message_id"] in before] == [
         before[row["message_id"]] for row in ledger if row["message_id"] in before
-    ], "what was there is left as it was"
+    ], "existing rows are unchanged"
     new = booking("new", practice=PRACTICE)
     for body in [*bodies, new]:
         target.sqs.send_message(QueueUrl=target.outputs.queue_url, MessageBody=json.dumps(body))
@@ -197,8 +195,7 @@ def test_seeded_twice_with_a_crash_between_processes_nothing(
     assert appointments == []
 
 
-def test_a_file_without_requests_is_refused(spark: SparkSession, target: Target, tmp_path: Path) -> None:
-    """Only a header."""
+def test_backfill_refuses_a_file_without_requests(spark: SparkSession, target: Target, tmp_path: Path) -> None:
     (tmp_path / "old.csv").write_text(",".join(["message_id", *FIELDS]) + "\n")
     with pytest.raises(BadInput, match="holds no requests"):
         backfill_file(tmp_path / "old.csv", lambda _: dict, 1.0)

@@ -1,4 +1,4 @@
-"""Rows that time to live has taken: what the ledger has rightly forgotten is judged by what is left, and nobody is called."""
+"""Expired ledger rows: requests are judged by the other sources, and nothing is reported missing."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.kits.histories import MINUTE, RETENTION, START, System, World
 from tests.oneslot.pipeline.audit_answers import list_found
 from tests.oneslot.pipeline.write.test_nightly import agree
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
 Audited = Callable[..., Conclusion]
 DAY = 24 * 3600 * 1000
 
 
 @pytest.fixture(scope="module")
 def old() -> World:
-    """Requests whose rows have expired, with copies that came when half of the time was over, and letters about them."""
+    """A world whose rows have expired, with duplicates at half of the retention, and dead letters about answered requests."""
     system = System(81, practices=3, slots_per_practice=10)
     system.run(180)
     system.world.now += RETENTION // 2
@@ -37,7 +37,7 @@ def old() -> World:
     system.world.waiting = []
     system.world.now += RETENTION // 2 + DAY
     for row in [*system.world.ledger.values()]:
-        if row["status"] == "IN_PROGRESS":  # all that had been begun went to the dead-letter queue
+        if row["status"] == "IN_PROGRESS":  # every unfinished message went to the dead-letter queue
             letters.append({"message_id": row["message_id"], "source_message_id": "s", "reason": None})
     untouched = {row["message_id"] for row in system.world.accepted} - system.world.ledger.keys()
     letters += [{"message_id": key, "source_message_id": "s", "reason": None} for key in sorted(untouched)]
@@ -46,8 +46,8 @@ def old() -> World:
     return system.world
 
 
-def test_expired_rows_break_nothing(audited: Audited, old: World, tmp_path: Path) -> None:
-    """Late duplicates, letters in the dead-letter queue and letters dropped, half of the retention after the answer."""
+def test_expired_rows_break_no_invariant(audited: Audited, old: World, tmp_path: Path) -> None:
+    """With late duplicates, dead letters and dropped letters after half of the retention."""
     conclusion = audited(old)
     verdicts, found = agree(tmp_path, "audit", old.now)
     assert found == set()
@@ -55,8 +55,8 @@ def test_expired_rows_break_nothing(audited: Audited, old: World, tmp_path: Path
     assert set(verdicts.values()) == {"booked", "waitlist", "cancelled", "refused", "quarantined"}
 
 
-def test_of_the_archive_alone_no_loss_is_concluded(audited: Audited, old: World, tmp_path: Path) -> None:
-    """The logs are gone as well: appointments speak for themselves, and of a refusal nothing is left."""
+def test_old_request_is_forgotten_when_only_archived(audited: Audited, old: World, tmp_path: Path) -> None:
+    """Without the logs, appointments speak for themselves, and no trace of a refusal is left."""
     bare = old.copy()
     bare.deliveries, bare.dead_letters, bare.dropped = [], [], []
     bare.accepted.append({"message_id": "recent", "sent": bare.now - DAY, "copies": 1})
@@ -71,8 +71,8 @@ def test_of_the_archive_alone_no_loss_is_concluded(audited: Audited, old: World,
     assert conclusion.document["verdicts"]["forgotten"] == list(verdicts.values()).count("forgotten")
 
 
-def test_a_row_that_went_too_early_is_missed(audited: Audited, old: World, tmp_path: Path) -> None:
-    """The same history a while earlier: the rows should be there."""
+def test_row_is_missed_when_it_went_too_early(audited: Audited, old: World, tmp_path: Path) -> None:
+    """In the same history at an earlier time the rows should exist."""
     early = old.copy()
     early.now = START + RETENTION - DAY
     audited(early)
@@ -82,10 +82,10 @@ def test_a_row_that_went_too_early_is_missed(audited: Audited, old: World, tmp_p
 
 
 @pytest.mark.parametrize("retention", [10 * RETENTION, None], ids=["raised", "for ever"])
-def test_what_went_before_the_retention_was_raised_is_missed_only_where_nobody_says_so(
+def test_expired_row_is_missed_after_retention_was_raised(
     audited: Audited, old: World, tmp_path: Path, retention: int | None
 ) -> None:
-    """The copies came after that moment, and renew no row; what is done after it must have one."""
+    """Unless `ledger_forgotten_before` names the time. Later requests must have a row."""
     kept = old.copy()
     kept.retention = retention
     kept.accepted.append({"message_id": "recent", "sent": kept.now - DAY, "copies": 1})
@@ -99,8 +99,8 @@ def test_what_went_before_the_retention_was_raised_is_missed_only_where_nobody_s
     assert [note for note in said.document["notes"] if "ledger_forgotten_before" in note]
 
 
-def test_of_duplicates_alone_nobody_can_tell_when_the_row_was_written(audited: Audited, tmp_path: Path) -> None:
-    """The line of the first answer was lost with its process: copies that came later do not make the row live longer."""
+def test_row_may_be_of_any_time_when_only_duplicates_tell(audited: Audited, tmp_path: Path) -> None:
+    """The line of the first answer was lost with its process. Later copies do not extend the row's life."""
     system = System(82, practices=2, slots_per_practice=10)
     system.run(20)
     system.accept("refused-once")
@@ -118,11 +118,8 @@ def test_of_duplicates_alone_nobody_can_tell_when_the_row_was_written(audited: A
         assert (verdicts["refused-once"], missed) == ("forgotten", set())
 
 
-def test_a_row_that_is_older_than_every_copy_goes_before_these_are_old(audited: Audited, tmp_path: Path) -> None:
-    """A backfill entered it, or the log of its first answer is no longer read; a copy was sent and answered much later.
-
-    Where nothing was answered, the copy is lost all the same.
-    """
+def test_row_may_expire_before_its_copies_are_old(audited: Audited, tmp_path: Path) -> None:
+    """A backfill entered it, or the log of its first answer is gone. A copy without an answer is lost all the same."""
     system = System(85, practices=2, slots_per_practice=10)
     system.run(20)
     result = {"outcome": "refused", "appointment_id": "entered", "reason": "backfilled"}
@@ -148,10 +145,8 @@ def test_a_row_that_is_older_than_every_copy_goes_before_these_are_old(audited: 
         assert of_these == {breach for breach in list_found(world, RETENTION) if breach[1] in ("entered", "unanswered")}
 
 
-def test_a_request_that_comes_again_after_its_row_has_expired_counts_its_claims_from_one(
-    audited: Audited, tmp_path: Path
-) -> None:
-    """Its appointment answers for it, in a new row. While the first row had to be there, such a count is a lost one."""
+def test_claims_count_from_one_when_the_row_has_expired(audited: Audited, tmp_path: Path) -> None:
+    """The new row counts from one. While the first row had to exist, such a count is a lost claim."""
     system = System(83, practices=2, slots_per_practice=10)
     system.run(20)
     system.book("comes-again")
@@ -179,13 +174,8 @@ def test_a_request_that_comes_again_after_its_row_has_expired_counts_its_claims_
         assert missed == ({"I10"} if name == "early" else set())
 
 
-def test_a_copy_that_came_after_the_row_had_gone_may_be_under_way_or_find_a_cancellation(
-    audited: Audited, tmp_path: Path
-) -> None:
-    """A new row that is IN_PROGRESS reverts nothing, and who was cancelled since is told so. Earlier both are faults.
-
-    Unless the ledger kept its rows for less then.
-    """
+def test_late_copy_may_be_unfinished_or_find_a_cancellation(audited: Audited, tmp_path: Path) -> None:
+    """Before the row could expire, both are violations."""
     system = System(84, practices=2, slots_per_practice=10)
     system.run(20)
     for message_id in ("under-way", "cancelled-since"):
@@ -216,7 +206,7 @@ def test_a_copy_that_came_after_the_row_had_gone_may_be_under_way_or_find_a_canc
         system.deliver("under-way", "quarantined", reason="unknown_practice")
         shown.dead_letters.append({"message_id": "under-way", "source_message_id": "s", "reason": "unknown_practice"})
         system.complete("cancelled-since", {"outcome": "cancelled", "appointment_id": "cancelled-since"}, 1)
-        # Of a request that was refused its cancellation finds no row, and the copy finds the cancellation.
+        # The cancellation of a refused request finds no row, and the late copy finds the cancellation.
         mark = {"status": "cancelled", "cancelled_by": "withdrawer", "created": shown.now, "updated": shown.now}
         shown.appointments["refused-first"] = {"appointment_id": "refused-first", **mark}
         for message_id in ("withdrawer", "refused-first"):

@@ -1,4 +1,4 @@
-"""`oneslot export` from the embedded AWS: the layout that DynamoDB writes, and an audit that can read it."""
+"""`oneslot export` from the embedded AWS: DynamoDB's layout, and an audit that reads it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def target(account: Connection, synthesised: SynthesisedStack, tmp_path: Path) -> Target:
-    """A stack of the test's own, with a delivery log and an archive."""
+    """A stack with a delivery log and an archive."""
     deployment = deploy(synthesised, account)
     state = LocalState(
         account.endpoint_url,
@@ -42,11 +42,12 @@ def target(account: Connection, synthesised: SynthesisedStack, tmp_path: Path) -
     return local_target(state, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.embedded_aws
 @pytest.mark.slow
 @pytest.mark.spark
-def test_an_exported_stack_is_audited(audited: Callable[..., Any], target: Target, tmp_path: Path) -> None:
-    """What stands in the tables and queues is what the audit sees; the patient's number never leaves the table."""
+def test_audit_reads_an_exported_stack(audited: Callable[..., Any], target: Target, tmp_path: Path) -> None:
+    """The audit sees the tables and queues; the patient's number never leaves the table."""
     world = System(71, practices=2, slots_per_practice=8).run(25)
     names = target.outputs
     tables = {"ledger": names.ledger_table_name, "slots": names.slots_table_name}
@@ -87,7 +88,7 @@ def test_an_exported_stack_is_audited(audited: Callable[..., Any], target: Targe
     assert conclusion.document["verdicts"]["booked"] > 0
     assert conclusion.document["rejects"]["lines"] == 0
     in_flight = {row["message_id"] for row in world.waiting or ()}
-    # The test put nothing on the queue, so what was in flight is lost now; nothing else may be wrong.
+    # The test put nothing on the queue, so requests in flight are lost. Nothing else may be wrong.
     assert {subject for _, subject in audit_found(tmp_path / "audit")} <= in_flight
     with pytest.raises(BadInput, match="exists already"):
         export_history(replace(target), tmp_path / "history")

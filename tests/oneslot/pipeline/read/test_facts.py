@@ -1,4 +1,4 @@
-"""What of a line counts: on which side of a boundary it is, and what is taken back."""
+"""Facts of single rows and lines: which are valid, which window they count in, and what an old image takes back."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ ROW = {"message_id": {"S": "m"}, "status": {"S": "IN_PROGRESS"}, "consumption_co
 
 
 def read(spark: SparkSession, folder: Path, lines: list[dict[str, Any]], schema: StructType) -> DataFrame:
-    """Lines as they are read from a file."""
+    """Read lines from a file."""
     (folder / "lines.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return sources.read_lines(spark, [str(folder / "lines.json")], schema)
 
 
 def changed(micros: object, **pictures: dict[str, Any]) -> dict[str, Any]:
-    """A line of an incremental export."""
+    """Return a line of an incremental export."""
     return {"Metadata": {"WriteTimestampMicros": {"N": micros}}, **pictures}
 
 
@@ -40,22 +40,31 @@ WINDOW = {
     "at its end": (changed("2000000", **OLD, **NEW), [(Problem.OUTSIDE_WINDOW, 1)]),
     "deleted at its end": (changed("2000000", **OLD), [(Problem.OUTSIDE_WINDOW, 1)]),
     "deleted": (changed("1000001", **OLD), [(Kind.LEDGER, -1, 1)]),
-    "mended": (changed("1000001", OldImage={}, **NEW), [(Problem.MISSING_ATTRIBUTE, -1), (Kind.LEDGER, 1, 2)]),
+    "rejected before": (changed("1000001", OldImage={}, **NEW), [(Problem.MISSING_ATTRIBUTE, -1), (Kind.LEDGER, 1, 2)]),
     "at no time": (changed(None, **NEW), [(Kind.LEDGER, 1, 2)]),
     "without a picture": (changed("1000001"), [(Problem.MISSING_ATTRIBUTE, 1)]),
 }
 
 
-@pytest.mark.parametrize("kind", WINDOW)
-def test_a_change_counts_within_its_window_once(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    """From its begin to before its end. What is outside is one malformed line, and takes nothing back."""
-    line, expected = WINDOW[kind]
-    changes = tables.images(read(spark, tmp_path, [line], sources.incremental_export_schema("ledger")), START, END)
-    found = sorted(tables.ledger_facts(changes).collect(), key=lambda row: row.sign)
-    assert [
-        (Problem(row.code), row.sign) if row.kind == Kind.REJECT else (Kind(row.kind), row.sign, row.number)
-        for row in found
-    ] == expected
+def test_change_counts_only_inside_its_window(spark: SparkSession, tmp_path: Path) -> None:
+    """The window includes its begin and excludes its end. A line outside is one malformed line, and takes nothing back."""
+    for name, (line, _) in WINDOW.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(line).replace('"S": "m"', f'"S": "{name}"'))
+    changes = tables.images(
+        sources.read_lines(spark, [str(tmp_path)], sources.incremental_export_schema("ledger")), START, END
+    )
+
+    found: dict[str, list[tuple[object, ...]]] = {name: [] for name in WINDOW}
+    for row in sorted(tables.ledger_facts(changes).collect(), key=lambda row: row.sign):
+        if row.kind == Kind.REJECT:
+            # A rejected old image is taken back from no file.
+            found[Path(unquote(row.key)).stem if row.sign > 0 else "rejected before"].append(
+                (Problem(row.code), row.sign)
+            )
+        else:
+            found[row.key].append((Kind(row.kind), row.sign, row.number))
+
+    assert found == {name: expected for name, (_, expected) in WINDOW.items()}
 
 
 Strange = dict[str, tuple[dict[str, Any], Problem | None]]
@@ -124,14 +133,14 @@ ROWS: dict[str, tuple[dict[str, Any], Strange]] = {
 
 
 def write_item(path: Path, usual: dict[str, Any], changes: dict[str, Any]) -> None:
-    """A line of a full export; what is a number in the usual row is one."""
+    """Write a line of a full export. A value is a number if it is one in the usual row."""
     given = {key: value for key, value in {**usual, **changes}.items() if value is not None}
     written = {key: {"N" if type(usual.get(key)) is int else "S": str(value)} for key, value in given.items()}
     path.write_text(json.dumps({"Item": written}))
 
 
 def complete(outcome: str, of: str) -> dict[str, Any]:
-    """What is written at the end of a request's life."""
+    """Return the attributes of a COMPLETE row."""
     return {"status": "COMPLETE", "result": json.dumps({"outcome": outcome, "appointment_id": of})}
 
 
@@ -151,8 +160,7 @@ SAYS: dict[str, tuple[str, dict[str, Any], Kind, str, int]] = {
 
 
 @pytest.mark.parametrize("kind", SAYS)
-def test_what_a_row_says(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    """One value of one of its facts."""
+def test_row_gives_the_value_of_a_fact(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     table, changes, of, column, value = SAYS[kind]
     write_item(tmp_path / "item.json", ROWS[table][0], changes)
     items = sources.read_lines(spark, [str(tmp_path)], sources.full_export_schema(table))
@@ -161,8 +169,8 @@ def test_what_a_row_says(spark: SparkSession, tmp_path: Path, kind: str) -> None
 
 
 @pytest.mark.parametrize("table", ROWS)
-def test_a_row_is_sound_or_malformed(spark: SparkSession, tmp_path: Path, table: str) -> None:
-    """What every row has is there, and says what the system writes; of a malformed row nothing counts but that it is one."""
+def test_row_is_valid_or_has_one_problem(spark: SparkSession, tmp_path: Path, table: str) -> None:
+    """A malformed row gives no fact but its rejection."""
     usual, cases = ROWS[table]
     for name, (changes, _) in {"usual": ({}, None), **cases}.items():
         write_item(tmp_path / f"{name}.json", usual, changes)
@@ -210,23 +218,35 @@ LINES: dict[str, tuple[str, dict[str, Any], Problem | None]] = {
 }
 
 
-@pytest.mark.parametrize("kind", LINES)
-def test_a_line_is_sound_or_malformed(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    """Each with one fact: what it says, or why it says nothing."""
-    source, line, problem = LINES[kind]
-    lines = read(spark, tmp_path, [line], sources.LINES[source])
-    (found,) = (
-        logs.delivery_facts(lines, START, END) if source == "deliveries" else logs.LINE_FACTS[source](lines)
-    ).collect()
-    assert (Problem(found.code) if found.kind == Kind.REJECT else None) == problem
+def facts_of(source: str, lines: DataFrame, start: int | None = None, end: int = END) -> DataFrame:
+    """Return the lines of a log as facts."""
+    return logs.delivery_facts(lines, start, end) if source == "deliveries" else logs.LINE_FACTS[source](lines)
 
 
-@pytest.mark.parametrize(("finished", "counted"), [(START - 1, 0), (START, 1), (END - 1, 1), (END, 0)])
-def test_a_delivery_counts_where_it_finished(spark: SparkSession, tmp_path: Path, finished: int, counted: int) -> None:
-    """From the exports' begin to before their end; without a begin from ever."""
-    lines = read(spark, tmp_path, [{**DELIVERY, "finished": finished}], sources.DELIVERIES)
-    assert logs.delivery_facts(lines, START, END).count() == counted
-    assert logs.delivery_facts(lines, None, END).count() == (finished < END)
+@pytest.mark.parametrize("source", sources.LINES)
+def test_line_is_valid_or_has_one_problem(spark: SparkSession, tmp_path: Path, source: str) -> None:
+    cases = {name: (line, problem) for name, (of, line, problem) in LINES.items() if of == source}
+    for name, (line, _) in cases.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(line))
+
+    made = facts_of(source, sources.read_lines(spark, [str(tmp_path)], sources.LINES[source]), START).collect()
+
+    found = {Path(unquote(row.key)).stem: Problem(row.code) for row in made if row.kind == Kind.REJECT}
+    assert found == {name: problem for name, (_, problem) in cases.items() if problem is not None}
+    assert len(made) == len(cases)
+
+
+def test_delivery_counts_only_inside_the_exports_window(spark: SparkSession, tmp_path: Path) -> None:
+    """The window includes its begin and excludes its end; without a begin every earlier line counts."""
+    lines = [{**DELIVERY, "message_id": f"{at}", "finished": at} for at in (START - 1, START, END - 1, END)]
+    read_lines = read(spark, tmp_path, lines, sources.DELIVERIES)
+
+    inside, before_end = (
+        {int(row.key) for row in logs.delivery_facts(read_lines, start, END).collect()} for start in (START, None)
+    )
+
+    assert inside == {START, END - 1}
+    assert before_end == {START - 1, START, END - 1}
 
 
 def _events(*lines: str) -> str:
@@ -247,25 +267,27 @@ ENVELOPES: dict[str, tuple[str, list[Kind]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ENVELOPES)
-def test_a_delivery_in_an_envelope_is_not_passed_over(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    """As CloudWatch hands lines on. Among plain ones it would count as one of the consumer's other lines: as nothing."""
-    line, expected = ENVELOPES[kind]
-    (tmp_path / "lines.json").write_text(line + "\n")
-    for source, told in (("deliveries", expected), ("accepted", [])):
-        facts_of = sources.read_log(spark, [str(tmp_path / "lines.json")], source)
-        made = logs.delivery_facts(facts_of, None, END) if source == "deliveries" else logs.accepted_facts(facts_of)
-        assert [row.kind for row in made.collect() if source == "deliveries" or row.kind == Kind.REJECT] == told
+def test_delivery_in_an_envelope_is_malformed(spark: SparkSession, tmp_path: Path) -> None:
+    """CloudWatch passes lines on in envelopes. Unnoticed they would count as other lines of the consumer: not at all."""
+    for name, (line, _) in ENVELOPES.items():
+        (tmp_path / f"{name}.json").write_text(line.replace('"message_id": "m"', f'"message_id": "{name}"') + "\n")
+
+    def found(source: str) -> dict[str, list[Kind]]:
+        made = facts_of(source, sources.read_log(spark, [str(tmp_path)], source)).collect()
+        return {name: [Kind(row.kind) for row in made if Path(unquote(row.key)).stem == name] for name in ENVELOPES}
+
+    assert found("deliveries") == {name: expected for name, (_, expected) in ENVELOPES.items()}
+    assert Kind.REJECT not in {kind for kinds in found("accepted").values() for kind in kinds}
 
 
 @pytest.mark.parametrize("source", sources.LINES)
-def test_a_line_that_is_cut_off_is_malformed(spark: SparkSession, tmp_path: Path, source: str) -> None:
-    """Whichever of its members were read before it ends; without copies one is accepted, without an id none."""
+def test_line_is_malformed_when_it_is_cut_off(spark: SparkSession, tmp_path: Path, source: str) -> None:
+    """Whichever members come before the end. An archive's line without copies counts once, one without an id not at all."""
     (tmp_path / "lines.json").write_text(
         '{"message_id": "m", "sent": 5}\n{"sent": 5}\n{"message": "delivery", "message_i'
     )
     lines = sources.read_log(spark, [str(tmp_path / "lines.json")], source)
-    made = (logs.delivery_facts(lines, None, 9) if source == "deliveries" else logs.LINE_FACTS[source](lines)).collect()
+    made = facts_of(source, lines, end=9).collect()
     assert [row.code for row in made if row.kind == Kind.REJECT][-1] == Problem.NOT_JSON
     if source == "accepted":
         assert [(row.key, row.number) for row in made if row.kind == Kind.ACCEPTED] == [("m", 1)]

@@ -1,4 +1,4 @@
-"""Days on which nothing happens, histories in which little is, lines that cannot be read, paths that lead nowhere."""
+"""Unusual days: no changes, few rows, malformed lines, odd paths, and ids that name a patient."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ DAY = 24 * 3600 * 1000
 NHS_NUMBER = "9990000018"
 
 
-def test_a_day_without_any_change(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
-    """Empty exports and no log: what was open is judged again, and the share of malformed lines is still one of all."""
+@pytest.mark.slow
+def test_day_without_changes_judges_open_requests_again(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
+    """Empty exports and no log. The share of malformed lines is still one of all lines."""
     from oneslot.pipeline.write.finished import current_verdicts
 
     system = System(91, practices=4, slots_per_practice=20)
@@ -44,7 +45,7 @@ def test_a_day_without_any_change(spark: SparkSession, audited: Audited, tmp_pat
     later.now += 5 * DAY
     quiet = write_history(later, tmp_path / "day-1-history", nightly=True, since=world)
     shutil.rmtree(quiet / "deliveries")
-    # Less than one in so many of all lines is malformed, and more than one in so many deliveries.
+    # The share is below the limit for all lines, and above it for the deliveries alone.
     settings = AuditSettings(str(quiet), str(tmp_path / "day-1"), str(tmp_path / "day-0"), partitions=2, tables=False)
     share = 1 / (items + sums["deliveries"] - 1)
     assert sums["deliveries"] * share < 1
@@ -62,8 +63,9 @@ def test_a_day_without_any_change(spark: SparkSession, audited: Audited, tmp_pat
     assert rows(by_change.where(requests)) == rows(at_once.where(requests))
 
 
-def test_slots_and_no_request_yet(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
-    """The first night of a stack, and the second: its tables begin empty and are added to."""
+@pytest.mark.slow
+def test_first_night_has_slots_and_no_request(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
+    """The second night adds requests to empty tables."""
     system = System(92, practices=2, slots_per_practice=10)
     first = system.world.copy()
     conclusion = audited(first, "day-0", nightly=True, tables=True)
@@ -77,13 +79,14 @@ def test_slots_and_no_request_yet(spark: SparkSession, audited: Audited, tmp_pat
 
 
 def eventful(world: World) -> Item:
-    """A line of the delivery log about a message that has several."""
+    """Return a line of the delivery log about a message with several lines."""
     ids = [line["message_id"] for line in world.deliveries if line["message_id"]]
     return next(line for line in world.deliveries if ids.count(line["message_id"]) > 1)
 
 
-def test_malformed_lines_about_an_eventful_message(audited: Audited, tmp_path: Path) -> None:
-    """They are rejected, and the report is drawn without them; and without the life of a message that has no id."""
+@pytest.mark.slow
+def test_report_omits_malformed_lines(audited: Audited, tmp_path: Path) -> None:
+    """It also omits the life of a message without an id."""
     system = System(93, practices=3, slots_per_practice=20)
     world = system.run(60)
     for _ in range(20):
@@ -99,8 +102,9 @@ def test_malformed_lines_about_an_eventful_message(audited: Audited, tmp_path: P
     assert "?nobody" not in report
 
 
-def test_a_claim_of_yesterday_is_no_crash_of_today(audited: Audited, tmp_path: Path) -> None:
-    """Claimed and fenced before midnight, answered after: today's log does not tell of the first claim, and need not."""
+@pytest.mark.slow
+def test_claim_of_yesterday_is_not_a_crash_of_today(audited: Audited, tmp_path: Path) -> None:
+    """The first claim was fenced before midnight and answered after. Today's log lacks its line."""
     system = System(94, practices=2, slots_per_practice=10)
     world = system.world
     system.begin("long", 0)
@@ -120,10 +124,7 @@ def test_a_claim_of_yesterday_is_no_crash_of_today(audited: Audited, tmp_path: P
     assert "claim 1 crashed" not in report
 
 
-def test_paths_that_lead_nowhere_are_refused_with_a_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A file system that is not there fails before anything is read: exit status 2, as all that cannot be audited."""
+def test_job_exits_with_2_when_a_file_system_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     history = write_history(System(95, practices=1).run(5), tmp_path / "history")
     given = {"--history": str(history), "--output": str(tmp_path / "audit")}
     for name in ("--history", "--output", "--previous"):
@@ -135,17 +136,18 @@ def test_paths_that_lead_nowhere_are_refused_with_a_sentence(
     assert not (tmp_path / "audit").exists()
 
 
-def test_folders_of_the_delivery_log_are_given_apart_or_together() -> None:
-    """A service that starts the job may take an argument once only."""
+def test_deliveries_option_takes_several_folders() -> None:
+    """A service may pass each argument only once, so commas separate folders, too."""
     required = ["--history", "h", "--output", "o"]
     settings, _ = parse_arguments([*required, "--deliveries", "a/,s3://b/c", "--deliveries", "d"])
     assert settings.deliveries == ("a", "s3://b/c", "d")
     assert parse_arguments(required)[0].deliveries == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("above", ["a history, 100% deliveries/deliveries", "slots/ledger", "appointments/night"])
-def test_a_malformed_line_in_a_folder_with_a_space(audited: Audited, tmp_path: Path, above: str) -> None:
-    """Spark names files as URLs; people do not, and call a folder as they like: as a source, too."""
+def test_rejects_name_a_file_in_any_folder(audited: Audited, tmp_path: Path, above: str) -> None:
+    """Spark names files as URLs; users name folders freely, even like a source."""
     history = write_history(System(96, practices=1).run(5), tmp_path / above)
     log = history / "deliveries" / "deliveries.jsonl.gz"
     log.write_bytes(gzip.compress(b"{\n" + gzip.decompress(log.read_bytes()), mtime=0))
@@ -155,8 +157,9 @@ def test_a_malformed_line_in_a_folder_with_a_space(audited: Audited, tmp_path: P
     assert (reject["line"], reject["problem"]) == (1, "not_json")
 
 
-def test_a_path_is_no_pattern(audited: Audited, tmp_path: Path) -> None:
-    """Spark takes some letters for a pattern, and would find nothing, or another folder; tables and report read as well."""
+@pytest.mark.slow
+def test_audit_path_is_never_a_pattern(audited: Audited, tmp_path: Path) -> None:
+    """Spark reads some letters as a pattern, and would find nothing or another folder."""
     world = System(99, practices=1).run(10)
     odd = "[0-9] {a,b} * ? ^ \\x"
     assert audited(world, f"{odd}/day-0", tables=True).sound
@@ -169,8 +172,9 @@ def test_a_path_is_no_pattern(audited: Audited, tmp_path: Path) -> None:
     assert odd in reject["file"]
 
 
-def test_ids_with_an_nhs_number_are_withheld(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
-    """A producer's archive names them as they were; what people get to see does not."""
+@pytest.mark.slow
+def test_id_is_withheld_when_it_holds_an_nhs_number(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
+    """In the findings, the repair lists and the report."""
     world = System(97, practices=2, slots_per_practice=10).run(20)
     lost, exhausted, known = f"patient {NHS_NUMBER}", f"999-000-0018/{1}", "1234567890"
     for message_id in (lost, exhausted, known):
@@ -190,8 +194,8 @@ def test_ids_with_an_nhs_number_are_withheld(spark: SparkSession, audited: Audit
     assert not [row.id for row in found if contains_one(row.id)]
 
 
-def test_nhs_numbers_are_found_as_the_consumer_finds_them(spark: SparkSession) -> None:
-    """The same ten digits, plain or grouped, with a check digit that is right or wrong, beside letters and digits."""
+def test_nhs_numbers_are_found_as_the_consumer_does(spark: SparkSession) -> None:
+    """Plain or grouped, with a right or wrong check digit, beside letters and digits."""
     from pyspark.sql import functions as F  # noqa: N812
 
     from oneslot.pipeline.columns import holds_nhs_number

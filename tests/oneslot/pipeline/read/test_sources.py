@@ -1,4 +1,4 @@
-"""Input that is damaged, foreign or odd: a sentence or a finding, and never half an answer."""
+"""Damaged, foreign or unusual input: a sentence or a finding, never half an answer."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tests.kits.histories import System, World, arn, write_history
 from tests.oneslot.pipeline.audit_answers import audit_found
 from tests.oneslot.pipeline.damage import (
     REFUSED,
+    REFUSED_BY_SPARK,
     edit,
     failed,
     fewer_lines,
@@ -38,19 +39,18 @@ Audited = Callable[..., Conclusion]
 
 @pytest.fixture(scope="module")
 def world() -> World:
-    """A small correct world; tests that change it copy it."""
+    """A small correct world. Tests that change it copy it first."""
     return System(51, practices=2, slots_per_practice=8).run(25)
 
 
 @pytest.fixture
 def history(world: World, tmp_path: Path) -> Path:
-    """Its history, to be damaged."""
+    """The history of that world, to be damaged."""
     return write_history(world, tmp_path / "history", parts=1)
 
 
 @pytest.mark.parametrize("name", sources.LINES)
-def test_no_column_of_a_log_is_read_for_nothing(name: str, spark: SparkSession) -> None:
-    """Without any one of the columns that are read the facts cannot be made."""
+def test_facts_need_every_column_of_a_log(name: str, spark: SparkSession) -> None:
     from pyspark.errors import AnalysisException
     from pyspark.sql.types import StructField, StructType
 
@@ -66,9 +66,11 @@ def test_no_column_of_a_log_is_read_for_nothing(name: str, spark: SparkSession) 
             made([other for other in every if other is not column])
 
 
-@pytest.mark.parametrize("kind", REFUSED)
-def test_refused_with_a_sentence(audited: Audited, history: Path, tmp_path: Path, kind: str) -> None:
-    """What cannot be audited as if it were whole is refused, and nothing is left that could be taken for an answer."""
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow if kind in REFUSED_BY_SPARK else ()) for kind in REFUSED]
+)
+def test_audit_refuses_a_damaged_history(audited: Audited, history: Path, tmp_path: Path, kind: str) -> None:
+    """The sentence has one line, and no folder is left that could pass for an answer."""
     damage, expected = REFUSED[kind]
     damage(history)
     with pytest.raises(AuditRefused, match=expected) as refusal:
@@ -79,11 +81,12 @@ def test_refused_with_a_sentence(audited: Audited, history: Path, tmp_path: Path
     assert not list(tmp_path.glob(".*incomplete*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tables", [("ledger",), ("ledger", "slots", "appointments")])
-def test_an_export_that_failed_beside_a_whole_one_is_left_out(
+def test_failed_export_is_left_out_beside_a_whole_one(
     audited: Audited, history: Path, world: World, tmp_path: Path, tables: tuple[str, ...]
 ) -> None:
-    """A night that is started again exports into the same folders; what failed there before says nothing."""
+    """A night that is started again exports into the same folders."""
     for table in tables:
         failed(history, table)
     conclusion = audited(history)
@@ -94,29 +97,31 @@ def test_an_export_that_failed_beside_a_whole_one_is_left_out(
     assert conclusion.document["items"] == sum(len(rows) for rows in world.tables().values())
 
 
-def test_the_newest_export_is_the_one_of_the_latest_moment() -> None:
-    """However its time is written; of one moment the one that was started last."""
+def test_newest_export_has_the_latest_time() -> None:
+    """In whatever notation; among equal times the one that started last."""
     changes = {"exportType": "INCREMENTAL_EXPORT", "exportToTime": "2026-11-24T01:00:00+01:00"}
     exports = [("01", {"exportTime": "2026-11-24T00:00:00.500Z"}), ("02", {"exportTime": "2026-11-24T00:00:00Z"})]
     assert newest([*exports, ("03", changes)])[0] == "01"
     assert newest([exports[1], ("03", changes)])[0] == "03"
 
 
-def test_what_has_no_checksum_is_not_compared_and_still_counted(audited: Audited, history: Path) -> None:
-    """Beside files that have one: a manifest need not name it, as a copy need not have the manifest's own."""
+@pytest.mark.slow
+def test_file_without_checksum_is_still_counted(audited: Audited, history: Path) -> None:
+    """A manifest may lack checksums."""
     tampered_data(history)
     path = manifest(history, "ledger", "manifest-files.json")
     edit(path, lambda line: line.pop("md5Checksum"))
     path.with_suffix(".md5").unlink()
-    assert audited(history).sound is False  # what was tampered with is read, and found
+    assert audited(history).sound is False  # the changed item is read and found
     fewer_lines(history)
     edit(manifest(history, "slots", "manifest-files.json"), lambda line: line.pop("md5Checksum"))
     with pytest.raises(AuditRefused, match="should hold 16 items by its manifest, and 15 were read"):
         audited(history, "again")
 
 
-def test_a_manifest_as_others_write_it(audited: Audited, history: Path) -> None:
-    """Of before there were incremental exports, with a bucket's prefix, with line ends that ours have not."""
+@pytest.mark.slow
+def test_manifest_may_have_a_prefix_and_other_line_ends(audited: Audited, history: Path) -> None:
+    """As older exports and copies have them."""
     edit(manifest(history, "ledger", "manifest-summary.json"), lambda summary: summary.pop("exportType"))
     path = manifest(history, "ledger", "manifest-files.json")
     edit(path, lambda line: line.update(dataFileS3Key=f"nightly/{line['dataFileS3Key']}"))
@@ -127,8 +132,9 @@ def test_a_manifest_as_others_write_it(audited: Audited, history: Path) -> None:
     assert audited(history).sound
 
 
-def test_truncation_is_a_sentence_without_checksums_too(spark: SparkSession, history: Path, tmp_path: Path) -> None:
-    """Reading stops at the end of a gzipped file that is cut short."""
+@pytest.mark.slow
+def test_truncation_is_refused_without_checksums(spark: SparkSession, history: Path, tmp_path: Path) -> None:
+    """Reading stops at the end of the truncated gzip file."""
     from oneslot.pipeline.job import audit
     from oneslot.pipeline.settings import AuditSettings
 
@@ -138,8 +144,9 @@ def test_truncation_is_a_sentence_without_checksums_too(spark: SparkSession, his
         audit(spark, settings)
 
 
-def test_malformed_lines_are_counted_and_located(audited: Audited, history: Path, world: World, tmp_path: Path) -> None:
-    """Each with its file, line and problem; the line itself, which may be personal, is kept nowhere."""
+@pytest.mark.slow
+def test_malformed_lines_are_counted_and_located(audited: Audited, history: Path, tmp_path: Path) -> None:
+    """By file, line and problem. The text may be personal and is written nowhere."""
     log = history / "deliveries" / "deliveries.jsonl.gz"
     lines = gzip.decompress(log.read_bytes()).decode().splitlines()
     lines.insert(3, "")
@@ -150,7 +157,6 @@ def test_malformed_lines_are_counted_and_located(audited: Audited, history: Path
     lines.insert(10, json.dumps({"message": "cold start", "level": "INFO"}))
     lines.append(json.dumps({"message": "delivery", "message_id": "x", "outcome": "busy", "sent": -1, "finished": 2}))
     log.write_bytes(gzip.compress("\n".join(lines).encode(), mtime=0))
-    first = next(iter(world.ledger))
     spoilt = ('"consumption_count":{"N":"1"}', '"x":{"N":"1"}', 1)
     rewrite(history, "ledger", lambda text: f"\n{text.replace(*spoilt)}")
     rewrite(
@@ -172,13 +178,13 @@ def test_malformed_lines_are_counted_and_located(audited: Audited, history: Path
     assert "5 lines could not be read, more than the limit" in conclusion.sentence
     everything = b"".join(path.read_bytes() for path in (tmp_path / "audit").rglob("*") if path.is_file())
     assert b"9990000018" not in everything
-    assert first
 
 
-def test_duplicate_items_in_an_export_are_a_finding(
+@pytest.mark.slow
+def test_duplicate_item_in_an_export_is_a_finding(
     audited: Audited, history: Path, world: World, tmp_path: Path
 ) -> None:
-    """A table has one item for a key; an export with two is no picture of a table."""
+    """A table has one item for a key."""
     items = [item_line(item) for item in world.ledger.values()]
     shutil.rmtree(history / "ledger")
     part = Part(b"".join([*items, items[0]]), len(items) + 1)
@@ -188,8 +194,9 @@ def test_duplicate_items_in_an_export_are_a_finding(
     assert conclusion.document["verdicts"]["duplicate_effect"] == 1
 
 
-def test_an_unreadable_result_is_a_finding(audited: Audited, world: World, tmp_path: Path) -> None:
-    """COMPLETE with a result that is no JSON: its outcome cannot be shown to exist."""
+@pytest.mark.slow
+def test_invalid_result_is_a_finding(audited: Audited, world: World, tmp_path: Path) -> None:
+    """A COMPLETE row with a result that is not JSON shows no outcome."""
     spoilt = world.copy()
     row = next(row for row in spoilt.ledger.values() if row["status"] == "COMPLETE")
     row["result"] = '{"outcome": "boo'
@@ -197,8 +204,9 @@ def test_an_unreadable_result_is_a_finding(audited: Audited, world: World, tmp_p
     assert ("I5", row["message_id"]) in audit_found(tmp_path / "audit")
 
 
-def test_unknown_attributes_are_named(audited: Audited, world: World) -> None:
-    """A newer version may write more; the audit says what it has not looked at."""
+@pytest.mark.slow
+def test_unknown_attributes_are_noted(audited: Audited, world: World) -> None:
+    """A newer version may write more attributes."""
     newer = world.copy()
     for slot in newer.slots.values():
         slot["room"] = "3"
@@ -209,8 +217,9 @@ def test_unknown_attributes_are_named(audited: Audited, world: World) -> None:
     )
 
 
-def test_what_is_not_known_is_said(audited: Audited, history: Path) -> None:
-    """Without logs and queues the tables alone are judged, and the notes say what that leaves open."""
+@pytest.mark.slow
+def test_missing_sources_are_noted(audited: Audited, history: Path) -> None:
+    """The tables alone are judged, and the notes say what stays open."""
     for name in ("deliveries", "accepted", "dead-letters", "dropped", "waiting"):
         shutil.rmtree(history / name)
     conclusion = audited(history)
@@ -218,8 +227,9 @@ def test_what_is_not_known_is_said(audited: Audited, history: Path) -> None:
     assert len(conclusion.document["notes"]) == 5
 
 
+@pytest.mark.slow
 def test_empty_tables_are_refused_or_noted(audited: Audited, world: World, tmp_path: Path) -> None:
-    """Nothing at all cannot be audited; one empty table can, and is noted."""
+    """An empty history cannot be audited; one empty table can, with a note."""
     with pytest.raises(AuditRefused, match="contains no rows"):
         audited(World(), "nothing")
     conclusion = audited(World(slots={}, now=world.now, accepted=world.accepted[:1]), "lost")
@@ -227,6 +237,7 @@ def test_empty_tables_are_refused_or_noted(audited: Audited, world: World, tmp_p
     assert "The export of slots is empty." in conclusion.document["notes"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spoil", "lost"),
     [
@@ -239,10 +250,10 @@ def test_empty_tables_are_refused_or_noted(audited: Audited, world: World, tmp_p
     ],
     ids=["no delimiter", "commas", "more text", "spaces", "an object inside", "an envelope"],
 )
-def test_a_line_of_a_log_of_which_spark_reads_a_part_is_malformed(
+def test_log_line_is_malformed_when_spark_reads_a_part(
     audited: Audited, history: Path, tmp_path: Path, spoil: Callable[[str], str], lost: int | None
 ) -> None:
-    """Spark reads the first object and says nothing of what follows it, or is inside of it under another name."""
+    """Spark reads the first object and ignores text after it, and members that it does not know."""
     log = history / "deliveries" / "deliveries.jsonl.gz"
     written = gzip.decompress(log.read_bytes()).decode()
     log.write_bytes(gzip.compress(spoil(written).encode(), mtime=0))
@@ -253,8 +264,9 @@ def test_a_line_of_a_log_of_which_spark_reads_a_part_is_malformed(
     assert conclusion.document["sums"]["rejected"] == len(rejects)
 
 
-def test_the_folders_of_a_log_may_hold_folders(audited: Audited, history: Path, world: World, tmp_path: Path) -> None:
-    """Firehose makes one for each hour, if it is not told otherwise: their lines count, and malformed ones are found."""
+@pytest.mark.slow
+def test_log_may_have_folders_in_folders(audited: Audited, history: Path, world: World, tmp_path: Path) -> None:
+    """Firehose makes one for each hour by default."""
     home = history / "deliveries" / "2026" / "11"
     home.mkdir(parents=True)
     (history / "deliveries" / "deliveries.jsonl.gz").rename(home / "deliveries.jsonl.gz")
@@ -267,9 +279,10 @@ def test_the_folders_of_a_log_may_hold_folders(audited: Audited, history: Path, 
     assert (Path(reject["file"]).name, reject["line"]) == ("more.jsonl", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"", b'{"message": "cold start"}\n'], ids=["empty", "of other lines"])
-def test_a_log_without_deliveries_is_told(audited: Audited, history: Path, content: bytes) -> None:
-    """The rows say that there were some: what the log was to show is not judged, as if there were none."""
+def test_log_without_deliveries_is_noted(audited: Audited, history: Path, content: bytes) -> None:
+    """The ledger's rows show that there were deliveries."""
     (history / "deliveries" / "deliveries.jsonl.gz").write_bytes(gzip.compress(content))
     notes = audited(history).document["notes"]
     assert [note.partition(":")[0] for note in notes] == ["The delivery log contains no delivery"]

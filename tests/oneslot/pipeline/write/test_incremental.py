@@ -1,4 +1,4 @@
-"""Yesterday's audit and today's changes give exactly what a full audit gives."""
+"""An earlier audit and the changes since give exactly what a full audit gives."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DAY = 24 * 3600 * 1000
 
 
 def assert_same(spark: SparkSession, one: Path, other: Path) -> None:
-    """Two audits stand for the same verdicts, evidence and all, and for the same operations tables."""
+    """Assert that two audits have the same verdicts, measures and operations tables."""
     from oneslot.pipeline.write.finished import current_verdicts
 
     assert rows(current_verdicts(spark, str(one))) == rows(current_verdicts(spark, str(other)))
@@ -34,26 +34,27 @@ def assert_same(spark: SparkSession, one: Path, other: Path) -> None:
 
 
 def rows(table: DataFrame) -> list[str]:
-    """All rows, in an order of their own, as text that a failed comparison can show."""
+    """Return all rows as sorted text, which a failed comparison can show."""
     return sorted(str(row) for row in table.select(*sorted(table.columns)).collect())
 
 
 def table_rows(audit: Path, table: str) -> list[tuple[Any, ...]]:
-    """All rows of an operations table, in its order of columns."""
+    """Return all rows of an operations table, sorted."""
     files = f"{audit / 'operations' / table}/**/*.parquet"
     with duckdb.connect(config={"threads": 1}) as connection:
         return connection.execute("SELECT * FROM read_parquet(?) ORDER BY ALL", [files]).fetchall()
 
 
+@pytest.mark.slow
 def test_days_of_changes_equal_one_full_audit(
     spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path
 ) -> None:
-    """Random days: new requests, late lines, cancellations of old bookings, faults, lines past the end, rows that expire."""
+    """With new requests, late lines, cancellations, corruptions, lines past the exports' end, and expired rows."""
     luck = random.Random(41)
     system = System(41, practices=16, slots_per_practice=16)
     world = system.run(460)
     days = [world.copy()]
-    # Faults appear on one day and are mended on the next; both must be seen.
+    # Corruptions appear on one day and are gone on the next. Both changes must be seen.
     sound = world.copy()
     world.now += DAY
     spoil = Field(world, luck)
@@ -81,13 +82,11 @@ def test_days_of_changes_equal_one_full_audit(
         assert_same(spark, tmp_path / f"day-{number}", tmp_path / f"full-{number}")
 
 
-def test_a_quiet_day_judges_again_what_was_open(
+@pytest.mark.slow
+def test_quiet_day_judges_open_requests_again(
     spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path
 ) -> None:
-    """Nothing changed but the clock and the queues: what was in flight is stuck or lost today.
-
-    Copies of what is done have left the queues, too; and a fault of yesterday's is among today's findings.
-    """
+    """Only the time and the queues changed: a request in flight is stuck or lost, and yesterday's finding is still one."""
     world = System(43, practices=4, slots_per_practice=20).run(120)
     answered, another = [key for key, row in world.ledger.items() if row["status"] == "COMPLETE"][:2]
     copy = {"message_id": another, "sqs_message_id": "s"}
@@ -115,8 +114,9 @@ def test_a_quiet_day_judges_again_what_was_open(
     assert rows(by_change) == rows(in_full)
 
 
-def test_a_malformed_row_counts_until_it_is_mended(audited: Callable[..., Conclusion], tmp_path: Path) -> None:
-    """Or is gone; one that changes in between still counts once. Each night's audit concludes what a full one does."""
+@pytest.mark.slow
+def test_malformed_row_counts_until_it_is_corrected(audited: Callable[..., Conclusion], tmp_path: Path) -> None:
+    """Or deleted. A row that changes in between counts once."""
     world = System(46, practices=2, slots_per_practice=10).run(30)
     mended, changed, deleted = sorted(world.slots)[:3]
     statuses = {key: slot["status"] for key, slot in world.slots.items()}
@@ -141,8 +141,9 @@ def test_a_malformed_row_counts_until_it_is_mended(audited: Callable[..., Conclu
     assert (conclusion.sentence, conclusion.document["sums"]) == (full.sentence, full.document["sums"])
 
 
-def test_changes_that_do_not_follow_are_refused(audited: Callable[..., Conclusion], tmp_path: Path) -> None:
-    """A gap between the earlier audit and the exports, full exports on top of one, and changes on top of none."""
+@pytest.mark.slow
+def test_changes_are_refused_when_they_do_not_follow(audited: Callable[..., Conclusion], tmp_path: Path) -> None:
+    """A gap, an overlap, full exports after an audit, and changes without one."""
     world = System(44).run(20)
     audited(world, "day-0")
     gap = world.copy()
@@ -175,7 +176,8 @@ def test_changes_that_do_not_follow_are_refused(audited: Callable[..., Conclusio
         audited(later, "day-2f", previous="day-0", since=world)
 
 
-def test_a_change_outside_its_window_is_rejected(audited: Callable[..., Conclusion], tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_change_is_rejected_outside_its_window(audited: Callable[..., Conclusion], tmp_path: Path) -> None:
     """A line written before the window belongs to another export."""
     world = System(45).run(20)
     audited(world, "day-0")

@@ -1,4 +1,4 @@
-"""What there is each night on AWS: exports and a delivery log that is cut where its files happen to end. No queue is listed."""
+"""The nightly audit on AWS: exports, a delivery log whose files end anywhere, and queues that are not listed."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ DAY = 24 * 3600 * 1000
 
 
 def agree(folder: Path, name: str, now: int) -> tuple[dict[str, str], set[tuple[str, str]]]:
-    """Verdicts and findings of an audit, which are also those of the second implementation."""
+    """Return the verdicts and findings of an audit, after comparing them with DuckDB's."""
     verdicts, found = audit_verdicts(folder / name), audit_found(folder / name)
     assert (verdicts, found) == duckdb_answers(folder / f"{name}-history", now)
     return verdicts, found
 
 
 def released(system: System) -> str:
-    """A request whose attempt was throttled: it was given back, and its message is in the queue."""
+    """Add a request whose attempt was throttled: its claim was released, and its message is in the queue."""
     message_id = system.new_id()
     system.begin(message_id, 0)
     system.deliver(message_id, "failed")
@@ -37,15 +37,15 @@ def released(system: System) -> str:
 
 
 def set_aside(system: System) -> str:
-    """A request that can never succeed, which only its claim could tell: the row stays."""
+    """Add a request that failed only after its claim, so that its row stays."""
     message_id = system.new_id()
     system.begin(message_id, 0)
     system.deliver(message_id, "quarantined", reason="unknown_practice")
     return message_id
 
 
-def test_a_healthy_night_raises_nothing(audited: Audited, tmp_path: Path) -> None:
-    """What was given back at midnight will be retried, and what was quarantined is, although its row is unfinished."""
+def test_healthy_night_is_sound(audited: Audited, tmp_path: Path) -> None:
+    """A released request will be retried, and a quarantined one is quarantined although its row is unfinished."""
     system = System(71, practices=5, slots_per_practice=30)
     system.run(200)
     retried, hopeless = released(system), set_aside(system)
@@ -58,11 +58,9 @@ def test_a_healthy_night_raises_nothing(audited: Audited, tmp_path: Path) -> Non
     assert any("The dead-letter queue was not listed" in note for note in conclusion.document["notes"])
 
 
-def test_patience_ends(audited: Audited, tmp_path: Path) -> None:
-    """After the queue's retention what was given back is stuck, and so is what was redriven.
-
-    What stays quarantined, or is again, is not.
-    """
+@pytest.mark.slow
+def test_released_request_is_stuck_when_patience_ends(audited: Audited, tmp_path: Path) -> None:
+    """So is a redriven one. A request that stays quarantined, or is quarantined again, is not."""
     system = System(72, practices=5, slots_per_practice=30)
     system.run(60)
     retried, hopeless, redriven, unseen = released(system), set_aside(system), set_aside(system), system.new_id()
@@ -80,7 +78,7 @@ def test_patience_ends(audited: Audited, tmp_path: Path) -> None:
     assert (verdicts[retried], verdicts[unseen]) == ("stuck", "lost")
     assert {("I2", retried), ("I9", retried), ("I2", unseen)} <= found
     assert hopeless not in {subject for _, subject in found}
-    # Its receives may have run out: the list is what may be redriven, if it is in the dead-letter queue.
+    # Its receives may have run out, so it may be in the dead-letter queue and is listed for a redrive.
     repair = tmp_path / "audit" / "repair"
     redrive = {row["message_id"] for row in map(json.loads, (repair / "redrive.jsonl").read_text().splitlines())}
     assert {retried, unseen} <= redrive
@@ -91,8 +89,9 @@ def test_patience_ends(audited: Audited, tmp_path: Path) -> None:
     assert agree(tmp_path, "later", system.world.now)[0][redriven] == "stuck"
 
 
-def test_with_all_queues_listed_nothing_waits_for_patience(audited: Audited, tmp_path: Path) -> None:
-    """What was given back, or quarantined by the log's word alone, and is in no queue, is stuck at once."""
+@pytest.mark.slow
+def test_released_request_is_stuck_at_once_with_listed_queues(audited: Audited, tmp_path: Path) -> None:
+    """The same holds for a request that only the log calls quarantined."""
     system = System(73, practices=2, slots_per_practice=10)
     system.run(30)
     retried, hopeless = released(system), set_aside(system)
@@ -103,8 +102,9 @@ def test_with_all_queues_listed_nothing_waits_for_patience(audited: Audited, tmp
     assert found == {(name, subject) for name in ("I2", "I9") for subject in (retried, hopeless)}
 
 
-def test_a_dead_letter_queue_that_is_not_listed_may_hold_what_was_quarantined(audited: Audited, tmp_path: Path) -> None:
-    """The queue is known to be empty, and the log says where the messages went."""
+@pytest.mark.slow
+def test_quarantined_request_may_be_in_an_unlisted_queue(audited: Audited, tmp_path: Path) -> None:
+    """The queue is listed as empty, and the log shows the quarantine."""
     from tests.kits.histories import write_history
 
     system = System(74, practices=2, slots_per_practice=10)
@@ -129,10 +129,9 @@ def straddled(seed: int) -> tuple[System, World, str]:
     return system, shown, next(reversed(system.world.ledger))
 
 
-def test_a_line_past_the_exports_waits_for_the_next_audit(
-    spark: SparkSession, audited: Audited, tmp_path: Path
-) -> None:
-    """The log's last file reaches past midnight: what finished then is judged tomorrow, once, from the same file."""
+@pytest.mark.slow
+def test_line_past_the_exports_counts_in_the_next_audit(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
+    """The log's last file reaches past midnight. The next audit reads the same file, and counts the line once."""
     system, shown, late = straddled(75)
     first = audited(shown, "day-0", nightly=True, tables=True)
     assert first.sound, first.sentence
@@ -148,7 +147,7 @@ def test_a_line_past_the_exports_waits_for_the_next_audit(
     from tests.oneslot.pipeline.write.test_incremental import assert_same
 
     assert_same(spark, tmp_path / "day-1", tmp_path / "full")
-    # Named twice it counts once; of the folders that are not there the first is named in a note, and the others counted.
+    # A folder named twice counts once. Each missing folder has a note.
     options["tables"] = False
     again = audited(system.world, "day-1b", deliveries=("day-0", "day-0", "day-1b", "none", "nor-this"), **options)
     assert again.document["sums"] == second.document["sums"]
@@ -156,8 +155,9 @@ def test_a_line_past_the_exports_waits_for_the_next_audit(
     assert not any("There is no delivery log in" in note for note in second.document["notes"])
 
 
-def test_a_malformed_line_of_another_day_is_not_counted_again(audited: Audited, tmp_path: Path) -> None:
-    """It is counted by the audit in whose own folder it is."""
+@pytest.mark.slow
+def test_malformed_line_counts_only_in_its_own_audit(audited: Audited, tmp_path: Path) -> None:
+    """The audit whose folder holds the file counts it."""
     system, shown, late = straddled(76)
     audited(shown, "day-0", nightly=True)
     (tmp_path / "day-0-history" / "deliveries" / "more.jsonl").write_text('{"message": "delivery", "mess\n')

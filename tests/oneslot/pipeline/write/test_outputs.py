@@ -1,4 +1,4 @@
-"""What an audit leaves: the same bytes each time, nothing half written, and the lists that people and programs take."""
+"""The output of an audit: equal bytes for equal input, never half a folder, and the repair lists."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Audited = Callable[..., Conclusion]
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Every file below a folder, by its digest."""
+    """Return the digest of every file below a folder."""
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.rglob("*")
@@ -39,15 +39,15 @@ def digests(folder: Path) -> dict[str, str]:
     }
 
 
-def test_the_same_input_gives_the_same_bytes(audited: Audited, tmp_path: Path) -> None:
-    """Verdicts, tables and lists, names and bytes: two runs can be compared with `diff -r`."""
+@pytest.mark.slow
+def test_output_is_equal_bytes_for_equal_input(audited: Audited, tmp_path: Path) -> None:
+    """So `diff -r` compares two audits."""
     folder = write_history(System(61).run(60), tmp_path / "history")
     audited(folder, "one/audit", tables=True)
     audited(folder, "other/audit", tables=True)
     assert digests(tmp_path / "one") == digests(tmp_path / "other")
     assert "audit/verdicts/part-00001.zstd.parquet" in digests(tmp_path / "one")
-    # A footer lists encodings in the order of the hashes that this start of Java gave them: several would be in another
-    # order after the next start, though not in the two runs above.
+    # A footer lists several encodings in an order that depends on the Java process, which is one process here.
     of_columns = duckdb.execute(
         "select distinct path_in_schema, encodings from parquet_metadata(?)", [f"{tmp_path}/one/**/*.parquet"]
     ).fetchall()
@@ -55,11 +55,10 @@ def test_the_same_input_gives_the_same_bytes(audited: Audited, tmp_path: Path) -
     assert [pair for pair in of_columns if "," in pair[1]] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["write_verdicts", "summarise", "check_counts", "conclude"])
-def test_a_crash_leaves_nothing_that_could_be_taken_for_whole(
-    audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
-) -> None:
-    """Whenever it dies, the output's name does not exist; and the next run succeeds."""
+def test_crash_leaves_no_output(audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
+    """At any stage. The next run succeeds."""
     world = System(62, practices=1).run(10)
 
     def die(*_: object) -> None:
@@ -74,8 +73,8 @@ def test_a_crash_leaves_nothing_that_could_be_taken_for_whole(
 
 
 @pytest.mark.parametrize(("previous", "output"), [("day-0", "audits/day-1"), ("old/day-0", "/new/day-1")])
-def test_audits_that_cannot_name_each_other_are_refused(spark: SparkSession, previous: str, output: str) -> None:
-    """The second would be read as building on `audits/day-0`, which is another audit, or on nothing."""
+def test_audits_in_unrelated_folders_are_refused(spark: SparkSession, previous: str, output: str) -> None:
+    """The layer's relative name would mean another audit, or none."""
     with pytest.raises(AuditRefused, match="name both by their whole paths"):
         job.audit(spark, AuditSettings("history", output, previous))
 
@@ -84,17 +83,17 @@ def test_audits_that_cannot_name_each_other_are_refused(spark: SparkSession, pre
     ("previous", "output"),
     [("a/day-0", "a/day-1"), ("day-0", "day-1"), ("/old/day-0", "/new/day-1"), ("s3://a/b", "/c")],
 )
-def test_a_layer_is_found_again(previous: str, output: str) -> None:
-    """Beside each other, or by its whole path."""
+def test_layer_name_leads_back_to_its_folder(previous: str, output: str) -> None:
     finished.refuse_unrelated(previous, output)
     layer = f"{previous}/verdicts"
     assert finished._beside(output, finished.layer_name(output, layer)) == layer
 
 
-def test_a_folder_copied_in_part_is_no_audit(
+@pytest.mark.slow
+def test_folder_copied_in_part_is_not_an_audit(
     spark: SparkSession, audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where renaming is copying, a crash in the middle leaves a folder with this name: without its last file, refused."""
+    """Where renaming copies, a crash leaves a folder without its last file."""
     world = System(62, practices=1).run(10)
     moved = Storage.rename
 
@@ -102,7 +101,7 @@ def test_a_folder_copied_in_part_is_no_audit(
         if not target.endswith("/audit"):
             moved(storage, source, target)
             return
-        # Everything that was written is copied, the last file of the folder among them; then it dies.
+        # The crash comes after the copy, before the last file.
         shutil.copytree(source, target)
         raise KeyboardInterrupt
 
@@ -118,18 +117,15 @@ def test_a_folder_copied_in_part_is_no_audit(
         audited(tmp_path / "audit-history")
 
 
-def test_an_audit_never_overwrites_another(audited: Audited, tmp_path: Path) -> None:
-    """Its name would then stand for two answers."""
+def test_audit_never_overwrites_another(audited: Audited, tmp_path: Path) -> None:
     (tmp_path / "audit").mkdir()
     (tmp_path / "audit" / "audit.json").write_text("{}")
     with pytest.raises(AuditRefused, match="already exists"):
         audited(System(63, practices=1).run(3))
 
 
-def test_repair_lists(audited: Audited, tmp_path: Path) -> None:
-    """What ran out of receives is redriven, also if it was refused before and redriven since; what the consumer refused is
-    not; the rest is for a person to see.
-    """
+def test_repair_lists_name_what_to_redrive_and_look_at(audited: Audited, tmp_path: Path) -> None:
+    """A message that ran out of receives is redriven, even after an earlier quarantine; a quarantined one is not."""
     system = System(64, practices=3, slots_per_practice=20)
     world = system.run(80)
     for message_id in ("hopeless", "mended"):
@@ -158,8 +154,9 @@ def test_repair_lists(audited: Audited, tmp_path: Path) -> None:
     assert look[odd]["violations"] == "I2 I5r I6"
 
 
+@pytest.mark.slow
 def test_operations_tables_add_up(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
-    """Every request stands once in the demand, every slot once in the utilisation, every appointment in the NHS's words."""
+    """Each request counts once in the demand, each slot in the utilisation, each appointment in its table."""
     from pyspark.sql import functions as F  # noqa: N812
 
     world = System(65, practices=3, slots_per_practice=20).run(100)
@@ -179,9 +176,10 @@ def test_operations_tables_add_up(spark: SparkSession, audited: Audited, tmp_pat
     assert "2 to 7 Days" in {row.TIME_BETWEEN_BOOK_AND_APPT for row in appointments}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("spark")  # which the job then uses
-def test_the_job_runs_from_its_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Sound: 0. Something does not hold: 1. Cannot be audited: 2 and a sentence. A service's own arguments are ignored."""
+def test_job_exit_status_is_0_1_or_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Sound, unsound, refused. A service's own arguments are ignored."""
     world = System(66, practices=1).run(10)
     write_history(world, tmp_path / "sound")
     request_lost(Field(world, random.Random(1)))

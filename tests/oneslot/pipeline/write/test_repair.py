@@ -1,4 +1,4 @@
-"""The audit's repair list goes into `oneslot dlq redrive` as it was written, and what a person dropped is accounted for."""
+"""The audit's repair list is accepted by `oneslot dlq redrive`, and dropped messages are accounted for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["moto_stack"]  # a fixture
 
 
 def audit(name: str, folder: Path, exit_code: int = 0) -> dict[str, Any]:
-    """Export the stack and audit the export, as a person would; returns what `--json` says."""
+    """Export and audit the stack as a user would. Return the JSON document."""
     history, answer = str(folder / f"{name}-history"), str(folder / name)
     document(invoke("export", "--output", history, "--json"))
     return document(invoke("audit", "--history", history, "--output", answer, "--json"), exit_code)
@@ -26,16 +26,14 @@ def audit(name: str, folder: Path, exit_code: int = 0) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_from_the_audit_through_the_repair_list_to_a_sound_audit(
-    spark: SparkSession, moto_stack: MotoStack, tmp_path: Path
-) -> None:
-    """One request ran out of receives and is redriven from the file; two can never succeed, and are dropped by hand."""
+def test_repair_list_leads_to_a_sound_audit(spark: SparkSession, moto_stack: MotoStack, tmp_path: Path) -> None:
+    """One request ran out of receives and is redriven; two cannot succeed and are dropped."""
     moto_stack.bench.deliver(record(booking("fine", **NOW)), record("no JSON"))
     moto_stack.bench.deliver(record(booking("wrong", nhs_number="9990000019")))
     moto_stack.put_dead_letter(booking("exhausted", **NOW))
     sent = [("fine", 1), ("wrong", 1), ("exhausted", 1)]
     lines = [json.dumps({"message_id": name, "sent": at, "copies": 1}) for name, at in sent]
-    # The producer died while it wrote its last line.
+    # The producer crashed while it wrote its last line.
     moto_stack.target.archive.write_text("\n".join(lines) + '\n{"message_id": "cut-o')
     moto_stack.write_log()
 
@@ -56,7 +54,7 @@ def test_from_the_audit_through_the_repair_list_to_a_sound_audit(
     assert not any(after["violations"].values())
     assert (tmp_path / "after" / "repair" / "redrive.jsonl").read_text() == ""
 
-    # Without the operator log nobody answers for them, and they are missed.
+    # Without the operator log the dropped requests are missing.
     (moto_stack.home / "operator-log.jsonl").unlink()
     missed = audit("missed", tmp_path, exit_code=1)
     assert missed["verdicts"]["lost"] == 2
