@@ -109,8 +109,8 @@ def sow(folder: Path) -> None:
     accepted.write_text(json.dumps({"message_id": "sown-lost", "sent": 1_795_000_000_000, "copies": 1}) + "\n")
     with gzip.open(folder / "deliveries" / "part-0000.jsonl.gz") as file:
         line = json.loads(next(file))
-    spoilt = {**line, "outcome": "duplicate", "answer": "another"}
-    (folder / "deliveries" / "sown.jsonl").write_text(json.dumps(spoilt) + "\n")
+    changed = {**line, "outcome": "duplicate", "answer": "another"}
+    (folder / "deliveries" / "sown.jsonl").write_text(json.dumps(changed) + "\n")
 
 
 def measure(name: str, *arguments: str) -> dict[str, Any] | None:

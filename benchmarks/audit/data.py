@@ -1,7 +1,7 @@
 """Histories of millions of requests for the audit's benchmark, in the layout that DynamoDB and the consumer write.
 
-Every line is built by one SQL expression in DuckDB and handed over as one block of bytes: about 30,000 requests a second
-and core, most of it compression. Nothing here is shared with the audit but the manifests' writer.
+One SQL expression in DuckDB builds each line, and lines leave as one block of bytes: about 30,000 requests a second and core,
+most of it compression. Only the manifests' writer is shared with the audit.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from oneslot.pipeline.layout import Full, Incremental, Part, write_export
 START = 1_795_000_000_000
 DAY_MS = 86_400_000
 REQUESTS_PER_FILE = 250_000
-GZIP_LEVEL = 1  # the audit reads the same bytes whatever the level; this one is written four times as fast as 6
+GZIP_LEVEL = 1  # written four times as fast as level 6, and read as the same bytes
 
-# One row per request i: what it is, when it was sent, and the slot that it would take. Of a hundred requests 87 are
+# One row for each request i: its kind, the time it was sent, and the slot that it would take. Of a hundred requests 87 are
 # booked, 7 wait, 2 are refused, 2 are booked and cancelled, and 2 are those cancellations.
 REQUESTS = """
 select i, md5(i::varchar) as id, i % 100 as share,
@@ -104,14 +104,14 @@ class Requests:
 
     @property
     def end(self) -> int:
-        """The time of the exports: after everything has happened."""
+        """The time of the exports, after all events."""
         return self.start + self.span_ms + 10_000
 
 
 def write_full(folder: Path, requests: Requests, more: Mapping[str, Part] | None = None, ahead: int = 0) -> None:
-    """A history with full exports of all tables, and `more` lines of any source, by its folder's name.
+    """Write a history with full exports of all tables, and `more` lines of any source, by the name of its folder.
 
-    The slots that the next `ahead` requests will take are there, and free.
+    The slots that the next `ahead` requests will take exist and are free.
     """
     besides = more or {}
 
@@ -131,7 +131,7 @@ def write_full(folder: Path, requests: Requests, more: Mapping[str, Part] | None
 
 
 def write_day(folder: Path, requests: Requests, earlier: Requests) -> None:
-    """A history with incremental exports: the requests came new, their slots were free and are taken.
+    """Write a history with incremental exports: the requests are new, and their slots were free and are taken.
 
     One in a thousand `earlier` requests was delivered once more.
     """
@@ -142,7 +142,7 @@ def write_day(folder: Path, requests: Requests, earlier: Requests) -> None:
             f"""'{{"Metadata":{{"WriteTimestampMicros":{{"N":"' || ({earlier.end} * 1000 + i) || '"}}}},"Keys":{{}},'"""
         )
         old = ""
-        if name == "slots":  # one that nobody took has not changed
+        if name == "slots":  # a slot that no request took is unchanged
             condition = "fate = 'booked'"
             old = f""" || '"OldImage":' || {_before(item)} || ','"""
         line = f"""{stamp}{old} || '"NewImage":' || {item} || '}}'"""
@@ -156,7 +156,7 @@ def write_day(folder: Path, requests: Requests, earlier: Requests) -> None:
 
 
 def _before(item: str) -> str:
-    """A slot's item before anybody took it."""
+    """Return a slot's item before a request took it."""
     return item.replace("fate = 'booked'", "false")
 
 
@@ -184,7 +184,7 @@ def _parts(requests: Requests, source: str, condition: str, line: str) -> Iterat
         last = min(first + REQUESTS_PER_FILE, requests.last)
         rows = REQUESTS.format(start=requests.start, span=requests.span_ms, first=first, last=last)
         query = f"with requests as ({rows}) select {line} || chr(10) as line from {source} where {condition}"  # noqa: S608 - no input, only numbers and this file's text
-        # The values of an Arrow column of text lie one after the other: the block of bytes is the file.
+        # An Arrow column of text stores its values one after the other, so this block of bytes is the file.
         column = connection.sql(query).to_arrow_table()["line"].combine_chunks()
         offsets, values = column.buffers()[1:]
         wide = 8 if str(column.type) == "large_string" else 4

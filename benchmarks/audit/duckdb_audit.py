@@ -78,7 +78,7 @@ select coalesce(l.message_id, a.id, d.id, q.id, x.id) as id, l.status, coalesce(
   l.message_id is null and gone(decided, $now) as forgotten,
   forgotten or coalesce(not l.complete and gone(decided, l.left_alone), false) as excused,
   gone(log.sent, $now) as renewed,
-  coalesce(p.status = 'cancelled' and gone(decided, log.last_finished), false) as answered_anew,
+  coalesce(p.status = 'cancelled' and gone(decided, log.last_finished), false) as answered_again,
   d.id is null and q.id is null and x.id is null as nowhere,
   nowhere and not (getvariable('queue_known') and getvariable('letters_known')) and coalesce(
     l.message_id is null or log.quarantined >= l.left_alone, false) and log.quarantined is not null as set_aside,
@@ -152,7 +152,7 @@ select distinct 'I5r', author from (
   where not coalesce(l.complete, false) and not (l.message_id is null and gone(made, getvariable('now')))
     and not (l.message_id is not null and gone(made, l.left_alone));
 select 'I6', id from requests where done > 0 and not complete and not excused;
-select 'I7', id from requests where answers > 1 and not answered_anew;
+select 'I7', id from requests where answers > 1 and not answered_again;
 select 'I7', id from requests where complete and delivered <> outcome and not renewed
   and (outcome = 'cancelled' or (target = id and list_contains({WORDS}, outcome)));
 select 'I9', id from requests where idle and nowhere and not set_aside;

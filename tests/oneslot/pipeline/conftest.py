@@ -53,6 +53,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         session.conf.set(name, value)
     gc.freeze()  # so that the collection after each test looks only at newer objects
     yield session
+    gc.unfreeze()
     with warnings.catch_warnings():
         # Closing the gateway leaves its sockets and pipes to the garbage collector.
         warnings.simplefilter("ignore", ResourceWarning)

@@ -91,7 +91,7 @@ def two_on_one_slot(spoil: Field) -> Breach:
 def busy_without_holder(spoil: Field) -> Breach:
     """Make a slot busy for an appointment that does not exist."""
     slot = spoil.free_slot()
-    slot |= {"status": "busy", "appointment_id": f"nobody-{slot['slot_id']}"}
+    slot |= {"status": "busy", "appointment_id": f"unknown-{slot['slot_id']}"}
     del slot["free_key"]
     return "I4", _name(slot)
 
@@ -108,7 +108,7 @@ def slot_freed_under_appointment(spoil: Field) -> Breach:
 def free_slot_names_appointment(spoil: Field) -> Breach:
     """Let a free slot name an appointment."""
     slot = spoil.free_slot()
-    slot["appointment_id"] = f"nobody-{slot['slot_id']}"
+    slot["appointment_id"] = f"unknown-{slot['slot_id']}"
     return "I4", _name(slot)
 
 
@@ -278,7 +278,7 @@ def quarantined_after_booking(spoil: Field) -> Breach:
 def cancelled_by_unknown_request(spoil: Field) -> Breach:
     """Cancel an appointment and free its slot, without a request for it."""
     appointment = spoil.booked()
-    author = f"nobody-{appointment['appointment_id']}"
+    author = f"unknown-{appointment['appointment_id']}"
     _cancel(spoil, appointment, author)
     return "I5r", author
 

@@ -33,7 +33,7 @@ SEEN_ONCE: dict[str, tuple[Row, Judged]] = {
     "dropped, and a copy waits": ({"dropped_at": 5, "waiting": 1}, ("request", "in_flight", "")),
     "old, and a copy waits": ({"accepted_sent": OLD - 1, "waiting": 1}, ("request", "in_flight", "")),
     "quarantined, and a copy waits": ({**LOGGED, "quarantined_at": 9, "waiting": 1}, ("request", "in_flight", "")),
-    "quarantined at the moment it was given back": (
+    "quarantined at the moment of its release": (
         {**LOGGED, **BEGUN, "quarantined_at": 9, "ledger_resting_since": 9},
         ("request", "quarantined", ""),
     ),
@@ -120,16 +120,17 @@ def test_verdict_when_both_queues_are_known(spark: SparkSession) -> None:
     """An unseen request is lost at once; a row without a known request is not."""
     rows = {
         "quarantined by the log alone": {**LOGGED, "quarantined_at": NOW - 5},
-        "begun, and nobody knows of a request": {**BEGUN, "ledger_resting_since": NOW},
+        "begun without a known request": {**BEGUN, "ledger_resting_since": NOW},
         "begun": {**BEGUN, **LOGGED, "ledger_resting_since": NOW},
     }
     assert judged(spark, rows, queue_known=True, dead_letters_known=True) == {
         "quarantined by the log alone": ("request", "lost", "I2"),
-        "begun, and nobody knows of a request": ("request", "in_flight", ""),
+        "begun without a known request": ("request", "in_flight", ""),
         "begun": ("request", "in_flight", "I2"),
     }
 
 
+@pytest.mark.slow
 def test_verdict_when_one_queue_is_known(spark: SparkSession) -> None:
     """A message redriven after the log's line may be in the other queue."""
     rows = {"quarantined": {**LOGGED, "quarantined_at": NOW - 5, "delivery_sent": 5}}
@@ -137,6 +138,7 @@ def test_verdict_when_one_queue_is_known(spark: SparkSession) -> None:
         assert judged(spark, rows, **{known: True}) == {"quarantined": ("request", "quarantined", "")}
 
 
+@pytest.mark.slow
 def test_row_is_forgotten_by_either_limit(spark: SparkSession) -> None:
     """The present retention, and the time before which it was shorter."""
     made = {str(at): {**MADE, "appointment_created": at} for at in (OLD - 1, OLD, NOW - 2, NOW - 1)}

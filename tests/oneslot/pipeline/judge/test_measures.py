@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.slow
 def test_packed_sums_equal_single_sums(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """For random facts with many more -1 than a history has."""
     from pyspark.sql import functions as F  # noqa: N812

@@ -28,7 +28,8 @@ def test_audit_judges_every_invariant_of_the_list() -> None:
     assert list(SENTENCES) == list(violations(Moment(0)))
 
 
-@pytest.mark.parametrize("seed", [16, pytest.param(19, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [16, 19])
 def test_correct_history_is_sound(audited: Callable[..., Conclusion], tmp_path: Path, seed: int) -> None:
     """Duplicates, takeovers, early cancellations, quarantine and redrive are all allowed."""
     world = System(seed, practices=5, slots_per_practice=30).run(260)

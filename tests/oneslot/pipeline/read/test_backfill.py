@@ -228,7 +228,7 @@ class Clock:
         monkeypatch.setattr("oneslot.sending.backfill.Pacer", pacer)
 
 
-@pytest.mark.parametrize("rate", [0.5, 3.0, 10.0, 250.0])
+@pytest.mark.parametrize("rate", [3.0, 250.0])
 def test_feeder_sends_every_row_at_its_rate(monkeypatch: pytest.MonkeyPatch, rate: float) -> None:
     """At no time are more rows sent than due, apart from one batch. Unconfirmed rows are sent again."""
     queue, clock = FakeQueue(), Clock()

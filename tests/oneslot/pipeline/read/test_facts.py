@@ -79,7 +79,7 @@ ROWS: dict[str, tuple[dict[str, Any], Strange]] = {
     "ledger": (
         LEDGER,
         {
-            "of nobody": ({"message_id": None}, MISSING),
+            "without an id": ({"message_id": None}, MISSING),
             "without status": ({"status": None}, MISSING),
             "without count": ({"consumption_count": None}, MISSING),
             "without time": ({"updated": None}, MISSING),
@@ -111,7 +111,7 @@ ROWS: dict[str, tuple[dict[str, Any], Strange]] = {
     "appointments": (
         APPOINTMENT,
         {
-            "of nobody": ({"appointment_id": None}, MISSING),
+            "without an id": ({"appointment_id": None}, MISSING),
             "without status": ({"status": None}, MISSING),
             "made at no time": ({"created": None}, MISSING),
             "booked with no practice": ({"practice": None}, MISSING),
@@ -120,7 +120,7 @@ ROWS: dict[str, tuple[dict[str, Any], Strange]] = {
             "waiting": (WAITS, None),
             "waiting nowhere": ({**WAITS, "practice": None}, MISSING),
             "a tombstone": ({**dict.fromkeys(APPOINTMENT), **TOMBSTONE}, None),
-            "cancelled by nobody": ({"status": "cancelled"}, MISSING),
+            "cancelled by no request": ({"status": "cancelled"}, MISSING),
             "lapsed": ({"status": "lapsed"}, UNKNOWN),
             "of a file's key": ({"appointment_id": "!m"}, UNKNOWN),
             "cancelled by a slot": ({"status": "cancelled", "cancelled_by": "#c"}, UNKNOWN),
@@ -146,7 +146,7 @@ def complete(outcome: str, of: str) -> dict[str, Any]:
 
 SAYS: dict[str, tuple[str, dict[str, Any], Kind, str, int]] = {
     "held since its lease": ("ledger", {"lease_until": 7}, Kind.LEDGER, "until", 7),
-    "given back": ("ledger", {"lease_until": 0}, Kind.LEDGER, "until", 5),
+    "released": ("ledger", {"lease_until": 0}, Kind.LEDGER, "until", 5),
     "refused": ("ledger", complete("refused", "m"), Kind.LEDGER, "code", Outcome.REFUSED),
     "refused, of another": ("ledger", complete("refused", "x"), Kind.LEDGER, "code", Outcome.UNKNOWN),
     "waiting, of another": ("ledger", complete("waitlist", "x"), Kind.LEDGER, "code", Outcome.UNKNOWN),
@@ -191,7 +191,7 @@ LINES: dict[str, tuple[str, dict[str, Any], Problem | None]] = {
     "finished after all": ("deliveries", {**DELIVERY, "finished": LATEST + 1}, Problem.OUT_OF_RANGE),
     "claimed less than never": ("deliveries", {**DELIVERY, "consumption_count": -1}, Problem.OUT_OF_RANGE),
     "claimed never": ("deliveries", {**DELIVERY, "consumption_count": 0}, None),
-    "of nobody": ("deliveries", {**DELIVERY, "message_id": None}, Problem.MISSING_ATTRIBUTE),
+    "without any id": ("deliveries", {**DELIVERY, "message_id": None}, Problem.MISSING_ATTRIBUTE),
     "of SQS's id": ("deliveries", {**DELIVERY, "message_id": None, "sqs_message_id": "s"}, None),
     "without outcome": ("deliveries", {**DELIVERY, "outcome": None}, Problem.MISSING_ATTRIBUTE),
     "with another outcome": ("deliveries", {**DELIVERY, "outcome": "Busy"}, Problem.UNKNOWN_VALUE),
@@ -211,10 +211,10 @@ LINES: dict[str, tuple[str, dict[str, Any], Problem | None]] = {
     "dropped in the year 2100": ("dropped", {"message_id": "m", "at": LATEST + 1}, Problem.OUT_OF_RANGE),
     "dropped before all": ("dropped", {"message_id": "m", "at": -1}, Problem.OUT_OF_RANGE),
     "dropped under a slot's key": ("dropped", {"message_id": "#a", "at": 0}, Problem.UNKNOWN_VALUE),
-    "dropped, of nobody": ("dropped", {"at": 0}, Problem.MISSING_ATTRIBUTE),
+    "dropped without any id": ("dropped", {"at": 0}, Problem.MISSING_ATTRIBUTE),
     "dropped": ("dropped", {"source_message_id": "s", "at": 0}, None),
-    "waiting, of nobody": ("waiting", {"message_id": None}, Problem.MISSING_ATTRIBUTE),
-    "a dead letter of nobody": ("dead-letters", {"message_id": None}, Problem.MISSING_ATTRIBUTE),
+    "waiting without any id": ("waiting", {"message_id": None}, Problem.MISSING_ATTRIBUTE),
+    "a dead letter without any id": ("dead-letters", {"message_id": None}, Problem.MISSING_ATTRIBUTE),
 }
 
 

@@ -90,16 +90,16 @@ def test_report_omits_malformed_lines(audited: Audited, tmp_path: Path) -> None:
     system = System(93, practices=3, slots_per_practice=20)
     world = system.run(60)
     for _ in range(20):
-        system.deliver(None, "quarantined", sqs_message_id="nobody", finished=world.now - 1)
+        system.deliver(None, "quarantined", sqs_message_id="no-id", finished=world.now - 1)
     sample = eventful(world)
-    for spoilt in ({"sent": None}, {"finished": None}, {"outcome": "mislaid"}):
-        world.deliveries.append({**sample, **spoilt})
+    for change in ({"sent": None}, {"finished": None}, {"outcome": "mislaid"}):
+        world.deliveries.append({**sample, **change})
     conclusion = audited(world, tables=True)
     assert conclusion.document["rejects"]["lines"] == 3
     report = (tmp_path / "audit" / "report.html").read_text()
     assert sample["message_id"] in report
     assert "mislaid" not in report
-    assert "?nobody" not in report
+    assert "?no-id" not in report
 
 
 @pytest.mark.slow
@@ -194,6 +194,7 @@ def test_id_is_withheld_when_it_holds_an_nhs_number(spark: SparkSession, audited
     assert not [row.id for row in found if contains_one(row.id)]
 
 
+@pytest.mark.slow
 def test_nhs_numbers_are_found_as_the_consumer_does(spark: SparkSession) -> None:
     """Plain or grouped, with a right or wrong check digit, beside letters and digits."""
     from pyspark.sql import functions as F  # noqa: N812

@@ -157,8 +157,8 @@ def test_malformed_lines_are_counted_and_located(audited: Audited, history: Path
     lines.insert(10, json.dumps({"message": "cold start", "level": "INFO"}))
     lines.append(json.dumps({"message": "delivery", "message_id": "x", "outcome": "busy", "sent": -1, "finished": 2}))
     log.write_bytes(gzip.compress("\n".join(lines).encode(), mtime=0))
-    spoilt = ('"consumption_count":{"N":"1"}', '"x":{"N":"1"}', 1)
-    rewrite(history, "ledger", lambda text: f"\n{text.replace(*spoilt)}")
+    replacement = ('"consumption_count":{"N":"1"}', '"x":{"N":"1"}', 1)
+    rewrite(history, "ledger", lambda text: f"\n{text.replace(*replacement)}")
     rewrite(
         history,
         "appointments",
@@ -197,10 +197,10 @@ def test_duplicate_item_in_an_export_is_a_finding(
 @pytest.mark.slow
 def test_invalid_result_is_a_finding(audited: Audited, world: World, tmp_path: Path) -> None:
     """A COMPLETE row with a result that is not JSON shows no outcome."""
-    spoilt = world.copy()
-    row = next(row for row in spoilt.ledger.values() if row["status"] == "COMPLETE")
+    changed = world.copy()
+    row = next(row for row in changed.ledger.values() if row["status"] == "COMPLETE")
     row["result"] = '{"outcome": "boo'
-    audited(spoilt)
+    audited(changed)
     assert ("I5", row["message_id"]) in audit_found(tmp_path / "audit")
 
 

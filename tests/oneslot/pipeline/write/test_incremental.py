@@ -61,9 +61,9 @@ def test_days_of_changes_equal_one_full_audit(
     for corruption in luck.sample(CORRUPTIONS, 16):
         corruption(spoil)
     days.append(world.copy())
-    system.world = mended = sound
-    mended.now = world.now + DAY
-    mended.accepted, mended.deliveries = world.accepted, world.deliveries  # logs are never unwritten
+    system.world = corrected = sound
+    corrected.now = world.now + DAY
+    corrected.accepted, corrected.deliveries = world.accepted, world.deliveries  # logs only grow
     system.run(160)
     days.append(system.straddle())
     system.world.now += RETENTION // 2
@@ -118,13 +118,13 @@ def test_quiet_day_judges_open_requests_again(
 def test_malformed_row_counts_until_it_is_corrected(audited: Callable[..., Conclusion], tmp_path: Path) -> None:
     """Or deleted. A row that changes in between counts once."""
     world = System(46, practices=2, slots_per_practice=10).run(30)
-    mended, changed, deleted = sorted(world.slots)[:3]
+    corrected, changed, deleted = sorted(world.slots)[:3]
     statuses = {key: slot["status"] for key, slot in world.slots.items()}
     days = [world.copy()]
-    for key in (mended, changed, deleted):
+    for key in (corrected, changed, deleted):
         world.slots[key]["status"] = "unknown"
     days.append(world.copy())
-    world.slots[mended]["status"], world.slots[changed]["room"] = statuses[mended], "3"
+    world.slots[corrected]["status"], world.slots[changed]["room"] = statuses[corrected], "3"
     days.append(world.copy())
     world.slots[changed]["status"] = statuses[changed]
     del world.slots[deleted]

@@ -44,6 +44,7 @@ def set_aside(system: System) -> str:
     return message_id
 
 
+@pytest.mark.slow
 def test_healthy_night_is_sound(audited: Audited, tmp_path: Path) -> None:
     """A released request will be retried, and a quarantined one is quarantined although its row is unfinished."""
     system = System(71, practices=5, slots_per_practice=30)

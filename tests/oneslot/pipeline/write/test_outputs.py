@@ -75,7 +75,7 @@ def test_crash_leaves_no_output(audited: Audited, tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(("previous", "output"), [("day-0", "audits/day-1"), ("old/day-0", "/new/day-1")])
 def test_audits_in_unrelated_folders_are_refused(spark: SparkSession, previous: str, output: str) -> None:
     """The layer's relative name would mean another audit, or none."""
-    with pytest.raises(AuditRefused, match="name both by their whole paths"):
+    with pytest.raises(AuditRefused, match="Name both by absolute paths"):
         job.audit(spark, AuditSettings("history", output, previous))
 
 
@@ -128,15 +128,15 @@ def test_repair_lists_name_what_to_redrive_and_look_at(audited: Audited, tmp_pat
     """A message that ran out of receives is redriven, even after an earlier quarantine; a quarantined one is not."""
     system = System(64, practices=3, slots_per_practice=20)
     world = system.run(80)
-    for message_id in ("hopeless", "mended"):
+    for message_id in ("hopeless", "redriven"):
         system.accept(message_id)
         system.begin(message_id, 0)
         system.deliver(message_id, "quarantined", reason="unknown_practice")
     world.now += MINUTE
-    system.begin("mended", 0)
-    system.deliver("mended", "failed")
+    system.begin("redriven", 0)
+    system.deliver("redriven", "failed")
     world.now += MINUTE
-    for message_id, reason in (("hopeless", "unknown_practice"), ("mended", None)):
+    for message_id, reason in (("hopeless", "unknown_practice"), ("redriven", None)):
         world.dead_letters.append({"message_id": message_id, "source_message_id": "s", "reason": reason})
     spoil = Field(world, random.Random(64))
     lost, stuck, odd = request_lost(spoil)[1], request_stuck(spoil)[1], row_deleted(spoil)[1]
@@ -147,7 +147,7 @@ def test_repair_lists_name_what_to_redrive_and_look_at(audited: Audited, tmp_pat
     redrive = [json.loads(line) for line in (repair / "redrive.jsonl").read_text().splitlines()]
     assert redrive == [
         {"message_id": message_id, "verdict": "quarantined", "action": "redrive"}
-        for message_id in ("exhausted", "mended")
+        for message_id in ("exhausted", "redriven")
     ]
     look = {row["id"]: row for row in map(json.loads, (repair / "look-at.jsonl").read_text().splitlines())}
     assert look[lost]["action"] == look[stuck]["action"] == "send the request again with the same message_id"
