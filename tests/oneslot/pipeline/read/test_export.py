@@ -44,7 +44,6 @@ def target(account: Connection, synthesised: SynthesisedStack, tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.embedded_aws
-@pytest.mark.slow
 @pytest.mark.spark
 def test_audit_reads_an_exported_stack(audited: Callable[..., Any], target: Target, tmp_path: Path) -> None:
     """The audit sees the tables and queues; the patient's number never leaves the table."""

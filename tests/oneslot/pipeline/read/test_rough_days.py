@@ -29,7 +29,6 @@ DAY = 24 * 3600 * 1000
 NHS_NUMBER = "9990000018"
 
 
-@pytest.mark.slow
 def test_day_without_changes_judges_open_requests_again(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
     """Empty exports and no log. The share of malformed lines is still one of all lines."""
     from oneslot.pipeline.write.finished import current_verdicts
@@ -63,7 +62,6 @@ def test_day_without_changes_judges_open_requests_again(spark: SparkSession, aud
     assert rows(by_change.where(requests)) == rows(at_once.where(requests))
 
 
-@pytest.mark.slow
 def test_first_night_has_slots_and_no_request(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
     """The second night adds requests to empty tables."""
     system = System(92, practices=2, slots_per_practice=10)
@@ -84,7 +82,6 @@ def eventful(world: World) -> Item:
     return next(line for line in world.deliveries if ids.count(line["message_id"]) > 1)
 
 
-@pytest.mark.slow
 def test_report_omits_malformed_lines(audited: Audited, tmp_path: Path) -> None:
     """It also omits the life of a message without an id."""
     system = System(93, practices=3, slots_per_practice=20)
@@ -102,7 +99,6 @@ def test_report_omits_malformed_lines(audited: Audited, tmp_path: Path) -> None:
     assert "?no-id" not in report
 
 
-@pytest.mark.slow
 def test_claim_of_yesterday_is_not_a_crash_of_today(audited: Audited, tmp_path: Path) -> None:
     """The first claim was fenced before midnight and answered after. Today's log lacks its line."""
     system = System(94, practices=2, slots_per_practice=10)
@@ -144,7 +140,6 @@ def test_deliveries_option_takes_several_folders() -> None:
     assert parse_arguments(required)[0].deliveries == ()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("above", ["a history, 100% deliveries/deliveries", "slots/ledger", "appointments/night"])
 def test_rejects_name_a_file_in_any_folder(audited: Audited, tmp_path: Path, above: str) -> None:
     """Spark names files as URLs; users name folders freely, even like a source."""
@@ -157,7 +152,6 @@ def test_rejects_name_a_file_in_any_folder(audited: Audited, tmp_path: Path, abo
     assert (reject["line"], reject["problem"]) == (1, "not_json")
 
 
-@pytest.mark.slow
 def test_audit_path_is_never_a_pattern(audited: Audited, tmp_path: Path) -> None:
     """Spark reads some letters as a pattern, and would find nothing or another folder."""
     world = System(99, practices=1).run(10)
@@ -172,7 +166,6 @@ def test_audit_path_is_never_a_pattern(audited: Audited, tmp_path: Path) -> None
     assert odd in reject["file"]
 
 
-@pytest.mark.slow
 def test_id_is_withheld_when_it_holds_an_nhs_number(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
     """In the findings, the repair lists and the report."""
     world = System(97, practices=2, slots_per_practice=10).run(20)
@@ -194,7 +187,6 @@ def test_id_is_withheld_when_it_holds_an_nhs_number(spark: SparkSession, audited
     assert not [row.id for row in found if contains_one(row.id)]
 
 
-@pytest.mark.slow
 def test_nhs_numbers_are_found_as_the_consumer_does(spark: SparkSession) -> None:
     """Plain or grouped, with a right or wrong check digit, beside letters and digits."""
     from pyspark.sql import functions as F  # noqa: N812

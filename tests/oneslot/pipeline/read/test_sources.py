@@ -33,7 +33,7 @@ from tests.oneslot.pipeline.damage import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 Audited = Callable[..., Conclusion]
 
 

@@ -45,7 +45,6 @@ def table_rows(audit: Path, table: str) -> list[tuple[Any, ...]]:
         return connection.execute("SELECT * FROM read_parquet(?) ORDER BY ALL", [files]).fetchall()
 
 
-@pytest.mark.slow
 def test_days_of_changes_equal_one_full_audit(
     spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path
 ) -> None:
@@ -82,7 +81,6 @@ def test_days_of_changes_equal_one_full_audit(
         assert_same(spark, tmp_path / f"day-{number}", tmp_path / f"full-{number}")
 
 
-@pytest.mark.slow
 def test_quiet_day_judges_open_requests_again(
     spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path
 ) -> None:
@@ -114,7 +112,6 @@ def test_quiet_day_judges_open_requests_again(
     assert rows(by_change) == rows(in_full)
 
 
-@pytest.mark.slow
 def test_malformed_row_counts_until_it_is_corrected(audited: Callable[..., Conclusion], tmp_path: Path) -> None:
     """Or deleted. A row that changes in between counts once."""
     world = System(46, practices=2, slots_per_practice=10).run(30)
@@ -141,7 +138,6 @@ def test_malformed_row_counts_until_it_is_corrected(audited: Callable[..., Concl
     assert (conclusion.sentence, conclusion.document["sums"]) == (full.sentence, full.document["sums"])
 
 
-@pytest.mark.slow
 def test_changes_are_refused_when_they_do_not_follow(audited: Callable[..., Conclusion], tmp_path: Path) -> None:
     """A gap, an overlap, full exports after an audit, and changes without one."""
     world = System(44).run(20)
@@ -176,7 +172,6 @@ def test_changes_are_refused_when_they_do_not_follow(audited: Callable[..., Conc
         audited(later, "day-2f", previous="day-0", since=world)
 
 
-@pytest.mark.slow
 def test_change_is_rejected_outside_its_window(audited: Callable[..., Conclusion], tmp_path: Path) -> None:
     """A line written before the window belongs to another export."""
     world = System(45).run(20)

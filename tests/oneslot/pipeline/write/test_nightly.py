@@ -44,7 +44,6 @@ def set_aside(system: System) -> str:
     return message_id
 
 
-@pytest.mark.slow
 def test_healthy_night_is_sound(audited: Audited, tmp_path: Path) -> None:
     """A released request will be retried, and a quarantined one is quarantined although its row is unfinished."""
     system = System(71, practices=5, slots_per_practice=30)
@@ -59,7 +58,6 @@ def test_healthy_night_is_sound(audited: Audited, tmp_path: Path) -> None:
     assert any("The dead-letter queue was not listed" in note for note in conclusion.document["notes"])
 
 
-@pytest.mark.slow
 def test_released_request_is_stuck_when_patience_ends(audited: Audited, tmp_path: Path) -> None:
     """So is a redriven one. A request that stays quarantined, or is quarantined again, is not."""
     system = System(72, practices=5, slots_per_practice=30)
@@ -90,7 +88,6 @@ def test_released_request_is_stuck_when_patience_ends(audited: Audited, tmp_path
     assert agree(tmp_path, "later", system.world.now)[0][redriven] == "stuck"
 
 
-@pytest.mark.slow
 def test_released_request_is_stuck_at_once_with_listed_queues(audited: Audited, tmp_path: Path) -> None:
     """The same holds for a request that only the log calls quarantined."""
     system = System(73, practices=2, slots_per_practice=10)
@@ -103,7 +100,6 @@ def test_released_request_is_stuck_at_once_with_listed_queues(audited: Audited, 
     assert found == {(name, subject) for name in ("I2", "I9") for subject in (retried, hopeless)}
 
 
-@pytest.mark.slow
 def test_quarantined_request_may_be_in_an_unlisted_queue(audited: Audited, tmp_path: Path) -> None:
     """The queue is listed as empty, and the log shows the quarantine."""
     from tests.kits.histories import write_history
@@ -130,7 +126,6 @@ def straddled(seed: int) -> tuple[System, World, str]:
     return system, shown, next(reversed(system.world.ledger))
 
 
-@pytest.mark.slow
 def test_line_past_the_exports_counts_in_the_next_audit(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
     """The log's last file reaches past midnight. The next audit reads the same file, and counts the line once."""
     system, shown, late = straddled(75)
@@ -156,7 +151,6 @@ def test_line_past_the_exports_counts_in_the_next_audit(spark: SparkSession, aud
     assert not any("There is no delivery log in" in note for note in second.document["notes"])
 
 
-@pytest.mark.slow
 def test_malformed_line_counts_only_in_its_own_audit(audited: Audited, tmp_path: Path) -> None:
     """The audit whose folder holds the file counts it."""
     system, shown, late = straddled(76)

@@ -26,7 +26,7 @@ from tests.oneslot.pipeline.corruptions import Field, request_lost, request_stuc
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 Audited = Callable[..., Conclusion]
 
 
