@@ -17,7 +17,6 @@ from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.local.aws.synthesis import synthesise
 from oneslot.local.errors import AlreadyRunning, HandlerFailed
 from oneslot.local.mapping.event_source_mapping import DEFAULT_PROCESSES, EventSourceMapping
-from oneslot.local.processes import start_ticks
 from oneslot.local.state import STATE_FILE, STATISTICS_FILE, LocalState, prepare_home, write_atomically
 
 STATISTICS_SECONDS = 0.5  # between two writes of `statistics.json`
@@ -72,17 +71,7 @@ def local_stack(
             poller = EventSourceMapping(
                 connection, deployment.outputs["EventSourceMappingId"], folder=home, processes=processes
             )
-            state = LocalState(
-                endpoint_url=connection.endpoint_url,
-                region=connection.region,
-                access_key_id=connection.access_key_id,
-                secret_access_key=connection.secret_access_key,
-                stack_name=deployment.stack_name,
-                outputs=deployment.outputs,
-                supervisor_pid=os.getpid(),
-                supervisor_start=start_ticks(os.getpid()) or 0,
-                log_file=str(poller.log_file),
-            )
+            state = LocalState.of(deployment, poller.log_file)
             poller.log_file.touch(mode=0o600)
             try:
                 with _statistics_written(home / STATISTICS_FILE, poller):

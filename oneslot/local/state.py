@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from oneslot.local.aws.connection import Connection
+from oneslot.local.aws.deployment import Deployment
 from oneslot.local.errors import LocalRunError, StaleState
 from oneslot.local.mapping.statistics import Statistics
 from oneslot.local.processes import start_ticks
@@ -32,6 +33,22 @@ class LocalState:
     supervisor_pid: int
     supervisor_start: int  # the process's start time in clock ticks since boot; 0 without /proc
     log_file: str  # the delivery log: every line the handler wrote
+
+    @classmethod
+    def of(cls, deployment: Deployment, log_file: Path) -> LocalState:
+        """Return the state of a stack that this process has deployed."""
+        connection = deployment.connection
+        return cls(
+            endpoint_url=connection.endpoint_url,
+            region=connection.region,
+            access_key_id=connection.access_key_id,
+            secret_access_key=connection.secret_access_key,
+            stack_name=deployment.stack_name,
+            outputs=deployment.outputs,
+            supervisor_pid=os.getpid(),
+            supervisor_start=start_ticks(os.getpid()) or 0,
+            log_file=str(log_file),
+        )
 
     @property
     def connection(self) -> Connection:

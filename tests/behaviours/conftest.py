@@ -1,9 +1,8 @@
-"""A person's terminal on the embedded AWS: the real template, the real handler, and the command line."""
+"""A terminal on the embedded AWS: the real template, the real handler, and the command line."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,14 +17,13 @@ from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import deploy
 from oneslot.local.mapping.event_source_mapping import EventSourceMapping
-from oneslot.local.processes import start_ticks
 from oneslot.local.state import LocalState, read_state
 from oneslot.target import Target, local_target
 
 
 @dataclass
 class Terminal:
-    """A person's terminal with a stack of their own."""
+    """A terminal with a stack of its own."""
 
     home: Path
 
@@ -34,12 +32,18 @@ class Terminal:
         return CliRunner().invoke(main, list(arguments), env={"ONESLOT_HOME": str(self.home), "COLUMNS": ""})
 
     def json(self, *arguments: str, exit_code: int = 0) -> dict[str, Any]:
-        """Run one with `--json`, and return its document."""
+        """Run one command line with `--json`; return its document."""
         result = self.run(*arguments, "--json")
         assert result.exit_code == exit_code, result.output
         document = json.loads(result.stdout)
         assert isinstance(document, dict)
         return document
+
+    def drain(self) -> str:
+        """Wait until the queue is drained; return the output of `watch`."""
+        watched = self.run("watch", "--until-drained", "--timeout", "300")
+        assert watched.exit_code == 0, watched.output
+        return watched.output
 
     @property
     def target(self) -> Target:
@@ -53,25 +57,15 @@ class Terminal:
 def running_stack(
     account: Connection, stack: SynthesisedStack, folder: Path
 ) -> Iterator[tuple[EventSourceMapping, Terminal]]:
-    """A deployed stack, consumed from, whose state is where `oneslot up` would have written it."""
+    """Deploy a stack, consume its queue, and write its state as `oneslot up` does."""
     deployment = deploy(stack, account)
     with EventSourceMapping(account, deployment.outputs["EventSourceMappingId"], folder=folder, processes=2) as poller:
-        LocalState(
-            endpoint_url=account.endpoint_url,
-            region=account.region,
-            access_key_id=account.access_key_id,
-            secret_access_key=account.secret_access_key,
-            stack_name=deployment.stack_name,
-            outputs=deployment.outputs,
-            supervisor_pid=os.getpid(),
-            supervisor_start=start_ticks(os.getpid()) or 0,
-            log_file=str(poller.log_file),
-        ).write(folder)
+        LocalState.of(deployment, poller.log_file).write(folder)
         yield poller, Terminal(folder)
 
 
 @pytest.fixture
 def terminal(account: Connection, synthesised: SynthesisedStack, tmp_path: Path) -> Iterator[Terminal]:
-    """A stack of stage `dev`, and the terminal."""
+    """A terminal with a stack of stage `dev`."""
     with running_stack(account, synthesised, tmp_path) as (_, terminal):
         yield terminal

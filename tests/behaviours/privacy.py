@@ -1,4 +1,4 @@
-"""Looks for patients' NHS numbers in everything that a run wrote."""
+"""A search for patients' NHS numbers in the files of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 
 def written(folder: Path) -> Iterator[tuple[str, str]]:
-    """Every file below a folder, as its path and its text: unpacked, and rows of Parquet as JSON."""
+    """Yield the path and text of every file below a folder: decompressed, and rows of Parquet as JSON."""
     for path in sorted(folder.rglob("*")):
         if not path.is_file():
             continue
@@ -29,21 +29,21 @@ _RANDOM = re.compile(r"[0-9A-Fa-f]{12,}")
 
 
 def of_the_range(text: str) -> list[str]:
-    """What stands in a text and looks like a number of the range for tests, from which all synthetic patients' are.
+    """Return the numbers in a text that are of the range for tests, as those of all synthetic patients are.
 
-    Left out are decimal fractions, and hexadecimal ids and digests: among thousands one holds such digits by chance.
+    Decimal fractions, hexadecimal ids and digests are ignored: among thousands one has such digits by chance.
     """
     return _OF_THE_RANGE.findall(_RANDOM.sub("#", text))
 
 
 def spelled(numbers: Iterable[str]) -> re.Pattern[str]:
-    """A pattern that finds any of these numbers, plain or grouped 3-3-4 with anything that people put between."""
+    """Return a pattern for any of these numbers, plain or grouped 3-3-4 with separators."""
     between = r"[ ._:\\/-]{0,3}"
     grouped = (between.join((number[:3], number[3:6], number[6:])) for number in numbers)
     return re.compile(f"(?<![0-9])(?:{'|'.join(grouped)})(?![0-9])")
 
 
 def telling(folder: Path, numbers: Iterable[str]) -> list[str]:
-    """The files below a folder in which one of the numbers stands."""
+    """Return the files below a folder that contain one of the numbers."""
     pattern = spelled(numbers)
     return [name for name, text in written(folder) if pattern.search(text)]

@@ -29,13 +29,13 @@ def test_printed_commands_book_a_message_from_the_aws_cli(terminal: Terminal) ->
     exported = dict(pair.split("=") for pair in shlex.split(commands["credentials"])[1:])
     environment = {**os.environ, **exported, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     answers = []
-    for _ in range(2):  # a producer that is not sure sends again
-        sent = subprocess.run(  # noqa: S602 - the very line that a person pastes
+    for _ in range(2):  # a producer that is not sure repeats the message
+        sent = subprocess.run(  # noqa: S602 - the line as it is pasted
             commands["send"], shell=True, env=environment, capture_output=True, text=True, check=True
         )
         answers.append(json.loads(sent.stdout)["MessageId"])
     assert answers[0] != answers[1], "to SQS these are two messages"
-    assert terminal.json("watch", "--until-drained", "--timeout", "300")["drained"]
+    terminal.drain()
     inspected = terminal.json(*shlex.split(commands["inspect"])[1:])
     assert inspected["summary"].startswith("Booked: Z00001, slot 20")
     assert sorted(
@@ -51,7 +51,7 @@ def test_commands_change_nothing_when_they_are_repeated(terminal: Terminal) -> N
     assert (seeded["created"], seeded["kept"]) == (150, 0)
     sent = terminal.json("send", "--count", "200", "--malformed", "0.1", "--seed", "1")
     assert sent["messages_accepted"] == 240
-    assert terminal.json("watch", "--until-drained", "--timeout", "300")["drained"]
+    terminal.drain()
     check = terminal.json("check")
     assert check["holds"], check["verdict"]
     assert check["counts"]["requests"] == 200
@@ -62,9 +62,9 @@ def test_commands_change_nothing_when_they_are_repeated(terminal: Terminal) -> N
     again = terminal.json("seed", "--slots", "150", "--practice-count", "3")
     assert (again["created"], again["kept"]) == (0, 150)
     assert terminal.json("status")["slots"] == before, "no busy slot was set free"
-    # The same requests once more change nothing: every one of them is a duplicate now.
+    # The same requests change nothing: each is a duplicate now.
     terminal.json("send", "--count", "200", "--malformed", "0.1", "--seed", "1")
-    assert terminal.json("watch", "--until-drained", "--timeout", "300")["drained"]
+    terminal.drain()
     once_more = terminal.json("check")
     assert once_more["holds"], once_more["verdict"]
     # (A message without an id is a new one each time, so `requests` and `quarantined` grow.)
@@ -77,7 +77,7 @@ def test_inspect_shows_why_a_message_is_quarantined(terminal: Terminal) -> None:
     target = local_target(LocalState(**json.loads((terminal.home / "state.json").read_text())), terminal.home)
     body = json.dumps({"message_id": "m-1", "type": "book", "practice": "Z00001", "nhs_number": "9990000019"})
     target.sqs.send_message(QueueUrl=target.outputs.queue_url, MessageBody=body)
-    assert terminal.json("watch", "--until-drained", "--timeout", "300")["drained"]
+    terminal.drain()
     told = terminal.run("inspect", "m-1").stdout
     assert "Quarantined: invalid_field." in told
     assert "nhs_number must be text of ten digits" in re.sub(r"[\s│]+", " ", told)
@@ -105,13 +105,13 @@ def test_run_leaves_nothing_running(tmp_path: Path) -> None:
     assert sum(counts["quarantined"].values()) == 8
     assert not (tmp_path / "state.json").exists()
     assert {"accepted.jsonl", "consumer.jsonl", "check.json"} <= {path.name for path in tmp_path.iterdir()}
-    assert not of_the_range(ended.stdout), "no patient is in what is told"
-    assert [name for name, text in written(tmp_path) if of_the_range(text)] == [], "nor in any file that is left"
+    assert not of_the_range(ended.stdout), "no patient is in the output"
+    assert [name for name, text in written(tmp_path) if of_the_range(text)] == [], "nor in any file"
     assert not [command for command in running_commands() if str(tmp_path) in command]
 
 
 def running_commands() -> Iterator[str]:
-    """The command lines of all processes of this machine (where it has a /proc)."""
+    """Yield the command lines of all processes (where there is a /proc)."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):  # it has ended since
+        with contextlib.suppress(OSError):  # it has exited since
             yield path.read_text(errors="replace")

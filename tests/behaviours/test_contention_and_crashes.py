@@ -28,14 +28,15 @@ from oneslot.runtime.sqs.batch_response import Split, judge
 from oneslot.runtime.sqs.lambda_event import event
 from oneslot.runtime.stores.expressions import to_attributes
 from tests.kits.consumer import booking
-from tests.verification.soak.kit import Stack, deliveries, deployed_shortened, wait_for
+from tests.kits.local_mapping import wait_for
+from tests.kits.real_stack import Stack, deliveries, deployed_shortened
 from verification.soak.deployment import reach_aws_through
 from verification.soak.plan import NetworkFault, NetworkPlan
 from verification.soak.proxy_process import ProxyProcess
 
 pytestmark = pytest.mark.embedded_aws
 
-TIMEOUT_SECONDS = 8  # the function's, and so the longest lease, and what a killed one's messages are hidden for
+TIMEOUT_SECONDS = 8  # of the function, which is also the longest lease
 
 HELD_MS = 9_000
 
@@ -49,7 +50,7 @@ def stack(synthesised: SynthesisedStack, account: Connection) -> Iterator[Stack]
 
 @pytest.fixture
 def patient_stack(synthesised: SynthesisedStack, account: Connection) -> Iterator[Stack]:
-    """The same with five minutes: for tests in which nothing waits for the end of a lease."""
+    """The same with five minutes, for tests in which nothing waits for the end of a lease."""
     with deployed_shortened(synthesised, account, 300) as made:
         yield made
 
@@ -76,7 +77,7 @@ def test_m_32_consumers_book_each_slot_once(patient_stack: Stack, tmp_path: Path
     together = Barrier(consumers)
 
     def consume(_number: int) -> None:
-        """One consumer: five messages for each, so that all 32 hold some, then one invocation, at the same moment."""
+        """Receive five messages, so that all 32 consumers hold some, then invoke at the same moment."""
         messages = _receive(sqs, queue.url, 2 * requests // consumers)
         together.wait(300)
         outcome = pool.invoke(event(messages, queue_arn=queue.arn, region=queue.region), request_id="r")
@@ -86,7 +87,7 @@ def test_m_32_consumers_book_each_slot_once(patient_stack: Stack, tmp_path: Path
         for message in messages:
             if message["MessageId"] in split.succeeded:
                 sqs.delete_message(QueueUrl=queue.url, ReceiptHandle=message["ReceiptHandle"])
-            else:  # come back at once, not when the lease that it met would have ended at the latest
+            else:  # return it now rather than at the latest end of the lease
                 sqs.change_message_visibility(
                     QueueUrl=queue.url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
                 )
@@ -121,7 +122,7 @@ def _receive(sqs: Any, url: str, count: int) -> list[Any]:
 
 
 def _warm(stack: Stack, folder: Path, processes: int) -> tuple[HandlerPool, Any]:
-    """Handler processes without a poller, so that the test decides what they are given, and when."""
+    """Start handler processes without a poller, so that the test invokes them."""
     functions = stack.connection.functions()
     functions.update_event_source_mapping(UUID=stack.outputs["EventSourceMappingId"], Enabled=False)
     configuration = read_mapping(stack.outputs["EventSourceMappingId"], functions=functions, sqs=stack.sqs)
@@ -152,7 +153,7 @@ def test_a_drain_survives_killed_handlers(stack: Stack, tmp_path: Path) -> None:
 
     with poller(stack, tmp_path, processes=2) as mapping:
         for wanted in range(kills, 4 * kills):
-            while mapping.statistics.crashes < wanted:  # only a kill that cuts an invocation off is one
+            while mapping.statistics.crashes < wanted:  # only a kill during an invocation counts
                 sent |= stack.send(
                     booking(f"r-{len(sent) + number}") for number in range(20)
                 )  # so that none is the last
@@ -163,7 +164,7 @@ def test_a_drain_survives_killed_handlers(stack: Stack, tmp_path: Path) -> None:
                         os.kill(pid, signal.SIGKILL)
                 _noticed(mapping, crashes)
             drained(stack)
-            if most_claims() > 1:  # else, by chance, each kill came when nothing was claimed
+            if most_claims() > 1:  # otherwise each kill met no claim
                 break
     assert check(stack.evidence(sent, [log])) == []
     assert stack.statuses("ledger") == Counter(COMPLETE=len(sent))
@@ -182,7 +183,7 @@ def _wait_until_at_work(mapping: EventSourceMapping) -> None:
 
 
 def _noticed(mapping: EventSourceMapping, crashes: int) -> None:
-    """Give the poller a moment to see that a process has gone; it sees nothing if that one had no invocation."""
+    """Wait a moment for the poller to count the crash. It counts none if the process had no invocation."""
     deadline = time.monotonic() + 0.3
     while mapping.statistics.crashes == crashes and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -224,7 +225,7 @@ def test_k_lost_refused_and_late_calls_over_real_http(patient_stack: Stack, tmp_
         with poller(stack, tmp_path, processes=1):
             sent = stack.send([booking(f"r-{number}") for number in range(8)])
             drained(stack)
-        assert proxy.calm().total_injected == len(script)  # and what was late has landed
+        assert proxy.calm().total_injected == len(script)  # and the late requests have landed
     outcomes = Counter(line["outcome"] for line in deliveries([tmp_path / "consumer.jsonl"]))
     assert outcomes == Counter(booked=8)
     assert {row["consumption_count"] for row in stack.rows("ledger")} == {1}
@@ -233,7 +234,7 @@ def test_k_lost_refused_and_late_calls_over_real_http(patient_stack: Stack, tmp_
 
 @pytest.mark.slow
 def test_f_busy_messages_avoid_the_dead_letter_queue(stack: Stack, tmp_path: Path) -> None:
-    """Requests that another consumer holds are delivered twice each, before its lease ends."""
+    """Two copies of each request arrive while another consumer holds its lease."""
     stack.seed(10)
     bodies = [booking(f"r-{number}") for number in range(4)]
     with poller(stack, tmp_path, processes=2):
@@ -246,15 +247,14 @@ def test_f_busy_messages_avoid_the_dead_letter_queue(stack: Stack, tmp_path: Pat
     assert outcomes["busy"] >= len(bodies)
     assert (outcomes["booked"], outcomes["duplicate"]) == (len(bodies), len(bodies))
     assert stack.dead_letters() == []
-    # Hidden for what was left of the lease: so one receive is spent on the collision, where the queue's visibility
-    # timeout would have spent two, and a busy loop all ten.
+    # A deferral to the lease's end spends one receive. The queue's visibility timeout would spend two, a busy loop ten.
     assert max(line["receive_count"] for line in lines) <= 4
     assert min(line["finished"] for line in lines if line["outcome"] == "booked") >= lease_until
     assert check(stack.evidence(sent, [tmp_path / "consumer.jsonl"])) == []
 
 
 def _held_by_another(stack: Stack, bodies: list[dict[str, Any]], lease_until: int) -> None:
-    """Claims as a consumer leaves them that died or still works: IN_PROGRESS, leased."""
+    """Write the claims of another consumer: IN_PROGRESS, with a lease."""
     for body in bodies:
         row = {
             "message_id": body["message_id"],

@@ -1,4 +1,4 @@
-"""The FIFO stack on the embedded AWS: order under killed processes and duplicates, and the command line on it."""
+"""The FIFO stack on the embedded AWS: order under killed processes and duplicates, and the commands."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_fifo_keeps_a_practices_order_under_kills(
     with killing(poller) as killed:
         for copies in (requests, requests[::2]):
             send_in_order(target, copies)
-        drained(terminal)
+        terminal.drain()
     answer = target.dynamodb.scan(TableName=target.outputs.appointments_table_name)
     appointments = [from_attributes(item) for item in answer["Items"]]
     assert len(killed) >= KILLS
@@ -91,7 +91,7 @@ def test_commands_work_on_a_fifo_stack(
     _, terminal = poller_and_terminal
     terminal.json("seed", "--slots", "120", "--practice-count", "2")
     sent = terminal.json("send", "--count", "40", "--duplicates", "0.5", "--malformed", "0.1", "--seed", "5")
-    drained(terminal)
+    terminal.drain()
     assert len({line["sqs_message_id"] for line in deliveries(terminal)}) == sent["messages_accepted"], "none dropped"
     assert terminal.json("check")["holds"]
     assert terminal.json("smoke")["passed"]
@@ -101,7 +101,7 @@ def test_commands_work_on_a_fifo_stack(
     early = [booking(f"early-{number}", practice="Z00003", **ALWAYS) for number in range(12)]
     path.write_text("".join(json.dumps(body) + "\n" for body in early))
     terminal.json("send", "--file", str(path))
-    drained(terminal)
+    terminal.drain()
     listed = terminal.json("dlq", "list")
     shown = listed["reasons"]["unknown_practice"]
     assert 0 < shown < len(early), "of one group a FIFO queue shows ten at a time at most"
@@ -114,7 +114,7 @@ def test_commands_work_on_a_fifo_stack(
     terminal.json("seed", "--slots", "200", "--practice-count", "3")
     moved = [terminal.json("dlq", "redrive", "--yes")["moved"] for _ in range(2)]
     assert moved == [shown, len(early) - shown]
-    drained(terminal)
+    terminal.drain()
     assert terminal.json("dlq", "list")["count"] == malformed
     begun = {line["message_id"]: line["finished"] for line in deliveries(terminal) if line["outcome"] == "booked"}
     in_time = sorted((name for name in begun if name.startswith("early-")), key=lambda name: begun[name])
@@ -125,7 +125,7 @@ def test_commands_work_on_a_fifo_stack(
 
 @contextmanager
 def killing(poller: EventSourceMapping) -> Iterator[list[int]]:
-    """Kill a handler process at some moment of its work, several times, beside what is done meanwhile."""
+    """Kill handler processes at work, several times, during the block."""
     chance, ended, killed = random.Random(7), Event(), list[int]()
 
     def kill() -> None:
@@ -148,19 +148,15 @@ def killing(poller: EventSourceMapping) -> Iterator[list[int]]:
         thread.join()
 
 
-def drained(terminal: Terminal) -> None:
-    assert terminal.json("watch", "--until-drained", "--timeout", "300")["drained"]
-
-
 def deliveries(terminal: Terminal) -> list[dict[str, Any]]:
-    """The delivery log."""
+    """Return the delivery log."""
     assert terminal.target.local is not None
     lines = (json.loads(line) for line in Path(terminal.target.local.log_file).read_text().splitlines())
     return [line for line in lines if line.get("message") == "delivery"]
 
 
 def send_in_order(target: Target, requests: list[tuple[str, str]]) -> None:
-    """Send; each copy has an id of its own, so that it reaches the consumer as one sent after SQS's five minutes would."""
+    """Send each copy with an id of its own, so that SQS does not drop it as a duplicate within five minutes."""
     for request, practice in requests:
         target.sqs.send_message(
             QueueUrl=target.outputs.queue_url,

@@ -1,4 +1,4 @@
-"""Patients' numbers in every place where a producer could put one; then a search of everything that was written."""
+"""Patients' numbers in every place where a producer could put one, and a search of all output."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.kits.consumer import booking
 pytestmark = pytest.mark.embedded_aws
 
 NUMBERS = ("9990000018", "9992468130")
-"""Valid, and of the range that is kept for tests."""
+"""Valid numbers of the range that is reserved for tests."""
 ALWAYS = {"practice": "Z00001", "not_before": "2020-01-01T08:00:00Z", "not_after": "2100-12-31T18:00:00Z"}
 
 
 def hostile_bodies() -> Iterator[str]:
-    """A number in each field, in each spelling; as a name, as an id, nested, and in what is no JSON."""
+    """Yield bodies with a number in each field and spelling: as a name, as an id, nested, and outside JSON."""
     for at, number in enumerate(NUMBERS):
         for spelling in (
             number,
@@ -57,7 +57,7 @@ def test_no_output_shows_a_patients_number(terminal: Terminal) -> None:
             MessageBody=json.dumps(booking("x", nhs_number=number, **ALWAYS)),
             MessageAttributes={"MessageDeduplicationId": {"DataType": "String", "StringValue": number}},
         )
-    told = [drained(terminal)]
+    told = [terminal.drain()]
     listed = terminal.json("dlq", "list")
     assert listed["count"] > len(NUMBERS) * 10
     ids = [letter["message_id"] or letter["sqs_message_id"] for letter in listed["messages"]]
@@ -70,13 +70,13 @@ def test_no_output_shows_a_patients_number(terminal: Terminal) -> None:
         ["check"],
     ):
         told += [terminal.run(*command).output, terminal.run(*command, "--json").output]
-    told += [drained(terminal)]
+    told += [terminal.drain()]
     told += [
         terminal.run(verb, *words).output for verb, *words in (("inspect", "good-0"), ("ledger", "show", "good-0"))
     ]
     pattern = spelled(NUMBERS)
     assert [text for text in told if pattern.search(text)] == []
-    assert telling(terminal.home, NUMBERS) == [], "the state folder: delivery log, archive, journals, trail, reports"
+    assert telling(terminal.home, NUMBERS) == [], "delivery log, archive, journals, operator log, reports"
     for name in ("ledger", "slots"):
         table = getattr(target.outputs, f"{name}_table_name")
         rows = [from_attributes(item) for item in target.dynamodb.scan(TableName=table)["Items"]]
@@ -85,15 +85,8 @@ def test_no_output_shows_a_patients_number(terminal: Terminal) -> None:
     assert not pattern.search(log_groups(terminal))
 
 
-def drained(terminal: Terminal) -> str:
-    """Wait until the queue is empty; what `watch` told meanwhile."""
-    watched = terminal.run("watch", "--until-drained", "--timeout", "300")
-    assert watched.exit_code == 0, watched.output
-    return watched.output
-
-
 def bodies_of_the_dead_letters(target: Any) -> str:
-    """The bodies, which are kept as they came; and no reason among them may tell a number."""
+    """Return the bodies, which are unchanged, and assert that no reason shows a number."""
     pattern = spelled(NUMBERS)
     answer = target.sqs.receive_message(
         QueueUrl=target.outputs.dead_letter_queue_url, MaxNumberOfMessages=10, MessageAttributeNames=["All"]
@@ -105,7 +98,7 @@ def bodies_of_the_dead_letters(target: Any) -> str:
 
 
 def log_groups(terminal: Terminal) -> str:
-    """Everything in the account's log groups."""
+    """Return all events of the account's log groups."""
     local = terminal.target.local
     assert local is not None
     session: Any = boto3.Session(local.access_key_id, local.secret_access_key, region_name=local.region)

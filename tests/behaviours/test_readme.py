@@ -1,4 +1,4 @@
-"""The README's commands, as a reader types them, in one shell; and its links."""
+"""The README's commands, run in one shell as a reader types them, and its links."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BLOCKS: list[tuple[str, str]] = re.findall(r"^```bash *(.*?)\n(.*?)^```$", READM
 
 
 def shell(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run in bash from the repository, with this interpreter's commands first on PATH, until the first failure."""
+    """Run in bash from the repository, with this interpreter's commands first on PATH; stop at a failure."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(
         ["/bin/bash", "-euo", "pipefail", "-c", script],

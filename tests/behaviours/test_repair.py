@@ -1,4 +1,4 @@
-"""Repairs on the embedded AWS: the real handler quarantines, a person looks, redrives, is interrupted, and resumes."""
+"""Repairs on the embedded AWS: the handler quarantines, and an operator redrives, resumes and unlocks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.stores.expressions import to_attributes
 from tests.behaviours.conftest import Terminal
 from tests.kits.consumer import booking
-from tests.verification.soak.kit import wait_for
+from tests.kits.local_mapping import wait_for
 
 pytestmark = pytest.mark.embedded_aws
 
 HIDDEN_SECONDS = 4
-# The command line, but what it holds when it dies comes back soon.
+# The command line with a short visibility timeout, so that messages it holds when killed return soon.
 DYING = f"""
 from oneslot import cli
 from oneslot.runtime.sqs import dead_letters
@@ -33,15 +33,11 @@ ALWAYS = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2100-01-01T08:00:0
 
 
 def send(terminal: Terminal, folder: Path, bodies: list[dict[str, Any]]) -> None:
-    """Send with `oneslot send`, so that the archive knows of them, and wait until they are worked off."""
+    """Send with `oneslot send`, which archives them, and wait until the queue is drained."""
     path = folder / "requests.ndjson"
     path.write_text("".join(json.dumps(body) + "\n" for body in bodies))
     terminal.json("send", "--file", str(path))
-    drained(terminal)
-
-
-def drained(terminal: Terminal) -> None:
-    assert terminal.json("watch", "--until-drained", "--timeout", "300")["drained"]
+    terminal.drain()
 
 
 @pytest.mark.slow
@@ -60,11 +56,11 @@ def test_redrive_moves_messages_once_their_practice_exists(terminal: Terminal, t
     repair_list.write_text("".join(f'{{"message_id":"early-{number}","action":"redrive"}}\n' for number in range(3)))
     assert terminal.json("dlq", "redrive", "--file", str(repair_list), "--yes")["moved"] == 3
     assert terminal.json("dlq", "redrive", "--yes")["moved"] == 27
-    drained(terminal)
+    terminal.drain()
     checked = terminal.json("check")
     assert checked["counts"]["quarantined"] == {"invalid_field": 5}
     assert checked["counts"]["booked"] + checked["counts"]["waitlisted"] == 30
-    # What can never succeed is dropped by a person who answers for it; then it is not called lost.
+    # An operator drops what can never succeed; then it does not count as lost.
     assert terminal.json("dlq", "drop", "--all", "--accept-loss", "--yes")["dropped"] == 5
     counts = terminal.json("check")["counts"]
     assert (counts["quarantined"], counts["lost"]) == ({}, 0)
@@ -93,12 +89,12 @@ def test_redrive_resumes_after_a_kill(terminal: Terminal, tmp_path: Path) -> Non
         process.kill()
         process.wait()
     assert "was interrupted" in terminal.run("dlq", "redrive", "--yes").output
-    # What the killed one held is hidden for a while; until it is in sight again, there is more to resume.
+    # Messages of the killed redrive are hidden for a while, and until they return there is more to resume.
     wait_for(
         lambda: terminal.run("dlq", "redrive", "--resume", "--yes").exit_code == 0, seconds=180, what="all is moved"
     )
     assert not journal.exists()
-    drained(terminal)
+    terminal.drain()
     checked = terminal.json("check")
     assert checked["counts"]["quarantined"] == {}
     assert checked["counts"]["booked"] + checked["counts"]["waitlisted"] == 60
@@ -126,16 +122,16 @@ def test_redrive_succeeds_after_an_unlock(terminal: Terminal) -> None:
     assert terminal.json("ledger", "unlock", "m-1", "--yes")["changed"]
     assert terminal.json("dlq", "list")["outlooks"] == {"stuck": 1}
     assert terminal.json("dlq", "redrive", "m-1", "--yes")["moved"] == 1
-    drained(terminal)
+    terminal.drain()
     shown = terminal.json("ledger", "show", "m-1")
     assert (shown["standing"], shown["row"]["consumption_count"]) == ("complete", 2)
     assert terminal.json("check")["counts"]["appointments"] == 1
-    # A forgotten row: the next copy finds the appointment and gets the same answer.
+    # After `forget` the next copy finds the appointment and gets the same answer.
     before = shown["row"]["result"]
     assert terminal.json("ledger", "forget", "m-1", "--yes")["changed"]
     target.sqs.send_message(QueueUrl=target.outputs.queue_url, MessageBody=json.dumps(body))
     wait_for(lambda: terminal.run("ledger", "show", "m-1").exit_code == 0, seconds=180, what="the row is there again")
-    drained(terminal)
+    terminal.drain()
     assert terminal.json("ledger", "show", "m-1")["row"]["result"] == before
     checked = terminal.json("check", exit_code=1)
     assert {breach["invariant"] for breach in checked["breaches"]} == {"I10"}, "it is seen that a row was deleted"

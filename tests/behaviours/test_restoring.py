@@ -1,4 +1,4 @@
-"""A table is spoiled while requests flow; the page's own program and commands bring it back, on the embedded AWS."""
+"""Damaged tables, restored by the program and commands of docs/restoring.md, on the embedded AWS."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TABLES = ("appointments", "ledger", "slots")
 
 
 class Engineer:
-    """Somebody with the page open, on a stack of their own."""
+    """An engineer who follows the page on a stack of their own."""
 
     def __init__(self, terminal: Terminal, account: Connection, folder: Path) -> None:
         self.terminal, self.folder, self.target = terminal, folder, terminal.target
@@ -50,7 +50,7 @@ class Engineer:
         }
 
     def shell(self, lines: Iterable[str]) -> str:
-        """Run these lines as they would be pasted; none may fail."""
+        """Run these lines as they are pasted. None may fail."""
         script = "set -e\n" + "\n".join(lines)
         run = subprocess.run(
             ["/bin/bash", "-c", script],
@@ -65,7 +65,7 @@ class Engineer:
         return run.stdout
 
     def restore_beside(self) -> None:
-        """The embedded AWS gives a table as it is at the moment of the call, so this is called at `BEFORE`."""
+        """Restore at `BEFORE`, which is now, because the embedded AWS restores the present table."""
         self.before = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         self.shell(commands("aws dynamodb restore-table-to-point-in-time"))
 
@@ -82,10 +82,10 @@ class Engineer:
         path = self.folder / "requests.ndjson"
         path.write_text("".join(json.dumps(body) + "\n" for body in bodies))
         self.terminal.json("send", "--file", str(path))
-        assert self.terminal.json("watch", "--until-drained", "--timeout", "300")["drained"]
+        self.terminal.drain()
 
-    def spoil(self, table: str, key: dict[str, str], change: str | None = None, value: str = "") -> None:
-        """Delete a row, or write a text into one of its attributes."""
+    def damage(self, table: str, key: dict[str, str], change: str | None = None, value: str = "") -> None:
+        """Damage a row: delete it, or overwrite one of its attributes."""
         client, name = self.target.dynamodb, self.names[table]
         where = {attribute: {"S": text} for attribute, text in key.items()}
         if change is None:
@@ -105,7 +105,7 @@ class Engineer:
 
 
 def commands(beginning: str, containing: str = "") -> list[str]:
-    """The page's lines of shell that begin so."""
+    """Return the page's shell lines with this beginning."""
     lines = [line.strip() for line in PAGE.read_text(encoding="utf-8").splitlines()]
     found = [line for line in lines if line.startswith(beginning) and containing in line]
     assert found
@@ -138,17 +138,17 @@ def test_put_back_restores_only_the_damaged_rows(engineer: Engineer) -> None:
     held = {row["appointment_id"]: row for row in before["slots"] if "appointment_id" in row}
     sound = {table: engineer.rows(table) for table in TABLES}
     for number in range(3):
-        engineer.spoil("ledger", {"message_id": f"old-{number:02}"})
-        engineer.spoil("appointments", {"appointment_id": f"old-{number + 3:02}"})
+        engineer.damage("ledger", {"message_id": f"old-{number:02}"})
+        engineer.damage("appointments", {"appointment_id": f"old-{number + 3:02}"})
         slot = held[f"old-{number + 6:02}"]
-        engineer.spoil("slots", {"practice": slot["practice"], "slot_id": slot["slot_id"]}, "status", "free")
-    engineer.spoil("appointments", {"appointment_id": "old-09"}, "nhs_number", "9990000026")
-    engineer.spoil("ledger", {"message_id": "old-10"}, "status", "IN_PROGRESS")
+        engineer.damage("slots", {"practice": slot["practice"], "slot_id": slot["slot_id"]}, "status", "free")
+    engineer.damage("appointments", {"appointment_id": "old-09"}, "nhs_number", "9990000026")
+    engineer.damage("ledger", {"message_id": "old-10"}, "status", "IN_PROGRESS")
     assert not engineer.checked()[0]
 
-    spoiled = {table: engineer.rows(table) for table in TABLES}
+    damaged = {table: engineer.rows(table) for table in TABLES}
     assert "nothing was changed" in engineer.put_back()
-    assert {table: engineer.rows(table) for table in TABLES} == spoiled
+    assert {table: engineer.rows(table) for table in TABLES} == damaged
     told = engineer.put_back("yes").splitlines()
     assert sum(line.startswith("goes back") for line in told) == 11
     assert {line.split()[1] for line in told if line.startswith("stays") and "Z0" not in line} == {
@@ -170,7 +170,7 @@ def test_put_back_of_all_tables_holds_after_a_resend(engineer: Engineer) -> None
     engineer.send(since)
     engineer.put_back("everything", "yes")
     assert {table: engineer.rows(table) for table in TABLES} == before
-    assert engineer.checked() == (False, {"I2", "I6"}), "what is undone is named"
+    assert engineer.checked() == (False, {"I2", "I6"}), "the undone requests are named"
     restarted = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     engineer.send([*since, old(0)])
     booked = [row["appointment_id"] for row in engineer.rows("appointments") if row["status"] == "booked"]
@@ -190,7 +190,7 @@ def test_put_back_of_all_tables_holds_after_a_resend(engineer: Engineer) -> None
 @pytest.mark.slow
 def test_restored_table_takes_the_original_name(engineer: Engineer) -> None:
     before = engineer.rows("slots")
-    engineer.spoil("slots", {name: before[0][name] for name in ("practice", "slot_id")})
+    engineer.damage("slots", {name: before[0][name] for name in ("practice", "slot_id")})
     made = json.loads(engineer.shell(commands("aws dynamodb create-backup")))["BackupDetails"]["BackupArn"]
     page = PAGE.read_text(encoding="utf-8")
     block = page.partition("aws dynamodb create-backup")[2].partition("\n```")[0].splitlines()[1:]

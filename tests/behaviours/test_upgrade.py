@@ -1,4 +1,4 @@
-"""An upgrade with traffic flowing: an older consumer and the present one on the same queue, tables and rows."""
+"""An upgrade under traffic: an older consumer and the present one on the same queue, tables and rows."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from oneslot.local.mapping.installation import install
 from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.stores.expressions import to_attributes
 from tests.kits.consumer import booking, cancellation
-from tests.verification.soak.kit import Stack, deliveries, deployed_shortened, wait_for
+from tests.kits.local_mapping import wait_for
+from tests.kits.real_stack import Stack, deliveries, deployed_shortened
 
 pytestmark = pytest.mark.embedded_aws
 
-# What an older release did otherwise: file, what is written there now, what stood there then.
+# Differences of an older release: file, present text, older text.
 OLDER = (
     ("booking/compose.py", "configuration.candidate_slots,", "1,"),
     ("handler.py", "**asdict(delivery)", '**{k: v for k, v in asdict(delivery).items() if k != "answer"}'),
@@ -38,12 +39,12 @@ FOREIGN = {"schema": 2, "note": "of a release to come"}
 
 
 def older(code: Path, folder: Path) -> Path:
-    """A copy of the deployed code as the older release had it: one candidate, no answer in its log, rows without expiry."""
+    """Return a copy of the code as in the older release: one candidate, no answer in the log, rows without expiry."""
     copy = folder / "older"
     shutil.copytree(code, copy)
     for name, now, then in OLDER:
         text = (copy / name).read_text()
-        assert text.count(now) == 1, f"{name} no longer has {now!r}: make this release's difference anew"
+        assert text.count(now) == 1, f"{name} no longer has {now!r}; update OLDER"
         (copy / name).write_text(text.replace(now, then))
     return copy
 
@@ -52,8 +53,8 @@ def mapping(stack: Stack, folder: Path) -> EventSourceMapping:
     return EventSourceMapping(stack.connection, stack.outputs["EventSourceMappingId"], folder=folder, processes=1)
 
 
-def left_by_a_newer_release(stack: Stack, body: dict[str, Any]) -> None:
-    """A claim whose consumer died, by a release that writes attributes which ours does not know: a rollback's morning."""
+def claim_by_newer_release(stack: Stack, body: dict[str, Any]) -> None:
+    """Write the claim of a dead consumer of a newer release, with attributes that ours does not know."""
     row = {
         "message_id": body["message_id"],
         "status": "IN_PROGRESS",
@@ -80,7 +81,7 @@ def test_two_releases_keep_every_invariant_side_by_side(
     with deployed_shortened(synthesised, account, 15) as stack:
         stack.seed(SLOTS)
         for body in bodies[:3]:
-            left_by_a_newer_release(stack, body)
+            claim_by_newer_release(stack, body)
         old, new = mapping(stack, old_folder), mapping(stack, new_folder)
         with monkeypatch.context() as patch:
             patch.setattr(event_source_mapping, "install", lambda url, folder: older(install(url, folder), old_folder))
@@ -89,11 +90,11 @@ def test_two_releases_keep_every_invariant_side_by_side(
             sent = stack.send(bodies[: REQUESTS // 2])
             wait_for(lambda: old.statistics.deleted > 0, seconds=180, what="the old one works")
             new.start()
-            # Every request again, so that each generation meets rows of the other, finished and in work.
+            # Every request again, so that each release meets rows of the other, complete and in progress.
             sent |= stack.send([*bodies, *cancellations, *bodies])
 
             def both_work() -> bool:
-                if stack.depth() < 10:  # so that none of them starves
+                if stack.depth() < 10:  # so that neither starves
                     stack.send(bodies[:10])
                 return old.statistics.deleted > 20 and new.statistics.deleted > 20
 
@@ -112,7 +113,7 @@ def test_two_releases_keep_every_invariant_side_by_side(
         of_old, of_new = (list(deliveries([log])) for log in logs)
         assert {"duplicate"} < {line["outcome"] for line in of_new}
         assert {"booked"} <= {line["outcome"] for line in of_old}
-        assert not any("answer" in line for line in of_old), "it was the older release indeed"
+        assert not any("answer" in line for line in of_old), "the older release was at work"
         finished_by_old = {line["message_id"] for line in of_old if line["outcome"] in ("booked", "waitlist")}
         met_by_new = {line["message_id"] for line in of_new if line["outcome"] == "duplicate"}
         assert finished_by_old & met_by_new, "the present release answers from the older one's rows"

@@ -1,4 +1,4 @@
-"""A small function, its queue and its mapping, made by API in an account of the embedded AWS."""
+"""A small function, its queue and its mapping in an account of the embedded AWS."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def zipped(source: str) -> bytes:
     return content.getvalue()
 
 
-def wait_for(condition: Callable[[], bool], *, seconds: float = 120.0) -> None:
-    """Wait until it is true; an `AssertionError` if it does not come true in that time."""
+def wait_for(condition: Callable[[], bool], *, seconds: float = 120.0, what: str = "the condition") -> None:
+    """Wait until the condition is true. Raises `AssertionError` after that time."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
         time.sleep(0.02)
 
 
@@ -60,17 +60,17 @@ class Source:
         return sum(self._counts())
 
     def show_again(self, receipt: str) -> None:
-        """Make a message that somebody received visible now, so that no test waits for its visibility timeout."""
+        """Make a received message visible now, so that no test waits for its visibility timeout."""
         sqs = self.connection.sqs()
         sqs.change_message_visibility(QueueUrl=self.queue_url, ReceiptHandle=receipt, VisibilityTimeout=0)
         sqs.close()
 
     def received(self) -> int:
-        """Return how many messages somebody received and has not deleted: those that are not visible."""
+        """Return how many messages are received and not deleted."""
         return self._counts()[1]
 
     def _counts(self) -> tuple[int, ...]:
-        """The visible, the invisible and the delayed ones at one instant: between two calls a message may change."""
+        """Return the visible, invisible and delayed messages by one call: between two calls they may change."""
         sqs = self.connection.sqs()
         attributes: Mapping[Any, str] = sqs.get_queue_attributes(QueueUrl=self.queue_url, AttributeNames=["All"])[
             "Attributes"
@@ -79,7 +79,7 @@ class Source:
         return tuple(int(attributes[f"ApproximateNumberOfMessages{which}"]) for which in ("", "NotVisible", "Delayed"))
 
     def notes(self) -> list[dict[str, Any]]:
-        """Return what the function printed, and the reports about its failed invocations, in order."""
+        """Return what the function printed, and the reports of its failed invocations, in order."""
         log = self.folder / "consumer.jsonl"
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
@@ -16,7 +15,6 @@ from oneslot.evidence.verdict import judge
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment, deploy
-from oneslot.local.processes import start_ticks
 from oneslot.local.state import LocalState
 from oneslot.runtime.sqs.queue_depth import queue_depth
 from oneslot.target import ARCHIVE_FILE, format_command, local_target
@@ -184,18 +182,6 @@ def evidence_of(deployment: Deployment, folder: Path, hosts: Iterable[Host]) -> 
         for host in hosts:
             together.write(host.log_file.read_bytes())
             together.write(b"\n")  # a killed handler may have left its last line unfinished
-    connection = deployment.connection
-    state = LocalState(
-        endpoint_url=connection.endpoint_url,
-        region=connection.region,
-        access_key_id=connection.access_key_id,
-        secret_access_key=connection.secret_access_key,
-        stack_name=deployment.stack_name,
-        outputs=deployment.outputs,
-        supervisor_pid=os.getpid(),
-        supervisor_start=start_ticks(os.getpid()) or 0,
-        log_file=str(log),
-    )
-    target = local_target(state, folder)
+    target = local_target(LocalState.of(deployment, log), folder)
     with closing(target.sqs), closing(target.dynamodb), closing(target.functions):
         return gather(target)

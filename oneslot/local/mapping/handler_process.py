@@ -85,9 +85,6 @@ class HandlerProcess:
                     start_new_session=True,  # Ctrl-C in the terminal is for the poller, which then stops in order
                     bufsize=0,
                 )
-        except BaseException:
-            os.close(answers)
-            raise
         finally:
             os.close(their_answers)
         self._answers = answers

@@ -1,11 +1,11 @@
-"""What tests with real processes share: seeding, sending, an empty queue, and the evidence of a test's own stack."""
+"""A deployed stack for tests with real processes: seed it, send to it, and gather its evidence."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stack:
-    """A deployed stack of a test's own, and one client for each service: making one costs more than using it."""
+    """A deployed stack of a test's own, with one client for each service."""
 
     deployment: Deployment
     sqs: SQSClient
@@ -61,11 +61,11 @@ class Stack:
         return {body["message_id"] for body in waiting}
 
     def depth(self) -> int:
-        """How many messages the queue holds, visible or not."""
+        """Return how many messages the queue holds, visible or not."""
         return queue_depth(self.sqs, self.outputs["QueueUrl"]).total
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """All rows of "ledger", "slots" or "appointments"."""
+        """Return the rows of "ledger", "slots" or "appointments"."""
         attributes = {"ledger": LEDGER, "slots": SLOTS, "appointments": APPOINTMENTS}[table]
         return list(scan(self.dynamodb, self.outputs[f"{table.title()}TableName"], attributes))
 
@@ -73,12 +73,12 @@ class Stack:
         return Counter(row["status"] for row in self.rows(table))
 
     def dead_letters(self) -> list[str]:
-        """The reasons of what the dead-letter queue holds."""
+        """Return the reasons of the messages in the dead-letter queue."""
         letters = peek(self.sqs, self.outputs["DeadLetterQueueUrl"])
         return [letter.reason for letter in letters]
 
     def evidence(self, requests: set[str], logs: Iterable[Path] = ()) -> Evidence:
-        """Everything that the stack left behind, of a queue that is drained."""
+        """Return the evidence of a stack whose queue is drained."""
         quarantined = {letter.message_id for letter in peek(self.sqs, self.outputs["DeadLetterQueueUrl"])}
         return Evidence(
             requests=requests,
@@ -101,18 +101,10 @@ def deployed_shortened(synthesised: SynthesisedStack, account: Connection, timeo
 
 
 def deliveries(logs: Iterable[Path]) -> Iterator[dict[str, Any]]:
-    """The lines about deliveries in these logs; a killed handler may have left a last one half written."""
+    """Yield the deliveries in these logs. A killed handler may have left a partial last line."""
     for log in logs:
         for text in log.read_text().splitlines() if log.exists() else ():
             if text.startswith("{") and text.endswith("}") and '"delivery"' in text:
                 line = json.loads(text)
                 if line.get("message") == "delivery":
                     yield line
-
-
-def wait_for(condition: Callable[[], bool], *, seconds: float, what: str) -> None:
-    """Wait until it is true; an `AssertionError` that says what did not happen, if it does not come true in that time."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
-        time.sleep(0.05)
