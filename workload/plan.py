@@ -1,4 +1,4 @@
-"""What is to be seeded: practices, their slots and days; and the note of it by which `send` knows whom to ask for what."""
+"""The plan of what to seed: practices, their slots and days. `send` reads it to address its requests."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from workload.practices import Demand, read_demand, read_practices, synthetic_de
 from workload.slots import Opening, demanded_slots, share_out, slot_items, working_days
 
 SYNTHETIC_PRACTICES = 12
-# What is made where nobody says how many: enough for a first look. England's week would be 7.5 million slots; and the
-# embedded AWS reads a practice's slots one by one, so that many slots make it slow.
+# The default at most: England's week would be 7.5 million slots, and the embedded AWS reads a practice's slots one by one.
 MOST_SLOTS_UNASKED = 4_000
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Practices with their slots, over some working days; `seed` makes it repeatable."""
+    """Practices and their slots over some working days. The same `seed` gives the same slots."""
 
     openings: Sequence[Opening]
     days: Sequence[date]
@@ -31,7 +30,7 @@ class Plan:
 
     @property
     def slots(self) -> int:
-        """How many slots there are in all."""
+        """The number of slots."""
         return sum(opening.slots for opening in self.openings)
 
     def items(self) -> Iterator[dict[str, Any]]:
@@ -42,7 +41,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Practices that could take part, and a sentence about where they come from."""
+    """Practices that could take part, and a note of where they come from."""
 
     demands: list[Demand]
     note: str
@@ -51,18 +50,17 @@ class Candidates:
 def read_candidates(
     practices: Path | None, demand: Path | None, seed: int, *, count: int | None = None, at_most: int | None = None
 ) -> Candidates:
-    """Read the practices and their demand from the files given, or make up what no file says.
+    """Read the practices and their demand from the given files, or make them up.
 
-    Practices that only one of two given files knows are left out, and counted in the note. Where there are more than
-    `count` (which must be there) or `at_most` (which need not), so many are chosen at random, by `seed`. Raises
-    `BadInput` for a file that cannot be used.
+    A practice that only one of two files has is left out. `count` practices, or up to `at_most`, are chosen at random by
+    `seed`. Raises `BadInput` for an unusable file, and where there are fewer than `count`.
     """
     if practices is None and demand is None:
         made_up = synthetic_practices(count or at_most or SYNTHETIC_PRACTICES)
         return Candidates(list(synthetic_demand(made_up, seed)), numbered(len(made_up), "synthetic practice"))
     demands, note = _read_files(practices, demand, seed)
     if count is not None and count > len(demands):
-        raise BadInput(f"{count:,} practices were asked for, but there are only these: {note}.")
+        raise BadInput(f"{count:,} practices were asked for, and there are fewer: {note}. Lower --practice-count.")
     limit = count or at_most or len(demands)
     if limit < len(demands):
         demands = sorted(random.Random(f"practices:{seed}").sample(demands, limit), key=lambda line: line.practice)
@@ -82,21 +80,23 @@ def _read_files(practices: Path | None, demand: Path | None, seed: int) -> tuple
         return list(synthetic_demand(active.values(), seed)), f"{note}, their demand made up"
     demands = [line for line in read_demand(demand) if line.practice in active]
     if not demands:
-        raise BadInput(f"{demand} and {practices} have no practice in common.")
+        raise BadInput(f"{demand} and {practices} have no practice in common. Give files of the same region.")
     return demands, f"{note}, {len(demands):,} of them with demand in {demand.name}"
 
 
 def make_plan(demands: Sequence[Demand], first_day: date, days: int, slots: int | None, seed: int) -> Plan:
-    """Share slots out among the practices; without a number, as many as their demand asks for, within reason."""
+    """Share slots out among the practices: `slots`, or as many as the demand up to MOST_SLOTS_UNASKED."""
     if slots is not None and slots < len(demands):
-        raise BadInput(f"{slots:,} slots are too few for {len(demands):,} practices: each has one at least.")
+        raise BadInput(
+            f"{slots:,} slots are too few for {len(demands):,} practices, of which each needs one. Raise --slots."
+        )
     if slots is None:
         slots = max(len(demands), min(MOST_SLOTS_UNASKED, demanded_slots(demands, days)))
     return Plan(share_out(slots, demands), working_days(first_day, days), seed)
 
 
 def save(plan: Plan, path: Path, target: str) -> None:
-    """Note what was seeded into `target` (its `Target.identity`)."""
+    """Write the plan that was seeded into `target` (its `Target.identity`)."""
     document = {
         "target": target,
         "seed": plan.seed,
@@ -111,7 +111,7 @@ def save(plan: Plan, path: Path, target: str) -> None:
 
 
 def load(path: Path, target: str) -> Plan | None:
-    """Read the note that `save` made for `target`; None if there is none, or if it speaks of another stack."""
+    """Return the plan that was seeded into `target`, or None. Raises `BadInput` for a damaged file."""
     try:
         document = json.loads(path.read_text())
         if document["target"] != target:
@@ -127,4 +127,4 @@ def load(path: Path, target: str) -> Plan | None:
     except FileNotFoundError:
         return None
     except (LookupError, TypeError, ValueError) as error:
-        raise BadInput(f"{path} cannot be read any more.") from error
+        raise BadInput(f"{path} is not a valid plan.") from error

@@ -1,4 +1,4 @@
-"""Puts slots into the slots table. Seeding again changes no slot that is there: a busy one stays busy."""
+"""Insert slots into the slots table. Safe to repeat: a slot that exists stays as it is."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 0.05, 5.0
 
 @dataclass(frozen=True, slots=True)
 class Seeded:
-    """What came of some slots: `created` are new, `kept` were there before and were not touched."""
+    """Counts of slots: `created` are new, `kept` existed and are unchanged."""
 
     created: int = 0
     kept: int = 0
@@ -34,9 +34,9 @@ class Seeded:
 
 
 class SlotWriter:
-    """Inserts slots with PartiQL's `INSERT`: a batch of puts of which each has its own "only if it is not there".
+    """Inserts slots by PartiQL's `INSERT`, which fails for a slot that exists.
 
-    BatchWriteItem knows no condition: it would set a slot free that was booked since, or that another seeder wrote.
+    PartiQL rather than BatchWriteItem, because that has no conditions and would free a booked slot.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class SlotWriter:
         self._jitter = jitter
 
     def insert(self, items: Sequence[Mapping[str, Any]]) -> Seeded:
-        """Insert up to 25 slots; what is throttled is tried again, with full jitter. Raises `OneslotError` at the end of it."""
+        """Insert up to 25 slots, and retry throttled ones with full jitter. Raises `OneslotError` if some are left."""
         waiting = list(items)
         seeded = Seeded()
         ceiling = FIRST_BACKOFF_SECONDS
@@ -71,7 +71,7 @@ class SlotWriter:
                 else:
                     raise OneslotError(
                         f"The table {self._table_name} refused a slot: {code}. "
-                        "Mend that and seed again: slots that are there are left as they are."
+                        "Correct that and seed again, which is safe."
                     )
             if not refused:
                 return seeded
@@ -80,8 +80,8 @@ class SlotWriter:
                 self._sleep(self._jitter() * ceiling)
                 ceiling = min(LONGEST_BACKOFF_SECONDS, ceiling * 2)
         raise OneslotError(
-            f"The table {self._table_name} is throttled: {len(waiting)} slots of a batch were refused {ATTEMPTS} times. "
-            "Wait a while and seed again: slots that are there are left as they are."
+            f"The table {self._table_name} is throttled: it refused {len(waiting)} slots {ATTEMPTS} times. "
+            "Seed again later, which is safe."
         )
 
     def _statement(self, item: Mapping[str, Any]) -> Any:
@@ -96,7 +96,7 @@ class SlotWriter:
 def seed(
     items: Iterable[Mapping[str, Any]], writer: SlotWriter, *, workers: int = 4, progress: Callable[[int], None]
 ) -> Seeded:
-    """Insert all slots, `workers` batches at a time; `progress` is told of each batch's size. Bounded memory."""
+    """Insert all slots, `workers` batches at a time, in bounded memory. `progress` receives each batch's size."""
     total = Seeded()
     running: set[Future[Seeded]] = set()
     with ThreadPoolExecutor(workers, "seed") as executor:

@@ -1,4 +1,4 @@
-"""The smoke test of a deployed stack: one made-up request and its duplicate, all the way, at a made-up practice of its own."""
+"""The smoke test of a deployed stack: a request and its duplicate, at a made-up practice."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ SERVER_FAULT = 500
 
 
 class Failed(OneslotError):
-    """The stack did not do what it is there for. The sentence says what, and what to look at."""
+    """A step failed. The text says which, and what to look at."""
 
 
 @dataclass
 class Smoke:
-    """One run. `interval` and `timeout` are in seconds, the timeout for each wait."""
+    """One run. `interval` is the time between polls and `timeout` the limit of each wait, in seconds."""
 
     target: Target
     timeout: float
@@ -54,7 +54,7 @@ class Smoke:
 
     @property
     def message_id(self) -> str:
-        """The booking's id, and so the appointment's."""
+        """The id of the booking and of its appointment."""
         return f"smoke-{self.run}"
 
     @property
@@ -64,12 +64,12 @@ class Smoke:
 
     @property
     def look(self) -> str:
-        """What a person is told to look at when the test has failed."""
+        """The sentence that says what to look at after a failure."""
         asked, listed = self.target.command(f"inspect {self.message_id}"), self.target.command("dlq list")
         return f"See `{asked}`, `{listed}`, and the consumer's log."
 
     def check(self) -> None:
-        """Open a slot, send twice, look for one appointment, cancel, look again. Raises `Failed` at the first fault."""
+        """Open a slot, send twice, expect one appointment, cancel, expect a free slot. Raises `Failed` at the first error."""
         start = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
         slot_id = f"{start:%Y%m%dT%H%MZ}-01"
         self._open_slot(slot_id, start)
@@ -85,7 +85,7 @@ class Smoke:
         outcomes = self._wait(lambda: self._outcomes(sent, began), "both copies are in the delivery log")
         if sorted(outcomes) != ["booked", "duplicate"]:
             raise Failed(
-                f"Two copies came to {', '.join(sorted(outcomes))}, not to one booking and one duplicate. {self.look}"
+                f"Two copies ended as {', '.join(sorted(outcomes))} rather than booked, duplicate. {self.look}"
             )
         appointment, slot = self._appointment(), self._slot(slot_id)
         if (
@@ -101,9 +101,9 @@ class Smoke:
         self.say("cancelled, and the slot is free again")
 
     def clean_up(self) -> None:
-        """Leave nothing that can be booked: cancel, if that was not done, and remove the slot as soon as it is free.
+        """Cancel the booking if necessary, and delete the slot once it is free.
 
-        A cancellation that comes before its booking stops it, so that this is right at whatever point the check failed.
+        A cancellation that overtakes its booking stops it, so this is safe wherever the check failed.
         """
         if not self.slot_opened:
             return
@@ -121,11 +121,11 @@ class Smoke:
             except ClientError as error:
                 if error_code(error) != "ConditionalCheckFailedException":
                     raise
-                raise Failed(f"The slot of {self.practice} is busy and stays. {self.look}") from error
+                raise Failed(f"The slot of {self.practice} is busy, so it was not deleted. {self.look}") from error
         self.slot_opened = False
 
     def remains(self) -> list[str]:
-        """What stays behind: on purpose, because removed it would look to the audit like a breach, or as the test failed."""
+        """Return what remains: rows that the audit compares with the delivery log, and what a failure left."""
         slot = [f"perhaps the slot of the made-up practice {self.practice}"] if self.slot_opened else []
         if self.settled:
             return [
@@ -156,12 +156,12 @@ class Smoke:
 
     def _send(self, body: str) -> str:
         url = self.target.outputs.queue_url
-        # On FIFO, an id for each copy: else SQS drops the second one, and the ledger is not asked at all.
+        # On FIFO each copy has its own id: SQS would drop the second one before the ledger sees it.
         order: Any = {"MessageGroupId": self.practice, "MessageDeduplicationId": uuid4().hex} if is_fifo(url) else {}
         return str(self.target.sqs.send_message(QueueUrl=url, MessageBody=body, **order)["MessageId"])
 
     def _send_first(self, body: str) -> str:
-        self.sent = True  # also if its answer is lost
+        self.sent = True  # even if the answer is lost
         try:
             return self._send(body)
         except ClientError as refusal:
@@ -182,7 +182,7 @@ class Smoke:
         return row.get("status") == COMPLETE
 
     def _outcomes(self, sent: set[str], since_ms: int) -> list[str]:
-        """How the copies ended, once all have; empty before."""
+        """Return the outcomes of the copies once all have one; before that an empty list."""
         ended: dict[str, str] = {}
         since = since_ms - CLOCK_DIFFERENCE_MS
         for line in valid_deliveries(self.target, [], since_ms=since, mentioning=self.message_id):

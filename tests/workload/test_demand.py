@@ -53,11 +53,11 @@ def test_a_practice_without_appointments_is_left_out_and_one_without_channels_ge
     [
         ("", "line 1: the header row lacks the column(s) gp_code, total_appointments"),
         ("gp_code,total_appointments\n", "lacks the column(s) face_to_face, home_visit, telephone, video_online"),
-        (HEADER, "holds no practice below its header row"),
+        (HEADER, "has no practice below its header row"),
         (HEADER + "A81001,1,2\n", "line 2: 3 columns, but the header row has 7"),
         (HEADER + "A81001,1,many,1,1,1,1\n", "line 2, column total_appointments: 'many' is not a whole number"),
         (HEADER + "A81001,1,5,1,-1,1,1\n", "line 2, column telephone: '-1' is not a whole number"),
-        (HEADER + "A81001,1,5,1,1,1,1\nA81001,1,5,1,1,1,1\n", "line 3, column gp_code: 'A81001' is empty, or was on"),
+        (HEADER + "A81001,1,5,1,1,1,1\nA81001,1,5,1,1,1,1\n", "line 3, column gp_code: 'A81001' is empty, or repeats"),
         (HEADER + ",1,5,1,1,1,1\n", "line 2, column gp_code: '' is empty"),
     ],
 )

@@ -177,12 +177,12 @@ def test_days_that_are_over_are_not_asked_for() -> None:
     for message in generate(Mix(50, malformed=0, cancellations=0), now=now):
         body: dict[str, Any] = json.loads(message.body)
         assert body["not_before"][:10] in ("2026-11-27", "2020-01-06")
-    with pytest.raises(BadInput, match="are all in the past"):
+    with pytest.raises(BadInput, match="is in the past"):
         generate(Mix(50), now=datetime(2026, 11, 28, tzinfo=UTC))
 
 
 def test_a_mix_that_cannot_be_is_refused() -> None:
-    with pytest.raises(BadInput, match="leave too few bookings to cancel"):
+    with pytest.raises(BadInput, match="leave too few bookings"):
         Mix(100, cancellations=0.8)
 
 

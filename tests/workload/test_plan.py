@@ -46,7 +46,7 @@ def test_a_choice_of_practices_is_repeatable(files: tuple[Path, Path]) -> None:
 
 
 def test_more_practices_than_there_are_cannot_take_part(files: tuple[Path, Path]) -> None:
-    with pytest.raises(BadInput, match="4 practices were asked for, but there are only these: 3 active GP practices"):
+    with pytest.raises(BadInput, match="4 practices were asked for, and there are fewer: 3 active GP practices"):
         read_candidates(files[0], None, 1, count=4)
 
 
@@ -74,13 +74,5 @@ def test_what_was_seeded_is_noted_for_its_stack_only(tmp_path: Path) -> None:
     assert load(path, "the stack before it, at the same port") is None
     for spoilt in ("{", "[]", "{}", '{"target": "this stack"}', '{"target": "this stack", "practices": [7]}'):
         path.write_text(spoilt)
-        with pytest.raises(BadInput, match="cannot be read any more"):
+        with pytest.raises(BadInput, match="is not a valid plan"):
             load(path, "this stack")
-
-
-def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path: Path) -> None:
-    """Its own error names none, as that of standard output does."""
-    path = tmp_path / "seeded.json"
-    path.symlink_to("/dev/full")
-    with pytest.raises(OSError, match=rf"No space left on device: '{path}'"):
-        save(make_plan(read_candidates(None, None, 1).demands, MONDAY, 5, 100, 1), path, "this stack")

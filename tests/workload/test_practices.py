@@ -48,10 +48,10 @@ def test_a_name_in_another_encoding_is_no_obstacle(tmp_path: Path) -> None:
         (line() + "A81002,SHORT\n", "line 2: 2 columns, not 27"),
         (line() + line(code="not a code"), "line 2, column 1: 'not a code' is not an ODS code"),
         (line(status="X"), "line 1, column 13: 'X' is not a status: A, C, D or P"),
-        (line() + line(), "line 2, column 1: 'A81001' is not a code that no line before it has"),
+        (line() + line(), "line 2, column 1: 'A81001' is not a code of its own; an earlier line has it."),
         (line(status="C"), "no active GP practice (column 13 = A and column 26 = 4)"),
         ("", "no active GP practice"),
-        ("PK\x03\x04\x00\x00,x\n", "is not a CSV text file. If it is a zip file, unpack it"),
+        ("PK\x03\x04\x00\x00,x\n", "is not a CSV text file. Unpack a zip file first"),
     ],
 )
 def test_another_file_is_refused_with_its_place_named(tmp_path: Path, text: str, sentence: str) -> None:

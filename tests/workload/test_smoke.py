@@ -56,7 +56,7 @@ def test_a_stack_that_consumes_nothing_fails_and_a_late_booking_is_stopped(moto_
 def test_a_stack_that_answers_a_copy_twice_fails(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     test, _ = smoke(moto_stack, moto_stack.consume)
     monkeypatch.setattr(Smoke, "_outcomes", lambda *_: ["booked", "booked"])
-    with pytest.raises(Failed, match="Two copies came to booked, booked"):
+    with pytest.raises(Failed, match="Two copies ended as booked, booked"):
         test.check()
     moto_stack.consume()
     test.clean_up()

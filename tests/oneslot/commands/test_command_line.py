@@ -52,7 +52,7 @@ PLAN = make_plan(read_candidates(None, None, 1).demands, NEXT_YEARS_MONDAY, 5, 2
         (["send", "--rate", "0"], "Invalid value for '--rate'"),
         (["send", "--shape", "monday-8am"], "--shape monday-8am needs --rate"),
         (["send", "--shape", "friday"], "'friday' is not one of 'steady', 'monday-8am'"),
-        (["send", "--cancellations", "0.9"], "leave too few bookings to cancel"),
+        (["send", "--cancellations", "0.9"], "leave too few bookings"),
         (["send", "--file", __file__, "--count", "5"], "--file sends the file as it is"),
         (["send", "--file", __file__], "line 1: the body must be one JSON object"),
         (["watch", "--interval", "0"], "Invalid value for '--interval'"),
