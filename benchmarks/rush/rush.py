@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -207,36 +207,26 @@ class Rush:
             self._sqs.send_message_batch(QueueUrl=self._queue, Entries=entries)
 
     def _left(self) -> int:
-        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-        answer = self._sqs.get_queue_attributes(QueueUrl=self._queue, AttributeNames=names)["Attributes"]
-        return sum(int(answer[name]) for name in names)
+        return self._messages_in(self._queue, "ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible")
+
+    def _messages_in(self, queue_url: str, *names: str) -> int:
+        counts = self._sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=list(names))["Attributes"]
+        return sum(int(counts[name]) for name in names)
+
+    def _appointment_ids(self, table: str) -> list[str]:
+        pages = self._dynamodb.get_paginator("scan").paginate(TableName=table)
+        items = (item for page in pages for item in page["Items"])
+        return [item["appointment_id"]["S"] for item in items if "appointment_id" in item]
 
     def _figures(self, name: str, logs: Sequence[Path], measured: Measured, profile: Path) -> Figures:
         bodies = self._load.bodies
         packages, functions = shares(profile) if profile.exists() else ({}, [])
-        latency: dict[str, int] = {}
-        done = 0
-        for log in logs:
-            for line in log.read_text().splitlines() if log.exists() else ():
-                message_id, sent, finished = line.split()
-                took = int(finished) - int(sent)
-                latency[message_id] = min(took, latency.get(message_id, took))
-                done += 1
-        times = sorted(latency.values()) or [0]
-        pages = self._dynamodb.get_paginator("scan")
-        held = Counter(
-            item["appointment_id"]["S"]
-            for page in pages.paginate(TableName="slots")
-            for item in page["Items"]
-            if "appointment_id" in item
-        )
-        answered = {
-            item["appointment_id"]["S"] for page in pages.paginate(TableName="appointments") for item in page["Items"]
-        }
-        owed = {body["message_id"] for body in bodies} if measured.drained else set(latency)
-        dead = self._sqs.get_queue_attributes(
-            QueueUrl=self._dead_letters, AttributeNames=["ApproximateNumberOfMessages"]
-        )["Attributes"]["ApproximateNumberOfMessages"]
+        latencies = list(_latencies(logs))
+        first: dict[str, int] = {}
+        for message_id, took in latencies:
+            first[message_id] = min(took, first.get(message_id, took))
+        times, done = sorted(first.values()) or [0], len(latencies)
+        owed = {body["message_id"] for body in bodies} if measured.drained else set(first)
         return Figures(
             handler=name,
             messages=len(bodies),
@@ -248,11 +238,19 @@ class Rush:
             p95_ms=times[len(times) * 95 // 100],
             p99_ms=times[len(times) * 99 // 100],
             killed=measured.killed,
-            double_booked=sum(1 for number in held.values() if number > 1),
-            lost=len(owed - answered),
-            dead_letters=int(dead),
+            double_booked=sum(number > 1 for number in Counter(self._appointment_ids("slots")).values()),
+            lost=len(owed - set(self._appointment_ids("appointments"))),
+            dead_letters=self._messages_in(self._dead_letters, "ApproximateNumberOfMessages"),
             cpu_ms={process: seconds * 1000 / max(1, done) for process, seconds in measured.cpu.items()},
             memory=measured.memory,
             packages=packages,
             functions=functions,
         )
+
+
+def _latencies(logs: Sequence[Path]) -> Iterator[tuple[str, int]]:
+    """Yield the message id of each deleted message, and the milliseconds from sent to done."""
+    for log in logs:
+        for line in log.read_text().splitlines() if log.exists() else ():
+            message_id, sent, finished = line.split()
+            yield message_id, int(finished) - int(sent)
