@@ -17,8 +17,8 @@ Breach = tuple[str, str]
 
 
 @dataclass
-class Field:
-    """The world to corrupt, and the ids that are corrupted already."""
+class Picker:
+    """Picks untouched requests and slots of a world to corrupt."""
 
     world: World
     random: random.Random
@@ -72,88 +72,88 @@ def _name(slot: Item) -> str:
     return f"{slot['practice']}/{slot['slot_id']}"
 
 
-def second_slot(spoil: Field) -> Breach:
+def second_slot(pick: Picker) -> Breach:
     """Give a request two slots: the plain double booking."""
-    appointment, slot = spoil.booked(), spoil.free_slot()
+    appointment, slot = pick.booked(), pick.free_slot()
     slot |= {"status": "busy", "appointment_id": appointment["appointment_id"]}
     del slot["free_key"]
     return "I1", appointment["appointment_id"]
 
 
-def two_on_one_slot(spoil: Field) -> Breach:
+def two_on_one_slot(pick: Picker) -> Breach:
     """Book two appointments on one slot."""
-    first, second = spoil.booked(), spoil.complete("waitlist")
+    first, second = pick.booked(), pick.complete("waitlist")
     taken = {name: first[name] for name in ("practice", "slot_id", "start", "end")}
-    spoil.world.appointments[second["message_id"]] |= {"status": "booked", **taken}
+    pick.world.appointments[second["message_id"]] |= {"status": "booked", **taken}
     return "I3", f"{first['practice']}/{first['slot_id']}"
 
 
-def busy_without_holder(spoil: Field) -> Breach:
+def busy_without_holder(pick: Picker) -> Breach:
     """Make a slot busy for an appointment that does not exist."""
-    slot = spoil.free_slot()
+    slot = pick.free_slot()
     slot |= {"status": "busy", "appointment_id": f"unknown-{slot['slot_id']}"}
     del slot["free_key"]
     return "I4", _name(slot)
 
 
-def slot_freed_under_appointment(spoil: Field) -> Breach:
+def slot_freed_under_appointment(pick: Picker) -> Breach:
     """Free the slot of a booked appointment."""
-    appointment = spoil.booked()
-    slot = spoil.slot_of(appointment)
+    appointment = pick.booked()
+    slot = pick.slot_of(appointment)
     slot |= {"status": "free", "free_key": free_key(slot)}
     del slot["appointment_id"]
     return "I4", appointment["appointment_id"]
 
 
-def free_slot_names_appointment(spoil: Field) -> Breach:
+def free_slot_names_appointment(pick: Picker) -> Breach:
     """Let a free slot name an appointment."""
-    slot = spoil.free_slot()
+    slot = pick.free_slot()
     slot["appointment_id"] = f"unknown-{slot['slot_id']}"
     return "I4", _name(slot)
 
 
-def free_slot_hidden(spoil: Field) -> Breach:
+def free_slot_hidden(pick: Picker) -> Breach:
     """Remove a free slot's key, so that no booking finds it."""
-    slot = spoil.free_slot()
+    slot = pick.free_slot()
     del slot["free_key"]
     return "I4", _name(slot)
 
 
-def free_slot_misnamed(spoil: Field) -> Breach:
+def free_slot_misnamed(pick: Picker) -> Breach:
     """Move a free slot without its key: it would be booked at the time in the key."""
-    slot = spoil.free_slot()
+    slot = pick.free_slot()
     slot["start"], slot["end"] = slot["end"], slot["start"]
     return "I4", _name(slot)
 
 
-def cancelled_but_slot_busy(spoil: Field) -> Breach:
+def cancelled_but_slot_busy(pick: Picker) -> Breach:
     """Cancel an appointment without freeing its slot."""
-    appointment = spoil.booked()
+    appointment = pick.booked()
     appointment |= {"status": "cancelled", "cancelled_by": "x"}
     return "I4", f"{appointment['practice']}/{appointment['slot_id']}"
 
 
-def slot_deleted(spoil: Field) -> Breach:
+def slot_deleted(pick: Picker) -> Breach:
     """Delete the slot of a booked appointment."""
-    appointment = spoil.booked()
-    del spoil.world.slots[appointment["practice"], appointment["slot_id"]]
+    appointment = pick.booked()
+    del pick.world.slots[appointment["practice"], appointment["slot_id"]]
     return "I4", appointment["appointment_id"]
 
 
-def booking_vanished(spoil: Field) -> Breach:
+def booking_vanished(pick: Picker) -> Breach:
     """Delete the appointment of a COMPLETE booking."""
-    appointment = spoil.booked()
-    slot = spoil.slot_of(appointment)
+    appointment = pick.booked()
+    slot = pick.slot_of(appointment)
     slot |= {"status": "free", "free_key": free_key(slot)}
     del slot["appointment_id"]
-    del spoil.world.appointments[appointment["appointment_id"]]
+    del pick.world.appointments[appointment["appointment_id"]]
     return "I5", appointment["appointment_id"]
 
 
-def other_slot_than_recorded(spoil: Field) -> Breach:
+def other_slot_than_recorded(pick: Picker) -> Breach:
     """Move an appointment to another slot than the recorded answer names."""
-    appointment, slot = spoil.booked(), spoil.free_slot()
-    old = spoil.slot_of(appointment)
+    appointment, slot = pick.booked(), pick.free_slot()
+    old = pick.slot_of(appointment)
     old |= {"status": "free", "free_key": free_key(old)}
     del old["appointment_id"]
     slot |= {"status": "busy", "appointment_id": appointment["appointment_id"]}
@@ -162,210 +162,208 @@ def other_slot_than_recorded(spoil: Field) -> Breach:
     return "I5", appointment["appointment_id"]
 
 
-def waitlist_vanished(spoil: Field) -> Breach:
+def waitlist_vanished(pick: Picker) -> Breach:
     """Delete the appointment of a COMPLETE row on the waitlist."""
-    row = spoil.complete("waitlist")
-    del spoil.world.appointments[row["message_id"]]
+    row = pick.complete("waitlist")
+    del pick.world.appointments[row["message_id"]]
     return "I5", row["message_id"]
 
 
-def cancellation_without_effect(spoil: Field) -> Breach:
+def cancellation_without_effect(pick: Picker) -> Breach:
     """Add a COMPLETE cancellation of an appointment that is booked."""
-    appointment = spoil.booked()
+    appointment = pick.booked()
     row: Item = {
         "message_id": f"cancel-{appointment['appointment_id']}",
         "status": "COMPLETE",
         "consumption_count": 1,
     }
     result = {"outcome": "cancelled", "appointment_id": appointment["appointment_id"]}
-    spoil.world.ledger[row["message_id"]] = {**row, "updated": spoil.world.now, "result": json.dumps(result)}
+    pick.world.ledger[row["message_id"]] = {**row, "updated": pick.world.now, "result": json.dumps(result)}
     return "I5", appointment["appointment_id"]
 
 
-def refused_but_booked(spoil: Field) -> Breach:
+def refused_but_booked(pick: Picker) -> Breach:
     """Record a refusal for a request with an appointment."""
-    row = spoil.complete("waitlist")
+    row = pick.complete("waitlist")
     row["result"] = json.dumps({"outcome": "refused", "appointment_id": row["message_id"], "reason": "window_passed"})
     return "I5", row["message_id"]
 
 
-def result_unknown(spoil: Field) -> Breach:
+def result_unknown(pick: Picker) -> Breach:
     """Record an outcome that the system does not have."""
-    row = spoil.complete("booked")
+    row = pick.complete("booked")
     row["result"] = json.dumps({"outcome": "mislaid", "appointment_id": row["message_id"]})
     return "I5", row["message_id"]
 
 
-def row_deleted(spoil: Field) -> Breach:
+def row_deleted(pick: Picker) -> Breach:
     """Delete the ledger's row of a booked appointment before its time."""
-    row = spoil.complete("booked")
-    del spoil.world.ledger[row["message_id"]]
+    row = pick.complete("booked")
+    del pick.world.ledger[row["message_id"]]
     return "I5r", row["message_id"]
 
 
-def row_reverted(spoil: Field) -> Breach:
+def row_reverted(pick: Picker) -> Breach:
     """Set a COMPLETE row back to IN_PROGRESS."""
-    row = spoil.complete("waitlist")
-    row |= {"status": "IN_PROGRESS", "lease_until": spoil.world.now + MINUTE}
+    row = pick.complete("waitlist")
+    row |= {"status": "IN_PROGRESS", "lease_until": pick.world.now + MINUTE}
     del row["result"]
     return "I6", row["message_id"]
 
 
-def refusal_deleted(spoil: Field) -> Breach:
+def refusal_deleted(pick: Picker) -> Breach:
     """Delete the ledger's row of a refusal that was delivered."""
-    row = spoil.complete("refused")
-    del spoil.world.ledger[row["message_id"]]
+    row = pick.complete("refused")
+    del pick.world.ledger[row["message_id"]]
     return "I6", row["message_id"]
 
 
-def request_lost(spoil: Field) -> Breach:
+def request_lost(pick: Picker) -> Breach:
     """Add an archived request without any other trace."""
-    message_id = f"lost-{spoil.random.getrandbits(32):x}"
-    spoil.world.accepted.append({"message_id": message_id, "sent": spoil.world.now - MINUTE, "copies": 1})
+    message_id = f"lost-{pick.random.getrandbits(32):x}"
+    pick.world.accepted.append({"message_id": message_id, "sent": pick.world.now - MINUTE, "copies": 1})
     return "I2", message_id
 
 
-def request_stuck(spoil: Field) -> Breach:
+def request_stuck(pick: Picker) -> Breach:
     """Add a request that was claimed once: its lease is over, and no queue has it."""
-    message_id = f"stuck-{spoil.random.getrandbits(32):x}"
-    spoil.world.accepted.append({"message_id": message_id, "sent": spoil.world.now - MINUTE, "copies": 1})
-    spoil.world.ledger[message_id] = {
+    message_id = f"stuck-{pick.random.getrandbits(32):x}"
+    pick.world.accepted.append({"message_id": message_id, "sent": pick.world.now - MINUTE, "copies": 1})
+    pick.world.ledger[message_id] = {
         "message_id": message_id,
         "status": "IN_PROGRESS",
         "consumption_count": 1,
-        "updated": spoil.world.now - MINUTE,
-        "lease_until": spoil.world.now - 1,
+        "updated": pick.world.now - MINUTE,
+        "lease_until": pick.world.now - 1,
     }
     return "I9", message_id
 
 
-def answers_differ(spoil: Field) -> Breach:
+def answers_differ(pick: Picker) -> Breach:
     """Give a duplicate another answer than the original."""
-    row = spoil.complete("booked")
-    line = next(line for line in spoil.world.deliveries if line["message_id"] == row["message_id"] and line["answer"])
-    spoil.world.deliveries.append(
-        {**line, "finished": spoil.world.now - 1, "outcome": "duplicate", "answer": "another"}
-    )
+    row = pick.complete("booked")
+    line = next(line for line in pick.world.deliveries if line["message_id"] == row["message_id"] and line["answer"])
+    pick.world.deliveries.append({**line, "finished": pick.world.now - 1, "outcome": "duplicate", "answer": "another"})
     return "I7", row["message_id"]
 
 
-def claim_not_counted(spoil: Field) -> Breach:
+def claim_not_counted(pick: Picker) -> Breach:
     """Log two claims where the row counts one."""
-    row = spoil.complete("booked")
+    row = pick.complete("booked")
     row["consumption_count"] = 1
-    line = next(line for line in spoil.world.deliveries if line["message_id"] == row["message_id"] and line["answer"])
-    late = {"finished": spoil.world.now - 1, "outcome": "fenced", "claimed_by": "f" * 32, "answer": None}
-    spoil.world.deliveries.append({**line, **late})
+    line = next(line for line in pick.world.deliveries if line["message_id"] == row["message_id"] and line["answer"])
+    late = {"finished": pick.world.now - 1, "outcome": "fenced", "claimed_by": "f" * 32, "answer": None}
+    pick.world.deliveries.append({**line, **late})
     return "I10", row["message_id"]
 
 
-def count_zero(spoil: Field) -> Breach:
+def count_zero(pick: Picker) -> Breach:
     """Set a row's count of claims to 0."""
-    row = spoil.complete("booked")
+    row = pick.complete("booked")
     row["consumption_count"] = 0
     return "I10", row["message_id"]
 
 
-def quarantined_after_booking(spoil: Field) -> Breach:
+def quarantined_after_booking(pick: Picker) -> Breach:
     """Put a message into the dead-letter queue that has an appointment and no COMPLETE row."""
-    row = spoil.complete("waitlist")
-    row |= {"status": "IN_PROGRESS", "lease_until": spoil.world.now + MINUTE}
+    row = pick.complete("waitlist")
+    row |= {"status": "IN_PROGRESS", "lease_until": pick.world.now + MINUTE}
     del row["result"]
-    spoil.world.dead_letters.append({"message_id": row["message_id"], "source_message_id": "s", "reason": None})
+    pick.world.dead_letters.append({"message_id": row["message_id"], "source_message_id": "s", "reason": None})
     return "I11", row["message_id"]
 
 
-def cancelled_by_unknown_request(spoil: Field) -> Breach:
+def cancelled_by_unknown_request(pick: Picker) -> Breach:
     """Cancel an appointment and free its slot, without a request for it."""
-    appointment = spoil.booked()
+    appointment = pick.booked()
     author = f"unknown-{appointment['appointment_id']}"
-    _cancel(spoil, appointment, author)
+    _cancel(pick, appointment, author)
     return "I5r", author
 
 
-def cancelled_by_a_booking(spoil: Field) -> Breach:
+def cancelled_by_a_booking(pick: Picker) -> Breach:
     """Cancel an appointment in the name of a request that booked its own."""
-    appointment, author = spoil.booked(), spoil.complete("booked")
-    _cancel(spoil, appointment, author["message_id"])
+    appointment, author = pick.booked(), pick.complete("booked")
+    _cancel(pick, appointment, author["message_id"])
     return "I5", author["message_id"]
 
 
-def _cancel(spoil: Field, appointment: Item, author: str) -> None:
-    slot = spoil.slot_of(appointment)
+def _cancel(pick: Picker, appointment: Item, author: str) -> None:
+    slot = pick.slot_of(appointment)
     slot |= {"status": "free", "free_key": free_key(slot)}
     del slot["appointment_id"]
-    appointment |= {"status": "cancelled", "cancelled_by": author, "updated": spoil.world.now}
+    appointment |= {"status": "cancelled", "cancelled_by": author, "updated": pick.world.now}
 
 
-def held_slot_moved(spoil: Field) -> Breach:
+def held_slot_moved(pick: Picker) -> Breach:
     """Move a slot to another time without its appointment."""
-    appointment = spoil.booked()
-    spoil.slot_of(appointment)["start"] = "2026-11-23T07:00:00Z"
+    appointment = pick.booked()
+    pick.slot_of(appointment)["start"] = "2026-11-23T07:00:00Z"
     return "I4", appointment["appointment_id"]
 
 
-def answered_another_time(spoil: Field) -> Breach:
+def answered_another_time(pick: Picker) -> Breach:
     """Record another time than that of slot and appointment."""
-    row = spoil.complete("booked")
-    appointment = spoil.world.appointments[row["message_id"]]
-    spoil.touched.add(appointment["appointment_id"])
+    row = pick.complete("booked")
+    appointment = pick.world.appointments[row["message_id"]]
+    pick.touched.add(appointment["appointment_id"])
     result = json.loads(row["result"])
     row["result"] = json.dumps({**result, "end": result["start"]})
     return "I5", row["message_id"]
 
 
-def waits_elsewhere(spoil: Field) -> Breach:
+def waits_elsewhere(pick: Picker) -> Breach:
     """Move a waiting appointment to another practice than the recorded one."""
-    row = spoil.complete("waitlist")
-    appointment = spoil.world.appointments[row["message_id"]]
-    appointment["practice"] = next(code for code, _ in spoil.world.slots if code != appointment["practice"])
+    row = pick.complete("waitlist")
+    appointment = pick.world.appointments[row["message_id"]]
+    appointment["practice"] = next(code for code, _ in pick.world.slots if code != appointment["practice"])
     return "I5", row["message_id"]
 
 
-def refused_but_withdrawn(spoil: Field) -> Breach:
+def refused_but_withdrawn(pick: Picker) -> Breach:
     """Record a refusal for a request whose appointment was cancelled."""
     withdrawn = (
-        item for item in spoil.world.appointments.values() if item["status"] == "cancelled" and "practice" in item
+        item for item in pick.world.appointments.values() if item["status"] == "cancelled" and "practice" in item
     )
-    row = spoil.world.ledger[next(withdrawn)["appointment_id"]]
+    row = pick.world.ledger[next(withdrawn)["appointment_id"]]
     row["result"] = json.dumps({"outcome": "refused", "appointment_id": row["message_id"], "reason": "window_passed"})
     return "I5", row["message_id"]
 
 
-def answer_of_another(spoil: Field) -> Breach:
+def answer_of_another(pick: Picker) -> Breach:
     """Record the answer to another request."""
-    row, other = spoil.complete("waitlist"), spoil.complete("waitlist")
+    row, other = pick.complete("waitlist"), pick.complete("waitlist")
     row["result"] = other["result"]
     return "I5", row["message_id"]
 
 
-def answer_of_a_cancellation(spoil: Field) -> Breach:
+def answer_of_a_cancellation(pick: Picker) -> Breach:
     """Record for a booking that another request's appointment is cancelled, as it is."""
-    row = spoil.complete("waitlist")
-    cancelled = next(item for item in spoil.world.appointments.values() if item["status"] == "cancelled")
+    row = pick.complete("waitlist")
+    cancelled = next(item for item in pick.world.appointments.values() if item["status"] == "cancelled")
     row["result"] = json.dumps({"outcome": "cancelled", "appointment_id": cancelled["appointment_id"]})
     return "I5", row["message_id"]
 
 
-def answered_otherwise(spoil: Field) -> Breach:
+def answered_otherwise(pick: Picker) -> Breach:
     """Log a booking as the answer where row and tables show a refusal."""
-    row = spoil.complete("refused")
-    for line in spoil.world.deliveries:
+    row = pick.complete("refused")
+    for line in pick.world.deliveries:
         if line["message_id"] == row["message_id"] and line["outcome"] == "refused":
             line["outcome"] = "booked"
     return "I7", row["message_id"]
 
 
-def tombstone_without_author(spoil: Field) -> Breach:
+def tombstone_without_author(pick: Picker) -> Breach:
     """Add a cancelled appointment whose cancellation the ledger does not know."""
-    author = f"author-{spoil.random.getrandbits(32):x}"
+    author = f"author-{pick.random.getrandbits(32):x}"
     target = f"target-{author}"
-    mark = {"status": "cancelled", "cancelled_by": author, "created": spoil.world.now, "updated": spoil.world.now}
-    spoil.world.appointments[target] = {"appointment_id": target, **mark}
+    mark = {"status": "cancelled", "cancelled_by": author, "created": pick.world.now, "updated": pick.world.now}
+    pick.world.appointments[target] = {"appointment_id": target, **mark}
     return "I5r", author
 
 
-CORRUPTIONS: tuple[Callable[[Field], Breach], ...] = (
+CORRUPTIONS: tuple[Callable[[Picker], Breach], ...] = (
     second_slot,
     two_on_one_slot,
     busy_without_holder,

@@ -141,10 +141,10 @@ def _no_export(history: Path) -> None:
 
 
 def _context(**document: object) -> Callable[[Path], None]:
-    def spoil(history: Path) -> None:
+    def change(history: Path) -> None:
         (history / "context.json").write_text(json.dumps(document))
 
-    return spoil
+    return change
 
 
 def _forgotten(before: object) -> Callable[[Path], None]:

@@ -17,7 +17,7 @@ from benchmarks.audit.data import Requests, write_full
 from oneslot.pipeline.layout import Part, item_line
 from tests.kits.histories import System, World
 from tests.oneslot.pipeline.audit_answers import audit_found, list_found
-from tests.oneslot.pipeline.corruptions import CORRUPTIONS, Field
+from tests.oneslot.pipeline.corruptions import CORRUPTIONS, Picker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,8 +53,8 @@ def test_every_corruption_is_found_among_correct_rows(spark: SparkSession, tmp_p
     correct = Requests(0, REQUESTS)
     world = System(21, practices=8, slots_per_practice=26).run(420)
     world.now = correct.end
-    spoil = Field(world, random.Random(21))
-    sown = {corruption.__name__: corruption(spoil) for corruption in CORRUPTIONS}
+    pick = Picker(world, random.Random(21))
+    sown = {corruption.__name__: corruption(pick) for corruption in CORRUPTIONS}
     write_full(tmp_path / "history", correct, parts(world))
     settings = AuditSettings(str(tmp_path / "history"), str(tmp_path / "audit"), partitions=2, tables=False)
     conclusion = audit(spark, settings)

@@ -12,7 +12,7 @@ from appointments.invariants import INVARIANTS
 from oneslot.pipeline.judge.conclusion import SENTENCES, Conclusion
 from tests.kits.histories import System
 from tests.oneslot.pipeline.audit_answers import audit_found, audit_verdicts, duckdb_answers, list_found
-from tests.oneslot.pipeline.corruptions import CORRUPTIONS, Field
+from tests.oneslot.pipeline.corruptions import CORRUPTIONS, Picker
 
 pytestmark = pytest.mark.spark
 
@@ -47,8 +47,8 @@ def test_correct_history_is_sound(audited: Callable[..., Conclusion], tmp_path: 
 def test_every_corruption_is_found_by_all_three(audited: Callable[..., Conclusion], tmp_path: Path, seed: int) -> None:
     """Each where it was sown; the three implementations agree on the rest."""
     world = System(seed, practices=8, slots_per_practice=26).run(420)
-    spoil = Field(world, random.Random(seed))
-    sown = {corruption.__name__: corruption(spoil) for corruption in CORRUPTIONS}
+    pick = Picker(world, random.Random(seed))
+    sown = {corruption.__name__: corruption(pick) for corruption in CORRUPTIONS}
     conclusion = audited(world)
     found = audit_found(tmp_path / "audit")
     missed = {name: breach for name, breach in sown.items() if breach not in found}
@@ -63,7 +63,7 @@ def test_every_corruption_is_found_by_all_three(audited: Callable[..., Conclusio
 
 def test_corruptions_break_every_invariant() -> None:
     world = System(33, practices=8, slots_per_practice=26).run(420)
-    spoil = Field(world, random.Random(33))
-    broken = {corruption(spoil)[0] for corruption in CORRUPTIONS}
+    pick = Picker(world, random.Random(33))
+    broken = {corruption(pick)[0] for corruption in CORRUPTIONS}
     assert broken == {invariant.name for invariant in INVARIANTS if invariant.breaches is not None}
     assert len(CORRUPTIONS) >= 15

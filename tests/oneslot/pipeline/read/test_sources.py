@@ -239,7 +239,7 @@ def test_empty_tables_are_refused_or_noted(audited: Audited, world: World, tmp_p
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("spoil", "lost"),
+    ("change", "lost"),
     [
         (lambda text: text.replace("}\n{", "}{", 1), 1),
         (lambda text: text.replace("}\n{", "}, {", 1), 1),
@@ -251,12 +251,12 @@ def test_empty_tables_are_refused_or_noted(audited: Audited, world: World, tmp_p
     ids=["no delimiter", "commas", "more text", "spaces", "an object inside", "an envelope"],
 )
 def test_log_line_is_malformed_when_spark_reads_a_part(
-    audited: Audited, history: Path, tmp_path: Path, spoil: Callable[[str], str], lost: int | None
+    audited: Audited, history: Path, tmp_path: Path, change: Callable[[str], str], lost: int | None
 ) -> None:
     """Spark reads the first object and ignores text after it, and members that it does not know."""
     log = history / "deliveries" / "deliveries.jsonl.gz"
     written = gzip.decompress(log.read_bytes()).decode()
-    log.write_bytes(gzip.compress(spoil(written).encode(), mtime=0))
+    log.write_bytes(gzip.compress(change(written).encode(), mtime=0))
     conclusion = audited(history)
     rejects = [json.loads(line) for line in (tmp_path / "audit" / "rejects.jsonl").read_text().splitlines()]
     assert [(reject["line"], reject["problem"]) for reject in rejects] == ([] if lost is None else [(1, "not_json")])

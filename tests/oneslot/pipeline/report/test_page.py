@@ -15,7 +15,7 @@ import pytest
 from oneslot.pipeline.report.lives import CRASHED
 from tests.kits.browser import opened
 from tests.kits.histories import System, write_history
-from tests.oneslot.pipeline.corruptions import CORRUPTIONS, Field
+from tests.oneslot.pipeline.corruptions import CORRUPTIONS, Picker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,9 +58,9 @@ def audit_folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) 
 
     folder = tmp_path_factory.mktemp("report")
     world = System(21, practices=8, slots_per_practice=26).run(420)
-    spoil = Field(world, random.Random(21))
+    pick = Picker(world, random.Random(21))
     for corruption in CORRUPTIONS:
-        corruption(spoil)
+        corruption(pick)
     write_history(world, folder / "history")
     audit(spark, AuditSettings(str(folder / "history"), str(folder / "audit"), partitions=2))
     return folder / "audit"

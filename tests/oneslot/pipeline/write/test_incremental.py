@@ -14,7 +14,7 @@ import pytest
 from oneslot.pipeline.errors import AuditRefused
 from oneslot.pipeline.judge.conclusion import VERSION, Conclusion
 from tests.kits.histories import RETENTION, System, World, write_history
-from tests.oneslot.pipeline.corruptions import CORRUPTIONS, Field
+from tests.oneslot.pipeline.corruptions import CORRUPTIONS, Picker
 from tests.oneslot.pipeline.damage import rewrite
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ def test_days_of_changes_equal_one_full_audit(
     # Corruptions appear on one day and are gone on the next. Both changes must be seen.
     sound = world.copy()
     world.now += DAY
-    spoil = Field(world, luck)
+    pick = Picker(world, luck)
     for corruption in luck.sample(CORRUPTIONS, 16):
-        corruption(spoil)
+        corruption(pick)
     days.append(world.copy())
     system.world = corrected = sound
     corrected.now = world.now + DAY

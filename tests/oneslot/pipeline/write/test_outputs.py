@@ -21,7 +21,7 @@ from oneslot.pipeline.storage import Storage
 from oneslot.pipeline.write import finished
 from oneslot.pipeline.write.finished import current_verdicts
 from tests.kits.histories import MINUTE, System, write_history
-from tests.oneslot.pipeline.corruptions import Field, request_lost, request_stuck, row_deleted
+from tests.oneslot.pipeline.corruptions import Picker, request_lost, request_stuck, row_deleted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -138,8 +138,8 @@ def test_repair_lists_name_what_to_redrive_and_look_at(audited: Audited, tmp_pat
     world.now += MINUTE
     for message_id, reason in (("hopeless", "unknown_practice"), ("redriven", None)):
         world.dead_letters.append({"message_id": message_id, "source_message_id": "s", "reason": reason})
-    spoil = Field(world, random.Random(64))
-    lost, stuck, odd = request_lost(spoil)[1], request_stuck(spoil)[1], row_deleted(spoil)[1]
+    pick = Picker(world, random.Random(64))
+    lost, stuck, odd = request_lost(pick)[1], request_stuck(pick)[1], row_deleted(pick)[1]
     world.accepted.append({"message_id": "exhausted", "sent": world.now, "copies": 1})
     world.dead_letters.append({"message_id": "exhausted", "source_message_id": "s", "reason": None})
     audited(world, tables=True)
@@ -182,7 +182,7 @@ def test_job_exit_status_is_0_1_or_2(tmp_path: Path, capsys: pytest.CaptureFixtu
     """Sound, unsound, refused. A service's own arguments are ignored."""
     world = System(66, practices=1).run(10)
     write_history(world, tmp_path / "sound")
-    request_lost(Field(world, random.Random(1)))
+    request_lost(Picker(world, random.Random(1)))
     write_history(world, tmp_path / "unsound")
     base = ["--partitions", "2", "--JOB_NAME", "nightly", "--output"]
     assert job.main(["--history", str(tmp_path / "sound"), *base, str(tmp_path / "a")]) == 0
