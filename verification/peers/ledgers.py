@@ -27,10 +27,8 @@ def get_then_put(
     def handle(record: Mapping[str, Any]) -> None:
         message_id, now = message_id_of(record), process.clock
         row = _row(client, message_id)
-        if row.get("status") == {"S": "COMPLETE"}:
+        if _is_complete(row, now):
             return
-        if row and int(row["updated"]["N"]) + LEASE_MS >= now:
-            raise StillInProgress
         count = int(row.get("consumption_count", {"N": "0"})["N"]) + 1
         client.put_item(TableName=LEDGER, Item=_item(message_id, "IN_PROGRESS", count, now))
         take_slot(client, message_id)
@@ -48,10 +46,8 @@ def get_then_put_with_conditions(
     def handle(record: Mapping[str, Any]) -> None:
         message_id, now = message_id_of(record), process.clock
         row = _row(client, message_id)
-        if row.get("status") == {"S": "COMPLETE"}:
+        if _is_complete(row, now):
             return
-        if row and int(row["updated"]["N"]) + LEASE_MS >= now:
-            raise StillInProgress
         count = int(row.get("consumption_count", {"N": "0"})["N"]) + 1
         unchanged: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(message_id)"}
         if row:
@@ -117,6 +113,15 @@ def _row(client: Any, message_id: str) -> dict[str, Any]:
     answer = client.get_item(TableName=LEDGER, Key={"message_id": {"S": message_id}}, ConsistentRead=True)
     row: dict[str, Any] = answer.get("Item", {})
     return row
+
+
+def _is_complete(row: Mapping[str, Any], now: int) -> bool:
+    """Return whether the row is complete. Raises `StillInProgress` if another consumer may hold it."""
+    if row.get("status") == {"S": "COMPLETE"}:
+        return True
+    if row and int(row["updated"]["N"]) + LEASE_MS >= now:
+        raise StillInProgress
+    return False
 
 
 def _item(message_id: str, status: str, count: int, now: int) -> dict[str, Any]:
