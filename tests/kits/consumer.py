@@ -1,4 +1,4 @@
-"""What tests of the consumer share: tables and queues on moto, a context, and event JSON as Lambda passes it."""
+"""The kit of the consumer's tests: tables and queues on moto, a context, and event JSON as Lambda passes it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PRACTICE = "A81001"
 CHANNEL = "Telephone"
 SERVICE = "General Consultation Routine"
 NHS_NUMBER = "9990000018"
-# The real handler reads the real clock: slots and wishes lie ahead of every day on which the tests may run.
+# The real handler reads the real clock, so slots and bookings are far in the future.
 START = datetime(2099, 11, 23, 8, 0, tzinfo=UTC)
 BEFORE = int(datetime(2026, 11, 20, 8, 0, tzinfo=UTC).timestamp() * 1000)
 
@@ -41,7 +41,7 @@ _ids = itertools.count(1)
 
 @dataclass
 class Clock:
-    """A clock that moves only when told to (epoch ms); sleeping moves it."""
+    """A clock (epoch ms) that only a sleep or a test moves."""
 
     now: int = BEFORE
 
@@ -54,7 +54,7 @@ class Clock:
 
 @dataclass
 class Context:
-    """Lambda's context, as far as the consumer asks."""
+    """The part of Lambda's context that the consumer uses."""
 
     clock: Clock
     timeout_ms: int = 30_000
@@ -69,12 +69,12 @@ class Context:
 
 
 def surroundings(clock: Clock) -> Surroundings:
-    """A clock that stands still, ids that count (never one twice: it is the fence), no jitter."""
+    """Return surroundings with this clock, unique ids (they are the fence), and no jitter."""
     return Surroundings(now_ms=clock, new_id=lambda: f"id-{next(_ids)}", sleep=clock.sleep, jitter=lambda: 0.5)
 
 
 def create_tables(dynamodb: Any) -> None:
-    """The three tables, as the stack defines them (tests/stacks holds the template to the same)."""
+    """Create the three tables as the stack defines them. tests/stacks compares its template with these."""
     for name, keys in (("ledger", ("message_id",)), ("appointments", ("appointment_id",))):
         dynamodb.create_table(
             TableName=name,
@@ -103,7 +103,7 @@ def create_tables(dynamodb: Any) -> None:
 
 
 def slot_item(number: int, practice: str = PRACTICE) -> dict[str, Any]:
-    """The free slot with this number, ten minutes after the one before it."""
+    """Return the free slot with this number. Each starts ten minutes after the one before."""
     start = START + timedelta(minutes=10 * number)
     slot = {
         "practice": practice,
@@ -118,7 +118,7 @@ def slot_item(number: int, practice: str = PRACTICE) -> dict[str, Any]:
 
 
 def booking(message_id: Any = "m-1", **changes: Any) -> dict[str, Any]:
-    """The body of a booking that succeeds; `changes` replace fields, None removes one."""
+    """Return the body of a booking that succeeds. `changes` replace fields, and None removes one."""
     body: dict[str, Any] = {
         "message_id": message_id,
         "type": "book",
@@ -134,7 +134,7 @@ def booking(message_id: Any = "m-1", **changes: Any) -> dict[str, Any]:
 
 
 def cancellation(appointment_id: str, message_id: str = "c-1") -> dict[str, Any]:
-    """The body of a cancellation."""
+    """Return the body of a cancellation."""
     return {"message_id": message_id, "type": "cancel", "appointment_id": appointment_id}
 
 
@@ -144,7 +144,7 @@ _sqs_ids = itertools.count(1)
 def record(
     body: Mapping[str, Any] | str, *, attributes: Mapping[str, str] | None = None, receive_count: int = 1
 ) -> dict[str, Any]:
-    """One record of an SQS event, with every field that Lambda sends."""
+    """Return one record of an SQS event, with every field that Lambda sends."""
     text = body if isinstance(body, str) else json.dumps(body)
     number = next(_sqs_ids)
     return {
@@ -170,7 +170,7 @@ def record(
 
 @dataclass
 class Bench:
-    """A consumer on moto, its clock, and a look at everything that it left behind."""
+    """A consumer on moto, its clock, and everything that it wrote."""
 
     dynamodb: Any
     sqs: Any
@@ -180,7 +180,7 @@ class Bench:
     consumer: Consumer[Any]
 
     def another_consumer(self, **changes: Any) -> Consumer[Any]:
-        """A second consumer on the same tables; `changes` replace arguments of `compose`."""
+        """Return a second consumer on the same tables. `changes` replace arguments of `compose`."""
         arguments = {
             "configuration": self.configuration,
             "dynamodb": self.dynamodb,
@@ -192,7 +192,7 @@ class Bench:
         return compose(**arguments)
 
     def deliver(self, *records: dict[str, Any], consumer: Consumer[Any] | None = None) -> list[str]:
-        """Invoke with these records; returns the SQS ids that were reported as failed."""
+        """Invoke with these records. Return the SQS ids that were reported as failed."""
         answer = (consumer or self.consumer)({"Records": list(records)}, Context(self.clock))
         return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
@@ -202,16 +202,16 @@ class Bench:
             self.dynamodb.put_item(TableName="slots", Item=to_attributes(slot_item(number, practice)))
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """All rows of a table."""
+        """Return all rows of a table."""
         return [from_attributes(item) for item in self.dynamodb.scan(TableName=table)["Items"]]
 
     def row(self, message_id: str) -> dict[str, Any]:
-        """A row of the ledger."""
+        """Return a row of the ledger."""
         key = {"message_id": {"S": message_id}}
         return from_attributes(self.dynamodb.get_item(TableName="ledger", Key=key, ConsistentRead=True)["Item"])
 
     def dead_letters(self) -> list[dict[str, Any]]:
-        """What the dead-letter queue holds."""
+        """Return the messages in the dead-letter queue."""
         answer = self.sqs.receive_message(
             QueueUrl=self.configuration.dead_letter_queue_url,
             MaxNumberOfMessages=10,
@@ -228,13 +228,13 @@ class Bench:
 
 @cache
 def session() -> Any:
-    """The boto3 session of all clients of moto in this process: each new one reads AWS's whole list of endpoints anew."""
+    """Return the one boto3 session for moto in this process. Each new one would read AWS's list of endpoints again."""
     return boto3.Session("123456789012", "none", region_name=REGION)
 
 
 @contextmanager
 def bench(slots: int = 3) -> Iterator[Bench]:
-    """A bench with this many free slots at one practice."""
+    """Yield a bench with `slots` free slots at one practice."""
     with mock_aws():
         dynamodb, sqs = session().client("dynamodb"), session().client("sqs")
         create_tables(dynamodb)
@@ -264,14 +264,14 @@ def bench(slots: int = 3) -> Iterator[Bench]:
 
 
 class Killed(BaseException):
-    """The process dies here: no `except Exception` runs, and no client that it went through makes another call."""
+    """The death of the process: no `except Exception` catches it, and its clients make no further call."""
 
 
 class Intercepted:
-    """A client whose named calls can be met, once each: before the service acts, or when it has acted.
+    """A client that intercepts the next call of each named operation, before or after the service acts.
 
-    `before(call)` and `after(call)` get the bound call of the client under it, to make it themselves as often as the case
-    asks (a retry, a late landing), and may raise. What `after` returns, if anything, replaces the answer.
+    `before(call)` and `after(call)` get the client's bound call. They may make it, once or several times (a retry, a
+    late arrival), and they may raise. A value that `after` returns replaces the answer.
     """
 
     def __init__(
@@ -314,12 +314,12 @@ class Intercepted:
 
 
 def service_error(code: str, operation: str = "UpdateItem") -> ClientError:
-    """An error as the SDK raises it."""
+    """Return an error as the SDK raises it."""
     return ClientError({"Error": {"Code": code, "Message": "for the test"}}, operation)
 
 
 def cancelled(*codes: str) -> ClientError:
-    """A cancelled transaction with these reasons."""
+    """Return the error of a cancelled transaction with these reasons."""
     return ClientError(
         {
             "Error": {"Code": "TransactionCanceledException", "Message": "for the test"},

@@ -1,4 +1,4 @@
-"""A synthesised stage, and how to find things in its template without counting or knowing CDK's generated names."""
+"""A synthesised stage, and access to its template without CDK's generated names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stacks.settings import Settings
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage's cloud assembly and the settings that made it; `part` chooses another of its stacks, e.g. "-audit"."""
+    """The cloud assembly of one stage, and its settings. `part` chooses another stack of it, such as "-audit"."""
 
     settings: Settings
     folder: Path
@@ -64,13 +64,13 @@ class Stage:
 
 
 def synthesise(folder: Path, **context: str) -> Stage:
-    """Synthesise the app with this context, as `-c` gives it."""
+    """Synthesise the app with this context, as with `-c`."""
     build(outdir=str(folder), context=dict(context)).synth()
     return Stage(settings_from_context(context), folder)
 
 
 def resolve(value: Any) -> Any:
-    """A template's value with every reference replaced by a readable name: `<LogicalId.Arn>`, `<AWS::Region>`."""
+    """Return a template's value with a readable name for every reference: `<LogicalId.Arn>`, `<AWS::Region>`."""
     if isinstance(value, list):
         return [resolve(entry) for entry in value]
     if not isinstance(value, dict):

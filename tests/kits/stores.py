@@ -1,4 +1,4 @@
-"""The stores that the contract suite is run over, each with a look at what it holds."""
+"""The stores that the contract suite runs against, each with a view of its rows."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ RETENTION_SECONDS = 100
 
 
 class Kept(Protocol):
-    """A place where a ledger keeps its rows, and a table of things with the key `thing_id`."""
+    """A store of a ledger's rows, with a table of things whose key is `thing_id`."""
 
     clock: Clock
 
     def ledger(self, *, for_ever: bool = False) -> Store:
-        """Another ledger over the same rows."""
+        """Return another ledger over the same rows."""
 
     def row(self, message_id: str) -> dict[str, Any] | None:
-        """A row of the ledger, without when it expires."""
+        """Return a row of the ledger without its expiry."""
 
     def lives_for(self, message_id: str) -> int | None:
-        """In how many seconds at the earliest the row is cleaned away; None: never."""
+        """Return the seconds until the row expires, or None if it never does."""
 
     def thing(self, thing_id: str) -> dict[str, Any] | None:
-        """A thing."""
+        """Return a thing."""
 
     def keep(self, thing: Mapping[str, Any]) -> None:
-        """Put a thing there before the test."""
+        """Put a thing into the store before the test."""
 
 
 @dataclass
@@ -134,7 +134,7 @@ class InValkey:
         return {name: int(value) if name in numbers else value for name, value in row.items()} or None
 
     def lives_for(self, message_id: str) -> int | None:
-        left: Any = self.client.pttl(self.ledger().row_key(message_id))  # ms by the server's own clock; -1: for ever
+        left: Any = self.client.pttl(self.ledger().row_key(message_id))  # ms by the server's clock; -1: never
         return -(-left // 1000) if left > 0 else None
 
     def thing(self, thing_id: str) -> dict[str, Any] | None:

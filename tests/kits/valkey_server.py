@@ -1,4 +1,4 @@
-"""A Valkey or Redis server of the test's own: a child process on loopback, with its data in a temporary folder."""
+"""A Valkey or Redis server for one test: a child process on loopback, with its data in a temporary folder."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import redis
 
 SERVERS = ("valkey-server", "redis-server")
 START_SECONDS = 120.0
-ADVICE = "no valkey-server or redis-server on PATH; on Debian and Ubuntu: sudo make valkey"
+ADVICE = "Valkey and Redis are not on PATH. On Debian and Ubuntu: sudo make valkey."
 
 
 def find_server() -> str:
-    """The server's program. Without one: skip on a person's machine, fail where `CI` is set."""
+    """Return the server's program. Without one, skip the test, or fail it where `CI` is set."""
     for name in SERVERS:
         if found := shutil.which(name):
             return found
@@ -30,7 +30,7 @@ def find_server() -> str:
 
 
 class ValkeyServer:
-    """One server. `durable`: each write is on disk before it is answered."""
+    """One server. If `durable`, each write is on disk before the answer."""
 
     def __init__(self, folder: Path, *, durable: bool = False) -> None:
         self._program = find_server()
@@ -40,13 +40,13 @@ class ValkeyServer:
         self.port = 0
 
     def client(self) -> redis.Redis:
-        """A new client."""
+        """Return a new client."""
         return redis.Redis(
             port=self.port, host="127.0.0.1", decode_responses=True, socket_timeout=5, socket_connect_timeout=5
         )
 
     def start(self) -> None:
-        """Start it, also again on the data that it left, and wait until it answers."""
+        """Start the server on the data of its folder, and wait until it answers."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -76,7 +76,7 @@ class ValkeyServer:
                 return
 
     def kill(self) -> None:
-        """End it with SIGKILL: what it had not written to disk is gone."""
+        """Kill the server with SIGKILL. Data that is not on disk is lost."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
