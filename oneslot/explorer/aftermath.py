@@ -96,7 +96,7 @@ class Aftermath:
 
 
 def _hidden_ms(calls: tuple[Request, ...]) -> int:
-    """Return how long a failed delivery hides its message: what it asked for, else the visibility timeout."""
+    """Return how long a failed delivery hides its message: the time that it requested, else the visibility timeout."""
     hidden = LEASE_MS
     for call in calls:
         operation, parameters = call.parts

@@ -1,4 +1,4 @@
-"""Remembered behaviour: the code under test runs only for histories that were not asked for before."""
+"""Remembered behaviour: the code under test runs only for new histories."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ def name_of(delivery: int) -> str:
 
 def is_id_of(delivery: str | None, text: object) -> bool:
     """Return whether a text is an id of the delivery with this name, or of any delivery if the name is None."""
-    made = _ID.fullmatch(str(text))
-    return made is not None and delivery in (None, made[1])
+    found = _ID.fullmatch(str(text))
+    return found is not None and delivery in (None, found[1])
 
 
 def rename(text: str, permutation: Permutation) -> str:
@@ -36,7 +36,7 @@ def rename_lines(text: str, permutation: Permutation) -> str:
 
 
 def mask_others(text: str) -> str:
-    """Return the text with the names of all other deliveries made one, so that their exchange changes nothing."""
+    """Return the text with one name for all other deliveries, so that their exchange changes nothing."""
     return _NAME.sub(lambda match: match[0] if match[0] == OWN_NAME else "delivery-x", text)
 
 

@@ -1,4 +1,4 @@
-"""The words of a told path: calls by their purpose, deliveries as letters, times from the start."""
+"""The words of a replay: calls by their purpose, deliveries as letters, times from the start."""
 
 from __future__ import annotations
 

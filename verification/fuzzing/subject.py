@@ -100,13 +100,15 @@ def _judge(dynamodb: InMemoryDynamoDB, dead: list[Mapping[str, Any]], deliveries
     answered = GOOD["message_id"] in rows and good.outcome in ("booked", "duplicate")
     _need(same or answered, f"the good neighbour is {good.outcome}: {good.reason}")
     _need(all(row["status"]["S"] == "COMPLETE" or hostile.outcome == "quarantined" for row in rows.values()), "stuck")
-    said = json.dumps([asdict(each) for each in deliveries])
+    logged = json.dumps([asdict(each) for each in deliveries])
     quarantined = [each for each in dead if each["MessageBody"] == body]
     for letter in quarantined:
-        told = {name: letter["MessageAttributes"][name]["StringValue"] for name in (REASON_ATTRIBUTE, DETAIL_ATTRIBUTE)}
-        _need(all(told.values()), "quarantined without a reason")
-        said += json.dumps(told)
-    _need(not nhs_number.contains_one(said), "an NHS number is logged")
+        reasons = {
+            name: letter["MessageAttributes"][name]["StringValue"] for name in (REASON_ATTRIBUTE, DETAIL_ATTRIBUTE)
+        }
+        _need(all(reasons.values()), "quarantined without a reason")
+        logged += json.dumps(reasons)
+    _need(not nhs_number.contains_one(logged), "an NHS number is logged")
     if hostile.outcome == "quarantined":
         _need(len(quarantined) >= 1, "logged as quarantined, and in no queue")
         return Fate(complete=False, reason=hostile.reason)

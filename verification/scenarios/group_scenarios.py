@@ -89,7 +89,7 @@ GROUP_OTHER_CONTENT = replace(
 GROUP_FORGOTTEN = replace(
     FORGOTTEN,
     name="a group with a forgotten booking",
-    sentence="a booking whose ledger row has expired comes again, in one invocation with a new request",
+    sentence="a booking whose ledger row has expired, in one invocation with a new request",
     messages=(BOOKING, booking("m-2", 1)),
     deliveries=((0, 1), (0,)),
     ends_with=("booked", "booked", "busy", "busy"),
@@ -97,7 +97,7 @@ GROUP_FORGOTTEN = replace(
 GROUP_FORGOTTEN_OTHER = replace(
     FORGOTTEN_OTHER,
     name="a group with a forgotten booking's id",
-    sentence="a forgotten booking's id comes with other content, in one invocation with a new request",
+    sentence="the id of a forgotten booking with other content, in one invocation with a new request",
     messages=(booking("m-1", 1), booking("m-2", 1)),
     deliveries=((0, 1), (0,)),
     ends_with=("booked", "booked", "busy", "busy"),

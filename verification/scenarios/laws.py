@@ -59,7 +59,7 @@ class OurLaws:
             if row.get("status") == COMPLETE:
                 yield f"I6 {message_id}: COMPLETE reverted, changed or disappeared"
             if then and then.get("payload_hash") != row.get("payload_hash"):
-                yield f"I7 {message_id}: its row was given to another content"
+                yield f"I7 {message_id}: its row was given to other content"
             if row.get("status") == IN_PROGRESS and row.get("lease_until", 0) >= now:
                 owner = row.get("claimed_by")
                 if then.get("claimed_by") != owner:
@@ -94,15 +94,15 @@ class OurLaws:
                 yield f"I2 {message.message_id}: acknowledged as quarantined, and not in the dead-letter queue"
             return
         row = world.by(LEDGER, "message_id").get(message.message_id, {})
-        made = world.by(APPOINTMENTS, "appointment_id").get(message.message_id, {})
-        if made.get("payload_hash") not in (None, _content(message.body)):
-            yield f"I2 {message.message_id}: acknowledged, and its appointment was made for another content"
-        if different := ", ".join(_not_as_asked(made, json.loads(message.body))):
-            yield f"I2 {message.message_id}: acknowledged, and its appointment is not as it asked: {different}"
+        appointment = world.by(APPOINTMENTS, "appointment_id").get(message.message_id, {})
+        if appointment.get("payload_hash") not in (None, _content(message.body)):
+            yield f"I2 {message.message_id}: acknowledged, and its appointment is for other content"
+        if different := ", ".join(_differences(appointment, json.loads(message.body))):
+            yield f"I2 {message.message_id}: acknowledged, and its appointment differs from the request: {different}"
         if row.get("status") != COMPLETE:
             yield f"I2 {message.message_id}: acknowledged, and its row is not COMPLETE"
         elif row.get("payload_hash") != _content(message.body):
-            yield f"I2 {message.message_id}: acknowledged with the answer to another content"
+            yield f"I2 {message.message_id}: acknowledged with the answer to other content"
         elif line["answer"] != _digest(json.loads(row.get("result", "null"))):
             yield f"I7 {message.message_id}: its delivery was given another answer than the recorded one"
         elif line["claimed_by"] != row.get("claimed_by"):
@@ -159,13 +159,13 @@ def _content(body: str) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def _not_as_asked(appointment: Mapping[str, Any], asked_for: Mapping[str, Any]) -> Iterator[str]:
+def _differences(appointment: Mapping[str, Any], request: Mapping[str, Any]) -> Iterator[str]:
     """Yield the fields in which an appointment differs from the booking that made it, if one did."""
     if appointment.get("practice"):
         for name in ("practice", "nhs_number", "delivery_channel", "service_type"):
-            if appointment.get(name) != asked_for.get(name):
+            if appointment.get(name) != request.get(name):
                 yield name
-        if "start" in appointment and not asked_for["not_before"] <= appointment["start"] < asked_for["not_after"]:
+        if "start" in appointment and not request["not_before"] <= appointment["start"] < request["not_after"]:
             yield "start"
 
 

@@ -175,7 +175,7 @@ RELEASED = _scenario(
 )
 FORGOTTEN = _scenario(
     name="a forgotten booking",
-    sentence="its ledger row has expired, its appointment exists: the same booking comes again",
+    sentence="its ledger row has expired, its appointment exists: the same booking is delivered",
     messages=(BOOKING,),
     deliveries=((0,), (0,)),
     before=_held_slot(),
@@ -185,7 +185,7 @@ FORGOTTEN = _scenario(
 FORGOTTEN_OTHER = replace(
     FORGOTTEN,
     name="a forgotten booking's id",
-    sentence="a forgotten booking's id comes with other content, and the booking again: no answer is wrong",
+    sentence="the id of a forgotten booking with other content, and the booking itself: no answer is wrong",
     messages=(BOOKING, booking("m-1", 1)),
     deliveries=((0,), (1,)),
     # The claim of the first one stays; a dead letter with an appointment is rightly forgotten.
@@ -230,7 +230,7 @@ FORGOTTEN_CANCELLATION = replace(
     FORGOTTEN,
     ends_with=("cancelled", "free", "free"),
     name="a forgotten booking, cancelled",
-    sentence="the forgotten booking comes again, together with its cancellation",
+    sentence="the forgotten booking is delivered, together with its cancellation",
     messages=(BOOKING, cancellation("c-1", "m-1")),
     deliveries=((0,), (1,)),
 )
