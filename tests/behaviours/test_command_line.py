@@ -78,10 +78,10 @@ def test_inspect_shows_why_a_message_is_quarantined(terminal: Terminal) -> None:
     body = json.dumps({"message_id": "m-1", "type": "book", "practice": "Z00001", "nhs_number": "9990000019"})
     target.sqs.send_message(QueueUrl=target.outputs.queue_url, MessageBody=body)
     terminal.drain()
-    told = terminal.run("inspect", "m-1").stdout
-    assert "Quarantined: invalid_field." in told
-    assert "nhs_number must be text of ten digits" in re.sub(r"[\s│]+", " ", told)
-    assert "9990000019" not in told
+    shown = terminal.run("inspect", "m-1").stdout
+    assert "Quarantined: invalid_field." in shown
+    assert "nhs_number must be text of ten digits" in re.sub(r"[\s│]+", " ", shown)
+    assert "9990000019" not in shown
     assert terminal.json("check")["counts"]["quarantined"] == {"invalid_field": 1}
 
 

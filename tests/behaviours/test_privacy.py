@@ -57,11 +57,11 @@ def test_no_output_shows_a_patients_number(terminal: Terminal) -> None:
             MessageBody=json.dumps(booking("x", nhs_number=number, **ALWAYS)),
             MessageAttributes={"MessageDeduplicationId": {"DataType": "String", "StringValue": number}},
         )
-    told = [terminal.drain()]
+    output = [terminal.drain()]
     listed = terminal.json("dlq", "list")
     assert listed["count"] > len(NUMBERS) * 10
     ids = [letter["message_id"] or letter["sqs_message_id"] for letter in listed["messages"]]
-    told += [json.dumps(listed)]
+    output += [json.dumps(listed)]
     for command in (
         ["status"],
         ["dlq", "list"],
@@ -69,13 +69,13 @@ def test_no_output_shows_a_patients_number(terminal: Terminal) -> None:
         ["dlq", "redrive", "--all", "--yes"],
         ["check"],
     ):
-        told += [terminal.run(*command).output, terminal.run(*command, "--json").output]
-    told += [terminal.drain()]
-    told += [
+        output += [terminal.run(*command).output, terminal.run(*command, "--json").output]
+    output += [terminal.drain()]
+    output += [
         terminal.run(verb, *words).output for verb, *words in (("inspect", "good-0"), ("ledger", "show", "good-0"))
     ]
     pattern = spelled(NUMBERS)
-    assert [text for text in told if pattern.search(text)] == []
+    assert [text for text in output if pattern.search(text)] == []
     assert telling(terminal.home, NUMBERS) == [], "delivery log, archive, journals, operator log, reports"
     for name in ("ledger", "slots"):
         table = getattr(target.outputs, f"{name}_table_name")

@@ -149,9 +149,9 @@ def test_put_back_restores_only_the_damaged_rows(engineer: Engineer) -> None:
     damaged = {table: engineer.rows(table) for table in TABLES}
     assert "nothing was changed" in engineer.put_back()
     assert {table: engineer.rows(table) for table in TABLES} == damaged
-    told = engineer.put_back("yes").splitlines()
-    assert sum(line.startswith("goes back") for line in told) == 11
-    assert {line.split()[1] for line in told if line.startswith("stays") and "Z0" not in line} == {
+    output = engineer.put_back("yes").splitlines()
+    assert sum(line.startswith("goes back") for line in output) == 11
+    assert {line.split()[1] for line in output if line.startswith("stays") and "Z0" not in line} == {
         *(f"new-{number:02}" for number in range(10)),
         "cancel-19",
         "old-19",
@@ -194,8 +194,8 @@ def test_restored_table_takes_the_original_name(engineer: Engineer) -> None:
     made = json.loads(engineer.shell(commands("aws dynamodb create-backup")))["BackupDetails"]["BackupArn"]
     page = PAGE.read_text(encoding="utf-8")
     block = page.partition("aws dynamodb create-backup")[2].partition("\n```")[0].splitlines()[1:]
-    told = engineer.shell([line.replace("THE_BACKUP_ARN", made) for line in block])
-    assert "free_slots" in told
+    output = engineer.shell([line.replace("THE_BACKUP_ARN", made) for line in block])
+    assert "free_slots" in output
     assert engineer.rows("slots") == before
     engineer.send([new(0)])
     assert engineer.checked() == (True, set())

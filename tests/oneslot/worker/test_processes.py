@@ -322,7 +322,7 @@ def test_another_worker_continues_after_sigterm(place: Place, tmp_path: Path) ->
     assert process.returncode == 0, errors
     place.all_done_once(names)
     again = [line for line in map(json.loads, out.splitlines()) if line.get("receive_count", 1) > 1]
-    assert len(again) <= 4  # at most what one poll brought in the moment of the stop, given back untouched
+    assert len(again) <= 4  # at most the messages of the poll during the stop, released untouched
 
 
 HANGS = """
@@ -446,7 +446,7 @@ def test_silent_connection_costs_one_beat_and_no_message(
     sqs = account.sqs()
     url = sqs.create_queue(QueueName="silent")["QueueUrl"]
     sqs.send_message(QueueUrl=url, MessageBody="a")
-    silent = NetworkPlan(1, script={(CHANGE, 1): NetworkFault.LATE})  # no answer until the client has given up
+    silent = NetworkPlan(1, script={(CHANGE, 1): NetworkFault.LATE})  # no answer until the client times out
     with ProxyProcess(silent, account.endpoint_url, tmp_path) as proxy:
         monkeypatch.setattr(f"{__name__}.between", [proxy])
         use_account(monkeypatch, account, proxy.endpoint_url)

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.embedded_aws
 
-Spoilt = Callable[..., AbstractContextManager["DynamoDBClient"]]
+Faulty = Callable[..., AbstractContextManager["DynamoDBClient"]]
 ADD = {"UpdateExpression": "ADD n :one", "ExpressionAttributeValues": {":one": {"N": "1"}}}
 
 
 @pytest.fixture
-def spoilt(account: Connection, tmp_path: Path) -> Spoilt:
+def faulty(account: Connection, tmp_path: Path) -> Faulty:
     """A client without retries, behind a proxy which does this to its first write."""
     dynamodb = account.dynamodb()
     dynamodb.create_table(
@@ -68,8 +68,8 @@ def added(client: DynamoDBClient) -> int:
     return int(item["n"]["N"]) if item else 0
 
 
-def test_reset_breaks_the_connection_before_the_write(spoilt: Spoilt) -> None:
-    with spoilt(NetworkFault.RESET) as client:
+def test_reset_breaks_the_connection_before_the_write(faulty: Faulty) -> None:
+    with faulty(NetworkFault.RESET) as client:
         with pytest.raises((ConnectionClosedError, ConnectionError)):
             add(client)
         assert added(client) == 0
@@ -77,17 +77,17 @@ def test_reset_breaks_the_connection_before_the_write(spoilt: Spoilt) -> None:
         assert added(client) == 1
 
 
-def test_dropped_response_leaves_the_write_done(spoilt: Spoilt) -> None:
-    with spoilt(NetworkFault.DROPPED) as client:
+def test_dropped_response_leaves_the_write_done(faulty: Faulty) -> None:
+    with faulty(NetworkFault.DROPPED) as client:
         with pytest.raises((ConnectionClosedError, ConnectionError)):
             add(client)
         assert added(client) == 1
 
 
 @pytest.mark.slow
-def test_late_request_lands_after_the_clients_timeout(spoilt: Spoilt, account: Connection) -> None:
+def test_late_request_lands_after_the_clients_timeout(faulty: Faulty, account: Connection) -> None:
     with (
-        spoilt(NetworkFault.LATE, patience=1) as client,
+        faulty(NetworkFault.LATE, patience=1) as client,
         closing(account.dynamodb()) as observer,
         ThreadPoolExecutor(1) as side,
     ):
@@ -104,8 +104,8 @@ def test_late_request_lands_after_the_clients_timeout(spoilt: Spoilt, account: C
 
 
 @pytest.mark.slow
-def test_slow_call_is_answered(spoilt: Spoilt) -> None:
-    with spoilt(NetworkFault.SLOW) as client:
+def test_slow_call_is_answered(faulty: Faulty) -> None:
+    with faulty(NetworkFault.SLOW) as client:
         add(client)
         assert added(client) == 1
 
@@ -118,16 +118,16 @@ def test_slow_call_is_answered(spoilt: Spoilt) -> None:
         (NetworkFault.CONFLICT, "TransactionConflictException"),
     ],
 )
-def test_proxy_answers_with_the_services_errors(spoilt: Spoilt, fault: NetworkFault, code: str) -> None:
-    with spoilt(fault) as client:
+def test_proxy_answers_with_the_services_errors(faulty: Faulty, fault: NetworkFault, code: str) -> None:
+    with faulty(fault) as client:
         with pytest.raises(ClientError) as raised:
             add(client)
         assert raised.value.response["Error"]["Code"] == code
         assert added(client) == 0
 
 
-def test_conflict_gives_a_reason_for_each_item(spoilt: Spoilt) -> None:
-    with spoilt(NetworkFault.CONFLICT, "TransactWriteItems") as client:
+def test_conflict_gives_a_reason_for_each_item(faulty: Faulty) -> None:
+    with faulty(NetworkFault.CONFLICT, "TransactWriteItems") as client:
         items = [{"Update": {"TableName": "counters", "Key": {"k": {"S": key}}, **ADD}} for key in "ab"]
         with pytest.raises(client.exceptions.TransactionCanceledException) as raised:
             client.transact_write_items(TransactItems=items)  # type: ignore[arg-type]
@@ -136,6 +136,6 @@ def test_conflict_gives_a_reason_for_each_item(spoilt: Spoilt) -> None:
 
 
 @pytest.mark.slow
-def test_reads_meet_no_conflict(spoilt: Spoilt) -> None:
-    with spoilt(NetworkFault.CONFLICT, "GetItem", injected=False) as client:
+def test_reads_meet_no_conflict(faulty: Faulty) -> None:
+    with faulty(NetworkFault.CONFLICT, "GetItem", injected=False) as client:
         assert added(client) == 0

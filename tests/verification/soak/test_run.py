@@ -49,18 +49,18 @@ def test_short_soak_breaks_no_invariant(synthesised: SynthesisedStack, account: 
 def without_guards(stack: SynthesisedStack, folder: Path) -> SynthesisedStack:
     """The stack with a handler that claims whatever it likes, and writes over an appointment that is there."""
     (asset,) = [each for each in stack.assets if (each.source / "oneslot/runtime/stores/dynamodb.py").exists()]
-    spoiled = folder / "spoiled"
-    shutil.copytree(asset.source, spoiled)
+    weakened = folder / "weakened"
+    shutil.copytree(asset.source, weakened)
     for name, guard, nothing in (
         ("dynamodb.py", 'f"{first} OR ({lease_ended})"', 'f"{first} OR attribute_exists(message_id)"'),
         ("expressions.py", '"attribute_not_exists(#key)"', '"attribute_not_exists(#key) OR attribute_exists(#key)"'),
     ):
-        path = spoiled / "oneslot/runtime/stores" / name
+        path = weakened / "oneslot/runtime/stores" / name
         text = path.read_text()
         assert guard in text, f"{name} has no longer the guard that this takes away"
         path.write_text(text.replace(guard, nothing))
     others = tuple(each for each in stack.assets if each is not asset)
-    return replace(stack, assets=(*others, replace(asset, source=spoiled)))
+    return replace(stack, assets=(*others, replace(asset, source=weakened)))
 
 
 @pytest.mark.slow

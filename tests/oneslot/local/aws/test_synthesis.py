@@ -1,4 +1,4 @@
-"""Synthesis of small apps that stand for CDK's: what they are told, and what becomes of their failures."""
+"""Synthesis of small apps: their environment and their failures; and reading a cloud assembly."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def message(number: int, body: str = "x") -> MessageTypeDef:
 
 
 class Queue:
-    """Gives what it was told to give; each receive takes as long as it may wait if it brings nothing."""
+    """Returns scripted numbers of messages. An empty receive takes all of its waiting time."""
 
     def __init__(self, *answers: int) -> None:
         self.answers = list(answers)
