@@ -1,4 +1,4 @@
-"""What CDK's context (`-c name=value`) changes of a stage's settings, and how to say it again."""
+"""CDK's context (`-c name=value`): read as changes of a stage's settings, and written as the options to repeat them."""
 
 from __future__ import annotations
 
@@ -40,17 +40,19 @@ OVERRIDABLE = (
     "audit_timeout_hours",
     "audit_export_hours",
 )
-"""What `cdk -c name=value` may change. The rest belongs to a stage, and is changed in `stacks/settings.py`."""
+"""The settings that `cdk -c name=value` may change. The others belong to a stage: change them in `stacks/settings.py`."""
 
 KINDS = {field.name: field.type for field in fields(Settings)}
-"""Every setting by its name → its type, as `Settings` writes it."""
+"""A setting → its type, as `Settings` writes it."""
 
 
 def settings_from_context(context: Mapping[str, Any]) -> Settings:
-    """The settings of the stage that CDK's context names (default `dev`), with the context's overrides.
+    """Return the settings of the stage that CDK's context names (default `dev`), with the context's overrides.
 
-    Raises `ContradictorySettings` with one sentence for an unknown stage, an unknown name, or a value of the wrong kind.
-    CDK's own context keys have a colon or an at sign in them, or begin with "cli-", and are not looked at.
+    Names with a colon or an at sign, or that begin with "cli-", are CDK's own and are ignored.
+
+    Raises:
+        ContradictorySettings: the stage or a name is unknown, or a value is invalid.
     """
     stage = str(context.get("stage", "dev"))
     if stage not in STAGES:
@@ -61,22 +63,21 @@ def settings_from_context(context: Mapping[str, Any]) -> Settings:
 
 
 def given_settings(settings: Settings) -> str:
-    """What `-c` changed of the stage, as it is to be given again: `-c audit=true -c max_concurrency=100`; empty if nothing."""
+    """Return what `-c` changed of the stage as command-line options, e.g. `-c audit=true`; empty if nothing."""
     stage = STAGES[settings.stage]
     changed = {name: getattr(settings, name) for name in OVERRIDABLE if getattr(settings, name) != getattr(stage, name)}
-    said = {name: FOREVER if value is None else value for name, value in changed.items()}
-    return " ".join(
-        f"-c {name}={str(value).lower() if value is True or value is False else value}" for name, value in said.items()
-    )
+    return " ".join(f"-c {name}={_written(value)}" for name, value in changed.items())
+
+
+def _written(value: int | bool | str | None) -> str:
+    if value is None:
+        return FOREVER
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _override(name: str, value: Any) -> int | bool | str | None:
-    if name not in OVERRIDABLE and name in KINDS:
-        raise ContradictorySettings(f"{name} belongs to the stage; change it in stacks/settings.py")
     if name not in OVERRIDABLE:
-        similar = difflib.get_close_matches(name, OVERRIDABLE, n=1)
-        remedy = f"did you mean {similar[0]}?" if similar else f"these can be: {', '.join(OVERRIDABLE)}"
-        raise ContradictorySettings(f"{name} is no setting that -c can change; {remedy}")
+        raise ContradictorySettings(_refusal(name))
     text = str(value).strip()
     kind = KINDS[name]
     if kind == "str":
@@ -91,3 +92,11 @@ def _override(name: str, value: Any) -> int | bool | str | None:
         other = f", or {FOREVER}" if kind == "int | None" else ""
         raise ContradictorySettings(f"{name} is {text!r}; use a whole number{other}")
     return int(text)
+
+
+def _refusal(name: str) -> str:
+    if name in KINDS:
+        return f"{name} belongs to the stage; change it in stacks/settings.py"
+    similar = difflib.get_close_matches(name, OVERRIDABLE, n=1)
+    remedy = f"did you mean {similar[0]}?" if similar else f"use one of: {', '.join(OVERRIDABLE)}"
+    return f"-c {name} is unknown; {remedy}"

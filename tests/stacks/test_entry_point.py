@@ -99,7 +99,7 @@ def test_it_needs_neither_node_nor_docker_nor_aws_on_path(stages: dict[str, Stag
     [
         ({"stage": "staging"}, "stage 'staging' is unknown; use -c stage= with one of: dev, prod"),
         ({"max_concurrency": "1"}, "max_concurrency is 1, outside the event source mapping's limits of 2 to 1000"),
-        ({"batchsize": "5"}, "batchsize is no setting that -c can change; did you mean batch_size?"),
+        ({"batchsize": "5"}, "-c batchsize is unknown; did you mean batch_size?"),
     ],
 )
 def test_bad_input_gets_a_sentence_and_status_2(

@@ -63,16 +63,22 @@ DEV = STAGES["dev"]
             {"lambda_timeout_seconds": 900, "visibility_multiplier": 48},
             [
                 "max_receive_count 10",
-                "43200 s",
+                "lambda_timeout_seconds 900 * visibility_multiplier 48",
                 "432000 s",
                 "queue_retention_seconds 345600",
                 "silently deletes",
-                "lower",
+                "Lower",
             ],
         ),
         (
             {"queue_retention_seconds": 601, "max_receive_count": 11},
-            ["max_receive_count 11", "30 s", "330 s", "queue_retention_seconds 601", "raise queue_retention_seconds"],
+            [
+                "max_receive_count 11",
+                "lambda_timeout_seconds 30",
+                "330 s",
+                "queue_retention_seconds 601",
+                "raise queue_retention_seconds",
+            ],
         ),
         (
             {"audit_timeout_hours": 19, "audit_export_hours": 3},
@@ -245,9 +251,9 @@ def test_cdks_own_context_is_not_ours_to_judge() -> None:
     [
         ({"stage": "production"}, ["'production'", "dev, prod"]),
         ({"stage": ["dev"]}, ["['dev']", "dev, prod"]),
-        ({"max_concurency": "3"}, ["max_concurency", "did you mean max_concurrency?"]),
+        ({"max_concurency": "3"}, ["-c max_concurency is unknown", "did you mean max_concurrency?"]),
         ({"batch-size": "3"}, ["batch-size", "did you mean batch_size?"]),
-        ({"zzz": "3"}, ["zzz", "these can be", "batch_size"]),
+        ({"zzz": "3"}, ["-c zzz is unknown", "use one of", "batch_size"]),
         ({"retain_data": "true"}, ["retain_data belongs to the stage", "stacks/settings.py"]),
         ({"alarm_function_errors": "5"}, ["alarm_function_errors belongs to the stage", "stacks/settings.py"]),
         ({"batch_size": "ten"}, ["batch_size", "'ten'", "whole number"]),
@@ -261,9 +267,9 @@ def test_cdks_own_context_is_not_ours_to_judge() -> None:
         ({"audit": "1"}, ["audit", "'1'", "true or false"]),
         ({"alarm_topic_arn": "arn:aws:sqs:eu-west-2:111122223333:q"}, ["alarm_topic_arn", "SNS topic"]),
         ({"ledger_forgotten_before": "yesterday"}, ["ledger_forgotten_before", "'yesterday'", "2026-11-23T14:00:00Z"]),
-        ({"ledger_forgotten_before": "2026-11-23T14:00:00"}, ["ledger_forgotten_before", "no moment in UTC"]),
-        ({"ledger_forgotten_before": "2026-11-3T14:00:00Z"}, ["ledger_forgotten_before", "no moment in UTC"]),
-        ({"ledger_forgotten_before": "2026-11-31T14:00:00Z"}, ["ledger_forgotten_before", "no moment in UTC"]),
+        ({"ledger_forgotten_before": "2026-11-23T14:00:00"}, ["ledger_forgotten_before", "not a moment in UTC"]),
+        ({"ledger_forgotten_before": "2026-11-3T14:00:00Z"}, ["ledger_forgotten_before", "not a moment in UTC"]),
+        ({"ledger_forgotten_before": "2026-11-31T14:00:00Z"}, ["ledger_forgotten_before", "not a moment in UTC"]),
     ],
 )
 def test_a_bad_context_gets_a_sentence(context: dict[str, Any], said: list[str]) -> None:
