@@ -1,4 +1,4 @@
-"""What `cdk synth` and `cdk deploy` run. `python app.py` by itself writes the cloud assembly to `cdk.out`, offline."""
+"""The CDK app's entry: `cdk synth` and `cdk deploy` run it. `python app.py` writes the cloud assembly to `cdk.out`, offline."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from stacks.application import build
 from stacks.settings import ContradictorySettings
 from stacks.shared.vendoring import VendoringProblem
 
-# How CDK begins the message of its only error for a stack that breaks a rule; it has printed the findings by then.
+# The first word of CDK's error for a stack that breaks a rule. CDK has printed the findings by then.
 RULES_BROKEN = "ValidationFailed"
 
 
 def main() -> int:
-    """Synthesise. Returns the exit status: 0; 1 if a rule is broken; 2 with a sentence about settings or packages."""
+    """Synthesise, and return the exit status: 0; 1 if a rule is broken; 2 if settings or packages are invalid."""
     try:
         build(outdir=os.environ.get("CDK_OUTDIR", "cdk.out")).synth()
     except (ContradictorySettings, VendoringProblem) as problem:

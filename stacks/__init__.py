@@ -1,7 +1,6 @@
-"""The CDK app: settings → constructs → stacks.
+"""The CDK app: settings → constructs → stacks. `application.py` puts the stacks together.
 
-CDK starts Node.js the moment it is imported, so Node.js is chosen here, and where it unpacks CDK, before any module
-of this package imports CDK.
+Importing CDK starts Node.js and unpacks CDK. So this package chooses both places before any of its modules imports CDK.
 """
 
 from stacks.node import choose_cache, choose_node

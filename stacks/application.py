@@ -1,4 +1,4 @@
-"""The app: the stacks of the stage that the context names, held to two packs of rules. It asks AWS nothing."""
+"""The app: the stacks of the stage that the context names, held to two packs of rules. It calls no AWS service."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import json
 from pathlib import Path
 from typing import Any
 
-from aws_cdk import App, Validations
-from cdk_nag import AwsSolutionsChecks, HIPAASecurityChecks
+from aws_cdk import App
 
 from stacks.appointments.stack import AppointmentsStack
 from stacks.context import settings_from_context
 from stacks.operations.stack import OperationsStack
+from stacks.shared.rules import add_rules
 
 CDK_JSON = Path(__file__).resolve().parents[1] / "cdk.json"
 
 
 def build(outdir: str | None = None, context: dict[str, Any] | None = None) -> App:
-    """The app with its stacks; `synth()` it.
+    """Return the app with its stacks, ready for `synth()`.
 
     Args:
-        outdir: the folder that takes the cloud assembly; None for the one that the CDK CLI names.
-        context: what `-c` would say, e.g. `{"stage": "prod"}`.
+        outdir: the folder of the cloud assembly; None for the one that the CDK CLI names.
+        context: the options of `-c`, e.g. `{"stage": "prod"}`.
 
     Raises:
-        ContradictorySettings: the context asks for what cannot be.
-        VendoringProblem: the Lambda asset's packages are not to be had.
+        ContradictorySettings: the context is invalid.
+        VendoringProblem: a package of an asset is neither installed nor available.
     """
-    # The CLI hands over cdk.json's feature flags; read here too, so that `python app.py` makes the same template.
+    # The CDK CLI passes cdk.json's feature flags; reading them here gives `python app.py` the same template.
     flags = json.loads(CDK_JSON.read_text(encoding="utf-8"))["context"]
     app = App(outdir=outdir, context={**flags, **(context or {})})
     settings = settings_from_context(app.node.get_all_context())
@@ -37,7 +37,7 @@ def build(outdir: str | None = None, context: dict[str, Any] | None = None) -> A
     )
     operations.add_stack_dependency(appointments)
     if settings.audit:
-        # Its constructs are imported only when asked for: most syntheses, the local run's among them, need none of them.
+        # Imported here, because most syntheses, such as the local run's, do not need it.
         from stacks.audit.stack import AuditStack
 
         name = f"{appointments.stack_name}-audit"
@@ -46,8 +46,3 @@ def build(outdir: str | None = None, context: dict[str, Any] | None = None) -> A
         )
     add_rules(app)
     return app
-
-
-def add_rules(app: App) -> None:
-    """Hold `app` to the AWS Solutions and the HIPAA Security rules: a stack that breaks one is not synthesised."""
-    Validations.of(app).add_plugins(AwsSolutionsChecks(app), HIPAASecurityChecks(app))

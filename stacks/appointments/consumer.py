@@ -1,11 +1,11 @@
-"""The Lambda function that consumes the queue, with a role and a log group of its own."""
+"""The Lambda function that consumes the queue, and the mapping that feeds it."""
 
 from __future__ import annotations
 
 from aws_cdk import Duration
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from stacks.appointments.consumer_rights import consumer_rights
@@ -13,9 +13,8 @@ from stacks.appointments.request_queue import RequestQueue
 from stacks.appointments.tables import Tables
 from stacks.settings import FOREVER, Settings
 from stacks.shared.lambda_asset import lambda_code
-from stacks.shared.log_retention import LOG_RETENTION
 from stacks.shared.measures import SERVICE, namespace
-from stacks.shared.removal import removal_policy
+from stacks.shared.resources import log_group
 from stacks.shared.roles import service_role
 from stacks.shared.rules import accept
 
@@ -23,10 +22,10 @@ LOG_LEVEL = "INFO"
 
 
 class Consumer(Construct):
-    """The function, its `log_group` and its role. `target` is what a queue is to invoke: the function, or its alias.
+    """The function, its `log_group` and its role. A queue invokes `target`: the function, or its alias.
 
-    Concurrency is bounded by the event source mapping; none is reserved, because that would throttle the mapping's
-    pollers and burn receives. No X-Ray: its SDK costs 160 ms of cold start, and the delivery log says more.
+    The event source mapping bounds concurrency. None is reserved, because that would throttle the mapping's pollers and
+    burn receives. X-Ray is off: its SDK costs 160 ms of cold start, and the delivery log says more.
     """
 
     def __init__(
@@ -40,13 +39,7 @@ class Consumer(Construct):
         key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        self.log_group = logs.LogGroup(
-            self,
-            "LogGroup",
-            retention=LOG_RETENTION[settings.log_retention_days],
-            encryption_key=key,
-            removal_policy=removal_policy(settings),
-        )
+        self.log_group = log_group(self, "LogGroup", settings=settings, key=key)
         role = service_role(
             self,
             "Role",
@@ -73,7 +66,7 @@ class Consumer(Construct):
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if settings.snap_start else None,
         )
         self.target: lambda_.IFunction = self.function
-        if settings.snap_start:  # pictures are of published versions only; the alias goes with each deployment
+        if settings.snap_start:  # Lambda takes snapshots of published versions only; a deployment moves the alias
             self.target = lambda_.Alias(self, "Alias", alias_name="live", version=self.function.current_version)
         if not key:
             accept(
@@ -102,6 +95,35 @@ class Consumer(Construct):
         )
 
 
+class EventSource(Construct):
+    """An event source mapping with partial batch responses: a failed record returns, the rest of its batch is deleted.
+
+    CDK's `add_event_source` would grant its own, wider set of rights.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: Settings,
+        queue: sqs.IQueue,
+        function: lambda_.IFunction,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        window = settings.batching_window_seconds
+        self.mapping = lambda_.EventSourceMapping(
+            self,
+            "Mapping",
+            target=function,
+            event_source_arn=queue.queue_arn,
+            batch_size=settings.batch_size,
+            max_batching_window=Duration.seconds(window) if window else None,
+            max_concurrency=settings.max_concurrency,
+            report_batch_item_failures=True,
+        )
+
+
 def _environment(settings: Settings, tables: Tables, requests: RequestQueue) -> dict[str, str]:
     return {
         "LEDGER_TABLE": tables.ledger.table_name,
@@ -110,7 +132,7 @@ def _environment(settings: Settings, tables: Tables, requests: RequestQueue) -> 
         "QUEUE_URL": requests.queue.queue_url,
         "DEAD_LETTER_QUEUE_URL": requests.dead_letter_queue.queue_url,
         "LEDGER_RETENTION_SECONDS": str(settings.ledger_retention_seconds or FOREVER),
-        # For those who look for rows that are missing; the function itself does not read it.
+        # For the audit and `oneslot check`, which look for missing rows; the function does not read it.
         **({"LEDGER_FORGOTTEN_BEFORE": before} if (before := settings.ledger_forgotten_before) else {}),
         "BATCH_CONCURRENCY": str(settings.batch_concurrency),
         "CANDIDATE_SLOTS": str(settings.candidate_slots),

@@ -1,4 +1,4 @@
-"""What the consumer may do: the exact calls that its code makes, on the exact resources, and nothing else.
+"""The consumer's rights: the exact calls that its code makes, on the exact resources.
 
 The `grant_*` methods of CDK are wider (`grant_write_data` allows deletes and batches), so the statements are written here.
 """
@@ -22,9 +22,9 @@ def consumer_rights(
     *,
     group_commit: bool = False,
 ) -> dict[str, iam.PolicyDocument]:
-    """Named inline policies. A transaction needs the rights of its single writes, and no right of its own."""
+    """Return the named inline policies. A transaction needs the rights of its writes, and none of its own."""
     of_ledger = ["dynamodb:UpdateItem"]
-    if group_commit:  # looks up a batch's rows, and makes new ones without a claim
+    if group_commit:  # it looks up a batch's rows, and puts new ones without a claim
         of_ledger += ["dynamodb:BatchGetItem", "dynamodb:PutItem"]
     policies = {
         "Ledger": document(allow(of_ledger, tables.ledger.table_arn)),
@@ -56,7 +56,7 @@ def consumer_rights(
 
 
 def _use(key: kms.IKey) -> iam.PolicyStatement:
-    """What DynamoDB and SQS do with the key in the consumer's name, and nothing by the consumer itself."""
+    """Allow DynamoDB and SQS to use the key in the consumer's name, and the consumer itself nothing."""
     region = key.env.region
     return iam.PolicyStatement(
         actions=["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"],

@@ -10,23 +10,22 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from stacks.settings import Settings
-from stacks.shared.names import name_in_this_stack
-from stacks.shared.removal import removal_policy
+from stacks.shared.resources import name_in_this_stack, removal_policy
 
 
 class RequestQueue(Construct):
-    """A queue, TLS only, encrypted, whose messages go to `dead_letter_queue` when their receives run out.
+    """An encrypted queue, TLS only. A message whose receives run out moves to `dead_letter_queue`.
 
-    Standard, or by its setting FIFO with high throughput: order and SQS's own deduplication within each message group. A
-    producer that gives no deduplication id has the SHA-256 of the body taken for one: equal bodies are one request here.
+    The queue is standard, or FIFO with high throughput: order and SQS's own deduplication within each message group.
+    Without a deduplication id SQS takes the SHA-256 of the body, so equal bodies are one request.
 
-    The dead-letter queue keeps them longer (SQS counts a message's age from its first send), takes larger ones (quarantine
-    adds a reason), and belongs to this queue alone.
+    The dead-letter queue keeps messages longer (SQS counts a message's age from its first send), takes larger ones
+    (quarantine adds a reason), and belongs to this queue alone.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: Settings, key: kms.IKey | None = None) -> None:
         super().__init__(scope, construct_id)
-        # The two refer to each other, which CloudFormation cannot resolve: so one has a name that is known beforehand.
+        # The two refer to each other, which CloudFormation cannot resolve, so one has a name of its own.
         queue_name = name_in_this_stack("requests", ending=".fifo" if settings.fifo else "")
         queue_arn = Stack.of(self).format_arn(service="sqs", resource=queue_name, arn_format=ArnFormat.NO_RESOURCE_NAME)
         self.dead_letter_queue = sqs.Queue(

@@ -6,25 +6,24 @@ from aws_cdk import CfnOutput, DefaultStackSynthesizer, Stack
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from stacks.appointments.consumer import Consumer
-from stacks.appointments.event_source import EventSource
+from stacks.appointments.consumer import Consumer, EventSource
 from stacks.appointments.request_queue import RequestQueue
 from stacks.appointments.tables import Tables
 from stacks.context import given_settings
 from stacks.settings import Settings
-from stacks.shared.deployed import QUEUE_OUTPUTS, to_be_read
-from stacks.shared.keys import customer_managed_key
+from stacks.shared.deployed import QUEUE_OUTPUTS, output_name
+from stacks.shared.resources import customer_managed_key
 
 
 class AppointmentsStack(Stack):
-    """Everything that one stage runs on. Its outputs are what the command line needs to find the rest."""
+    """The queue, the consumer and the tables of one stage. The command line finds them by the outputs."""
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
         super().__init__(
             scope,
             construct_id,
             description="Oneslot: every appointment request gets exactly one slot",
-            # The rule would only check the bootstrap's version, through a parameter that not every AWS has.
+            # The rule would only check the bootstrap's version, through a parameter that the embedded AWS lacks.
             synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False),
             termination_protection=settings.retain_data,
         )
@@ -47,9 +46,9 @@ class AppointmentsStack(Stack):
             "ConsumerLogGroupName": consumer.log_group.log_group_name,
             "EventSourceMappingId": source.mapping.event_source_mapping_id,
         }
-        outputs |= {to_be_read(name, fifo=settings.fifo): outputs[name] for name in QUEUE_OUTPUTS}
+        outputs |= {output_name(name, fifo=settings.fifo): outputs[name] for name in QUEUE_OUTPUTS}
         if key:
-            outputs["KeyArn"] = key.key_arn  # whoever sends or consumes needs rights on it
+            outputs["KeyArn"] = key.key_arn  # producers and consumers need rights on it
         if given := given_settings(settings):
             outputs["GivenSettings"] = given  # the next deployment needs them again
         for name, value in outputs.items():

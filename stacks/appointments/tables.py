@@ -1,4 +1,4 @@
-"""The three tables. The names of attributes are the runtime's, given here as text: a test compares them."""
+"""The three tables. The attributes' names are the runtime's, written here as text; a test compares them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from stacks.settings import Settings
-from stacks.shared.removal import removal_policy
+from stacks.shared.resources import removal_policy
 
 FREE_SLOTS_INDEX = "free_slots"
 
@@ -17,8 +17,8 @@ class Tables(Construct):
 
     Attributes:
         ledger: one row for each request. The only table whose rows expire, unless they are kept for ever.
-        slots: one row for each slot of a practice. Only free slots have `free_key`, so only they are in the index; the
-            index is a local one because a local one can be read consistently, and holds keys only because they say it all.
+        slots: one row for each slot of a practice. Only free slots have `free_key`, so only they are in the index. It is a
+            local index rather than a global one, because only a local one can be read consistently. It holds keys alone.
         appointments: one row for each answer to a booking.
     """
 
@@ -28,8 +28,7 @@ class Tables(Construct):
         self._key = key
         self.ledger = self._table("Ledger", "message_id", time_to_live_attribute="expires_at")
         if settings.ledger_retention_seconds is None:
-            # Rows of before are kept, too: what is switched off deletes none of them. Said and not left out, because
-            # CloudFormation does not switch off what a template stops to mention.
+            # Disabled rather than left out: CloudFormation leaves on what a template stops to mention. Older rows stay, too.
             _resource(self.ledger).add_property_override("TimeToLiveSpecification.Enabled", False)
         self.slots = self._table(
             "Slots",
@@ -75,7 +74,7 @@ class Tables(Construct):
 
     @staticmethod
     def _encrypt(table: dynamodb.TableV2, key: kms.IKey) -> None:
-        """Written into the template directly: CDK's own way wants to know the region, and this stack fits any."""
+        """Write the key into the template: CDK's own way needs the region, and this stack fits any."""
         resource = _resource(table)
         resource.add_property_override("SSESpecification", {"SSEEnabled": True, "SSEType": "KMS"})
         resource.add_property_override("Replicas.0.SSESpecification", {"KMSMasterKeyId": key.key_arn})

@@ -10,8 +10,7 @@ from constructs import Construct
 from stacks.audit.storage import UNDELIVERED, AuditStorage
 from stacks.settings import Settings
 from stacks.shared.deployed import Deployed
-from stacks.shared.log_retention import LOG_RETENTION
-from stacks.shared.removal import removal_policy
+from stacks.shared.resources import log_group, removal_policy
 from stacks.shared.roles import allow, document, service_role, through
 from stacks.shared.rules import objects_in_report
 
@@ -35,14 +34,8 @@ class DeliveryArchive(Construct):
         self, scope: Construct, construct_id: str, *, settings: Settings, storage: AuditStorage, deployed: Deployed
     ) -> None:
         super().__init__(scope, construct_id)
-        # Firehose's own word for why it cannot write; no line of the delivery log is in it.
-        errors = logs.LogGroup(
-            self,
-            "Errors",
-            retention=LOG_RETENTION[settings.log_retention_days],
-            encryption_key=storage.key,
-            removal_policy=removal_policy(settings),
-        )
+        # Firehose logs here why it cannot write; no line of the delivery log is in it.
+        errors = log_group(self, "Errors", settings=settings, key=storage.key)
         error_stream = errors.add_stream("ErrorStream")
         error_stream.apply_removal_policy(removal_policy(settings))
         role = service_role(
@@ -114,10 +107,10 @@ def _may_write(storage: AuditStorage) -> iam.PolicyDocument:
 
 
 def _lines_of_log_events() -> firehose.CfnDeliveryStream.ProcessingConfigurationProperty:
-    """CloudWatch Logs sends gzipped envelopes of many events; the audit reads one event a line, as the handler wrote it.
+    """Unpack the gzipped envelopes of CloudWatch Logs into one event a line, as the handler wrote it.
 
-    Firehose puts nothing between records by itself. Its delimiter is a newline when none is named; an empty line, where an
-    event had one already, is nothing to the audit.
+    Without a delimiter Firehose puts nothing between records; its default one is a newline. The audit skips the empty line
+    that follows an event which ended with one.
     """
     kinds: tuple[tuple[str, dict[str, str]], ...] = (
         ("Decompression", {"CompressionFormat": "GZIP"}),

@@ -5,20 +5,20 @@ from __future__ import annotations
 from aws_cdk import CfnOutput, DefaultStackSynthesizer, Duration, Stack
 from constructs import Construct
 
+from stacks.audit.conditions import audit_conditions
 from stacks.audit.delivery_archive import DeliveryArchive
 from stacks.audit.job import AuditJob
 from stacks.audit.storage import AuditStorage
 from stacks.audit.workflow import AuditWorkflow
-from stacks.operations.alarms import Alarms, audit_conditions
 from stacks.settings import Settings
+from stacks.shared.alarms import Alarms, named_topic, new_topic
 from stacks.shared.deployed import Deployed
-from stacks.shared.measures import archive_delay, audit_violations, set_aside
-from stacks.shared.notifications import audit_topic
 
 
 class AuditStack(Stack):
-    """Proves a stage every night. It reads the appointments stack and changes nothing in it; its look into the dead-letter
-    queue hides what is there for as long as it takes, and adds 1 to each receive count.
+    """Audits a stage every night. It reads the appointments stack and changes nothing in it.
+
+    Listing the dead-letter queue hides its messages meanwhile, and adds 1 to each receive count.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: Settings, appointments: str) -> None:
@@ -31,7 +31,9 @@ class AuditStack(Stack):
         )
         deployed = Deployed(self, appointments, settings.fifo)
         storage = AuditStorage(self, "Storage", settings=settings)
-        topic = audit_topic(self, "Topic", settings=settings, key=storage.key)
+        topic = named_topic(self, "Topic", settings=settings) or new_topic(
+            self, "Topic", settings=settings, key=storage.key
+        )
         archive = DeliveryArchive(self, "Deliveries", settings=settings, storage=storage, deployed=deployed)
         job = AuditJob(self, "Job", settings=settings, storage=storage, deployed=deployed)
         workflow = AuditWorkflow(
@@ -39,11 +41,7 @@ class AuditStack(Stack):
         )
         succeeded = workflow.machine.metric_succeeded(period=Duration.hours(1), statistic="Sum")
         watched = audit_conditions(
-            violations=audit_violations(settings.stage),
-            succeeded=succeeded,
-            delay=archive_delay(archive.stream),
-            set_aside=set_aside(storage.bucket.bucket_name),
-            settings=settings,
+            succeeded=succeeded, stream=archive.stream, bucket=storage.bucket.bucket_name, settings=settings
         )
         Alarms(self, "Alarms", conditions=watched, topic=topic)
         outputs = {

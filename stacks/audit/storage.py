@@ -1,4 +1,4 @@
-"""Where the audit's sources and results are: a bucket of its own, and one for the log of who looked into it."""
+"""The bucket of the audit's sources and results, and a bucket for its access log."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from stacks.settings import Settings
-from stacks.shared.keys import customer_managed_key
-from stacks.shared.removal import removal_policy
+from stacks.shared.resources import customer_managed_key, removal_policy
 from stacks.shared.rules import accept
 
 ACCESS_LOG_DAYS = 90
 UNFINISHED_UPLOAD_DAYS = 3
 UNDELIVERED = "undelivered"
-"""The folder of what Firehose cannot deliver as lines of the log, and the name under which S3 counts what is put there."""
+"""The folder for what Firehose cannot deliver as lines of the log. S3 counts its objects under the same name."""
 OLD_VERSION_DAYS = 7  # long enough to undo a deletion by mistake
 
 
@@ -24,7 +23,7 @@ class AuditStorage(Construct):
 
     Attributes:
         key: encrypts the bucket and everything else of the audit: exports hold patients' numbers.
-        bucket: `history/<day>/` has the sources of one night, `audits/<day>/` what was found.
+        bucket: `history/<day>/` has the sources of one night, `audits/<day>/` the results.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:

@@ -1,37 +1,34 @@
-"""The nightly state machine around the audit's job, its schedule, its topic and its rights."""
+"""The nightly state machine around the audit's job, its schedule and its rights."""
 
 from __future__ import annotations
 
 from aws_cdk import Aws, Stack
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from stacks.audit.job import AuditJob
-from stacks.audit.states import VERDICT_FILE, AuditPlan, definition
+from stacks.audit.plan import VERDICT_FILE, AuditPlan
+from stacks.audit.states import definition
 from stacks.audit.storage import AuditStorage
 from stacks.settings import HOUR, Settings
 from stacks.shared.deployed import TABLE_OUTPUTS, Deployed
-from stacks.shared.log_retention import LOG_RETENTION
 from stacks.shared.measures import namespace
-from stacks.shared.names import name_in_this_stack
-from stacks.shared.removal import removal_policy
+from stacks.shared.resources import log_group, name_in_this_stack, removal_policy
 from stacks.shared.roles import allow, document, service_role
 from stacks.shared.rules import objects_in_report
 
 MINUTES_AFTER_MIDNIGHT = 30
-"""DynamoDB exports a time up to about five minutes ago at the latest, and Firehose delivers within five more."""
+"""DynamoDB exports up to about five minutes ago at the latest, and Firehose delivers within five more."""
 
 
 class AuditWorkflow(Construct):
-    """Each night: export, audit, tell.
+    """Each night: export, audit, notify.
 
     Attributes:
         machine: the state machine. Start it by hand with the input {"scheduled": "2026-11-24T00:30:00Z"}.
-        topic: gets a message for a bad verdict and for an audit that could not run.
     """
 
     def __init__(
@@ -47,15 +44,14 @@ class AuditWorkflow(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         stack = Stack.of(self)
-        log_group = logs.LogGroup(
+        group = log_group(
             self,
             "LogGroup",
-            # Step Functions adds its own name to a policy of the account for groups that begin so; there is room for few.
-            # The rest is unique: one that a deleted stack left behind is not in the next one's way.
-            log_group_name=f"/aws/vendedlogs/states/{name_in_this_stack('machine')}",
-            retention=LOG_RETENTION[settings.log_retention_days],
-            encryption_key=storage.key,
-            removal_policy=removal_policy(settings),
+            settings=settings,
+            key=storage.key,
+            # One policy of the account covers all groups with this prefix; one policy for each would soon be too long.
+            # The rest is unique, so a group that a deleted stack left behind does not block the next one.
+            name=f"/aws/vendedlogs/states/{name_in_this_stack('machine')}",
         )
         plan = AuditPlan(
             partition=Aws.PARTITION,
@@ -71,7 +67,7 @@ class AuditWorkflow(Construct):
             delivery_days=settings.audit_delivery_days,
             ledger_retention_seconds=settings.ledger_retention_seconds,
             ledger_forgotten_before=settings.ledger_forgotten_before,
-            # A message that the queue has given up cannot come back.
+            # The queue deletes a message after its retention, so it cannot return later.
             patience_seconds=settings.queue_retention_seconds,
             export_seconds=settings.audit_export_hours * HOUR,
             job_seconds=settings.audit_timeout_hours * HOUR,
@@ -97,8 +93,8 @@ class AuditWorkflow(Construct):
             "Machine",
             definition_body=sfn.DefinitionBody.from_string(stack.to_json_string(definition(plan))),
             role=role.without_policy_updates(),
-            # What goes through the states names no person, but it is nobody's business either.
-            logs=sfn.LogOptions(destination=log_group, level=sfn.LogLevel.ALL, include_execution_data=False),
+            # The states' input and output name no patient; the log does without them all the same.
+            logs=sfn.LogOptions(destination=group, level=sfn.LogLevel.ALL, include_execution_data=False),
             tracing_enabled=True,
             removal_policy=removal_policy(settings),
         )
@@ -118,14 +114,14 @@ class AuditWorkflow(Construct):
             target=scheduler.CfnSchedule.TargetProperty(
                 arn=self.machine.state_machine_arn,
                 role_arn=role.role_arn,
-                # The time for which it was meant, however late it comes.
+                # The time that was scheduled, however late the start.
                 input='{"scheduled": "<aws.scheduler.scheduled-time>"}',
             ),
         )
 
 
 def _rights(storage: AuditStorage, job: AuditJob, plan: AuditPlan) -> dict[str, iam.PolicyDocument]:
-    """Named inline policies: the calls of the states, on what they call."""
+    """Return the named inline policies: the calls of the states, on their resources."""
     bucket = storage.bucket
     return {
         "Export": document(

@@ -1,0 +1,1 @@
+"""The operations stack: alarms and a dashboard over a deployed stage."""

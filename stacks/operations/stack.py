@@ -1,6 +1,6 @@
 """The operations stack: alarms and a dashboard over a stage. Composition only.
 
-A stack of its own, so that whoever is on call can change a threshold without touching the stack that holds the data.
+It is a stack of its own: the engineer on call can change a threshold without touching the stack that holds the data.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 from aws_cdk import DefaultStackSynthesizer, Stack
 from constructs import Construct
 
-from stacks.operations.alarms import Alarms, conditions
+from stacks.operations.conditions import conditions
 from stacks.operations.dashboard import Dashboard
 from stacks.settings import Settings
+from stacks.shared.alarms import Alarms, named_topic
 from stacks.shared.deployed import Deployed
 from stacks.shared.measures import Measures
-from stacks.shared.notifications import named_topic
 
 
 class OperationsStack(Stack):
-    """Watches a stage. It reads the appointments stack and changes nothing in it."""
+    """Alarms and a dashboard. It reads the appointments stack and changes nothing in it."""
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: Settings, appointments: str) -> None:
         super().__init__(

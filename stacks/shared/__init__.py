@@ -1,1 +1,1 @@
-"""One capability each. A construct takes `Settings` and other constructs; the stacks only compose them."""
+"""Parts that several stacks use. This room imports no other room."""

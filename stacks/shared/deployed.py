@@ -1,4 +1,4 @@
-"""What another stack knows of the appointments stack: its outputs, by name, as the command line knows them."""
+"""The appointments stack as the other stacks see it: its outputs, by name."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ QUEUE_OUTPUTS = tuple(f"{queue}{what}" for queue in ("Queue", "DeadLetterQueue")
 """The outputs that name a queue."""
 
 
-def to_be_read(output: str, *, fifo: bool) -> str:
-    """The name under which the other stacks read an output: that of a FIFO queue under a second one, e.g. `FifoQueueArn`.
+def output_name(output: str, *, fifo: bool) -> str:
+    """Return the name under which other stacks read an output; a FIFO queue has a second one, e.g. `FifoQueueArn`.
 
-    A queue of another kind is another queue, and its name is read only when a stack is deployed. CDK's command line passes
-    over a stack whose template is what it was, so the template has to say which kind is meant.
+    A queue of another kind is another queue, and other stacks read its name only when they are deployed. CDK's command
+    line skips a stack whose template did not change, so the template must name the kind.
     """
     return f"Fifo{output}" if fifo and output in QUEUE_OUTPUTS else output
 
@@ -27,8 +27,7 @@ def to_be_read(output: str, *, fifo: bool) -> str:
 class Deployed:
     """The appointments stack, seen from `stack` in the same account and region; `fifo` is the kind of its queues.
 
-    Reading outputs exports nothing: the appointments template is the same whether or not another stack looks at it, and
-    may change without asking the others first.
+    Reading an output exports nothing, so the appointments template does not depend on its readers.
     """
 
     stack: Stack
@@ -36,8 +35,8 @@ class Deployed:
     fifo: bool
 
     def output(self, output: str) -> str:
-        """The value of one output."""
-        return Fn.get_stack_output(self.name, to_be_read(output, fifo=self.fifo))
+        """Return the value of one output."""
+        return Fn.get_stack_output(self.name, output_name(output, fifo=self.fifo))
 
     @property
     def queue_name(self) -> str:
@@ -50,18 +49,18 @@ class Deployed:
         return self.output("DeadLetterQueueName")
 
     def table_names(self) -> dict[str, str]:
-        """The tables' names by what they hold."""
+        """Return the tables' names by what they hold."""
         return {folder: self.output(output) for folder, output in TABLE_OUTPUTS.items()}
 
     def table_arns(self) -> dict[str, str]:
-        """The tables' ARNs by what they hold."""
+        """Return the tables' ARNs by what they hold."""
         return {
             folder: self.stack.format_arn(service="dynamodb", resource="table", resource_name=name)
             for folder, name in self.table_names().items()
         }
 
     def table_arn_in_report(self, output: str) -> str:
-        """How the rules' report writes the ARN of the table that this output names."""
+        """Return the ARN of the table that this output names, as the rules' report writes it."""
         reference = {"Fn::GetStackOutput": {"StackName": self.name, "OutputName": output}}
         name = json.dumps(reference, separators=(",", ":"))
         return f"arn:<AWS::Partition>:dynamodb:<AWS::Region>:<AWS::AccountId>:table/{name}"

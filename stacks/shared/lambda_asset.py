@@ -1,4 +1,4 @@
-"""The Lambda function's code: the `lambda_src` tree, `oneslot.runtime` and the pinned packages, the same on every machine."""
+"""The Lambda function's code: the `lambda_src` tree, `oneslot.runtime` and the pinned packages; the same on every machine."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ _LEFT_OUT_FILES = frozenset({"requirements.in", "requirements.txt"})
 
 
 def lambda_code(source: Path = SOURCE) -> lambda_.Code:
-    """`source` as a Lambda asset. Raises `VendoringProblem` if its `requirements.txt` cannot be satisfied.
+    """Return `source` as a Lambda asset. Its hash is that of its files, so CDK uploads an unchanged asset once.
 
-    The hash is that of the files that go in, so an unchanged asset is neither bundled nor uploaded again.
+    Raises:
+        VendoringProblem: a package of its `requirements.txt` is neither installed nor available.
     """
     return code_of(asset_files(source), source)
 
 
 def code_of(files: Mapping[PurePosixPath, bytes], source: Path) -> lambda_.Code:
-    """These files as a Lambda asset; `source` is the folder that CDK names it after."""
+    """Return these files as a Lambda asset, named after the folder `source`."""
     return lambda_.Code.from_asset(
         str(source),
         asset_hash=asset_hash(files),
@@ -44,13 +45,13 @@ def code_of(files: Mapping[PurePosixPath, bytes], source: Path) -> lambda_.Code:
 
 
 def asset_files(source: Path = SOURCE) -> dict[PurePosixPath, bytes]:
-    """Every file of the asset by its path in it, sorted. The source's own files win over a package's."""
+    """Return every file of the asset by its path, sorted. A file of the source wins over a package's."""
     files = {**vendored_files(source / "requirements.txt"), **runtime_files(), **source_files(source)}
     return dict(sorted(files.items()))
 
 
 def runtime_files() -> dict[PurePosixPath, bytes]:
-    """Return `oneslot.runtime` as the asset holds it: the package's own `__init__.py`, and nothing of the tools beside it."""
+    """Return `oneslot.runtime` by its path in the asset, with `oneslot/__init__.py` and without the tools beside it."""
     files = {
         PurePosixPath("oneslot/runtime") / path: content for path, content in source_files(LIBRARY / "runtime").items()
     }
@@ -58,7 +59,7 @@ def runtime_files() -> dict[PurePosixPath, bytes]:
 
 
 def asset_hash(files: Mapping[PurePosixPath, bytes]) -> str:
-    """SHA-256, in hex, over all paths and contents."""
+    """Return the SHA-256, in hex, over all paths and contents."""
     digest = hashlib.sha256()
     for path, content in files.items():
         digest.update(f"{path}\0{len(content)}\0".encode())
@@ -67,7 +68,7 @@ def asset_hash(files: Mapping[PurePosixPath, bytes]) -> str:
 
 
 def source_files(source: Path) -> dict[PurePosixPath, bytes]:
-    """The files of a source folder, without what Python and tools leave behind."""
+    """Return the files of a source folder, without caches, tests and hidden files."""
     files = {}
     for path in source.rglob("*"):
         relative = PurePosixPath(path.relative_to(source).as_posix())
@@ -80,13 +81,13 @@ def source_files(source: Path) -> dict[PurePosixPath, bytes]:
 
 @jsii.implements(ILocalBundling)
 class WriteFiles:
-    """Bundling by writing files. CDK calls it, with an empty folder, only when its output folder lacks the asset."""
+    """Bundling by writing files. CDK calls it, with an empty folder, only if its output folder lacks the asset."""
 
     def __init__(self, files: Mapping[PurePosixPath, bytes]) -> None:
         self._files = files
 
     def try_bundle(self, output_dir: str, *_: Any, **__: Any) -> bool:
-        """Write the files; always True, so that CDK never looks for Docker."""
+        """Write the files. Return True, so CDK never looks for Docker."""
         for path, content in self._files.items():
             target = Path(output_dir, path)
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Roles for services: who may take them, exactly what they may do, and why a wildcard is right where there is one."""
+"""Roles for services: who may assume them, their exact rights, and the reason for each wildcard."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def service_role(
     wildcards: Mapping[str, str] | None = None,
     only_this_account: bool = True,
 ) -> iam.Role:
-    """A role for `service` (e.g. "glue"), with named inline policies and nothing else.
+    """Return a role for `service` (e.g. "glue"), with these named inline policies and no others.
 
     Args:
-        wildcards: each resource of the policies with a wildcard, as the rules' report writes it → why it is right.
-        only_this_account: let the service take it only in this account's business (it must say whose that is; Lambda,
-            which takes a role for the function that has it, does not).
+        wildcards: a resource of the policies with a wildcard, as the rules' report writes it → the reason.
+        only_this_account: let the service assume the role only for this account. The service must name the account, and
+            Lambda does not.
     """
     account = {"StringEquals": {"aws:SourceAccount": Stack.of(scope).account}} if only_this_account else None
     role = iam.Role(
@@ -42,17 +42,17 @@ def service_role(
 
 
 def document(*statements: iam.PolicyStatement) -> iam.PolicyDocument:
-    """A policy of these statements."""
+    """Return a policy of these statements."""
     return iam.PolicyDocument(statements=list(statements))
 
 
 def allow(
     actions: list[str], *resources: str, only: Mapping[str, Mapping[str, str]] | None = None
 ) -> iam.PolicyStatement:
-    """A statement that allows these actions on these resources; `only` are its conditions."""
+    """Return a statement that allows these actions on these resources, under the conditions `only`."""
     return iam.PolicyStatement(actions=actions, resources=list(resources), conditions=only)
 
 
 def through(service: str, scope: Construct) -> dict[str, dict[str, str]]:
-    """The condition that a key is used only through this service, e.g. "s3"."""
+    """Return the condition that a key is used only through this service, e.g. "s3"."""
     return {"StringEquals": {"kms:ViaService": f"{service}.{Stack.of(scope).region}.amazonaws.com"}}

@@ -1,8 +1,8 @@
-"""The pinned packages of the Lambda asset, from a hashed requirements file to files in a folder. No Docker, no CDK.
+"""The pinned packages of the Lambda asset, from a hashed requirements file to their files. No Docker, no CDK.
 
-The asset holds what the tests ran: the files of the installed package are copied when the installed version is the pinned
-one, every file is what its wheel's RECORD says, and nothing in it is compiled. Otherwise pip fetches the wheel, hash and all.
-boto3 is not among the packages: the Lambda runtime brings it.
+The asset holds the code that the tests ran. An installed package is copied if it has the pinned version, every file matches
+its wheel's RECORD, and nothing in it is compiled. Otherwise pip fetches the wheel and checks its hash. boto3 is not among the
+packages: the Lambda runtime brings it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pathlib import Path, PurePosixPath
 PIP_TIMEOUT_SECONDS = 300
 
 _PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)", re.MULTILINE)
-# Of a wheel's metadata only what licences ask to be passed on; the rest differs between installers.
+# Of a wheel's metadata only the files that licences require; the rest differs between installers.
 _KEPT_METADATA = re.compile(r"[^/]+\.dist-info/(METADATA|(licenses/.+|LICEN[CS]E[^/]*|NOTICE[^/]*|COPYING[^/]*))")
 
 
 class VendoringProblem(ValueError):
-    """A pinned package cannot be put into the asset. The message says which and what to do."""
+    """A pinned package that cannot go into the asset. The message names the package and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +41,21 @@ class Pin:
 
 
 def read_pins(requirements: Path) -> tuple[Pin, ...]:
-    """The pins of a hashed requirements file, in its order. Raises `VendoringProblem` if it has none."""
+    """Return the pins of a hashed requirements file, in its order. Raises `VendoringProblem` if it has none."""
     try:
         text = requirements.read_text(encoding="utf-8")
     except OSError as problem:
         raise VendoringProblem(f"cannot read {requirements}: {problem.strerror}; run `make lock`") from None
     pins = tuple(Pin(name, version) for name, version in _PIN.findall(text))
     if not pins:
-        raise VendoringProblem(f"{requirements} pins nothing; run `make lock`")
+        raise VendoringProblem(f"{requirements} pins no package; run `make lock`")
     return pins
 
 
 def vendored_files(requirements: Path, search_path: Sequence[str] | None = None) -> dict[PurePosixPath, bytes]:
-    """The files of all pinned packages, by their path below an import root.
+    """Return the files of all pinned packages, by their path below an import root.
 
-    `search_path` is where installed packages are looked for (default: `sys.path`). Raises `VendoringProblem`.
+    `search_path` has the installed packages (default: `sys.path`). Raises `VendoringProblem`.
     """
     pins = read_pins(requirements)
     installed = [_installed_files(pin, search_path) for pin in pins]
@@ -65,7 +65,7 @@ def vendored_files(requirements: Path, search_path: Sequence[str] | None = None)
 
 
 def _installed_files(pin: Pin, search_path: Sequence[str] | None) -> dict[PurePosixPath, bytes] | None:
-    """The files of the installed package; None if it is not there, not the pinned version, or not pure Python."""
+    """Return the files of the installed package; None if it is missing, of another version, or not pure Python."""
     package = _find(pin, search_path)
     if package is None or package.version != pin.version or package.files is None:
         return None
@@ -78,7 +78,7 @@ def _installed_files(pin: Pin, search_path: Sequence[str] | None) -> dict[PurePo
         content = Path(str(file.locate())).read_bytes()
         if file.hash and _digest(file.hash.mode, content) != file.hash.value:
             raise VendoringProblem(
-                f"{file} of the installed {pin} is not what its wheel contained; reinstall it: "
+                f"{file} of the installed {pin} differs from its wheel; reinstall it: "
                 f"pip install --force-reinstall --no-deps {pin}"
             )
         files[PurePosixPath(file)] = content
@@ -95,7 +95,7 @@ def _find(pin: Pin, search_path: Sequence[str] | None) -> Distribution | None:
 
 
 def _fetched_files(requirements: Path) -> dict[PurePosixPath, bytes]:
-    """The same files by pip, from wheels that fit Lambda whatever this machine is."""
+    """Return the same files by pip, from wheels for Lambda rather than for this machine."""
     with tempfile.TemporaryDirectory() as folder:
         command = [
             *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"),
@@ -111,10 +111,10 @@ def _fetched_files(requirements: Path) -> dict[PurePosixPath, bytes]:
                 f"pip install --require-hashes -r {requirements}"
             ) from None
         if done.returncode:
-            said = done.stderr.strip().splitlines()
+            reason = (done.stderr.strip().splitlines() or ["no reason"])[-1]
             raise VendoringProblem(
-                f"the pinned packages are not installed and pip cannot fetch them ({said[-1] if said else 'no reason'}); "
-                f"install them first: pip install --require-hashes -r {requirements}"
+                f"pip cannot fetch the pinned packages ({reason}); install them first: "
+                f"pip install --require-hashes -r {requirements}"
             )
         return dict(_tree(Path(folder)))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from oneslot.pipeline.judge.conclusion import VERSION
 from oneslot.pipeline.write.finished import DESCRIPTION
-from stacks.audit.states import AuditPlan
+from stacks.audit.plan import AuditPlan
 from tests.stacks.audit.state_machine import Ended, Interpreter, NeverAnswered, StateFailure
 
 SOUND = {"sound": True, "sentence": "Every one of 7 requests took effect at most once.", "violations": {"I1": 0}}

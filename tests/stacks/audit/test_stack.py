@@ -23,7 +23,7 @@ from oneslot.runtime.consumer.delivery_log import Delivery
 from stacks.audit.asset import ROOT, SCRIPT, package_files
 from stacks.audit.delivery_archive import DELIVERIES
 from stacks.audit.job import SPARK_VERSION
-from stacks.audit.states import AUDIT_VERSION, VERDICT_FILE
+from stacks.audit.plan import AUDIT_VERSION, VERDICT_FILE
 from stacks.audit.storage import ACCESS_LOG_DAYS, OLD_VERSION_DAYS, UNFINISHED_UPLOAD_DAYS
 from tests.kits.histories import System, write_history
 from tests.kits.stacks import Stage, resolve

@@ -12,7 +12,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 
 import app as entry
-from stacks.application import add_rules, build
+from stacks.application import build
+from stacks.shared.rules import add_rules
 from tests.kits.stacks import Stage
 
 

@@ -122,14 +122,14 @@ def test_compiled_packages_of_this_machine_are_not_copied(tmp_path: Path, site: 
 
 def test_a_wheel_with_another_hash_is_refused(tmp_path: Path, site: Path, wheels: Path) -> None:
     publish(wheels, "1.0")
-    with pytest.raises(VendoringProblem, match="pip cannot fetch them"):
+    with pytest.raises(VendoringProblem, match="pip cannot fetch the pinned packages"):
         vendored_files(requirements(tmp_path, "1.0"), [str(site)])
 
 
 def test_a_pin_without_a_hash_is_not_fetched(tmp_path: Path, site: Path, wheels: Path) -> None:
     publish(wheels, "1.0")
     (tmp_path / "requirements.txt").write_text("tiny==1.0\n", encoding="utf-8")
-    with pytest.raises(VendoringProblem, match="pip cannot fetch them"):
+    with pytest.raises(VendoringProblem, match="pip cannot fetch the pinned packages"):
         vendored_files(tmp_path / "requirements.txt", [str(site)])
 
 
@@ -143,7 +143,7 @@ def test_neither_installed_nor_to_be_had_is_a_sentence(tmp_path: Path, site: Pat
 @pytest.mark.parametrize("text", ["", "# nothing\n", "tiny>=1.0\n"])
 def test_a_file_that_pins_nothing_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "requirements.txt").write_text(text, encoding="utf-8")
-    with pytest.raises(VendoringProblem, match="pins nothing; run `make lock`"):
+    with pytest.raises(VendoringProblem, match="pins no package; run `make lock`"):
         vendored_files(tmp_path / "requirements.txt")
 
 

@@ -1,0 +1,77 @@
+"""The conditions of the audit's alarms."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+
+from stacks.audit.delivery_archive import BUFFER_SECONDS
+from stacks.audit.storage import UNDELIVERED
+from stacks.settings import Settings
+from stacks.shared.alarms import Condition, over_window
+from stacks.shared.measures import audit_violations, metric
+
+ARCHIVE_DELAY_SECONDS = 3 * BUFFER_SECONDS
+"""After this time a line of the delivery log should be in the audit's bucket, and Firehose have tried more than once."""
+
+
+def audit_conditions(*, succeeded: cloudwatch.IMetric, stream: str, bucket: str, settings: Settings) -> list[Condition]:
+    """Return the conditions that wake someone, on a stage with the audit.
+
+    Args:
+        succeeded: the executions of the state machine that succeeded, over an hour.
+        stream: the name of Firehose's stream.
+        bucket: the name of the audit's bucket.
+        settings: the stage's settings.
+    """
+    hours = settings.audit_missing_hours
+    return [
+        Condition(
+            name="invariant-violated",
+            means="The nightly audit found requests that did not take effect exactly once, or are lost or stuck.",
+            metric=audit_violations(settings.stage),
+            above=0,
+            # One value a night: it holds until the next, or the alarm would say a minute later that all is well.
+            silence=cloudwatch.TreatMissingData.IGNORE,
+        ),
+        Condition(
+            name="audit-missing",
+            means=f"No audit has ended with a verdict for {hours} hours: nobody knows whether all is right.",
+            metric=cloudwatch.MathExpression(
+                expression="IF(FILL(audits, 0) > 0, 0, 1)",
+                using_metrics={"audits": succeeded},
+                label="no audit",
+                period=Duration.hours(1),
+            ),
+            above=0,
+            periods=hours,
+            silence=cloudwatch.TreatMissingData.BREACHING,
+        ),
+        Condition(
+            name="unarchived-deliveries",
+            # Firehose gives a line up after a day. A night without them is called sound, with a note at most.
+            means="The delivery log does not arrive in the audit's bucket: nights are judged without what it tells.",
+            metric=over_window(_archive_delay(stream)),
+            above=ARCHIVE_DELAY_SECONDS,
+            periods=3,
+        ),
+        Condition(
+            name="undelivered-lines",
+            # Firehose calls that delivered: the metric above is well.
+            means="Firehose set lines of the delivery log aside that it could not unpack: no night is judged by them.",
+            metric=over_window(_set_aside(bucket)),
+            above=0,
+        ),
+    ]
+
+
+def _archive_delay(stream: str) -> cloudwatch.Metric:
+    """Return the seconds for which the oldest line of the delivery log has waited in Firehose's stream."""
+    dimensions = {"DeliveryStreamName": stream}
+    return metric("AWS/Firehose", "DeliveryToS3.DataFreshness", dimensions, "Maximum", "waiting")
+
+
+def _set_aside(bucket: str) -> cloudwatch.Metric:
+    """Return the number of objects that Firehose writes in place of lines of the delivery log."""
+    dimensions = {"BucketName": bucket, "FilterId": UNDELIVERED}
+    return metric("AWS/S3", "PutRequests", dimensions, "Sum", "set aside")

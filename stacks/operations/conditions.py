@@ -1,0 +1,106 @@
+"""The conditions of a stage's alarms. The thresholds and their reasons are in the settings."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+
+from stacks.settings import Settings
+from stacks.shared.alarms import WINDOW_MINUTES, Condition, over_window
+from stacks.shared.measures import Measures
+
+
+def conditions(measures: Measures, settings: Settings) -> list[Condition]:
+    """Return the conditions that wake someone, on every stage."""
+    throttles = [*measures.tables("ReadThrottleEvents").values(), *measures.tables("WriteThrottleEvents").values()]
+    return [
+        Condition(
+            name="dead-letters",
+            means="Messages lie in the dead-letter queue: requests that were given up or set aside, and wait for a person.",
+            metric=measures.dead_letters(),
+            above=0,
+            # SQS may stop reporting a queue that nobody touched for six hours. What lies there lies there still.
+            silence=cloudwatch.TreatMissingData.IGNORE,
+        ),
+        Condition(
+            name="oldest-message",
+            means=f"A request has waited for more than {settings.alarm_oldest_message_seconds} s: the consumer is behind.",
+            metric=measures.queue("ApproximateAgeOfOldestMessage"),
+            above=settings.alarm_oldest_message_seconds,
+            periods=3,
+        ),
+        Condition(
+            name="stalled",
+            means=f"The queue holds messages and not one was finished for {settings.stalled_minutes} minutes.",
+            metric=stalled(measures),
+            above=0,
+            periods=settings.stalled_minutes,
+        ),
+        Condition(
+            name="function-errors",
+            means="The consumer crashes, times out or cannot start, again and again.",
+            metric=over_window(measures.function("Errors")),
+            above=settings.alarm_function_errors,
+        ),
+        Condition(
+            name="function-throttles",
+            means="Lambda refuses to run the consumer: the account's concurrency is used up.",
+            metric=over_window(measures.function("Throttles")),
+            above=settings.alarm_function_throttles,
+        ),
+        Condition(
+            name="failed-deliveries",
+            means="Deliveries fail inside a consumer that runs: a right, a table or the code is broken.",
+            metric=over_window(measures.deliveries("failed")),
+            above=settings.alarm_failed_deliveries,
+        ),
+        Condition(
+            name="quarantined-deliveries",
+            means="Many messages at once cannot be processed and are set aside: a producer sends something wrong or new.",
+            # The alarm on dead letters cannot say so: it rings with the first, and stays until a person has seen to it.
+            metric=over_window(measures.deliveries("quarantined")),
+            above=settings.alarm_quarantined_deliveries,
+        ),
+        Condition(
+            name="table-throttles",
+            means="DynamoDB throttles a table: a hot partition, or traffic that grew faster than the table did.",
+            metric=_sum("throttles", throttles),
+            above=settings.alarm_table_throttles,
+        ),
+        Condition(
+            name="transaction-conflicts",
+            means="Many transactions meet on the same rows: slots are fought over more than the slot choice allows for.",
+            metric=_sum("conflicts", list(measures.tables("TransactionConflict").values())),
+            above=settings.alarm_transaction_conflicts,
+        ),
+    ]
+
+
+def stalled(measures: Measures) -> cloudwatch.MathExpression:
+    """Return 1 for a minute in which the queue held messages, waiting or in flight, and none was deleted; else 0 or less.
+
+    The queue's own metrics also show a consumer that does not start. SQS reports the waiting messages of every queue in use,
+    and the other two metrics only above 0, so these are filled. A minute without any report has no value rather than 0: the
+    newest minute is reported late, and a 0 there would break every row of values.
+    """
+    held, finished = "IF(visible + FILL(inflight, 0) > 0, 1, 0)", "IF(FILL(deleted, 0) > 0, 1, 0)"
+    return cloudwatch.MathExpression(
+        expression=f"IF(visible >= 0, {held} - {finished}, 0)",
+        using_metrics={
+            "visible": measures.queue("ApproximateNumberOfMessagesVisible"),
+            "inflight": measures.queue("ApproximateNumberOfMessagesNotVisible"),
+            "deleted": measures.queue("NumberOfMessagesDeleted", "Sum"),
+        },
+        label="stalled",
+        period=Duration.minutes(1),
+    )
+
+
+def _sum(name: str, metrics: list[cloudwatch.Metric]) -> cloudwatch.MathExpression:
+    terms = {f"m{number}": over_window(metric) for number, metric in enumerate(metrics)}
+    return cloudwatch.MathExpression(
+        expression=" + ".join(f"FILL({term}, 0)" for term in terms),
+        using_metrics=dict(terms),
+        label=name,
+        period=Duration.minutes(WINDOW_MINUTES),
+    )

@@ -1,0 +1,113 @@
+"""Alarms: each has a condition, a sentence for who is woken, a runbook, and a meaning for silence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from stacks.settings import Settings
+from stacks.shared.rules import accept
+
+WINDOW_MINUTES = 5
+"""Counts are added over this window: long enough to tell a pattern from one event, short enough to act."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Condition:
+    """A condition that wakes someone.
+
+    Attributes:
+        name: of the alarm and its runbook.
+        means: one sentence for the engineer who reads it at 3 a.m.
+        above: the highest value that is still well.
+        periods: the number of values in a row, each over one period of the metric, that must be above it.
+        silence: the meaning of missing values.
+    """
+
+    name: str
+    means: str
+    metric: cloudwatch.IMetric
+    above: float
+    periods: int = 1
+    silence: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING
+
+
+class Alarms(Construct):
+    """One CloudWatch alarm for each condition. It notifies `topic` when it starts and when it ends."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, conditions: list[Condition], topic: sns.ITopic | None
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.alarms = [self._alarm(condition, topic) for condition in conditions]
+
+    def _alarm(self, condition: Condition, topic: sns.ITopic | None) -> cloudwatch.Alarm:
+        alarm = cloudwatch.Alarm(
+            self,
+            "".join(word.capitalize() for word in condition.name.split("-")),
+            alarm_description=f"{condition.means} What to do: {runbook(condition.name)}",
+            metric=condition.metric,
+            threshold=condition.above,
+            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            evaluation_periods=condition.periods,
+            datapoints_to_alarm=condition.periods,
+            treat_missing_data=condition.silence,
+        )
+        if topic:
+            alarm.add_alarm_action(actions.SnsAction(topic))
+            alarm.add_ok_action(actions.SnsAction(topic))
+        else:
+            accept(
+                alarm,
+                {
+                    "HIPAA.Security-CloudWatchAlarmAction": (
+                        "whom to tell is the account's choice: -c alarm_topic_arn=...; without one the alarm is seen on "
+                        "the dashboard"
+                    )
+                },
+            )
+        return alarm
+
+
+def runbook(alarm: str) -> str:
+    """Return the runbook's path in the repository. A test checks that each one exists."""
+    return f"docs/runbooks/{alarm}.md"
+
+
+def over_window(metric: cloudwatch.Metric) -> cloudwatch.Metric:
+    """Return the metric over `WINDOW_MINUTES`."""
+    return metric.with_(period=Duration.minutes(WINDOW_MINUTES))
+
+
+def named_topic(scope: Construct, construct_id: str, *, settings: Settings) -> sns.ITopic | None:
+    """Return the topic of `-c alarm_topic_arn=...`; None without it. Its owner keeps its policy and its key."""
+    if not settings.alarm_topic_arn:
+        return None
+    return sns.Topic.from_topic_arn(scope, construct_id, settings.alarm_topic_arn)
+
+
+def new_topic(scope: Construct, construct_id: str, *, settings: Settings, key: kms.Key) -> sns.ITopic:
+    """Return a new topic, encrypted and TLS only, to which CloudWatch's alarms of this account may publish."""
+    topic = sns.Topic(scope, construct_id, display_name=f"Oneslot {settings.stage}", master_key=key, enforce_ssl=True)
+    cloudwatch_service = iam.ServicePrincipal(
+        "cloudwatch.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": topic.stack.account}}
+    )
+    topic.add_to_resource_policy(
+        iam.PolicyStatement(principals=[cloudwatch_service], actions=["sns:Publish"], resources=[topic.topic_arn])
+    )
+    key.add_to_resource_policy(
+        iam.PolicyStatement(
+            sid="Alarms",
+            principals=[cloudwatch_service],
+            actions=["kms:Decrypt", "kms:GenerateDataKey*"],
+            resources=["*"],
+        )
+    )
+    return topic
