@@ -1,0 +1,104 @@
+"""The import contracts see every module of the product, and each of their rules can fail."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import subprocess
+import tomllib
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import grimp
+import pytest
+from importlinter.contracts.forbidden import ForbiddenContract
+from importlinter.contracts.layers import LayersContract
+
+ROOT = Path(__file__).resolve().parents[1]
+LINTER: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+NOT_THE_PRODUCT = {"tests", "docs"}
+# A graph holds packages only. This script stands beside them, because CDK looks for it there.
+SCRIPT = Path("app.py")
+
+
+@pytest.fixture(scope="module")
+def graph() -> grimp.ImportGraph:
+    """The graph that `lint-imports` builds."""
+    return grimp.build_graph(*LINTER["root_packages"], include_external_packages=True)
+
+
+def product_files() -> list[Path]:
+    """Every tracked Python file but tests and documentation."""
+    listed = subprocess.run(
+        ["/usr/bin/env", "git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, check=True, text=True
+    )
+    files = [Path(line) for line in listed.stdout.splitlines()]
+    return [file for file in files if file.parts[0] not in NOT_THE_PRODUCT and (ROOT / file).exists()]
+
+
+def module(file: Path) -> str:
+    """The dotted name of a file, from the repository's folder."""
+    parts = file.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def test_graph_has_every_file_of_the_product(graph: grimp.ImportGraph) -> None:
+    files = product_files()
+    assert SCRIPT in files
+    assert Path("lambda_src/handler.py") in files
+    assert [str(file) for file in files if file != SCRIPT and module(file) not in graph.modules] == []
+
+
+def test_app_imports_the_stacks_alone() -> None:
+    tree = ast.parse((ROOT / SCRIPT).read_text(encoding="utf-8"))
+    imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in imported} <= {"__future__", "stacks"}
+
+
+def rules() -> list[Any]:
+    """One forbidden import of each rule of each contract, as a test's parameters."""
+    found = []
+    for contract in LINTER["contracts"]:
+        if contract["type"] == "forbidden":
+            pairs = itertools.product(contract["source_modules"], contract["forbidden_modules"])
+        else:
+            layers = [layer.split(" | ")[0].strip() for layer in contract["layers"]]
+            pairs = itertools.chain(
+                ((low, high) for high, low in itertools.pairwise(layers)),
+                *(itertools.permutations(layer.split(" | "), 2) for layer in contract["layers"] if " | " in layer),
+            )
+        found += [
+            pytest.param(contract["name"], *pair, id=f"{contract['name']}: {' to '.join(pair)}") for pair in pairs
+        ]
+    return found
+
+
+def contract(name: str) -> Any:
+    """The contract of pyproject.toml with this name."""
+    (options,) = (each for each in LINTER["contracts"] if each["name"] == name)
+    kind = {"forbidden": ForbiddenContract, "layers": LayersContract}[options["type"]]
+    return kind(name, {"root_packages": LINTER["root_packages"]}, options)
+
+
+@pytest.mark.parametrize(("name", "importer", "imported"), rules())
+def test_contract_breaks_when_a_forbidden_import_is_added(
+    graph: grimp.ImportGraph, name: str, importer: str, imported: str
+) -> None:
+    changed = deepcopy(graph)
+    assert importer in changed.modules
+    if imported not in changed.modules:
+        changed.add_module(imported, is_squashed=True)  # a package from elsewhere that nothing imports
+    changed.add_import(importer=importer, imported=imported)
+    assert not contract(name).check(changed, verbose=False).kept
+
+
+@pytest.mark.parametrize("name", [contract["name"] for contract in LINTER["contracts"]])
+def test_contract_names_packages_alone(name: str) -> None:
+    (options,) = (each for each in LINTER["contracts"] if each["name"] == name)
+    named = [part for key in ("layers", "source_modules", "forbidden_modules") for part in options.get(key, [])]
+    ours = [part for layer in named for part in layer.split(" | ") if part.split(".")[0] in LINTER["root_packages"]]
+    assert ours
+    for package in ours:
+        folder = Path(*package.split("."))
+        assert any((ROOT / parent / folder).is_dir() for parent in ("", "lambda_src")), package
