@@ -113,7 +113,7 @@ def order(number: int = 1, **changes: Any) -> dict[str, Any]:
     return {"message_id": f"order-{number}", "to": f"to-{number}@example.org", "pence": 2500, **changes}
 
 
-def test_an_order_makes_one_card_and_one_mail_however_often_it_comes(shop: Shop) -> None:
+def test_order_makes_one_card_and_one_mail_when_repeated(shop: Shop) -> None:
     for _ in range(3):
         assert shop.order(order()) == []
     (card,), (mail,) = shop.rows("cards"), shop.rows("outbox")
@@ -123,7 +123,7 @@ def test_an_order_makes_one_card_and_one_mail_however_often_it_comes(shop: Shop)
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("call", ["update_item", "transact_write_items"])
-def test_a_killed_at_any_call_there_is_one_card_with_its_mail(shop: Shop, call: str, moment: str) -> None:
+def test_a_order_makes_one_card_when_killed_at_any_call(shop: Shop, call: str, moment: str) -> None:
     with pytest.raises(Killed):
         shop.order(order(), dynamodb=Intercepted(shop.dynamodb, **{moment: {call: raising(Killed())}}))
     assert len(shop.rows("cards")) == len(shop.rows("outbox"))
@@ -132,21 +132,21 @@ def test_a_killed_at_any_call_there_is_one_card_with_its_mail(shop: Shop, call: 
     assert len(shop.rows("cards")) == len(shop.rows("outbox")) == 1
 
 
-def test_c_ordered_again_after_the_ledgers_row_expired_is_a_duplicate(shop: Shop) -> None:
+def test_c_order_is_a_duplicate_when_its_row_expired(shop: Shop) -> None:
     shop.order(order())
     shop.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "order-1"}})
     assert shop.order(order()) == []
     assert (len(shop.rows("cards")), shop.log[-1].outcome) == (1, "duplicate")
 
 
-def test_c_another_order_under_an_id_that_the_ledger_has_forgotten_is_not_given_its_card(shop: Shop) -> None:
+def test_c_forgotten_id_conflicts_when_the_order_differs(shop: Shop) -> None:
     shop.order(order())
     shop.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": order()["message_id"]}})
     assert shop.order(order(pence=999)) == []
     assert (shop.dead(), len(shop.rows("cards"))) == (["conflict"], 1)
 
 
-def test_l_and_p_what_cannot_be_issued_is_quarantined_and_the_rest_goes_on(shop: Shop) -> None:
+def test_l_and_p_invalid_orders_are_quarantined_beside_good_ones(shop: Shop) -> None:
     shop.order(order(1))
     bad = [order(1, pence=9), order(3, to="nobody"), order(4, pence=True), order(5, pence=50_001), order(6, to=None)]
     assert shop.order(*bad, order(2)) == []
@@ -154,7 +154,7 @@ def test_l_and_p_what_cannot_be_issued_is_quarantined_and_the_rest_goes_on(shop:
     assert sorted(row["card_id"] for row in shop.rows("cards")) == ["order-1", "order-2"]
 
 
-def test_each_mail_is_sent_once_though_the_stream_tells_of_it_again(shop: Shop) -> None:
+def test_mail_is_sent_once_when_the_stream_repeats_it(shop: Shop) -> None:
     shop.order(order(1), order(2))
     provider = Provider()
     for _ in range(3):
@@ -163,7 +163,7 @@ def test_each_mail_is_sent_once_though_the_stream_tells_of_it_again(shop: Shop) 
 
 
 @pytest.mark.parametrize(("takes_keys", "times"), [(True, 1), (False, 2)])
-def test_a_killed_between_the_mail_and_its_mark_it_is_sent_again_under_the_same_key(
+def test_a_mail_repeats_its_key_when_killed_before_its_mark(
     shop: Shop, takes_keys: bool, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The gap that is left, and what closes it: a provider that takes the key."""
@@ -185,9 +185,7 @@ def test_a_killed_between_the_mail_and_its_mark_it_is_sent_again_under_the_same_
     assert provider.sent == [("mail/order-1", "to-1@example.org")] * times
 
 
-def test_a_failed_mail_stops_the_stream_there_and_says_nothing_personal(
-    shop: Shop, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failed_mail_stops_the_stream_and_logs_its_class_alone(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     shop.order(order(1), order(2), order(3))
     provider = Provider()
 
@@ -204,7 +202,7 @@ def test_a_failed_mail_stops_the_stream_there_and_says_nothing_personal(
     assert [to for _, to in provider.sent] == [f"to-{number}@example.org" for number in (1, 2, 2, 3)]
 
 
-def test_no_order_can_take_the_key_of_another_ones_mail(shop: Shop) -> None:
+def test_order_cannot_take_the_key_of_another_mail(shop: Shop) -> None:
     """An order's id is its producer's choice, and orders and mails share the ledger."""
     shop.order(order(1))
     provider = Provider()
@@ -216,7 +214,7 @@ def test_no_order_can_take_the_key_of_another_ones_mail(shop: Shop) -> None:
     assert "to-3@example.org" in [to for _, to in provider.sent]
 
 
-def test_only_new_rows_are_mails(shop: Shop) -> None:
+def test_stream_ignores_removed_rows(shop: Shop) -> None:
     event = {"Records": [{"eventName": "REMOVE", "dynamodb": {"SequenceNumber": "1"}}]}
     assert shop.mailing(Provider())(event) == {"batchItemFailures": []}
 
@@ -247,7 +245,7 @@ def of_type(template: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return [found["Properties"] for found in template["Resources"].values() if found["Type"] == kind]
 
 
-def test_the_stack_breaks_no_rule_and_the_outbox_has_a_stream(template: tuple[dict[str, Any], Path]) -> None:
+def test_example_stack_breaks_no_rule(template: tuple[dict[str, Any], Path]) -> None:
     tables = of_type(template[0], "AWS::DynamoDB::GlobalTable")
     assert [table.get("StreamSpecification") for table in tables if table.get("StreamSpecification")] == [
         {"StreamViewType": "NEW_IMAGE"}
@@ -257,7 +255,7 @@ def test_the_stack_breaks_no_rule_and_the_outbox_has_a_stream(template: tuple[di
     assert all(mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"] for mapping in mappings)
 
 
-def test_the_stack_names_handlers_that_are_in_its_asset(template: tuple[dict[str, Any], Path]) -> None:
+def test_stack_names_handlers_of_its_asset(template: tuple[dict[str, Any], Path]) -> None:
     found, asset = template
     for function in of_type(found, "AWS::Lambda::Function"):
         module, _, name = function["Handler"].rpartition(".")
@@ -269,7 +267,7 @@ def test_the_stack_names_handlers_that_are_in_its_asset(template: tuple[dict[str
     assert not (asset / "appointments").exists()
 
 
-def test_the_asset_holds_all_that_the_functions_import(template: tuple[dict[str, Any], Path]) -> None:
+def test_functions_start_from_the_asset_alone(template: tuple[dict[str, Any], Path]) -> None:
     packages = Path(boto3.__file__).parents[
         1
     ]  # boto3 is Lambda's own; -S: nothing else of this environment comes first
@@ -279,14 +277,14 @@ def test_the_asset_holds_all_that_the_functions_import(template: tuple[dict[str,
     assert done.stdout.startswith(str(template[1])), done.stderr
 
 
-def test_the_lock_outlasts_the_function_that_holds_it(template: tuple[dict[str, Any], Path]) -> None:
+def test_lock_outlasts_the_function(template: tuple[dict[str, Any], Path]) -> None:
     (function,) = [
         each for each in of_type(template[0], "AWS::Lambda::Function") if each["Handler"].endswith(".mail.handler")
     ]
     assert float(function["Environment"]["Variables"]["LOCK_TIMEOUT_SECONDS"]) > function["Timeout"]
 
 
-def test_the_functions_may_do_what_they_do_and_no_more(template: tuple[dict[str, Any], Path]) -> None:
+def test_functions_have_the_rights_of_their_calls(template: tuple[dict[str, Any], Path]) -> None:
     def actions(statement: dict[str, Any]) -> list[str]:
         found = statement["Action"]
         return found if isinstance(found, list) else [found]

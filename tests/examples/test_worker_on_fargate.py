@@ -53,7 +53,7 @@ def container(resources: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return definition
 
 
-def test_it_scales_on_messages_that_wait_for_each_running_task(resources: dict[str, dict[str, Any]]) -> None:
+def test_service_scales_on_waiting_messages_per_task(resources: dict[str, dict[str, Any]]) -> None:
     policy = only(resources, "AWS::ApplicationAutoScaling::ScalingPolicy")
     tracking = policy["TargetTrackingScalingPolicyConfiguration"]
     assert tracking["TargetValue"] == SCALE.backlog_per_task == 960
@@ -68,28 +68,28 @@ def test_it_scales_on_messages_that_wait_for_each_running_task(resources: dict[s
     ]
 
 
-def test_it_never_scales_to_nothing_because_nothing_cannot_be_divided_by(resources: dict[str, dict[str, Any]]) -> None:
+def test_service_keeps_one_task_when_the_queue_is_empty(resources: dict[str, dict[str, Any]]) -> None:
     target = only(resources, "AWS::ApplicationAutoScaling::ScalableTarget")
     assert (target["MinCapacity"], target["MaxCapacity"]) == (1, 20)
 
 
-def test_the_workers_command_line_is_one_that_it_takes(resources: dict[str, dict[str, Any]]) -> None:
+def test_worker_accepts_its_command_line(resources: dict[str, dict[str, Any]]) -> None:
     command = [text if isinstance(text, str) else "Oneslot-dev" for text in container(resources)["Command"]]
     taken = worker.make_context("worker", command).params
     assert (taken["stack"], taken["threads"], taken["grace"]) == ("Oneslot-dev", 8, 30)
 
 
-def test_ecs_waits_longer_than_the_worker_needs_to_stop(resources: dict[str, dict[str, Any]]) -> None:
+def test_stop_timeout_is_above_the_workers_grace_time(resources: dict[str, dict[str, Any]]) -> None:
     assert container(resources)["StopTimeout"] > SCALE.grace_seconds
 
 
-def test_nothing_can_reach_it(resources: dict[str, dict[str, Any]]) -> None:
+def test_worker_accepts_no_connection(resources: dict[str, dict[str, Any]]) -> None:
     assert "SecurityGroupIngress" not in only(resources, "AWS::EC2::SecurityGroup")
     assert not [each for each in resources.values() if each["Type"] == "AWS::EC2::SecurityGroupIngress"]
     assert not [each for each in resources.values() if each["Type"] == "AWS::EC2::NatGateway"]
 
 
-def test_it_may_only_touch_what_the_named_stack_owns(resources: dict[str, dict[str, Any]]) -> None:
+def test_worker_rights_are_on_the_named_stack_alone(resources: dict[str, dict[str, Any]]) -> None:
     (policy,) = [
         policy
         for each in resources.values()
@@ -112,13 +112,13 @@ def test_it_may_only_touch_what_the_named_stack_owns(resources: dict[str, dict[s
         ("*", False),
     ],
 )
-def test_a_stack_with_a_key_of_its_own_names_it(template: dict[str, Any], key: str, taken: bool) -> None:
+def test_key_parameter_accepts_a_key_arn_alone(template: dict[str, Any], key: str, taken: bool) -> None:
     parameter = template["Parameters"]["KeyArn"]
     assert parameter["Default"] == ""
     assert bool(re.fullmatch(parameter["AllowedPattern"], key)) is taken
 
 
-def test_it_may_use_that_key_as_the_consumer_may_and_no_other(
+def test_worker_uses_the_given_key_as_the_consumer_does(
     template: dict[str, Any], resources: dict[str, dict[str, Any]], tmp_path: Path
 ) -> None:
     (role,) = [each for name, each in resources.items() if name.startswith("TaskRole")]
@@ -141,7 +141,7 @@ def test_it_may_use_that_key_as_the_consumer_may_and_no_other(
     assert stack.template["Outputs"]["KeyArn"]["Value"] == of_consumer["Resource"]
 
 
-def test_the_image_is_made_of_what_the_worker_imports_and_nothing_else(assembly: Path, tmp_path: Path) -> None:
+def test_image_has_what_the_worker_imports_alone(assembly: Path, tmp_path: Path) -> None:
     (context,) = assembly.glob("asset.*")
     copied = re.findall(r"^COPY (\S+)", (ROOT / DOCKERFILE).read_text(), re.MULTILINE)
     sources = {"lambda_src", "oneslot", "workload", "pyproject.toml"}
@@ -157,7 +157,7 @@ def test_the_image_is_made_of_what_the_worker_imports_and_nothing_else(assembly:
     assert subprocess.run(worker, env=environment, capture_output=True, text=True, check=False).stderr == ""
 
 
-def test_the_image_installs_the_versions_that_the_package_asks_for() -> None:
+def test_image_installs_the_packages_dependencies() -> None:
     dockerfile = (ROOT / DOCKERFILE).read_text()
     asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     assert {f'"{each}"' for each in asked} <= set(re.findall(r'"[a-z0-9-]+[=>][^"]+"', dockerfile))

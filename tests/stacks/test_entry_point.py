@@ -26,7 +26,7 @@ def node_package(folder: Path) -> None:
     (folder / "somenode" / "bin" / "node").touch()
 
 
-def test_the_installed_node_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_node_comes_from_the_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node_package(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     environment: dict[str, str] = {}
@@ -34,7 +34,7 @@ def test_the_installed_node_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert environment == {NODE_VARIABLE: str(tmp_path / "somenode" / "bin" / "node")}
 
 
-def test_a_node_that_the_person_chose_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_node_variable_stays_when_it_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node_package(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     environment = {NODE_VARIABLE: "/their/node"}
@@ -42,13 +42,13 @@ def test_a_node_that_the_person_chose_stays(tmp_path: Path, monkeypatch: pytest.
     assert environment == {NODE_VARIABLE: "/their/node"}
 
 
-def test_without_the_package_the_path_decides() -> None:
+def test_node_comes_from_path_without_the_package() -> None:
     environment: dict[str, str] = {}
     choose_node(environment, package="no_such_package")
     assert environment == {}
 
 
-def test_packages_are_unpacked_into_pythons_environment_or_where_the_person_said(tmp_path: Path) -> None:
+def test_jsii_cache_is_in_the_environment_unless_it_is_set(tmp_path: Path) -> None:
     environment: dict[str, str] = {}
     choose_cache(environment, str(tmp_path))
     assert environment == {CACHE_ROOT_VARIABLE: str(tmp_path / "jsii")}
@@ -61,7 +61,7 @@ def test_packages_are_unpacked_into_pythons_environment_or_where_the_person_said
     assert environment == {CACHE_VARIABLE: "disabled"}
 
 
-def test_it_needs_neither_node_nor_docker_nor_aws_on_path(stages: dict[str, Stage], tmp_path: Path) -> None:
+def test_app_needs_no_node_docker_or_aws_on_path(stages: dict[str, Stage], tmp_path: Path) -> None:
     """Started as the CDK CLI starts it, cdk.json's flags included, it writes the template that is written without.
 
     A group may write to the home folder, as where the umask is 002: jsii would keep nothing there, and end.
@@ -102,7 +102,7 @@ def test_it_needs_neither_node_nor_docker_nor_aws_on_path(stages: dict[str, Stag
         ({"batchsize": "5"}, "-c batchsize is unknown; did you mean batch_size?"),
     ],
 )
-def test_bad_input_gets_a_sentence_and_status_2(
+def test_app_exits_with_2_when_the_input_is_invalid(
     context: dict[str, object],
     said: str,
     tmp_path: Path,
@@ -116,7 +116,7 @@ def test_bad_input_gets_a_sentence_and_status_2(
     assert capsys.readouterr().err.startswith(f"Oneslot: {said}")
 
 
-def test_the_cdk_command_of_the_documentation_is_the_pinned_one_and_needs_no_node() -> None:
+def test_cdk_command_is_the_pinned_one_and_needs_no_node() -> None:
     """`make synth` puts it beside Python; `cdk` is then a command wherever the environment is active."""
     subprocess.run(
         ["/usr/bin/env", "make", "--silent", "--old-file=.venv/.installed", ".venv/bin/cdk"],

@@ -11,16 +11,16 @@ ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {"awscli", "duckdb", "ministack", "moto", "mypy", "pandas", "pyarrow", "pyspark", "pytest", "ruff"}
 
 
-def test_a_deployment_gets_the_versions_that_were_tested() -> None:
+def test_deployment_gets_the_tested_versions() -> None:
     deployed, tested = (set(read_pins(ROOT / f"requirements{name}.txt")) for name in ("", "-dev"))
     assert deployed < tested
 
 
-def test_a_deployment_installs_nothing_heavy() -> None:
+def test_deployment_installs_nothing_heavy() -> None:
     deployed = {pin.name for pin in read_pins(ROOT / "requirements.txt")}
     assert deployed.isdisjoint(HEAVY)
     assert {"aws-cdk-lib", "cdk-nag", "constructs", "boto3", "aws-lambda-powertools"} <= deployed
 
 
-def test_the_lambda_asset_gets_the_version_that_was_tested() -> None:
+def test_lambda_asset_gets_the_tested_versions() -> None:
     assert set(read_pins(ROOT / "lambda_src" / "requirements.txt")) <= set(read_pins(ROOT / "requirements.txt"))

@@ -124,7 +124,7 @@ DEV = STAGES["dev"]
         ),
     ],
 )
-def test_a_contradiction_is_refused(changes: dict[str, Any], said: list[str]) -> None:
+def test_settings_are_refused_when_they_contradict(changes: dict[str, Any], said: list[str]) -> None:
     with pytest.raises(ContradictorySettings) as refusal:
         replace(DEV, **changes)
     sentence = str(refusal.value)
@@ -160,7 +160,7 @@ LONGEST_HIDDEN = {
         {"audit_timeout_hours": 18, "audit_export_hours": 3},
     ],
 )
-def test_the_last_number_that_holds_is_accepted(changes: dict[str, Any]) -> None:
+def test_settings_accept_the_last_valid_number(changes: dict[str, Any]) -> None:
     changed = replace(DEV, **changes)
     assert {name: getattr(changed, name) for name in changes} == changes
 
@@ -180,7 +180,7 @@ numbers = st.integers(-2, 60) | st.integers(-1, 2_000_000)
 )
 @example({**LONGEST_HIDDEN, "alarm_stalled_minutes": 1})
 @example({"batch_size": 50, "batching_window_seconds": 20, "visibility_multiplier": 2, "batch_concurrency": 50})
-def test_whatever_is_accepted_is_safe(changes: dict[str, Any]) -> None:
+def test_accepted_settings_are_safe(changes: dict[str, Any]) -> None:
     """Said a second time, in other words than the code's: what must be true of any settings that exist."""
     try:
         s = replace(DEV, **changes)
@@ -208,21 +208,21 @@ def test_whatever_is_accepted_is_safe(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("kept", "read"), [(2, 1), (35, 34), (101, 100), (3_653, 100)])
-def test_a_full_audit_reads_the_delivery_logs_that_are_kept_and_can_be_named(kept: int, read: int) -> None:
+def test_delivery_days_are_the_kept_days_within_the_argument(kept: int, read: int) -> None:
     assert replace(DEV, audit_history_days=kept).audit_delivery_days == read
 
 
-def test_settings_cannot_be_changed_after_they_were_checked() -> None:
+def test_settings_are_frozen() -> None:
     with pytest.raises(FrozenInstanceError):
         DEV.batch_size = 11  # type: ignore[misc]
 
 
-def test_without_a_stage_it_is_dev_and_nothing_is_changed() -> None:
+def test_settings_are_those_of_dev_without_a_stage() -> None:
     assert settings_from_context({}) is not STAGES["prod"]
     assert settings_from_context({}) == DEV
 
 
-def test_context_overrides_a_setting_whatever_its_type() -> None:
+def test_context_overrides_settings_of_every_type() -> None:
     changed = settings_from_context(
         {"stage": "prod", "max_concurrency": "32", "batch_size": 5, "batch_concurrency": " 5 "}
         | {"content_based_deduplication": "TRUE"}
@@ -232,16 +232,16 @@ def test_context_overrides_a_setting_whatever_its_type() -> None:
     )
 
 
-def test_a_ledger_may_keep_its_rows_for_ever() -> None:
+def test_ledger_retention_can_be_forever() -> None:
     assert settings_from_context({"ledger_retention_seconds": "Forever"}).ledger_retention_seconds is None
 
 
-def test_the_name_of_a_topic_keeps_its_capitals() -> None:
+def test_topic_arn_keeps_its_capitals() -> None:
     topic = "arn:aws:sns:eu-west-2:111122223333:OnCall"
     assert settings_from_context({"alarm_topic_arn": topic}).alarm_topic_arn == topic
 
 
-def test_cdks_own_context_is_not_ours_to_judge() -> None:
+def test_context_of_cdk_is_ignored() -> None:
     context = {"@aws-cdk/core:checkSecretUsage": True, "aws:cdk:bundling-stacks": ["**"], "cli-telemetry": False}
     assert settings_from_context(context) == DEV
 
@@ -272,13 +272,13 @@ def test_cdks_own_context_is_not_ours_to_judge() -> None:
         ({"ledger_forgotten_before": "2026-11-31T14:00:00Z"}, ["ledger_forgotten_before", "not a moment in UTC"]),
     ],
 )
-def test_a_bad_context_gets_a_sentence(context: dict[str, Any], said: list[str]) -> None:
+def test_context_is_refused_when_it_is_invalid(context: dict[str, Any], said: list[str]) -> None:
     with pytest.raises(ContradictorySettings) as refusal:
         settings_from_context(context)
     assert [part for part in said if part not in str(refusal.value)] == [], str(refusal.value)
 
 
-def test_every_name_that_context_may_change_is_a_setting() -> None:
+def test_overridable_names_are_settings() -> None:
     assert set(OVERRIDABLE) <= {field.name for field in fields(Settings)}
 
 
@@ -292,7 +292,7 @@ def test_every_name_that_context_may_change_is_a_setting() -> None:
         {"stage": "prod", "ledger_forgotten_before": "2026-11-23T14:00:00Z"},
     ],
 )
-def test_what_was_given_is_said_as_it_is_given(context: dict[str, str]) -> None:
+def test_given_settings_can_be_given_again(context: dict[str, str]) -> None:
     settings = settings_from_context(context)
     words = given_settings(settings).split()
     again = dict(word.split("=", 1) for word in words if word != "-c")

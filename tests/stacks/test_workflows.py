@@ -24,12 +24,12 @@ def steps(path: Path) -> list[dict[str, Any]]:
     return [step for job in parsed(path)["jobs"].values() for step in job["steps"]]
 
 
-def test_there_are_tests_and_a_deployment() -> None:
+def test_workflows_are_tests_and_a_deployment() -> None:
     assert [path.stem for path in WORKFLOWS] == ["deploy", "tests"]
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_what_they_run_exists(path: Path) -> None:
+def test_workflow_commands_exist(path: Path) -> None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     commands = [step["run"].split() for step in steps(path) if "run" in step]
     assert commands
@@ -38,7 +38,7 @@ def test_what_they_run_exists(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_no_input_is_pasted_into_a_command_and_no_key_is_stored(path: Path) -> None:
+def test_workflow_pastes_no_input_and_stores_no_key(path: Path) -> None:
     assert not [step for step in steps(path) if "${{" in step.get("run", "")]
     assert "secrets." not in path.read_text(encoding="utf-8")
     assert all(
@@ -47,13 +47,13 @@ def test_no_input_is_pasted_into_a_command_and_no_key_is_stored(path: Path) -> N
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_actions_are_pinned_to_a_commit_and_say_which_version_that_is(path: Path) -> None:
+def test_action_is_pinned_to_a_commit_with_its_version(path: Path) -> None:
     used = re.findall(r"uses: (.+)", path.read_text(encoding="utf-8"))
     assert used
     assert [line for line in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v[0-9.]+", line)] == []
 
 
-def test_only_the_deployment_may_ask_for_a_token_and_only_a_person_starts_it() -> None:
+def test_deployment_alone_gets_a_token_and_starts_by_hand() -> None:
     rights = {path.stem: parsed(path)["permissions"] for path in WORKFLOWS}
     assert rights == {"tests": {"contents": "read"}, "deploy": {"contents": "read", "id-token": "write"}}
     triggers: Any = parsed(ROOT / ".github" / "workflows" / "deploy.yml")
@@ -61,7 +61,7 @@ def test_only_the_deployment_may_ask_for_a_token_and_only_a_person_starts_it() -
     assert triggers["jobs"]["deploy"]["environment"] == "${{ inputs.stage }}"
 
 
-def test_the_threat_model_names_tests_that_exist() -> None:
+def test_threat_model_names_existing_tests() -> None:
     named = re.findall(
         r"`(tests/[\w/]+\.py)(?:::(\w+))?`", (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
     )

@@ -39,7 +39,7 @@ def rights(stage: Stage) -> dict[str, set[str]]:
     return found
 
 
-def test_the_role_may_do_exactly_this(stage: Stage) -> None:
+def test_role_has_exactly_these_rights(stage: Stage) -> None:
     assert rights(stage) == {
         "LedgerTableName": {"dynamodb:UpdateItem"},
         "SlotsTableName": {"dynamodb:Query", "dynamodb:UpdateItem"},
@@ -56,12 +56,12 @@ def test_the_role_may_do_exactly_this(stage: Stage) -> None:
     }
 
 
-def test_no_right_has_a_wildcard(stage: Stage) -> None:
+def test_rights_have_no_wildcard(stage: Stage) -> None:
     assert not [(what, action) for what, actions in rights(stage).items() for action in actions if "*" in action]
     assert not [what for what in rights(stage) if "*" in what]
 
 
-def test_only_lambda_may_take_the_role_and_nothing_is_attached_to_it(stage: Stage) -> None:
+def test_role_is_assumed_by_lambda_alone(stage: Stage) -> None:
     role = stage.properties("AWS::IAM::Role")
     (statement,) = role["AssumeRolePolicyDocument"]["Statement"]
     assert statement["Principal"] == {"Service": "lambda.amazonaws.com"}
@@ -70,7 +70,7 @@ def test_only_lambda_may_take_the_role_and_nothing_is_attached_to_it(stage: Stag
     assert stage.resources("AWS::IAM::ManagedPolicy") == {}
 
 
-def test_every_call_that_the_runtime_declares_is_granted(stage: Stage) -> None:
+def test_declared_calls_are_granted(stage: Stage) -> None:
     """The runtime names the calls that it makes in two protocols. A transaction is granted as its single writes."""
     declared = {name for protocol in (DynamoDB, SQS) for name in vars(protocol) if re.fullmatch(r"[a-z][a-z_]+", name)}
     granted = {action.split(":")[1] for actions in rights(stage).values() for action in actions}
@@ -81,7 +81,7 @@ def test_every_call_that_the_runtime_declares_is_granted(stage: Stage) -> None:
         assert {"PutItem", "UpdateItem"} <= granted
 
 
-def test_group_commit_looks_up_and_puts_ledger_rows_and_nothing_more(tmp_path: Path, stages: dict[str, Stage]) -> None:
+def test_group_commit_adds_two_rights_on_the_ledger(tmp_path: Path, stages: dict[str, Stage]) -> None:
     grouped = rights(synthesise(tmp_path, stage="dev", group_commit="true"))
     plain = rights(stages["dev"])
     assert grouped.pop("LedgerTableName") == plain.pop("LedgerTableName") | {

@@ -24,7 +24,7 @@ def fifo(tmp_path_factory: pytest.TempPathFactory) -> Stage:
 
 
 @pytest.mark.parametrize("output", ["QueueUrl", "DeadLetterQueueUrl"])
-def test_both_queues_are_fifo_with_high_throughput(fifo: Stage, output: str) -> None:
+def test_queues_are_fifo_with_high_throughput(fifo: Stage, output: str) -> None:
     queue = fifo.of_output(output)
     assert {name: queue.get(name) for name in HIGH_THROUGHPUT} == HIGH_THROUGHPUT
 
@@ -37,20 +37,20 @@ HIGH_THROUGHPUT = {
 }
 
 
-def test_a_given_name_ends_as_sqs_asks(fifo: Stage) -> None:
+def test_fifo_queue_name_ends_with_fifo(fifo: Stage) -> None:
     assert json.dumps(fifo.of_output("QueueUrl")["QueueName"]).rstrip(']}" ').endswith(".fifo")
     policy = json.dumps(fifo.of_output("DeadLetterQueueUrl")["RedriveAllowPolicy"])
     assert ".fifo" in policy
 
 
-def test_the_mapping_reports_failures_and_has_no_window(fifo: Stage) -> None:
+def test_fifo_mapping_reports_failures_without_a_window(fifo: Stage) -> None:
     mapping = fifo.properties("AWS::Lambda::EventSourceMapping")
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert mapping["BatchSize"] <= 10
     assert "MaximumBatchingWindowInSeconds" not in mapping
 
 
-def test_all_else_is_as_with_a_standard_queue(fifo: Stage, stages: dict[str, Stage]) -> None:
+def test_fifo_changes_the_queues_alone(fifo: Stage, stages: dict[str, Stage]) -> None:
     def others(stage: Stage) -> dict[str, Any]:
         return {
             name: found
@@ -62,12 +62,12 @@ def test_all_else_is_as_with_a_standard_queue(fifo: Stage, stages: dict[str, Sta
 
 
 @pytest.mark.parametrize("name", sorted(STAGES))
-def test_a_standard_queue_is_the_default(stages: dict[str, Stage], name: str) -> None:
+def test_queue_is_standard_by_default(stages: dict[str, Stage], name: str) -> None:
     assert not set(HIGH_THROUGHPUT) & set(stages[name].of_output("QueueUrl"))
     assert ".fifo" not in stages[name].template_text
 
 
-def test_no_rule_is_broken(fifo: Stage) -> None:
+def test_fifo_stack_breaks_no_rule(fifo: Stage) -> None:
     report = json.loads((fifo.folder / "validation-report.json").read_text(encoding="utf-8"))
     assert [found for found in report["pluginReports"] if found["conclusion"] != "success"] == []
 
@@ -79,16 +79,16 @@ def test_no_rule_is_broken(fifo: Stage) -> None:
         ({"queue": "fifo", "batching_window_seconds": "1", "visibility_multiplier": "2"}, "no batching window"),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_sentence(context: dict[str, str], said: str) -> None:
+def test_fifo_settings_are_refused_when_invalid(context: dict[str, str], said: str) -> None:
     with pytest.raises(ContradictorySettings, match=said):
         settings_from_context(context)
 
 
-def test_the_value_may_be_spelled_in_capitals() -> None:
+def test_queue_kind_ignores_case() -> None:
     assert settings_from_context({"queue": "FIFO"}).fifo
 
 
-def test_the_assets_of_both_kinds_are_the_same_code(fifo: Stage, stages: dict[str, Stage]) -> None:
+def test_fifo_and_standard_deploy_the_same_code(fifo: Stage, stages: dict[str, Stage]) -> None:
     assert Path(fifo.asset).name == stages["dev"].asset.name
 
 
@@ -109,7 +109,7 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stage]:
 
 
 @pytest.mark.parametrize("part", ["-operations", "-audit"])
-def test_who_reads_of_a_queue_reads_anew_when_it_is_another(kinds: dict[str, Stage], part: str) -> None:
+def test_other_stacks_read_another_output_when_the_kind_changes(kinds: dict[str, Stage], part: str) -> None:
     """CDK's command line passes over a stack whose template is what it was, whatever the outputs say that it reads: its
     alarms would go on watching the queue of before, which is silent, and silence is well.
     """

@@ -20,14 +20,14 @@ def keys(table: dict[str, Any]) -> dict[str, str]:
     return {key["KeyType"]: key["AttributeName"] for key in table["KeySchema"]}
 
 
-def test_a_message_stays_hidden_as_long_as_its_consumer_may_run(stage: Stage) -> None:
+def test_message_stays_hidden_for_the_lambda_timeout(stage: Stage) -> None:
     function = stage.of_output("ConsumerFunctionName")
     hidden = stage.of_output("QueueUrl")["VisibilityTimeout"]
     assert hidden == function["Timeout"] * stage.settings.visibility_multiplier
     assert hidden >= function["Timeout"]
 
 
-def test_the_mapping_feeds_the_consumer_from_the_queue_with_partial_responses(stage: Stage) -> None:
+def test_mapping_feeds_the_consumer_with_partial_responses(stage: Stage) -> None:
     mapping = stage.of_output("EventSourceMappingId")
     assert mapping["EventSourceArn"] == {"Fn::GetAtt": [stage.logical_id("QueueUrl"), "Arn"]}
     assert mapping["FunctionName"] == {"Ref": stage.logical_id("ConsumerFunctionName")}
@@ -38,7 +38,7 @@ def test_the_mapping_feeds_the_consumer_from_the_queue_with_partial_responses(st
     assert mapping.get("Enabled", True)
 
 
-def test_what_fails_too_often_goes_to_the_dead_letter_queue_and_stays_longer(stage: Stage) -> None:
+def test_dead_letter_queue_keeps_failed_messages_longer(stage: Stage) -> None:
     queue, dead = stage.of_output("QueueUrl"), stage.of_output("DeadLetterQueueUrl")
     redrive = queue["RedrivePolicy"]
     assert redrive["deadLetterTargetArn"] == {"Fn::GetAtt": [stage.logical_id("DeadLetterQueueUrl"), "Arn"]}
@@ -48,7 +48,7 @@ def test_what_fails_too_often_goes_to_the_dead_letter_queue_and_stays_longer(sta
     assert "RedrivePolicy" not in dead
 
 
-def test_only_the_request_queue_may_use_the_dead_letter_queue(stage: Stage) -> None:
+def test_dead_letter_queue_serves_the_request_queue_alone(stage: Stage) -> None:
     allowed = stage.of_output("DeadLetterQueueUrl")["RedriveAllowPolicy"]
     assert allowed["redrivePermission"] == "byQueue"
     (source,) = allowed["sourceQueueArns"]
@@ -82,7 +82,7 @@ def test_queues_are_standard_encrypted_and_refuse_plain_text(stage: Stage) -> No
         }
 
 
-def test_rows_expire_in_the_ledger_and_nowhere_else(stage: Stage) -> None:
+def test_rows_expire_in_the_ledger_alone(stage: Stage) -> None:
     expiring = {output: stage.of_output(output).get("TimeToLiveSpecification") for output in TABLES}
     assert expiring == {
         "LedgerTableName": {"AttributeName": "expires_at", "Enabled": True},
@@ -91,7 +91,7 @@ def test_rows_expire_in_the_ledger_and_nowhere_else(stage: Stage) -> None:
     }
 
 
-def test_a_ledger_that_forgets_nothing(tmp_path: Path) -> None:
+def test_ledger_keeps_rows_when_retention_is_forever(tmp_path: Path) -> None:
     from booking.configuration import Configuration
 
     raised = {"ledger_retention_seconds": "forever", "ledger_forgotten_before": "2026-11-23T14:00:00Z"}
@@ -111,7 +111,7 @@ def test_a_ledger_that_forgets_nothing(tmp_path: Path) -> None:
     assert variables["LEDGER_FORGOTTEN_BEFORE"] == "2026-11-23T14:00:00Z"
 
 
-def test_a_row_of_the_ledger_outlives_every_copy_of_its_message(stage: Stage) -> None:
+def test_ledger_row_outlives_every_copy_of_its_message(stage: Stage) -> None:
     kept = int(stage.of_output("ConsumerFunctionName")["Environment"]["Variables"]["LEDGER_RETENTION_SECONDS"])
     queue, dead = stage.of_output("QueueUrl"), stage.of_output("DeadLetterQueueUrl")
     # Redriven on its last day there, a copy waits in the queue a second time: the move gives it a new age.
@@ -124,7 +124,7 @@ def test_a_row_of_the_ledger_outlives_every_copy_of_its_message(stage: Stage) ->
     assert stage.properties("AWS::Logs::LogGroup")["RetentionInDays"] * 86_400 >= kept
 
 
-def test_tables_have_the_keys_that_the_runtime_uses(stage: Stage) -> None:
+def test_tables_have_the_runtimes_keys(stage: Stage) -> None:
     assert {output: keys(stage.of_output(output)) for output in TABLES} == {
         "LedgerTableName": {"HASH": "message_id"},
         "SlotsTableName": {"HASH": "practice", "RANGE": "slot_id"},
@@ -159,7 +159,7 @@ def test_production_outlives_its_stack(stages: dict[str, Stage], name: str, poli
     assert stack.get("terminationProtection", False) is protected
 
 
-def test_the_function_runs_the_handler_on_arm_with_json_logs_in_its_own_group(stage: Stage) -> None:
+def test_function_runs_the_handler_on_arm_with_json_logs(stage: Stage) -> None:
     function = stage.of_output("ConsumerFunctionName")
     assert function["Handler"] == "handler.lambda_handler"
     assert (stage.asset / "handler.py").read_text(encoding="utf-8").count("def lambda_handler(") == 1
@@ -176,7 +176,7 @@ def test_the_function_runs_the_handler_on_arm_with_json_logs_in_its_own_group(st
     assert "Layers" not in function
 
 
-def test_the_function_runs_the_newest_python_that_cdk_has(stage: Stage) -> None:
+def test_function_runs_the_newest_python_of_cdk(stage: Stage) -> None:
     from aws_cdk import aws_lambda as lambda_
 
     versions = [re.fullmatch(r"PYTHON_(\d+)_(\d+)", name) for name in dir(lambda_.Runtime)]
@@ -184,7 +184,7 @@ def test_the_function_runs_the_newest_python_that_cdk_has(stage: Stage) -> None:
     assert stage.of_output("ConsumerFunctionName")["Runtime"] == "python{}.{}".format(*newest)
 
 
-def test_the_environment_is_the_settings_and_the_resources(stage: Stage) -> None:
+def test_environment_is_the_settings_and_the_resources(stage: Stage) -> None:
     settings = stage.settings
     assert stage.of_output("ConsumerFunctionName")["Environment"]["Variables"] == {
         "LEDGER_TABLE": {"Ref": stage.logical_id("LedgerTableName")},
@@ -203,7 +203,7 @@ def test_the_environment_is_the_settings_and_the_resources(stage: Stage) -> None
     }
 
 
-def test_the_runtime_can_read_the_environment(stage: Stage) -> None:
+def test_runtime_reads_the_environment(stage: Stage) -> None:
     from booking.configuration import Configuration
 
     variables = stage.of_output("ConsumerFunctionName")["Environment"]["Variables"]
@@ -217,7 +217,7 @@ def test_the_runtime_can_read_the_environment(stage: Stage) -> None:
     assert configuration.group_commit is stage.settings.group_commit
 
 
-def test_the_outputs_are_the_command_lines(stage: Stage) -> None:
+def test_outputs_are_these(stage: Stage) -> None:
     kinds = {
         "QueueUrl": ("AWS::SQS::Queue", "Ref"),
         "QueueArn": ("AWS::SQS::Queue", "Fn::GetAtt"),
@@ -239,13 +239,13 @@ def test_the_outputs_are_the_command_lines(stage: Stage) -> None:
     } == kinds
 
 
-def test_what_was_given_for_this_deployment_is_an_output_for_the_next(tmp_path: Path) -> None:
+def test_given_settings_are_an_output(tmp_path: Path) -> None:
     kept = synthesise(tmp_path, max_concurrency="9", ledger_retention_seconds="forever")
     given = kept.template["Outputs"]["GivenSettings"]["Value"]
     assert given == "-c max_concurrency=9 -c ledger_retention_seconds=forever"
 
 
-def test_the_template_fits_any_account_region_and_second_copy(stage: Stage) -> None:
+def test_template_fits_any_account_and_region(stage: Stage) -> None:
     assert re.findall(r"\b\d{12}\b", stage.template_text) == []
     assert re.findall(r"\b[a-z]{2}-(?:[a-z]+-)+\d\b", stage.template_text) == []
     assert re.findall(r"arn:aws:", stage.template_text) == []
@@ -258,7 +258,7 @@ def test_the_template_fits_any_account_region_and_second_copy(stage: Stage) -> N
     assert stage.template.keys() <= {"Description", "Resources", "Outputs"}
 
 
-def test_snap_start_is_of_a_version_that_the_queue_invokes(tmp_path: Path, stages: dict[str, Stage]) -> None:
+def test_queue_invokes_the_alias_when_snap_start_is_on(tmp_path: Path, stages: dict[str, Stage]) -> None:
     snapped = synthesise(tmp_path, stage="dev", snap_start="true")
     assert snapped.of_output("ConsumerFunctionName")["SnapStart"] == {"ApplyOn": "PublishedVersions"}
     ((alias, properties),) = snapped.resources("AWS::Lambda::Alias").items()

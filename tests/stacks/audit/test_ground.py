@@ -21,9 +21,7 @@ from tests.stacks.audit.night import CHANGES, EARLIER, SOUND, World, plan
         {"forgotten_before": 1_795_442_400_000},
     ],
 )
-def test_where_the_job_could_not_go_on_from_the_day_before_it_is_a_full_one(
-    world: World, other: dict[str, Any]
-) -> None:
+def test_night_is_full_when_the_earlier_audit_does_not_fit(world: World, other: dict[str, Any]) -> None:
     """After an upgrade, and after a change of how long the ledger remembers: the job refuses changes on top of that."""
     world.objects["audits/2026-11-22/audit.json"] = {**EARLIER, **other}
     world.verdict = SOUND
@@ -32,7 +30,7 @@ def test_where_the_job_could_not_go_on_from_the_day_before_it_is_a_full_one(
     assert "--previous" not in world.called("startJobRun.sync")[0]["Arguments"]
 
 
-def test_one_of_before_there_was_such_a_thing_and_one_that_cannot_be_read_are_no_ground_to_go_on_from(
+def test_night_is_full_when_the_earlier_audit_is_unreadable(
     world: World,
 ) -> None:
     for earlier in ({name: value for name, value in EARLIER.items() if name != "forgotten_before"}, "{"):
@@ -56,7 +54,7 @@ def test_one_of_before_there_was_such_a_thing_and_one_that_cannot_be_read_are_no
         ),
     ],
 )
-def test_how_long_the_ledger_remembers_is_told_and_compared(
+def test_retention_is_written_and_compared(
     given: dict[str, Any], earlier: dict[str, Any], told: dict[str, Any]
 ) -> None:
     """What the job writes of a context is what the next night asks for."""

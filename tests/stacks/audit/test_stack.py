@@ -39,19 +39,19 @@ def properties_of_job(audit: Stage) -> dict[str, Any]:
     return audit.properties("AWS::Glue::Job")
 
 
-def test_it_is_there_only_when_asked_for(stage: Stage) -> None:
+def test_audit_stack_is_absent_by_default(stage: Stage) -> None:
     assert list(stage.folder.glob("*audit*")) == []
     assert "audit" not in stage.template_text.lower()
 
 
-def test_asking_for_it_leaves_the_appointments_stack_as_it_was(with_audit: Stage, stages: dict[str, Stage]) -> None:
+def test_appointments_stack_is_the_same_with_the_audit(with_audit: Stage, stages: dict[str, Stage]) -> None:
     template = with_audit.template
     # But for what it says of how it was deployed.
     assert template["Outputs"].pop("GivenSettings") == {"Value": "-c audit=true"}
     assert template == stages["prod"].template
 
 
-def test_it_is_deployed_after_the_stack_whose_outputs_it_reads(with_audit: Stage, audit: Stage) -> None:
+def test_audit_stack_depends_on_the_stack_it_reads(with_audit: Stage, audit: Stage) -> None:
     artifacts = json.loads((audit.folder / "manifest.json").read_text(encoding="utf-8"))["artifacts"]
     assert with_audit.stack_name in artifacts[audit.stack_name]["dependencies"]
     read = re.findall(r'"Fn::GetStackOutput": \{[^}]*?"OutputName": "(\w+)"', audit.template_text)
@@ -59,21 +59,21 @@ def test_it_is_deployed_after_the_stack_whose_outputs_it_reads(with_audit: Stage
     assert set(read) <= set(with_audit.template["Outputs"])
 
 
-def test_the_local_run_can_still_read_its_stack(with_audit: Stage) -> None:
+def test_local_run_reads_its_stack_with_the_audit(with_audit: Stage) -> None:
     local = read_stack(with_audit.folder, with_audit.stack_name)
     assert {asset.source.name for asset in local.assets} == {
         path.name for path in with_audit.folder.glob("asset.*") if (path / "handler.py").exists()
     }
 
 
-def test_glue_runs_the_spark_that_is_pinned(audit: Stage) -> None:
+def test_glue_runs_the_pinned_spark(audit: Stage) -> None:
     pinned = re.search(r"^pyspark==(\S+)", (ROOT / "requirements-dev.in").read_text(encoding="utf-8"), re.MULTILINE)
     assert pinned is not None
     assert pinned[1] == SPARK_VERSION
     assert properties_of_job(audit)["GlueVersion"] == {"4.1.1": "6.0"}[SPARK_VERSION]
 
 
-def test_the_job_is_small_and_runs_once(audit: Stage) -> None:
+def test_job_is_small_and_runs_once(audit: Stage) -> None:
     job = properties_of_job(audit)
     assert job["NumberOfWorkers"] == audit.settings.audit_workers == 2
     assert job["WorkerType"] == "G.1X"
@@ -109,7 +109,7 @@ def test_buckets_are_private_encrypted_versioned_and_expire(audit: Stage) -> Non
     assert days["audits/"] == audit.settings.audit_result_days > 2 * audit.settings.audit_full_every_days
 
 
-def test_everything_of_the_audit_is_under_its_one_key(audit: Stage) -> None:
+def test_audit_encrypts_everything_with_its_key(audit: Stage) -> None:
     """Exports, results and logs, wherever they lie: who may not use the key reads none of it."""
     (key,) = audit.resources("AWS::KMS::Key")
     arn = f"<{key}.Arn>"
@@ -139,14 +139,14 @@ def test_everything_of_the_audit_is_under_its_one_key(audit: Stage) -> None:
     ]
 
 
-def test_the_job_is_made_after_the_security_configuration_that_it_names(audit: Stage) -> None:
+def test_job_depends_on_its_security_configuration(audit: Stage) -> None:
     """It is named by its name, which tells CloudFormation of no order."""
     (job,) = audit.resources("AWS::Glue::Job").values()
     (security,) = audit.resources("AWS::Glue::SecurityConfiguration")
     assert security in job["DependsOn"]
 
 
-def test_what_production_has_audited_outlives_the_stack_and_so_does_its_key(audit: Stage) -> None:
+def test_audit_of_production_outlives_its_stack(audit: Stage) -> None:
     kinds = ("AWS::KMS::Key", "AWS::S3::Bucket", "AWS::Logs::LogGroup")
     found = [(kind, resource) for kind in kinds for resource in audit.resources(kind).values()]
     assert {kind for kind, _ in found} == set(kinds)
@@ -156,7 +156,7 @@ def test_what_production_has_audited_outlives_the_stack_and_so_does_its_key(audi
     assert manifest["artifacts"][audit.stack_name]["properties"]["terminationProtection"] is True
 
 
-def test_alarms_of_this_account_may_use_the_topic_and_its_key(audit: Stage) -> None:
+def test_alarms_of_this_account_may_publish_to_the_topic(audit: Stage) -> None:
     """An alarm that may not is silent: CloudWatch notes the failure in the alarm's history, which nobody reads."""
     ours = {"StringEquals": {"aws:SourceAccount": "<AWS::AccountId>"}}
     by_cloudwatch = {
@@ -175,14 +175,14 @@ def test_alarms_of_this_account_may_use_the_topic_and_its_key(audit: Stage) -> N
     assert publish["Condition"] == use["Condition"] == ours
 
 
-def test_only_log_groups_of_this_account_are_encrypted_with_the_key_by_the_log_service(audit: Stage) -> None:
+def test_key_serves_log_groups_of_this_account_alone(audit: Stage) -> None:
     policy = resolve(audit.properties("AWS::KMS::Key"))["KeyPolicy"]["Statement"]
     (logs,) = [found for found in policy if found["Principal"] == {"Service": "logs.<AWS::Region>.amazonaws.com"}]
     groups = "arn:<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>:log-group:*"
     assert logs["Condition"] == {"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}}
 
 
-def test_what_goes_through_the_states_is_not_logged(audit: Stage) -> None:
+def test_machine_logs_no_execution_data(audit: Stage) -> None:
     logged = resolve(audit.properties("AWS::StepFunctions::StateMachine")["LoggingConfiguration"])
     (group,) = [name for name in audit.resources("AWS::Logs::LogGroup") if name.startswith("Workflow")]
     assert (logged["Level"], logged["IncludeExecutionData"]) == ("ALL", False)
@@ -204,7 +204,7 @@ def test_buckets_and_topic_refuse_plain_text(audit: Stage) -> None:
         assert len(refusing) == len(audit.resources(protected)) > 0
 
 
-def test_the_delivery_log_goes_to_the_day_that_the_audit_reads(audit: Stage) -> None:
+def test_delivery_log_goes_to_the_folder_of_its_day(audit: Stage) -> None:
     destination = audit.properties("AWS::KinesisFirehose::DeliveryStream")["ExtendedS3DestinationConfiguration"]
     assert destination["Prefix"] == "history/!{timestamp:yyyy-MM-dd}/deliveries/"
     assert destination["CompressionFormat"] == "GZIP"
@@ -215,7 +215,7 @@ def test_the_delivery_log_goes_to_the_day_that_the_audit_reads(audit: Stage) -> 
     assert 2 * destination["BufferingHints"]["IntervalInSeconds"] <= int(schedule.strip("cron(").split()[0]) * 60
 
 
-def test_why_the_delivery_log_cannot_be_written_is_logged(audit: Stage) -> None:
+def test_firehose_logs_its_errors(audit: Stage) -> None:
     """In a group of its own, kept as long as the others; whoever is woken by the alarm reads it there."""
     destination = audit.properties("AWS::KinesisFirehose::DeliveryStream")["ExtendedS3DestinationConfiguration"]
     (stream,) = audit.resources("AWS::Logs::LogStream")
@@ -230,7 +230,7 @@ def test_why_the_delivery_log_cannot_be_written_is_logged(audit: Stage) -> None:
     assert kept == audit.settings.log_retention_days
 
 
-def test_every_line_of_the_delivery_log_ends_with_a_newline(audit: Stage) -> None:
+def test_delivery_log_lines_end_with_a_newline(audit: Stage) -> None:
     """Firehose puts records together as they are: without the last step two lines of JSON would be one that is malformed."""
     destination = audit.properties("AWS::KinesisFirehose::DeliveryStream")["ExtendedS3DestinationConfiguration"]
     processing = destination["ProcessingConfiguration"]
@@ -241,7 +241,7 @@ def test_every_line_of_the_delivery_log_ends_with_a_newline(audit: Stage) -> Non
     assert not steps["AppendDelimiterToRecord"]
 
 
-def test_what_a_deleted_stack_left_behind_is_not_in_the_way_of_the_next(with_audit: Stage, audit: Stage) -> None:
+def test_retained_names_are_unique_to_one_stack(with_audit: Stage, audit: Stage) -> None:
     """A resource that is retained and has a name must not have the same name in a stack of the same name."""
     retained = 0
     for stage in (with_audit, audit, replace(with_audit, part="-operations")):
@@ -256,7 +256,7 @@ def test_what_a_deleted_stack_left_behind_is_not_in_the_way_of_the_next(with_aud
     assert retained
 
 
-def test_the_machines_log_group_has_the_name_that_step_functions_needs(audit: Stage) -> None:
+def test_log_group_of_the_machine_has_the_vended_prefix(audit: Stage) -> None:
     groups = audit.resources("AWS::Logs::LogGroup").items()
     (group,) = [group for name, group in groups if name.startswith("Workflow")]
     # The stack's name has 128 characters at most, and the last part of a stack's id 12.
@@ -270,7 +270,7 @@ def test_the_machines_log_group_has_the_name_that_step_functions_needs(audit: St
     assert "<AWS::StackId>" in rest
 
 
-def test_the_filter_selects_the_line_that_the_handler_writes(audit: Stage) -> None:
+def test_filter_selects_the_handlers_line(audit: Stage) -> None:
     subscription = audit.properties("AWS::Logs::SubscriptionFilter")
     assert resolve(subscription["LogGroupName"]) == "<ConsumerLogGroupName>"
     (stream,) = audit.resources("AWS::KinesisFirehose::DeliveryStream")
@@ -281,7 +281,7 @@ def test_the_filter_selects_the_line_that_the_handler_writes(audit: Stage) -> No
     assert "message_id" in Delivery.__slots__  # what Firehose delivers is one Delivery a line
 
 
-def test_the_schedule_starts_it_every_night_with_the_time_that_was_meant(audit: Stage) -> None:
+def test_schedule_passes_the_scheduled_time_every_night(audit: Stage) -> None:
     schedule = audit.properties("AWS::Scheduler::Schedule")
     assert schedule["ScheduleExpression"] == "cron(30 0 * * ? *)"
     assert schedule["ScheduleExpressionTimezone"] == "UTC"
@@ -290,7 +290,7 @@ def test_the_schedule_starts_it_every_night_with_the_time_that_was_meant(audit: 
     assert json.loads(schedule["Target"]["Input"]) == {"scheduled": "<aws.scheduler.scheduled-time>"}
 
 
-def test_a_named_topic_is_used_and_none_is_made(tmp_path: Path) -> None:
+def test_audit_uses_the_given_topic(tmp_path: Path) -> None:
     from tests.kits.stacks import synthesise
 
     arn = "arn:aws:sns:eu-west-2:111122223333:on-call"
@@ -299,11 +299,11 @@ def test_a_named_topic_is_used_and_none_is_made(tmp_path: Path) -> None:
     assert f'\\"TopicArn\\":\\"{arn}\\"' in json.dumps(made.properties("AWS::StepFunctions::StateMachine"))
 
 
-def test_the_verdict_is_the_file_that_the_job_writes_last() -> None:
+def test_verdict_file_is_the_one_that_the_job_writes_last() -> None:
     assert (VERDICT_FILE, AUDIT_VERSION) == (DESCRIPTION, VERSION)
 
 
-def test_the_zip_has_every_module_and_nothing_else(audit: Stage) -> None:
+def test_zip_has_the_package_files_alone(audit: Stage) -> None:
     (folder,) = [path for path in audit.folder.glob("asset.*") if (path / "oneslot" / "pipeline").is_dir()]
     packed = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert packed == {str(path) for path in package_files()}
@@ -313,7 +313,7 @@ def test_the_zip_has_every_module_and_nothing_else(audit: Stage) -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_the_script_audits_a_history_from_the_zip_alone(tmp_path: Path) -> None:
+def test_script_audits_a_history_from_the_zip_alone(tmp_path: Path) -> None:
     """As Glue starts it: script and zip, Spark and Python, nothing else of this repository or its packages."""
     archive = tmp_path / "packages.zip"
     with zipfile.ZipFile(archive, "w") as zipped:

@@ -17,7 +17,7 @@ from tests.stacks.audit.state_machine import NeverAnswered, StateFailure
 
 
 @pytest.mark.parametrize("given", [FULL, CHANGES])
-def test_a_night_reads_and_writes_in_one_bucket(world: World, given: dict[str, str]) -> None:
+def test_night_uses_one_bucket(world: World, given: dict[str, str]) -> None:
     world.verdict = SOUND
     world.run(given)
     (bucket,) = world.buckets
@@ -26,7 +26,7 @@ def test_a_night_reads_and_writes_in_one_bucket(world: World, given: dict[str, s
         assert job["Arguments"][name].startswith(f"s3://{bucket}/")
 
 
-def test_a_sound_night_ends_quietly(world: World) -> None:
+def test_sound_night_notifies_no_one(world: World) -> None:
     world.verdict = SOUND
     assert world.run(FULL).output == {"day": "2026-11-25", "sound": True}
     assert world.called("publish") == []
@@ -34,7 +34,7 @@ def test_a_sound_night_ends_quietly(world: World) -> None:
     assert [point["Value"] for point in measure["MetricData"]] == [0]
 
 
-def test_a_full_night_exports_all_tables_as_they_were_at_one_midnight(world: World) -> None:
+def test_full_night_exports_all_tables_at_one_midnight(world: World) -> None:
     world.verdict = SOUND
     world.run(FULL)
     exports = world.called("exportTableToPointInTime")
@@ -52,7 +52,7 @@ def test_a_full_night_exports_all_tables_as_they_were_at_one_midnight(world: Wor
     assert len({export["ClientToken"] for export in exports}) == 3
 
 
-def test_other_nights_export_the_changes_of_one_day_and_add_them_to_the_day_before(world: World) -> None:
+def test_night_exports_one_day_of_changes_when_it_is_not_full(world: World) -> None:
     world.objects["audits/2026-11-22/audit.json"] = EARLIER
     world.verdict = SOUND
     world.run(CHANGES)
@@ -68,7 +68,7 @@ def test_other_nights_export_the_changes_of_one_day_and_add_them_to_the_day_befo
 
 
 @pytest.mark.parametrize("full", [True, False])
-def test_the_job_understands_its_arguments(world: World, audit: Stage, full: bool) -> None:
+def test_job_parses_its_arguments(world: World, audit: Stage, full: bool) -> None:
     world.objects["audits/2026-11-22/audit.json"] = EARLIER
     world.verdict = SOUND
     world.run(FULL if full else CHANGES)
@@ -97,14 +97,14 @@ def delivery_days(world: World) -> list[str]:
     return [folder[2] for folder in found]
 
 
-def test_changes_are_read_with_the_lines_that_midnight_put_into_the_days_beside_theirs(world: World) -> None:
+def test_job_reads_the_days_beside_when_it_audits_changes(world: World) -> None:
     world.objects["audits/2026-11-22/audit.json"] = EARLIER
     world.verdict = SOUND
     world.run(CHANGES)
     assert sorted(delivery_days(world)) == ["2026-11-22", "2026-11-24"]
 
 
-def test_a_full_audit_reads_the_delivery_log_of_every_day_that_is_kept(world: World, audit: Stage) -> None:
+def test_job_reads_every_kept_day_when_the_night_is_full(world: World, audit: Stage) -> None:
     world.verdict = SOUND
     world.run(FULL)
     days = [date.fromisoformat(day) for day in delivery_days(world)]
@@ -115,21 +115,21 @@ def test_a_full_audit_reads_the_delivery_log_of_every_day_that_is_kept(world: Wo
     assert len(days) == len(set(days)) == audit.settings.audit_delivery_days + 1
 
 
-def test_without_an_audit_of_the_day_before_it_is_a_full_one(world: World) -> None:
+def test_night_is_full_when_no_earlier_audit_is_there(world: World) -> None:
     world.verdict = SOUND
     world.run(CHANGES)
     assert {export["ExportType"] for export in world.called("exportTableToPointInTime")} == {"FULL_EXPORT"}
     assert "--previous" not in world.called("startJobRun.sync")[0]["Arguments"]
 
 
-def test_it_waits_until_every_export_is_complete(world: World) -> None:
+def test_night_waits_for_every_export(world: World) -> None:
     world.verdict = SOUND
     world.run(FULL)
     assert world.way.count("Wait") == 9
     assert world.way.index("Audit") > max(n for n, name in enumerate(world.way) if name == "Look")
 
 
-def test_a_bad_verdict_is_told_and_measured(world: World) -> None:
+def test_bad_verdict_is_notified_and_measured(world: World) -> None:
     world.verdict = BAD
     assert world.run(FULL).output == {"day": "2026-11-25", "sound": False}
     (told,) = world.called("publish")
@@ -141,18 +141,18 @@ def test_a_bad_verdict_is_told_and_measured(world: World) -> None:
     assert world.called("putMetricData")[0]["MetricData"][0]["Value"] == 3
 
 
-def test_a_bad_verdict_without_a_broken_invariant_is_not_measured_as_none(world: World) -> None:
+def test_metric_is_one_when_a_bad_verdict_counts_no_violation(world: World) -> None:
     world.verdict = {**BAD, "violations": {"I1": 0}}
     world.run(FULL)
     assert world.called("putMetricData")[0]["MetricData"][0]["Value"] == 1
 
 
-def test_a_job_that_fails_after_its_verdict_changes_nothing(world: World) -> None:
+def test_verdict_counts_when_the_job_fails_after_it(world: World) -> None:
     world.verdict, world.job_fails = BAD, "SystemExit: 1"
     assert world.run(FULL).output == {"day": "2026-11-25", "sound": False}
 
 
-def test_a_job_without_a_verdict_is_told_with_the_jobs_own_words(world: World) -> None:
+def test_night_notifies_the_jobs_error_when_no_verdict_is_there(world: World) -> None:
     world.job_fails = "The exports are not of the same time."
     ended = world.run(FULL)
     assert ended.failure is not None
@@ -164,13 +164,13 @@ def test_a_job_without_a_verdict_is_told_with_the_jobs_own_words(world: World) -
     assert world.called("putMetricData") == []
 
 
-def test_a_job_that_leaves_nothing_at_all_is_told(world: World) -> None:
+def test_night_notifies_when_the_job_leaves_nothing(world: World) -> None:
     ended = world.run(FULL)
     assert ended.failure is not None
     assert "There is no verdict" in world.called("publish")[0]["Message"]
 
 
-def test_an_export_that_fails_is_told_and_not_audited(world: World) -> None:
+def test_night_notifies_when_an_export_fails(world: World) -> None:
     world.exports_fail = True
     ended = world.run(FULL)
     assert ended.failure is not None
@@ -178,7 +178,7 @@ def test_an_export_that_fails_is_told_and_not_audited(world: World) -> None:
     assert world.called("startJobRun.sync") == []
 
 
-def test_an_export_that_never_ends_is_told(world: World, audit: Stage) -> None:
+def test_night_notifies_when_an_export_never_ends(world: World, audit: Stage) -> None:
     world.export_minutes = 10**6
     ended = world.run(FULL)
     assert ended.failure is not None
@@ -188,7 +188,7 @@ def test_an_export_that_never_ends_is_told(world: World, audit: Stage) -> None:
     assert world.called("startJobRun.sync") == []
 
 
-def test_the_longest_wait_fits_into_what_an_execution_may_remember() -> None:
+def test_longest_export_fits_into_an_executions_history() -> None:
     """Step Functions ends an execution at 25,000 events, and nobody is told: two for each state, three more for a task."""
     longest = definition(plan(export_seconds=AUDIT_EXPORT_HOURS[-1] * 3_600, timeout_seconds=86_400))
     one = World(longest, export_minutes=10**6)
@@ -204,7 +204,7 @@ def test_the_longest_wait_fits_into_what_an_execution_may_remember() -> None:
 
 
 @pytest.mark.parametrize("export_minutes", [3, 179])
-def test_a_job_that_hangs_is_told_before_the_execution_ends(world: World, audit: Stage, export_minutes: int) -> None:
+def test_night_notifies_when_the_job_hangs(world: World, audit: Stage, export_minutes: int) -> None:
     world.job_hangs, world.export_minutes = True, export_minutes
     assert export_minutes < audit.settings.audit_export_hours * 60
     ended = world.run(FULL)
@@ -216,7 +216,7 @@ def test_a_job_that_hangs_is_told_before_the_execution_ends(world: World, audit:
 
 
 @pytest.mark.parametrize("call", ["dynamodb:describeExport", "dynamodb:exportTableToPointInTime", "s3:putObject"])
-def test_a_service_that_does_not_answer_is_told(world: World, call: str) -> None:
+def test_night_notifies_when_a_service_does_not_answer(world: World, call: str) -> None:
     world.broken[f"aws-sdk:{call}"] = NeverAnswered()
     assert world.run(FULL).failure is not None
     assert "States.Timeout" in world.called("publish")[0]["Message"]
@@ -225,14 +225,14 @@ def test_a_service_that_does_not_answer_is_told(world: World, call: str) -> None
     assert asked % 5 == 0
 
 
-def test_a_metric_that_is_never_answered_does_not_hold_up_the_notification(world: World) -> None:
+def test_night_notifies_when_the_metric_times_out(world: World) -> None:
     world.verdict = BAD
     world.broken["aws-sdk:cloudwatch:putMetricData"] = NeverAnswered()
     assert world.run(FULL).output == {"day": "2026-11-25", "sound": False}
     assert len(world.called("publish")) == 1
 
 
-def test_a_service_that_fails_is_asked_again_for_minutes_and_not_by_all_at_once(world: World) -> None:
+def test_task_retries_with_jitter_for_minutes(world: World) -> None:
     """The three exports go side by side: after a throttled call each waits a time of its own."""
     outer = world.definition["States"]
     states = {**outer, **outer["ExportTables"]["ItemProcessor"]["States"]}
@@ -248,38 +248,38 @@ def test_a_service_that_fails_is_asked_again_for_minutes_and_not_by_all_at_once(
     assert busy["IntervalSeconds"] * busy["MaxAttempts"] * busy["BackoffRate"] == 1_800, "another run has half an hour"
 
 
-def test_the_job_ends_by_its_own_timeout_before_the_state_gives_it_up(world: World, audit: Stage) -> None:
+def test_job_times_out_before_its_state(world: World, audit: Stage) -> None:
     job = audit.properties("AWS::Glue::Job")["Timeout"] * 60
     assert job < world.definition["States"]["Audit"]["TimeoutSeconds"] < world.definition["TimeoutSeconds"] < 24 * 3600
 
 
-def test_an_export_that_is_refused_is_asked_again_and_then_told(world: World) -> None:
+def test_night_retries_and_notifies_when_an_export_is_refused(world: World) -> None:
     world.broken["aws-sdk:dynamodb:exportTableToPointInTime"] = StateFailure("DynamoDb.ExportConflictException", "busy")
     assert world.run(FULL).failure is not None
     assert len(world.called("exportTableToPointInTime")) == 5
     assert "DynamoDb.ExportConflictException: busy" in world.called("publish")[0]["Message"]
 
 
-def test_a_night_is_not_audited_twice(world: World) -> None:
+def test_night_is_audited_once(world: World) -> None:
     world.objects["audits/2026-11-23/audit.json"] = BAD
     assert world.run(CHANGES).output == {"day": "2026-11-23", "sound": False}
     assert world.called("exportTableToPointInTime") == []
     assert world.called("startJobRun.sync") == []
 
 
-def test_started_by_hand_without_input_it_takes_its_own_start(world: World) -> None:
+def test_night_takes_its_own_start_without_input(world: World) -> None:
     world.verdict = SOUND
     assert world.run({}).output == {"day": "2026-11-23", "sound": True}
 
 
-def test_a_lost_metric_does_not_hold_up_the_notification(world: World) -> None:
+def test_night_notifies_when_the_metric_fails(world: World) -> None:
     world.verdict = BAD
     world.broken["aws-sdk:cloudwatch:putMetricData"] = StateFailure("CloudWatch.InternalServiceFault")
     assert world.run(FULL).output == {"day": "2026-11-25", "sound": False}
     assert len(world.called("publish")) == 1
 
 
-def test_the_ledgers_retention_is_told_to_the_audit(world: World, audit: Stage) -> None:
+def test_night_writes_the_ledgers_retention(world: World, audit: Stage) -> None:
     world.verdict = SOUND
     world.run(FULL)
     (put,) = world.called("putObject")
@@ -306,7 +306,7 @@ def test_every_state_can_be_reached(world: World, audit: Stage) -> None:
     assert seen == states
 
 
-def test_the_definition_passes_the_emulators_validation(world: World) -> None:
+def test_definition_passes_the_emulators_validation(world: World) -> None:
     """A second reader of the language: it parses every JSONata expression and follows every `Next`."""
     from ministack.services import stepfunctions
 

@@ -48,7 +48,7 @@ def commands(page: Path) -> list[list[str]]:
 ALL = [(page.name, words) for page in PAGES for words in commands(page) if words]
 
 
-def test_every_alarm_has_a_runbook_and_every_runbook_an_alarm(with_audit: Stage) -> None:
+def test_alarms_and_runbooks_match(with_audit: Stage) -> None:
     named: set[str] = set()
     for part in ("-operations", "-audit"):
         text = Stage(with_audit.settings, with_audit.folder, part).template_text
@@ -56,13 +56,13 @@ def test_every_alarm_has_a_runbook_and_every_runbook_an_alarm(with_audit: Stage)
     assert named == set(runbooks())
 
 
-def test_the_index_lists_them_all() -> None:
+def test_index_lists_every_runbook() -> None:
     index = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"\]\(([a-z-]+)\.md\)", index)) == runbooks()
 
 
 @pytest.mark.parametrize("name", [*runbooks(), "../restoring"])
-def test_a_runbook_says_all_four_things(name: str) -> None:
+def test_runbook_has_four_sections(name: str) -> None:
     text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
     assert tuple(re.findall(r"^## (.+)$", text, re.MULTILINE)) == SECTIONS
     for section in text.split("\n## ")[1:]:
@@ -72,7 +72,7 @@ def test_a_runbook_says_all_four_things(name: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_of_pages_work(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]*)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         if target and not target.startswith("http"):
             assert (page.parent / target).exists(), target
@@ -98,7 +98,7 @@ def variables_of_env() -> set[str]:
     return {field.name.upper() for field in fields(Outputs)}
 
 
-def test_every_variable_of_a_command_is_set_by_then() -> None:
+def test_variables_of_commands_are_set_before() -> None:
     index = (FOLDER / "README.md").read_text(encoding="utf-8")
     everywhere = variables_of_env() | set(re.findall(r"^export ([A-Z_]+)=", index, re.MULTILINE))
     unset = {}
@@ -111,7 +111,7 @@ def test_every_variable_of_a_command_is_set_by_then() -> None:
     assert {name: missing for name, missing in unset.items() if missing} == {}
 
 
-def test_no_command_has_a_day_an_account_or_a_region_of_its_own() -> None:
+def test_command_has_no_day_account_or_region_of_its_own() -> None:
     """Pasted at night as it stands, it would look at another day or account than the one that the alarm is about."""
     own = re.compile(r"\b20\d\d-\d\d-\d\d|\b\d{12}\b|\b[a-z]{2}-[a-z]+-\d\b")
     pages = [*sorted(FOLDER.glob("*.md")), ROOT / "docs" / "restoring.md"]
@@ -120,14 +120,14 @@ def test_no_command_has_a_day_an_account_or_a_region_of_its_own() -> None:
     assert [(name, words) for name, words in here if own.search(" ".join(words))] == []
 
 
-def test_a_look_into_a_log_says_since_when() -> None:
+def test_log_query_has_a_start_time() -> None:
     """CloudWatch answers from the oldest line on: the first twenty of ninety days would be of another fault."""
     looks = [(page, words) for page, words in ALL if "filter-log-events" in words]
     assert len(looks) >= 7
     assert [look for look in looks if "--start-time" not in look[1]] == []
 
 
-def test_a_deployment_of_a_runbook_takes_nothing_back() -> None:
+def test_deployment_of_a_runbook_keeps_the_given_settings() -> None:
     """What the stage was given before goes first, so that what the page changes is what holds."""
     pages = [*sorted(FOLDER.glob("*.md")), ROOT / "docs" / "restoring.md"]
     deployments = [words for path in pages for words in commands(path) if words[0] == "cdk"]
@@ -140,7 +140,7 @@ def test_a_deployment_of_a_runbook_takes_nothing_back() -> None:
     assert [line for line in deployed_again if "$GIVEN" not in line] == []
 
 
-def test_what_drifted_is_shown_where_it_is_looked_for() -> None:
+def test_runbook_shows_what_drifted() -> None:
     """The detection only begins with its command, and answers with an id."""
     pages = {
         page: [words[2] for name, words in ALL if name == page and words[:2] == ["aws", "cloudformation"]]
@@ -151,21 +151,21 @@ def test_what_drifted_is_shown_where_it_is_looked_for() -> None:
     assert {page for page in looking if "describe-stack-resource-drifts" not in pages[page]} == set()
 
 
-def test_no_file_that_a_reader_is_to_write_is_one_of_the_repository() -> None:
+def test_file_to_write_is_not_one_of_the_repository() -> None:
     files = {word.removeprefix("file://") for _, words in ALL for word in words if word.startswith("file://")}
     assert files
     assert {name for name in files if (ROOT / name).exists()} == set()
 
 
 @pytest.mark.parametrize("page", ["dead-letters", "quarantined-deliveries"])
-def test_the_reasons_of_dead_letters_are_those_that_the_consumer_gives(page: str) -> None:
+def test_runbook_lists_the_consumers_reasons(page: str) -> None:
     text = (FOLDER / f"{page}.md").read_text(encoding="utf-8")
     code = "".join(path.read_text(encoding="utf-8") for folder in CONSUMER for path in sorted(folder.rglob("*.py")))
     given = set(re.findall(r'Unprocessable\(\s*"([a-z_]+)"', code)) | {INVALID_MESSAGE_ID}
     assert {name for name in re.findall(r"`([a-z_]+)`", text) if name not in NO_REASONS} == given
 
 
-def test_there_is_something_to_check() -> None:
+def test_pages_have_commands_of_every_kind() -> None:
     kinds = {words[0] for _, words in ALL}
     assert {"aws", "oneslot", "cdk"} <= kinds
 
@@ -181,13 +181,13 @@ def test_there_is_something_to_check() -> None:
         "nonsense list",
     ],
 )
-def test_a_wrong_aws_command_is_seen(command: str) -> None:
+def test_check_finds_a_wrong_aws_command(command: str) -> None:
     with pytest.raises(AssertionError):
         check_aws(shlex.split(command))
 
 
 @pytest.mark.parametrize("command", ["dlq lst", "dlq redrive --al", "inspect", "status --stack"])
-def test_a_wrong_oneslot_command_is_seen(command: str) -> None:
+def test_check_finds_a_wrong_oneslot_command(command: str) -> None:
     with pytest.raises((click.ClickException, AssertionError)):
         check_oneslot(shlex.split(command))
 

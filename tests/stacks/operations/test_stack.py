@@ -60,7 +60,7 @@ def watched(alarm: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def test_everything_that_must_not_be_has_an_alarm(operations: Stage, audit: Stage) -> None:
+def test_alarms_are_these(operations: Stage, audit: Stage) -> None:
     assert set(alarms(operations)) == {
         *("dead-letters", "oldest-message", "stalled", "function-errors", "function-throttles"),
         *("failed-deliveries", "quarantined-deliveries", "table-throttles", "transaction-conflicts"),
@@ -69,7 +69,7 @@ def test_everything_that_must_not_be_has_an_alarm(operations: Stage, audit: Stag
     assert set(alarms(audit)) == {"invariant-violated", "audit-missing", *archive}
 
 
-def test_every_metric_is_one_that_is_published(operations: Stage, audit: Stage) -> None:
+def test_watched_metrics_are_published(operations: Stage, audit: Stage) -> None:
     own = {f"Deliveries{outcome.capitalize()}" for outcome in OUTCOMES} | {LATENCY_METRIC, "AuditViolations"}
     for stage in (operations, audit):
         for alarm in alarms(stage).values():
@@ -78,13 +78,13 @@ def test_every_metric_is_one_that_is_published(operations: Stage, audit: Stage) 
                 assert metric["MetricName"] in published, metric
 
 
-def test_the_handler_emits_the_metrics_that_are_watched() -> None:
+def test_handler_emits_the_watched_metrics() -> None:
     source = HANDLER.read_text(encoding="utf-8")
     assert 'f"Deliveries{outcome.capitalize()}"' in source
     assert f'"{LATENCY_METRIC}"' in source
 
 
-def test_the_outcomes_are_those_of_the_delivery_log() -> None:
+def test_outcomes_are_those_of_the_delivery_log() -> None:
     consumer = CONSUMER.read_text(encoding="utf-8")
     own = set(re.findall(r'outcome(?:: str)? = "([a-z]+)"', consumer)) | {"duplicate"}
     assert own >= {"busy", "fenced", "quarantined", "failed"}
@@ -119,20 +119,20 @@ def functions_around_outputs(value: Any, around: str = "") -> set[str]:
     }
 
 
-def test_an_output_is_read_only_where_cloudformation_reads_one(operations: Stage, audit: Stage) -> None:
+def test_output_is_read_only_where_cloudformation_allows_it(operations: Stage, audit: Stage) -> None:
     """`Fn::Split` does not name `Fn::GetStackOutput` among what it takes: a template with it may be refused."""
     for stage in (operations, audit):
         assert functions_around_outputs(stage.template) == {"Fn::Join"}
 
 
-def test_own_metrics_are_in_the_namespace_that_the_function_writes_to(operations: Stage, stage: Stage) -> None:
+def test_own_metrics_are_in_the_functions_namespace(operations: Stage, stage: Stage) -> None:
     variables = stage.of_output("ConsumerFunctionName")["Environment"]["Variables"]
     (metric,) = watched(alarms(operations)["failed-deliveries"])
     assert metric["Namespace"] == variables["POWERTOOLS_METRICS_NAMESPACE"]
     assert metric["Dimensions"] == [{"Name": "service", "Value": variables["POWERTOOLS_SERVICE_NAME"]}]
 
 
-def test_dead_letters_are_seen_however_they_came(operations: Stage) -> None:
+def test_dead_letter_alarm_reads_visible_messages(operations: Stage) -> None:
     """The count of messages sent misses what the redrive policy moved: only what is visible is seen always."""
     alarm = alarms(operations)["dead-letters"]
     (metric,) = watched(alarm)
@@ -140,7 +140,7 @@ def test_dead_letters_are_seen_however_they_came(operations: Stage) -> None:
     assert (metric["Stat"], alarm["Threshold"], alarm["EvaluationPeriods"]) == ("Maximum", 0, 1)
 
 
-def test_a_standstill_is_told_after_five_minutes_and_not_before_crashes_heal(operations: Stage) -> None:
+def test_stalled_alarm_rings_after_a_crash_would_have_healed(operations: Stage) -> None:
     alarm = alarms(operations)["stalled"]
     settings = operations.settings
     assert alarm["EvaluationPeriods"] == alarm["DatapointsToAlarm"] == 5
@@ -164,7 +164,7 @@ def test_a_standstill_is_told_after_five_minutes_and_not_before_crashes_heal(ope
         (0, None, None, False),
     ],
 )
-def test_the_standstills_expression(
+def test_stalled_expression_counts_held_and_finished(
     operations: Stage, visible: int, inflight: int | None, deleted: int | None, stalled: bool
 ) -> None:
     series = {"visible": visible, "inflight": inflight, "deleted": deleted}
@@ -176,7 +176,7 @@ def test_the_standstills_expression(
 
 
 @pytest.mark.parametrize("deleted", [None, 0, 7])
-def test_a_minute_without_figures_of_the_queue_says_nothing(operations: Stage, deleted: int | None) -> None:
+def test_stalled_expression_has_no_value_without_reports(operations: Stage, deleted: int | None) -> None:
     """The newest minute often has none yet. Were it filled, it would be well, there would never be so many in a row that
     are not, and the alarm would be silent for ever (FILL, in CloudWatch's user guide). Of a minute without a value the alarm
     looks at an earlier one.
@@ -191,7 +191,7 @@ def standstill(stage: Stage) -> str:
     return str(expression)
 
 
-def test_silence_is_well_except_where_silence_is_the_fault(operations: Stage, audit: Stage) -> None:
+def test_missing_data_breaches_only_for_a_missing_audit(operations: Stage, audit: Stage) -> None:
     of_stage = {name: alarm["TreatMissingData"] for name, alarm in alarms(operations).items()}
     # SQS may fall silent about a queue that nobody touches, and the messages lie there all the same.
     assert of_stage.pop("dead-letters") == "ignore"
@@ -203,7 +203,7 @@ def test_silence_is_well_except_where_silence_is_the_fault(operations: Stage, au
     assert silence == {"audit-missing": "breaching", **archive}
 
 
-def test_lines_that_do_not_arrive_are_told_long_before_firehose_gives_them_up(audit: Stage) -> None:
+def test_archive_alarm_rings_before_firehose_gives_lines_up(audit: Stage) -> None:
     """It tries for 24 hours. A night without the lines is called sound, with a note at most: nothing else tells."""
     alarm = alarms(audit)["unarchived-deliveries"]
     (stream,) = audit.resources("AWS::KinesisFirehose::DeliveryStream")
@@ -217,7 +217,7 @@ def test_lines_that_do_not_arrive_are_told_long_before_firehose_gives_them_up(au
     assert alarm["Threshold"] + age["Period"] * alarm["EvaluationPeriods"] <= 3600
 
 
-def test_what_firehose_sets_aside_is_told_by_the_first_object(audit: Stage) -> None:
+def test_undelivered_alarm_rings_with_the_first_object(audit: Stage) -> None:
     """Of whatever error: what is counted is what is written into the folder that Firehose is given for it, by S3."""
     alarm = alarms(audit)["undelivered-lines"]
     (puts,) = watched(alarm)
@@ -233,7 +233,7 @@ def test_what_firehose_sets_aside_is_told_by_the_first_object(audit: Stage) -> N
     assert not destination["Prefix"].startswith(counted["Prefix"])
 
 
-def test_an_audit_is_missing_when_the_next_one_could_have_ended(audit: Stage) -> None:
+def test_missing_alarm_waits_for_the_longest_night(audit: Stage) -> None:
     machine = json.loads(resolve(audit.properties("AWS::StepFunctions::StateMachine")["DefinitionString"]))
     missing = alarms(audit)["audit-missing"]
     (metric,) = watched(missing)
@@ -244,7 +244,7 @@ def test_an_audit_is_missing_when_the_next_one_could_have_ended(audit: Stage) ->
     assert f"for {missing['EvaluationPeriods']} hours" in missing["AlarmDescription"]
 
 
-def test_no_alarm_looks_further_back_than_cloudwatch_does(operations: Stage, audit: Stage) -> None:
+def test_alarm_window_is_within_cloudwatchs_limits(operations: Stage, audit: Stage) -> None:
     """PutMetricAlarm: a day at most, a week with periods of an hour or more; also with the longest nights there can be."""
     for stage in (operations, audit):
         for alarm in alarms(stage).values():
@@ -254,7 +254,7 @@ def test_no_alarm_looks_further_back_than_cloudwatch_does(operations: Stage, aud
     assert longest.audit_missing_hours <= 7 * 24
 
 
-def test_a_flood_of_quarantined_requests_is_told_though_dead_letters_lie_there_already(operations: Stage) -> None:
+def test_quarantine_alarm_rings_while_dead_letters_remain(operations: Stage) -> None:
     alarm = alarms(operations)["quarantined-deliveries"]
     (metric,) = watched(alarm)
     assert (metric["MetricName"], metric["Stat"], metric["Period"]) == ("DeliveriesQuarantined", "Sum", 300)
@@ -291,7 +291,7 @@ WATCHED = {
 
 
 @pytest.mark.parametrize("name", sorted(WATCHED))
-def test_each_alarm_looks_at_as_much_as_its_threshold_is_meant_for(operations: Stage, name: str) -> None:
+def test_alarm_has_its_statistic_period_and_count(operations: Stage, name: str) -> None:
     alarm = alarms(operations)[name]
     statistics, seconds, periods = WATCHED[name]
     assert {metric["Stat"] for metric in watched(alarm)} == statistics
@@ -300,7 +300,7 @@ def test_each_alarm_looks_at_as_much_as_its_threshold_is_meant_for(operations: S
     assert alarm["ComparisonOperator"] == "GreaterThanThreshold"
 
 
-def test_a_standstill_is_of_the_queues_own_figures(operations: Stage) -> None:
+def test_stalled_alarm_reads_the_queues_own_metrics(operations: Stage) -> None:
     named = {entry["Id"]: entry["MetricStat"]["Metric"] for entry in alarms(operations)["stalled"]["Metrics"][1:]}
     assert {name: metric["MetricName"] for name, metric in named.items()} == {
         "visible": "ApproximateNumberOfMessagesVisible",
@@ -318,7 +318,7 @@ def test_a_standstill_is_of_the_queues_own_figures(operations: Stage) -> None:
         ("transaction-conflicts", ("TransactionConflict",)),
     ],
 )
-def test_every_table_is_counted(operations: Stage, name: str, counted: tuple[str, ...]) -> None:
+def test_alarm_counts_every_table(operations: Stage, name: str, counted: tuple[str, ...]) -> None:
     (total, *terms) = alarms(operations)[name]["Metrics"]
     assert sorted(total["Expression"].split(" + ")) == sorted(f"FILL({term['Id']}, 0)" for term in terms)
     tables = ("Ledger", "Slots", "Appointments")
@@ -328,7 +328,7 @@ def test_every_table_is_counted(operations: Stage, name: str, counted: tuple[str
     ) == sorted((metric, f"<{table}TableName>") for metric in counted for table in tables)
 
 
-def test_refused_conditions_are_graphed_and_never_an_alarm(operations: Stage, audit: Stage) -> None:
+def test_refused_conditions_are_graphed_without_an_alarm(operations: Stage, audit: Stage) -> None:
     text = json.dumps([alarms(operations), alarms(audit)])
     assert "ConditionalCheckFailedRequests" not in text
     assert "ConditionalCheckFailedRequests" in dashboard_text(operations)
@@ -339,7 +339,7 @@ def dashboard_text(stage: Stage) -> str:
     return cast("str", resolve(stage.properties("AWS::CloudWatch::Dashboard")["DashboardBody"]))
 
 
-def test_the_dashboard_answers_three_questions_at_a_glance(operations: Stage) -> None:
+def test_dashboard_answers_three_questions(operations: Stage) -> None:
     widgets = json.loads(dashboard_text(operations))["widgets"]
     assert widgets[0]["type"] == "alarm"
     assert len(widgets[0]["properties"]["alarms"]) == len(alarms(operations))
@@ -353,35 +353,35 @@ def test_the_dashboard_answers_three_questions_at_a_glance(operations: Stage) ->
         assert f"Deliveries{outcome.capitalize()}" in dashboard_text(operations)
 
 
-def test_the_dashboard_shows_the_audit_where_there_is_one(stage: Stage, with_audit: Stage) -> None:
+def test_dashboard_shows_the_audit_when_it_is_on(stage: Stage, with_audit: Stage) -> None:
     assert "AuditViolations" not in dashboard_text(replace(stage, part="-operations"))
     assert "AuditViolations" in dashboard_text(replace(with_audit, part="-operations"))
 
 
-def test_own_metrics_cost_a_fixed_number(operations: Stage) -> None:
+def test_own_metrics_have_fixed_dimensions(operations: Stage) -> None:
     """CloudWatch charges for each metric: a dimension with many values would cost by traffic."""
     text = dashboard_text(operations) + json.dumps(alarms(operations))
     for dimensions in re.findall(r'"Oneslot/\w+","\w+",((?:"[^"]*",)*)', text):
         assert dimensions in ("", '"service","appointments",')
 
 
-def test_the_topic_of_the_context_is_told_when_it_starts_and_when_it_ends(tmp_path: Path) -> None:
+def test_alarm_notifies_the_given_topic_at_start_and_end(tmp_path: Path) -> None:
     arn = "arn:aws:sns:eu-west-2:111122223333:on-call"
     made = replace(synthesise(tmp_path, alarm_topic_arn=arn), part="-operations")
     for alarm in alarms(made).values():
         assert alarm["AlarmActions"] == alarm["OKActions"] == [arn]
 
 
-def test_without_a_topic_alarms_tell_nobody(operations: Stage) -> None:
+def test_alarms_have_no_action_without_a_topic(operations: Stage) -> None:
     assert [alarm for alarm in alarms(operations).values() if "AlarmActions" in alarm] == []
 
 
-def test_the_audits_alarms_tell_the_audits_topic(audit: Stage) -> None:
+def test_audit_alarms_notify_the_audits_topic(audit: Stage) -> None:
     for alarm in alarms(audit).values():
         assert alarm["AlarmActions"] == alarm["OKActions"] == [f"<{audit.logical_id('AuditTopicArn')}>"]
 
 
-def test_every_stage_is_watched(stages: dict[str, Stage]) -> None:
+def test_every_stage_has_an_operations_stack(stages: dict[str, Stage]) -> None:
     assert {
         name for name in STAGES if (stages[name].folder / f"Oneslot-{name}-operations.template.json").is_file()
     } == set(STAGES)

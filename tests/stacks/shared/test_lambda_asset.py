@@ -36,7 +36,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_it_has_the_handler_the_library_the_domain_and_powertools(stage: Stage) -> None:
+def test_asset_has_handler_library_domain_and_powertools(stage: Stage) -> None:
     for path in (
         "handler.py",
         "oneslot/runtime/stores/dynamodb.py",
@@ -46,7 +46,7 @@ def test_it_has_the_handler_the_library_the_domain_and_powertools(stage: Stage) 
         assert (stage.asset / path).is_file(), path
 
 
-def test_it_has_every_pin_with_its_licence_and_no_boto3(stage: Stage) -> None:
+def test_asset_has_every_pin_with_its_licence_and_no_boto3(stage: Stage) -> None:
     top = {path.name.lower() for path in stage.asset.iterdir()}
     for pin in read_pins(SOURCE / "requirements.txt"):
         metadata = f"{pin.name.replace('-', '_')}-{pin.version}.dist-info"
@@ -55,7 +55,7 @@ def test_it_has_every_pin_with_its_licence_and_no_boto3(stage: Stage) -> None:
     assert top.isdisjoint({"boto3", "botocore"})
 
 
-def test_it_has_nothing_of_this_machine(stage: Stage) -> None:
+def test_asset_has_nothing_of_this_machine(stage: Stage) -> None:
     paths = [PurePosixPath(path) for path in contents(stage.asset)]
     assert paths
     for path in paths:
@@ -66,23 +66,23 @@ def test_it_has_nothing_of_this_machine(stage: Stage) -> None:
     assert [path for path, content in contents(stage.asset).items() if text in content] == []
 
 
-def test_every_source_file_is_in_it_unchanged(stage: Stage) -> None:
+def test_asset_has_every_source_file(stage: Stage) -> None:
     packed = contents(stage.asset)
     for path, content in asset_files().items():
         assert packed.pop(str(path)) == content
     assert packed == {}
 
 
-def test_lambda_may_read_every_file(stage: Stage) -> None:
+def test_asset_files_are_readable_by_lambda(stage: Stage) -> None:
     assert {path.stat().st_mode & 0o777 for path in stage.asset.rglob("*") if path.is_file()} == {0o644}
 
 
-def test_it_is_small_enough_to_upload(stage: Stage, tmp_path: Path) -> None:
+def test_asset_is_small_enough_to_upload(stage: Stage, tmp_path: Path) -> None:
     archive = shutil.make_archive(str(tmp_path / "asset"), "zip", stage.asset)
     assert Path(archive).stat().st_size < COMPRESSED_LIMIT_BYTES / 10
 
 
-def test_the_handler_starts_from_the_asset_and_boto3_alone(stage: Stage, tmp_path: Path) -> None:
+def test_handler_starts_from_the_asset_and_boto3_alone(stage: Stage, tmp_path: Path) -> None:
     """No site-packages (-S) and nothing from the environment: only the asset, and the packages that the runtime brings."""
     runtime = tmp_path / "runtime"
     runtime.mkdir()
@@ -116,11 +116,11 @@ def test_the_handler_starts_from_the_asset_and_boto3_alone(stage: Stage, tmp_pat
     ]
 
 
-def test_all_stages_deploy_the_same_code(stages: dict[str, Stage]) -> None:
+def test_stages_deploy_the_same_code(stages: dict[str, Stage]) -> None:
     assert len({stage.asset.name for stage in stages.values()}) == 1
 
 
-def test_a_second_synthesis_neither_changes_nor_writes_the_asset(tmp_path: Path) -> None:
+def test_second_synthesis_leaves_the_asset_untouched(tmp_path: Path) -> None:
     build(outdir=str(tmp_path)).synth()
     first = {path: path.stat().st_mtime_ns for path in tmp_path.glob("asset.*/**/*")}
     template = (tmp_path / "Oneslot-dev.template.json").read_text(encoding="utf-8")
@@ -130,7 +130,7 @@ def test_a_second_synthesis_neither_changes_nor_writes_the_asset(tmp_path: Path)
     assert (tmp_path / "Oneslot-dev.template.json").read_text(encoding="utf-8") == template
 
 
-def test_what_python_and_tools_leave_behind_changes_nothing(source: Path) -> None:
+def test_asset_hash_is_the_same_when_caches_appear(source: Path) -> None:
     before = asset_hash(asset_files(source))
     for litter in (
         "__pycache__/handler.cpython-311.pyc.4711",
@@ -144,7 +144,7 @@ def test_what_python_and_tools_leave_behind_changes_nothing(source: Path) -> Non
     assert asset_hash(asset_files(source)) == before
 
 
-def test_any_change_of_the_source_changes_the_hash(source: Path) -> None:
+def test_asset_hash_changes_when_the_source_changes(source: Path) -> None:
     hashes = [asset_hash(asset_files(source))]
     (source / "handler.py").write_text("def lambda_handler(event, context): return {}\n", encoding="utf-8")
     hashes.append(asset_hash(asset_files(source)))
@@ -155,7 +155,7 @@ def test_any_change_of_the_source_changes_the_hash(source: Path) -> None:
     assert len(set(hashes)) == len(hashes)
 
 
-def test_the_hash_keeps_paths_and_contents_apart() -> None:
+def test_asset_hash_keeps_paths_and_contents_apart() -> None:
     assert asset_hash({PurePosixPath("a"): b"bc"}) != asset_hash({PurePosixPath("ab"): b"c"})
     assert asset_hash({PurePosixPath("a"): b"", PurePosixPath("b"): b"x"}) != asset_hash(
         {PurePosixPath("a"): b"x", PurePosixPath("b"): b""}

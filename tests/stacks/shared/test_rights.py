@@ -117,11 +117,11 @@ def rights(stage: Stage) -> Rights:
     return {service: dict(by_resource) for service, by_resource in found.items()}
 
 
-def test_the_audits_roles_may_do_exactly_this(audit: Stage) -> None:
+def test_audit_roles_have_exactly_these_rights(audit: Stage) -> None:
     assert rights(audit) == AUDIT_RIGHTS
 
 
-def test_dead_letters_under_a_key_of_the_accounts_own_are_read_with_it_through_sqs_only(tmp_path: Path) -> None:
+def test_job_uses_the_accounts_key_through_sqs_alone(tmp_path: Path) -> None:
     made = Stage(synthesise(tmp_path, audit="true", customer_managed_keys="true").settings, tmp_path, "-audit")
     assert rights(made)["glue"] == {**AUDIT_RIGHTS["glue"], "<KeyArn>": {"kms:Decrypt"}}
     (statement,) = [found for _, found in statements(made) if readable(found["Resource"]) == "<KeyArn>"]
@@ -129,17 +129,17 @@ def test_dead_letters_under_a_key_of_the_accounts_own_are_read_with_it_through_s
     assert resolve(statement["Condition"]) == through_sqs
 
 
-def test_operations_need_no_rights(stage: Stage) -> None:
+def test_operations_stack_has_no_rights(stage: Stage) -> None:
     assert statements(replace(stage, part="-operations")) == []
 
 
 @pytest.mark.parametrize("part", ["", "-audit"])
-def test_no_action_has_a_wildcard(with_audit: Stage, part: str) -> None:
+def test_actions_have_no_wildcard(with_audit: Stage, part: str) -> None:
     for service, statement in statements(replace(with_audit, part=part)):
         assert not [action for action in listed(statement["Action"]) if "*" in action], (service, statement)
 
 
-def test_every_wildcard_resource_is_acknowledged_with_a_reason_beside_it(with_audit: Stage) -> None:
+def test_wildcard_resource_has_a_reason_beside_it(with_audit: Stage) -> None:
     """The rules refuse what is not acknowledged; the acknowledgements are in the constructs, each with its sentence."""
     wildcards = {
         readable(resource)
@@ -166,13 +166,13 @@ def test_every_wildcard_resource_is_acknowledged_with_a_reason_beside_it(with_au
     ]
 
 
-def test_what_has_no_resource_is_held_by_a_condition_where_it_can_be(audit: Stage) -> None:
+def test_metric_right_is_limited_to_one_namespace(audit: Stage) -> None:
     (put,) = [found for _, found in statements(audit) if "cloudwatch:PutMetricData" in listed(found["Action"])]
     assert put["Condition"] == {"StringEquals": {"cloudwatch:namespace": "Oneslot/prod"}}
     assert listed(put["Action"]) == ["cloudwatch:PutMetricData"]
 
 
-def test_the_audits_key_is_used_through_s3_but_where_a_service_uses_it_in_the_roles_name(audit: Stage) -> None:
+def test_audit_key_is_used_through_s3_or_by_the_service_alone(audit: Stage) -> None:
     uses = {
         (service, *listed(found["Action"])): resolve(found.get("Condition"))
         for service, found in statements(audit)
@@ -187,13 +187,13 @@ def test_the_audits_key_is_used_through_s3_but_where_a_service_uses_it_in_the_ro
     }
 
 
-def test_services_take_their_roles_for_this_account_only(audit: Stage) -> None:
+def test_services_assume_roles_for_this_account_alone(audit: Stage) -> None:
     for role in audit.resources("AWS::IAM::Role").values():
         (trust,) = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
         assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
 
 
-def test_the_consumers_rights_on_tables_are_the_calls_that_it_makes(stage: Stage) -> None:
+def test_consumers_rights_on_tables_are_the_calls_it_makes(stage: Stage) -> None:
     """Recorded while the real consumer meets every kind of message; a transaction needs the rights of its writes."""
     made: dict[str, set[str]] = defaultdict(set)
 
@@ -242,7 +242,7 @@ def own_keys(tmp_path_factory: pytest.TempPathFactory) -> Stage:
     return synthesise(tmp_path_factory.mktemp("keys"), customer_managed_keys="true")
 
 
-def test_keys_of_ones_own_encrypt_everything_that_holds_data(own_keys: Stage) -> None:
+def test_customer_managed_key_encrypts_all_data(own_keys: Stage) -> None:
     (key,) = own_keys.resources("AWS::KMS::Key")
     arn = {"Fn::GetAtt": [key, "Arn"]}
     assert own_keys.properties("AWS::KMS::Key")["EnableKeyRotation"] is True
@@ -255,11 +255,11 @@ def test_keys_of_ones_own_encrypt_everything_that_holds_data(own_keys: Stage) ->
     assert own_keys.properties("AWS::Logs::LogGroup")["KmsKeyId"] == arn
 
 
-def test_the_consumer_may_use_the_key_through_tables_and_queues_only(own_keys: Stage) -> None:
+def test_consumer_uses_the_key_through_tables_and_queues_alone(own_keys: Stage) -> None:
     (use,) = [found for _, found in statements(own_keys) if "kms:Decrypt" in listed(found["Action"])]
     services = resolve(use["Condition"])["StringEquals"]["kms:ViaService"]
     assert services == ["dynamodb.<AWS::Region>.amazonaws.com", "sqs.<AWS::Region>.amazonaws.com"]
 
 
-def test_without_the_setting_there_is_no_key(stage: Stage) -> None:
+def test_stack_has_no_key_by_default(stage: Stage) -> None:
     assert stage.resources("AWS::KMS::Key") == {}

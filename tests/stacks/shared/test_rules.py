@@ -28,7 +28,7 @@ def bad_app(folder: Path) -> App:
     return bad
 
 
-def test_a_bad_stack_is_refused(tmp_path: Path) -> None:
+def test_bad_stack_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=entry.RULES_BROKEN):
         bad_app(tmp_path).synth()
     reports = json.loads((tmp_path / "validation-report.json").read_text(encoding="utf-8"))["pluginReports"]
@@ -51,20 +51,20 @@ def test_a_bad_stack_is_refused(tmp_path: Path) -> None:
     }
 
 
-def test_our_stacks_break_no_rule(stage: Stage, with_audit: Stage) -> None:
+def test_stacks_break_no_rule(stage: Stage, with_audit: Stage) -> None:
     for assembly in (stage, with_audit):
         report = json.loads((assembly.folder / "validation-report.json").read_text(encoding="utf-8"))
         assert [found for found in report["pluginReports"] if found["conclusion"] != "success"] == []
 
 
-def test_the_app_is_held_to_the_rules(tmp_path: Path) -> None:
+def test_app_is_held_to_the_rules(tmp_path: Path) -> None:
     ours = build(outdir=str(tmp_path))
     sqs.Queue(Stack(ours, "Addition"), "Queue")
     with pytest.raises(RuntimeError, match="AwsSolutions-SQS4"):
         ours.synth()
 
 
-def test_the_entry_point_answers_a_broken_rule_with_a_status(
+def test_app_exits_with_1_when_a_rule_is_broken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def build_bad(**_: Any) -> App:

@@ -88,7 +88,7 @@ def requirements(tmp_path: Path, version: str, sha256: str = "0" * 64) -> Path:
     return path
 
 
-def test_pins_are_read_in_order_and_nothing_else(tmp_path: Path) -> None:
+def test_pins_are_read_in_order(tmp_path: Path) -> None:
     path = tmp_path / "requirements.txt"
     path.write_text(
         "a==1.0 \\\n    --hash=sha256:00\n    # via b==2\n# c==3\nd-e.f==2.1; python_version > '3'\n", encoding="utf-8"
@@ -96,44 +96,44 @@ def test_pins_are_read_in_order_and_nothing_else(tmp_path: Path) -> None:
     assert read_pins(path) == (Pin("a", "1.0"), Pin("d-e.f", "2.1"))
 
 
-def test_the_installed_pinned_version_is_copied_without_what_the_installer_added(tmp_path: Path, site: Path) -> None:
+def test_vendoring_copies_the_wheels_files_when_it_is_installed(tmp_path: Path, site: Path) -> None:
     install(site, "1.0")
     assert vendored_files(requirements(tmp_path, "1.0"), [str(site)]) == expected("1.0")
 
 
-def test_an_installed_file_that_was_changed_is_refused(tmp_path: Path, site: Path) -> None:
+def test_vendoring_refuses_a_changed_file(tmp_path: Path, site: Path) -> None:
     install(site, "1.0")
     (site / "tiny" / "__init__.py").write_bytes(CODE + b"ANSWER = 43\n")
     with pytest.raises(VendoringProblem, match=r"tiny/__init__\.py of the installed tiny==1\.0 .* --force-reinstall"):
         vendored_files(requirements(tmp_path, "1.0"), [str(site)])
 
 
-def test_another_version_is_not_copied_but_fetched(tmp_path: Path, site: Path, wheels: Path) -> None:
+def test_vendoring_fetches_the_wheel_when_the_version_differs(tmp_path: Path, site: Path, wheels: Path) -> None:
     install(site, "1.0")
     pinned = requirements(tmp_path, "2.0", publish(wheels, "2.0"))
     assert vendored_files(pinned, [str(site)]) == expected("2.0")
 
 
-def test_compiled_packages_of_this_machine_are_not_copied(tmp_path: Path, site: Path, wheels: Path) -> None:
+def test_vendoring_fetches_the_wheel_when_it_is_compiled(tmp_path: Path, site: Path, wheels: Path) -> None:
     install(site, "1.0", pure=False)
     pinned = requirements(tmp_path, "1.0", publish(wheels, "1.0"))
     assert vendored_files(pinned, [str(site)]) == expected("1.0")
 
 
-def test_a_wheel_with_another_hash_is_refused(tmp_path: Path, site: Path, wheels: Path) -> None:
+def test_vendoring_refuses_a_wheel_with_another_hash(tmp_path: Path, site: Path, wheels: Path) -> None:
     publish(wheels, "1.0")
     with pytest.raises(VendoringProblem, match="pip cannot fetch the pinned packages"):
         vendored_files(requirements(tmp_path, "1.0"), [str(site)])
 
 
-def test_a_pin_without_a_hash_is_not_fetched(tmp_path: Path, site: Path, wheels: Path) -> None:
+def test_vendoring_refuses_a_pin_without_a_hash(tmp_path: Path, site: Path, wheels: Path) -> None:
     publish(wheels, "1.0")
     (tmp_path / "requirements.txt").write_text("tiny==1.0\n", encoding="utf-8")
     with pytest.raises(VendoringProblem, match="pip cannot fetch the pinned packages"):
         vendored_files(tmp_path / "requirements.txt", [str(site)])
 
 
-def test_neither_installed_nor_to_be_had_is_a_sentence(tmp_path: Path, site: Path, wheels: Path) -> None:
+def test_vendoring_says_what_to_install_when_pip_fails(tmp_path: Path, site: Path, wheels: Path) -> None:
     pinned = requirements(tmp_path, "1.0")
     with pytest.raises(VendoringProblem, match="install them first: pip install --require-hashes -r") as problem:
         vendored_files(pinned, [str(site)])
@@ -141,12 +141,12 @@ def test_neither_installed_nor_to_be_had_is_a_sentence(tmp_path: Path, site: Pat
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "tiny>=1.0\n"])
-def test_a_file_that_pins_nothing_is_refused(tmp_path: Path, text: str) -> None:
+def test_vendoring_refuses_a_file_without_pins(tmp_path: Path, text: str) -> None:
     (tmp_path / "requirements.txt").write_text(text, encoding="utf-8")
     with pytest.raises(VendoringProblem, match="pins no package; run `make lock`"):
         vendored_files(tmp_path / "requirements.txt")
 
 
-def test_a_missing_file_is_a_sentence(tmp_path: Path) -> None:
+def test_vendoring_names_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(VendoringProblem, match=r"cannot read .*requirements\.txt: No such file"):
         vendored_files(tmp_path / "requirements.txt")
