@@ -16,7 +16,7 @@ FLAGS = Path(__file__).resolve().parents[2] / "cdk.json"
 
 
 def build(outdir: str | None = None) -> App:
-    """The app with its stack; `synth()` it."""
+    """Return the app with its stack, ready for `synth()`."""
     app = App(outdir=outdir, context=json.loads(FLAGS.read_text(encoding="utf-8"))["context"])
     stack = GiftCardMailStack(app, "GiftCardMail")
     accept_wildcards(
@@ -27,6 +27,6 @@ def build(outdir: str | None = None) -> App:
             )
         },
     )
-    accept(stack.undelivered, {"AwsSolutions-SQS3": "it is itself the last stop, of the stream and not of a queue"})
+    accept(stack.undelivered, {"AwsSolutions-SQS3": "it is the dead-letter queue of the stream"})
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     return app

@@ -22,7 +22,7 @@ PACKAGE = "examples.gift_card_mail.runtime"
 
 TIMEOUT_SECONDS = 30
 LOCK_TIMEOUT_SECONDS = 60
-"""Longer than one invocation of `mail` can last, so that no second one sends while the first may still."""
+"""Longer than one invocation of `mail` can last, so no second one sends while the first still may."""
 MAXIMUM_RECEIVES = 10
 QUEUE_RETENTION_DAYS, DEAD_LETTER_RETENTION_DAYS, LEDGER_RETENTION_DAYS = 4, 14, 30
 
@@ -170,13 +170,13 @@ class GiftCardMailStack(Stack):
 
 @jsii.implements(lambda_.IEventSourceDlq)
 class _Destination:
-    """Where the stream's records go whose retries ran out. CDK's own class would grant more than a send."""
+    """The destination of records whose retries ran out. CDK's own class would grant more than sending."""
 
     def __init__(self, queue: sqs.Queue) -> None:
         self._queue = queue
 
     def bind(self, *_: Any) -> lambda_.DlqDestinationConfig:
-        """Called by CDK."""
+        """Return the queue's ARN. CDK calls this."""
         return lambda_.DlqDestinationConfig(destination=self._queue.queue_arn)
 
 
@@ -190,7 +190,7 @@ def _role_of(function: lambda_.Function) -> iam.IRole:
 
 
 def _files() -> dict[PurePosixPath, bytes]:
-    """`oneslot.runtime` and the packages that it needs, and this example's code under its full name."""
+    """Return `oneslot.runtime`, the packages that it needs, and this example's code under its full name."""
     library = {**vendored_files(SOURCE / "requirements.txt"), **runtime_files()}
     here = PurePosixPath(*PACKAGE.split("."))
     own = {here / path.name: path.read_bytes() for path in sorted(RUNTIME.glob("*.py"))}

@@ -1,1 +1,1 @@
-"""An example: the worker as a Fargate service beside, or instead of, the Lambda function."""
+"""An example: the worker as a Fargate service, beside the Lambda function or instead of it."""

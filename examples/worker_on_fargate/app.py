@@ -1,4 +1,4 @@
-"""What `cdk deploy --app "python -m examples.worker_on_fargate.app"` runs, in the repository's folder."""
+"""The entry of `cdk deploy --app "python -m examples.worker_on_fargate.app"`, in the repository's folder."""
 
 from __future__ import annotations
 

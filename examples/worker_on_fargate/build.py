@@ -16,10 +16,13 @@ FLAGS = Path(__file__).resolve().parents[2] / "cdk.json"
 
 
 def build(outdir: str | None = None, scale: Scale | None = None) -> App:
-    """The app with its stack; `synth()` it."""
+    """Return the app with its stack, ready for `synth()`."""
     app = App(outdir=outdir, context=json.loads(FLAGS.read_text(encoding="utf-8"))["context"])
     stack = WorkerStack(app, "OneslotWorker", scale=scale or Scale())
-    here, named = "<AWS::Partition>:{}:<AWS::Region>:<AWS::AccountId>", "what the named stack owns begins with its name"
+    here, named = (
+        "<AWS::Partition>:{}:<AWS::Region>:<AWS::AccountId>",
+        "the named stack's resources begin with its name",
+    )
     accept_wildcards(
         stack.task_role,
         {
@@ -32,6 +35,6 @@ def build(outdir: str | None = None, scale: Scale | None = None) -> App:
             )
         },
     )
-    accept_wildcards(stack.execution_role, {"*": "CDK's right to sign in to ECR, which has no resource"})
+    accept_wildcards(stack.execution_role, {"*": "CDK's right to sign in to ECR takes no resource"})
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     return app

@@ -30,9 +30,9 @@ DOCKERFILE = Path(__file__).with_name("Dockerfile").relative_to(ROOT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How many tasks, each with how many threads.
+    """The number of tasks and their threads.
 
-    The backlog that one task may have is what its threads work off in the time that a message may wait.
+    One task may have the backlog that its threads consume in the time that a message may wait.
     """
 
     threads: int = 16
@@ -44,16 +44,15 @@ class Scale:
 
     @property
     def backlog_per_task(self) -> float:
-        """Messages waiting in the queue for each running task: the target that is tracked."""
+        """The target: messages that wait in the queue for each running task."""
         return self.threads * self.acceptable_wait_seconds / self.seconds_per_message
 
 
 class WorkerStack(Stack):
-    """One service. Its parameters say whose queue it consumes: the Oneslot stack's name, its queue's name, and the ARN of its
-    key if it has one of its own.
+    """One service. Its parameters name the Oneslot stack, its queue, and its key if it has one.
 
-    Lambda may go on consuming the same queue: the ledger does not mind who books. Disable its event source mapping to
-    have the tasks alone.
+    Lambda may consume the same queue, because the ledger accepts any consumer. Disable its event source mapping to use
+    the tasks alone.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, scale: Scale) -> None:
@@ -66,7 +65,7 @@ class WorkerStack(Stack):
         self._scale = scale
         self._stack_name = self._parameter("OneslotStack", "Name of the Oneslot stack, e.g. Oneslot-dev")
         self._queue_name = self._parameter("QueueName", "Name of its queue: the last part of its output QueueUrl")
-        # Public subnets without a way in: no NAT gateway to pay for, and the tasks reach AWS's endpoints by TLS.
+        # Public subnets without ingress need no NAT gateway, and the tasks reach AWS's endpoints by TLS.
         self.network = ec2.Vpc(
             self,
             "Network",
@@ -131,7 +130,7 @@ class WorkerStack(Stack):
                 *("--threads", str(scale.threads)),
                 *("--grace", str(scale.grace_seconds)),
             ],
-            # Longer than the worker's own grace time, so that nothing is cut off in the middle.
+            # Longer than the worker's own grace time, so ECS kills no attempt.
             stop_timeout=Duration.seconds(scale.grace_seconds + 15),
             readonly_root_filesystem=True,
             logging=ecs.LogDrivers.aws_logs(
@@ -144,7 +143,7 @@ class WorkerStack(Stack):
         return task
 
     def _rights(self) -> list[iam.PolicyStatement]:
-        """The calls of `oneslot worker --stack`, on what the named stack owns."""
+        """Return the rights for the calls of `oneslot worker --stack`, on the named stack's resources."""
         table = self.format_arn(service="dynamodb", resource="table", resource_name=f"{self._stack_name}-*")
         queues = f"arn:{Aws.PARTITION}:sqs:{Aws.REGION}:{Aws.ACCOUNT_ID}:{self._stack_name}-*"
         function = f"arn:{Aws.PARTITION}:lambda:{Aws.REGION}:{Aws.ACCOUNT_ID}:function:{self._stack_name}-*"
@@ -176,7 +175,7 @@ class WorkerStack(Stack):
         if not isinstance(role, CfnResource):
             raise TypeError("a role's default child is its CloudFormation resource")
         policy = {"PolicyName": "Key", "PolicyDocument": self.resolve(iam.PolicyDocument(statements=[use]).to_json())}
-        # Of the role itself, because what depends on the role may not depend on a resource that has a condition.
+        # In the role itself: a resource that depends on the role may not depend on one that has a condition.
         role.add_property_override("Policies.1", {"Fn::If": [given.logical_id, policy, {"Ref": "AWS::NoValue"}]})
 
     def _scale_on_backlog(self) -> None:

@@ -1,4 +1,4 @@
-"""The audit's code as Glue takes it: one script, and a zip of the packages that it imports. Nothing is copied by hand."""
+"""The audit's code for Glue: one script, and a zip of the packages that it imports."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from stacks.shared.vendoring import VendoringProblem, read_pins
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "oneslot" / "pipeline" / "glue.py"
 PACKAGES = {"oneslot": ROOT / "oneslot", "appointments": ROOT / "lambda_src" / "appointments"}
-"""What goes into the zip, by the name under which it is imported: whole packages, so that no list of modules can be wrong."""
+"""The zip's packages by import name. They are whole, because a list of modules could be wrong."""
 
 REPORT_PACKAGES = ("jinja2", "markupsafe", "plotly")
-"""What the report needs and Glue does not promise to bring: the installed ones, which are the pinned ones."""
+"""The report's packages, which Glue does not promise: the installed files, of the pinned versions."""
 
-# Of Plotly only its JavaScript and the few modules that hand it over: the whole has 1,500 files and 39 MB.
+# Of Plotly only its JavaScript and the modules that read it: the whole has 1,500 files and 39 MB.
 _LEFT_OUT = re.compile(
     r"plotly/(validators|graph_objs|graph_objects|labextension|express|figure_factory|matplotlylib|data|api)/"
     r"|plotly/package_data/(datasets|templates|widgetbundle)"
@@ -29,7 +29,7 @@ _LEFT_OUT = re.compile(
 
 
 def package_files() -> dict[PurePosixPath, bytes]:
-    """Every file of the zip by its path in it, sorted. Raises `VendoringProblem` if an installed package is not as pinned."""
+    """Return every file of the zip by its path, sorted. Raises `VendoringProblem` if a package is not the pinned one."""
     files = {
         PurePosixPath(name) / path: content
         for name, folder in PACKAGES.items()
@@ -42,16 +42,17 @@ def package_files() -> dict[PurePosixPath, bytes]:
 
 
 def _installed(name: str, version: str) -> dict[PurePosixPath, bytes]:
-    """Python, JavaScript and licences of an installed package: what is compiled is this machine's, and is done without."""
+    """Return Python, JavaScript and licences of an installed package, without what is compiled for this machine."""
     try:
         package = distribution(name)
     except PackageNotFoundError:
         raise VendoringProblem(
-            f"the audit's report needs {name}=={version}; install it: pip install -r requirements.txt"
+            f"the audit's report needs {name}=={version}; install it with pip install -r requirements.txt"
         ) from None
     if package.version != version:
         raise VendoringProblem(
-            f"{name} {package.version} is installed and {version} is pinned; pip install -r requirements.txt"
+            f"the audit's report needs {name}=={version}, and {package.version} is installed; "
+            "install it with pip install -r requirements.txt"
         )
     return {
         PurePosixPath(file): Path(str(file.locate())).read_bytes()
@@ -63,12 +64,12 @@ def _installed(name: str, version: str) -> dict[PurePosixPath, bytes]:
 
 
 def audit_script(scope: Construct) -> s3_assets.Asset:
-    """What Glue runs."""
+    """Return the script that Glue runs."""
     return s3_assets.Asset(scope, "Script", path=str(SCRIPT))
 
 
 def audit_packages(scope: Construct) -> s3_assets.Asset:
-    """What `--extra-py-files` names: CDK zips the folder."""
+    """Return the folder, zipped by CDK, that `--extra-py-files` names."""
     files = package_files()
     return s3_assets.Asset(
         scope,

@@ -19,7 +19,7 @@ GLUE_VERSION, SPARK_VERSION = glue.GlueVersion.V6_0, "4.1.1"
 """Glue's release and the Spark in it (AWS Glue versions, in its developer guide). requirements-dev.in pins the same Spark."""
 
 DEAD_LETTERS = "dead-letters/dead-letters.jsonl"
-"""The script's list, in a night's history."""
+"""The file of the script's list, in a night's history."""
 
 
 class AuditJob(Construct):
@@ -70,15 +70,15 @@ class AuditJob(Construct):
             security_configuration=glue.SecurityConfiguration.from_security_configuration_name(
                 self, "SecurityName", security.name
             ),
-            # They would need the right to write any metric; the state machine writes the one that matters.
+            # They would need the right to put any metric; the state machine puts the one that matters.
             enable_metrics=False,
             enable_observability_metrics=False,
         )
-        self.job.node.add_dependency(security)  # a name tells CloudFormation of no order
+        self.job.node.add_dependency(security)  # a name gives CloudFormation no order
 
 
 def _encrypted(scope: Construct, storage: AuditStorage) -> glue.CfnSecurityConfiguration:
-    """Logs, bookmarks and files under the audit's key."""
+    """Return the configuration that encrypts logs, bookmarks and files with the audit's key."""
     properties = glue.CfnSecurityConfiguration
     key_arn = storage.key.key_arn
     return properties(
@@ -117,7 +117,7 @@ def _rights(storage: AuditStorage) -> iam.PolicyDocument:
 
 
 def _dead_letter_rights(settings: Settings, storage: AuditStorage, deployed: Deployed) -> iam.PolicyDocument:
-    """To look, to put back what was looked at, and to write the list down or remove it. Not to delete a message."""
+    """Allow to list dead letters and return them, and to write or remove the list. Deleting a message is not allowed."""
     looks = ["sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"]
     rights = [
         allow(looks, deployed.output("DeadLetterQueueArn")),

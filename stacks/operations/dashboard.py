@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 8, 6  # three graphs in a row of CloudWatch's 24 columns
 
 
 class Dashboard(Construct):
-    """A row for each question; the alarms on top, so that a glance is enough when all is well."""
+    """A row of graphs for each question, below the state of all alarms."""
 
     def __init__(
         self,

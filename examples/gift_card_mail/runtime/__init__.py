@@ -1,1 +1,1 @@
-"""What runs on Lambda: `issue` consumes the queue, `mail` consumes the outbox's stream."""
+"""The two Lambda functions: `issue` consumes the queue, `mail` consumes the outbox's stream."""

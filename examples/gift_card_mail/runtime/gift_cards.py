@@ -19,7 +19,7 @@ _ADDRESS = re.compile(r"[^\s@<>,;\"]{1,64}@[A-Za-z0-9.-]{1,190}")
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Somebody bought a gift card for somebody."""
+    """An order for one gift card. `pence` is its value."""
 
     message_id: str
     payload_hash: str
@@ -28,7 +28,7 @@ class Order:
 
 
 def parse(message_id: str, payload_hash: str, body: Mapping[str, Any]) -> Order:
-    """A message's body → the order in it. Raises `Unprocessable`, its detail naming the field and never a value."""
+    """Return the order in a message's body. Raises `Unprocessable`, whose detail names the field and never a value."""
     to, pence = body.get("to"), body.get("pence")
     if not isinstance(to, str) or not _ADDRESS.fullmatch(to):
         raise Unprocessable("invalid_field", "to must be one mail address")
@@ -38,9 +38,9 @@ def parse(message_id: str, payload_hash: str, body: Mapping[str, Any]) -> Order:
 
 
 def issue(order: Order, new_code: Callable[[], str]) -> Effects:
-    """The card and the mail about it: both, or none.
+    """Return the effects: the card and the mail's row in the outbox, both or none.
 
-    The mail is not sent here. A mail cannot be part of a transaction, its row in the outbox can.
+    The mail itself cannot be part of a transaction. Its row can.
     """
     card = {
         "card_id": order.message_id,

@@ -1,4 +1,4 @@
-"""Lambda: consumes the queue of orders."""
+"""The Lambda function that consumes the queue of orders."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def compose(
     log: Callable[[Delivery], None],
     surroundings: Surroundings | None = None,
 ) -> Consumer[Order]:
-    """The consumer from its environment and two clients."""
+    """Return the consumer for an environment and two clients."""
     ledger = DynamoDBLedger(
         dynamodb,
         environment["LEDGER_TABLE"],
@@ -40,7 +40,7 @@ def compose(
 
 
 def log_line(delivery: Delivery) -> None:
-    """One line for each attempt."""
+    """Log one line for each attempt."""
     print(json.dumps({"message": "delivery", **asdict(delivery)}))  # noqa: T201  Lambda logs what is printed
 
 
@@ -48,7 +48,7 @@ consumer: Consumer[Order] | None = None
 
 
 def handler(event: Mapping[str, Any], context: Any) -> Mapping[str, Any]:
-    """Lambda's entry point; the clients are made with the first event and kept."""
+    """Consume one event. The first event creates the clients, and later ones reuse them."""
     global consumer  # noqa: PLW0603  one for the life of the process
     consumer = consumer or compose(os.environ, boto3.client("dynamodb"), boto3.client("sqs"), log_line)
     return consumer(event, context)

@@ -1,4 +1,4 @@
-"""Lambda: consumes the outbox table's stream."""
+"""The Lambda function that consumes the outbox table's stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ consume: Callable[[Mapping[str, Any]], dict[str, list[dict[str, str]]]] | None =
 
 
 def handler(event: Mapping[str, Any], _context: Any) -> dict[str, list[dict[str, str]]]:
-    """Lambda's entry point; the clients are made with the first event and kept."""
+    """Consume one event. The first event creates the clients, and later ones reuse them."""
     global consume  # noqa: PLW0603  one for the life of the process
     if consume is None:
         ledger = DynamoDBLedger(

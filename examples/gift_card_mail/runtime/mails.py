@@ -1,4 +1,4 @@
-"""Delivering the outbox: each mail at least once, with the same key in every attempt, and never again once it is marked."""
+"""Delivery of the outbox: each mail at least once, with one key for all attempts, and not again once it is marked."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ Mail = Mapping[str, Any]
 
 
 class Mailer(Protocol):
-    """Whatever sends mails."""
+    """A mail provider."""
 
     def send(self, mail: Mail, idempotency_key: str) -> str:
-        """Send it; returns the provider's id. A provider that takes the key sends a repeated mail only once."""
+        """Send the mail and return the provider's id. A provider that accepts the key sends a repeated mail once."""
 
 
 @dataclass(frozen=True, slots=True)
 class SesMailer:
-    """Amazon SES. It takes no idempotency key, so a crash between its answer and our mark sends the mail twice.
+    """Amazon SES. It accepts no idempotency key, so a crash between its answer and our mark sends the mail twice.
 
-    The key goes along as a tag, by which the two can be recognised in SES's event log.
+    The key is sent as a tag, which identifies the two in SES's event log.
     """
 
     client: Any
     sender: str
 
     def send(self, mail: Mail, idempotency_key: str) -> str:
-        """Send it; returns SES's MessageId."""
+        """Send the mail and return SES's MessageId."""
         text = f"You were given a gift card over £{mail['pence'] / 100:.2f}. Its code is {mail['code']}."
         answer = self.client.send_email(
             FromEmailAddress=self.sender,
@@ -43,22 +43,22 @@ class SesMailer:
 
 
 def tag(key: str) -> str:
-    """A key as SES's tags take it: letters, digits, hyphens and underscores."""
+    """Return a key in the letters, digits, hyphens and underscores of SES's tags."""
     return "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in key)
 
 
 def deliver_stream(
     ledger: Store, mailer: Mailer, lock_timeout: float
 ) -> Callable[[Mapping[str, Any]], dict[str, list[dict[str, str]]]]:
-    """The stream's consumer: an event → a partial batch response, the first record that failed.
+    """Return the stream's consumer: an event → a partial batch response with the first record that failed.
 
-    Lambda goes on from there, in order; what came before it is not read again.
+    Lambda continues with that record, in order, and reads no earlier one again.
     """
 
     def send(mail: Mail, idempotency_key: str) -> dict[str, str]:
         return {"provider_id": mailer.send(mail, idempotency_key)}
 
-    # A slash, which no order's id has: else one that is called like this would take the mail's place in the ledger.
+    # No order's id has a slash. Without it, an order could take a mail's place in the ledger.
     deliver = make_handler_idempotent(send, lambda mail: f"mail/{mail['mail_id']}", ledger, lock_timeout)
 
     def consume(event: Mapping[str, Any]) -> dict[str, list[dict[str, str]]]:
