@@ -6,6 +6,7 @@ import ast
 import itertools
 import subprocess
 import tomllib
+from collections.abc import Iterable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,9 @@ def rules() -> list[Any]:
     found = []
     for contract in LINTER["contracts"]:
         if contract["type"] == "forbidden":
-            pairs = itertools.product(contract["source_modules"], contract["forbidden_modules"])
+            pairs: Iterable[tuple[str, ...]] = itertools.product(
+                contract["source_modules"], contract["forbidden_modules"]
+            )
         else:
             layers = [layer.split(" | ")[0].strip() for layer in contract["layers"]]
             pairs = itertools.chain(
