@@ -18,7 +18,7 @@ from tests.stacks.operations.metric_math import at_one_moment
 
 ROOT = Path(__file__).resolve().parents[3]
 HANDLER = ROOT / "lambda_src" / "handler.py"
-CONSUMER = ROOT / "oneslot" / "runtime" / "consumer" / "consumer.py"
+CONSUMER = ROOT / "oneslot" / "runtime" / "consumer"
 # The names that the services publish, from their developer guides: an alarm on a misspelt metric never rings.
 PUBLISHED = {
     "AWS/SQS": {
@@ -85,8 +85,8 @@ def test_handler_emits_the_watched_metrics() -> None:
 
 
 def test_outcomes_are_those_of_the_delivery_log() -> None:
-    consumer = CONSUMER.read_text(encoding="utf-8")
-    own = set(re.findall(r'outcome(?:: str)? = "([a-z]+)"', consumer)) | {"duplicate"}
+    source = "".join(path.read_text(encoding="utf-8") for path in CONSUMER.glob("*.py"))
+    own = set(re.findall(r'outcome(?:: str)? = "([a-z]+)"', source)) | {"duplicate"}
     assert own >= {"busy", "fenced", "quarantined", "failed"}
     assert set(OUTCOMES) == own | ANSWERED
 
