@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.audit import __main__ as audit
 from benchmarks.harness.command import run_main
+from tests.benchmarks.conftest import Refuse
 
 
 @pytest.fixture(autouse=True)
@@ -27,18 +28,14 @@ def measured(broken: dict[str, int]) -> dict[str, Any]:
     ("arguments", "said"),
     [
         (["--requests", "1000", "0"], "--requests must be 100 or more"),
-        (["--requests", "1000", "--folder", "nowhere"], "--folder: there is no folder nowhere"),
+        (["--requests", "1000", "--folder", "nowhere"], "--folder: nowhere does not exist"),
     ],
 )
 def test_audit_rejects_bad_arguments_before_it_measures(
-    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], said: str, refuse: Refuse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["audit", *arguments])
     monkeypatch.setattr(audit, "compare", lambda *_: pytest.fail("measured"))
-    with pytest.raises(SystemExit) as ended:
-        audit.main()
-    assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+    assert said in refuse(audit.main, arguments)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from benchmarks import growth
 from benchmarks.harness import command
 from benchmarks.harness.command import print_figures, run_main
 from benchmarks.pages import performance_page
+from tests.benchmarks.conftest import Refuse
 from tests.benchmarks.test_report import DOCUMENT
 
 FIGURE = growth.Figure(1_000, 100, 0.4, 1.16, 8.0, 1.5)
@@ -114,20 +115,12 @@ def test_bench_reports_its_figures_when_interrupted(
     ],
 )
 def test_bench_rejects_bad_arguments_before_it_measures(
-    arguments: list[str],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    arguments: list[str], said: str, refuse: Refuse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bench, "run_all", lambda *_: pytest.fail("measured"))
     monkeypatch.chdir(tmp_path)
     Path("no-demand.csv").write_text("a,b\n1,2\n")
-    monkeypatch.setattr(sys, "argv", ["benchmarks", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        bench.main()
-    assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+    assert said in refuse(bench.main, arguments)
 
 
 @pytest.mark.parametrize(("status", "written"), [(0, 1), (1, 0), (130, 0)])

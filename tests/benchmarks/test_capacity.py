@@ -26,6 +26,7 @@ from benchmarks.capacity.model import (
     simulate,
 )
 from stacks.settings import STAGES, Settings
+from tests.benchmarks.conftest import Refuse
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MONDAY = Morning("Monday")
@@ -155,10 +156,5 @@ def test_command_prints_a_table_or_json(run: Run) -> None:
         (["--log", "nowhere"], "--log: nowhere cannot be used"),
     ],
 )
-def test_command_rejects_bad_arguments(
-    arguments: list[str], said: str, run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        run(*arguments)
-    assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+def test_command_rejects_bad_arguments(arguments: list[str], said: str, refuse: Refuse) -> None:
+    assert said in refuse(main, arguments)

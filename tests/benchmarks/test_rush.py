@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import cProfile
 import os
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ from benchmarks.rush import __main__ as rush
 from benchmarks.rush.load import DUPLICATES, demands, requests, slots
 from benchmarks.rush.progress import LineCount, shares
 from benchmarks.rush.rush import CONSUMERS, HANDLERS, Load, Measured, Rush
+from tests.benchmarks.conftest import Refuse
 
 BODIES = requests(demands(None, 5), 50)
 SOON = 1e9
@@ -152,14 +152,8 @@ def test_each_handler_gets_a_new_embedded_aws(monkeypatch: pytest.MonkeyPatch) -
         (["--handlers", "unknown"], "matches none of ours (default)"),
     ],
 )
-def test_rush_rejects_bad_arguments(
-    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["rush", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        rush.main()
-    assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+def test_rush_rejects_bad_arguments(arguments: list[str], said: str, refuse: Refuse) -> None:
+    assert said in refuse(rush.main, arguments)
 
 
 def test_load_has_thirty_percent_of_the_requests_twice() -> None:
