@@ -35,7 +35,7 @@ def synthesising(home: Path) -> list[int]:
     """Return the processes that synthesise for the local stack in this folder (where there is a /proc)."""
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):  # it has ended since, or is not ours
+        with suppress(OSError):  # it has exited, or belongs to another user
             if f"CDK_OUTDIR={home}/".encode() in path.read_bytes():
                 found.append(int(path.parent.name))
     return found

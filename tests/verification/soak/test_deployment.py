@@ -1,4 +1,4 @@
-"""The shortened stack is the real one but for its timeout, in the relation that the template has."""
+"""The shortened stack is the real one with another timeout and the same ratio of visibility."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever ends the faults before their time fails the run: a soak without faults would be green for nothing."""
+"""An error that ends the faults early fails the run, because a soak without faults proves nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from verification.soak.plan import Disturbance, ProcessFault
 
 
 class Unlucky:
-    """A host on which a fault cannot be carried out."""
+    """A host on which faults fail."""
 
     def __init__(self, error: BaseException) -> None:
         self._error = error
@@ -24,7 +24,7 @@ class Unlucky:
 
 
 def disturber(error: BaseException) -> Disturber:
-    """Started, with one fault that ends in `error`, and over."""
+    """Return a disturber that has finished with one fault that raised `error`."""
     plan = iter([Disturbance(at=0.0, fault=ProcessFault.KILLED, host=0.0, handler=0.0)])
     made = Disturber([cast("Host", Unlucky(error))], plan, lease_seconds=6)
     made.start()

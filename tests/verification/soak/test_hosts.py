@@ -1,4 +1,4 @@
-"""A host that is lost, or that does not end, leaves no handler behind: not even one that was stopped."""
+"""A host that is lost or killed leaves no handler behind, even a stalled one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def lose(host: Host, _patch: pytest.MonkeyPatch) -> None:
 
 
 def stop_one_that_hangs(host: Host, patch: pytest.MonkeyPatch) -> None:
-    os.kill(host._child.pid, signal.SIGSTOP)  # it cannot end in order, so it is killed
+    os.kill(host._child.pid, signal.SIGSTOP)  # it cannot end, so `stop` kills it
     patch.setattr("verification.soak.child.STOP_SECONDS", 0.1)
     host.stop()
 

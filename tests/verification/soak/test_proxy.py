@@ -1,4 +1,4 @@
-"""Each network fault, one at a time, as an SDK's client meets it: what it sees, and what the service has done by then."""
+"""Each network fault alone: what an SDK's client sees, and what the service has done by then."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ADD = {"UpdateExpression": "ADD n :one", "ExpressionAttributeValues": {":one": {
 
 @pytest.fixture
 def faulty(account: Connection, tmp_path: Path) -> Faulty:
-    """A client without retries, behind a proxy which does this to its first write."""
+    """Make a client without retries, behind a proxy with one fault at its first write."""
     dynamodb = account.dynamodb()
     dynamodb.create_table(
         TableName="counters",
@@ -95,7 +95,7 @@ def test_late_request_lands_after_the_clients_timeout(faulty: Faulty, account: C
         landed = 0
         while not waiting.done():
             found = added(observer)
-            landed = found if not waiting.done() else landed  # what was there while the client still waited for certain
+            landed = found if not waiting.done() else landed  # the value while the client certainly still waited
             time.sleep(0.05)
         assert landed == 0
         with pytest.raises(ReadTimeoutError):

@@ -1,4 +1,4 @@
-"""A short soak: the deployed handler in real processes, under every kind of fault, then the verdict of all invariants."""
+"""A short soak: the deployed handler in real processes under every kind of fault, and its verdict."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from verification.soak.load import Size
 from verification.soak.plan import NetworkFault, ProcessFault
 from verification.soak.run import Settings, run
 
-# In its first seconds: two kills, a host frozen past its lease, a host lost.
+# This seed begins with two kills, a host frozen past its lease, and a lost host.
 SEED = 16
-# Each kind once, whatever the machine makes of the shares: at a commit, where most depends on it.
+# Each kind once at a commit, where most depends on it, in addition to the random ones.
 SCRIPT = {("TransactWriteItems", 5 * number): fault for number, fault in enumerate(NetworkFault, 1)}
 WANTED = frozenset[str]({*NetworkFault, ProcessFault.KILLED, ProcessFault.FROZEN})
 
@@ -40,14 +40,14 @@ def test_short_soak_breaks_no_invariant(synthesised: SynthesisedStack, account: 
     assert document["counts"]["lost"] == document["counts"]["double_booked"] == 0
     assert document["messages"] >= 400
     assert set(document["faults_by_kind"]) >= WANTED
-    assert document["claimed_more_than_once"] > 0, "no fault met a claim: the run showed nothing"
+    assert document["claimed_more_than_once"] > 0, "no fault met a claim, so the run proved nothing"
     assert document["deliveries"]["duplicate"] > 0
     for log in [*tmp_path.glob("*/*.jsonl"), *tmp_path.rglob("*.log")]:
         assert not of_the_range(log.read_text(errors="replace")), f"an NHS number is in {log.name}"
 
 
 def without_guards(stack: SynthesisedStack, folder: Path) -> SynthesisedStack:
-    """The stack with a handler that claims whatever it likes, and writes over an appointment that is there."""
+    """Return the stack with a handler that claims every message and overwrites existing appointments."""
     (asset,) = [each for each in stack.assets if (each.source / "oneslot/runtime/stores/dynamodb.py").exists()]
     weakened = folder / "weakened"
     shutil.copytree(asset.source, weakened)
@@ -57,7 +57,7 @@ def without_guards(stack: SynthesisedStack, folder: Path) -> SynthesisedStack:
     ):
         path = weakened / "oneslot/runtime/stores" / name
         text = path.read_text()
-        assert guard in text, f"{name} has no longer the guard that this takes away"
+        assert guard in text, f"{name} no longer has {guard}; update this test"
         path.write_text(text.replace(guard, nothing))
     others = tuple(each for each in stack.assets if each is not asset)
     return replace(stack, assets=(*others, replace(asset, source=weakened)))

@@ -1,4 +1,4 @@
-"""The clients of the local run: made from one session, and each for its own account."""
+"""The clients of the local stack, made from one session, each for its own account."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from oneslot.sending.backfill import Access
 
 
 class Body(BytesIO):
-    """A response's body, as urllib3 gives it."""
+    """A response's body with the interface of urllib3."""
 
     def stream(self, **_: Any) -> Iterator[bytes]:
-        """The whole body."""
+        """Yield the whole body."""
         yield self.read()
 
 
 def request_of(client: Any) -> AWSPreparedRequest:
-    """What this SQS client sends; the answer is made up."""
+    """Return the request of this SQS client, which gets an empty answer."""
     sent: list[AWSPreparedRequest] = []
 
     def answer(request: AWSPreparedRequest, **_: Any) -> AWSResponse:
@@ -57,18 +57,18 @@ def test_clients_made_in_threads_keep_their_own_account() -> None:
 
 
 def test_clients_share_one_parse_of_the_endpoints(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes a tenth of a second of CPU, and every verb makes two clients or more."""
+    """The parse takes a tenth of a second of CPU, and every command makes two clients or more."""
     read: list[str] = []
     really = JSONFileLoader.load_file
 
     def noted(self: JSONFileLoader, path: str) -> Any:
         content = really(self, path)
-        if content is not None:  # a folder of AWS_DATA_PATH without it was only looked into
+        if content is not None:  # None for a folder of AWS_DATA_PATH without the file
             read.append(path)
         return content
 
     monkeypatch.setattr(JSONFileLoader, "load_file", noted)
-    connection._session.cache_clear()  # as in a process that has made none yet
+    connection._session.cache_clear()  # as in a new process
     for account in ("000000000001", "000000000002"):
         for make in (Connection.sqs, Connection.cloudformation):
             make(Connection("http://127.0.0.1:1", account)).close()
@@ -76,7 +76,7 @@ def test_clients_share_one_parse_of_the_endpoints(monkeypatch: pytest.MonkeyPatc
 
 
 def test_client_ignores_the_users_aws_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """AWS_PROFILE names one that is not on this machine, as in a shell that another project configured."""
+    """AWS_PROFILE names a missing profile, as in a shell that was configured for another project."""
     configuration = tmp_path / "config"
     configuration.write_text("[default]\nretry_mode = adaptive\n[profile broken\n")
     given = {
@@ -90,7 +90,7 @@ def test_client_ignores_the_users_aws_settings(tmp_path: Path, monkeypatch: pyte
     }
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    connection._session.cache_clear()  # as in a process that has made none yet
+    connection._session.cache_clear()  # as in a new process
     own = Connection("http://127.0.0.1:1")
     clients: list[Any] = [own.sqs(), Access(own).client("sqs")]
     for client in clients:

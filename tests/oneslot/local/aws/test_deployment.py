@@ -1,4 +1,4 @@
-"""The real template in the embedded AWS: all of it arrives, and the poller follows whatever it says."""
+"""The real template in the embedded AWS: every resource is created, and the poller follows the template."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.kits.local_mapping import Source
 
 pytestmark = pytest.mark.embedded_aws
 
-# What the local run, the command line, the pipeline and the other stacks read.
+# Outputs that the local stack, the commands, the pipeline and the other stacks read.
 OUTPUTS = {
     "QueueUrl",
     "QueueArn",
@@ -116,6 +116,7 @@ def check_follows(deployment: Deployment, template: dict[str, Any], folder: Path
     assert now.function.environment["LEDGER_TABLE"] == deployment.outputs["LedgerTableName"]
 
 
+@pytest.mark.slow
 def test_deployed_handler_quarantines_a_malformed_message(deployed: Deployment, tmp_path: Path) -> None:
     queue_url, mapping_id = deployed.outputs["QueueUrl"], deployed.outputs["EventSourceMappingId"]
     source = Source(deployed.connection, queue_url, mapping_id, tmp_path)

@@ -1,4 +1,4 @@
-"""The embedded AWS as a process: where it listens, what it inherits, and that it always ends."""
+"""The process of the embedded AWS: its listeners, its environment and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every local proof rests on: the emulator's conditional writes and transactions are atomic under a real race.
+"""The emulator's conditional writes and transactions are atomic under a race, on which every local test relies.
 
 Run on every bump of ministack's version. (moto fails it: its transactions are not isolated, and it ignores their token.)
 """
@@ -38,7 +38,7 @@ def database(account: Connection) -> Iterator[DynamoDBClient]:
 
 
 def race(attempt: Callable[[int], bool]) -> list[int]:
-    """Let all writers attempt at the same instant; return those who won."""
+    """Let all writers attempt at the same instant; return the winners."""
     start = threading.Barrier(WRITERS)
 
     def run(writer: int) -> bool:

@@ -19,7 +19,7 @@ from tests.kits.local_mapping import Workshop, wait_for, zipped
 
 pytestmark = pytest.mark.embedded_aws
 
-# Prints a line per batch; each body is a JSON object that says what to do with its message.
+# A handler that prints a line for each batch, and obeys the JSON object in each body.
 OBEDIENT = """
     import json, os, time
     def handle(event, context):
@@ -218,7 +218,7 @@ def test_throttled_batch_is_retried_until_its_visibility_ends(workshop: Workshop
 
 @pytest.mark.slow
 def test_stale_receipt_is_not_fatal(workshop: Workshop, tmp_path: Path) -> None:
-    # A visibility timeout below the function's timeout: the message is delivered again while the first still works.
+    # The visibility timeout is below the function's, so SQS redelivers the message while the first handler works.
     overtaken = tmp_path / "overtaken"
     source = workshop.source(OBEDIENT, visibility=1, timeout=120)
     source.send(json.dumps({"until": str(overtaken)}))
@@ -333,7 +333,7 @@ def test_start_rejects_filter_criteria(workshop: Workshop) -> None:
         source.poller().start()
 
 
-# Does each record once, in its batch's order; the first of all fails once, and what is behind it is then left undone.
+# A handler that takes records in order and stops at a failure. The very first record fails once.
 ORDERED = """
     import json
     def handle(event, context):

@@ -1,4 +1,4 @@
-"""Handler processes with real small handlers: what they see, how they end, and that they end."""
+"""Handler processes with small handlers: their environment, their failures and their end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Make = Callable[..., Installation]
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Make:
-    """Installs a handler's source text in a folder of the test's own."""
+    """Install a handler's source text in a folder of the test's own."""
 
     def install(source: str, *, timeout: int = 60, environment: dict[str, str] | None = None) -> Installation:
         code = tmp_path / "code"
@@ -61,7 +61,7 @@ def installed(tmp_path: Path) -> Make:
 
 @pytest.fixture
 def pool_of(installed: Make) -> Iterator[Callable[..., HandlerPool]]:
-    """Makes pools and closes them."""
+    """Make pools, and close them after the test."""
     pools = []
 
     def make(source: str, size: int = 1, **more: Any) -> HandlerPool:
@@ -175,7 +175,7 @@ def test_exception_keeps_the_process(pool_of: Callable[..., HandlerPool]) -> Non
 def test_broken_process_is_replaced(pool_of: Callable[..., HandlerPool], source: str, error: FunctionError) -> None:
     pool = pool_of(source)
     assert pool.invoke({}, request_id="r") == error
-    # and again: a broken process is replaced, never reused
+    # again, because the broken process is replaced
     assert pool.invoke({}, request_id="r") == error
 
 
@@ -336,7 +336,7 @@ def test_handler_process_ends_with_a_killed_parent(installed: Make, tmp_path: Pa
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
         assert start_ticks(pid) is not None
-        time.sleep(0.2)  # it is inside the handler now
+        time.sleep(0.2)  # until it is in the handler
         parent.kill()
         parent.wait()
     wait_for(lambda: start_ticks(pid) is None)
