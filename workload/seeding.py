@@ -1,9 +1,7 @@
-"""Insert slots into the slots table. Safe to repeat: a slot that exists stays as it is."""
+"""Insert slots into the slots table. Seeding again changes no existing slot, so a busy one stays busy."""
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -11,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from oneslot.errors import OneslotError
+from oneslot.runtime.backoff import Backoff, Surroundings
 from oneslot.runtime.stores.expressions import TRANSIENT_ERRORS, to_attributes
 
 if TYPE_CHECKING:
@@ -18,13 +17,12 @@ if TYPE_CHECKING:
 
 # BatchExecuteStatement takes 25 statements.
 BATCH = 25
-ATTEMPTS = 10
-FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 0.05, 5.0
+WITHIN_SECONDS = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Seeded:
-    """Counts of slots: `created` are new, `kept` existed and are unchanged."""
+    """The number of slots `created`, and of existing ones `kept` as they were."""
 
     created: int = 0
     kept: int = 0
@@ -34,32 +32,29 @@ class Seeded:
 
 
 class SlotWriter:
-    """Inserts slots by PartiQL's `INSERT`, which fails for a slot that exists.
+    """Inserts slots with PartiQL's `INSERT`, a batch in which each put has its own condition that the slot is new.
 
-    PartiQL rather than BatchWriteItem, because that has no conditions and would free a booked slot.
+    BatchWriteItem has no conditions, so it would free a slot that was booked since.
     """
 
     def __init__(
         self,
         client: DynamoDBClient,
         table_name: str,
-        *,
-        sleep: Callable[[float], None] = time.sleep,
-        jitter: Callable[[], float] = random.random,
+        surroundings: Surroundings | None = None,
     ) -> None:
         self._client = client
         self._table_name = table_name
-        self._sleep = sleep
-        self._jitter = jitter
+        self._surroundings = surroundings or Surroundings()
 
     def insert(self, items: Sequence[Mapping[str, Any]]) -> Seeded:
-        """Insert up to 25 slots, and retry throttled ones with full jitter. Raises `OneslotError` if some are left."""
+        """Insert up to 25 slots, and retry throttled ones. Raises `OneslotError` after 30 seconds, or if one is refused."""
         waiting = list(items)
         seeded = Seeded()
-        ceiling = FIRST_BACKOFF_SECONDS
-        for attempt in range(1, ATTEMPTS + 1):
+        backoff = Backoff(self._surroundings, self._surroundings.now_ms() + WITHIN_SECONDS * 1000)
+        while True:
             answers = self._client.batch_execute_statement(Statements=[self._statement(item) for item in waiting])
-            refused: list[Mapping[str, Any]] = []
+            throttled: list[Mapping[str, Any]] = []
             for item, answer in zip(waiting, answers["Responses"], strict=True):
                 code = answer.get("Error", {}).get("Code", "")
                 if not code:
@@ -67,22 +62,20 @@ class SlotWriter:
                 elif code in {"DuplicateItem", "ConditionalCheckFailed"}:
                     seeded += Seeded(kept=1)
                 elif code in TRANSIENT_ERRORS:
-                    refused.append(item)
+                    throttled.append(item)
                 else:
                     raise OneslotError(
                         f"The table {self._table_name} refused a slot: {code}. "
-                        "Correct that and seed again, which is safe."
+                        "Remove the cause and seed again; existing slots stay as they are."
                     )
-            if not refused:
+            if not throttled:
                 return seeded
-            waiting = refused
-            if attempt < ATTEMPTS:
-                self._sleep(self._jitter() * ceiling)
-                ceiling = min(LONGEST_BACKOFF_SECONDS, ceiling * 2)
-        raise OneslotError(
-            f"The table {self._table_name} is throttled: it refused {len(waiting)} slots {ATTEMPTS} times. "
-            "Seed again later, which is safe."
-        )
+            waiting = throttled
+            if not backoff.pause():
+                raise OneslotError(
+                    f"The table {self._table_name} is throttled: {len(waiting)} slots were not written in {WITHIN_SECONDS} s. "
+                    "Seed again later; existing slots stay as they are."
+                )
 
     def _statement(self, item: Mapping[str, Any]) -> Any:
         attributes = to_attributes(item)
@@ -96,7 +89,7 @@ class SlotWriter:
 def seed(
     items: Iterable[Mapping[str, Any]], writer: SlotWriter, *, workers: int = 4, progress: Callable[[int], None]
 ) -> Seeded:
-    """Insert all slots, `workers` batches at a time, in bounded memory. `progress` receives each batch's size."""
+    """Insert all slots in bounded memory, `workers` batches at once; `progress` gets the size of each batch."""
     total = Seeded()
     running: set[Future[Seeded]] = set()
     with ThreadPoolExecutor(workers, "seed") as executor:

@@ -15,6 +15,7 @@ from oneslot.errors import OneslotError
 from oneslot.evidence.dead_letters import read_dead_letters
 from oneslot.evidence.malformed import Malformed, blocking_attributes
 from oneslot.evidence.tables import APPOINTMENTS, LEDGER, Missing, Table, projection, unless_missing
+from oneslot.runtime.backoff import Backoff, Surroundings
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import parse_body, payload_hash
 from oneslot.runtime.sqs.dead_letters import DeadLetter, HeldLetter, identity_of
@@ -28,8 +29,7 @@ T = TypeVar("T")
 
 # BatchGetItem takes 100 keys.
 KEYS_AT_ONCE = 100
-ATTEMPTS = 8
-BACKOFF_SECONDS = 0.1
+READ_WITHIN_MS = 30_000
 
 
 class Outlook(StrEnum):
@@ -236,10 +236,17 @@ def forecast_all(target: Target, missing: list[Missing]) -> list[Forecast]:
 
 
 def read_rows(
-    client: DynamoDBClient, table: str, key: str, ids: Sequence[str], attributes: Sequence[str]
+    client: DynamoDBClient,
+    table: str,
+    key: str,
+    ids: Sequence[str],
+    attributes: Sequence[str],
+    *,
+    surroundings: Surroundings | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Return the rows of these ids, consistently read; an id without a row is left out. Raises `OneslotError` if throttled."""
     rows: dict[str, dict[str, Any]] = {}
+    surroundings = surroundings or Surroundings()
     for at in range(0, len(ids), KEYS_AT_ONCE):
         waiting: Any = {
             table: {
@@ -248,18 +255,17 @@ def read_rows(
                 **projection(attributes),
             }
         }
-        for attempt in range(1, ATTEMPTS + 1):
+        backoff = Backoff(surroundings, surroundings.now_ms() + READ_WITHIN_MS)
+        while waiting:
             answer = client.batch_get_item(RequestItems=waiting)
             for item in answer["Responses"].get(table, []):
                 row = from_attributes(item)
                 rows[row[key]] = row
             waiting = answer.get("UnprocessedKeys")
-            if not waiting:
-                break
-            if attempt < ATTEMPTS:
-                time.sleep(BACKOFF_SECONDS * 2 ** (attempt - 1))
-        else:
-            raise OneslotError(f"The table {table} is throttled, and nothing was changed. Run the command again later.")
+            if waiting and not backoff.pause():
+                raise OneslotError(
+                    f"The table {table} is throttled, and nothing was changed. Run the command again later."
+                )
     return rows
 
 

@@ -1,40 +1,32 @@
-"""Redrives in batches: receive, send, and delete only what the queue has accepted. A crash anywhere loses nothing.
+"""Redrive in batches: receive, send, and delete only what the queue has accepted. A crash at any moment loses nothing.
 
-At worst a message is sent twice, when the process dies between the queue's answer and the journal's line. Its second copy
-is a duplicate, which the ledger answers.
+A process that dies between the queue's answer and the journal's line sends those messages twice. The ledger answers the
+second copy as a duplicate.
 """
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from oneslot.errors import OneslotError
 from oneslot.evidence.dead_letters import read_dead_letters
 from oneslot.repair.journal import Journal
+from oneslot.runtime.backoff import Surroundings
 from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, HeldLetter, Reading
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
-from oneslot.runtime.sqs.producer import is_hopeless
+from oneslot.runtime.sqs.sending import Answer, Entry, SendsBatches, send_all, send_batch
 from oneslot.sending.pacing import Pacer
-from oneslot.sending.sender import (
-    ATTEMPTS,
-    BATCH,
-    BATCH_BYTES,
-    FIRST_BACKOFF_SECONDS,
-    LONGEST_BACKOFF_SECONDS,
-    first_of_each_group,
-)
+from oneslot.sending.sender import WITHIN_SECONDS
 from oneslot.target import Target
 
 
 @dataclass(frozen=True)
 class Redriven:
-    """What came of it: messages `moved`, `refused` by the queue for good (SQS id → code), and `unseen` ones.
+    """The result: messages `moved`, those `refused` by the queue for good (SQS id → code), and the number `unseen`.
 
-    `unseen` were planned and are no longer in the dead-letter queue, or hidden by another reader: look again later.
+    Unseen messages were planned, and another reader hides or took them.
     """
 
     moved: int
@@ -43,48 +35,36 @@ class Redriven:
 
 
 def redrive(target: Target, journal: Journal, progress: Callable[[int], None], pacer: Pacer | None = None) -> Redriven:
-    """Move what the journal still has to do, from the dead-letter queue to the queue."""
+    """Move what the journal has left from the dead-letter queue to the queue.
+
+    Raises `OneslotError` if the queue does not accept a message within 30 seconds; the journal can then be resumed.
+    """
     pacer = pacer or Pacer(journal.rate)
     before = len(journal.deleted)
     with read_dead_letters(target) as look:
         for batch in look:
-            meant = [held for held in batch if held.letter.sqs_message_id in journal.left]
-            for part in parts(meant):
-                _move(target, look, part, journal, pacer)
-                progress(len(part))
+            planned = [held for held in batch if held.letter.sqs_message_id in journal.left]
+            if planned:
+                _move(target, look, planned, journal, pacer)
+                progress(len(planned))
             if not journal.left:
                 break
     return Redriven(len(journal.deleted) - before, dict(journal.refused), len(journal.left))
 
 
-def parts(letters: Sequence[HeldLetter]) -> Iterator[list[HeldLetter]]:
-    """Divide into what fits into one call: ten messages and 1 MiB."""
-    part: list[HeldLetter] = []
-    size = 0
-    for held in letters:
-        length = len(held.body.encode()) + sum(len(name) + len(repr(value)) for name, value in held.attributes.items())
-        if part and (len(part) == BATCH or size + length > BATCH_BYTES):
-            yield part
-            part, size = [], 0
-        part.append(held)
-        size += length
-    if part:
-        yield part
-
-
-def entry(held: HeldLetter, at: int, *, run: str, fifo: bool) -> Any:
-    """The message as it came first: body, attributes and group; without the reason that the consumer gave it."""
-    made: dict[str, Any] = {"Id": str(at), "MessageBody": held.body}
+def entry(held: HeldLetter, *, run: str, fifo: bool) -> Entry[HeldLetter]:
+    """Return the entry for the message as its producer sent it: body, attributes and group, without the quarantine's."""
+    parameters: dict[str, Any] = {"MessageBody": held.body}
     kept = {name: value for name, value in held.attributes.items() if name not in QUARANTINE_ATTRIBUTES}
     if kept:
-        made["MessageAttributes"] = {name: _sent(value) for name, value in kept.items()}
+        parameters["MessageAttributes"] = {name: _sent(value) for name, value in kept.items()}
     if held.group is not None:
-        made[GROUP_ATTRIBUTE] = held.group
+        parameters[GROUP_ATTRIBUTE] = held.group
     if fifo:
-        # SQS drops a copy of a body that it saw in the last five minutes, but says that it took it: with the old id, or
-        # the body's digest, the message would then be nowhere. The run's own id still drops this run's own repetitions.
-        made["MessageDeduplicationId"] = f"{run}-{held.letter.sqs_message_id}"
-    return made
+        # SQS accepts and drops a copy with an id that it saw in the last five minutes, so the old id, or a digest of the body,
+        # could lose the message. An id of this run drops only this run's repetitions.
+        parameters["MessageDeduplicationId"] = f"{run}-{held.letter.sqs_message_id}"
+    return Entry(held, parameters, held.group if fifo else None)
 
 
 def _sent(value: Any) -> dict[str, Any]:
@@ -92,13 +72,13 @@ def _sent(value: Any) -> dict[str, Any]:
     return {name: value[name] for name in names if name in value}
 
 
-def _move(target: Target, look: Reading, part: list[HeldLetter], journal: Journal, pacer: Pacer) -> None:
-    """One part. What an earlier, killed run has sent is only deleted."""
-    waiting = [held for held in part if held.letter.sqs_message_id not in journal.sent]
+def _move(target: Target, look: Reading, planned: list[HeldLetter], journal: Journal, pacer: Pacer) -> None:
+    """Send and delete these. A message that an earlier, killed run has sent is only deleted."""
+    waiting = [held for held in planned if held.letter.sqs_message_id not in journal.sent]
     if waiting:
         pacer.wait(len(waiting))
         _send(target, waiting, journal)
-    accepted = [held for held in part if held.letter.sqs_message_id in journal.sent]
+    accepted = [held for held in planned if held.letter.sqs_message_id in journal.sent]
     gone = look.delete(accepted) if accepted else []
     if gone:
         journal.note_deleted({held.letter.sqs_message_id for held in gone})
@@ -106,31 +86,20 @@ def _move(target: Target, look: Reading, part: list[HeldLetter], journal: Journa
 
 def _send(target: Target, waiting: list[HeldLetter], journal: Journal) -> None:
     queue_url = target.outputs.queue_url
-    ceiling = FIRST_BACKOFF_SECONDS
-    fifo = is_fifo(queue_url)
-    attempts = 0
-    while attempts < ATTEMPTS:
-        now, later = first_of_each_group(waiting, lambda held: held.group if fifo else None)
-        entries = [entry(held, at, run=journal.run, fifo=fifo) for at, held in enumerate(now)]
-        answer = target.sqs.send_message_batch(QueueUrl=queue_url, Entries=entries)
-        new = {now[int(each["Id"])].letter.sqs_message_id: each["MessageId"] for each in answer.get("Successful", [])}
-        if new:
-            journal.note_sent(new)
-        for failure in answer.get("Failed", []):
-            if is_hopeless(failure):
-                journal.note_refused(now[int(failure["Id"])].letter.sqs_message_id, failure["Code"])
-        settled = journal.sent | set(journal.refused)
-        again = [held for held in now if held.letter.sqs_message_id not in settled]
-        waiting = [*again, *later]
-        if not waiting:
-            return
-        if not again:
-            continue
-        attempts += 1
-        if attempts < ATTEMPTS:
-            time.sleep(random.random() * ceiling)
-            ceiling = min(LONGEST_BACKOFF_SECONDS, ceiling * 2)
-    raise OneslotError(
-        f"The queue did not accept {len(waiting)} message(s) in {ATTEMPTS} attempts; they are still in the dead-letter "
-        f"queue. Go on later: {target.command('dlq redrive --resume --yes')}."
-    )
+
+    def call(batch: Sequence[Entry[HeldLetter]]) -> Answer[HeldLetter]:
+        return send_batch(cast("SendsBatches", target.sqs), queue_url, batch)
+
+    entries = [entry(held, run=journal.run, fifo=is_fifo(queue_url)) for held in waiting]
+    settled = 0
+    for answer in send_all(entries, call, WITHIN_SECONDS, Surroundings()):
+        if answer.accepted:
+            journal.note_sent({each.message.letter.sqs_message_id: new for each, new in answer.accepted})
+        for each, code in answer.refused:
+            journal.note_refused(each.message.letter.sqs_message_id, code)
+        settled += len(answer.accepted) + len(answer.refused)
+    if missing := len(waiting) - settled:
+        raise OneslotError(
+            f"The queue did not accept {missing:,} message(s) within {WITHIN_SECONDS:g} seconds; they are still in the "
+            f"dead-letter queue. Resume later with `{target.command('dlq redrive --resume --yes')}`."
+        )

@@ -28,11 +28,12 @@ from oneslot.runtime.stores.expressions import found_item
 from oneslot.sending.messages import Archived, Message, group_of
 from oneslot.sending.pacing import Pacer, Pacing
 from oneslot.sending.request_file import LARGEST_BODY_BYTES
-from oneslot.sending.sender import ATTEMPTS, BatchSender, batches
+from oneslot.sending.sender import BatchSender, batches
 
 T = TypeVar("T")
 
 WRITERS = 8
+ATTEMPTS = 8
 RESULT_REASON = "handled_before_migration"
 HANDED_OVER, KNOWN, UNFIT = "handed_over", "already_known", "unfit"
 UNFINISHED, DIFFERENT = "in_progress", "known_with_other_content"

@@ -1,4 +1,4 @@
-"""What a forecast reads of the ledger: every row that it asked for, as it is now."""
+"""The rows that a forecast reads: all that it asked for, consistently, and what it foresees from them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from oneslot.errors import OneslotError
-from oneslot.repair.forecast import ATTEMPTS, read_rows
+from oneslot.repair.forecast import read_rows
+from oneslot.runtime.backoff import Surroundings
 from oneslot.runtime.stores.expressions import to_attributes
 from tests.kits.consumer import booking, cancellation, record
 from tests.kits.moto_stack import NOW, MotoStack, document, invoke
@@ -33,34 +34,29 @@ class Throttled:
 
 
 def read(client: Any) -> dict[str, dict[str, Any]]:
-    return read_rows(client, "ledger", "message_id", ["m-1", "m-2", "m-3"], ("message_id", "status"))
-
-
-@pytest.fixture(autouse=True)
-def sleeps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Nobody waits here."""
     slept: list[float] = []
-    monkeypatch.setattr("oneslot.repair.forecast.time.sleep", slept.append)
-    return slept
+    surroundings = Surroundings(now_ms=lambda: round(sum(slept) * 1000), sleep=slept.append, jitter=lambda: 1.0)
+    return read_rows(
+        client, "ledger", "message_id", ["m-1", "m-2", "m-3"], ("message_id", "status"), surroundings=surroundings
+    )
 
 
-def test_a_key_that_a_throttled_table_left_out_is_asked_for_again() -> None:
-    """Taken for a row that is not there, its request would be told as one for which nothing was done yet."""
+def test_forecast_asks_again_for_keys_that_were_throttled() -> None:
+    """A row that looks missing would make its request look untouched."""
     client = Throttled()
     assert set(read(client)) == {"m-1", "m-2", "m-3"}
     assert client.calls == 3
 
 
-def test_a_table_that_stays_throttled_is_a_sentence_and_no_forecast(sleeps: list[float]) -> None:
+def test_forecast_is_refused_when_a_table_stays_throttled() -> None:
     client = Throttled(answers=0)
     with pytest.raises(OneslotError, match="The table ledger is throttled"):
         read(client)
-    assert client.calls == ATTEMPTS
-    assert sleeps == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4]), "none after the last attempt"
+    assert client.calls > 10
 
 
 class Lagging:
-    """DynamoDB whose copies do not know the slots yet: only a consistent read finds them."""
+    """DynamoDB whose replicas lag behind: only a consistent read finds the slots."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -73,10 +69,7 @@ class Lagging:
         return answer if question.get("ConsistentRead") else answer | {"Count": 0, "Items": []}
 
 
-def test_a_practice_that_was_opened_a_moment_ago_is_known(
-    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else the person who has just opened it is told to open it, and the redrive leaves its message alone."""
+def test_forecast_knows_a_practice_opened_a_moment_ago(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "oneslot.local.aws.connection.Connection.dynamodb", lambda _: Lagging(moto_stack.bench.dynamodb)
     )
@@ -85,8 +78,8 @@ def test_a_practice_that_was_opened_a_moment_ago_is_known(
     assert document(invoke("dlq", "redrive", "--yes", "--json"))["moved"] == 1
 
 
-def test_what_is_foreseen_at_a_practice_without_slots_is_what_the_consumer_does(moto_stack: MotoStack) -> None:
-    """Its slots were cleared away: what was booked or cancelled before keeps its answer, and nothing else has one."""
+def test_forecast_for_a_practice_without_slots_comes_true(moto_stack: MotoStack) -> None:
+    """A request that was answered before its slots were deleted keeps its answer; no other gets one."""
     bench = moto_stack.bench
     bench.deliver(record(booking("done", **NOW)), record(booking("other", **NOW)), record(cancellation("withdrawn")))
     for message_id in ("done", "other"):

@@ -1,18 +1,18 @@
-"""A redrive's own pace, and how it divides and words what it sends."""
+"""The pace of a redrive, its journal, and the entries that it sends."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import pytest
 
 from oneslot.repair.journal import begin_journal, open_journal
-from oneslot.repair.redrive import entry, parts, redrive
+from oneslot.repair.redrive import entry, redrive
 from oneslot.runtime.sqs.dead_letters import DeadLetter, HeldLetter
 from oneslot.sending.pacing import Pacer, Timetable
 from tests.kits.moto_stack import MotoStack
 from tests.oneslot.commands.test_dlq import planned
 
 
-def test_the_rate_is_held() -> None:
+def test_pacer_holds_its_rate() -> None:
     slept: list[float] = []
     pacer = Pacer(5.0, Timetable(lambda: sum(slept), slept.append))
     for _ in range(4):
@@ -20,7 +20,7 @@ def test_the_rate_is_held() -> None:
     assert slept == [2.0, 2.0, 2.0]
 
 
-def test_a_redrive_holds_its_rate(moto_stack: MotoStack) -> None:
+def test_redrive_holds_its_rate(moto_stack: MotoStack) -> None:
     slept: list[float] = [0.0]
     pacer = Pacer(5.0, Timetable(lambda: sum(slept), slept.append))
     journal = begin_journal(moto_stack.target, planned(moto_stack, 25), 500.0, {})
@@ -28,8 +28,8 @@ def test_a_redrive_holds_its_rate(moto_stack: MotoStack) -> None:
     assert slept[1:] == [2.0, 2.0]
 
 
-def test_a_journal_says_what_was_refused_and_is_of_its_own_stack_only(moto_stack: MotoStack) -> None:
-    """A stack that was deleted and made again has the same name, and none of the messages that its journal speaks of."""
+def test_journal_is_resumed_by_its_own_stack_only(moto_stack: MotoStack) -> None:
+    """A stack that was deleted and created again has the same name and other messages."""
     target = moto_stack.target
     begin_journal(target, frozenset({"s-1", "s-2"}), 5.0, {}).note_refused("s-1", "InvalidMessageContents")
     read = open_journal(target)
@@ -40,8 +40,7 @@ def test_a_journal_says_what_was_refused_and_is_of_its_own_stack_only(moto_stack
     assert open_journal(target) is None
 
 
-def test_after_a_stall_the_rate_is_held_again() -> None:
-    """A queue that has just recovered does not get a minute's messages at once: of the minute one second is made up for."""
+def test_pacer_makes_up_for_one_second_after_a_stall() -> None:
     slept: list[float] = []
     stalled = 0.0
     pacer = Pacer(5.0, Timetable(lambda: sum(slept) + stalled, slept.append))
@@ -52,14 +51,18 @@ def test_after_a_stall_the_rate_is_held_again() -> None:
     assert slept == [1.0, 2.0, 2.0]
 
 
-def test_parts_fit_into_a_call_and_fifo_gets_an_id_of_the_run() -> None:
-    letters = [
-        HeldLetter(DeadLetter(f"s-{number}", None, "r", "d", None, 0), "receipt", "x" * 400_000, {}, "A81001")
-        for number in range(5)
-    ]
-    assert [len(part) for part in parts(letters)] == [2, 2, 1]
-    assert [len(part) for part in parts([replace(letters[0], body="x")] * 11)] == [10, 1]
-    assert "x" not in repr(letters[0]).replace("x=", "")
-    made = entry(letters[0], 0, run="run", fifo=True)
-    assert (made["MessageGroupId"], made["MessageDeduplicationId"]) == ("A81001", "run-s-0")
-    assert "MessageDeduplicationId" not in entry(letters[0], 0, run="run", fifo=False)
+@pytest.mark.parametrize("fifo", [True, False])
+def test_entry_has_an_id_of_the_run_on_fifo_only(fifo: bool) -> None:
+    letter = HeldLetter(DeadLetter("s-1", None, "r", "d", None, 0), "receipt", "body", {}, "A81001")
+
+    made = entry(letter, run="run", fifo=fifo)
+
+    assert made.parameters["MessageGroupId"] == "A81001"
+    assert made.parameters.get("MessageDeduplicationId") == ("run-s-1" if fifo else None)
+    assert made.ordered == ("A81001" if fifo else None)
+
+
+def test_held_letter_does_not_show_its_body() -> None:
+    letter = HeldLetter(DeadLetter("s-1", None, "r", "d", None, 0), "receipt", "secret", {}, "A81001")
+
+    assert "secret" not in repr(letter)

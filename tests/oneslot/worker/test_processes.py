@@ -24,7 +24,8 @@ from oneslot.local.aws.deployment import Deployment
 from oneslot.runtime.effects import Effects, Put
 from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.protocol import Claim, Committed, Duplicate
-from oneslot.runtime.sqs.producer import Outgoing, Producer, SendsBatches
+from oneslot.runtime.sqs.producer import Outgoing, Producer
+from oneslot.runtime.sqs.sending import SendsBatches
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import DynamoDB, from_attributes, to_attributes
 from oneslot.runtime.stores.renewing import RenewingLedger

@@ -1,4 +1,4 @@
-"""Sending until accepted: which entries are sent again, with which id, and when it ends."""
+"""Sending until accepted: the entries that are retried, their ids, and the end of the retries."""
 
 from __future__ import annotations
 
@@ -14,225 +14,197 @@ from botocore.exceptions import (
     ReadTimeoutError,
 )
 
-from oneslot.runtime.sqs.producer import BATCH_BYTES, Accepted, NotAccepted, Outgoing, Producer, Refused
-from tests.kits.consumer import Bench, bench, booking, record
-from tests.kits.sqs import Answer, Entries, ScriptedSqs, accept, all_but, fail
+from oneslot.runtime.backoff import Surroundings
+from oneslot.runtime.sqs.producer import Accepted, NotAccepted, Outgoing, Producer, Refused
+from oneslot.runtime.sqs.sending import BATCH_BYTES, THROTTLED
+from tests.kits.consumer import bench, booking, record
+from tests.kits.sqs import ACCEPTED, Entries, Fate, ScriptedSqs, all_but, fail
+
+TOO_LONG = "AWS.SimpleQueueService.BatchRequestTooLong"
 
 
 def service_error(code: str) -> ClientError:
     return ClientError({"Error": {"Code": code, "Message": "for the test"}}, "SendMessageBatch")
 
 
-class Queue:
-    """A scripted queue with a virtual clock, and a producer that sends to it."""
-
-    def __init__(self, *answers: Answer, fifo: bool = False) -> None:
-        self._sqs = ScriptedSqs(*answers)
-        self.slept: list[float] = []
-        self.time = 0.0
-        self.url = "https://sqs/queue.fifo" if fifo else "https://sqs/queue"
-
-    @property
-    def calls(self) -> list[Entries]:
-        """The entries of each batch."""
-        assert all(request["QueueUrl"] == self.url for request in self._sqs.requests)
-        return [request["Entries"] for request in self._sqs.requests]
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.time += seconds
-
-    def producer(self) -> Producer:
-        return Producer(self._sqs, self.url, now=lambda: self.time, sleep=self.sleep, jitter=lambda: 1.0)
-
-    def bodies(self) -> list[list[str]]:
-        return [[entry["MessageBody"] for entry in call] for call in self.calls]
-
-
 def outgoing(*bodies: str, group: str | None = None) -> list[Outgoing]:
     return [Outgoing(f"id-{body}", body, group) for body in bodies]
 
 
-def test_messages_go_in_batches_of_ten_with_their_identity() -> None:
-    queue = Queue()
-    settled = queue.producer().send(outgoing(*"abcdefghijk"))
-    assert queue.bodies() == [list("abcdefghij"), ["k"]]
-    assert [type(outcome) for outcome in settled] == [Accepted] * 11
-    assert queue.calls[0][0] == {
+def send(queue: ScriptedSqs, messages: list[Outgoing], within_seconds: float = 60) -> list[Accepted | Refused]:
+    return Producer(queue, queue.url, queue.surroundings).send(messages, within_seconds=within_seconds)
+
+
+def refused(settled: list[Accepted | Refused]) -> list[Refused]:
+    return [result for result in settled if isinstance(result, Refused)]
+
+
+def test_producer_sends_batches_of_ten_with_the_message_id() -> None:
+    queue = ScriptedSqs()
+
+    settled = send(queue, outgoing(*"abcdefghijk"))
+
+    assert queue.attempts() == [list("abcdefghij"), ["k"]]
+    assert [type(result) for result in settled] == [Accepted] * 11
+    assert queue.batches[0][0] == {
         "Id": "0",
         "MessageBody": "a",
         "MessageAttributes": {"MessageDeduplicationId": {"DataType": "String", "StringValue": "id-a"}},
     }
 
 
-@pytest.mark.parametrize("failure", [{}, {"Code": "InternalError", "SenderFault": False}])
-def test_only_what_was_not_accepted_is_sent_again_with_the_same_id(failure: dict[str, Any]) -> None:
-    queue = Queue(all_but(1, **failure), all_but(0, **failure))
-    settled = queue.producer().send(outgoing("a", "b", "c"))
-    assert queue.bodies() == [["a", "b", "c"], ["b"], ["b"]]
-    ids = {entry["MessageAttributes"]["MessageDeduplicationId"]["StringValue"] for entry in queue.calls[2]}
-    assert ids == {"id-b"}
-    assert {outcome.message.body: outcome.attempts for outcome in settled if isinstance(outcome, Accepted)} == {
-        "a": 1,
-        "b": 3,
-        "c": 1,
-    }
-    assert queue.slept == [0.05, 0.1]
+@pytest.mark.parametrize("fate", [None, ("InternalError", False), *((code, True) for code in sorted(THROTTLED))])
+def test_producer_retries_only_failed_entries_under_their_id(fate: Fate) -> None:
+    queue = ScriptedSqs(all_but(1, fate), all_but(0, fate))
+
+    settled = send(queue, outgoing("a", "b", "c"))
+
+    assert queue.attempts() == [["a", "b", "c"], ["b"], ["b"]]
+    assert queue.batches[2][0]["MessageAttributes"]["MessageDeduplicationId"]["StringValue"] == "id-b"
+    assert len(settled) == 3
+    assert queue.slept == [0.025, 0.05]
 
 
 @pytest.mark.parametrize(
     "error",
     [
         ReadTimeoutError(endpoint_url="https://sqs"),
-        ConnectTimeoutError(endpoint_url="https://sqs"),
         ConnectionResetError(),
         service_error("RequestThrottled"),
         service_error("InternalFailure"),
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_a_call_without_an_answer_is_made_again(error: Exception) -> None:
-    queue = Queue(fail(error))
-    assert len(queue.producer().send(outgoing("a", "b"))) == 2
-    assert queue.bodies() == [["a", "b"], ["a", "b"]]
+def test_producer_retries_a_call_without_an_answer(error: Exception) -> None:
+    queue = ScriptedSqs(fail(error))
+
+    assert len(send(queue, outgoing("a", "b"))) == 2
+    assert queue.attempts() == [["a", "b"], ["a", "b"]]
 
 
-def test_what_the_queue_never_takes_does_not_hold_up_the_others() -> None:
-    queue = Queue(all_but(1, Code="InvalidMessageContents", SenderFault=True))
-    settled = queue.producer().send(outgoing("a", "b", "c"))
-    assert queue.bodies() == [["a", "b", "c"]]
-    assert [outcome for outcome in settled if isinstance(outcome, Refused)] == [
-        Refused(Outgoing("id-b", "b"), "InvalidMessageContents")
-    ]
+def test_producer_does_not_retry_a_refused_entry() -> None:
+    queue = ScriptedSqs(all_but(1, ("InvalidMessageContents", True)))
 
+    settled = send(queue, outgoing("a", "b", "c"))
 
-def test_throttling_of_an_entry_is_not_taken_for_a_refusal() -> None:
-    queue = Queue(all_but(0, Code="RequestThrottled", SenderFault=True))
-    assert len(queue.producer().send(outgoing("a"))) == 1
-    assert queue.bodies() == [["a"], ["a"]]
-
-
-def test_a_queue_that_cannot_be_used_is_an_error_at_once() -> None:
-    queue = Queue(fail(service_error("AccessDenied")))
-    with pytest.raises(ClientError, match="AccessDenied"):
-        queue.producer().send(outgoing("a"))
-    assert queue.slept == []
-
-
-@pytest.mark.parametrize("error", [NoCredentialsError(), ParamValidationError(report="Invalid type")])
-def test_what_never_reached_the_queue_is_an_error_at_once(error: Exception) -> None:
-    queue = Queue(fail(error))
-    with pytest.raises(type(error)):
-        queue.producer().send(outgoing("a"))
-    assert queue.slept == []
-
-
-def test_when_time_is_over_it_says_which_may_be_there_or_not() -> None:
-    queue = Queue(*[all_but(1)] + [fail(service_error("InternalFailure"))] * 100)
-    with pytest.raises(NotAccepted, match="with the same ids") as told:
-        queue.producer().send(outgoing("a", "b"), within_seconds=10)
-    assert [message.body for message in told.value.messages] == ["b"]
-    assert [outcome.message.body for outcome in told.value.settled] == ["a"]
-    assert queue.time < 10
-
-
-def test_when_time_is_over_it_says_what_the_last_call_failed_with() -> None:
-    """A wrong endpoint, say: nothing else of it is ever told."""
-    last = ConnectTimeoutError(endpoint_url="https://sqs")
-    queue = Queue(fail(service_error("InternalFailure")), *[fail(last)] * 100)
-    with pytest.raises(NotAccepted) as told:
-        queue.producer().send(outgoing("a"), within_seconds=10)
-    assert told.value.__cause__ is last
-
-
-def test_an_error_that_was_followed_by_an_answer_is_no_cause() -> None:
-    queue = Queue(fail(service_error("InternalFailure")), *[lambda entries: {}] * 100)
-    with pytest.raises(NotAccepted) as told:
-        queue.producer().send(outgoing("a"), within_seconds=10)
-    assert told.value.__cause__ is None
-
-
-def test_a_batch_stays_below_the_limit_in_bytes() -> None:
-    queue = Queue()
-    body = "x" * (BATCH_BYTES // 2 - 100)
-    queue.producer().send([Outgoing(f"id-{number}", body) for number in range(3)])
-    assert [len(call) for call in queue.calls] == [2, 1]
-
-
-def test_one_that_is_too_long_by_itself_is_refused() -> None:
-    code = "AWS.SimpleQueueService.BatchRequestTooLong"
-    queue = Queue(fail(service_error(code)))
-    assert queue.producer().send(outgoing("a")) == [Refused(Outgoing("id-a", "a"), code)]
+    assert queue.attempts() == [["a", "b", "c"]]
+    assert refused(settled) == [Refused(Outgoing("id-b", "b"), "InvalidMessageContents")]
 
 
 @pytest.mark.parametrize(
-    "code", ["MissingParameter", "InvalidParameterValue", "AWS.SimpleQueueService.BatchRequestTooLong"]
+    "error", [service_error("AccessDenied"), NoCredentialsError(), ParamValidationError(report="Invalid type")]
 )
-def test_one_that_spoils_its_whole_call_does_not_hold_up_the_others(code: str) -> None:
-    def spoiled(entries: list[dict[str, Any]]) -> dict[str, Any]:
+def test_producer_raises_at_once_when_no_retry_can_help(error: Exception) -> None:
+    queue = ScriptedSqs(fail(error))
+
+    with pytest.raises(type(error)):
+        send(queue, outgoing("a"))
+
+    assert queue.slept == []
+
+
+def test_producer_names_unconfirmed_messages_when_time_is_up() -> None:
+    last = ConnectTimeoutError(endpoint_url="https://sqs")
+    queue = ScriptedSqs(all_but(1), *[fail(last)] * 100)
+
+    with pytest.raises(NotAccepted, match="with the same ids") as raised:
+        send(queue, outgoing("a", "b"), within_seconds=10)
+
+    assert [message.body for message in raised.value.messages] == ["b"]
+    assert [result.message.body for result in raised.value.settled] == ["a"]
+    assert raised.value.__cause__ is last
+    assert sum(queue.slept) < 10
+
+
+def test_producer_gives_no_cause_when_the_last_call_was_answered() -> None:
+    queue = ScriptedSqs(fail(service_error("InternalFailure")), fate=lambda _: None)
+
+    with pytest.raises(NotAccepted) as raised:
+        send(queue, outgoing("a"), within_seconds=10)
+
+    assert raised.value.__cause__ is None
+
+
+def test_producer_keeps_a_batch_below_the_limit_in_bytes() -> None:
+    queue = ScriptedSqs()
+    body = "x" * (BATCH_BYTES // 2 - 100)
+
+    send(queue, [Outgoing(f"id-{number}", body) for number in range(3)])
+
+    assert [len(call) for call in queue.batches] == [2, 1]
+
+
+@pytest.mark.parametrize("code", ["MissingParameter", "InvalidParameterValue", TOO_LONG])
+def test_producer_finds_the_message_that_fails_its_call(code: str) -> None:
+    def step(entries: Entries) -> list[Fate]:
         if any(entry["MessageBody"] == "bad" for entry in entries):
             raise service_error(code)
-        return accept(entries)
+        return [ACCEPTED] * len(entries)
 
-    queue = Queue(*[spoiled] * 20)
-    settled = queue.producer().send(outgoing("a", "bad", "c", *"defghijkl"))
-    assert [outcome for outcome in settled if isinstance(outcome, Refused)] == [
-        Refused(Outgoing("id-bad", "bad"), code)
-    ]
+    queue = ScriptedSqs(*[step] * 20)
+
+    settled = send(queue, outgoing("a", "bad", *"cdefghijkl"))
+
+    assert refused(settled) == [Refused(Outgoing("id-bad", "bad"), code)]
     assert len(settled) == 12
     assert queue.slept == []
 
 
-def test_messages_that_are_too_long_together_are_sent_one_by_one() -> None:
-    """Not every service takes as much in one call as SQS does by now."""
-    queue = Queue(fail(service_error("AWS.SimpleQueueService.BatchRequestTooLong")))
-    assert all(isinstance(outcome, Accepted) for outcome in queue.producer().send(outgoing("a", "b")))
-    assert queue.bodies() == [["a", "b"], ["a"], ["b"]]
+def test_producer_sends_singly_what_is_too_long_together() -> None:
+    queue = ScriptedSqs(fail(service_error(TOO_LONG)))  # a service with a lower limit than SQS's
+
+    assert len(send(queue, outgoing("a", "b"))) == 2
+    assert queue.attempts() == [["a", "b"], ["a"], ["b"]]
 
 
 @pytest.mark.parametrize("broken", [{"body": "\ud800"}, {"body": "", "attributes": {"name": "\ud800"}}])
-def test_text_that_is_none_is_refused_before_sending(broken: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="UTF-8") as told:
+def test_outgoing_rejects_half_a_surrogate_pair(broken: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="UTF-8") as raised:
         Outgoing("id", **broken)
-    assert not isinstance(told.value, UnicodeError)  # whose text and arguments quote what was to be sent
 
-
-def test_order_within_a_group_survives_a_failed_entry_on_a_fifo_queue() -> None:
-    queue = Queue(all_but(0), fifo=True)
-    messages = [*outgoing("a1", "a2", group="a"), *outgoing("b1", "b2", group="b")]
-    queue.producer().send(messages)
-    assert queue.bodies() == [["a1", "b1"], ["a1", "b2"], ["a2"]]
-    first = queue.calls[0][0]
-    assert (first["MessageGroupId"], first["MessageDeduplicationId"]) == ("a", "id-a1")
-
-
-def test_a_fifo_queue_needs_groups() -> None:
-    queue = Queue(fifo=True)
-    with pytest.raises(ValueError, match="needs a group"):
-        queue.producer().send(outgoing("a"))
-    assert queue.calls == []
-
-
-def test_a_group_on_a_standard_queue_is_passed_on_without_a_deduplication_id() -> None:
-    queue = Queue()
-    queue.producer().send(outgoing("a", "b", group="practice"))
-    assert [len(call) for call in queue.calls] == [2]
-    assert queue.calls[0][0]["MessageGroupId"] == "practice"
-    assert "MessageDeduplicationId" not in queue.calls[0][0]
+    assert not isinstance(raised.value, UnicodeError)  # which quotes the text
 
 
 @pytest.mark.parametrize("message_id", ["", "a b", "x" * 129, "ä"])
-def test_an_id_that_no_consumer_would_take_is_refused_before_sending(message_id: str) -> None:
+def test_outgoing_rejects_an_invalid_message_id(message_id: str) -> None:
     with pytest.raises(ValueError, match="message_id must be"):
         Outgoing(message_id, "body")
 
 
-def test_a_body_is_not_shown() -> None:
+def test_outgoing_does_not_show_its_body() -> None:
     assert "secret" not in repr(Outgoing("id", "secret"))
 
 
-def test_d_sent_twice_after_a_lost_answer_books_once() -> None:
-    """The whole way: moto accepts, the answer is lost, it is sent again; the consumer sees two messages, one request."""
+def test_producer_keeps_order_in_a_group_when_an_entry_fails() -> None:
+    queue = ScriptedSqs(all_but(0), fifo=True)
+
+    send(queue, [*outgoing("a1", "a2", group="a"), *outgoing("b1", "b2", group="b")])
+
+    assert queue.attempts() == [["a1", "b1"], ["a1", "b2"], ["a2"]]
+    first = queue.batches[0][0]
+    assert (first["MessageGroupId"], first["MessageDeduplicationId"]) == ("a", "id-a1")
+
+
+def test_producer_rejects_a_message_without_group_for_fifo() -> None:
+    queue = ScriptedSqs(fifo=True)
+
+    with pytest.raises(ValueError, match="needs a group"):
+        send(queue, outgoing("a"))
+
+    assert queue.batches == []
+
+
+def test_producer_passes_a_group_to_a_standard_queue() -> None:
+    queue = ScriptedSqs()
+
+    send(queue, outgoing("a", "b", group="practice"))
+
+    assert [len(call) for call in queue.batches] == [2]
+    assert queue.batches[0][0]["MessageGroupId"] == "practice"
+    assert "MessageDeduplicationId" not in queue.batches[0][0]
+
+
+def test_message_sent_twice_after_a_lost_answer_books_once() -> None:
     with bench() as made:
         lost = [ReadTimeoutError(endpoint_url="https://sqs")]
 
@@ -243,19 +215,12 @@ def test_d_sent_twice_after_a_lost_answer_books_once() -> None:
                     raise lost.pop()
                 return answer
 
-        body = json.dumps(booking(None))
-        Producer(Losing(), made.configuration.queue_url, sleep=lambda _: None).send([Outgoing("m-1", body)])
-        assert deliver_all(made) == 2
+        url = made.configuration.queue_url
+        Producer(Losing(), url, Surroundings(sleep=lambda _: None)).send([Outgoing("m-1", json.dumps(booking(None)))])
+
+        received = made.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"])
+        for message in received["Messages"]:
+            attributes = {name: value["StringValue"] for name, value in message["MessageAttributes"].items()}
+            assert made.deliver(record(message["Body"], attributes=attributes)) == []
         assert sorted(made.outcomes) == ["booked", "duplicate"]
         assert sum(row["status"] == "busy" for row in made.rows("slots")) == 1
-
-
-def deliver_all(made: Bench) -> int:
-    """Deliver what is in the queue; returns how many messages those were."""
-    answer = made.sqs.receive_message(
-        QueueUrl=made.configuration.queue_url, MaxNumberOfMessages=10, MessageAttributeNames=["All"]
-    )
-    for message in answer["Messages"]:
-        attributes = {name: value["StringValue"] for name, value in message["MessageAttributes"].items()}
-        assert made.deliver(record(message["Body"], attributes=attributes)) == []
-    return len(answer["Messages"])
