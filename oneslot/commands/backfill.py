@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -83,31 +83,32 @@ def backfill(
     )
     if counts[KNOWN]:
         terminal.plain(f"{counted(counts[KNOWN], 'was', 'were')} in the ledger before, and unchanged.")
-    if counts[UNFINISHED]:
-        terminal.plain(
-            f"{counted(counts[UNFINISHED], 'is', 'are')} IN_PROGRESS in the ledger and unchanged: "
-            "a new delivery of such a message is processed. Run the same command again when all are complete.",
-            style="red",
-        )
-    if counts[DIFFERENT]:
-        terminal.plain(
-            f"{counted(counts[DIFFERENT], 'is', 'are')} in the ledger with another content and unchanged: "
-            "a new delivery of such a message is quarantined.",
-            style="red",
-        )
     if counts["ignored_columns"]:
         terminal.plain(f"Ignored columns, which no request has: {', '.join(counts['ignored_columns'])}.")
-    if counts[UNFIT]:
-        why = "it is larger than the queue takes" if into == "queue" else "a field is missing or wrong"
-        terminal.plain(f"{counts[UNFIT]:,} left out, of each: {why}.", style="red")
     if counts["empty"]:
         terminal.plain(f"{counted(counts['empty'], 'row holds', 'rows hold')} no field of a request: ignored.")
-    conflicts = len(counts["conflicts"]) + counts["conflicts_not_shown"]
-    if conflicts:
-        terminal.plain(
-            f"{counted(conflicts, 'id has', 'ids have')} several contents: left out, see --json.", style="red"
+    problems = list(_problems(counts, into))
+    terminal.warn(problems)
+    return int(bool(problems))
+
+
+def _problems(counts: Mapping[str, Any], into: str) -> Iterator[str]:
+    """Yield a sentence for each kind of request that was not handed over."""
+    if counts[UNFINISHED]:
+        yield (
+            f"{counted(counts[UNFINISHED], 'is', 'are')} IN_PROGRESS in the ledger and unchanged: "
+            "a new delivery of such a message is processed. Run the same command again when all are complete."
         )
-    return 1 if conflicts or counts[UNFIT] or counts[UNFINISHED] or counts[DIFFERENT] else 0
+    if counts[DIFFERENT]:
+        yield (
+            f"{counted(counts[DIFFERENT], 'is', 'are')} in the ledger with another content and unchanged: "
+            "a new delivery of such a message is quarantined."
+        )
+    if counts[UNFIT]:
+        cause = "it is larger than the queue takes" if into == "queue" else "a field is missing or wrong"
+        yield f"{counts[UNFIT]:,} left out, of each: {cause}."
+    if conflicts := len(counts["conflicts"]) + counts["conflicts_not_shown"]:
+        yield f"{counted(conflicts, 'id has', 'ids have')} several contents: left out, see --json."
 
 
 def backfill_file(

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,13 @@ from oneslot.local.state import LocalState
 from oneslot.runtime.stores.expressions import to_attributes
 from oneslot.target import Target, local_target
 from tests.kits.consumer import Bench, bench, record
-from workload.plan import Plan, save
+from workload.plan import Plan, make_plan, read_candidates, save
 from workload.seeding import BATCH
 
 NOW = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2100-01-01T08:00:00Z"}
 """A window that is open."""
+PLAN = make_plan(read_candidates(None, None, 1).demands, date(2035, 1, 1), days=5, slots=20, seed=1)
+"""Slots that no test outlives."""
 ENVIRONMENT = {"CONTENT_BASED_DEDUPLICATION": "false", "LEDGER_RETENTION_SECONDS": "2592000"}
 
 

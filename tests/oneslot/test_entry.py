@@ -47,6 +47,7 @@ def test_command_line_names_a_missing_package(monkeypatch: pytest.MonkeyPatch) -
         runpy.run_module("oneslot", run_name="__main__")
 
 
+@pytest.mark.slow
 def test_verb_is_refused_when_the_application_is_missing(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "oneslot", tmp_path / "oneslot", ignore=shutil.ignore_patterns("__pycache__"))
     command = [sys.executable, "-S", "-c", PROGRAM.format(packages=SITE_PACKAGES), "check"]

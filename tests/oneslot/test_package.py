@@ -43,7 +43,7 @@ def test_package_imports_nothing_of_aws() -> None:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment with our wheel in it; its dependencies come from the one that runs this test."""
+    """Return the Python of a virtual environment with our wheel, without its dependencies."""
     folder = tmp_path_factory.mktemp("installed")
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
@@ -64,6 +64,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return interpreter
 
 
+@pytest.mark.slow
 def test_wheel_is_typed_and_complete(installed: Path, tmp_path: Path) -> None:
     where = python("import oneslot; print(oneslot.__file__)", executable=str(installed), folder=tmp_path)
     assert "site-packages" in where
@@ -80,6 +81,7 @@ def test_wheel_is_typed_and_complete(installed: Path, tmp_path: Path) -> None:
     assert told == "{'a': 1}"
 
 
+@pytest.mark.slow
 def test_wheel_shows_its_types_to_mypy(installed: Path, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(

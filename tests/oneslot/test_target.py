@@ -1,4 +1,4 @@
-"""Which stack is meant, where its evidence is, and what is said if it cannot be had."""
+"""Opening a stack: its folder, its clients, and the errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_outputs_are_refused_when_one_is_missing() -> None:
 
 @pytest.fixture
 def cloudformation(monkeypatch: pytest.MonkeyPatch) -> Stubber:
-    """CloudFormation, its answers written beforehand."""
+    """Return a CloudFormation client with scripted answers."""
     session = boto3.Session("AKIDEXAMPLE", "none", region_name="eu-west-2")
     client = session.client("cloudformation")
     monkeypatch.setattr(boto3, "client", lambda *_, **__: client)

@@ -1,4 +1,4 @@
-"""What is seen where: bars on a terminal, plain lines in a log, nothing but JSON for machines."""
+"""Output: bars on a terminal, plain lines in a log, JSON alone for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`run` gives the verdict of the evidence, not of the plan."""
+"""`run` judges by the evidence, and stops what it started."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workload.plan import Plan
 
 @pytest.fixture
 def stages(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """`run` with the stack on moto in place of the embedded AWS, and no Spark; returns what happened."""
+    """Replace the embedded AWS by moto, and Spark by a stub. Return the events of the run."""
     happened: list[str] = []
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""`oneslot check` beside a consumer at work: a request between two steps is not called broken, and what is broken is."""
+"""`oneslot check` while the consumer works: a request between two writes is not a breach, and a real breach is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = [f"m-{number}" for number in range(3)]
 
 @pytest.fixture
 def looks(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Which requests each look meets between the reading of the ledger and that of the appointments; nobody afterwards."""
+    """The requests that each look misses in the ledger; none after the last entry."""
     moto_stack.bench.deliver(*[record(booking(name)) for name in NAMES])
     moto_stack.write_log()
     between: list[list[str]] = []
@@ -62,5 +62,5 @@ def test_check_is_unfinished_when_every_look_differs(looks: list[list[str]]) -> 
     judged = document(invoke("check", "--json"), exit_code=1)
     assert (judged["kind"], judged["breaches"]) == ("unfinished", [])
     assert (judged["counts"]["lost"], judged["counts"]["double_booked"]) == (None, None)
-    assert "requests are being worked on" in judged["verdict"]
+    assert "the consumer is at work" in judged["verdict"]
     assert "`oneslot watch --until-drained`" in judged["verdict"]

@@ -1,13 +1,10 @@
-"""The verbs as a person meets them: results, JSON, sentences instead of tracebacks, and no patient's number anywhere."""
+"""The verbs: results, JSON, sentences rather than tracebacks, and no patient's number in any output."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Iterator
-from datetime import datetime
-from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -18,21 +15,13 @@ from oneslot import target
 from oneslot.cli import main
 from oneslot.commands.worker import worker
 from oneslot.errors import OneslotError
-from oneslot.evidence.inspection import MASKED
 from oneslot.local.errors import AlreadyRunning
 from tests.kits.consumer import NHS_NUMBER, booking, record
-from tests.kits.moto_stack import MotoStack, document, invoke
-from tests.workload.test_practices import line as practice_line
-from workload.plan import make_plan, read_candidates
-
-NEXT_YEARS_MONDAY = datetime(2035, 1, 1).date()
+from tests.kits.moto_stack import PLAN, MotoStack, document, invoke
 
 WITHOUT_STACK = {"up", "down", "run", "explore", "worker"}
 
 Invoke = Callable[..., Result]
-
-
-PLAN = make_plan(read_candidates(None, None, 1).demands, NEXT_YEARS_MONDAY, 5, 20, 1)
 
 
 # Arguments
@@ -174,7 +163,7 @@ def test_every_verb_takes_json_and_stack() -> None:
 
 
 def every_verb(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """All verbs, also those of groups, each with the words that call it."""
+    """Yield every verb, including those of groups, with the words that call it."""
     for name, verb in group.commands.items():
         if isinstance(verb, click.Group):
             yield from every_verb(verb, (*path, name))
@@ -217,7 +206,9 @@ def test_results_have_no_colour_when_output_is_no_terminal(moto_stack: MotoStack
         invoke("watch", "--until-drained", "--timeout", "0.1"),
     ]
     moto_stack.consume()
-    results += [invoke("check"), invoke("inspect", booked_id(moto_stack))]
+    moto_stack.bench.deliver(record(booking("m-1")))
+    moto_stack.write_log()
+    results += [invoke("check"), invoke("inspect", "m-1")]
     assert [result.exit_code for result in results] == [0, 0, 0, 1, 0, 0]
     for result in results:
         assert "\x1b" not in result.output
@@ -234,136 +225,6 @@ def test_json_leaves_standard_error_empty(moto_stack: MotoStack) -> None:
         result = invoke(*arguments, "--json")
         assert document(result)
         assert result.stderr == ""
-
-
-def booked_id(stack: MotoStack) -> str:
-    """Book one appointment and return its id."""
-    stack.bench.deliver(record(booking("m-booked")), record(booking("m-booked")))
-    stack.write_log()
-    return "m-booked"
-
-
-def test_inspect_shows_a_booking_without_its_patient(moto_stack: MotoStack) -> None:
-    message_id = booked_id(moto_stack)
-    told = invoke("inspect", message_id)
-    assert "Booked: A81001, slot 20991123T" in told.stdout
-    assert MASKED in told.stdout
-    assert "delivery 1 of 00000000: booked" in told.stdout
-    assert "delivery 1 of 00000000: duplicate" in told.stdout
-    as_json = document(invoke("inspect", message_id, "--json"))
-    assert as_json["ledger"]["status"] == "COMPLETE"
-    assert as_json["appointment"]["nhs_number"] == MASKED
-    assert as_json["slot"]["appointment_id"] == message_id
-    assert [delivery["outcome"] for delivery in as_json["deliveries"]] == ["booked", "duplicate"]
-    assert NHS_NUMBER not in told.output + json.dumps(as_json)
-
-
-@pytest.mark.parametrize(
-    ("body", "summary"),
-    [
-        (
-            booking("m-1", not_before="2099-12-01T08:00:00Z", not_after="2099-12-02T08:00:00Z"),
-            "On the waitlist of A81001",
-        ),
-        (
-            booking("m-1", not_before="2020-01-01T08:00:00Z", not_after="2020-01-02T08:00:00Z"),
-            "Refused: window_passed.",
-        ),
-        ({"message_id": "m-1", "type": "cancel", "appointment_id": "m-0"}, "Cancelled: appointment m-0."),
-        (booking("m-1", nhs_number="9990000019"), "Quarantined: invalid_field."),
-        (booking("m-1", practice="ZZZ999"), "Quarantined: unknown_practice."),
-    ],
-)
-def test_inspect_summarises_every_outcome(moto_stack: MotoStack, body: dict[str, Any], summary: str) -> None:
-    moto_stack.bench.deliver(record(body))
-    moto_stack.write_log()
-    assert document(invoke("inspect", "m-1", "--json"))["summary"].startswith(summary)
-    assert summary in invoke("inspect", "m-1").stdout
-
-
-def test_inspect_shows_a_cancellation_and_a_conflict(moto_stack: MotoStack) -> None:
-    cancel = {"message_id": "c-1", "type": "cancel", "appointment_id": "m-1"}
-    moto_stack.bench.deliver(record(booking("m-1")), record(cancel), record(booking("m-1", delivery_channel="Video")))
-    moto_stack.write_log()
-    summary = document(invoke("inspect", "m-1", "--json"))["summary"]
-    assert summary.startswith("Booked: A81001, slot")
-    assert "Cancelled since, by c-1." in summary
-    assert summary.endswith("Another message with this id is quarantined: conflict.")
-
-
-def test_inspect_finds_a_message_by_sqs_own_id(moto_stack: MotoStack) -> None:
-    bad = record("not json")
-    moto_stack.bench.deliver(bad)
-    moto_stack.write_log()
-    found = document(invoke("inspect", bad["messageId"], "--json"))
-    assert found["summary"] == "Quarantined: not_json."
-    assert found["dead_letters"][0]["source_sqs_message_id"] == bad["messageId"]
-
-
-def test_inspect_fails_when_nothing_is_known(moto_stack: MotoStack) -> None:
-    result = invoke("inspect", "nobody")
-    assert result.exit_code == 1
-    assert "Nothing is known of nobody in Oneslot-dev." in result.stderr
-
-
-def test_send_asks_for_seed_when_nothing_was_seeded(moto_stack: MotoStack) -> None:
-    result = invoke("send", "--count", "5")
-    assert result.exit_code == 1
-    assert "Seed it first (`oneslot seed`)" in result.stderr
-
-
-def test_send_sends_the_requests_of_a_file(moto_stack: MotoStack, tmp_path: Path) -> None:
-    path = tmp_path / "mine.ndjson"
-    path.write_text("".join(json.dumps(booking(f"m-{number}")) + "\n" for number in range(12)))
-    result = invoke("send", "--file", str(path))
-    assert result.exit_code == 0
-    assert "12 requests in 12 messages accepted" in result.stdout
-    moto_stack.consume()
-    assert invoke("check").exit_code == 0
-    assert document(invoke("status", "--json"))["appointments"] == {"booked": 3, "waitlist": 9}
-
-
-@pytest.mark.parametrize(
-    ("end", "told", "exit_code"),
-    [
-        (KeyboardInterrupt(), "Interrupted.", 130),
-        (OneslotError("The queue is full."), "The queue is full.", 1),
-        (EndpointConnectionError(endpoint_url="there"), "Cannot reach there.", 1),
-    ],
-)
-@pytest.mark.parametrize("as_json", [False, True])
-def test_send_counts_accepted_messages_when_it_ends_early(
-    moto_stack: MotoStack,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    end: BaseException,
-    told: str,
-    exit_code: int,
-    as_json: bool,
-) -> None:
-    """Also what a batch under way had accepted by then, and how to send the same requests again."""
-    moto_stack.seed(PLAN)
-    batches = iter((None, None, end))
-
-    def wait_until(*_: Any) -> None:
-        if (error := next(batches)) is not None:
-            raise error
-
-    monkeypatch.setattr("oneslot.sending.sender.Timetable.wait_until", wait_until)
-    ended = invoke("send", "--count", "40", "--seed", "7", *(["--json"] if as_json else []))
-    said = document(ended, exit_code)["error"] if as_json else ended.stderr
-    assert ended.exit_code == exit_code
-    assert told in said
-    assert "The queue accepted 20 of 48 messages (--seed 7 sends the same again)." in said
-    assert document(invoke("status", "--json"))["queue"]["waiting"] == 20
-
-
-def test_seed_reads_its_files_before_it_opens_a_stack(nothing_runs: Invoke, tmp_path: Path) -> None:
-    path = tmp_path / "epraccur.csv"
-    path.write_text(practice_line(status="C"))
-    result = nothing_runs("seed", "--practices", str(path))
-    assert result.exit_code == 2
-    assert "no active GP practice" in result.stderr
 
 
 def test_up_prints_next_commands_when_a_stack_runs(moto_stack: MotoStack) -> None:

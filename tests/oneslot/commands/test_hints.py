@@ -1,4 +1,4 @@
-"""What the command line tells to type next is for the stack that was asked about, and an interrupt says how to go on."""
+"""Every command that a text recommends names the stack of the question."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FAR = 4_000_000_000_000
 
 @pytest.fixture
 def on_aws(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> Target:
-    """The same stack, as one on AWS that is called Oneslot-prod."""
+    """Return the moto stack as Oneslot-prod on AWS."""
     target = replace(moto_stack.target, local=None, stack_name="Oneslot-prod")
     target.__dict__.update(sqs=moto_stack.bench.sqs, dynamodb=moto_stack.bench.dynamodb)
     target.__dict__.update(functions=Functions(ENVIRONMENT), logs=Logs())
@@ -64,7 +64,7 @@ def test_forget_names_the_stack_when_a_lease_is_held(on_aws: Target) -> None:
 
 
 def test_ledger_show_names_the_stack_when_a_row_is_missing(on_aws: Target) -> None:
-    assert "See: oneslot inspect nobody --stack Oneslot-prod." in invoke("ledger", "show", "nobody").stderr
+    assert "See `oneslot inspect nobody --stack Oneslot-prod`." in invoke("ledger", "show", "nobody").stderr
 
 
 def test_redrive_names_the_stack_when_it_leaves_letters(on_aws: Target) -> None:
@@ -74,7 +74,7 @@ def test_redrive_names_the_stack_when_it_leaves_letters(on_aws: Target) -> None:
 
 def test_journal_names_the_stack_when_one_is_open(on_aws: Target) -> None:
     begin_journal(on_aws, frozenset({"1"}), 100, {})
-    with pytest.raises(OneslotError, match="oneslot dlq redrive --resume --yes --stack Oneslot-prod "):
+    with pytest.raises(OneslotError, match="`oneslot dlq redrive --resume --yes --stack Oneslot-prod`"):
         begin_journal(on_aws, frozenset({"1"}), 100, {})
     abandoned = invoke("dlq", "redrive", "--abandon", "--yes")
     assert "List the rest: oneslot dlq list --stack Oneslot-prod." in " ".join(abandoned.stdout.split())
@@ -124,7 +124,7 @@ def test_verdict_names_the_stack(on_aws: Target) -> None:
 def test_verdict_names_the_stack_when_letters_are_hidden(on_aws: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("oneslot.evidence.gathering.count_hidden", lambda *_: 2)
     judged = json.loads(invoke("check", *ON_PROD, "--json").stdout)["verdict"]
-    assert "(`oneslot dlq list --stack Oneslot-prod`)" in judged
+    assert "`oneslot dlq list --stack Oneslot-prod`" in judged
 
 
 def test_smoke_names_the_stack_when_it_fails(on_aws: Target) -> None:

@@ -1,4 +1,4 @@
-"""`oneslot ledger`: one row shown, unlocked, forgotten; each change under the condition of what was looked at."""
+"""`oneslot ledger`: show, unlock and forget a row, under the condition that it is unchanged since the look."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ledger_of(stack: MotoStack) -> DynamoDBLedger:
 
 
 def claimed(stack: MotoStack, message_id: str = "m-1", lease_until: int = FAR) -> Claim:
-    """A claim whose consumer does not come back."""
+    """Claim a message for a consumer that has died."""
     claim = ledger_of(stack).claim(message_id, "hash", lease_until)
     assert isinstance(claim, Claim)
     return claim

@@ -1,4 +1,4 @@
-"""A table that is not there: what can be shown is shown, what is missing is said, and nothing looks sound."""
+"""A missing table: verbs show the rest, name the table, and never report a sound result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TABLES = ("ledger", "slots", "appointments")
 
 
 def without(stack: MotoStack, table: str) -> MotoStack:
-    """The stack, with something in each of its places, after somebody has deleted this table."""
+    """Fill every table and queue of the stack, and delete one table."""
     stack.bench.deliver(record(booking("m-1", **NOW)))
     stack.write_log()
     stack.put_dead_letter(booking("m-1", **NOW))
@@ -138,7 +138,7 @@ def test_inspect_says_nothing_of_a_missing_table(moto_stack: MotoStack) -> None:
     "verb", [("redrive", "--all"), ("redrive", "--even-failing"), ("drop", "--all", "--accept-loss")]
 )
 def test_dlq_changes_nothing_when_a_table_is_missing(moto_stack: MotoStack, table: str, verb: tuple[str, ...]) -> None:
-    """Nobody can tell then whom a change would help, and what it would lose."""
+    """The effect of a change is unknown without the table."""
     without(moto_stack, table)
     refused = invoke("dlq", *verb, "--yes")
     assert (refused.exit_code, "Nothing was changed. The table" in refused.stderr) == (1, True), refused.output
@@ -172,7 +172,7 @@ def test_check_shows_its_verdict_when_the_report_is_unwritable(moto_stack: MotoS
 def test_watch_ends_with_130_when_interrupted_at_once(
     moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, drain: list[str]
 ) -> None:
-    """Status 1 says that the queue is not drained, or that a table is missing."""
+    """Status 1 would say that the queue is not drained, or that a table is missing."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""What is told of one is told as of one."""
+"""Sentences agree in number with their counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workload.seeding import Seeded
 
 
 def told(verdict: Verdict, count: int, *, sound: bool = True) -> tuple[str, list[str]]:
-    """What conclusion and report say of so many requests that all ended so, each at its second delivery."""
+    """Return the conclusion and the report's story of `count` requests with one verdict, each delivered twice."""
     made: dict[str, Any] = {
         "sound": sound,
         "requests": count,

@@ -1,4 +1,4 @@
-"""What the local stack leaves in its folder, and somebody has spoiled: told with the file's name, never as a fault of ours."""
+"""Damaged files in the state folder are named, and not reported as a fault in Oneslot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`oneslot up` where a stack runs already: what is asked for is what it has, or it is refused."""
+"""`oneslot up` while a stack runs: it accepts the settings of that stack alone."""
 
 from __future__ import annotations
 

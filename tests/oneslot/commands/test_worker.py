@@ -1,4 +1,4 @@
-"""How `oneslot worker` composes Oneslot's own consumer: as the function is, for the queue that is named."""
+"""`oneslot worker` composes Oneslot's own consumer as the function is configured, for the queue that it polls."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_worker_defers_in_the_queue_that_it_polls(
 def test_worker_uses_the_functions_dynamodb_timeouts(
     composed: list[Configuration], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An answer that is lost must not outlast the lease."""
+    """The retry after a lost answer must come before the lease ends."""
     given: dict[str, Config] = {}
 
     def client(service: str, *, config: Config) -> Any:

@@ -8,8 +8,8 @@ from oneslot.repair.journal import begin_journal, open_journal
 from oneslot.repair.redrive import entry, redrive
 from oneslot.runtime.sqs.dead_letters import DeadLetter, HeldLetter
 from oneslot.sending.pacing import Pacer, Timetable
+from tests.kits.dead_letters import put_bookings
 from tests.kits.moto_stack import MotoStack
-from tests.oneslot.commands.test_dlq import planned
 
 
 def test_pacer_holds_its_rate() -> None:
@@ -23,7 +23,7 @@ def test_pacer_holds_its_rate() -> None:
 def test_redrive_holds_its_rate(moto_stack: MotoStack) -> None:
     slept: list[float] = [0.0]
     pacer = Pacer(5.0, Timetable(lambda: sum(slept), slept.append))
-    journal = begin_journal(moto_stack.target, planned(moto_stack, 25), 500.0, {})
+    journal = begin_journal(moto_stack.target, put_bookings(moto_stack, 25), 500.0, {})
     assert redrive(moto_stack.target, journal, lambda _: None, pacer).moved == 25
     assert slept[1:] == [2.0, 2.0]
 

@@ -1,4 +1,4 @@
-"""The exit status of `dlq redrive` and `dlq drop`: 0 only if what was asked for was done, or can be."""
+"""The exit status of `dlq redrive` and `dlq drop`: 0 only if every message that was asked for is or can be handled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BODY = json.dumps(booking("m-1", **NOW))
 
 @pytest.fixture
 def letters(moto_stack: MotoStack) -> MotoStack:
-    """One dead letter whose request has its answer, one whose has none, and one that fails again."""
+    """Three dead letters: an answered request, an unanswered one, and one that fails again."""
     moto_stack.bench.deliver(record(booking("answered", **NOW)))
     moto_stack.put_dead_letter(booking("answered", **NOW))
     moto_stack.put_dead_letter(booking("unanswered", **NOW))
@@ -79,7 +79,7 @@ def test_verbs_exit_with_0_when_the_queue_is_empty(moto_stack: MotoStack) -> Non
 
 
 def test_redrive_returns_binary_attributes_unchanged(moto_stack: MotoStack) -> None:
-    """A producer's Binary attribute, beside text: every byte of it, through a redrive in batches."""
+    """A redrive in batches keeps every byte of a Binary attribute."""
     sqs, outputs = moto_stack.bench.sqs, moto_stack.target.outputs
     every_byte = bytes(range(256))
     attributes = {
@@ -100,7 +100,7 @@ def test_redrive_returns_binary_attributes_unchanged(moto_stack: MotoStack) -> N
 
 @pytest.fixture
 def hidden(letters: MotoStack, monkeypatch: pytest.MonkeyPatch) -> MotoStack:
-    """The same, and another reader holds all of them: a command beside this one, or one that was killed."""
+    """The same letters, all hidden by another reader: a second command, or a killed one."""
     monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.SETTLING_SECONDS", 0)
     held = letters.bench.sqs.receive_message(
         QueueUrl=letters.target.outputs.dead_letter_queue_url, MaxNumberOfMessages=10
