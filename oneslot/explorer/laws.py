@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from oneslot.explorer.messages import SqsMessage
 from oneslot.explorer.process import Outcome
-from oneslot.explorer.world import Request, Services, World, error_text
+from oneslot.explorer.world import Request, Services, SqsMessage, World, error_text
 
 UNREADABLE = "unreadable"
 """The law that is reported when a law or a service raises."""

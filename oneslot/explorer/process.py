@@ -17,14 +17,12 @@ from typing import Any, ClassVar, cast
 from botocore.exceptions import ClientError, ReadTimeoutError
 from greenlet import GreenletExit, getcurrent, greenlet
 
+from oneslot.explorer.renaming import OWN_NAME
 from oneslot.explorer.world import Request
 from oneslot.runtime.backoff import Surroundings
 
 LEASE_MS = 30_000
 """The function's timeout, which is also the length of a lease."""
-
-OWN_NAME = "delivery-0"
-"""The name in an invocation's own ids; the explorer renames it for each delivery."""
 
 
 @dataclass(frozen=True)

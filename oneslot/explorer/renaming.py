@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import re
 
-from oneslot.explorer.process import OWN_NAME
+OWN_NAME = "delivery-0"
+"""The name in an invocation's own ids; the explorer renames it for each delivery."""
 
 _NAME = re.compile(r"delivery-(\d+)")
 _ID = re.compile(rf"({_NAME.pattern})-\d+")

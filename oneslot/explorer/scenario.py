@@ -11,10 +11,9 @@ from typing import Any
 
 from oneslot.explorer.faults import Choice, all_faults
 from oneslot.explorer.laws import Laws, law_name
-from oneslot.explorer.messages import SqsMessage
 from oneslot.explorer.process import LEASE_MS, Context, Process, Program
 from oneslot.explorer.services.contents import Table
-from oneslot.explorer.world import Request, World
+from oneslot.explorer.world import Request, SqsMessage, World
 
 NOON = int(datetime(2026, 11, 20, 12, 0, tzinfo=UTC).timestamp() * 1000)
 """The default start of an exploration (epoch ms)."""

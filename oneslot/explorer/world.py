@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 
 from botocore.exceptions import ClientError
 
+from oneslot.explorer.renaming import OWN_NAME
 from oneslot.explorer.services.contents import Contents, Table
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
 from oneslot.explorer.services.sqs import InMemorySQS
@@ -37,6 +39,30 @@ class Request:
         """The call's name and parameters."""
         operation, parameters = json.loads(self.text)
         return operation, parameters
+
+
+@dataclass(frozen=True, slots=True)
+class SqsMessage:
+    """A message in the queue. `message_id` is the request's id, not SQS's; a malformed message has its body as the id."""
+
+    message_id: str
+    body: str
+
+    @property
+    def sqs_id(self) -> str:
+        """SQS's own id, the same in all deliveries."""
+        return f"sqs-{hashlib.sha256(self.body.encode()).hexdigest()[:8]}"
+
+    def record(self, position: int) -> dict[str, Any]:
+        """Return the record that delivers the message at this position of a batch."""
+        return {
+            "messageId": self.sqs_id,
+            "receiptHandle": f"receipt-{position}-of-{OWN_NAME}",
+            "body": self.body,
+            "attributes": {"ApproximateReceiveCount": "1", "SentTimestamp": "1763625600000"},
+            "messageAttributes": {},
+            "eventSource": "aws:sqs",
+        }
 
 
 @dataclass(frozen=True)

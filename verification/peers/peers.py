@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from oneslot.explorer.messages import SqsMessage
 from oneslot.explorer.process import Outcome
 from oneslot.explorer.scenario import Subject
-from oneslot.explorer.world import Request, World
+from oneslot.explorer.world import Request, SqsMessage, World
 from verification.peers import ledgers, powertools
 from verification.scenarios.ours import OURS
 from verification.scenarios.practice import LEDGER, SLOTS

@@ -13,10 +13,9 @@ from typing import Any
 
 from appointments.invariants import Evidence, check
 from appointments.statuses import COMPLETE, IN_PROGRESS
-from oneslot.explorer.messages import SqsMessage
 from oneslot.explorer.process import Outcome
 from oneslot.explorer.renaming import is_id_of
-from oneslot.explorer.world import Request, World
+from oneslot.explorer.world import Request, SqsMessage, World
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
 from verification.scenarios.practice import APPOINTMENTS, LEDGER, PATIENTS, SLOTS, dead_letters
 

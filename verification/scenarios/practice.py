@@ -9,9 +9,8 @@ from typing import Any
 
 from appointments.free_key import free_key
 from appointments.slot_choice import utc_text
-from oneslot.explorer.messages import SqsMessage
 from oneslot.explorer.services.contents import Table
-from oneslot.explorer.world import World
+from oneslot.explorer.world import SqsMessage, World
 
 LEDGER, SLOTS, APPOINTMENTS = "ledger", "slots", "appointments"
 QUEUE, DEAD_LETTERS = "https://sqs.example/requests", "https://sqs.example/requests-dead-letters"

@@ -10,9 +10,8 @@ from functools import partial
 from typing import Any
 
 from oneslot.explorer.faults import CRASHES, DENIED, NEVER, READS, THROTTLED, TIMED_OUT, Choice, mild_faults
-from oneslot.explorer.messages import SqsMessage
 from oneslot.explorer.scenario import Scenario
-from oneslot.explorer.world import Request, answer_text
+from oneslot.explorer.world import Request, SqsMessage, answer_text
 from oneslot.runtime.identity import payload_hash
 from verification.scenarios.practice import PRACTICE, TABLES, booking, cancellation, free_slots
 
