@@ -19,7 +19,6 @@ from tests.workload.test_practices import line as practice_line
 Invoke = Callable[..., Result]
 
 
-
 def test_send_asks_for_seed_when_nothing_was_seeded(moto_stack: MotoStack) -> None:
     result = invoke("send", "--count", "5")
     assert result.exit_code == 1
