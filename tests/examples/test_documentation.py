@@ -54,6 +54,20 @@ def test_links_lead_to_files(page: Path) -> None:
     assert [link for link in links(page) if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(DOCUMENTATION)))
+def test_anchors_lead_to_headings(page: Path) -> None:
+    anchors = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text(encoding="utf-8"))
+    missing = [f"{link}#{anchor}" for link, anchor in anchors if anchor not in headings(page.parent / link, page)]
+    assert missing == []
+
+
+def headings(target: Path, page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    text = (page if target.is_dir() else target).read_text(encoding="utf-8")
+    plain = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
+    return {heading.strip().replace(" ", "-") for heading in plain}
+
+
 @pytest.mark.parametrize("page", [*PAGES, "faults.md"])
 def test_page_has_a_picture(page: str) -> None:
     assert any(link.endswith(".svg") for link in links(DOCUMENTATION / page))
