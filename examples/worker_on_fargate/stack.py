@@ -121,7 +121,7 @@ class WorkerStack(Stack):
                 file=str(DOCKERFILE),
                 ignore_mode=IgnoreMode.DOCKER,
                 exclude=[
-                    *("*", "!pyproject.toml", "!lambda_src", "!oneslot", "!workload", f"!{DOCKERFILE}"),
+                    *("*", "!pyproject.toml", "!lambda_src", "!oneslot", f"!{DOCKERFILE}"),
                     "**/__pycache__",
                 ],
             ),

@@ -144,7 +144,7 @@ def test_worker_uses_the_given_key_as_the_consumer_does(
 def test_image_has_what_the_worker_imports_alone(assembly: Path, tmp_path: Path) -> None:
     (context,) = assembly.glob("asset.*")
     copied = re.findall(r"^COPY (\S+)", (ROOT / DOCKERFILE).read_text(), re.MULTILINE)
-    sources = {"lambda_src", "oneslot", "workload", "pyproject.toml"}
+    sources = {"lambda_src", "oneslot", "pyproject.toml"}
     assert set(copied) == sources
     assert {path.name for path in context.iterdir()} == {"examples", *sources}
     assert not list(context.rglob("__pycache__"))
