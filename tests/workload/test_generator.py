@@ -40,7 +40,7 @@ def understood(message: Message) -> tuple[str, str, Request]:
     return identity, payload_hash(body), parse_message(identity, payload_hash(body), body)
 
 
-def test_shares_come_out_exactly() -> None:
+def test_generator_keeps_the_shares_exactly() -> None:
     mix = Mix(2_000)
     messages = generate(mix)
     requests = {message.number: message.request for message in messages}
@@ -65,7 +65,7 @@ mixes = st.builds(
 
 @settings(max_examples=40)
 @given(mixes, st.integers(0, 1_000_000))
-def test_every_request_is_understood_as_it_was_archived(mix: Mix, seed: int) -> None:
+def test_request_is_parsed_as_it_was_archived(mix: Mix, seed: int) -> None:
     messages = generate(mix, seed)
     assert len(messages) == mix.messages
     seen: dict[str, str] = {}
@@ -83,7 +83,7 @@ def test_every_request_is_understood_as_it_was_archived(mix: Mix, seed: int) -> 
 
 @settings(max_examples=20)
 @given(st.integers(0, 1_000_000))
-def test_every_malformed_message_is_refused_for_its_reason(seed: int) -> None:
+def test_malformed_message_is_rejected_for_its_reason(seed: int) -> None:
     messages = generate(Mix(300, malformed=0.3), seed)
     content = {
         message.request.message_id: message.request.payload_hash
@@ -112,21 +112,21 @@ def test_every_malformed_message_is_refused_for_its_reason(seed: int) -> None:
     assert set(malformations) == set(REASON), "ninety malformed messages show every kind"
 
 
-def test_nothing_personal_can_get_into_the_archive() -> None:
+def test_archived_request_has_no_personal_data() -> None:
     for message in generate(Mix(500, malformed=0.3)):
         assert not nhs_number.contains_one(json.dumps(message.request.message_id))
         assert 'nhs_number":' not in repr(message)
         assert not nhs_number.contains_one(repr(message))
 
 
-def test_the_same_seed_sends_the_same() -> None:
+def test_generator_repeats_itself_under_one_seed() -> None:
     mix = Mix(300)
     assert generate(mix, 7) == generate(mix, 7)
     ids = [{message.request.message_id for message in generate(mix, seed)} - {None} for seed in (7, 8)]
     assert not ids[0] & ids[1], "another seed's requests are others"
 
 
-def test_cancellations_come_after_and_before_their_bookings() -> None:
+def test_cancellation_comes_before_or_after_its_booking() -> None:
     messages = generate(Mix(1_000, duplicates=0, malformed=0, cancellations=0.3))
     place: dict[str, int] = {}
     cancels: dict[str, int] = {}
@@ -142,7 +142,7 @@ def test_cancellations_come_after_and_before_their_bookings() -> None:
     assert 0 < before < 150
 
 
-def test_copies_come_as_producers_send_them() -> None:
+def test_copy_comes_as_a_producer_sends_it() -> None:
     copies: dict[int, list[Message]] = defaultdict(list)
     for message in generate(Mix(1_000, duplicates=1, malformed=0)):
         copies[message.number].append(message)
@@ -153,12 +153,12 @@ def test_copies_come_as_producers_send_them() -> None:
     assert any("message_id" not in json.loads(first.body) for first, _ in pairs), "named in the attribute only"
 
 
-def test_some_ask_for_a_time_that_is_over() -> None:
+def test_some_requests_ask_for_a_past_time() -> None:
     late = [message for message in generate(Mix(3_000, malformed=0)) if "2020-01-06" in message.body]
     assert 0 < len({message.number for message in late}) < 60
 
 
-def test_windows_lie_in_what_was_seeded_and_a_good_part_wants_the_same_day() -> None:
+def test_window_lies_within_the_seeded_days() -> None:
     same_day = total = 0
     for message in generate(Mix(2_000, duplicates=0, malformed=0, cancellations=0)):
         _, _, request = understood(message)
@@ -172,7 +172,7 @@ def test_windows_lie_in_what_was_seeded_and_a_good_part_wants_the_same_day() -> 
     assert 0.45 < same_day / total < 0.7
 
 
-def test_days_that_are_over_are_not_asked_for() -> None:
+def test_past_days_are_not_asked_for() -> None:
     now = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
     for message in generate(Mix(50, malformed=0, cancellations=0), now=now):
         body: dict[str, Any] = json.loads(message.body)
@@ -181,12 +181,12 @@ def test_days_that_are_over_are_not_asked_for() -> None:
         generate(Mix(50), now=datetime(2026, 11, 28, tzinfo=UTC))
 
 
-def test_a_mix_that_cannot_be_is_refused() -> None:
+def test_mix_is_rejected_when_too_few_bookings_are_left() -> None:
     with pytest.raises(BadInput, match="leave too few bookings"):
         Mix(100, cancellations=0.8)
 
 
-def test_a_million_requests_are_streamed() -> None:
+def test_generator_streams_a_million_requests() -> None:
     generator = RequestGenerator(PLAN, Mix(1_000_000), 1, NOW)
     assert len(list(islice(generator.messages(), 5_000))) == 5_000
     assert len(generator._waiting) < 2 * HORIZON

@@ -27,7 +27,7 @@ def slots(stack: MotoStack) -> list[dict[str, Any]]:
     return [row for row in stack.bench.rows("slots") if row["practice"] != PRACTICE]
 
 
-def test_a_good_stack_passes_and_only_what_was_said_remains(moto_stack: MotoStack) -> None:
+def test_smoke_passes_on_a_working_stack_and_cleans_up(moto_stack: MotoStack) -> None:
     test, steps = smoke(moto_stack, moto_stack.consume)
     test.check()
     test.clean_up()
@@ -40,7 +40,7 @@ def test_a_good_stack_passes_and_only_what_was_said_remains(moto_stack: MotoStac
     assert invoke("check").exit_code == 0, "and the invariants hold"
 
 
-def test_a_stack_that_consumes_nothing_fails_and_a_late_booking_is_stopped(moto_stack: MotoStack) -> None:
+def test_smoke_fails_and_stops_a_late_booking_when_idle(moto_stack: MotoStack) -> None:
     test, _ = smoke(moto_stack, lambda: None)
     test.timeout = 0.01
     with pytest.raises(Failed, match=r"Not within 0\.01 s: smoke-[0-9a-f]+ is complete"):
@@ -53,7 +53,7 @@ def test_a_stack_that_consumes_nothing_fails_and_a_late_booking_is_stopped(moto_
     assert slots(moto_stack) == []
 
 
-def test_a_stack_that_answers_a_copy_twice_fails(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_smoke_fails_when_a_copy_is_booked_twice(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     test, _ = smoke(moto_stack, moto_stack.consume)
     monkeypatch.setattr(Smoke, "_outcomes", lambda *_: ["booked", "booked"])
     with pytest.raises(Failed, match="Two copies ended as booked, booked"):
@@ -63,7 +63,7 @@ def test_a_stack_that_answers_a_copy_twice_fails(moto_stack: MotoStack, monkeypa
     assert slots(moto_stack) == []
 
 
-def test_the_verb_says_what_failed_and_what_remains(moto_stack: MotoStack) -> None:
+def test_smoke_names_the_failure_and_what_remains(moto_stack: MotoStack) -> None:
     result = invoke("smoke", "--timeout", "0.01")
     assert result.exit_code == 1
     assert "ok  one free slot at the made-up practice ZZ" in result.stdout
@@ -75,7 +75,7 @@ def test_the_verb_says_what_failed_and_what_remains(moto_stack: MotoStack) -> No
     assert re.fullmatch(r"(smoke-\w+) and \1-cancel in the queue, or what the stack makes of it\.", requests)
 
 
-def test_what_remains_is_what_was_made(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_smoke_names_only_remains_that_it_made(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a test that could open no slot, send nothing, or be told nothing."""
 
     def refuse(*_: object) -> None:
@@ -115,7 +115,7 @@ def test_what_remains_is_what_was_made(moto_stack: MotoStack, monkeypatch: pytes
         (KeyboardInterrupt(), 130, "Interrupted"),
     ],
 )
-def test_the_verb_cleans_up_and_names_its_request_whatever_stops_it(
+def test_smoke_cleans_up_whatever_stops_it(
     moto_stack: MotoStack,
     monkeypatch: pytest.MonkeyPatch,
     interruption: BaseException,

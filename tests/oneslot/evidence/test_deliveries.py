@@ -49,7 +49,7 @@ def on_aws(stack: MotoStack, logs: Logs) -> Target:
     return target
 
 
-def test_only_lines_about_deliveries_are_asked_for_and_kept(moto_stack: MotoStack) -> None:
+def test_log_reader_asks_for_and_keeps_deliveries_only(moto_stack: MotoStack) -> None:
     logs = Logs(*LINES, '{"message": "delivery', '{"message": "another delivery"}', '["delivery"]')
     deliveries = list(read_deliveries(on_aws(moto_stack, logs), since_ms=5))
     assert [line["message_id"] for line in deliveries] == ["m-1", "m-2"]
@@ -58,14 +58,14 @@ def test_only_lines_about_deliveries_are_asked_for_and_kept(moto_stack: MotoStac
     ]
 
 
-def test_one_message_is_asked_for_by_either_of_its_ids(moto_stack: MotoStack) -> None:
+def test_log_reader_finds_a_message_by_either_id(moto_stack: MotoStack) -> None:
     logs = Logs(*LINES)
     found = list(read_deliveries(on_aws(moto_stack, logs), mentioning="m-2"))
     assert [line["message_id"] for line in found] == ["m-2"]
     assert '($.message_id = "m-2" || $.sqs_message_id = "m-2")' in logs.asked[0]["filterPattern"]
 
 
-def test_a_local_log_that_is_not_there_yet_is_empty(moto_stack: MotoStack) -> None:
+def test_local_log_is_empty_when_the_file_is_missing(moto_stack: MotoStack) -> None:
     assert list(read_deliveries(moto_stack.target)) == []
 
 
@@ -88,7 +88,7 @@ def gathered_from(stack: MotoStack, logs: Logs) -> Target:
 
 
 @pytest.mark.parametrize("logs", [NoLogs("ResourceNotFoundException"), Logs()], ids=["no log group", "an empty one"])
-def test_what_the_log_does_not_say_is_unknown(moto_stack: MotoStack, logs: Logs) -> None:
+def test_counts_are_unknown_when_the_log_is_empty_or_missing(moto_stack: MotoStack, logs: Logs) -> None:
     moto_stack.bench.deliver(record(booking("m-1")))
     on_it = gathered_from(moto_stack, logs)
     verdict = judge(gather(on_it, lambda: BEFORE), on_it.command)
@@ -97,16 +97,16 @@ def test_what_the_log_does_not_say_is_unknown(moto_stack: MotoStack, logs: Logs)
     assert inspect(on_it, "m-1").ledger
 
 
-def test_a_log_of_nothing_says_so(moto_stack: MotoStack) -> None:
+def test_counts_are_zero_when_nothing_was_done(moto_stack: MotoStack) -> None:
     counts = judge(gather(moto_stack.target), moto_stack.target.command).counts
     assert (counts.deliveries, counts.duplicates_suppressed) == (0, 0)
 
 
-def test_a_log_that_may_not_be_read_is_not_taken_for_one_that_says_nothing(moto_stack: MotoStack) -> None:
+def test_gather_raises_when_the_log_may_not_be_read(moto_stack: MotoStack) -> None:
     with pytest.raises(ClientError, match="AccessDenied"):
         gather(gathered_from(moto_stack, NoLogs("AccessDeniedException")))
 
 
-def test_a_log_that_is_not_there_is_not_exported_as_one_that_says_nothing(moto_stack: MotoStack) -> None:
+def test_export_raises_when_the_log_group_is_missing(moto_stack: MotoStack) -> None:
     with pytest.raises(ClientError, match="ResourceNotFound"):
         list(read_deliveries(on_aws(moto_stack, NoLogs("ResourceNotFoundException"))))

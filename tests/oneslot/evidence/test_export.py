@@ -26,7 +26,7 @@ def consumed(stack: MotoStack) -> MotoStack:
     return stack
 
 
-def test_an_export_that_is_stopped_leaves_nothing(
+def test_export_leaves_nothing_when_interrupted(
     moto_stack: MotoStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tables are written by then; as a history they would say that nobody accepted or delivered anything."""
@@ -38,7 +38,7 @@ def test_an_export_that_is_stopped_leaves_nothing(
 
 
 @pytest.mark.parametrize("place", ["a file/answer", "there"])
-def test_an_audit_whose_answer_has_no_place_is_not_begun(
+def test_audit_is_not_begun_when_its_output_has_no_place(
     moto_stack: MotoStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     """It may take hours, and 1 would say that something does not hold."""
@@ -51,10 +51,11 @@ def test_an_audit_whose_answer_has_no_place_is_not_begun(
         assert str(tmp_path / place).startswith(told.split(" cannot be used")[0].split(" exists already")[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("memory", "told"), [("3gb", "Java did not start with --memory 3gb"), ("100m", "must be at least")]
 )
-def test_a_memory_that_java_or_spark_does_not_take_is_a_sentence(
+def test_audit_names_a_memory_that_java_or_spark_rejects(
     moto_stack: MotoStack, tmp_path: Path, memory: str, told: str
 ) -> None:
     """In a process of its own: a session that could not be opened would stay with the tests after this one."""
@@ -68,7 +69,7 @@ def test_a_memory_that_java_or_spark_does_not_take_is_a_sentence(
         assert (ended.returncode, told in json.loads(ended.stdout)["error"]) == (2, True), ended.stdout
 
 
-def test_an_export_that_was_killed_is_offered_to_no_audit(
+def test_audit_is_offered_no_history_of_a_killed_export(
     moto_stack: MotoStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     histories = tmp_path / "history"
@@ -94,7 +95,7 @@ def test_an_export_that_was_killed_is_offered_to_no_audit(
 @pytest.mark.parametrize(
     "error", [NoRegionError(), service_error("AccessDenied", "Scan"), OSError(28, "No space left on device")]
 )
-def test_what_ends_an_audit_before_its_verdict_is_none(
+def test_audit_exits_with_2_when_it_reaches_no_verdict(
     moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """1 says that something does not hold: whoever is woken by it would stop the consumer."""

@@ -24,7 +24,7 @@ def at_work(moto_stack: MotoStack) -> MotoStack:
     return moto_stack
 
 
-def test_an_export_beside_a_consumer_at_work_says_so(at_work: MotoStack) -> None:
+def test_export_notes_that_the_queue_held_messages(at_work: MotoStack) -> None:
     (note,) = document(invoke("export", "--json"))["notes"]
     assert note.startswith(TOLD)
     assert note.endswith("oneslot watch --until-drained.")
@@ -32,9 +32,7 @@ def test_an_export_beside_a_consumer_at_work_says_so(at_work: MotoStack) -> None
     assert document(invoke("export", "--output", str(at_work.home / "drained"), "--json"))["notes"] == []
 
 
-def test_an_audit_of_such_an_export_says_so_beside_its_verdict(
-    at_work: MotoStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_audit_notes_that_the_queue_held_messages(at_work: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     def audited(_history: Path, answer: Path, *_: Any) -> Any:
         for name in ("redrive", "look-at"):
             path = answer / "repair" / f"{name}.jsonl"

@@ -65,9 +65,7 @@ def fifo(moto_stack: MotoStack) -> Callable[[Sequence[str]], Target]:
     return make
 
 
-def test_what_a_fifo_queue_does_not_show_is_not_called_lost(
-    fifo: Callable[[Sequence[str]], Target], tmp_path: Path
-) -> None:
+def test_fifo_letters_that_are_not_shown_are_not_lost(fifo: Callable[[Sequence[str]], Target], tmp_path: Path) -> None:
     target = fifo([f"m-{number:02d}" for number in range(IN_A_GROUP)])
     assert len(list_dead_letters(target)) == AT_ONCE
     verdict = judge(gather(target, lambda: BEFORE), target.command)
@@ -80,9 +78,7 @@ def test_what_a_fifo_queue_does_not_show_is_not_called_lost(
     assert "About 2 dead letter(s) are not shown" in notes[0]
 
 
-def test_what_a_fifo_queue_shows_wholly_is_judged_as_ever(
-    fifo: Callable[[Sequence[str]], Target], tmp_path: Path
-) -> None:
+def test_fifo_letters_that_are_all_shown_are_judged(fifo: Callable[[Sequence[str]], Target], tmp_path: Path) -> None:
     target = fifo([f"m-{number}" for number in range(AT_ONCE)])
     assert judge(gather(target, lambda: BEFORE), target.command).holds
     lines, notes = exported(target, tmp_path / "history")
@@ -91,9 +87,7 @@ def test_what_a_fifo_queue_shows_wholly_is_judged_as_ever(
     assert judge(gather(target, lambda: BEFORE), target.command).counts.lost == 1
 
 
-def test_what_a_reader_that_was_killed_hides_is_not_called_lost(
-    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_letters_hidden_by_a_killed_reader_are_not_lost(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     """A redrive under kill -9 hides what it held for five minutes, also on a standard queue."""
     monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.SETTLING_SECONDS", 0)
     target, sqs = moto_stack.target, moto_stack.bench.sqs
@@ -130,7 +124,7 @@ def send_without_id(stack: MotoStack, **changes: Any) -> str:
     return hashlib.sha256(body.encode()).hexdigest()
 
 
-def test_a_request_that_is_known_by_its_content_is_accounted_for(content_based: MotoStack) -> None:
+def test_request_identified_by_content_is_not_lost(content_based: MotoStack) -> None:
     digest = send_without_id(content_based)
     content_based.consume()
     assert content_based.bench.row(digest)["status"] == "COMPLETE"
@@ -140,7 +134,7 @@ def test_a_request_that_is_known_by_its_content_is_accounted_for(content_based: 
     assert judge(gather(content_based.target, lambda: BEFORE), content_based.target.command).counts.lost == 1
 
 
-def test_a_dead_letter_is_found_dropped_and_exported_by_its_content(content_based: MotoStack, tmp_path: Path) -> None:
+def test_dead_letter_is_handled_by_its_content_id(content_based: MotoStack, tmp_path: Path) -> None:
     digest = send_without_id(content_based, practice="ZZZ999")
     content_based.consume()
     lines, _ = exported(content_based.target, tmp_path / "before")
@@ -157,7 +151,7 @@ def test_a_dead_letter_is_found_dropped_and_exported_by_its_content(content_base
     assert judge(gather(content_based.target, lambda: BEFORE), content_based.target.command).holds
 
 
-def test_whether_content_counts_is_asked_only_where_it_matters(
+def test_content_setting_is_read_only_when_an_id_is_missing(
     moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unasked(_: Target) -> bool:
@@ -170,9 +164,7 @@ def test_whether_content_counts_is_asked_only_where_it_matters(
     assert {letter.message_id for letter in list_dead_letters(moto_stack.target)} == {"m-1", None}
 
 
-def test_where_content_does_not_count_nothing_is_known_by_it(
-    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_content_is_no_id_when_the_setting_is_off(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Target] = []
 
     def counted(target: Target) -> bool:
@@ -192,9 +184,7 @@ def test_where_content_does_not_count_nothing_is_known_by_it(
 # A stack that is gone, and its successor of the same name
 
 
-def test_what_was_sent_to_a_stack_that_is_gone_is_not_missed_in_its_successor(
-    moto_stack: MotoStack, tmp_path: Path
-) -> None:
+def test_requests_to_a_deleted_stack_are_not_missed(moto_stack: MotoStack, tmp_path: Path) -> None:
     target = moto_stack.target
     accept(target, "old", "sqs-old", "the stack that is gone")
     alone = gather(target, lambda: BEFORE)
@@ -209,7 +199,7 @@ def test_what_was_sent_to_a_stack_that_is_gone_is_not_missed_in_its_successor(
     assert invoke("inspect", "old").exit_code == 1
 
 
-def test_send_writes_down_which_stack_took_it(moto_stack: MotoStack, tmp_path: Path) -> None:
+def test_send_archives_the_identity_of_its_stack(moto_stack: MotoStack, tmp_path: Path) -> None:
     path = tmp_path / "mine.ndjson"
     path.write_text(json.dumps(booking("m-1")) + "\n")
     assert invoke("send", "--file", str(path)).exit_code == 0
@@ -220,9 +210,7 @@ def test_send_writes_down_which_stack_took_it(moto_stack: MotoStack, tmp_path: P
 # A stack that is at work
 
 
-def test_what_is_sent_after_the_look_at_the_queue_is_not_asked_for(
-    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_request_sent_during_the_reading_is_not_lost(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     target = moto_stack.target
     accept(target, "before", "sqs-before", target.identity)
 
@@ -235,7 +223,7 @@ def test_what_is_sent_after_the_look_at_the_queue_is_not_asked_for(
     assert gather(target, lambda: BEFORE).evidence.requests == {"before"}
 
 
-def test_what_is_redriven_between_the_looks_at_both_queues_is_not_lost(
+def test_request_redriven_during_the_reading_is_not_lost(
     moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = moto_stack.target

@@ -28,19 +28,21 @@ def summary() -> str:
         ),
     ],
 )
-def test_a_forgotten_booking_is_told_by_its_appointment(moto_stack: MotoStack, wish: dict[str, str], told: str) -> None:
+def test_inspect_answers_from_the_appointment_when_forgotten(
+    moto_stack: MotoStack, wish: dict[str, str], told: str
+) -> None:
     moto_stack.bench.deliver(record(booking("m-1", **wish)))
     forget(moto_stack, "m-1")
     assert summary() == told + STANDS
 
 
-def test_a_forgotten_booking_that_was_cancelled_is_told_as_that(moto_stack: MotoStack) -> None:
+def test_inspect_names_a_cancellation_when_forgotten(moto_stack: MotoStack) -> None:
     moto_stack.bench.deliver(record(booking("m-1")), record(cancellation("m-1", "c-1")))
     forget(moto_stack, "m-1")
     assert summary() == f"Cancelled: appointment m-1. {STANDS}"
 
 
-def test_another_content_under_a_forgotten_id_hides_no_booking(moto_stack: MotoStack) -> None:
+def test_inspect_shows_booking_and_conflict_when_forgotten(moto_stack: MotoStack) -> None:
     moto_stack.bench.deliver(record(booking("m-1")))
     forget(moto_stack, "m-1")
     moto_stack.bench.deliver(record(booking("m-1", delivery_channel="Video")))
@@ -51,7 +53,7 @@ def test_another_content_under_a_forgotten_id_hides_no_booking(moto_stack: MotoS
     )
 
 
-def test_a_cancellation_that_came_first_is_no_booking(moto_stack: MotoStack) -> None:
+def test_inspect_shows_no_booking_when_cancelled_first(moto_stack: MotoStack) -> None:
     """It leaves an appointment that nobody asked for yet."""
     moto_stack.bench.deliver(record(cancellation("m-1", "c-1")))
     assert STANDS not in summary()

@@ -1,4 +1,4 @@
-"""Rows that a person wrote and lines that somebody spoilt: each verb names them, and shows the rest."""
+"""Malformed rows and log lines: each verb names them, and shows the rest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from oneslot.evidence.deliveries import read_deliveries
+from oneslot.evidence.deliveries import read_deliveries, valid_deliveries
+from oneslot.evidence.malformed import Malformed, malformed_delivery, malformed_ledger_row
 from oneslot.evidence.operator_log import read_lines
 from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.stores.expressions import from_attributes, to_attributes
@@ -26,7 +27,7 @@ ROW = {
     "payload_hash": payload_hash(booking("by-hand")),
 }
 OTHER_TYPE: dict[str, Any] = {"a": ["map"]}
-SPOILT: list[tuple[dict[str, Any], str]] = [
+MALFORMED_ROWS: list[tuple[dict[str, Any], str]] = [
     *(
         ({name: value for name, value in ROW.items() if name != lacking}, lacking)
         for lacking in ("status", "consumption_count", "lease_until", "updated", "claimed_by")
@@ -55,10 +56,13 @@ def sentence(table: str, key: str, attribute: str) -> str:
     return f"The row {key} of the table {table} has no valid attribute {attribute}"
 
 
-@pytest.mark.parametrize(("row", "attribute"), SPOILT)
-def test_a_ledger_row_written_by_hand_is_named_and_the_rest_is_shown(
-    moto_stack: MotoStack, row: dict[str, Any], attribute: str
-) -> None:
+@pytest.mark.parametrize(("row", "attribute"), MALFORMED_ROWS)
+def test_malformed_ledger_row_names_the_attribute(row: dict[str, Any], attribute: str) -> None:
+    assert Malformed("ledger", "by-hand", attribute) in malformed_ledger_row(row)
+
+
+@pytest.mark.parametrize(("row", "attribute"), [MALFORMED_ROWS[0], MALFORMED_ROWS[-1]])
+def test_every_verb_names_a_malformed_ledger_row(moto_stack: MotoStack, row: dict[str, Any], attribute: str) -> None:
     """By every verb that reads it, for people and for programs."""
     moto_stack.bench.deliver(record(booking("m-1")))
     moto_stack.write_log()
@@ -99,8 +103,8 @@ def test_a_ledger_row_written_by_hand_is_named_and_the_rest_is_shown(
         assert sentence("ledger", "by-hand", attribute) in invoke("status").stdout
 
 
-@pytest.mark.parametrize(("row", "attribute"), SPOILT)
-def test_such_a_row_cannot_be_unlocked_and_can_be_forgotten(
+@pytest.mark.parametrize(("row", "attribute"), [MALFORMED_ROWS[0], MALFORMED_ROWS[-1]])
+def test_malformed_ledger_row_is_forgotten_but_not_unlocked(
     moto_stack: MotoStack, row: dict[str, Any], attribute: str
 ) -> None:
     write(moto_stack, "ledger", row)
@@ -116,8 +120,8 @@ def test_such_a_row_cannot_be_unlocked_and_can_be_forgotten(
     assert (begun["before"].keys(), done["outcome"]) == (before.keys(), "done")
 
 
-def test_what_is_foreseen_of_such_rows_is_what_the_consumer_does(moto_stack: MotoStack) -> None:
-    rows = {f"spoilt-{number}": row for number, (row, _) in enumerate(SPOILT)}
+def test_forecast_for_a_malformed_row_comes_true(moto_stack: MotoStack) -> None:
+    rows = {f"malformed-{number}": row for number, (row, _) in enumerate(MALFORMED_ROWS)}
     for lacking in ("payload_hash", "consumption_count", "claimed_by", "result", "updated"):
         moto_stack.bench.deliver(record(booking(f"no-{lacking}")))
         complete = moto_stack.bench.row(f"no-{lacking}")
@@ -125,14 +129,14 @@ def test_what_is_foreseen_of_such_rows_is_what_the_consumer_does(moto_stack: Mot
     moto_stack.bench.deliver(record(booking("unreadable")))
     rows["unreadable"] = moto_stack.bench.row("unreadable") | {"result": "{"}
     for message_id, row in rows.items():
-        spoilt = row if "spoilt" not in message_id else row | {"payload_hash": payload_hash(booking(message_id))}
-        write(moto_stack, "ledger", spoilt | {"message_id": message_id})
+        changed = row if "malformed" not in message_id else row | {"payload_hash": payload_hash(booking(message_id))}
+        write(moto_stack, "ledger", changed | {"message_id": message_id})
         moto_stack.put_dead_letter(booking(message_id))
     messages = document(invoke("dlq", "list", "--json"))["messages"]
     foreseen = {each["message_id"]: each["outlook"] for each in messages}
     failing = {name for name in rows if moto_stack.bench.deliver(record(booking(name))) != []}
     assert {name for name, outlook in foreseen.items() if outlook == "fails_again"} == failing
-    assert {"no-payload_hash", "unreadable", "spoilt-0"} <= failing
+    assert {"no-payload_hash", "unreadable", "malformed-0"} <= failing
     assert set(foreseen.values()) == {"fails_again", "stuck", "duplicate"}
 
 
@@ -148,7 +152,7 @@ APPOINTMENTS = [
 
 
 @pytest.mark.parametrize(("row", "attribute"), APPOINTMENTS)
-def test_an_appointment_written_by_hand_is_named(moto_stack: MotoStack, row: dict[str, Any], attribute: str) -> None:
+def test_every_verb_names_a_malformed_appointment(moto_stack: MotoStack, row: dict[str, Any], attribute: str) -> None:
     moto_stack.bench.deliver(record(booking("m-1")))
     moto_stack.write_log()
     write(moto_stack, "appointments", row)
@@ -167,7 +171,7 @@ def test_an_appointment_written_by_hand_is_named(moto_stack: MotoStack, row: dic
 
 
 @pytest.mark.parametrize("row", [{"start": {"a", "b"}}, {"status": "reserved"}])
-def test_a_slot_written_by_hand_is_named(moto_stack: MotoStack, row: dict[str, Any]) -> None:
+def test_status_names_a_malformed_slot(moto_stack: MotoStack, row: dict[str, Any]) -> None:
     write(moto_stack, "slots", {"practice": "A81001", "slot_id": "s", **row})
     told = {"where": "slots", "key": "A81001/s", "attribute": "status"}
     shown = document(invoke("status", "--json"))
@@ -175,7 +179,7 @@ def test_a_slot_written_by_hand_is_named(moto_stack: MotoStack, row: dict[str, A
     assert sentence("slots", "A81001/s", "status") in invoke("status").stdout
 
 
-def test_a_cancelled_appointment_without_its_time_has_no_place_in_the_timeline(moto_stack: MotoStack) -> None:
+def test_timeline_omits_a_cancellation_without_a_time(moto_stack: MotoStack) -> None:
     moto_stack.bench.deliver(record(booking("m-1")), record(cancellation("m-1", "c-1")))
     moto_stack.write_log()
     item = moto_stack.bench.dynamodb.get_item(TableName="appointments", Key={"appointment_id": {"S": "m-1"}})["Item"]
@@ -185,7 +189,7 @@ def test_a_cancelled_appointment_without_its_time_has_no_place_in_the_timeline(m
     assert "Cancelled since, by c-1." in invoke("inspect", "m-1").stdout
 
 
-def test_a_status_that_nobody_writes_is_not_judged_nor_counted_as_released(moto_stack: MotoStack) -> None:
+def test_unknown_status_is_counted_as_unknown_and_not_judged(moto_stack: MotoStack) -> None:
     """No consumer takes such a row over, whatever it says of its lease: each delivery finds it busy."""
     moto_stack.bench.deliver(record(booking("m-1")))
     moto_stack.write_log()
@@ -202,7 +206,7 @@ def test_a_status_that_nobody_writes_is_not_judged_nor_counted_as_released(moto_
     assert moto_stack.bench.deliver(record(booking("by-hand"))) != []
 
 
-def test_many_are_counted_and_the_first_are_named(moto_stack: MotoStack) -> None:
+def test_status_names_the_first_ten_malformed_rows(moto_stack: MotoStack) -> None:
     for number in range(13):
         write(moto_stack, "ledger", {"message_id": f"by-hand-{number:02}", "consumption_count": 1})
     told = invoke("status").stdout
@@ -223,8 +227,7 @@ LINE = {
 }
 
 
-@pytest.mark.parametrize(
-    ("line", "attribute"),
+MALFORMED_LINES: list[tuple[dict[str, Any], str]] = (
     [
         ({name: value for name, value in LINE.items() if name != lacking}, lacking)
         for lacking in ("outcome", "sent", "finished")
@@ -248,9 +251,17 @@ LINE = {
             ("sqs_message_id", 5),
         )
     ]
-    + [({**LINE, "message_id": None, "sqs_message_id": None}, "message_id")],
+    + [({**LINE, "message_id": None, "sqs_message_id": None}, "message_id")]
 )
-def test_a_spoilt_line_of_the_delivery_log_is_counted_named_and_left_out(
+
+
+@pytest.mark.parametrize(("line", "attribute"), MALFORMED_LINES)
+def test_malformed_delivery_names_the_attribute(line: dict[str, Any], attribute: str) -> None:
+    assert malformed_delivery(line) == attribute
+
+
+@pytest.mark.parametrize(("line", "attribute"), [MALFORMED_LINES[0], MALFORMED_LINES[-1]])
+def test_check_names_a_malformed_line_and_leaves_it_out(
     moto_stack: MotoStack, line: dict[str, Any], attribute: str
 ) -> None:
     moto_stack.bench.deliver(record(booking("m-1")))
@@ -275,7 +286,7 @@ def test_a_spoilt_line_of_the_delivery_log_is_counted_named_and_left_out(
     assert list(read_deliveries(moto_stack.target))[1] == line, "the export hands it to the audit, which rejects it"
 
 
-def test_a_line_that_carries_one_of_the_two_ids_is_sound(moto_stack: MotoStack) -> None:
+def test_line_is_valid_when_it_has_one_of_both_ids(moto_stack: MotoStack) -> None:
     moto_stack.bench.deliver(record(booking("m-1")))
     moto_stack.write_log()
     assert moto_stack.target.local is not None
@@ -287,7 +298,7 @@ def test_a_line_that_carries_one_of_the_two_ids_is_sound(moto_stack: MotoStack) 
     assert len(document(invoke("inspect", "m-1", "--json"))["deliveries"]) == 2
 
 
-def test_a_breach_is_told_beside_a_spoilt_line(moto_stack: MotoStack) -> None:
+def test_check_shows_a_breach_beside_a_malformed_line(moto_stack: MotoStack) -> None:
     moto_stack.bench.deliver(record(booking("m-1")))
     moto_stack.write_log()
     moto_stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
@@ -299,10 +310,7 @@ def test_a_breach_is_told_beside_a_spoilt_line(moto_stack: MotoStack) -> None:
     assert "1 line(s) of the delivery log" in judged["verdict"]
 
 
-def test_on_aws_a_spoilt_line_is_named_by_its_event(moto_stack: MotoStack) -> None:
-    from oneslot.evidence.deliveries import valid_deliveries
-    from oneslot.evidence.malformed import Malformed
-
+def test_malformed_line_is_named_by_its_event_on_aws(moto_stack: MotoStack) -> None:
     sound = json.dumps({**LINE, "message_id": "m-2"})
     malformed: list[Malformed] = []
     logs = Logs(json.dumps({"message": "delivery", "message_id": "m-1"}), sound)

@@ -35,7 +35,7 @@ class Waiting:
         self.now += seconds
 
 
-def test_rate_and_time_left(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_observer_reports_rate_and_time_left(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = Waiting(monkeypatch, QueueDepth(100, 0, 0), QueueDepth(70, 10, 0), QueueDepth(40, 10, 0))
     observer = Observer(moto_stack.target, clock=waiting.clock)
     first = observer.look()
@@ -48,7 +48,7 @@ def test_rate_and_time_left(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPat
     assert (third.rate, third.seconds_left) == (12.5, 3.2)
 
 
-def test_a_growing_queue_has_no_rate(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_observer_reports_no_rate_when_the_queue_grows(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = Waiting(monkeypatch, QueueDepth(10, 0, 0), QueueDepth(20, 0, 0))
     observer = Observer(moto_stack.target, clock=waiting.clock)
     observer.look()
@@ -56,7 +56,7 @@ def test_a_growing_queue_has_no_rate(moto_stack: MotoStack, monkeypatch: pytest.
     assert observer.look().rate is None
 
 
-def test_an_empty_queue_is_believed_at_the_third_look(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queue_is_drained_at_the_third_empty_look(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     empty, late = QueueDepth(0, 0, 0), QueueDepth(0, 0, 1)
     waiting = Waiting(monkeypatch, empty, late, empty)
     observer = Observer(moto_stack.target, clock=waiting.clock)
@@ -65,7 +65,7 @@ def test_an_empty_queue_is_believed_at_the_third_look(moto_stack: MotoStack, mon
     assert LOOKS_WHEN_EMPTY == 3
 
 
-def test_watching_ends_when_its_time_is_over(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watching_ends_after_its_timeout(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = Waiting(monkeypatch, QueueDepth(1, 0, 0))
     observer = Observer(moto_stack.target, clock=waiting.clock)
     looks = list(until_drained(observer, interval=1, timeout=5, sleep=waiting.sleep, clock=waiting.clock))
@@ -73,7 +73,7 @@ def test_watching_ends_when_its_time_is_over(moto_stack: MotoStack, monkeypatch:
     assert not looks[-1].drained
 
 
-def test_rows_are_counted_by_what_they_wait_for(moto_stack: MotoStack) -> None:
+def test_observer_counts_rows_by_their_state(moto_stack: MotoStack) -> None:
     # An unknown practice is found out under a claim, which is then given back.
     moto_stack.bench.deliver(record(booking("m-1")), record(booking("m-2", practice="ZZZ999")))
     snapshot = Observer(moto_stack.target).look()
@@ -94,9 +94,7 @@ def counts(monkeypatch: pytest.MonkeyPatch, waiting: Waiting, took: float) -> li
     return began
 
 
-def test_what_is_consumed_between_two_looks_at_an_empty_queue_is_counted(
-    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_observer_counts_again_while_the_queue_is_empty(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     """A queue with little to do is empty at every look; counting may take a hundredth of the time then."""
     waiting = Waiting(monkeypatch, QueueDepth(0, 0, 0))
     began = counts(monkeypatch, waiting, took=1)
@@ -109,9 +107,7 @@ def test_what_is_consumed_between_two_looks_at_an_empty_queue_is_counted(
     assert began[4] - began[3] > 100
 
 
-def test_a_count_that_is_older_than_the_look_says_how_old_it_is(
-    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_snapshot_shows_the_age_of_an_old_count(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = Waiting(monkeypatch, QueueDepth(9, 0, 0))
     counts(monkeypatch, waiting, took=20)
     observer = Observer(moto_stack.target, clock=waiting.clock)

@@ -1,283 +1,270 @@
-"""The check: it counts what is there, and sees every way in which it can be wrong."""
+"""What the verdict says of evidence: each number of it, and where a judgement turns into another."""
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
-from dataclasses import asdict
-from datetime import UTC, datetime
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from oneslot.errors import OneslotError
-from oneslot.evidence.gathering import gather
+from appointments.invariants import Evidence
+from oneslot.evidence.gathering import Gathered
+from oneslot.evidence.malformed import DELIVERY_LOG, Malformed
 from oneslot.evidence.verdict import Verdict, judge
-from oneslot.local.aws.connection import Connection
-from oneslot.runtime.stores.expressions import to_attributes
-from oneslot.sending.archive import Archive
-from oneslot.sending.messages import MALFORMED, Archived, Message
-from oneslot.sending.pacing import Pacing
-from oneslot.sending.sender import BatchSender, send_all
-from tests.kits.consumer import BEFORE, booking, record
-from tests.kits.moto_stack import ENVIRONMENT, Functions, MotoStack, invoke
-from workload.generator import Mix, RequestGenerator
-from workload.plan import make_plan, read_candidates
+from oneslot.runtime.sqs.dead_letters import DeadLetter
+from oneslot.runtime.sqs.queue_depth import QueueDepth
+from oneslot.sending.archive import AcceptedRequest
+from oneslot.sending.messages import MALFORMED, Archived
 
-RETENTION_MS = 1000 * int(ENVIRONMENT["LEDGER_RETENTION_SECONDS"])
-NOW = datetime.fromtimestamp(BEFORE / 1000, UTC)
+NOW = 1_800_000_000_000
+EMPTY = QueueDepth(0, 0, 0)
+SLOT = {"practice": "A81001", "slot_id": "s-1", "start": "2026-11-23T08:00:00Z", "end": "2026-11-23T08:10:00Z"}
 
 
-def send(stack: MotoStack, mix: Mix, slots: int = 40) -> list[Message]:
-    """Seed, and send a mix of requests."""
-    plan = make_plan(read_candidates(None, None, 1, count=2).demands, datetime(2026, 11, 23).date(), 2, slots, 1)
-    for item in plan.items():
-        stack.bench.dynamodb.put_item(TableName="slots", Item=to_attributes(item))
-    messages = list(RequestGenerator(plan, mix, 1, NOW).messages())
-    with Archive(stack.target.archive) as archive:
-        sender = BatchSender(stack.bench.sqs, stack.target.outputs.queue_url)
-        send_all(iter(messages), sender, archive, Pacing(None, 1), progress=lambda _: None, workers=1)
-    return messages
+def row(message_id: str, outcome: str, **said: str) -> dict[str, Any]:
+    """A completed row of the ledger."""
+    result = {"outcome": outcome, "appointment_id": message_id, **said}
+    return {"message_id": message_id, "status": "COMPLETE", "consumption_count": 1, "result": json.dumps(result)}
 
 
-def verdict_of(stack: MotoStack, now: int = BEFORE) -> Verdict:
-    """Gather and judge, as of `now` (epoch ms)."""
-    return judge(gather(stack.target, lambda: now), stack.target.command)
+def appointment(message_id: str, status: str, **said: Any) -> dict[str, Any]:
+    return {
+        "appointment_id": message_id,
+        "status": status,
+        "practice": "A81001",
+        "created": NOW,
+        "updated": NOW,
+        **said,
+    }
 
 
-MIX = Mix(100, duplicates=0.3, malformed=0.15, cancellations=0.1)
+def delivery(message_id: str | None, outcome: str, sqs_message_id: str = "sqs") -> dict[str, Any]:
+    return {
+        "message_id": message_id,
+        "sqs_message_id": sqs_message_id,
+        "outcome": outcome,
+        "finished": NOW,
+        "sent": NOW,
+    }
 
 
-def test_a_run_with_everything_in_it_holds_and_its_numbers_add_up(moto_stack: MotoStack) -> None:
-    messages = send(moto_stack, MIX)
-    moto_stack.consume()
-    verdict = verdict_of(moto_stack)
-    assert verdict.holds, verdict.sentence
-    assert verdict.sentence.startswith("Exactly once: of 100 requests in 130 messages each has exactly one answer")
-    counts = verdict.counts
-    assert (counts.requests, counts.malformed, counts.messages, counts.deliveries) == (100, 15, 130, 130)
-    appointments = (counts.booked, counts.waitlisted, counts.cancelled)
-    assert counts.appointments == sum(each for each in appointments if each is not None)
-    assert counts.waitlisted, "forty slots for seventy-five patients"
-    assert counts.duplicates_suppressed == 30
-    malformed = {message.number: message.request for message in messages if message.request.kind == MALFORMED}
-    assert sum(counts.quarantined.values()) == len(malformed) == 15
-    assert counts.quarantined["conflict"] == 1
-    # Every request ended somewhere: 85 in the ledger, of which 10 are cancellations.
-    assert counts.completed == 85
-    assert counts.lost == counts.double_booked == 0
+def accepted(
+    message_id: str | None, *sqs_message_ids: str, content: str = "one", kind: str = "request"
+) -> AcceptedRequest:
+    return AcceptedRequest(Archived(message_id, kind, payload_hash=content), NOW, sqs_message_ids)
 
 
-def test_looking_takes_nothing_away(moto_stack: MotoStack) -> None:
-    send(moto_stack, MIX)
-    moto_stack.consume()
-    assert asdict(verdict_of(moto_stack)) == asdict(verdict_of(moto_stack))
+def letter(message_id: str | None, reason: str, sqs_message_id: str) -> DeadLetter:
+    return DeadLetter(sqs_message_id, message_id, reason, "", None, NOW)
 
 
-def test_before_the_queue_is_drained_nothing_is_proved(moto_stack: MotoStack) -> None:
-    send(moto_stack, Mix(10))
-    verdict = verdict_of(moto_stack)
-    assert not verdict.holds
+def gathered(
+    requests: Sequence[AcceptedRequest] | None = (),
+    letters: Sequence[DeadLetter] = (),
+    *,
+    queue: QueueDepth = EMPTY,
+    behind: int = 0,
+    malformed_lines: Sequence[Malformed] = (),
+    **evidence: Any,
+) -> Gathered:
+    """Evidence of a stack, as `gather` puts it together."""
+    ids = None if requests is None else {line.request.message_id for line in requests if line.request.message_id}
+    quarantined = {each.message_id for each in letters if each.message_id}
+    waiting: frozenset[str] | None = frozenset() if queue.empty and not behind else None
+    found = Evidence(requests=ids, quarantined=quarantined, waiting=waiting, now=NOW, **evidence)
+    return Gathered(found, requests or None, letters, queue, 0, behind, malformed_lines)
+
+
+def verdict_of(found: Gathered) -> Verdict:
+    return judge(found, "oneslot {}".format)
+
+
+def sound() -> dict[str, Any]:
+    """One request of each outcome, done and logged."""
+    rows = [
+        row("booked", "booked", **SLOT),
+        row("waits", "waitlist", practice="A81001"),
+        row("refused", "refused", reason="no_such_appointment"),
+        row("cancels", "cancelled") | {"result": json.dumps({"outcome": "cancelled", "appointment_id": "gone"})},
+        {"message_id": "begun", "status": "IN_PROGRESS", "consumption_count": 1, "lease_until": NOW + 1},
+    ]
+    appointments = [
+        appointment("booked", "booked", **SLOT),
+        appointment("waits", "waitlist"),
+        {"appointment_id": "gone", "status": "cancelled", "cancelled_by": "cancels", "created": NOW, "updated": NOW},
+    ]
+    outcomes = {"booked": "booked", "waits": "waitlist", "refused": "refused", "cancels": "cancelled"}
+    return {
+        "ledger": {each["message_id"]: each for each in rows},
+        "slots": {("A81001", "s-1"): SLOT | {"status": "busy", "appointment_id": "booked"}},
+        "appointments": {each["appointment_id"]: each for each in appointments},
+        "deliveries": [
+            *(delivery(name, outcome) for name, outcome in outcomes.items()),
+            delivery("waits", "duplicate"),
+        ],
+    }
+
+
+def test_counts_are_those_of_the_evidence() -> None:
+    requests = [
+        *(accepted(name, f"sqs-{name}") for name in ("booked", "refused", "cancels", "begun")),
+        accepted("waits", "sqs-1", "sqs-2"),
+        accepted("waits", "sqs-3", content="another"),
+        accepted("waits", "sqs-4"),
+        accepted(None, "sqs-5", kind=MALFORMED),
+        accepted(None, "sqs-6", kind=MALFORMED),
+    ]
+    letters = [
+        letter("waits", "conflict", "sqs-3"),
+        letter(None, "not_json", "sqs-5"),
+        letter(None, "not_json", "sqs-6"),
+    ]
+    verdict = verdict_of(gathered(requests, letters, queue=QueueDepth(1, 0, 0), **sound()))
     assert verdict.kind == "unfinished"
-    assert "the queue still holds 12 message(s)" in verdict.sentence
-    assert verdict.counts.lost is None
-
-
-def test_where_nothing_was_sent_nothing_is_proved(moto_stack: MotoStack) -> None:
-    verdict = verdict_of(moto_stack)
-    assert verdict.kind == "nothing"
-    assert "Nothing to check" in verdict.sentence
-
-
-def test_without_an_archive_nobody_can_tell_what_was_lost(moto_stack: MotoStack) -> None:
-    send(moto_stack, Mix(10, malformed=0))
-    moto_stack.consume()
-    moto_stack.target.archive.unlink()
-    verdict = verdict_of(moto_stack)
-    assert verdict.holds
-    assert verdict.counts.lost is None
-    assert "a lost one would not show" in verdict.sentence
-
-
-Damage = Callable[[Any, list[dict[str, Any]]], None]
-
-
-def _lose_a_row(dynamodb: Any, booked: list[dict[str, Any]]) -> None:
-    key = {"S": booked[0]["appointment_id"]}
-    dynamodb.delete_item(TableName="ledger", Key={"message_id": key})
-
-
-def _book_a_slot_twice(dynamodb: Any, booked: list[dict[str, Any]]) -> None:
-    names = ("practice", "slot_id", "start", "end")
-    second = booked[1] | {name: booked[0][name] for name in names}
-    dynamodb.put_item(TableName="appointments", Item=to_attributes(second))
-
-
-def _give_a_request_two_slots(dynamodb: Any, booked: list[dict[str, Any]]) -> None:
-    extra = {"practice": "Z00001", "slot_id": "extra", "status": "busy", "appointment_id": booked[0]["appointment_id"]}
-    dynamodb.put_item(TableName="slots", Item=to_attributes(extra))
+    counts = verdict.document()["counts"]
+    assert counts == {
+        "requests": 8,  # an id with two contents is two, and one without an id is one
+        "malformed": 2,
+        "messages": 10,
+        "deliveries": 5,
+        "completed": 4,
+        "appointments": 3,
+        "booked": 1,
+        "waitlisted": 1,
+        "cancelled": 1,
+        "refused": 1,
+        "duplicates_suppressed": 1,
+        "quarantined": {"conflict": 1, "not_json": 2},
+        "lost": None,
+        "double_booked": 0,
+        "too_old": 0,
+        "malformed_deliveries": 0,
+    }
 
 
 @pytest.mark.parametrize(
-    ("damage", "invariant"),
-    [(_lose_a_row, "I2"), (_book_a_slot_twice, "I3"), (_give_a_request_two_slots, "I1")],
-)
-def test_damage_is_seen(moto_stack: MotoStack, damage: Damage, invariant: str) -> None:
-    send(moto_stack, Mix(30, malformed=0, cancellations=0))
-    moto_stack.consume()
-    booked = [row for row in moto_stack.bench.rows("appointments") if row["status"] == "booked"]
-    damage(moto_stack.bench.dynamodb, booked)
-    verdict = verdict_of(moto_stack)
-    assert verdict.kind == "broken"
-    assert verdict.sentence.startswith("BROKEN: ")
-    assert invariant in {breach.invariant for breach in verdict.breaches}
-    assert verdict.counts.lost == (invariant == "I2")
-    assert verdict.counts.double_booked == (invariant != "I2")
-
-
-@pytest.mark.parametrize(
-    ("table", "item", "told"),
+    ("outcome", "ended"),
     [
-        ("ledger", {"message_id": "by-hand"}, "the row by-hand of the table ledger has no valid attribute status."),
-        (
-            "slots",
-            {"practice": "A81001", "slot_id": "s"},
-            "the row A81001/s of the table slots has no valid attribute",
-        ),
-        (
-            "appointments",
-            {"appointment_id": "by-hand", "status": "booked", "practice": "A81001"},
-            "the row by-hand of the table appointments has no valid attribute slot_id.",
-        ),
+        *((outcome, True) for outcome in ("booked", "waitlist", "cancelled", "refused", "duplicate", "quarantined")),
+        *((outcome, False) for outcome in ("busy", "failed")),
     ],
 )
-def test_a_row_that_no_consumer_wrote_is_named(
-    moto_stack: MotoStack, table: str, item: dict[str, str], told: str
-) -> None:
-    moto_stack.bench.dynamodb.put_item(TableName=table, Item=to_attributes(item))
-    result = invoke("check")
-    assert (result.exit_code, "Traceback" in result.output) == (1, False)
-    assert f"No verdict: {told}" in " ".join(result.stdout.split())
-    assert json.loads(invoke("check", "--json").stdout)["kind"] == "unreadable"
+def test_message_without_id_is_lost_unless_it_was_finished(outcome: str, ended: bool) -> None:
+    """By the log, when no dead letter shows it any more."""
+    requests = [accepted(None, "sqs-1", "sqs-2", kind=MALFORMED)]
+    both = [delivery(None, outcome, name) for name in ("sqs-1", "sqs-2")]
+    for logged, lost in ((both, set()), (both[:1], {"sqs-2"}), ([], {"sqs-1", "sqs-2"})):
+        verdict = verdict_of(gathered(requests, deliveries=logged))
+        expected = lost if ended else {"sqs-1", "sqs-2"}
+        assert {breach.subject for breach in verdict.breaches if breach.invariant == "I2"} == expected
+        assert verdict.counts.lost == len(expected)
 
 
-def test_a_message_without_an_id_that_vanished_is_lost(moto_stack: MotoStack) -> None:
-    message = Message("not json", Archived(None, MALFORMED, "not_json"), 0)
-    with Archive(moto_stack.target.archive) as archive:
-        archive.accepted(message, "an SQS id that was never delivered", BEFORE)
-    verdict = verdict_of(moto_stack)
-    assert verdict.counts.lost == 1
-    assert "a message without an id that the queue accepted, neither answered nor quarantined" in verdict.sentence
+@pytest.mark.parametrize("unseen", [{"queue": QueueDepth(0, 1, 0)}, {"queue": QueueDepth(0, 0, 1)}, {"behind": 1}])
+def test_nothing_is_lost_while_a_queue_may_hold_it(unseen: dict[str, Any]) -> None:
+    verdict = verdict_of(gathered([accepted(None, "sqs-1"), accepted("m-1", "sqs-2")], **unseen))
+    assert (verdict.kind, verdict.breaches, verdict.counts.lost) == ("unfinished", (), None)
 
 
-def test_a_message_without_an_id_that_a_worker_answered_is_not_lost(moto_stack: MotoStack) -> None:
-    """A worker's lines are not in the delivery log; the row has the content's digest for its id."""
-    moto_stack.bench.deliver(record(booking("m-1")))
-    row = moto_stack.bench.row("m-1") | {"message_id": "0" * 64, "result": '{"outcome": "cancelled"}'}
-    moto_stack.bench.dynamodb.put_item(TableName="ledger", Item=to_attributes(row))
-    for content in (row["payload_hash"], "another"):
-        with Archive(moto_stack.target.archive) as archive:
-            archive.accepted(Message("", Archived(None, payload_hash=content), 0), f"of {content}", BEFORE)
-    lost = [breach.subject for breach in verdict_of(moto_stack).breaches if breach.invariant == "I2"]
-    assert lost == ["of another"]
+def test_double_bookings_count_slots_and_requests() -> None:
+    evidence = sound()
+    evidence["appointments"]["second"] = appointment("second", "booked", **SLOT)
+    evidence["slots"]["A81001", "s-2"] = SLOT | {"slot_id": "s-2", "status": "busy", "appointment_id": "booked"}
+    verdict = verdict_of(gathered([accepted("booked", "sqs-1")], **evidence))
+    assert (verdict.kind, verdict.counts.double_booked, verdict.counts.lost) == ("broken", 2, 0)
+    document = verdict.document()
+    found = {each["name"]: each["breaches"] for each in document["invariants"] if each["breaches"]}
+    assert found["I1"] == found["I3"] == 1
+    assert sum(found.values()) == len(document["breaches"])
 
 
-def test_a_message_without_an_id_is_found_by_its_sqs_id(moto_stack: MotoStack) -> None:
-    sqs, queue_url = moto_stack.bench.sqs, moto_stack.target.outputs.queue_url
-    sqs_message_id = sqs.send_message(QueueUrl=queue_url, MessageBody="not json")["MessageId"]
-    with Archive(moto_stack.target.archive) as archive:
-        archive.accepted(Message("", Archived(None, MALFORMED, "not_json"), 0), sqs_message_id, BEFORE)
-    moto_stack.consume()
-    verdict = verdict_of(moto_stack)
-    assert verdict.holds, verdict.sentence
-    assert verdict.counts.quarantined == {"not_json": 1}
+def test_sentence_counts_dead_letters_of_archived_requests() -> None:
+    """Somebody else's, and those from before the archive, are counted, and are no part of the sentence."""
+    letters = [
+        letter("bad", "invalid_field", "dlq-1"),
+        letter(None, "not_json", "sqs-3"),
+        letter("not ours", "invalid_field", "dlq-2"),
+        letter(None, "not_json", "dlq-3"),
+    ]
+    requests = [accepted("booked", "sqs-1"), accepted("bad", "sqs-2"), accepted(None, "sqs-3")]
+    verdict = verdict_of(gathered(requests, letters, **sound()))
+    assert (verdict.kind, sum(verdict.counts.quarantined.values())) == ("holds", 4)
+    assert "is quarantined with its reason (2)" in verdict.sentence
 
 
-def expire(stack: MotoStack) -> None:
-    """What a month does: the ledger's rows and the log's lines expire, the appointments and the archive stay."""
-    for row in stack.bench.rows("ledger"):
-        stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": row["message_id"]}})
-    assert stack.target.local is not None
-    Path(stack.target.local.log_file).unlink()
-    url = stack.target.outputs.dead_letter_queue_url
-    stack.bench.sqs.purge_queue(QueueUrl=url)
+def test_lost_is_known_only_when_there_is_an_archive() -> None:
+    known = verdict_of(gathered([accepted("booked", "sqs-1")], **sound()))
+    assert (known.kind, known.counts.lost) == ("holds", 0)
+    assert known.sentence.startswith("Exactly once: of 1 request in 1 message")
+    assert known.sentence.endswith(f"all {len(known.document()['invariants'])} invariants hold.")
+    unknown = verdict_of(gathered(None, **sound()))
+    assert (unknown.kind, unknown.counts.lost) == ("holds", None)
+    assert unknown.sentence.startswith("Sound: of 4 requests")
+    assert "older" not in unknown.sentence
+    assert (unknown.counts.requests, unknown.counts.messages, unknown.counts.malformed) == (None, None, None)
+    old = verdict_of(replace(gathered(None), too_old=3))
+    assert (old.kind, "3 more are older" in old.sentence) == ("holds", True)
 
 
-@pytest.mark.parametrize("log_is_kept", [True, False])
-def test_a_stack_that_is_older_than_the_ledgers_retention_is_sound(moto_stack: MotoStack, log_is_kept: bool) -> None:
-    send(moto_stack, Mix(40, duplicates=0.3, malformed=0.1, cancellations=0.2))
-    moto_stack.consume()
-    before = verdict_of(moto_stack)
-    assert before.holds, before.sentence
-    expire(moto_stack)
-    if log_is_kept:
-        moto_stack.write_log()
-    assert verdict_of(moto_stack).kind == "broken", "nothing may be missing yet"
-    later = max(BEFORE, time.time_ns() // 1_000_000) + RETENTION_MS + 1
-    after = verdict_of(moto_stack, later)
-    assert after.holds, after.sentence
-    assert (after.counts.lost, after.counts.too_old) == (None, before.counts.requests)
-    assert "40 more are older than the ledger's retention" in after.sentence
+def test_verdict_is_given_when_anything_was_left_behind() -> None:
+    """Be it one thing alone: a refusal, an appointment that the ledger has forgotten, a dropped request, a dead letter."""
+    dropped = gathered([accepted("m-1", "sqs-1")])
+    left = (
+        gathered(ledger={"refused": row("refused", "refused")}),
+        gathered(appointments={"waits": appointment("waits", "waitlist")}, forgotten_before=NOW + 1),
+        replace(dropped, evidence=replace(dropped.evidence, quarantined={"m-1"})),
+        gathered(letters=[letter("m-1", "not_json", "sqs-1")]),
+    )
+    assert [verdict_of(found).kind for found in left] == ["holds"] * len(left)
+    assert verdict_of(gathered()).kind == "nothing"
 
 
-def test_the_requests_of_this_month_are_judged_on_an_old_stack_as_on_a_new_one(moto_stack: MotoStack) -> None:
-    send(moto_stack, Mix(10, malformed=0, cancellations=0))
-    moto_stack.consume()
-    expire(moto_stack)
-    archive = moto_stack.target.archive
-    lines = [json.loads(line) for line in archive.read_text().splitlines()]
-    month_ago = "".join(json.dumps({**line, "sent": BEFORE - RETENTION_MS}) + "\n" for line in lines[1:])
-    archive.write_text(json.dumps({**lines[0], "sent": BEFORE}) + "\n" + month_ago)
-    for row in moto_stack.bench.rows("appointments"):
-        item = to_attributes({**row, "created": BEFORE - RETENTION_MS})
-        moto_stack.bench.dynamodb.put_item(TableName="appointments", Item=item)
-    verdict = verdict_of(moto_stack, BEFORE + 1)
-    assert {(breach.invariant, breach.subject) for breach in verdict.breaches} == set()
-    nothing_made = lines[0]["message_id"]
-    moto_stack.bench.dynamodb.delete_item(TableName="appointments", Key={"appointment_id": {"S": nothing_made}})
-    lost = verdict_of(moto_stack, BEFORE + 1)
-    assert ("I2", nothing_made) in {(breach.invariant, breach.subject) for breach in lost.breaches}
-    assert lost.counts.too_old == len(lines) - 1
+SPOILT = Malformed(DELIVERY_LOG, "line 7", "finished")
 
 
-def test_what_was_done_before_the_retention_was_raised_is_not_missed(
-    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told = {**ENVIRONMENT, "LEDGER_RETENTION_SECONDS": "forever"}
-    monkeypatch.setattr(Connection, "functions", lambda _: Functions(told))
-    send(moto_stack, Mix(10, malformed=0))
-    moto_stack.consume()
-    expire(moto_stack)
-    later = max(BEFORE, time.time_ns() // 1_000_000) + 5_000
-    assert verdict_of(moto_stack, later).counts.lost == 10
-    told["LEDGER_FORGOTTEN_BEFORE"] = datetime.fromtimestamp(later / 1000, UTC).isoformat()
-    after = verdict_of(moto_stack, later)
-    assert after.holds, after.sentence
-    assert (after.counts.lost, after.counts.too_old) == (None, 10)
-    with pytest.raises(OneslotError, match="which is in the future, so no missing row would be reported"):
-        verdict_of(moto_stack, later - 1)
+def test_verdict_is_unreadable_above_the_limit_of_bad_lines() -> None:
+    """One of a hundred thousand is; what was broken or unfinished without them stays so."""
+    evidence = sound()
+    rows = sum(len(evidence[name]) for name in ("ledger", "slots", "appointments"))
+    requests = [accepted("booked", "sqs-1")]
+
+    def judgement_of(lines: int, **more: Any) -> str:
+        logged = [evidence["deliveries"][0]] * (lines - rows)
+        made = gathered(requests, malformed_lines=[SPOILT], **more, **evidence | {"deliveries": logged})
+        verdict = verdict_of(made)
+        assert list(verdict.malformed) == [SPOILT]
+        assert verdict.counts.malformed_deliveries == 1
+        judgement, above = verdict.kind, lines < 100_000
+        told = f"1 line(s) of the delivery log are malformed, {'more than' if above else 'within'} the limit of 0.001%"
+        assert told in verdict.sentence
+        assert verdict.sentence.startswith("Not sound, because too many lines are malformed.") == (
+            judgement == "unreadable"
+        )
+        return judgement
+
+    assert judgement_of(100_000) == "holds"
+    assert judgement_of(99_999) == "unreadable"
+    assert judgement_of(1_000, queue=QueueDepth(1, 0, 0)) == "unfinished"
+    assert verdict_of(gathered(malformed_lines=[SPOILT])).kind == "unreadable"
+    lost = verdict_of(gathered([accepted("never-seen", "sqs-1")], malformed_lines=[SPOILT]))
+    assert lost.kind == "broken"
+    assert "are malformed, more than the limit" in lost.sentence
 
 
-@pytest.mark.parametrize("moment", ["yesterday", "2026-11-23T14:00:00"])
-def test_a_moment_that_is_none_is_said(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
-    told = Functions({**ENVIRONMENT, "LEDGER_FORGOTTEN_BEFORE": moment})
-    monkeypatch.setattr(Connection, "functions", lambda _: told)
-    result = invoke("check")
-    assert result.exit_code != 0
-    assert "LEDGER_FORGOTTEN_BEFORE" in result.stderr
-    assert moment in result.stderr
-
-
-def test_a_consumer_that_keeps_its_rows_for_ever_forgets_nothing(
-    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    forever = Functions({**ENVIRONMENT, "LEDGER_RETENTION_SECONDS": "forever"})
-    monkeypatch.setattr(Connection, "functions", lambda _: forever)
-    send(moto_stack, Mix(10, malformed=0))
-    moto_stack.consume()
-    expire(moto_stack)
-    verdict = verdict_of(moto_stack, BEFORE + 100 * RETENTION_MS)
-    assert verdict.kind == "broken"
-    assert verdict.counts.lost == 10
+def test_verdict_is_unreadable_when_a_row_is_malformed() -> None:
+    """It is only counted: an archive and an empty queue do not make a guess of it."""
+    evidence = sound()
+    del evidence["ledger"]["refused"]["status"]
+    del evidence["ledger"]["waits"]["status"]
+    lost = accepted("never-seen", "sqs-1")
+    verdict = verdict_of(gathered([lost], malformed_lines=[SPOILT], **evidence))
+    assert (verdict.kind, verdict.holds, verdict.breaches) == ("unreadable", False, ())
+    assert (verdict.counts.lost, verdict.counts.double_booked, verdict.counts.completed) == (None, None, 2)
+    assert verdict.sentence.startswith("No verdict: the row ")
+    assert "and 1 more." in verdict.sentence
+    malformed = [(each["where"], each["key"], each["attribute"]) for each in verdict.document()["malformed"]]
+    rows = [("ledger", "refused", "status"), ("ledger", "waits", "status")]
+    assert sorted(malformed[:2]) == rows
+    assert malformed[2:] == [(DELIVERY_LOG, "line 7", "finished")]

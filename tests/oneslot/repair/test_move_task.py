@@ -39,7 +39,7 @@ def arns(stubber: Stubber, target: Target, *which: str) -> None:
         stubber.add_response("get_queue_attributes", {"Attributes": {"QueueArn": arn}}, expected)
 
 
-def test_the_destination_is_named_and_the_rate_is_within_sqs_limits(stubbed: tuple[Target, Stubber]) -> None:
+def test_move_names_its_destination_and_caps_its_rate(stubbed: tuple[Target, Stubber]) -> None:
     target, stubber = stubbed
     arns(stubber, target, DEAD, QUEUE)
     expected = {"SourceArn": DEAD, "DestinationArn": QUEUE, "MaxNumberOfMessagesPerSecond": 500}
@@ -47,7 +47,7 @@ def test_the_destination_is_named_and_the_rate_is_within_sqs_limits(stubbed: tup
     start_move(target, 500.9)
 
 
-def test_a_second_task_is_a_sentence(stubbed: tuple[Target, Stubber]) -> None:
+def test_move_is_refused_while_another_runs(stubbed: tuple[Target, Stubber]) -> None:
     target, stubber = stubbed
     arns(stubber, target, DEAD, QUEUE)
     slowest = {"SourceArn": DEAD, "DestinationArn": QUEUE, "MaxNumberOfMessagesPerSecond": 1}
@@ -57,7 +57,7 @@ def test_a_second_task_is_a_sentence(stubbed: tuple[Target, Stubber]) -> None:
         start_move(target, 0.5)
 
 
-def test_a_task_that_does_not_start_for_another_reason_is_not_taken_for_one_that_runs(
+def test_move_raises_any_other_error_of_sqs(
     stubbed: tuple[Target, Stubber],
 ) -> None:
     target, stubber = stubbed
@@ -67,7 +67,7 @@ def test_a_task_that_does_not_start_for_another_reason_is_not_taken_for_one_that
         start_move(target, 1)
 
 
-def test_it_is_followed_to_its_end(stubbed: tuple[Target, Stubber]) -> None:
+def test_follow_returns_the_result_of_an_ended_move(stubbed: tuple[Target, Stubber]) -> None:
     target, stubber = stubbed
     arns(stubber, target, DEAD)
     for result in (
@@ -84,7 +84,7 @@ def test_it_is_followed_to_its_end(stubbed: tuple[Target, Stubber]) -> None:
 
 
 @pytest.mark.parametrize(("status", "exit_code"), [("COMPLETED", 0), ("FAILED", 1)])
-def test_redrive_all_on_aws_is_the_move_task(
+def test_redrive_all_uses_the_move_task_on_aws(
     moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, status: str, exit_code: int
 ) -> None:
     url = moto_stack.target.outputs.dead_letter_queue_url

@@ -19,7 +19,7 @@ def written(folder: Path, *lines: str) -> Path:
     return path
 
 
-def test_requests_are_read_as_they_are(tmp_path: Path) -> None:
+def test_request_file_is_read_as_it_is(tmp_path: Path) -> None:
     texts = [json.dumps(booking("m-1")), json.dumps(cancellation("m-1"))]
     path = written(tmp_path, texts[0], "", texts[1])
     assert check_file(path) == 2
@@ -30,12 +30,12 @@ def test_requests_are_read_as_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("practice", ["Zürich1", "A" * 129, "A 1", "", 81001, None])
-def test_what_sqs_takes_for_no_group_is_sent_without_one(tmp_path: Path, practice: object) -> None:
+def test_request_has_no_group_when_sqs_would_refuse_it(tmp_path: Path, practice: object) -> None:
     (message,) = read_requests(written(tmp_path, json.dumps(booking("m-1", practice=practice))))
     assert message.group is None
 
 
-def test_an_id_that_may_not_be_written_down_is_not(tmp_path: Path) -> None:
+def test_request_has_no_archived_id_when_it_is_personal(tmp_path: Path) -> None:
     path = written(tmp_path, json.dumps(booking(NHS_NUMBER)), json.dumps(booking(None)))
     assert [message.request.message_id for message in read_requests(path)] == [None, None]
 
@@ -48,14 +48,14 @@ def test_an_id_that_may_not_be_written_down_is_not(tmp_path: Path) -> None:
         ('{"a": "' + "x" * LARGEST_BODY_BYTES + '"}', "line 2: more than 1,048,576 bytes"),
     ],
 )
-def test_a_line_that_is_no_request_is_named(tmp_path: Path, line: str, sentence: str) -> None:
+def test_request_file_is_rejected_with_its_invalid_line(tmp_path: Path, line: str, sentence: str) -> None:
     with pytest.raises(BadInput) as refused:
         check_file(written(tmp_path, json.dumps(booking()), line))
     assert sentence in str(refused.value)
     assert NHS_NUMBER not in str(refused.value)
 
 
-def test_a_file_without_requests_or_text_is_refused(tmp_path: Path) -> None:
+def test_request_file_is_rejected_when_empty_or_binary(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="holds no request"):
         check_file(written(tmp_path, "", ""))
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")

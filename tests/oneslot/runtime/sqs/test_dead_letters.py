@@ -13,7 +13,7 @@ from tests.kits.consumer import NHS_NUMBER, Intercepted, booking, raising, recor
 from tests.kits.moto_stack import MotoStack
 
 
-def test_every_message_is_seen_and_stays(moto_stack: MotoStack) -> None:
+def test_peek_returns_every_letter_and_keeps_it(moto_stack: MotoStack) -> None:
     bad = [record(booking(f"m-{number}", nhs_number="9990000019")) for number in range(25)]
     moto_stack.bench.deliver(*bad)
     url = moto_stack.target.outputs.dead_letter_queue_url
@@ -26,7 +26,7 @@ def test_every_message_is_seen_and_stays(moto_stack: MotoStack) -> None:
 
 
 @pytest.mark.parametrize("times", [0, 2], ids=["an empty answer first", "the same message twice"])
-def test_answers_of_few_servers_are_put_together(moto_stack: MotoStack, times: int) -> None:
+def test_peek_continues_after_one_answer_without_news(moto_stack: MotoStack, times: int) -> None:
     """SQS asks some of its servers at a time: one may have nothing, and another what was seen already."""
     moto_stack.bench.deliver(record("not json"))
     sqs, url = moto_stack.bench.sqs, moto_stack.target.outputs.dead_letter_queue_url
@@ -45,9 +45,7 @@ def test_answers_of_few_servers_are_put_together(moto_stack: MotoStack, times: i
     assert len(peek(client, url)) == 1  # type: ignore[arg-type]
 
 
-def test_what_another_reader_of_a_standard_queue_hides_is_known(
-    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hidden_letters_of_a_standard_queue_are_counted(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that was killed hides what it held for five minutes."""
     monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.SETTLING_SECONDS", 0)
     moto_stack.bench.deliver(*[record(f"not json {number}") for number in range(3)])
@@ -58,7 +56,7 @@ def test_what_another_reader_of_a_standard_queue_hides_is_known(
     assert (len(letters), waiting_behind(sqs, url, len(letters))) == (1, 2)
 
 
-def test_a_count_that_lags_behind_is_given_time_to_settle(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hidden_count_waits_for_a_lagging_depth(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a look has put back counts twice for a moment: as hidden still, and as in sight again. What arrives is not."""
     waits: list[float] = []
     monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.time.sleep", waits.append)
@@ -79,7 +77,7 @@ def test_a_count_that_lags_behind_is_given_time_to_settle(monkeypatch: pytest.Mo
     assert waiting_behind(client, "https://sqs.test/1/dead-letters", 3) == 1
 
 
-def test_what_the_redrive_policy_moved_has_no_reason_but_its_old_id(moto_stack: MotoStack) -> None:
+def test_letter_keeps_its_id_when_the_policy_moved_it(moto_stack: MotoStack) -> None:
     url = moto_stack.target.outputs.dead_letter_queue_url
     sqs_message_id = moto_stack.bench.sqs.send_message(QueueUrl=url, MessageBody=json.dumps(booking("m-1")))[
         "MessageId"
@@ -89,7 +87,7 @@ def test_what_the_redrive_policy_moved_has_no_reason_but_its_old_id(moto_stack: 
     assert letter.original_sqs_message_id == sqs_message_id
 
 
-def test_what_the_redrive_policy_moved_has_no_reason_of_an_earlier_stay(moto_stack: MotoStack) -> None:
+def test_letter_has_no_earlier_reason_when_policy_moved_it(moto_stack: MotoStack) -> None:
     """SQS's move task brings a message back with the attributes that the consumer gave it; then its receives ran out.
 
     SQS names the queue that it moved a message from; what the consumer sends there comes from no queue.
@@ -117,14 +115,14 @@ def test_what_the_redrive_policy_moved_has_no_reason_of_an_earlier_stay(moto_sta
 
 
 @pytest.mark.parametrize("body", ["not json", json.dumps(booking(None)), json.dumps(booking(NHS_NUMBER))])
-def test_an_identity_that_may_not_be_shown_is_not(moto_stack: MotoStack, body: str) -> None:
+def test_letter_has_no_id_when_it_is_invalid_or_withheld(moto_stack: MotoStack, body: str) -> None:
     moto_stack.bench.deliver(record(body))
     (letter,) = peek(moto_stack.bench.sqs, moto_stack.target.outputs.dead_letter_queue_url)
     assert letter.message_id is None
     assert NHS_NUMBER not in repr(letter)
 
 
-def test_a_look_that_is_interrupted_puts_back_what_it_has(moto_stack: MotoStack) -> None:
+def test_peek_puts_letters_back_when_interrupted(moto_stack: MotoStack) -> None:
     moto_stack.bench.deliver(record("not json"))
 
     def interrupt(_perform: object) -> None:

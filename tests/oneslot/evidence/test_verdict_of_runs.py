@@ -1,0 +1,283 @@
+"""The check: it counts what is there, and sees every way in which it can be wrong."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneslot.errors import OneslotError
+from oneslot.evidence.gathering import gather
+from oneslot.evidence.verdict import Verdict, judge
+from oneslot.local.aws.connection import Connection
+from oneslot.runtime.stores.expressions import to_attributes
+from oneslot.sending.archive import Archive
+from oneslot.sending.messages import MALFORMED, Archived, Message
+from oneslot.sending.pacing import Pacing
+from oneslot.sending.sender import BatchSender, send_all
+from tests.kits.consumer import BEFORE, booking, record
+from tests.kits.moto_stack import ENVIRONMENT, Functions, MotoStack, invoke
+from workload.generator import Mix, RequestGenerator
+from workload.plan import make_plan, read_candidates
+
+RETENTION_MS = 1000 * int(ENVIRONMENT["LEDGER_RETENTION_SECONDS"])
+NOW = datetime.fromtimestamp(BEFORE / 1000, UTC)
+
+
+def send(stack: MotoStack, mix: Mix, slots: int = 40) -> list[Message]:
+    """Seed, and send a mix of requests."""
+    plan = make_plan(read_candidates(None, None, 1, count=2).demands, datetime(2026, 11, 23).date(), 2, slots, 1)
+    for item in plan.items():
+        stack.bench.dynamodb.put_item(TableName="slots", Item=to_attributes(item))
+    messages = list(RequestGenerator(plan, mix, 1, NOW).messages())
+    with Archive(stack.target.archive) as archive:
+        sender = BatchSender(stack.bench.sqs, stack.target.outputs.queue_url)
+        send_all(iter(messages), sender, archive, Pacing(None, 1), progress=lambda _: None, workers=1)
+    return messages
+
+
+def verdict_of(stack: MotoStack, now: int = BEFORE) -> Verdict:
+    """Gather and judge, as of `now` (epoch ms)."""
+    return judge(gather(stack.target, lambda: now), stack.target.command)
+
+
+MIX = Mix(100, duplicates=0.3, malformed=0.15, cancellations=0.1)
+
+
+@pytest.mark.slow
+def test_verdict_holds_for_a_run_with_every_kind_of_request(moto_stack: MotoStack) -> None:
+    messages = send(moto_stack, MIX)
+    moto_stack.consume()
+    verdict = verdict_of(moto_stack)
+    assert verdict.holds, verdict.sentence
+    assert verdict.sentence.startswith("Exactly once: of 100 requests in 130 messages each has exactly one answer")
+    counts = verdict.counts
+    assert (counts.requests, counts.malformed, counts.messages, counts.deliveries) == (100, 15, 130, 130)
+    appointments = (counts.booked, counts.waitlisted, counts.cancelled)
+    assert counts.appointments == sum(each for each in appointments if each is not None)
+    assert counts.waitlisted, "forty slots for seventy-five patients"
+    assert counts.duplicates_suppressed == 30
+    malformed = {message.number: message.request for message in messages if message.request.kind == MALFORMED}
+    assert sum(counts.quarantined.values()) == len(malformed) == 15
+    assert counts.quarantined["conflict"] == 1
+    # Every request ended somewhere: 85 in the ledger, of which 10 are cancellations.
+    assert counts.completed == 85
+    assert counts.lost == counts.double_booked == 0
+
+
+@pytest.mark.slow
+def test_second_check_finds_the_same(moto_stack: MotoStack) -> None:
+    send(moto_stack, MIX)
+    moto_stack.consume()
+    assert asdict(verdict_of(moto_stack)) == asdict(verdict_of(moto_stack))
+
+
+def test_verdict_is_unfinished_before_the_queue_is_drained(moto_stack: MotoStack) -> None:
+    send(moto_stack, Mix(10))
+    verdict = verdict_of(moto_stack)
+    assert not verdict.holds
+    assert verdict.kind == "unfinished"
+    assert "the queue still holds 12 message(s)" in verdict.sentence
+    assert verdict.counts.lost is None
+
+
+def test_verdict_is_nothing_when_nothing_was_sent(moto_stack: MotoStack) -> None:
+    verdict = verdict_of(moto_stack)
+    assert verdict.kind == "nothing"
+    assert "Nothing to check" in verdict.sentence
+
+
+def test_lost_is_unknown_without_an_archive(moto_stack: MotoStack) -> None:
+    send(moto_stack, Mix(10, malformed=0))
+    moto_stack.consume()
+    moto_stack.target.archive.unlink()
+    verdict = verdict_of(moto_stack)
+    assert verdict.holds
+    assert verdict.counts.lost is None
+    assert "a lost one would not show" in verdict.sentence
+
+
+Damage = Callable[[Any, list[dict[str, Any]]], None]
+
+
+def _lose_a_row(dynamodb: Any, booked: list[dict[str, Any]]) -> None:
+    key = {"S": booked[0]["appointment_id"]}
+    dynamodb.delete_item(TableName="ledger", Key={"message_id": key})
+
+
+def _book_a_slot_twice(dynamodb: Any, booked: list[dict[str, Any]]) -> None:
+    names = ("practice", "slot_id", "start", "end")
+    second = booked[1] | {name: booked[0][name] for name in names}
+    dynamodb.put_item(TableName="appointments", Item=to_attributes(second))
+
+
+def _give_a_request_two_slots(dynamodb: Any, booked: list[dict[str, Any]]) -> None:
+    extra = {"practice": "Z00001", "slot_id": "extra", "status": "busy", "appointment_id": booked[0]["appointment_id"]}
+    dynamodb.put_item(TableName="slots", Item=to_attributes(extra))
+
+
+@pytest.mark.parametrize(
+    ("damage", "invariant"),
+    [(_lose_a_row, "I2"), (_book_a_slot_twice, "I3"), (_give_a_request_two_slots, "I1")],
+)
+def test_verdict_is_broken_when_a_row_is_damaged(moto_stack: MotoStack, damage: Damage, invariant: str) -> None:
+    send(moto_stack, Mix(6, malformed=0, cancellations=0))
+    moto_stack.consume()
+    booked = [row for row in moto_stack.bench.rows("appointments") if row["status"] == "booked"]
+    damage(moto_stack.bench.dynamodb, booked)
+    verdict = verdict_of(moto_stack)
+    assert verdict.kind == "broken"
+    assert verdict.sentence.startswith("BROKEN: ")
+    assert invariant in {breach.invariant for breach in verdict.breaches}
+    assert verdict.counts.lost == (invariant == "I2")
+    assert verdict.counts.double_booked == (invariant != "I2")
+
+
+@pytest.mark.parametrize(
+    ("table", "item", "told"),
+    [
+        ("ledger", {"message_id": "by-hand"}, "the row by-hand of the table ledger has no valid attribute status"),
+        (
+            "slots",
+            {"practice": "A81001", "slot_id": "s"},
+            "the row A81001/s of the table slots has no valid attribute",
+        ),
+        (
+            "appointments",
+            {"appointment_id": "by-hand", "status": "booked", "practice": "A81001"},
+            "the row by-hand of the table appointments has no valid attribute slot_id",
+        ),
+    ],
+)
+def test_check_names_a_malformed_row(moto_stack: MotoStack, table: str, item: dict[str, str], told: str) -> None:
+    moto_stack.bench.dynamodb.put_item(TableName=table, Item=to_attributes(item))
+    result = invoke("check")
+    assert (result.exit_code, "Traceback" in result.output) == (1, False)
+    assert f"No verdict: {told}" in " ".join(result.stdout.split())
+    assert json.loads(invoke("check", "--json").stdout)["kind"] == "unreadable"
+
+
+def test_message_without_id_is_lost_when_it_vanished(moto_stack: MotoStack) -> None:
+    message = Message("not json", Archived(None, MALFORMED, "not_json"), 0)
+    with Archive(moto_stack.target.archive) as archive:
+        archive.accepted(message, "an SQS id that was never delivered", BEFORE)
+    verdict = verdict_of(moto_stack)
+    assert verdict.counts.lost == 1
+    assert "a message without an id that the queue accepted, neither answered nor quarantined" in verdict.sentence
+
+
+def test_message_without_id_is_not_lost_when_a_worker_answered(moto_stack: MotoStack) -> None:
+    """A worker's lines are not in the delivery log; the row has the content's digest for its id."""
+    moto_stack.bench.deliver(record(booking("m-1")))
+    row = moto_stack.bench.row("m-1") | {"message_id": "0" * 64, "result": '{"outcome": "cancelled"}'}
+    moto_stack.bench.dynamodb.put_item(TableName="ledger", Item=to_attributes(row))
+    for content in (row["payload_hash"], "another"):
+        with Archive(moto_stack.target.archive) as archive:
+            archive.accepted(Message("", Archived(None, payload_hash=content), 0), f"of {content}", BEFORE)
+    lost = [breach.subject for breach in verdict_of(moto_stack).breaches if breach.invariant == "I2"]
+    assert lost == ["of another"]
+
+
+def test_message_without_id_is_found_by_its_sqs_id(moto_stack: MotoStack) -> None:
+    sqs, queue_url = moto_stack.bench.sqs, moto_stack.target.outputs.queue_url
+    sqs_message_id = sqs.send_message(QueueUrl=queue_url, MessageBody="not json")["MessageId"]
+    with Archive(moto_stack.target.archive) as archive:
+        archive.accepted(Message("", Archived(None, MALFORMED, "not_json"), 0), sqs_message_id, BEFORE)
+    moto_stack.consume()
+    verdict = verdict_of(moto_stack)
+    assert verdict.holds, verdict.sentence
+    assert verdict.counts.quarantined == {"not_json": 1}
+
+
+def expire(stack: MotoStack) -> None:
+    """What a month does: the ledger's rows and the log's lines expire, the appointments and the archive stay."""
+    for row in stack.bench.rows("ledger"):
+        stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": row["message_id"]}})
+    assert stack.target.local is not None
+    Path(stack.target.local.log_file).unlink()
+    url = stack.target.outputs.dead_letter_queue_url
+    stack.bench.sqs.purge_queue(QueueUrl=url)
+
+
+@pytest.mark.parametrize("log_is_kept", [True, False])
+def test_verdict_holds_when_rows_expired_after_the_retention(moto_stack: MotoStack, log_is_kept: bool) -> None:
+    send(moto_stack, Mix(10, duplicates=0.3, malformed=0.1, cancellations=0.2))
+    moto_stack.consume()
+    before = verdict_of(moto_stack)
+    assert before.holds, before.sentence
+    expire(moto_stack)
+    if log_is_kept:
+        moto_stack.write_log()
+    assert verdict_of(moto_stack).kind == "broken", "nothing may be missing yet"
+    later = max(BEFORE, time.time_ns() // 1_000_000) + RETENTION_MS + 1
+    after = verdict_of(moto_stack, later)
+    assert after.holds, after.sentence
+    assert (after.counts.lost, after.counts.too_old) == (None, before.counts.requests)
+    assert "10 more are older than the ledger's retention" in after.sentence
+
+
+def test_recent_requests_are_judged_on_an_old_stack(moto_stack: MotoStack) -> None:
+    send(moto_stack, Mix(10, malformed=0, cancellations=0))
+    moto_stack.consume()
+    expire(moto_stack)
+    archive = moto_stack.target.archive
+    lines = [json.loads(line) for line in archive.read_text().splitlines()]
+    month_ago = "".join(json.dumps({**line, "sent": BEFORE - RETENTION_MS}) + "\n" for line in lines[1:])
+    archive.write_text(json.dumps({**lines[0], "sent": BEFORE}) + "\n" + month_ago)
+    for row in moto_stack.bench.rows("appointments"):
+        item = to_attributes({**row, "created": BEFORE - RETENTION_MS})
+        moto_stack.bench.dynamodb.put_item(TableName="appointments", Item=item)
+    verdict = verdict_of(moto_stack, BEFORE + 1)
+    assert {(breach.invariant, breach.subject) for breach in verdict.breaches} == set()
+    nothing_made = lines[0]["message_id"]
+    moto_stack.bench.dynamodb.delete_item(TableName="appointments", Key={"appointment_id": {"S": nothing_made}})
+    lost = verdict_of(moto_stack, BEFORE + 1)
+    assert ("I2", nothing_made) in {(breach.invariant, breach.subject) for breach in lost.breaches}
+    assert lost.counts.too_old == len(lines) - 1
+
+
+def test_rows_from_before_a_longer_retention_are_not_missed(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {**ENVIRONMENT, "LEDGER_RETENTION_SECONDS": "forever"}
+    monkeypatch.setattr(Connection, "functions", lambda _: Functions(told))
+    send(moto_stack, Mix(10, malformed=0))
+    moto_stack.consume()
+    expire(moto_stack)
+    later = max(BEFORE, time.time_ns() // 1_000_000) + 5_000
+    assert verdict_of(moto_stack, later).counts.lost == 10
+    told["LEDGER_FORGOTTEN_BEFORE"] = datetime.fromtimestamp(later / 1000, UTC).isoformat()
+    after = verdict_of(moto_stack, later)
+    assert after.holds, after.sentence
+    assert (after.counts.lost, after.counts.too_old) == (None, 10)
+    with pytest.raises(OneslotError, match="which is in the future, so no missing row would be reported"):
+        verdict_of(moto_stack, later - 1)
+
+
+@pytest.mark.parametrize("moment", ["yesterday", "2026-11-23T14:00:00"])
+def test_check_rejects_an_invalid_forgotten_before(
+    moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    told = Functions({**ENVIRONMENT, "LEDGER_FORGOTTEN_BEFORE": moment})
+    monkeypatch.setattr(Connection, "functions", lambda _: told)
+    result = invoke("check")
+    assert result.exit_code != 0
+    assert "LEDGER_FORGOTTEN_BEFORE" in result.stderr
+    assert moment in result.stderr
+
+
+def test_rows_that_never_expire_are_missed_for_ever(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    forever = Functions({**ENVIRONMENT, "LEDGER_RETENTION_SECONDS": "forever"})
+    monkeypatch.setattr(Connection, "functions", lambda _: forever)
+    send(moto_stack, Mix(10, malformed=0))
+    moto_stack.consume()
+    expire(moto_stack)
+    verdict = verdict_of(moto_stack, BEFORE + 100 * RETENTION_MS)
+    assert verdict.kind == "broken"
+    assert verdict.counts.lost == 10
