@@ -27,7 +27,6 @@ class Number(click.FloatRange):
         return number
 
 
-SHARE = Number(0, 1)
 COUNT = click.IntRange(min=1)
 
 
@@ -70,16 +69,29 @@ class Setting(click.ParamType[tuple[str, str]]):
         return name, text
 
 
-def context_option(function: F) -> F:
-    """`-c`: passed on as `context`, pairs of name and value."""
-    return click.option(
-        "-c",
-        "--context",
-        "context",
-        type=Setting(),
-        multiple=True,
-        help="Change a setting of the stack, as for `cdk deploy`, e.g. -c queue=fifo. May be repeated.",
-    )(function)
+def local_stack_options(function: F) -> F:
+    """`--stage`, `--processes` and `-c`: passed on as `stage`, `processes` and `context`, pairs of name and value."""
+    for option in (
+        click.option(
+            "-c",
+            "--context",
+            "context",
+            type=Setting(),
+            multiple=True,
+            help="Change a setting of the stack, as for `cdk deploy`, e.g. -c queue=fifo. May be repeated.",
+        ),
+        click.option(
+            "--processes",
+            type=COUNT,
+            metavar="N",
+            default=4,
+            show_default=True,
+            help="Run at most N handler processes at once.",
+        ),
+        click.option("--stage", default="dev", show_default=True, help="Synthesise and deploy this stage."),
+    ):
+        function = option(function)
+    return function
 
 
 def stack_option(function: F) -> F:
@@ -107,50 +119,3 @@ def memory_option(function: F) -> F:
     return click.option("--memory", default="3g", show_default=True, help="Give Spark this much memory, e.g. 512m.")(
         function
     )
-
-
-def practice_options(function: F) -> F:
-    """`--practices`, `--demand` and `--practice-count`: which practices take part."""
-    for option in (
-        click.option("--practice-count", type=COUNT, metavar="N", help="Choose N practices at random, by --seed."),
-        click.option(
-            "--demand", type=FILE, metavar="FILE", help="Read the appointments per practice: CSV with a header row."
-        ),
-        click.option(
-            "--practices", type=FILE, metavar="FILE", help="Read the ODS file epraccur.csv. Default: made-up practices."
-        ),
-    ):
-        function = option(function)
-    return function
-
-
-def mix_options(function: F) -> F:
-    """`--duplicates`, `--malformed` and `--cancellations`: shares of the requests."""
-    for option in (
-        click.option(
-            "--cancellations",
-            type=SHARE,
-            metavar="SHARE",
-            default=0.05,
-            show_default=True,
-            help="Make this share cancellations of other requests.",
-        ),
-        click.option(
-            "--malformed",
-            type=SHARE,
-            metavar="SHARE",
-            default=0.01,
-            show_default=True,
-            help="Make this share malformed.",
-        ),
-        click.option(
-            "--duplicates",
-            type=SHARE,
-            metavar="SHARE",
-            default=0.2,
-            show_default=True,
-            help="Send this share of the requests twice.",
-        ),
-    ):
-        function = option(function)
-    return function

@@ -12,22 +12,13 @@ from oneslot.errors import OneslotError
 from oneslot.local.launcher import down as stop_stack
 from oneslot.local.launcher import up as start_stack
 from oneslot.local.state import LocalState, read_state
-from oneslot.options import COUNT, context_option, json_option
+from oneslot.options import json_option, local_stack_options
 from oneslot.target import home_folder, local_target
 from oneslot.terminal import Terminal
 
 
 @click.command(short_help="Start the local stack: the real template in an embedded AWS.")
-@click.option("--stage", default="dev", show_default=True, help="Synthesise and deploy this stage.")
-@click.option(
-    "--processes",
-    type=COUNT,
-    metavar="N",
-    default=4,
-    show_default=True,
-    help="Run at most N handler processes at once.",
-)
-@context_option
+@local_stack_options
 @json_option
 def up(stage: str, processes: int, context: Sequence[tuple[str, str]], as_json: bool) -> None:
     """Start the local stack, leave it running, and print the next commands to paste.

@@ -19,11 +19,12 @@ from oneslot.commands.watch import LOCAL_INTERVAL, follow
 from oneslot.evidence.export import export_history
 from oneslot.evidence.verdict import Verdict
 from oneslot.local.stack import LocalStack, local_stack
-from oneslot.options import COUNT, context_option, json_option, mix_options, practice_options
+from oneslot.options import COUNT, json_option, local_stack_options
 from oneslot.sending.pacing import Pacing
 from oneslot.target import Target, home_folder, local_target
 from oneslot.terminal import Terminal, table
 from oneslot.wording import numbered
+from workload.commands.options import mix_options, practice_options
 from workload.commands.seed import seed_plan
 from workload.commands.send import generated, send_messages
 from workload.generator import Mix
@@ -53,16 +54,7 @@ DRAIN_TIMEOUT_SECONDS = 900.0
     show_default=True,
     help="Use this seed: it repeats the same run.",
 )
-@click.option("--stage", default="dev", show_default=True, help="Synthesise and deploy this stage.")
-@click.option(
-    "--processes",
-    type=COUNT,
-    metavar="N",
-    default=4,
-    show_default=True,
-    help="Run at most N handler processes at once.",
-)
-@context_option
+@local_stack_options
 @click.option("--audit/--no-audit", default=True, show_default=True, help="End with the Spark audit and its report.")
 @json_option
 def run(

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import click
 
-from oneslot.options import COUNT, Day, json_option, practice_options, stack_option
+from oneslot.options import COUNT, Day, json_option, stack_option
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal
 from oneslot.wording import numbered
+from workload.commands.options import practice_options
 from workload.plan import Plan, make_plan, read_candidates, save
 from workload.seeding import Seeded, SlotWriter
 from workload.seeding import seed as insert

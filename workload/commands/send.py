@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from oneslot.errors import BadInput, OneslotError
-from oneslot.options import COUNT, FILE, Number, json_option, mix_options, stack_option
+from oneslot.options import COUNT, FILE, Number, json_option, stack_option
 from oneslot.sending.archive import Archive
 from oneslot.sending.messages import Message
 from oneslot.sending.pacing import SHAPES, STEADY, Pacing
@@ -21,6 +21,7 @@ from oneslot.sending.sender import BatchSender, Sent, send_all
 from oneslot.target import Target, open_target
 from oneslot.terminal import Advance, Terminal
 from oneslot.wording import numbered
+from workload.commands.options import mix_options
 from workload.generator import Mix, RequestGenerator, utc_now
 from workload.plan import load
 
