@@ -88,7 +88,7 @@ def test_redrive_resumes_after_a_kill(terminal: Terminal, tmp_path: Path) -> Non
     finally:
         process.kill()
         process.wait()
-    assert "was interrupted" in terminal.run("dlq", "redrive", "--yes").output
+    assert "is unfinished" in terminal.run("dlq", "redrive", "--yes").output
     # Messages of the killed redrive are hidden for a while, and until they return there is more to resume.
     wait_for(
         lambda: terminal.run("dlq", "redrive", "--resume", "--yes").exit_code == 0, seconds=180, what="all is moved"
