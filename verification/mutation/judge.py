@@ -122,7 +122,8 @@ def _pytest(core: str, arguments: list[str], *plugins: object) -> int:
     )
     options = ["-q", "-p", "no:cacheprovider", "--tb=no", "--hypothesis-profile=judge", f"--timeout={WAITING_SECONDS}"]
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of libraries that are loaded already
-    options += ["-o", f"pythonpath={core} {ROOT}", "-m", "not embedded_aws and not valkey"]
+    # Append rather than prepend: with the root first, the tests would import the unchanged core.
+    options += ["-o", f"pythonpath={core} {ROOT}", "--import-mode=append", "-m", "not embedded_aws and not valkey"]
     return int(pytest.main([*options, *arguments], plugins=list(plugins)))
 
 
