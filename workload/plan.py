@@ -77,7 +77,7 @@ def _read_files(practices: Path | None, demand: Path | None, seed: int) -> tuple
     active = {practice.code: practice for practice in read_practices(practices)}
     note = f"{numbered(len(active), 'active GP practice')} in {practices.name}"
     if demand is None:
-        return list(synthetic_demand(active.values(), seed)), f"{note}, their demand made up"
+        return list(synthetic_demand(active.values(), seed)), f"{note}, with synthetic demand"
     demands = [line for line in read_demand(demand) if line.practice in active]
     if not demands:
         raise BadInput(f"{demand} and {practices} have no practice in common. Give files of the same region.")

@@ -97,7 +97,7 @@ def synthetic_practices(count: int) -> list[Practice]:
 
 
 def read_demand(path: Path) -> Iterator[Demand]:
-    """Yield the demand of each practice that made appointments, in the file's order.
+    """Yield the demand of each practice with appointments, in the file's order.
 
     The file has a header row with at least `gp_code`, `total_appointments`, `face_to_face`, `home_visit`, `telephone`
     and `video_online`, and whole numbers below. Raises `BadInput`, naming line and column, for any other file.

@@ -36,7 +36,7 @@ MINUTES = {name: minutes for name, minutes, _ in SERVICES}
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What one practice opens: `slots` in all over the days, divided among channels like its demand."""
+    """The slots that one practice opens, over all days and channels, in the proportions of its demand."""
 
     demand: Demand
     slots: int
@@ -72,7 +72,7 @@ def demanded_slots(demands: Sequence[Demand], days: int) -> int:
 def share_out(total: int, demands: Sequence[Demand]) -> list[Opening]:
     """Divide `total` slots in proportion to demand, at least one each (so `total` must reach the practices' number).
 
-    Largest remainders get what rounding leaves, so the numbers add up to `total` exactly.
+    The largest remainders get the slots that rounding leaves, so the numbers add up to `total`.
     """
     if not demands or total < len(demands):
         raise ValueError(f"{total} slots cannot be shared out among {len(demands)} practices")
@@ -89,7 +89,7 @@ def share_out(total: int, demands: Sequence[Demand]) -> list[Opening]:
 def slot_items(opening: Opening, days: Sequence[date], seed: int) -> Iterator[dict[str, Any]]:
     """Yield the rows of the slots table for one practice, all free. The same arguments give the same rows."""
     for number, day in enumerate(days):
-        # What does not divide evenly goes to the first days: Mondays are the busiest.
+        # The remainder goes to the first days, because Mondays are the busiest.
         count = opening.slots // len(days) + (number < opening.slots % len(days))
         yield from _day(opening.demand, day, count, seed)
 

@@ -45,7 +45,7 @@ def export_history(target: Target, folder: Path, note: Callable[[str], None] = l
 
 
 def place_for(folder: Path) -> TemporaryDirectory[str]:
-    """Return a temporary folder beside the new `folder`. Raises `BadInput` if that exists, OSError if it cannot be made."""
+    """Return a temporary folder beside the new `folder`. Raises `BadInput` if that exists."""
     if folder.exists():
         raise BadInput(f"{folder} exists already. Name a new folder.")
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -159,8 +159,7 @@ def inspect(target: Target, message_id: str) -> Inspection:
     ledger = row("ledger", outputs.ledger_table_name, {"message_id": message_id}, LEDGER)
     answered = result_of(ledger).get("appointment_id") if ledger else None
     answered = answered if isinstance(answered, str) and answered else message_id
-    made = outputs.appointments_table_name
-    appointment = row("appointments", made, {"appointment_id": answered}, APPOINTMENTS)
+    appointment = row("appointments", outputs.appointments_table_name, {"appointment_id": answered}, APPOINTMENTS)
     slot = None
     if appointment is not None:
         if appointment.get("practice"):

@@ -207,7 +207,11 @@ def forecast_all(target: Target, missing: list[Missing]) -> list[Forecast]:
                 facts = facts_of(held)
                 found.append((held.letter, facts, len(held.body.encode())))
     ids = sorted({facts.message_id for _, facts, _ in found if facts.message_id})
-    ledger, slots, made = outputs.ledger_table_name, outputs.slots_table_name, outputs.appointments_table_name
+    ledger, slots, appointments_table = (
+        outputs.ledger_table_name,
+        outputs.slots_table_name,
+        outputs.appointments_table_name,
+    )
 
     def asked(read: Callable[[], T], table: Table, name: str) -> T | Missing:
         answer = unless_missing(read, table, name)
@@ -220,7 +224,9 @@ def forecast_all(target: Target, missing: list[Missing]) -> list[Forecast]:
     known = {} if isinstance(rows, Missing) else rows
     open_ids = [each for each in ids if known.get(each, {}).get("status") != COMPLETE]
     appointments = asked(
-        lambda: read_rows(client, made, "appointment_id", open_ids, APPOINTMENTS), "appointments", made
+        lambda: read_rows(client, appointments_table, "appointment_id", open_ids, APPOINTMENTS),
+        "appointments",
+        appointments_table,
     )
     is_known = cache(lambda practice: asked(lambda: _has_slots(client, slots, practice), "slots", slots))
     now_ms = time.time_ns() // 1_000_000

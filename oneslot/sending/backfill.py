@@ -1,7 +1,7 @@
-"""`oneslot backfill`: what an executor does with the rows of a historical file. It is pickled, so it holds plain values.
+"""The executors' part of `oneslot backfill`: send the rows of a historical file, or enter them into the ledger.
 
-Feeding: a row that is sent twice counts once, because its message id is its identity. Seeding: a row that is entered twice
-is there once, because the write is conditional. So after a crash the same command is simply run again.
+Safe to repeat after a crash: a row sent twice counts once under its message id, and the ledger's write is conditional. The
+classes hold plain values, because Spark pickles them.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ RESULT_REASON = "handled_before_migration"
 HANDED_OVER, KNOWN, UNFIT = "handed_over", "already_known", "unfit"
 UNFINISHED, DIFFERENT = "in_progress", "known_with_other_content"
 OUTCOMES = (HANDED_OVER, KNOWN, UNFINISHED, DIFFERENT, UNFIT)
-"""What became of a row. `unfit`: too large for the queue, or what the consumer would quarantine. The two before it: the
-ledger has the id, but not as done with this content, so its redelivery is processed, or quarantined."""
+"""The outcome of a row. `unfit`: too large for the queue, or the consumer would quarantine it. The two before: the ledger has
+the id in progress, or with other content, so the consumer processes or quarantines a redelivery."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """How an executor reaches AWS: by the local stack's connection, or None for its own endpoint and credentials."""
+    """An executor's access to AWS: the local stack's connection, or None for the default endpoint and credentials."""
 
     local: Connection | None
 
     def client(self, service: str) -> Any:
-        """A client of the executor's own."""
+        """Return a new client."""
         config = Config(retries={"mode": "standard", "total_max_attempts": ATTEMPTS})
         if self.local is not None:
             return self.local.client(service, config)
@@ -59,14 +59,14 @@ class Access:
 
 @dataclass(frozen=True)
 class Feeder:
-    """Sends rows to the queue, `rate` messages a second at most. One that SQS would never take is left out."""
+    """Sends rows to the queue, at most `rate` messages a second, and skips those above SQS's limit."""
 
     access: Access
     queue_url: str
     rate: float
 
     def __call__(self, rows: Iterable[Any]) -> Counter[str]:
-        """Send all rows of one partition. Raises OneslotError for what the queue does not take."""
+        """Send all rows of one partition; return the outcomes. Raises `OneslotError` if the queue does not accept one."""
         client = self.access.client("sqs")
         sender = BatchSender(client, self.queue_url)
         tally: Counter[str] = Counter({HANDED_OVER: 0})
@@ -79,9 +79,9 @@ class Feeder:
 
 @dataclass(frozen=True)
 class Seeder:
-    """Enters rows into the ledger as COMPLETE, so that their redelivery is answered and not processed.
+    """Enters rows into the ledger as COMPLETE, at most `rate` a second, so that a redelivery is a duplicate.
 
-    A row that the consumer would quarantine is left out: it would be no duplicate of anything. `rate` is in rows a second.
+    It skips a row that the consumer would quarantine.
     """
 
     access: Access
@@ -90,7 +90,7 @@ class Seeder:
     rate: float
 
     def __call__(self, rows: Iterable[Any]) -> Counter[str]:
-        """Enter all rows of one partition; a row that the ledger knows already is left as it is."""
+        """Enter all rows of one partition; return the outcomes. An existing row stays as it is."""
         client = self.access.client("dynamodb")
         tally: Counter[str] = Counter({HANDED_OVER: 0})
         with ThreadPoolExecutor(WRITERS, "seed") as writers:
@@ -137,7 +137,7 @@ class Seeder:
 
 
 def may_be_shown(message_id: str) -> bool:
-    """Whether this id of a file is one as the consumer takes them, and so names no patient."""
+    """Return whether an id from a file is valid and holds no NHS number."""
     try:
         return not contains_nhs_number(identify({}, {"message_id": message_id}, ""))
     except Unprocessable:
@@ -145,7 +145,7 @@ def may_be_shown(message_id: str) -> bool:
 
 
 def _fit(rows: Iterable[Any], tally: Counter[str]) -> Iterator[Message]:
-    """Messages that SQS takes, however a row is spelt: ASCII, and not too large. The others are counted."""
+    """Yield the messages within SQS's limit, in ASCII, and count the others."""
     for number, row in enumerate(rows):
         body = json.loads(row.body)
         text = json.dumps(body, separators=(",", ":"))
@@ -162,7 +162,7 @@ def _cut(rows: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def _paced(cut: Iterable[list[T]], rate: float) -> Iterator[list[T]]:
-    """Each batch at its time: the next one when this one's share of `rate` is over."""
+    """Yield each batch when it is due by `rate`."""
     pacer = Pacer(rate)
     for batch in cut:
         pacer.wait(len(batch))

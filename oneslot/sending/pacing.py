@@ -1,4 +1,4 @@
-"""When each message is to leave: as fast as possible, at a steady rate, or like a Monday morning."""
+"""The times at which messages are due: at once, at a steady rate, or as on a Monday morning."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-# NHS telephone demand on a Monday from 08:00 to 10:00, if it decays from its peak with a 20-minute constant: two hours
-# are six constants, so the first moment brings six times the mean rate.
+# NHS telephone demand on a Monday from 08:00 to 10:00, modelled as a decay from its peak with a constant of 20 minutes. Two
+# hours are six constants, so it starts at six times the mean rate.
 CONSTANTS_IN_A_MORNING = 6.0
 
-# What a stall cost is made up for as far as this, so that the rate is kept; more would be a flood behind the dam.
+# A longer stall is not made up for, because the messages would arrive as a flood.
 MADE_UP_SECONDS = 1.0
 
 STEADY = "steady"
@@ -41,10 +41,9 @@ class Pacing:
 
 @dataclass
 class Timetable:
-    """Waits for the seconds at which something is due, counted from when it is made.
+    """Waits for due times, in seconds since its construction.
 
-    After a stall of more than a second (a queue that did not answer, a machine that was asleep) all that follows is due
-    later by the rest of it.
+    After a stall of more than a second, as of a queue that does not answer, all due times move by the rest of it.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -55,7 +54,7 @@ class Timetable:
         self.started = self.clock()
 
     def wait_until(self, due: float) -> None:
-        """Return at the second `due`, or at once if it is over."""
+        """Sleep until the second `due`; return at once if it is past."""
         late = self.clock() - self.started - due
         if late < 0:
             self.sleep(-late)
@@ -64,13 +63,13 @@ class Timetable:
 
 @dataclass
 class Pacer:
-    """Holds a rate in messages a second, from when it is made."""
+    """Holds a rate in messages a second since its construction."""
 
     rate: float
     timetable: Timetable = field(default_factory=Timetable)
     done: int = 0
 
     def wait(self, steps: int) -> None:
-        """Wait until so many more messages are due."""
+        """Wait until `steps` more messages are due."""
         self.timetable.wait_until(self.done / self.rate)
         self.done += steps

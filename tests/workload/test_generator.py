@@ -33,7 +33,7 @@ def generate(mix: Mix, seed: int = 1, plan: Plan = PLAN, now: datetime = NOW) ->
 
 
 def understood(message: Message) -> tuple[str, str, Request]:
-    """What the consumer makes of a message: identity, digest, request. Raises `Unprocessable` as the consumer does."""
+    """Return id, digest and request as the consumer parses them. Raises `Unprocessable` as the consumer does."""
     body = parse_body(message.body)
     attributes = {name: {"stringValue": value} for name, value in message.attributes.items()}
     identity = identify(attributes, body, message.body)
@@ -168,7 +168,7 @@ def test_window_lies_within_the_seeded_days() -> None:
         assert PLAN.days[0] <= request.not_before.date() <= request.not_after.date() <= PLAN.days[-1]
         total += 1
         same_day += request.not_before.date() == request.not_after.date()
-    # 43.8 % want the same day; and whoever wants the last day has no other left.
+    # 43.8 % want the same day; and a request for the last day has no later one.
     assert 0.45 < same_day / total < 0.7
 
 

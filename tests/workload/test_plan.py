@@ -1,4 +1,4 @@
-"""Which practices take part, how many slots are made unasked, and the note that `send` reads."""
+"""The plan: its practices, its default number of slots, and the file that `send` reads."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_what_was_seeded_is_noted_for_its_stack_only(tmp_path: Path) -> None:
     save(plan, path, "this stack")
     assert load(path, "this stack") == plan
     assert load(path, "the stack before it, at the same port") is None
-    for spoilt in ("{", "[]", "{}", '{"target": "this stack"}', '{"target": "this stack", "practices": [7]}'):
-        path.write_text(spoilt)
+    for invalid in ("{", "[]", "{}", '{"target": "this stack"}', '{"target": "this stack", "practices": [7]}'):
+        path.write_text(invalid)
         with pytest.raises(BadInput, match="is not a valid plan"):
             load(path, "this stack")

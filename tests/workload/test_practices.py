@@ -1,13 +1,25 @@
-"""The official list of practices, read; and every file that is not it, refused with a sentence."""
+"""The NHS's files of practices and demand: read as they are, and rejected with line and column."""
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 
 import pytest
 
 from oneslot.errors import BadInput
-from workload.practices import COLUMNS, Practice, read_practices, synthetic_practices
+from workload.practices import (
+    COLUMNS,
+    LARGEST_A_YEAR,
+    MEDIAN_A_YEAR,
+    NATIONAL_CHANNELS,
+    Demand,
+    Practice,
+    read_demand,
+    read_practices,
+    synthetic_demand,
+    synthetic_practices,
+)
 
 
 def line(code: str = "A81001", name: str = "THE SURGERY", status: str = "A", setting: str = "4") -> str:
@@ -35,7 +47,7 @@ def test_only_active_gp_practices_are_read(tmp_path: Path) -> None:
     assert list(read_practices(path)) == [Practice("A81001", "FIRST"), Practice("A81004", "WITH, COMMA")]
 
 
-def test_a_name_in_another_encoding_is_no_obstacle(tmp_path: Path) -> None:
+def test_practice_name_may_have_another_encoding(tmp_path: Path) -> None:
     path = tmp_path / "epraccur.csv"
     path.write_bytes(line(name="CAFÉ").encode("latin-1"))
     assert [practice.code for practice in read_practices(path)] == ["A81001"]
@@ -54,22 +66,82 @@ def test_a_name_in_another_encoding_is_no_obstacle(tmp_path: Path) -> None:
         ("PK\x03\x04\x00\x00,x\n", "is not a CSV text file. Unpack a zip file first"),
     ],
 )
-def test_another_file_is_refused_with_its_place_named(tmp_path: Path, text: str, sentence: str) -> None:
+def test_practices_file_is_rejected_with_line_and_column(tmp_path: Path, text: str, sentence: str) -> None:
     with pytest.raises(BadInput) as refused:
         list(read_practices(written(tmp_path, text)))
     assert sentence in str(refused.value)
     assert "epraccur.csv" in str(refused.value)
 
 
-def test_a_field_without_end_is_refused(tmp_path: Path) -> None:
+def test_practices_file_is_rejected_with_an_endless_field(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="is not a CSV text file"):
         list(read_practices(written(tmp_path, '"' + "x" * 70_000)))
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
+def test_practices_file_is_rejected_when_it_is_a_folder(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot be read"):
         list(read_practices(tmp_path))
 
 
 def test_synthetic_practices_are_the_same_each_time() -> None:
     assert [practice.code for practice in synthetic_practices(3)] == ["Z00001", "Z00002", "Z00003"]
+
+
+# Demand
+
+HEADER = "gp_code,list_size,total_appointments,face_to_face,telephone,video_online,home_visit\n"
+
+
+def demand_file(folder: Path, text: str) -> Path:
+    """A demand file of this text."""
+    path = folder / "demand.csv"
+    path.write_text(text)
+    return path
+
+
+def test_a_year_is_read_with_its_channels(tmp_path: Path) -> None:
+    path = demand_file(tmp_path, HEADER + "A81001,3821,16650,12100,609,3657,9\n")
+    assert list(read_demand(path)) == [Demand("A81001", 16650, (12109.0, 609.0, 3657.0))]
+
+
+def test_columns_are_found_by_name_wherever_they_stand(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        "home_visit,video_online,telephone,face_to_face,total_appointments,extra,gp_code\n1,2,3,4,10,x,A81001\n",
+    )
+    assert list(read_demand(path)) == [Demand("A81001", 10, (5.0, 3.0, 2.0))]
+
+
+def test_demand_without_channels_gets_the_national_mix(
+    tmp_path: Path,
+) -> None:
+    path = demand_file(tmp_path, HEADER + "A81001,1,0,0,0,0,0\nA81002,1,7,0,0,0,0\n")
+    assert list(read_demand(path)) == [Demand("A81002", 7, NATIONAL_CHANNELS)]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "line 1: the header row lacks the column(s) gp_code, total_appointments"),
+        ("gp_code,total_appointments\n", "lacks the column(s) face_to_face, home_visit, telephone, video_online"),
+        (HEADER, "has no practice below its header row"),
+        (HEADER + "A81001,1,2\n", "line 2: 3 columns, but the header row has 7"),
+        (HEADER + "A81001,1,many,1,1,1,1\n", "line 2, column total_appointments: 'many' is not a whole number"),
+        (HEADER + "A81001,1,5,1,-1,1,1\n", "line 2, column telephone: '-1' is not a whole number"),
+        (HEADER + "A81001,1,5,1,1,1,1\nA81001,1,5,1,1,1,1\n", "line 3, column gp_code: 'A81001' is empty, or repeats"),
+        (HEADER + ",1,5,1,1,1,1\n", "line 2, column gp_code: '' is empty"),
+    ],
+)
+def test_demand_file_is_rejected_with_line_and_column(tmp_path: Path, text: str, sentence: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        list(read_demand(demand_file(tmp_path, text)))
+    assert sentence in str(refused.value)
+
+
+def test_synthetic_demand_is_repeatable_and_of_the_national_size() -> None:
+    practices = synthetic_practices(500)
+    years = [demand.appointments for demand in synthetic_demand(practices, seed=1)]
+    assert years == [demand.appointments for demand in synthetic_demand(practices, seed=1)]
+    assert years != [demand.appointments for demand in synthetic_demand(practices, seed=2)]
+    assert 0.85 < statistics.median(years) / MEDIAN_A_YEAR < 1.15
+    assert max(years) <= LARGEST_A_YEAR

@@ -22,7 +22,7 @@ ITEMS = list(slot_items(Opening(Demand("Z00001", 1), 60), working_days(date(2026
 
 
 class InsertOnlyTable:
-    """PartiQL's `INSERT` as DynamoDB documents it: each statement has its own answer, and a key that is there an error."""
+    """PartiQL's `INSERT` as DynamoDB documents it: each statement has its own answer, an error for an existing key."""
 
     def __init__(self, trouble: Callable[[int], str | None] = lambda _: None) -> None:
         self.rows: dict[tuple[str, str], dict[str, Any]] = {}
@@ -74,11 +74,11 @@ def test_seeding_again_frees_no_busy_slot() -> None:
     booked |= {"status": "busy", "appointment_id": "m-1"}
     del booked["free_key"]
     before = {key: dict(row) for key, row in table.rows.items()}
-    told: list[int] = []
+    reported: list[int] = []
     writer = SlotWriter(table, "slots")  # type: ignore[arg-type]
-    assert seed(ITEMS, writer, workers=1, progress=told.append) == Seeded(kept=60)
+    assert seed(ITEMS, writer, workers=1, progress=reported.append) == Seeded(kept=60)
     assert table.rows == before
-    assert sorted(told) == [10, BATCH, BATCH], "a slot that was there counts as progress"
+    assert sorted(reported) == [10, BATCH, BATCH], "an existing slot counts as progress"
     assert writer.insert(ITEMS[:2]) + writer.insert(ITEMS[2:5]) == Seeded(kept=5)
 
 
@@ -124,7 +124,7 @@ def test_seeding_ends_at_once_when_a_slot_is_refused(monkeypatch: pytest.MonkeyP
     table = OthersAreSlow(lambda number: "AccessDenied" if number == 1 else None)
     with pytest.raises(OneslotError, match="refused a slot: AccessDenied"):
         seed(items(), SlotWriter(table, "slots"), workers=2, progress=lambda _: None)  # type: ignore[arg-type]
-    assert len(table.batches) <= 3, "the one that was refused, and what the workers had in hand"
+    assert len(table.batches) <= 3, "the refused one, and one for each worker"
     assert len(read) == 4 * BATCH, "two batches for each worker, however many slots there are"
 
 

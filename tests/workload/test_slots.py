@@ -33,7 +33,7 @@ demands = st.lists(st.integers(1, 700_000), min_size=1, max_size=40).map(
 
 
 @given(demands, st.integers(0, 5_000))
-def test_slots_are_shared_out_exactly_and_in_proportion(practices: list[Demand], more: int) -> None:
+def test_slots_are_shared_exactly_and_in_proportion(practices: list[Demand], more: int) -> None:
     total = len(practices) + more
     openings = share_out(total, practices)
     assert sum(opening.slots for opening in openings) == total
@@ -48,9 +48,7 @@ def test_fewer_slots_than_practices_cannot_be_shared_out() -> None:
 
 
 @given(st.integers(1, 400), st.integers(1, 7), st.integers(0, 5), st.dates(date(2026, 1, 1), date(2027, 12, 31)))
-def test_every_slot_lies_in_local_opening_hours_and_none_is_there_twice(
-    slots: int, days: int, seed: int, first: date
-) -> None:
+def test_slot_lies_in_opening_hours_and_is_unique(slots: int, days: int, seed: int, first: date) -> None:
     opening = Opening(Demand("Z00001", 50_000), slots)
     items = list(slot_items(opening, working_days(first, days), seed))
     assert len(items) == slots
@@ -73,7 +71,7 @@ def test_opening_hours_follow_british_summer_time() -> None:
     assert opening_hours(date(2026, 11, 23))[1].timetz() == time(18, 30, tzinfo=UTC)
 
 
-def test_the_same_seed_makes_the_same_slots_whoever_else_is_seeded() -> None:
+def test_slots_are_the_same_under_one_seed() -> None:
     opening = Opening(Demand("Z00001", 50_000), 60)
     days = working_days(MONDAY, 5)
     assert list(slot_items(opening, days, 1)) == list(slot_items(opening, days, 1))

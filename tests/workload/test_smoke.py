@@ -76,7 +76,7 @@ def test_smoke_names_the_failure_and_what_remains(moto_stack: MotoStack) -> None
 
 
 def test_smoke_names_only_remains_that_it_made(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a test that could open no slot, send nothing, or be told nothing."""
+    """A failure to open the slot, to send, or to get an answer leaves different things."""
 
     def refuse(*_: object) -> None:
         raise service_error("AccessDeniedException")
@@ -109,7 +109,7 @@ def test_smoke_names_only_remains_that_it_made(moto_stack: MotoStack, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("interruption", "status", "told"),
+    ("interruption", "status", "expected"),
     [
         (ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "FilterLogEvents"), 1, "FilterLogEvents"),
         (KeyboardInterrupt(), 130, "Interrupted"),
@@ -120,7 +120,7 @@ def test_smoke_cleans_up_whatever_stops_it(
     monkeypatch: pytest.MonkeyPatch,
     interruption: BaseException,
     status: int,
-    told: str,
+    expected: str,
 ) -> None:
     def stop(*_: object) -> None:
         raise interruption
@@ -132,7 +132,7 @@ def test_smoke_cleans_up_whatever_stops_it(
     monkeypatch.setattr(verb, "Smoke", consuming)
     result = invoke("smoke")
     assert result.exit_code == status
-    assert told in result.output
+    assert expected in result.output
     (appointment,) = moto_stack.bench.rows("appointments")
     assert appointment["status"] == "cancelled"
     assert appointment["appointment_id"] in result.output

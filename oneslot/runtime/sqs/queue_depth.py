@@ -1,4 +1,4 @@
-"""How much a queue holds."""
+"""The depth of a queue: how many messages it holds, by their state."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QueueDepth:
-    """Messages `waiting` to be received, `in_flight` (received, neither deleted nor back), and `delayed`.
+    """Numbers of messages that wait to be received, are in flight (received and hidden), or are delayed.
 
-    AWS calls these numbers approximate: they settle about a minute after the last message moved.
+    SQS's numbers are approximate, and settle about a minute after the last message moved.
     """
 
     waiting: int
@@ -22,17 +22,17 @@ class QueueDepth:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The number of messages in any state."""
         return self.waiting + self.in_flight + self.delayed
 
     @property
     def empty(self) -> bool:
-        """Whether the queue holds nothing at all."""
+        """Whether the queue holds no message."""
         return self.total == 0
 
 
 def queue_depth(client: SQSClient, queue_url: str) -> QueueDepth:
-    """Ask the queue."""
+    """Return the depth that SQS reports."""
     attributes = client.get_queue_attributes(
         QueueUrl=queue_url,
         AttributeNames=[

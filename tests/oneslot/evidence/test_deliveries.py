@@ -1,4 +1,4 @@
-"""The delivery log on AWS: what CloudWatch Logs is asked for, and what is made of its answer."""
+"""The delivery log on AWS: the question to CloudWatch Logs, and the lines of its answer."""
 
 from __future__ import annotations
 

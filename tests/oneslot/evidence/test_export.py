@@ -1,4 +1,4 @@
-"""`oneslot export` under an interrupt: what has a history's name is whole."""
+"""`oneslot export`: a folder with the name of a history is complete, even after an interrupt."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def consumed(stack: MotoStack) -> MotoStack:
 def test_export_leaves_nothing_when_interrupted(
     moto_stack: MotoStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tables are written by then; as a history they would say that nobody accepted or delivered anything."""
+    """The tables are written by then; alone they would show that nothing was accepted or delivered."""
     consumed(moto_stack)
     folder = tmp_path / "exports" / "mine"
     monkeypatch.setattr("oneslot.evidence.export.read_deliveries", stopped)
@@ -47,16 +47,16 @@ def test_audit_is_not_begun_when_its_output_has_no_place(
     monkeypatch.setattr("oneslot.commands.export.export_history", stopped)
     monkeypatch.setattr("oneslot.commands.audit.audit_history", stopped)
     for history in ([], ["--history", str(tmp_path)]):
-        told = document(invoke("audit", "--output", str(tmp_path / place), *history, "--json"), 2)["error"]
-        assert str(tmp_path / place).startswith(told.split(" cannot be used")[0].split(" exists already")[0])
+        reported = document(invoke("audit", "--output", str(tmp_path / place), *history, "--json"), 2)["error"]
+        assert str(tmp_path / place).startswith(reported.split(" cannot be used")[0].split(" exists already")[0])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("memory", "told"), [("3gb", "Java did not start with --memory 3gb"), ("100m", "must be at least")]
+    ("memory", "reported"), [("3gb", "Java did not start with --memory 3gb"), ("100m", "must be at least")]
 )
 def test_audit_names_a_memory_that_java_or_spark_rejects(
-    moto_stack: MotoStack, tmp_path: Path, memory: str, told: str
+    moto_stack: MotoStack, tmp_path: Path, memory: str, reported: str
 ) -> None:
     """In a process of its own: a session that could not be opened would stay with the tests after this one."""
     folder = tmp_path / "history"
@@ -66,7 +66,7 @@ def test_audit_names_a_memory_that_java_or_spark_rejects(
     for call in (["audit", "--history", str(folder)], ["backfill", str(requests)]):
         command = [sys.executable, "-m", "oneslot", *call, "--memory", memory, "--json"]
         ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-        assert (ended.returncode, told in json.loads(ended.stdout)["error"]) == (2, True), ended.stdout
+        assert (ended.returncode, reported in json.loads(ended.stdout)["error"]) == (2, True), ended.stdout
 
 
 def test_audit_is_offered_no_history_of_a_killed_export(
@@ -85,11 +85,11 @@ def test_audit_is_offered_no_history_of_a_killed_export(
         with pytest.raises(KeyboardInterrupt):
             export_history(moto_stack.target, histories / "20260102T000000")
     (unfinished,) = [path for path in seen if path.name != "20260101T000000"]
-    unfinished.mkdir()  # what SIGKILL would have left
+    unfinished.mkdir()  # as after SIGKILL
     assert whole_histories(histories) == [histories / "20260101T000000"]
     (tmp_path / "state.json").unlink()
-    told = document(invoke("audit", "--json"), 2)["error"]
-    assert str(histories / "20260101T000000") in told
+    reported = document(invoke("audit", "--json"), 2)["error"]
+    assert str(histories / "20260101T000000") in reported
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_audit_is_offered_no_history_of_a_killed_export(
 def test_audit_exits_with_2_when_it_reaches_no_verdict(
     moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    """1 says that something does not hold: whoever is woken by it would stop the consumer."""
+    """Exit status 1 means a broken invariant, for which an operator would stop the consumer."""
 
     def fail(*_: object) -> None:
         raise error

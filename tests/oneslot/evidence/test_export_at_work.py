@@ -1,4 +1,4 @@
-"""`oneslot export` and `oneslot audit` beside a consumer at work: it is said what a verdict is worth then."""
+"""`oneslot export` and `oneslot audit` while the consumer is at work note that the verdict may be wrong."""
 
 from __future__ import annotations
 

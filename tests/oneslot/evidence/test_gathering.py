@@ -1,4 +1,4 @@
-"""What check, export and drop take for evidence: of this very stack, under the consumer's own ids, and only what is known."""
+"""The evidence of check, export and drop: of this stack only, and under the ids that its consumer finds."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_fifo_letters_that_are_all_shown_are_judged(fifo: Callable[[Sequence[str
 
 
 def test_letters_hidden_by_a_killed_reader_are_not_lost(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A redrive under kill -9 hides what it held for five minutes, also on a standard queue."""
+    """A killed redrive hides its messages for five minutes, on a standard queue too."""
     monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.SETTLING_SECONDS", 0)
     target, sqs = moto_stack.target, moto_stack.bench.sqs
     url = target.outputs.dead_letter_queue_url
@@ -147,7 +147,7 @@ def test_dead_letter_is_handled_by_its_content_id(content_based: MotoStack, tmp_
     lines, _ = exported(content_based.target, tmp_path / "after")
     assert {line["message_id"] for line in lines["dropped"]} == {digest}
     evidence = gather(content_based.target, lambda: BEFORE).evidence
-    assert evidence.quarantined == {digest}, "its row, begun and not finished, is no riddle"
+    assert evidence.quarantined == {digest}, "its row is begun and not finished"
     assert judge(gather(content_based.target, lambda: BEFORE), content_based.target.command).holds
 
 
@@ -188,7 +188,7 @@ def test_requests_to_a_deleted_stack_are_not_missed(moto_stack: MotoStack, tmp_p
     target = moto_stack.target
     accept(target, "old", "sqs-old", "the stack that is gone")
     alone = gather(target, lambda: BEFORE)
-    assert (alone.accepted, alone.evidence.requests) == (None, None), "of this stack there is no archive yet"
+    assert (alone.accepted, alone.evidence.requests) == (None, None), "this stack has no archive yet"
     assert "accepted" not in exported(target, tmp_path / "alone")[0]
     accept(target, "new", "sqs-new", target.identity)
     accept(target, "unnamed", "sqs-unnamed")

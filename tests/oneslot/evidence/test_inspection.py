@@ -1,4 +1,4 @@
-"""What `inspect` says of a request that the ledger has forgotten: its appointment answers for it."""
+"""`inspect` for a request that the ledger has forgotten: the appointment shows its answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def summary() -> str:
 
 
 @pytest.mark.parametrize(
-    ("wish", "told"),
+    ("wish", "expected"),
     [
         ({}, "Booked: A81001, slot 20991123T0800Z-01, 2099-11-23T08:00:00Z. "),
         (
@@ -29,11 +29,11 @@ def summary() -> str:
     ],
 )
 def test_inspect_answers_from_the_appointment_when_forgotten(
-    moto_stack: MotoStack, wish: dict[str, str], told: str
+    moto_stack: MotoStack, wish: dict[str, str], expected: str
 ) -> None:
     moto_stack.bench.deliver(record(booking("m-1", **wish)))
     forget(moto_stack, "m-1")
-    assert summary() == told + STANDS
+    assert summary() == expected + STANDS
 
 
 def test_inspect_names_a_cancellation_when_forgotten(moto_stack: MotoStack) -> None:
@@ -54,6 +54,6 @@ def test_inspect_shows_booking_and_conflict_when_forgotten(moto_stack: MotoStack
 
 
 def test_inspect_shows_no_booking_when_cancelled_first(moto_stack: MotoStack) -> None:
-    """It leaves an appointment that nobody asked for yet."""
+    """It leaves a tombstone, which is not a booking."""
     moto_stack.bench.deliver(record(cancellation("m-1", "c-1")))
     assert STANDS not in summary()

@@ -23,7 +23,7 @@ ROW = {
     "consumption_count": 1,
     "updated": 1,
     "lease_until": 1,
-    "claimed_by": "nobody",
+    "claimed_by": "a consumer",
     "payload_hash": payload_hash(booking("by-hand")),
 }
 OTHER_TYPE: dict[str, Any] = {"a": ["map"]}
@@ -69,12 +69,12 @@ def test_every_verb_names_a_malformed_ledger_row(moto_stack: MotoStack, row: dic
     write(moto_stack, "ledger", row)
     moto_stack.put_dead_letter(booking("by-hand"))
     moto_stack.put_dead_letter(booking("m-1"))
-    told = {"where": "ledger", "key": "by-hand", "attribute": attribute}
+    reported = {"where": "ledger", "key": "by-hand", "attribute": attribute}
 
     status = document(invoke("status", "--json"))
     assert status["appointments"] == {"booked": 1}
     assert (status["ledger"]["complete"], sum(status["ledger"].values())) == (1, 2)
-    assert status["malformed"] == ([told] if attribute in NAMED_BY_INVARIANTS else [])
+    assert status["malformed"] == ([reported] if attribute in NAMED_BY_INVARIANTS else [])
     watched = document(invoke("watch", "--timeout", "0.1", "--interval", "0.1", "--json"))
     assert watched["malformed"] == status["malformed"]
 
@@ -82,8 +82,8 @@ def test_every_verb_names_a_malformed_ledger_row(moto_stack: MotoStack, row: dic
     assert (found["ledger"]["payload_hash"], len(found["dead_letters"])) == (ROW["payload_hash"], 1)
     shown = document(invoke("ledger", "show", "by-hand", "--json"))
     assert (shown["row"]["payload_hash"], shown["standing"]) == (ROW["payload_hash"], "malformed")
-    assert told in found["malformed"]
-    assert told in shown["malformed"]
+    assert reported in found["malformed"]
+    assert reported in shown["malformed"]
 
     letters = {each["message_id"]: each for each in document(invoke("dlq", "list", "--json"))["messages"]}
     assert letters["m-1"]["outlook"] == "duplicate"
@@ -156,16 +156,16 @@ def test_every_verb_names_a_malformed_appointment(moto_stack: MotoStack, row: di
     moto_stack.bench.deliver(record(booking("m-1")))
     moto_stack.write_log()
     write(moto_stack, "appointments", row)
-    told = {"where": "appointments", "key": "m-1", "attribute": attribute}
-    assert told in document(invoke("status", "--json"))["malformed"]
-    assert told in document(invoke("inspect", "m-1", "--json"))["malformed"]
+    reported = {"where": "appointments", "key": "m-1", "attribute": attribute}
+    assert reported in document(invoke("status", "--json"))["malformed"]
+    assert reported in document(invoke("inspect", "m-1", "--json"))["malformed"]
     for verb in (["status"], ["inspect", "m-1"]):
         assert sentence("appointments", "m-1", attribute) in invoke(*verb).stdout
     moto_stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
     moto_stack.put_dead_letter(booking("m-1"))
     (letter,) = document(invoke("dlq", "list", "--json"))["messages"]
     check = document(invoke("check", "--json"), exit_code=1)
-    assert (check["kind"], told in check["malformed"], check["counts"]["deliveries"]) == ("unreadable", True, 1)
+    assert (check["kind"], reported in check["malformed"], check["counts"]["deliveries"]) == ("unreadable", True, 1)
     fails = moto_stack.bench.deliver(record(booking("m-1"))) != []
     assert letter["outlook"] == ("fails_again" if fails else "done_before")
 
@@ -173,9 +173,9 @@ def test_every_verb_names_a_malformed_appointment(moto_stack: MotoStack, row: di
 @pytest.mark.parametrize("row", [{"start": {"a", "b"}}, {"status": "reserved"}])
 def test_status_names_a_malformed_slot(moto_stack: MotoStack, row: dict[str, Any]) -> None:
     write(moto_stack, "slots", {"practice": "A81001", "slot_id": "s", **row})
-    told = {"where": "slots", "key": "A81001/s", "attribute": "status"}
+    reported = {"where": "slots", "key": "A81001/s", "attribute": "status"}
     shown = document(invoke("status", "--json"))
-    assert (shown["malformed"], shown["slots"][row.get("status", "unknown")]) == ([told], 1)
+    assert (shown["malformed"], shown["slots"][row.get("status", "unknown")]) == ([reported], 1)
     assert sentence("slots", "A81001/s", "status") in invoke("status").stdout
 
 
@@ -209,9 +209,9 @@ def test_unknown_status_is_counted_as_unknown_and_not_judged(moto_stack: MotoSta
 def test_status_names_the_first_ten_malformed_rows(moto_stack: MotoStack) -> None:
     for number in range(13):
         write(moto_stack, "ledger", {"message_id": f"by-hand-{number:02}", "consumption_count": 1})
-    told = invoke("status").stdout
-    assert told.count("has no valid attribute status") == 10
-    assert "... and 3 more: see --json." in told
+    reported = invoke("status").stdout
+    assert reported.count("has no valid attribute status") == 10
+    assert "... and 3 more: see --json." in reported
     assert len(document(invoke("status", "--json"))["malformed"]) == 13
 
 

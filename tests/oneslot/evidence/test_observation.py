@@ -74,7 +74,7 @@ def test_watching_ends_after_its_timeout(moto_stack: MotoStack, monkeypatch: pyt
 
 
 def test_observer_counts_rows_by_their_state(moto_stack: MotoStack) -> None:
-    # An unknown practice is found out under a claim, which is then given back.
+    # The consumer finds an unknown practice under a claim, and releases it.
     moto_stack.bench.deliver(record(booking("m-1")), record(booking("m-2", practice="ZZZ999")))
     snapshot = Observer(moto_stack.target).look()
     assert (snapshot.complete, snapshot.in_progress, snapshot.released) == (1, 0, 1)
@@ -82,7 +82,7 @@ def test_observer_counts_rows_by_their_state(moto_stack: MotoStack) -> None:
 
 
 def counts(monkeypatch: pytest.MonkeyPatch, waiting: Waiting, took: float) -> list[float]:
-    """Make each count of the ledger find one complete row more, in so many seconds; returns when they began."""
+    """Let each count of the ledger take `took` seconds and find one more complete row; return the start times."""
     began: list[float] = []
 
     def tally(*_: object) -> Tally:

@@ -1,4 +1,4 @@
-"""What the verdict says of evidence: each number of it, and where a judgement turns into another."""
+"""The verdict on given evidence: each count, and the limits between the kinds of verdict."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_double_bookings_count_slots_and_requests() -> None:
 
 
 def test_sentence_counts_dead_letters_of_archived_requests() -> None:
-    """Somebody else's, and those from before the archive, are counted, and are no part of the sentence."""
+    """Dead letters of other producers are counted, and not part of the sentence."""
     letters = [
         letter("bad", "invalid_field", "dlq-1"),
         letter(None, "not_json", "sqs-3"),
@@ -221,34 +221,34 @@ def test_verdict_is_given_when_anything_was_left_behind() -> None:
     assert verdict_of(gathered()).kind == "nothing"
 
 
-SPOILT = Malformed(DELIVERY_LOG, "line 7", "finished")
+LINE = Malformed(DELIVERY_LOG, "line 7", "finished")
 
 
 def test_verdict_is_unreadable_above_the_limit_of_bad_lines() -> None:
-    """One of a hundred thousand is; what was broken or unfinished without them stays so."""
+    """One line in 100,000 is within the limit. A broken or unfinished verdict stays so."""
     evidence = sound()
     rows = sum(len(evidence[name]) for name in ("ledger", "slots", "appointments"))
     requests = [accepted("booked", "sqs-1")]
 
-    def judgement_of(lines: int, **more: Any) -> str:
+    def kind_of(lines: int, **more: Any) -> str:
         logged = [evidence["deliveries"][0]] * (lines - rows)
-        made = gathered(requests, malformed_lines=[SPOILT], **more, **evidence | {"deliveries": logged})
+        made = gathered(requests, malformed_lines=[LINE], **more, **evidence | {"deliveries": logged})
         verdict = verdict_of(made)
-        assert list(verdict.malformed) == [SPOILT]
+        assert list(verdict.malformed) == [LINE]
         assert verdict.counts.malformed_deliveries == 1
-        judgement, above = verdict.kind, lines < 100_000
-        told = f"1 line(s) of the delivery log are malformed, {'more than' if above else 'within'} the limit of 0.001%"
-        assert told in verdict.sentence
-        assert verdict.sentence.startswith("Not sound, because too many lines are malformed.") == (
-            judgement == "unreadable"
+        kind, above = verdict.kind, lines < 100_000
+        reported = (
+            f"1 line(s) of the delivery log are malformed, {'more than' if above else 'within'} the limit of 0.001%"
         )
-        return judgement
+        assert reported in verdict.sentence
+        assert verdict.sentence.startswith("Not sound, because too many lines are malformed.") == (kind == "unreadable")
+        return kind
 
-    assert judgement_of(100_000) == "holds"
-    assert judgement_of(99_999) == "unreadable"
-    assert judgement_of(1_000, queue=QueueDepth(1, 0, 0)) == "unfinished"
-    assert verdict_of(gathered(malformed_lines=[SPOILT])).kind == "unreadable"
-    lost = verdict_of(gathered([accepted("never-seen", "sqs-1")], malformed_lines=[SPOILT]))
+    assert kind_of(100_000) == "holds"
+    assert kind_of(99_999) == "unreadable"
+    assert kind_of(1_000, queue=QueueDepth(1, 0, 0)) == "unfinished"
+    assert verdict_of(gathered(malformed_lines=[LINE])).kind == "unreadable"
+    lost = verdict_of(gathered([accepted("never-seen", "sqs-1")], malformed_lines=[LINE]))
     assert lost.kind == "broken"
     assert "are malformed, more than the limit" in lost.sentence
 
@@ -259,7 +259,7 @@ def test_verdict_is_unreadable_when_a_row_is_malformed() -> None:
     del evidence["ledger"]["refused"]["status"]
     del evidence["ledger"]["waits"]["status"]
     lost = accepted("never-seen", "sqs-1")
-    verdict = verdict_of(gathered([lost], malformed_lines=[SPOILT], **evidence))
+    verdict = verdict_of(gathered([lost], malformed_lines=[LINE], **evidence))
     assert (verdict.kind, verdict.holds, verdict.breaches) == ("unreadable", False, ())
     assert (verdict.counts.lost, verdict.counts.double_booked, verdict.counts.completed) == (None, None, 2)
     assert verdict.sentence.startswith("No verdict: the row ")

@@ -1,4 +1,4 @@
-"""The check: it counts what is there, and sees every way in which it can be wrong."""
+"""The verdict on real runs, damaged rows and expired ones."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_verdict_is_broken_when_a_row_is_damaged(moto_stack: MotoStack, damage: 
 
 
 @pytest.mark.parametrize(
-    ("table", "item", "told"),
+    ("table", "item", "reported"),
     [
         ("ledger", {"message_id": "by-hand"}, "the row by-hand of the table ledger has no valid attribute status"),
         (
@@ -155,11 +155,11 @@ def test_verdict_is_broken_when_a_row_is_damaged(moto_stack: MotoStack, damage: 
         ),
     ],
 )
-def test_check_names_a_malformed_row(moto_stack: MotoStack, table: str, item: dict[str, str], told: str) -> None:
+def test_check_names_a_malformed_row(moto_stack: MotoStack, table: str, item: dict[str, str], reported: str) -> None:
     moto_stack.bench.dynamodb.put_item(TableName=table, Item=to_attributes(item))
     result = invoke("check")
     assert (result.exit_code, "Traceback" in result.output) == (1, False)
-    assert f"No verdict: {told}" in " ".join(result.stdout.split())
+    assert f"No verdict: {reported}" in " ".join(result.stdout.split())
     assert json.loads(invoke("check", "--json").stdout)["kind"] == "unreadable"
 
 
@@ -196,7 +196,7 @@ def test_message_without_id_is_found_by_its_sqs_id(moto_stack: MotoStack) -> Non
 
 
 def expire(stack: MotoStack) -> None:
-    """What a month does: the ledger's rows and the log's lines expire, the appointments and the archive stay."""
+    """Expire the ledger's rows and the log's lines, as a month does; keep appointments and archive."""
     for row in stack.bench.rows("ledger"):
         stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": row["message_id"]}})
     assert stack.target.local is not None
@@ -245,14 +245,14 @@ def test_recent_requests_are_judged_on_an_old_stack(moto_stack: MotoStack) -> No
 def test_rows_from_before_a_longer_retention_are_not_missed(
     moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = {**ENVIRONMENT, "LEDGER_RETENTION_SECONDS": "forever"}
-    monkeypatch.setattr(Connection, "functions", lambda _: Functions(told))
+    reported = {**ENVIRONMENT, "LEDGER_RETENTION_SECONDS": "forever"}
+    monkeypatch.setattr(Connection, "functions", lambda _: Functions(reported))
     send(moto_stack, Mix(10, malformed=0))
     moto_stack.consume()
     expire(moto_stack)
     later = max(BEFORE, time.time_ns() // 1_000_000) + 5_000
     assert verdict_of(moto_stack, later).counts.lost == 10
-    told["LEDGER_FORGOTTEN_BEFORE"] = datetime.fromtimestamp(later / 1000, UTC).isoformat()
+    reported["LEDGER_FORGOTTEN_BEFORE"] = datetime.fromtimestamp(later / 1000, UTC).isoformat()
     after = verdict_of(moto_stack, later)
     assert after.holds, after.sentence
     assert (after.counts.lost, after.counts.too_old) == (None, 10)
@@ -264,8 +264,8 @@ def test_rows_from_before_a_longer_retention_are_not_missed(
 def test_check_rejects_an_invalid_forgotten_before(
     moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    told = Functions({**ENVIRONMENT, "LEDGER_FORGOTTEN_BEFORE": moment})
-    monkeypatch.setattr(Connection, "functions", lambda _: told)
+    reported = Functions({**ENVIRONMENT, "LEDGER_FORGOTTEN_BEFORE": moment})
+    monkeypatch.setattr(Connection, "functions", lambda _: reported)
     result = invoke("check")
     assert result.exit_code != 0
     assert "LEDGER_FORGOTTEN_BEFORE" in result.stderr
