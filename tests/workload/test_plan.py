@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from oneslot.errors import BadInput
-from tests.workload.test_demand import HEADER
-from tests.workload.test_practices import line
+from tests.workload.test_practices import HEADER, line
 from workload.plan import MOST_SLOTS_UNASKED, load, make_plan, read_candidates, save
 
 MONDAY = date(2026, 11, 23)
