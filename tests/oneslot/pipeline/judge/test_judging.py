@@ -27,7 +27,7 @@ OLD = NOW - RETENTION
 SLOT = {"key": "#practice#slot", "slot_rows": 1, "slot_status": int(SlotStatus.BUSY)}
 
 SEEN_ONCE: dict[str, tuple[Row, Judged]] = {
-    "a letter alone": ({"dead_letters": 1}, ("request", "quarantined", "")),
+    "a dead letter alone": ({"dead_letters": 1}, ("request", "quarantined", "")),
     "a copy in the queue alone": ({"waiting": 1}, ("request", "in_flight", "")),
     "dropped alone": ({"dropped_at": 5}, ("request", "dropped", "")),
     "dropped, and a copy waits": ({"dropped_at": 5, "waiting": 1}, ("request", "in_flight", "")),
@@ -43,27 +43,27 @@ SEEN_ONCE: dict[str, tuple[Row, Judged]] = {
         {**LOGGED, **BEGUN, "ledger_resting_since": NOW - PATIENCE},
         ("request", "in_flight", ""),
     ),
-    "held before that, and all is older than the ledger remembers": (
+    "held before that, all older than the retention": (
         {**LOGGED, **BEGUN, "ledger_resting_since": 9, "last_finished": 9, "delivery_sent": 9},
         ("request", "stuck", "I2 I9"),
     ),
-    "an appointment whose row is no longer there": (
+    "an appointment whose row expired": (
         {**MADE, "appointment_created": OLD - 1, "held_slots": 1},
         ("appointment", None, ""),
     ),
-    "one whose row had to be there": (
+    "an appointment whose row must exist": (
         {**MADE, "appointment_created": OLD, "held_slots": 1},
         ("appointment", None, "I5r"),
     ),
-    "a cancellation whose row is no longer there": (
+    "a cancellation whose row expired": (
         {"cancellations": 1, "cancelled_at": OLD - 1},
         ("appointment", None, ""),
     ),
-    "one whose row is there, and not done": (
+    "a cancellation whose row is unfinished": (
         {**BEGUN, "cancellations": 1, "cancelled_at": NOW - 5, "ledger_resting_since": NOW},
         ("request", "in_flight", "I5r"),
     ),
-    "sent again when its row had gone": (
+    "sent again after its row expired": (
         {"accepted_sent": OLD - 1, "deliveries": 1, "delivery_sent": NOW - PATIENCE - 1},
         ("request", "forgotten", ""),
     ),
@@ -71,11 +71,11 @@ SEEN_ONCE: dict[str, tuple[Row, Judged]] = {
         {**BOOKED, "appointment_status": int(AppointmentStatus.WAITLIST)},
         ("request", "booked", "I5"),
     ),
-    "booked nowhere, and cancelled before it came": (
+    "booked without place, and cancelled before": (
         {**ANSWERED, "ledger_names": 0, "appointment_rows": 1, "appointment_status": int(AppointmentStatus.TOMBSTONE)},
         ("request", "cancelled", "I5"),
     ),
-    "two answers, the later when the row had gone": (
+    "two answers, the later after the row expired": (
         {**BOOKED, **DONE, "appointment_created": 5, "answer_low": 1, "answer_high": 2},
         ("request", "booked", "I7"),
     ),
@@ -90,8 +90,8 @@ SEEN_ONCE: dict[str, tuple[Row, Judged]] = {
         ("request", "booked", "I10"),
     ),
     "an appointment twice": ({**BOOKED, "appointment_rows": 2}, ("request", "duplicate_effect", "S1")),
-    "a slot of its own": ({**SLOT, "holdings": 1}, ("slot", None, "")),
-    "a slot that another holds": ({**SLOT, "holdings": 1, "holder_differs": 3}, ("slot", None, "I4")),
+    "a slot held by its appointment": ({**SLOT, "holdings": 1}, ("slot", None, "")),
+    "a slot held by another appointment": ({**SLOT, "holdings": 1, "holder_differs": 3}, ("slot", None, "I4")),
     "a slot twice": ({**SLOT, "slot_rows": 2, "slot_status": 1}, ("slot", None, "S1")),
 }
 
