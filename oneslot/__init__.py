@@ -4,7 +4,7 @@ The names below need no third-party package. Import from its module what needs o
 the SQS consumer from `oneslot.runtime.consumer`, Powertools' way from `oneslot.runtime.powertools`.
 """
 
-from oneslot.runtime.effects import Effects, Once, Put, Unprocessable, Update, conflict
+from oneslot.runtime.effects import Effects, InvalidEffects, Once, Put, Unprocessable, Update, conflict
 from oneslot.runtime.protocol import (
     Answer,
     Busy,
@@ -14,7 +14,6 @@ from oneslot.runtime.protocol import (
     Duplicate,
     Exists,
     Fenced,
-    InvalidEffects,
     Message,
     Outcome,
     Store,

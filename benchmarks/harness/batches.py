@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from appointments.free_key import free_key
-from appointments.slot_choice import utc_text
+from appointments.slot_choice import free_key, utc_text
 from booking.configuration import Configuration
 
 CHANNEL, SERVICE, NHS_NUMBER = "Telephone", "General Consultation Routine", "9990000018"

@@ -7,10 +7,9 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from appointments.free_key import free_key
 from appointments.messages import BookRequest, CancelRequest
 from appointments.outcomes import Booked, Cancelled, Outcome, Refused, Waitlisted
-from appointments.slot_choice import choose, free_slot, utc_text
+from appointments.slot_choice import choose, free_key, free_slot, utc_text
 from appointments.statuses import BOOKED, BUSY, CANCELLED, FREE, WAITLIST
 from oneslot.runtime.effects import Effects, Once, Put, Update, conflict
 
@@ -32,17 +31,21 @@ def book(request: BookRequest, candidates: Sequence[str], now: datetime) -> Effe
         "delivery_channel": request.delivery_channel,
         "service_type": request.service_type,
         "payload_hash": request.payload_hash,
-        "not_before": utc_text(request.not_before),
-        "not_after": utc_text(request.not_after),
         "created": epoch_ms(now),
         "updated": epoch_ms(now),
+        "not_before": utc_text(request.not_before),
+        "not_after": utc_text(request.not_after),
     }
     if not candidates:
         appointment["status"] = WAITLIST
-        return _effects(request, Waitlisted(request.message_id, request.practice), appointment)
+        waitlisted = _result(Waitlisted(request.message_id, request.practice))
+        return Effects(
+            waitlisted, (), Once(Put(APPOINTMENTS, "appointment_id", appointment), partial(answer_again, request))
+        )
     key = choose(request, candidates)
     slot = free_slot(request, key)
     appointment |= {"status": BOOKED, "slot_id": slot.slot_id, "start": slot.start, "end": slot.end}
+    booked = _result(Booked(request.message_id, request.practice, slot.slot_id, slot.start, slot.end))
     take = Update(
         SLOTS,
         key={"practice": request.practice, "slot_id": slot.slot_id},
@@ -50,8 +53,9 @@ def book(request: BookRequest, candidates: Sequence[str], now: datetime) -> Effe
         set={"status": BUSY, "appointment_id": request.message_id},
         remove=("free_key",),
     )
-    booked = Booked(request.message_id, request.practice, slot.slot_id, slot.start, slot.end)
-    return _effects(request, booked, appointment, take)
+    return Effects(
+        booked, (take,), Once(Put(APPOINTMENTS, "appointment_id", appointment), partial(answer_again, request))
+    )
 
 
 def window_passed(request: BookRequest, existing: Mapping[str, Any] | None) -> Effects:
@@ -115,11 +119,6 @@ def answer_of(appointment: Mapping[str, Any]) -> dict[str, Any]:
 def epoch_ms(time: datetime) -> int:
     """Return a time as epoch milliseconds."""
     return int(time.timestamp() * 1000)
-
-
-def _effects(request: BookRequest, outcome: Outcome, appointment: Mapping[str, Any], *writes: Update) -> Effects:
-    once = Once(Put(APPOINTMENTS, "appointment_id", appointment), partial(answer_again, request))
-    return Effects(_result(outcome), writes, once)
 
 
 def _result(outcome: Outcome) -> dict[str, Any]:

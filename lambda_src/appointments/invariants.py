@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from appointments.free_key import free_key
 from appointments.outcomes import ANSWERED
+from appointments.slot_choice import free_key
 from appointments.statuses import BOOKED, BUSY, CANCELLED, COMPLETE, FREE, IN_PROGRESS, WAITLIST
 
 TIMES = ("start", "end")

@@ -44,8 +44,8 @@ def finish(store: Store, claim: Claim, message: M, decide: Callable[[M], Effects
 
 
 def _decide_and_commit(store: Store, claim: Claim, message: M, decide: Callable[[M], Effects]) -> Answer | Fenced:
+    started, backoff = store.surroundings.now_ms(), None
     effects, duplicate = decide(message), False
-    backoff = Backoff(store.surroundings, claim.lease_until)
     while True:
         match store.commit(claim, effects):
             case Committed(result):
@@ -57,6 +57,7 @@ def _decide_and_commit(store: Store, claim: Claim, message: M, decide: Callable[
             case Exists(item):
                 effects, duplicate = Effects(effects.once.answer(item) if effects.once else {}), True
             case Taken():
+                backoff = backoff or Backoff(store.surroundings, started, claim.lease_until)
                 if not backoff.pause():
                     raise TimeoutError("the lease is nearly over; each decision relied on something that had changed")
                 effects = decide(message)

@@ -31,12 +31,12 @@ class Surroundings:
 class Backoff:
     """Pauses before a retry, each at most twice as long as the one before, while there is time.
 
-    Time is up `REPORTING_MS` before `deadline` (epoch ms), or halfway to a deadline that is nearer than twice that.
+    Time is up `REPORTING_MS` before `deadline`, or halfway from `started` to a nearer deadline (both epoch ms).
     """
 
-    def __init__(self, surroundings: Surroundings, deadline: int) -> None:
+    def __init__(self, surroundings: Surroundings, started: int, deadline: int) -> None:
         self._surroundings = surroundings
-        self._end = deadline - max(0, min(REPORTING_MS, (deadline - surroundings.now_ms()) // 2))
+        self._end = deadline - max(0, min(REPORTING_MS, (deadline - started) // 2))
         self._ceiling = FIRST_BACKOFF_MS
 
     def pause(self) -> bool:
@@ -49,11 +49,11 @@ class Backoff:
         return True
 
 
-def retry(call: Callable[[], T], is_transient: Callable[[Exception], bool], backoff: Backoff) -> T:
-    """Call, and call again after each transient error while there is time; then raise it."""
-    while True:
+def retry(call: Callable[[], T], error: Exception, is_transient: Callable[[Exception], bool], backoff: Backoff) -> T:
+    """Repeat a call that failed with `error`, after each transient error while there is time; then raise the last one."""
+    while is_transient(error) and backoff.pause():
         try:
             return call()
-        except Exception as error:
-            if not is_transient(error) or not backoff.pause():
-                raise
+        except Exception as another:
+            error = another
+    raise error

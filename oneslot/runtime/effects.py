@@ -5,9 +5,20 @@ A decision only describes. Nothing happens until the ledger commits the descript
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+LEDGER = "ledger"
+"""The ledger's own table among the logical names; no decision may write to it."""
+
+MAXIMUM_RESULT_BYTES = 390_000
+"""A DynamoDB item holds 400 KB (its quota page); the row's other attributes need less than 10 KB."""
+
+MAXIMUM_WRITES = 99
+"""TransactWriteItems takes 100 items; one is the ledger's row."""
+
 
 Item = Mapping[str, Any]
 """Attribute names and plain Python values: text, whole numbers, booleans, lists and mappings of these."""
@@ -97,6 +108,38 @@ class Effects:
     def all_writes(self) -> tuple[Write, ...]:
         """All writes, `once` last."""
         return self.writes if self.once is None else (*self.writes, self.once.write)
+
+
+class InvalidEffects(ValueError):
+    """The decision cannot be committed, for example because its result is not JSON; nothing was written."""
+
+
+def result_text(effects: Effects) -> str:
+    """Return the result as the JSON text that the ledger records.
+
+    Raises:
+        InvalidEffects: if the effects cannot be committed by any ledger; the message names the remedy.
+    """
+    if not isinstance(effects, Effects):
+        raise InvalidEffects(f"the decision returned a {type(effects).__name__}; return Effects")
+    if not isinstance(effects.result, Mapping) or not all(isinstance(name, str) for name in effects.result):
+        raise InvalidEffects('the result must be a mapping with text keys, such as {"outcome": "shipped"}')
+    try:
+        result = json.dumps(effects.result, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidEffects(
+            "the result cannot be written as JSON; return text, numbers, lists and mappings, moderately nested"
+        ) from error
+    if len(result) > MAXIMUM_RESULT_BYTES:
+        raise InvalidEffects(
+            f"the result has {len(result)} bytes, more than {MAXIMUM_RESULT_BYTES}; store it elsewhere"
+        )
+    writes = effects.all_writes
+    if len(writes) > MAXIMUM_WRITES:
+        raise InvalidEffects(f"{len(writes)} writes, more than {MAXIMUM_WRITES} in one transaction")
+    if any(write.table == LEDGER for write in writes):
+        raise InvalidEffects(f"a write to {LEDGER!r}, the ledger's own table; call your table by another name")
+    return result
 
 
 INVALID_MESSAGE_ID = "invalid_message_id"

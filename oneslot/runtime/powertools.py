@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -28,7 +28,7 @@ from aws_lambda_powertools.utilities.idempotency.persistence.datarecord import S
 
 from oneslot.runtime.attempt import finish
 from oneslot.runtime.consumer.batch import run_side_by_side
-from oneslot.runtime.consumer.record import Record
+from oneslot.runtime.consumer.record import Receipt, Record
 from oneslot.runtime.effects import Effects, Result
 from oneslot.runtime.protocol import Answer, Busy, Claim, Conflict, Duplicate, Fenced, M, Message, Outcome, Store
 
@@ -165,14 +165,14 @@ def process(
     handle: Callable[[Record[M]], None],
     executor: Executor | None,
     is_answered: Callable[[Record[M]], bool],
-) -> list[str]:
+) -> Mapping[str, Any]:
     """Handle every record as `oneslot.runtime.consumer.batch.process` does, through Powertools' batch processor."""
     parsed = {record.receipt: record for record in records}
 
     def handler(record: SQSRecord) -> None:
-        handle(parsed[record.message_id, record.receipt_handle])
+        handle(parsed[Receipt(record.message_id, record.receipt_handle)])
 
     processor = LedgerBatchProcessor(records, executor, is_answered)
     with processor([dict(record.raw) for record in records], handler=handler):
         processor.process()
-    return [str(failure["itemIdentifier"]) for failure in processor.response()["batchItemFailures"]]
+    return processor.response()

@@ -94,10 +94,6 @@ Outcome = Answer | Busy | Conflict | Fenced
 """The end of one attempt at one message."""
 
 
-class InvalidEffects(ValueError):
-    """The decision cannot be committed, for example because its result is not JSON; nothing was written."""
-
-
 class CommitRefused(Exception):
     """DynamoDB cancelled the transaction for a reason that a retry in place does not cure."""
 

@@ -1,9 +1,10 @@
-"""One booking, traced through our own code: each parser runs once."""
+"""One booking, traced through our own code: few files, few changes between them, each parser once."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 
@@ -13,6 +14,7 @@ from tests.kits.consumer import bench, booking, record
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = (f"{ROOT}/oneslot/", f"{ROOT}/lambda_src/")
+MOST_FILES, MOST_CHANGES_OF_FILE = 16, 30
 PARSERS = ("parse_body", "identify", "payload_hash", "parse_message")
 
 
@@ -46,3 +48,11 @@ def calls() -> list[tuple[str, str]]:
 def test_one_booking_calls_each_parser_once(calls: list[tuple[str, str]], parser: str) -> None:
     functions = Counter(function for _, function in calls)
     assert functions[parser] == 1, "\n".join(f"{file}: {function}" for file, function in calls)
+
+
+def test_one_booking_stays_within_few_files(calls: list[tuple[str, str]]) -> None:
+    files = [file for file, _ in calls]
+    changes = sum(one != next_one for one, next_one in pairwise(files))
+    path = "\n".join(f"{file}: {function}" for file, function in calls)
+    assert len(set(files)) <= MOST_FILES, path
+    assert changes <= MOST_CHANGES_OF_FILE, path

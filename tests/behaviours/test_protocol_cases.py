@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from appointments.invariants import Evidence, check
-from oneslot.runtime.effects import Effects
+from oneslot.runtime.effects import Effects, InvalidEffects
 from oneslot.runtime.powertools import exactly_once
-from oneslot.runtime.protocol import InvalidEffects
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from tests.kits.consumer import (
     NHS_NUMBER,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from appointments.free_key import free_key
 from appointments.messages import Request, parse_message
+from appointments.slot_choice import free_key
 from booking.slot_search import SlotSearch
 from oneslot.explorer.scenario import NOON
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB

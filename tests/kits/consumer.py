@@ -7,7 +7,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, cast
@@ -16,14 +16,14 @@ import boto3
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from appointments.free_key import free_key
-from appointments.slot_choice import FREE_SLOTS_INDEX, utc_text
+from appointments.slot_choice import FREE_SLOTS_INDEX, free_key, utc_text
 from booking.compose import compose
 from booking.configuration import Configuration
 from oneslot.runtime.backoff import Surroundings
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.consumer.queues import SQS
+from oneslot.runtime.consumer.record import Record
 from oneslot.runtime.stores.expressions import DynamoDB, from_attributes, to_attributes
 
 REGION = "eu-west-2"
@@ -100,6 +100,12 @@ def create_tables(dynamodb: Any) -> None:
             }
         ],
     )
+
+
+def as_record(raw: Mapping[str, Any], message_id: str | None = None) -> Record[Any]:
+    """A record with this message id, whatever its body says."""
+    parsed: Record[Any] = Record.parse(raw, lambda *_: cast("Any", None))
+    return replace(parsed, message_id=message_id, problem=None)
 
 
 def slot_item(number: int, practice: str = PRACTICE) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from appointments import nhs_number
-from appointments.free_key import free_key
+from appointments.slot_choice import free_key
 from booking.compose import compose
 from booking.configuration import Configuration
 from oneslot.explorer.services.contents import Contents

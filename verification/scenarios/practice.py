@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from appointments.free_key import free_key
-from appointments.slot_choice import utc_text
+from appointments.slot_choice import free_key, utc_text
 from oneslot.explorer.services.contents import Table
 from oneslot.explorer.world import SqsMessage, World
 

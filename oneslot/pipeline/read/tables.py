@@ -159,7 +159,7 @@ def slot_facts(items: DataFrame) -> DataFrame:
     """Return facts of slots, and of the appointments that they name."""
     read = items.select(
         *(text(name).alias(name) for name in (*PLACE, "status", "appointment_id")),
-        # The same spelling as in `appointments.free_key`: a booking trusts the key.
+        # The same spelling as in `appointments.slot_choice`: a booking trusts the key.
         F.coalesce(text("free_key") == F.concat_ws("#", *(text(name) for name in FREE_KEY)), F.lit(False)).alias(
             "findable"
         ),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from oneslot.runtime.consumer.record import Record
 from oneslot.runtime.protocol import M
-from oneslot.runtime.sqs.fifo import HeldBack
 
 T = TypeVar("T")
 
@@ -26,8 +25,8 @@ class Process(Protocol):
         handle: Handle[M],
         executor: Executor | None,
         is_answered: Callable[[Record[M]], bool],
-    ) -> list[str]:
-        """Handle every record; return the SQS MessageIds of those that failed."""
+    ) -> Mapping[str, Any]:
+        """Handle every record; return Lambda's partial batch response, which names the failed records."""
 
 
 def process(
@@ -35,11 +34,11 @@ def process(
     handle: Handle[M],
     executor: Executor | None,
     is_answered: Callable[[Record[M]], bool],
-) -> list[str]:
-    """Handle every record; return the SQS MessageIds of those that failed, in the records' order.
+) -> Mapping[str, Any]:
+    """Handle every record; return Lambda's partial batch response, the failed records in their order.
 
-    A batch that fails as a whole is reported record by record and not raised: an exception would make Lambda slow the queue
-    down for everybody.
+    A batch that fails as a whole is reported record by record and not raised: an exception would make Lambda slow the
+    whole queue down.
     """
 
     def succeeds(record: Record[M]) -> bool:
@@ -50,7 +49,8 @@ def process(
         return True
 
     succeeded = run_side_by_side(records, succeeds, executor, is_answered)
-    return [record.sqs_message_id for record, success in zip(records, succeeded, strict=True) if not success]
+    failed = (record for record, success in zip(records, succeeded, strict=True) if not success)
+    return {"batchItemFailures": [{"itemIdentifier": record.receipt.sqs_message_id} for record in failed]}
 
 
 def run_side_by_side(
@@ -66,10 +66,12 @@ def run_side_by_side(
     """
     lines: dict[str, list[int]] = {}
     for position, record in enumerate(records):
-        lines.setdefault(record.group or record.message_id or record.sqs_message_id, []).append(position)
+        lines.setdefault(record.group or record.message_id or record.receipt.sqs_message_id, []).append(position)
+    results: dict[int, T] = {}
 
-    def run_line(positions: Sequence[int]) -> list[tuple[int, T]]:
-        return [(position, run(records[position])) for position in positions]
+    def run_line(positions: Sequence[int]) -> None:
+        for position in positions:
+            results[position] = run(records[position])
 
     here, elsewhere = [], []
     for positions in lines.values():
@@ -78,27 +80,8 @@ def run_side_by_side(
         else:
             # In its own copy of the context: threads are kept, and must not keep anything else.
             elsewhere.append(executor.submit(contextvars.copy_context().run, run_line, positions))
-    done = [run_line(positions) for positions in here]
-    done += [future.result() for future in elsewhere]
-    return [result for _, result in sorted((pair for line in done for pair in line), key=lambda pair: pair[0])]
-
-
-def stopping_groups(handle: Handle[M]) -> Handle[M]:
-    """Wrap `handle` for FIFO queues: the first failure stops its message group.
-
-    The rest of the group raises `HeldBack`, untried, so that SQS delivers it again behind the failed record.
-    """
-    stopped: set[str] = set()
-
-    def handle_in_order(record: Record[M]) -> None:
-        group = record.group
-        if group in stopped:
-            raise HeldBack("an earlier record of this message group failed")
-        try:
-            handle(record)
-        except BaseException:
-            if group is not None:
-                stopped.add(group)
-            raise
-
-    return handle_in_order
+    for positions in here:
+        run_line(positions)
+    for future in elsewhere:
+        future.result()
+    return list(map(results.__getitem__, range(len(records))))

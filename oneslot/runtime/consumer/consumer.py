@@ -22,13 +22,14 @@ from typing import Any, Generic, Protocol, assert_never
 from botocore.exceptions import ClientError
 
 from oneslot.runtime.attempt import attempt
-from oneslot.runtime.consumer.batch import Process, process, stopping_groups
+from oneslot.runtime.consumer.batch import Handle, Process, process
 from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.consumer.group_commit import EarlyAnswer, GroupCommit
 from oneslot.runtime.consumer.queues import Queues
 from oneslot.runtime.consumer.record import Parse, Record
 from oneslot.runtime.effects import Effects, Unprocessable, conflict
 from oneslot.runtime.protocol import Answer, Busy, Conflict, Fenced, M, Outcome, Store
+from oneslot.runtime.sqs.fifo import HeldBack
 from oneslot.runtime.stores.expressions import error_code
 
 
@@ -95,13 +96,12 @@ class Consumer(Generic[M]):
         def handle(record: Record[M]) -> None:
             self._attempt(record, deadline, context.aws_request_id, early.pop(record.receipt, None))
 
-        failed = self.process(records, stopping_groups(handle), self.executor, lambda record: record.receipt in early)
-        return {"batchItemFailures": [{"itemIdentifier": sqs_message_id} for sqs_message_id in failed]}
+        return self.process(records, stopping_groups(handle), self.executor, lambda record: record.receipt in early)
 
     def _attempt(self, record: Record[M], deadline: int, request_id: str, early: EarlyAnswer | None) -> None:
         started = self.ledger.surroundings.now_ms()
         delivery = Delivery(
-            sqs_message_id=record.sqs_message_id,
+            sqs_message_id=record.receipt.sqs_message_id,
             receive_count=record.receive_count,
             sent=record.sent,
             function_request_id=request_id,
@@ -150,6 +150,26 @@ class Consumer(Generic[M]):
         if isinstance(outcome, Conflict):
             raise conflict()
         return outcome
+
+
+def stopping_groups(handle: Handle[M]) -> Handle[M]:
+    """Wrap `handle` for FIFO queues: the first failure stops its message group.
+
+    The rest of the group raises `HeldBack`, untried, so that SQS delivers it again behind the failed record.
+    """
+    stopped: set[str] = set()
+
+    def handle_in_order(record: Record[M]) -> None:
+        if record.group in stopped:
+            raise HeldBack("an earlier record of this message group failed")
+        try:
+            handle(record)
+        except BaseException:
+            if record.group is not None:
+                stopped.add(record.group)
+            raise
+
+    return handle_in_order
 
 
 def _name(error: BaseException) -> str:

@@ -30,15 +30,14 @@ from typing import Any, Generic
 from botocore.exceptions import ClientError
 
 from oneslot.runtime.consumer.record import Receipt, Record
-from oneslot.runtime.effects import Effects, Item, Put, Write
-from oneslot.runtime.protocol import COMPLETE, Answer, InvalidEffects, M, Message
-from oneslot.runtime.stores.checks import LEDGER, MAXIMUM_WRITES, result_text
+from oneslot.runtime.effects import LEDGER, MAXIMUM_WRITES, Effects, InvalidEffects, Item, Put, Write, result_text
+from oneslot.runtime.protocol import COMPLETE, Answer, M, Message
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import (
     cancellation_reasons,
     error_code,
     from_attributes,
-    transact_item,
+    transact_items,
 )
 
 logger = logging.getLogger(__name__)
@@ -184,7 +183,7 @@ class GroupCommit(Generic[M]):
         writes = [(one, write) for one in members for write in one.writes]
         try:
             self.ledger.client.transact_write_items(
-                TransactItems=[transact_item(write, self.ledger.tables) for _, write in writes],
+                TransactItems=transact_items((write for _, write in writes), self.ledger.tables),
                 ClientRequestToken=self.ledger.surroundings.new_id(),
             )
         except ClientError as error:

@@ -46,7 +46,7 @@ class Queues:
         wait = milliseconds + self.jitter() * DEFERRAL_JITTER_MS
         seconds = min(LONGEST_DEFERRAL_SECONDS, math.ceil(wait / 1000))
         self.client.change_message_visibility(
-            QueueUrl=self.queue_url, ReceiptHandle=record.receipt_handle, VisibilityTimeout=seconds
+            QueueUrl=self.queue_url, ReceiptHandle=record.receipt.handle, VisibilityTimeout=seconds
         )
         return seconds
 
@@ -64,11 +64,13 @@ class Queues:
         reason = {
             REASON_ATTRIBUTE: problem.reason,
             DETAIL_ATTRIBUTE: problem.detail,
-            SOURCE_ATTRIBUTE: record.sqs_message_id,
+            SOURCE_ATTRIBUTE: record.receipt.sqs_message_id,
         }
         # On a FIFO queue the message stays in its group, and SQS drops a second quarantine of it.
         group = record.group
-        order = {} if group is None else {GROUP_ATTRIBUTE: group, "MessageDeduplicationId": record.sqs_message_id}
+        order = (
+            {} if group is None else {GROUP_ATTRIBUTE: group, "MessageDeduplicationId": record.receipt.sqs_message_id}
+        )
         self.client.send_message(
             **order,
             QueueUrl=self.dead_letter_queue_url,

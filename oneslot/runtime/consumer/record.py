@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Any, Generic, NamedTuple
 
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Unprocessable
 from oneslot.runtime.identity import identify, parse_body, payload_hash
 from oneslot.runtime.protocol import M
-from oneslot.runtime.sqs.fifo import group_of
+from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
 
-Receipt = tuple[str, str]
-"""SQS's MessageId and the receipt handle. The handle alone would do, but for events that are written by hand."""
+
+class Receipt(NamedTuple):
+    """One receive of one message, as SQS names it. The handle alone would do, but for events that are written by hand."""
+
+    sqs_message_id: str
+    handle: str
+
 
 Parse = Callable[[str, str, Mapping[str, Any]], M]
 """`(message_id, payload_hash, body)` → the message; raises `Unprocessable`."""
@@ -24,62 +29,57 @@ class Record(Generic[M]):
 
     Attributes:
         raw: the record as Lambda passes it.
+        receipt: the identity of this receive.
+        receive_count: how often SQS has delivered the message, this delivery included.
+        sent: when the message was sent (epoch ms).
+        group: the message group, if the queue keeps order.
         message_id: the message's own id; None if it has none that may be logged.
         problem: what `Record.parse` met; the record's own attempt raises it.
     """
 
     raw: Mapping[str, Any] = field(repr=False)
+    receipt: Receipt
+    receive_count: int
+    sent: int
+    group: str | None
     message_id: str | None
     message: M | None = field(repr=False)
     problem: BaseException | None = None
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any], parse: Parse[M], *, content_based: bool = False) -> Record[M]:
-        """Parse the body, identify the message, and let `parse` read it. Never raises: see `problem`."""
-        message_id = None
+        """Parse the body, identify the message, and let `parse` read it. For a failure see `problem`.
+
+        Raises:
+            KeyError: for a record without the fields that SQS always sends.
+        """
+        attributes, text = raw["attributes"], str(raw["body"])
+        group = attributes.get(GROUP_ATTRIBUTE)
+        # A standard queue has groups for fairness; only a FIFO queue keeps their order.
+        in_order = group is not None and is_fifo(str(raw.get("eventSourceARN", "")))
+        message_id, message, problem = None, None, None
         try:
-            text = str(raw["body"])
             body = parse_body(text)
             identity = identify(raw.get("messageAttributes", {}), body, text, content_based=content_based)
             digest = payload_hash(body)
             message_id = identity
-            return cls(raw, message_id, parse(message_id, digest, body))
-        except BaseException as problem:
-            if isinstance(problem, Unprocessable) and problem.reason == INVALID_MESSAGE_ID:
+            message = parse(identity, digest, body)
+        except BaseException as error:
+            problem = error
+            if isinstance(error, Unprocessable) and error.reason == INVALID_MESSAGE_ID:
                 message_id = None
-            return cls(raw, message_id, None, problem)
-
-    @property
-    def sqs_message_id(self) -> str:
-        """SQS's MessageId."""
-        return str(self.raw["messageId"])
-
-    @property
-    def receipt(self) -> Receipt:
-        """Which receive of which SQS message this is."""
-        return self.sqs_message_id, self.receipt_handle
-
-    @property
-    def receipt_handle(self) -> str:
-        """The handle by which SQS knows this receive."""
-        return str(self.raw["receiptHandle"])
+        return cls(
+            raw=raw,
+            receipt=Receipt(str(raw["messageId"]), str(raw["receiptHandle"])),
+            receive_count=int(attributes["ApproximateReceiveCount"]),
+            sent=int(attributes["SentTimestamp"]),
+            group=str(group) if in_order else None,
+            message_id=message_id,
+            message=message,
+            problem=problem,
+        )
 
     @property
     def body(self) -> str:
         """The body as it was sent."""
         return str(self.raw["body"])
-
-    @property
-    def receive_count(self) -> int:
-        """How often SQS has delivered the message, this delivery included."""
-        return int(self.raw["attributes"]["ApproximateReceiveCount"])
-
-    @property
-    def sent(self) -> int:
-        """When the message was sent (epoch ms)."""
-        return int(self.raw["attributes"]["SentTimestamp"])
-
-    @property
-    def group(self) -> str | None:
-        """The message group, if the queue keeps order."""
-        return group_of(self.raw)

@@ -5,47 +5,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from oneslot.runtime.effects import Effects, Item, Put, Update, Write
-from oneslot.runtime.protocol import InvalidEffects
-
-LEDGER = "ledger"
-"""The ledger's own table among the logical names; no decision may write to it."""
-
-MAXIMUM_RESULT_BYTES = 390_000
-"""A DynamoDB item holds 400 KB (its quota page); the row's other attributes need less than 10 KB."""
-
-MAXIMUM_WRITES = 99
-"""TransactWriteItems takes 100 items; one is the ledger's row."""
-
-
-def result_text(effects: Effects) -> str:
-    """Return the result as the JSON text that the ledger records.
-
-    Raises:
-        InvalidEffects: if the effects cannot be committed by any ledger; the message names the remedy.
-    """
-    if not isinstance(effects, Effects):
-        raise InvalidEffects(f"the decision returned a {type(effects).__name__}; return Effects")
-    if not isinstance(effects.result, Mapping) or not all(isinstance(name, str) for name in effects.result):
-        raise InvalidEffects('the result must be a mapping with text keys, such as {"outcome": "shipped"}')
-    try:
-        result = json.dumps(effects.result, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidEffects(
-            "the result cannot be written as JSON; return text, numbers, lists and mappings, moderately nested"
-        ) from error
-    if len(result) > MAXIMUM_RESULT_BYTES:
-        raise InvalidEffects(
-            f"the result has {len(result)} bytes, more than {MAXIMUM_RESULT_BYTES}; store it elsewhere"
-        )
-    if len(effects.all_writes) > MAXIMUM_WRITES:
-        raise InvalidEffects(f"{len(effects.all_writes)} writes, more than {MAXIMUM_WRITES} in one transaction")
-    if any(write.table == LEDGER for write in effects.all_writes):
-        raise InvalidEffects(f"a write to {LEDGER!r}, the ledger's own table; call your table by another name")
-    return result
+from oneslot.runtime.effects import InvalidEffects, Item, Put, Update, Write
 
 
 def require_identity(message_id: object, payload_hash: object) -> None:

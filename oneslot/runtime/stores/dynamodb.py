@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from botocore.exceptions import ClientError
 
 from oneslot.runtime.backoff import Backoff, Surroundings, retry
-from oneslot.runtime.effects import Effects, Item, Update
+from oneslot.runtime.effects import LEDGER, Effects, Item, Update, result_text
 from oneslot.runtime.protocol import (
     COMPLETE,
     IN_PROGRESS,
@@ -27,7 +27,6 @@ from oneslot.runtime.protocol import (
     Fenced,
     Taken,
 )
-from oneslot.runtime.stores.checks import LEDGER, result_text
 from oneslot.runtime.stores.expressions import (
     CONDITION_FAILED,
     TRANSIENT_ERRORS,
@@ -38,7 +37,7 @@ from oneslot.runtime.stores.expressions import (
     from_attributes,
     is_transient,
     to_attributes,
-    transact_item,
+    transact_items,
 )
 
 T = TypeVar("T")
@@ -111,11 +110,11 @@ class DynamoDBLedger:
             InvalidEffects: before anything is sent, if the effects cannot be committed.
             CommitRefused: for a cancellation that is neither an answer nor transient.
         """
+        now = self.surroundings.now_ms()
+        expiry = self.expiry(now)
         result = result_text(effects)
         # One token for all attempts: a lost answer is given again, and nothing is performed twice.
         token = self.surroundings.new_id()
-        now = self.surroundings.now_ms()
-        expiry = self.expiry(now)
         complete = Update(
             table=LEDGER,
             key={"message_id": claim.message_id},
@@ -123,7 +122,7 @@ class DynamoDBLedger:
             set={"status": COMPLETE, "updated": now, "result": result, **expiry},
             remove=("lease_until",) if expiry else ("lease_until", "expires_at"),
         )
-        items = [transact_item(write, self.tables) for write in (complete, *effects.all_writes)]
+        items = transact_items((complete, *effects.all_writes), self.tables)
 
         def write() -> Committed | Duplicate | Exists | Fenced | Taken:
             try:
@@ -195,7 +194,11 @@ class DynamoDBLedger:
         return True, from_attributes(answer.get("Attributes", {}))
 
     def _retried(self, write: Callable[[], T], deadline: int) -> T:
-        return retry(write, is_transient, Backoff(self.surroundings, deadline))
+        started = self.surroundings.now_ms()
+        try:
+            return write()
+        except Exception as error:
+            return retry(write, error, is_transient, Backoff(self.surroundings, started, deadline))
 
 
 def _refusal(row: Item, message_id: str, claimed_by: str, digest: str, now: int) -> Claim | Duplicate | Busy | Conflict:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Protocol, cast
 
@@ -77,8 +77,13 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def transact_items(writes: Iterable[Write], tables: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the writes as `TransactItems`; `tables` maps logical names to real ones."""
+    return [transact_item(write, tables) for write in writes]
+
+
 def transact_item(write: Write, tables: Mapping[str, str]) -> dict[str, Any]:
-    """Return a write as one element of `TransactItems`; `tables` maps logical names to real ones.
+    """Return a write as one element of `TransactItems`.
 
     A refusal returns the item found (`ALL_OLD`), so that no further read is needed to explain it.
     """

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oneslot.runtime.backoff import Surroundings
-from oneslot.runtime.effects import Effects, Item, Put, Write
+from oneslot.runtime.effects import Effects, InvalidEffects, Item, Put, Write, result_text
 from oneslot.runtime.protocol import (
     COMPLETE,
     IN_PROGRESS,
@@ -23,10 +23,9 @@ from oneslot.runtime.protocol import (
     Duplicate,
     Exists,
     Fenced,
-    InvalidEffects,
     Taken,
 )
-from oneslot.runtime.stores.checks import key_of, require_identity, require_one_write_each, result_text
+from oneslot.runtime.stores.checks import key_of, require_identity, require_one_write_each
 from oneslot.runtime.stores.expressions import from_attributes, to_attributes
 
 

@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oneslot.runtime.backoff import Backoff, Surroundings, retry
-from oneslot.runtime.effects import Effects, Item, Put, Write
+from oneslot.runtime.effects import Effects, Item, Put, Write, result_text
 from oneslot.runtime.protocol import COMPLETE, Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
-from oneslot.runtime.stores.checks import key_of, require_identity, require_one_write_each, result_text
+from oneslot.runtime.stores.checks import key_of, require_identity, require_one_write_each
 
 if TYPE_CHECKING:
     import redis
@@ -229,7 +229,11 @@ class ValkeyLedger:
         return _FOREVER if self._to_live == _FOREVER else self._to_live + max(0, lease_until - now)
 
     def _retried(self, run: Callable[[], T], deadline: int) -> T:
-        return retry(run, self._is_transient, Backoff(self.surroundings, deadline))
+        started = self.surroundings.now_ms()
+        try:
+            return run()
+        except Exception as error:
+            return retry(run, error, self._is_transient, Backoff(self.surroundings, started, deadline))
 
     def _is_transient(self, error: Exception) -> bool:
         if not _is_transient(error):

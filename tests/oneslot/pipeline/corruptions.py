@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from appointments.free_key import free_key
+from appointments.slot_choice import free_key
 from tests.kits.histories import MINUTE, Item, World
 
 Breach = tuple[str, str]

@@ -13,9 +13,9 @@ from typing import Any, cast
 
 import pytest
 
-from oneslot.runtime.effects import Unprocessable
+from oneslot.runtime.effects import InvalidEffects, Unprocessable
 from oneslot.runtime.handlers import Locked, LockLost, acquire, make_handler_idempotent, mark_processed, release
-from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Fenced, InvalidEffects
+from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Fenced
 from oneslot.runtime.stores.memory import MemoryLedger
 from tests.kits.consumer import Clock, Killed, surroundings
 

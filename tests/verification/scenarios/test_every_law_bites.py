@@ -18,7 +18,6 @@ from oneslot.explorer.explorer import explore
 from oneslot.explorer.scenario import Scenario
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.protocol import Claim
-from oneslot.runtime.stores import dynamodb as ledger
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import transact_item
 from verification.mutation.mutants import EXPLORER, expected
@@ -38,7 +37,7 @@ def _slots_without_a_condition(patch: pytest.MonkeyPatch) -> None:
             made["Update"]["ConditionExpression"] = f"{condition} OR NOT ({condition})"
         return made
 
-    patch.setattr(ledger, "transact_item", item)
+    patch.setattr("oneslot.runtime.stores.expressions.transact_item", item)
 
 
 def _effects_before_their_mark(patch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from appointments.free_key import free_key
+from appointments.slot_choice import free_key
 from oneslot.pipeline.judge.conclusion import Conclusion
 from tests.kits.histories import MINUTE, RETENTION, START, System, World
 from tests.oneslot.pipeline.audit_answers import list_found

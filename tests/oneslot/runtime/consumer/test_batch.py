@@ -13,15 +13,16 @@ import pytest
 from oneslot.runtime import powertools
 from oneslot.runtime.consumer import batch
 from oneslot.runtime.consumer.batch import Process
+from oneslot.runtime.consumer.consumer import stopping_groups
 from oneslot.runtime.consumer.record import Record
-from tests.kits.consumer import record
+from tests.kits.consumer import as_record, record
 
 BOTH_WAYS = pytest.mark.parametrize("process", [batch.process, powertools.process], ids=["plain", "powertools"])
 
 
 def parsed(body: str) -> Record[Any]:
     """A record whose message id is the body's first letter."""
-    return Record(record(body), body[0], None)
+    return as_record(record(body), body[0])
 
 
 def run(
@@ -33,11 +34,11 @@ def run(
 ) -> list[str]:
     """Process the records; return the bodies of those reported as failed."""
     executor = ThreadPoolExecutor(workers) if workers else None
-    failed = process(records, handle, executor, is_answered)
+    response = process(records, handle, executor, is_answered)
     if executor:
         executor.shutdown()
-    bodies = {each.sqs_message_id: each.body for each in records}
-    return [bodies[sqs_message_id] for sqs_message_id in failed]
+    bodies = {each.receipt.sqs_message_id: each.body for each in records}
+    return [bodies[failure["itemIdentifier"]] for failure in response["batchItemFailures"]]
 
 
 @BOTH_WAYS
@@ -137,5 +138,5 @@ def test_failure_stops_nothing_when_the_queue_is_standard(process: Process) -> N
         if each.body == "a1":
             raise ValueError("the first one")
 
-    failed = run(process, [parsed("a1"), parsed("a2")], batch.stopping_groups(handle), None)
+    failed = run(process, [parsed("a1"), parsed("a2")], stopping_groups(handle), None)
     assert (tried, failed) == (["a1", "a2"], ["a1"])

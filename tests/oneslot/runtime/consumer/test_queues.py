@@ -9,14 +9,9 @@ import pytest
 from moto import mock_aws
 
 from oneslot.runtime.consumer.queues import SQS, Queues
-from oneslot.runtime.consumer.record import Record
 from oneslot.runtime.effects import Unprocessable
-from tests.kits.consumer import record
+from tests.kits.consumer import as_record, record
 from tests.kits.sqs import ScriptedSqs
-
-
-def as_record(raw: dict[str, Any]) -> Record[Any]:
-    return Record(raw, None, None)
 
 
 @pytest.mark.parametrize(

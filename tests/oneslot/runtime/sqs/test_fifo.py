@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oneslot.runtime.consumer.batch import process, stopping_groups
+from oneslot.runtime.consumer.batch import process
+from oneslot.runtime.consumer.consumer import stopping_groups
 from oneslot.runtime.consumer.record import Record
-from tests.kits.consumer import Intercepted, Killed, bench, booking, raising, record
+from tests.kits.consumer import Intercepted, Killed, as_record, bench, booking, raising, record
 
 
 def fifo(body: Any, group: str) -> dict[str, Any]:
@@ -44,8 +45,9 @@ def run(records: list[dict[str, Any]], failing: set[str], executor: ThreadPoolEx
         if record.body in failing:
             raise ValueError
 
-    parsed: list[Record[Any]] = [Record(raw, None, None) for raw in records]
-    failed = process(parsed, stopping_groups(handle), executor, lambda _: False)
+    parsed: list[Record[Any]] = [as_record(raw) for raw in records]
+    response = process(parsed, stopping_groups(handle), executor, lambda _: False)
+    failed = {failure["itemIdentifier"] for failure in response["batchItemFailures"]}
     return tried, [at for at, record in enumerate(records) if record["messageId"] in failed]
 
 
@@ -78,9 +80,9 @@ def wait(barrier: threading.Barrier) -> None:
 
 def test_groups_run_side_by_side() -> None:
     together = threading.Barrier(3, timeout=15)
-    parsed: list[Record[Any]] = [Record(fifo(body, body), "all the same", None) for body in "abc"]
+    parsed: list[Record[Any]] = [as_record(fifo(body, body), "all the same") for body in "abc"]
     with ThreadPoolExecutor(3) as threads:
-        assert process(parsed, lambda _: wait(together), threads, lambda _: False) == []
+        assert process(parsed, lambda _: wait(together), threads, lambda _: False) == {"batchItemFailures": []}
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=10), st.sets(st.integers(0, 9)), st.booleans())

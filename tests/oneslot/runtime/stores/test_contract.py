@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ParamValidationError
 
-from oneslot.runtime.effects import Effects, Once, Put, Update
-from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, InvalidEffects, Taken
+from oneslot.runtime.effects import Effects, InvalidEffects, Once, Put, Update
+from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
 from tests.kits.stores import KEY, RETENTION_SECONDS, TABLE, InMemory, InValkey, Kept, in_dynamodb
 
 LEASE = 30_000

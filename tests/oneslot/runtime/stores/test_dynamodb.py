@@ -8,19 +8,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
 
-from oneslot.runtime.effects import Effects, Once, Put, Update
-from oneslot.runtime.protocol import (
-    Busy,
-    Claim,
-    CommitRefused,
-    Committed,
-    Conflict,
-    Duplicate,
-    Exists,
-    Fenced,
-    InvalidEffects,
-    Taken,
-)
+from oneslot.runtime.effects import Effects, InvalidEffects, Once, Put, Update
+from oneslot.runtime.protocol import Busy, Claim, CommitRefused, Committed, Conflict, Duplicate, Exists, Fenced, Taken
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import TRANSIENT_ERRORS
 from tests.kits.consumer import Bench, Intercepted, bench, cancelled, raising, service_error, slot_item, surroundings

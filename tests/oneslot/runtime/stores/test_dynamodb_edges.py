@@ -13,9 +13,8 @@ from botocore.exceptions import ClientError
 
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
 from oneslot.runtime.backoff import Backoff, Surroundings
-from oneslot.runtime.effects import Effects, Put
-from oneslot.runtime.protocol import Claim, Committed, InvalidEffects
-from oneslot.runtime.stores.checks import MAXIMUM_RESULT_BYTES, MAXIMUM_WRITES
+from oneslot.runtime.effects import MAXIMUM_RESULT_BYTES, MAXIMUM_WRITES, Effects, InvalidEffects, Put
+from oneslot.runtime.protocol import Claim, Committed
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import DynamoDB, from_attributes
 from verification.scenarios.practice import TABLES
@@ -240,7 +239,7 @@ def test_pauses_double_up_to_one_second() -> None:
 
 def test_patience_is_over_a_second_and_a_half_before_the_lease() -> None:
     clock = Clock()
-    patience = Backoff(clock.surroundings(jitter=0.0), clock.now + 30_000)
+    patience = Backoff(clock.surroundings(jitter=0.0), clock.now, clock.now + 30_000)
     clock.now += 28_499
     assert patience.pause()
     clock.now += 1
@@ -249,5 +248,5 @@ def test_patience_is_over_a_second_and_a_half_before_the_lease() -> None:
 
 def test_no_retry_after_the_lease() -> None:
     clock = Clock()
-    assert not Backoff(clock.surroundings(jitter=0.0), clock.now).pause()
-    assert not Backoff(clock.surroundings(jitter=0.0), clock.now - 10_000).pause()
+    assert not Backoff(clock.surroundings(jitter=0.0), clock.now, clock.now).pause()
+    assert not Backoff(clock.surroundings(jitter=0.0), clock.now, clock.now - 10_000).pause()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from oneslot.runtime.effects import Effects, Put, Update
-from oneslot.runtime.protocol import Claim, Committed, InvalidEffects, Taken
+from oneslot.runtime.effects import Effects, InvalidEffects, Put, Update
+from oneslot.runtime.protocol import Claim, Committed, Taken
 from oneslot.runtime.stores.memory import MemoryLedger, item_key
 
 
