@@ -57,7 +57,7 @@ def _decide_and_commit(store: Store, claim: Claim, message: M, decide: Callable[
             case Exists(item):
                 effects, duplicate = Effects(effects.once.answer(item) if effects.once else {}), True
             case Taken():
-                backoff = backoff or Backoff(store.surroundings, started, claim.lease_until)
+                backoff = backoff or Backoff(store.surroundings, claim.lease_until, started)
                 if not backoff.pause():
                     raise TimeoutError("the lease is nearly over; each decision relied on something that had changed")
                 effects = decide(message)

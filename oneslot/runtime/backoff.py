@@ -31,11 +31,12 @@ class Surroundings:
 class Backoff:
     """Pauses before a retry, each at most twice as long as the one before, while there is time.
 
-    Time is up `REPORTING_MS` before `deadline`, or halfway from `started` to a nearer deadline (both epoch ms).
+    Time is up `REPORTING_MS` before `deadline`, or halfway from `started` to a nearer deadline (epoch ms; default now).
     """
 
-    def __init__(self, surroundings: Surroundings, started: int, deadline: int) -> None:
+    def __init__(self, surroundings: Surroundings, deadline: int, started: int | None = None) -> None:
         self._surroundings = surroundings
+        started = surroundings.now_ms() if started is None else started
         self._end = deadline - max(0, min(REPORTING_MS, (deadline - started) // 2))
         self._ceiling = FIRST_BACKOFF_MS
 

@@ -198,7 +198,7 @@ class DynamoDBLedger:
         try:
             return write()
         except Exception as error:
-            return retry(write, error, is_transient, Backoff(self.surroundings, started, deadline))
+            return retry(write, error, is_transient, Backoff(self.surroundings, deadline, started))
 
 
 def _refusal(row: Item, message_id: str, claimed_by: str, digest: str, now: int) -> Claim | Duplicate | Busy | Conflict:

@@ -233,7 +233,7 @@ class ValkeyLedger:
         try:
             return run()
         except Exception as error:
-            return retry(run, error, self._is_transient, Backoff(self.surroundings, started, deadline))
+            return retry(run, error, self._is_transient, Backoff(self.surroundings, deadline, started))
 
     def _is_transient(self, error: Exception) -> bool:
         if not _is_transient(error):

@@ -239,7 +239,7 @@ def test_pauses_double_up_to_one_second() -> None:
 
 def test_patience_is_over_a_second_and_a_half_before_the_lease() -> None:
     clock = Clock()
-    patience = Backoff(clock.surroundings(jitter=0.0), clock.now, clock.now + 30_000)
+    patience = Backoff(clock.surroundings(jitter=0.0), clock.now + 30_000)
     clock.now += 28_499
     assert patience.pause()
     clock.now += 1
@@ -248,5 +248,5 @@ def test_patience_is_over_a_second_and_a_half_before_the_lease() -> None:
 
 def test_no_retry_after_the_lease() -> None:
     clock = Clock()
-    assert not Backoff(clock.surroundings(jitter=0.0), clock.now, clock.now).pause()
-    assert not Backoff(clock.surroundings(jitter=0.0), clock.now, clock.now - 10_000).pause()
+    assert not Backoff(clock.surroundings(jitter=0.0), clock.now).pause()
+    assert not Backoff(clock.surroundings(jitter=0.0), clock.now - 10_000).pause()
