@@ -273,12 +273,12 @@ def _swapped(position: int) -> Edit:
 
 def _call_edits(node: ast.Call) -> Iterator[tuple[str, Edit]]:
     name = _text(node.func)
-    if name == "self._with_patience":
+    if name == "self._retried":
         yield "no patience", lambda copied: ast.Call(node.args[0], [], [])
-    if name == "self.surroundings.new_id":
+    if name.endswith(".surroundings.new_id"):
         yield "always the same id", _constantly("same-id-for-everybody")
     for position, keyword in enumerate(node.keywords):
-        if keyword.arg == "ClientRequestToken":
+        if keyword.arg == "ClientRequestToken" and not _text(keyword.value).endswith(".new_id()"):
             fresh = ast.parse("self.surroundings.new_id()", mode="eval").body
 
             def edit(copied: ast.AST, position: int = position, fresh: ast.expr = fresh) -> ast.AST:

@@ -24,8 +24,8 @@ from verification.mutation.mutations import mutants as mutants_of
 
 SAMPLE = {EXPLORER: 6, UNIT_TESTS: 3}
 BROKEN_FENCES = (
-    "oneslot/runtime/stores/dynamodb.py:Ledger.claim:always the same id:327ab3",
-    "oneslot/runtime/consumer/group_commit.py:GroupLedger._members:always the same id:327ab3",
+    "oneslot/runtime/stores/dynamodb.py:DynamoDBLedger.claim:always the same id:327ab3",
+    "oneslot/runtime/consumer/group_commit.py:GroupCommit._members:always the same id:6d30b8",
 )
 """Mutants whose owners cannot be told apart by their id; the explorer must see them break E2."""
 
