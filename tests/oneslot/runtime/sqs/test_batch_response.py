@@ -1,4 +1,4 @@
-"""AWS's rules for a batch answer, one row each."""
+"""AWS's rules for the answer to a batch, one row each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALL = Split(BATCH, ())
         ),
     ],
 )
-def test_understood(answer: str, verdict: Split) -> None:
+def test_judge_splits_a_valid_answer(answer: str, verdict: Split) -> None:
     assert judge(answer, BATCH, reports_failures=True) == verdict
 
 
@@ -50,16 +50,16 @@ def test_understood(answer: str, verdict: Split) -> None:
         pytest.param('{"batchItemFailures": [', id="broken JSON"),
     ],
 )
-def test_complete_failure(answer: str) -> None:
+def test_judge_rejects_an_invalid_answer(answer: str) -> None:
     assert isinstance(judge(answer, BATCH, reports_failures=True), Invalid)
 
 
-def test_without_report_batch_item_failures_every_answer_means_success() -> None:
+def test_judge_takes_any_answer_as_success_without_reports() -> None:
     for answer in ('{"batchItemFailures": [{"itemIdentifier": "b"}]}', "[]", "not JSON"):
         assert judge(answer, BATCH, reports_failures=False) == ALL
 
 
-def test_a_reason_never_repeats_what_the_answer_held() -> None:
+def test_reason_never_quotes_the_answer() -> None:
     verdict = judge('{"batchItemFailures": [{"itemIdentifier": "999 123 4567"}]}', BATCH, reports_failures=True)
     assert isinstance(verdict, Invalid)
     assert "999" not in verdict.reason

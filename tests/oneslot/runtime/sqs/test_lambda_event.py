@@ -1,4 +1,4 @@
-"""The record is what the Lambda guide shows for SQS, key by key."""
+"""The record has the keys that the Lambda guide shows for SQS."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 QUEUE = "arn:aws:sqs:eu-west-2:123456789012:my-queue"
 
 
-def test_a_message_with_everything() -> None:
+def test_event_has_every_part_of_a_message() -> None:
     message: MessageTypeDef = {
         "MessageId": "059f36b4-87a3-44ab-83d2-661975830a7d",
         "ReceiptHandle": "AQEBwJnKyrHigUMZj6rYigCgxlaS3SLy0a...",
@@ -66,7 +66,7 @@ def test_a_message_with_everything() -> None:
     }
 
 
-def test_a_message_without_attributes() -> None:
+def test_event_of_a_message_without_attributes() -> None:
     message: MessageTypeDef = {"MessageId": "m", "ReceiptHandle": "r", "Body": "", "MD5OfBody": "d"}
     (record,) = event([message], queue_arn=QUEUE, region="eu-west-2")["Records"]
     assert record["messageAttributes"] == {}
