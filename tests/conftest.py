@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import itertools
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +23,7 @@ from tests.kits.moto_stack import moto_stack, nothing_runs  # noqa: F401 - fixtu
 
 # Rooms with few, long tests begin first, so that no process works alone at the end.
 FIRST_ROOMS = ("oneslot/pipeline", "verification/soak", "behaviours")
-PIPELINE = re.compile(r"tests/oneslot/pipeline/(read|judge)?")
+PIPELINE = "tests/oneslot/pipeline/"
 NEEDS_LOOPBACK = ("embedded_aws", "valkey", "spark", "browser")
 _ACCOUNTS = itertools.count(100_000_000_001)
 
@@ -34,17 +33,18 @@ settings.load_profile("untimed")
 
 
 class Distribution(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """Give each process whole files, in the order of the collection, and one half of the pipeline's room at most.
+    """Give each process whole files, in the order of the collection, and start Java once in a process at most.
 
-    Java takes 20 seconds of CPU to start and warm up for Spark, so each process starts it once at most. In one process,
-    the room would outlast all others.
+    Java takes 20 seconds of CPU to start and warm up for Spark. So one process gets all of the pipeline's room. Its slow
+    tests would outlast all others, so each process gets a half of them.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        """Return the file of a test, or its half of the pipeline's room."""
-        if room := PIPELINE.match(nodeid):
-            return "tests/oneslot/pipeline: " + ("read and judge" if room[1] else "write and report")
-        return str(super()._split_scope(nodeid))
+        """Return the file of a test, or its part of the pipeline's room."""
+        if not nodeid.startswith(PIPELINE):
+            return str(super()._split_scope(nodeid))
+        halved = self.config.option.markexpr == "slow"
+        return f"{PIPELINE}read" if halved and nodeid.startswith(f"{PIPELINE}read/") else PIPELINE
 
 
 @pytest.hookimpl(optionalhook=True)

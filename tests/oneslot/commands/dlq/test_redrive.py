@@ -86,7 +86,16 @@ def with_sqs(stack: MotoStack, client: Any) -> Target:
     return target
 
 
-@pytest.mark.parametrize("moment", ["before the send", "after the send", "before the delete", "after the delete"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "after the send",
+        *(
+            pytest.param(moment, marks=pytest.mark.slow)
+            for moment in ("before the send", "before the delete", "after the delete")
+        ),
+    ],
+)
 def test_redrive_resumes_without_loss_when_killed(moto_stack: MotoStack, moment: str) -> None:
     ids = put_bookings(moto_stack, 25)
     when, _, call = moment.partition(" the ")
