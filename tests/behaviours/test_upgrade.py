@@ -27,11 +27,12 @@ pytestmark = pytest.mark.embedded_aws
 OLDER = (
     ("booking/compose.py", "configuration.candidate_slots,", "1,"),
     ("handler.py", "**asdict(delivery)", '**{k: v for k, v in asdict(delivery).items() if k != "answer"}'),
-    ("oneslot/runtime/stores/dynamodb.py", '" REMOVE expires_at", {}', '"", {}'),
+    ("oneslot/runtime/stores/dynamodb.py", "' REMOVE expires_at'", "''"),
+    ("oneslot/runtime/stores/dynamodb.py", 'if expiry else ("lease_until", "expires_at")', ""),
     (
         "oneslot/runtime/stores/dynamodb.py",
-        "        return None if self._retention_seconds is None else",
-        "        return None if True else",
+        "return {} if self._retention_seconds is None else",
+        "return {} if True else",
     ),
 )
 SLOTS, REQUESTS = 40, 60
