@@ -49,7 +49,7 @@ class Gathered:
 
     @property
     def complete(self) -> bool:
-        """Whether every message in a queue is known, so that a request found nowhere is lost."""
+        """Return whether every message in a queue is known, so that a request found nowhere is lost."""
         return self.queue.empty and not self.hidden
 
 

@@ -28,7 +28,7 @@ MASKED = "*** *** ****"
 
 @dataclass(frozen=True)
 class Inspection:
-    """The evidence about one message id, or about one SQS message id; None or empty where there is none.
+    """The evidence about one message id, or one SQS message id; None or empty where there is none.
 
     `missing`: missing tables that may have had a row about it.
     """
@@ -56,13 +56,13 @@ class Inspection:
 
     @property
     def known(self) -> bool:
-        """Whether there is any evidence about it."""
+        """Return whether there is any evidence about it."""
         return any(
             (self.ledger, self.appointment, self.accepted, self.deliveries, self.dead_letters, self.malformed_lines)
         )
 
     def document(self) -> dict[str, Any]:
-        """The inspection as JSON."""
+        """Return the inspection as JSON."""
         return {
             "message_id": self.message_id,
             "summary": self.summary(),

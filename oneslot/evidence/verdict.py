@@ -71,7 +71,7 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Whether every invariant holds and nothing is left to do."""
+        """Return whether every invariant holds and nothing is left to do."""
         return self.kind == "holds"
 
     def document(self) -> dict[str, Any]:

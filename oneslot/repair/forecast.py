@@ -79,12 +79,12 @@ class Forecast:
 
     @property
     def helps(self) -> bool:
-        """Whether a redrive would finish the request."""
+        """Return whether a redrive would finish the request."""
         return self.outlook is not Outlook.FAILS_AGAIN
 
     @property
     def finished(self) -> bool:
-        """Whether its request has an answer already."""
+        """Return whether its request has an answer already."""
         return self.outlook in FINISHED
 
     def document(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class Moved:
 
     @property
     def completed(self) -> bool:
-        """Whether it moved everything."""
+        """Return whether it moved everything."""
         return self.status == "COMPLETED"
 
 

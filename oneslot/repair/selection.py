@@ -23,7 +23,7 @@ class Selection:
 
     @property
     def given(self) -> bool:
-        """Whether anything was selected."""
+        """Return whether anything was selected."""
         return bool(self.ids) or self.reason is not None or self.everything
 
     def chosen(self, forecasts: Sequence[Forecast]) -> list[Forecast]:

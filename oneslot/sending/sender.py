@@ -29,7 +29,7 @@ TOGETHER_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The queue accepted this message under this id."""
+    """A message that the queue accepted, with its SQS id."""
 
     message: Message
     sqs_message_id: str
@@ -59,7 +59,7 @@ class BatchSender:
 
     @property
     def fifo(self) -> bool:
-        """Whether the queue keeps order."""
+        """Return whether the queue keeps order."""
         return is_fifo(self._queue_url)
 
     def send(self, messages: Sequence[Message]) -> tuple[list[Accepted], int]:

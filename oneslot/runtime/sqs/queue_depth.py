@@ -27,7 +27,7 @@ class QueueDepth:
 
     @property
     def empty(self) -> bool:
-        """Whether the queue holds no message."""
+        """Return whether the queue holds no message."""
         return self.total == 0
 
 

@@ -67,7 +67,7 @@ def test_sender_sends_batches_of_ten_with_group_and_attributes(tmp_path: Path) -
     }
 
 
-def test_sender_omits_group_and_attributes_when_a_message_has_none() -> None:
+def test_sender_omits_group_and_attributes_when_there_are_none() -> None:
     queue = ScriptedSqs()
 
     sender_to(queue).send([message("{}")])
