@@ -69,6 +69,8 @@ def test_wheel_is_typed_and_complete(installed: Path, tmp_path: Path) -> None:
     where = python("import oneslot; print(oneslot.__file__)", executable=str(installed), folder=tmp_path)
     assert "site-packages" in where
     assert (Path(where).parent / "py.typed").exists()
+    beside = {path.name for path in Path(where).parents[1].glob("*") if path.suffix != ".dist-info"}
+    assert beside <= {"oneslot", "pip", "setuptools", "_distutils_hack", "distutils-precedence.pth", "__pycache__"}
     told = python(
         """
         from oneslot.runtime.effects import Effects

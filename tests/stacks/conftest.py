@@ -1,4 +1,4 @@
-"""CDK's first synthesis in a process takes seconds, later ones little: each stage is synthesised once."""
+"""Synthesised stages. CDK's first synthesis in a process takes seconds, so each stage is synthesised once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def stage(request: pytest.FixtureRequest, stages: dict[str, Stage]) -> Stage:
 
 @pytest.fixture(scope="session")
 def with_audit(tmp_path_factory: pytest.TempPathFactory) -> Stage:
-    """Production with the audit: what is said of it is the appointments stack; `part` leads to the others."""
+    """Production with the audit: its appointments stack; `part` leads to the others."""
     return synthesise(tmp_path_factory.mktemp("assembly-audit"), stage="prod", audit="true")
 
 

@@ -1,4 +1,4 @@
-"""`python app.py`: which Node.js it takes, the same template with and without the CDK CLI, and sentences for bad input."""
+"""`python app.py`: the choice of Node.js, one template with and without the CDK CLI, and errors for invalid input."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def test_jsii_cache_is_in_the_environment_unless_it_is_set(tmp_path: Path) -> No
 
 
 def test_app_needs_no_node_docker_or_aws_on_path(stages: dict[str, Stage], tmp_path: Path) -> None:
-    """Started as the CDK CLI starts it, cdk.json's flags included, it writes the template that is written without.
+    """Started with cdk.json's flags, as the CDK CLI does, it writes the same template as without.
 
-    A group may write to the home folder, as where the umask is 002: jsii would keep nothing there, and end.
+    The home folder is writable by a group, as with umask 002: jsii's default cache would fail there.
     """
     home = tmp_path / "home"
     home.mkdir()
@@ -109,7 +109,7 @@ def test_app_exits_with_2_when_the_input_is_invalid(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    # jsii's process took its environment when it started: here the context comes by the other way.
+    # jsii's process read its environment at its start, so this context is an argument.
     monkeypatch.setattr(entry, "build", partial(build, context=context))
     monkeypatch.setenv("CDK_OUTDIR", str(tmp_path))
     assert entry.main() == 2
@@ -117,7 +117,7 @@ def test_app_exits_with_2_when_the_input_is_invalid(
 
 
 def test_cdk_command_is_the_pinned_one_and_needs_no_node() -> None:
-    """`make synth` puts it beside Python; `cdk` is then a command wherever the environment is active."""
+    """`make synth` installs it beside Python, so `cdk` is a command in the activated environment."""
     subprocess.run(
         ["/usr/bin/env", "make", "--silent", "--old-file=.venv/.installed", ".venv/bin/cdk"],
         cwd=ROOT,

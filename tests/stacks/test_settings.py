@@ -1,4 +1,4 @@
-"""Settings: each contradiction is refused in one sentence that names the numbers and the remedy."""
+"""Settings: a contradiction is refused with a sentence that names the numbers and the remedy."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ numbers = st.integers(-2, 60) | st.integers(-1, 2_000_000)
 @example({**LONGEST_HIDDEN, "alarm_stalled_minutes": 1})
 @example({"batch_size": 50, "batching_window_seconds": 20, "visibility_multiplier": 2, "batch_concurrency": 50})
 def test_accepted_settings_are_safe(changes: dict[str, Any]) -> None:
-    """Said a second time, in other words than the code's: what must be true of any settings that exist."""
+    """State the relations a second time, independently of the code."""
     try:
         s = replace(DEV, **changes)
     except ContradictorySettings as refusal:
@@ -195,10 +195,10 @@ def test_accepted_settings_are_safe(changes: dict[str, Any]) -> None:
     assert 1 <= s.batch_concurrency <= s.batch_size <= (10_000 if s.batching_window_seconds else 10)
     assert 2 <= s.max_concurrency <= 1_000
     assert s.max_receive_count >= 5
-    # A message that fails whenever it is received is in the dead-letter queue long before its time in the queue is over.
+    # A message that fails at each receive reaches the dead-letter queue long before its retention ends.
     assert s.max_receive_count * visible_again <= s.queue_retention_seconds / 2
     assert s.alarm_oldest_message_seconds < s.queue_retention_seconds
-    # Told as soon as it was asked for, or else in the minute after the one in which a crashed consumer's messages return.
+    # The alarm rings when set, or else in the minute after a crashed consumer's messages return.
     assert s.stalled_minutes >= s.alarm_stalled_minutes
     assert visible_again < s.stalled_minutes * 60 <= max(s.alarm_stalled_minutes * 60, visible_again + 119)
     assert 60 <= s.queue_retention_seconds < s.dead_letter_retention_seconds <= 14 * DAY

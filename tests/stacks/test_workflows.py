@@ -1,4 +1,4 @@
-"""The workflows ask for little, run what exists, and the threat model names tests that exist."""
+"""The workflows have few rights and run existing commands, and the threat model names existing tests."""
 
 from __future__ import annotations
 

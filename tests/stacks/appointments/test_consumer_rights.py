@@ -1,4 +1,4 @@
-"""Least privilege, enumerated: the consumer's rights are these, and its code makes these calls."""
+"""Least privilege: the consumer's rights, enumerated and compared with the calls of its code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.kits.stacks import Stage, synthesise
 
 
 def rights(stage: Stage) -> dict[str, set[str]]:
-    """{resource: actions} of the only role, resources written with the name of the output that shows them."""
+    """Return {resource: actions} of the only role. A resource is named after its output."""
     outputs = {
         stage.logical_id(name): name
         for name in stage.template["Outputs"]

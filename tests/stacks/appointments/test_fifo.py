@@ -93,7 +93,7 @@ def test_fifo_and_standard_deploy_the_same_code(fifo: Stage, stages: dict[str, S
 
 
 def queues_by_output(stage: Stage) -> dict[str, Any]:
-    """The outputs that name a queue, by what they say of which."""
+    """Return the outputs that name a queue → the attribute of the queue that they show."""
     queues = stage.resources("AWS::SQS::Queue")
     values = {name: resolve(output["Value"]) for name, output in stage.template["Outputs"].items()}
     return {name: value for name, value in values.items() if value.strip("<>").split(".")[0] in queues}
@@ -110,9 +110,7 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stage]:
 
 @pytest.mark.parametrize("part", ["-operations", "-audit"])
 def test_other_stacks_read_another_output_when_the_kind_changes(kinds: dict[str, Stage], part: str) -> None:
-    """CDK's command line passes over a stack whose template is what it was, whatever the outputs say that it reads: its
-    alarms would go on watching the queue of before, which is silent, and silence is well.
-    """
+    """CDK's command line skips a stack whose template did not change. Its alarms would watch the old, silent queue."""
     read, said = {}, {}
     for kind, stage in kinds.items():
         outputs = queues_by_output(stage)

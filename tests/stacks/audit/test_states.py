@@ -1,4 +1,4 @@
-"""The nightly state machine, executed: every way through it, on the definition that is deployed."""
+"""The nightly state machine, executed on every path of the deployed definition."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_job_parses_its_arguments(world: World, audit: Stage, full: bool) -> Non
 
 
 def delivery_days(world: World) -> list[str]:
-    """The days whose delivery logs the job is given beside that of its history's own folder."""
+    """Return the days whose delivery logs the job gets beside its history's own."""
     (job,) = world.called("startJobRun.sync")
     folders = [
         re.fullmatch(r"(.+)/history/([0-9-]+)/deliveries", f) for f in job["Arguments"]["--deliveries"].split(",")
@@ -189,7 +189,7 @@ def test_night_notifies_when_an_export_never_ends(world: World, audit: Stage) ->
 
 
 def test_longest_export_fits_into_an_executions_history() -> None:
-    """Step Functions ends an execution at 25,000 events, and nobody is told: two for each state, three more for a task."""
+    """Step Functions ends an execution at 25,000 events: two for each state, three more for a task."""
     longest = definition(plan(export_seconds=AUDIT_EXPORT_HOURS[-1] * 3_600, timeout_seconds=86_400))
     one = World(longest, export_minutes=10**6)
     assert one.run(FULL).failure is not None
@@ -198,7 +198,7 @@ def test_longest_export_fits_into_an_executions_history() -> None:
     kinds = [{**longest["States"], **inner}[name]["Type"] for name in one.way]
     events = 2 * len(kinds) + 3 * kinds.count("Task")
     looks = one.way.count("Look")
-    # An export that gives up ends the others, so that this machine looked at one only: three are.
+    # The first timed-out export ends the others, so this machine polled one of three.
     assert 60 * AUDIT_EXPORT_HOURS[-1] - 2 <= looks <= 60 * AUDIT_EXPORT_HOURS[-1] + 2
     assert 3 * events < 25_000
 
@@ -233,7 +233,7 @@ def test_night_notifies_when_the_metric_times_out(world: World) -> None:
 
 
 def test_task_retries_with_jitter_for_minutes(world: World) -> None:
-    """The three exports go side by side: after a throttled call each waits a time of its own."""
+    """The three exports run at once. Jitter spreads their retries."""
     outer = world.definition["States"]
     states = {**outer, **outer["ExportTables"]["ItemProcessor"]["States"]}
     asking = [name for name, state in states.items() if state["Type"] == "Task" and name != "Audit"]
@@ -288,7 +288,7 @@ def test_night_writes_the_ledgers_retention(world: World, audit: Stage) -> None:
 
 
 def test_every_state_can_be_reached(world: World, audit: Stage) -> None:
-    """Over the ways that the tests above go."""
+    """The union of the paths of the tests above."""
     seen: set[str] = set()
     for given, verdict, objects, job_fails, exports_fail, export_minutes in (
         (FULL, SOUND, {}, None, False, 3),
@@ -307,7 +307,7 @@ def test_every_state_can_be_reached(world: World, audit: Stage) -> None:
 
 
 def test_definition_passes_the_emulators_validation(world: World) -> None:
-    """A second reader of the language: it parses every JSONata expression and follows every `Next`."""
+    """The emulator is a second reader: it parses every JSONata expression and follows every `Next`."""
     from ministack.services import stepfunctions
 
     assert stepfunctions._validate_definition_jsonata(json.dumps(world.definition)) is None

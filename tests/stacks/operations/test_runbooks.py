@@ -1,4 +1,4 @@
-"""Every alarm has its runbook, and every command in the operators' pages is one that exists, with options that exist."""
+"""Runbooks: one for each alarm, and every command of the operators' pages exists with its options."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONSUMER = (ROOT / "lambda_src", ROOT / "oneslot" / "runtime")
 SECTIONS = ("What it means", "What to look at", "What to do", "What not to do")
 # Of the AWS CLI itself, beside each operation's own.
 GLOBAL_OPTIONS = {"query", "output", "region", "profile", "endpoint-url", "no-cli-pager", "max-items", "starting-token"}
-# Words in code spelling on the pages about dead letters that are no reason of the consumer's.
+# Words in backticks on the pages about dead letters that are not reasons of the consumer.
 NO_REASONS = {"receives_exhausted", "max_receive_count", "message_id"}
 SHELL = {"echo", "export", "eval", "make", "git", "source", "cdk", "aws", "oneslot", "date", "python"}
 
@@ -38,7 +38,7 @@ def runbooks() -> list[str]:
 
 
 def commands(page: Path) -> list[list[str]]:
-    """The commands in the page's `bash` blocks, those inside $(...) included, as words."""
+    """Return the commands of the page's `bash` blocks, also those inside $(...), as words."""
     blocks = re.findall(r"^ *```bash\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     lines = [line.strip() for block in blocks for line in block.replace("\\\n", " ").splitlines() if line.strip()]
     inner = [match for line in lines for match in re.findall(r"\$\(([^()]*(?:\([^()]*\)[^()]*)*)\)", line)]
@@ -94,7 +94,7 @@ def test_commands_parse(page: str, words: list[str]) -> None:
 
 
 def variables_of_env() -> set[str]:
-    """What `eval "$(oneslot env --stack NAME)"` sets."""
+    """Return the variables that `eval "$(oneslot env --stack NAME)"` sets."""
     return {field.name.upper() for field in fields(Outputs)}
 
 
@@ -112,7 +112,7 @@ def test_variables_of_commands_are_set_before() -> None:
 
 
 def test_command_has_no_day_account_or_region_of_its_own() -> None:
-    """Pasted at night as it stands, it would look at another day or account than the one that the alarm is about."""
+    """Pasted at night, it would look at another day or account than the alarm's."""
     own = re.compile(r"\b20\d\d-\d\d-\d\d|\b\d{12}\b|\b[a-z]{2}-[a-z]+-\d\b")
     pages = [*sorted(FOLDER.glob("*.md")), ROOT / "docs" / "restoring.md"]
     here = [(path.name, words) for path in pages for words in commands(path)]
@@ -121,14 +121,14 @@ def test_command_has_no_day_account_or_region_of_its_own() -> None:
 
 
 def test_log_query_has_a_start_time() -> None:
-    """CloudWatch answers from the oldest line on: the first twenty of ninety days would be of another fault."""
+    """CloudWatch answers from the oldest line on: the first twenty of ninety days would show another fault."""
     looks = [(page, words) for page, words in ALL if "filter-log-events" in words]
     assert len(looks) >= 7
     assert [look for look in looks if "--start-time" not in look[1]] == []
 
 
 def test_deployment_of_a_runbook_keeps_the_given_settings() -> None:
-    """What the stage was given before goes first, so that what the page changes is what holds."""
+    """The given settings come first, so the page's own change wins."""
     pages = [*sorted(FOLDER.glob("*.md")), ROOT / "docs" / "restoring.md"]
     deployments = [words for path in pages for words in commands(path) if words[0] == "cdk"]
     assert len(deployments) >= 5
@@ -141,7 +141,7 @@ def test_deployment_of_a_runbook_keeps_the_given_settings() -> None:
 
 
 def test_runbook_shows_what_drifted() -> None:
-    """The detection only begins with its command, and answers with an id."""
+    """The command starts the detection and returns an id alone."""
     pages = {
         page: [words[2] for name, words in ALL if name == page and words[:2] == ["aws", "cloudformation"]]
         for page, _ in ALL

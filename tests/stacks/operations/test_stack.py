@@ -1,4 +1,4 @@
-"""Alarms and dashboard: each watches a metric that exists, of the resources that are deployed, and none is blind."""
+"""Alarms and dashboard: each watches an existing metric of a deployed resource."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def alarms(stage: Stage) -> dict[str, dict[str, Any]]:
 
 
 def watched(alarm: dict[str, Any]) -> list[dict[str, Any]]:
-    """The metrics behind an alarm: its own, or those of its expression."""
+    """Return the metrics behind an alarm: its own, or those of its expression."""
     if "MetricName" in alarm:
         return [alarm]
     return [
@@ -105,7 +105,7 @@ def test_alarms_watch_the_deployed_stack(operations: Stage, stage: Stage) -> Non
 
 
 def functions_around_outputs(value: Any, around: str = "") -> set[str]:
-    """The functions that another stack's output is an argument of, in any part of a template."""
+    """Return the functions that take another stack's output as an argument, in any part of a template."""
     if isinstance(value, list):
         return {found for entry in value for found in functions_around_outputs(entry, around)}
     if not isinstance(value, dict):
@@ -120,7 +120,7 @@ def functions_around_outputs(value: Any, around: str = "") -> set[str]:
 
 
 def test_output_is_read_only_where_cloudformation_allows_it(operations: Stage, audit: Stage) -> None:
-    """`Fn::Split` does not name `Fn::GetStackOutput` among what it takes: a template with it may be refused."""
+    """`Fn::Split` does not list `Fn::GetStackOutput` among its arguments: CloudFormation may refuse such a template."""
     for stage in (operations, audit):
         assert functions_around_outputs(stage.template) == {"Fn::Join"}
 
@@ -133,7 +133,7 @@ def test_own_metrics_are_in_the_functions_namespace(operations: Stage, stage: St
 
 
 def test_dead_letter_alarm_reads_visible_messages(operations: Stage) -> None:
-    """The count of messages sent misses what the redrive policy moved: only what is visible is seen always."""
+    """The count of sent messages misses those that the redrive policy moved. Visible messages are always counted."""
     alarm = alarms(operations)["dead-letters"]
     (metric,) = watched(alarm)
     assert metric["MetricName"] == "ApproximateNumberOfMessagesVisible"
@@ -169,7 +169,7 @@ def test_stalled_expression_counts_held_and_finished(
 ) -> None:
     series = {"visible": visible, "inflight": inflight, "deleted": deleted}
     never = frozenset(name for name, value in series.items() if value is None)
-    for unreported in (frozenset[str](), never):  # for this minute, and for all the time that is looked at
+    for unreported in (frozenset[str](), never):  # in this minute, and in the whole period
         value = at_one_moment(standstill(operations), series, unreported)
         assert value is not None
         assert (value > alarms(operations)["stalled"]["Threshold"]) == stalled
@@ -177,9 +177,8 @@ def test_stalled_expression_counts_held_and_finished(
 
 @pytest.mark.parametrize("deleted", [None, 0, 7])
 def test_stalled_expression_has_no_value_without_reports(operations: Stage, deleted: int | None) -> None:
-    """The newest minute often has none yet. Were it filled, it would be well, there would never be so many in a row that
-    are not, and the alarm would be silent for ever (FILL, in CloudWatch's user guide). Of a minute without a value the alarm
-    looks at an earlier one.
+    """The newest minute often has no report yet. A filled 0 there would keep the alarm silent for ever (FILL, in
+    CloudWatch's user guide). For a minute without a value the alarm looks at an earlier one.
     """
     figures = {"visible": None, "inflight": None, "deleted": deleted}
     assert at_one_moment(standstill(operations), figures) is None
@@ -193,18 +192,18 @@ def standstill(stage: Stage) -> str:
 
 def test_missing_data_breaches_only_for_a_missing_audit(operations: Stage, audit: Stage) -> None:
     of_stage = {name: alarm["TreatMissingData"] for name, alarm in alarms(operations).items()}
-    # SQS may fall silent about a queue that nobody touches, and the messages lie there all the same.
+    # SQS may stop reporting an untouched queue, although messages are in it.
     assert of_stage.pop("dead-letters") == "ignore"
     assert set(of_stage.values()) == {"notBreaching"}
     silence = {name: alarm["TreatMissingData"] for name, alarm in alarms(audit).items()}
-    # The verdict comes once a night: until the next one it is neither well nor missing, but as it was.
+    # The verdict comes once a night, and holds until the next one.
     assert silence.pop("invariant-violated") == "ignore"
     archive = dict.fromkeys(("unarchived-deliveries", "undelivered-lines"), "notBreaching")
     assert silence == {"audit-missing": "breaching", **archive}
 
 
 def test_archive_alarm_rings_before_firehose_gives_lines_up(audit: Stage) -> None:
-    """It tries for 24 hours. A night without the lines is called sound, with a note at most: nothing else tells."""
+    """Firehose tries for 24 hours. No other check reports a night without the lines."""
     alarm = alarms(audit)["unarchived-deliveries"]
     (stream,) = audit.resources("AWS::KinesisFirehose::DeliveryStream")
     (age,) = watched(alarm)
@@ -218,7 +217,7 @@ def test_archive_alarm_rings_before_firehose_gives_lines_up(audit: Stage) -> Non
 
 
 def test_undelivered_alarm_rings_with_the_first_object(audit: Stage) -> None:
-    """Of whatever error: what is counted is what is written into the folder that Firehose is given for it, by S3."""
+    """S3 counts every object in Firehose's error folder, whatever the error."""
     alarm = alarms(audit)["undelivered-lines"]
     (puts,) = watched(alarm)
     assert (puts["Namespace"], puts["MetricName"], puts["Stat"]) == ("AWS/S3", "PutRequests", "Sum")
@@ -245,7 +244,7 @@ def test_missing_alarm_waits_for_the_longest_night(audit: Stage) -> None:
 
 
 def test_alarm_window_is_within_cloudwatchs_limits(operations: Stage, audit: Stage) -> None:
-    """PutMetricAlarm: a day at most, a week with periods of an hour or more; also with the longest nights there can be."""
+    """PutMetricAlarm allows a day, or a week with periods of an hour or more; also with the longest nights."""
     for stage in (operations, audit):
         for alarm in alarms(stage).values():
             (period,) = {metric["Period"] for metric in watched(alarm)}
@@ -279,7 +278,7 @@ def test_thresholds_are_the_settings(operations: Stage) -> None:
     }
 
 
-# Of each alarm: what its metrics are over a period, the period's seconds, and how many in a row must be above the threshold.
+# An alarm → its statistics, its period in seconds, and the number of periods above the threshold.
 WATCHED = {
     "dead-letters": ({"Maximum"}, 60, 1),
     "oldest-message": ({"Maximum"}, 60, 3),
@@ -359,7 +358,7 @@ def test_dashboard_shows_the_audit_when_it_is_on(stage: Stage, with_audit: Stage
 
 
 def test_own_metrics_have_fixed_dimensions(operations: Stage) -> None:
-    """CloudWatch charges for each metric: a dimension with many values would cost by traffic."""
+    """CloudWatch charges for each metric: a dimension with many values would cost more with traffic."""
     text = dashboard_text(operations) + json.dumps(alarms(operations))
     for dimensions in re.findall(r'"Oneslot/\w+","\w+",((?:"[^"]*",)*)', text):
         assert dimensions in ("", '"service","appointments",')

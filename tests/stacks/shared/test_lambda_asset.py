@@ -1,4 +1,4 @@
-"""The Lambda asset: complete, reproducible, and nothing in it that belongs to this machine."""
+"""The Lambda asset: complete, reproducible, and free of this machine's files."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_asset_is_small_enough_to_upload(stage: Stage, tmp_path: Path) -> None:
 
 
 def test_handler_starts_from_the_asset_and_boto3_alone(stage: Stage, tmp_path: Path) -> None:
-    """No site-packages (-S) and nothing from the environment: only the asset, and the packages that the runtime brings."""
+    """Without site-packages (-S) and the environment: the asset, and the packages of Lambda's runtime."""
     runtime = tmp_path / "runtime"
     runtime.mkdir()
     for name in RUNTIME_PACKAGES:

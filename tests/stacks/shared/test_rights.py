@@ -1,4 +1,4 @@
-"""Least privilege over all stacks: every action that each role may take, on which resource, and every wildcard's reason."""
+"""Least privilege over all stacks: the actions of each role by resource, and the reason for each wildcard."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.kits.stacks import Stage, resolve, synthesise
 
 Rights = dict[str, dict[str, set[str]]]
 
-# Everything that a role may do: role → resource → actions. A new right is a change of this table, seen in review.
+# Role → resource → actions. A new right changes this table, which a review shows.
 AUDIT_RIGHTS = {
     "glue": {
         "<assets>": {"s3:GetObject"},
@@ -69,7 +69,7 @@ AUDIT_RIGHTS = {
 
 
 def statements(stage: Stage) -> list[tuple[str, dict[str, Any]]]:
-    """(service that takes the role, statement) of every policy of every role, wherever the policy stands."""
+    """Return (service, statement) of every policy of every role."""
     found = []
     for role in stage.resources("AWS::IAM::Role").values():
         properties = role["Properties"]
@@ -78,7 +78,7 @@ def statements(stage: Stage) -> list[tuple[str, dict[str, Any]]]:
         service = trust["Principal"]["Service"].partition(".")[0]
         for policy in properties["Policies"]:
             found += [(service, statement) for statement in policy["PolicyDocument"]["Statement"]]
-    # What is attached from outside would not be seen above.
+    # The loop above would miss attached policies.
     assert stage.resources("AWS::IAM::Policy") == stage.resources("AWS::IAM::ManagedPolicy") == {}
     return found
 
@@ -89,7 +89,7 @@ def listed(value: Any) -> list[Any]:
 
 
 def readable(resource: Any) -> str:
-    """A resource as the table above writes it."""
+    """Return a resource as the table above writes it."""
     text = str(resolve(resource))
     for pattern, name in (
         (r".*:s3:::cdk-hnb659fds-assets-.*", "<assets>"),
@@ -140,7 +140,7 @@ def test_actions_have_no_wildcard(with_audit: Stage, part: str) -> None:
 
 
 def test_wildcard_resource_has_a_reason_beside_it(with_audit: Stage) -> None:
-    """The rules refuse what is not acknowledged; the acknowledgements are in the constructs, each with its sentence."""
+    """The rules refuse a wildcard without an acknowledgement, which is in the construct, with a reason."""
     wildcards = {
         readable(resource)
         for _, statement in statements(replace(with_audit, part="-audit"))
@@ -194,7 +194,7 @@ def test_services_assume_roles_for_this_account_alone(audit: Stage) -> None:
 
 
 def test_consumers_rights_on_tables_are_the_calls_it_makes(stage: Stage) -> None:
-    """Recorded while the real consumer meets every kind of message; a transaction needs the rights of its writes."""
+    """Record the real consumer's calls for every kind of message. A transaction needs the rights of its writes."""
     made: dict[str, set[str]] = defaultdict(set)
 
     class Recorder(Intercepted):

@@ -1,4 +1,4 @@
-"""The AWS Solutions and HIPAA Security rules are alive, and our stacks break none of them."""
+"""The AWS Solutions and HIPAA Security rules refuse a bad stack, and ours break none."""
 
 from __future__ import annotations
 

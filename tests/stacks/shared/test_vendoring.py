@@ -1,4 +1,4 @@
-"""Vendoring: installed and unmodified → copied; otherwise pip, with hashes; otherwise a sentence."""
+"""Vendoring: an unmodified installed package is copied, else pip fetches it by hash, else an error says how."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def wheel_files(version: str, *, pure: bool = True) -> dict[str, bytes]:
 
 
 def expected(version: str) -> dict[PurePosixPath, bytes]:
-    """What of `tiny` belongs into the asset."""
+    """Return the files of `tiny` that belong into the asset."""
     left_out = ("WHEEL", "RECORD")
     return {PurePosixPath(path): text for path, text in wheel_files(version).items() if not path.endswith(left_out)}
 
@@ -48,7 +48,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def install(site: Path, version: str, *, pure: bool = True) -> None:
-    """Put `tiny` there as an installer does: with compiled files, a script and its own notes in the RECORD."""
+    """Install `tiny` as an installer does: with compiled files, a script and its own notes in the RECORD."""
     files = wheel_files(version, pure=pure)
     folder = f"tiny-{version}.dist-info"
     files["tiny/__pycache__/__init__.cpython-311.pyc"] = b"compiled"
