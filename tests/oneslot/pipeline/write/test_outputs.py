@@ -124,6 +124,7 @@ def test_audit_never_overwrites_another(audited: Audited, tmp_path: Path) -> Non
         audited(System(63, practices=1).run(3))
 
 
+@pytest.mark.slow
 def test_repair_lists_name_what_to_redrive_and_look_at(audited: Audited, tmp_path: Path) -> None:
     """A message that ran out of receives is redriven, even after an earlier quarantine; a quarantined one is not."""
     system = System(64, practices=3, slots_per_practice=20)
