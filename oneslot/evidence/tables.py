@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from botocore.exceptions import ClientError
 
+from oneslot.errors import OneslotError
 from oneslot.explanations import how_to_restore
+from oneslot.runtime.backoff import Backoff, Surroundings
 from oneslot.runtime.stores.expressions import error_code, from_attributes
 
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ Table = Literal["ledger", "slots", "appointments"]
 
 NOT_FOUND = "ResourceNotFoundException"
 SEGMENTS = 4
+# BatchGetItem takes 100 keys.
+KEYS_AT_ONCE = 100
+READ_WITHIN_MS = 30_000
 
 # All attributes but the patient's number, which no verb needs.
 LEDGER = (
@@ -94,6 +99,40 @@ def read_row(
         **projection(attributes),
     )
     return from_attributes(answer["Item"]) if "Item" in answer else None
+
+
+def read_rows(
+    client: DynamoDBClient,
+    table: str,
+    key: str,
+    ids: Sequence[str],
+    attributes: Sequence[str],
+    *,
+    surroundings: Surroundings | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Return the rows of these ids, consistently read; an id without a row is left out. Raises `OneslotError` if throttled."""
+    rows: dict[str, dict[str, Any]] = {}
+    surroundings = surroundings or Surroundings()
+    for at in range(0, len(ids), KEYS_AT_ONCE):
+        waiting: Any = {
+            table: {
+                "Keys": [{key: {"S": each}} for each in ids[at : at + KEYS_AT_ONCE]],
+                "ConsistentRead": True,
+                **projection(attributes),
+            }
+        }
+        backoff = Backoff(surroundings, surroundings.now_ms() + READ_WITHIN_MS)
+        while waiting:
+            answer = client.batch_get_item(RequestItems=waiting)
+            for item in answer["Responses"].get(table, []):
+                row = from_attributes(item)
+                rows[row[key]] = row
+            waiting = answer.get("UnprocessedKeys")
+            if waiting and not backoff.pause():
+                raise OneslotError(
+                    f"The table {table} is throttled, and nothing was changed. Run the command again later."
+                )
+    return rows
 
 
 def projection(attributes: Sequence[str]) -> dict[str, Any]:

@@ -11,25 +11,18 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oneslot.application import COMPLETE, BookRequest, answer_of, parse_message, result_of
-from oneslot.errors import OneslotError
 from oneslot.evidence.dead_letters import read_dead_letters
 from oneslot.evidence.malformed import Malformed, blocking_attributes
-from oneslot.evidence.tables import APPOINTMENTS, LEDGER, Missing, Table, projection, unless_missing
-from oneslot.runtime.backoff import Backoff, Surroundings
+from oneslot.evidence.tables import APPOINTMENTS, LEDGER, Missing, Table, read_rows, unless_missing
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import parse_body, payload_hash
 from oneslot.runtime.sqs.dead_letters import DeadLetter, HeldLetter, identity_of
-from oneslot.runtime.stores.expressions import from_attributes
 from oneslot.target import Target
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
 
 T = TypeVar("T")
-
-# BatchGetItem takes 100 keys.
-KEYS_AT_ONCE = 100
-READ_WITHIN_MS = 30_000
 
 
 class Outlook(StrEnum):
@@ -239,40 +232,6 @@ def forecast_all(target: Target, missing: list[Missing]) -> list[Forecast]:
         )
         forecasts.append(Forecast(letter, facts, outlook, because, size, None if isinstance(row, Missing) else row))
     return sorted(forecasts, key=lambda each: (each.letter.reason, each.letter.sent, each.letter.sqs_message_id))
-
-
-def read_rows(
-    client: DynamoDBClient,
-    table: str,
-    key: str,
-    ids: Sequence[str],
-    attributes: Sequence[str],
-    *,
-    surroundings: Surroundings | None = None,
-) -> dict[str, dict[str, Any]]:
-    """Return the rows of these ids, consistently read; an id without a row is left out. Raises `OneslotError` if throttled."""
-    rows: dict[str, dict[str, Any]] = {}
-    surroundings = surroundings or Surroundings()
-    for at in range(0, len(ids), KEYS_AT_ONCE):
-        waiting: Any = {
-            table: {
-                "Keys": [{key: {"S": each}} for each in ids[at : at + KEYS_AT_ONCE]],
-                "ConsistentRead": True,
-                **projection(attributes),
-            }
-        }
-        backoff = Backoff(surroundings, surroundings.now_ms() + READ_WITHIN_MS)
-        while waiting:
-            answer = client.batch_get_item(RequestItems=waiting)
-            for item in answer["Responses"].get(table, []):
-                row = from_attributes(item)
-                rows[row[key]] = row
-            waiting = answer.get("UnprocessedKeys")
-            if waiting and not backoff.pause():
-                raise OneslotError(
-                    f"The table {table} is throttled, and nothing was changed. Run the command again later."
-                )
-    return rows
 
 
 def grouped(forecasts: Sequence[Forecast]) -> Iterator[tuple[str, Outlook, list[Forecast]]]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oneslot.errors import OneslotError
-from oneslot.repair.forecast import read_rows
+from oneslot.evidence.tables import read_rows
 from oneslot.runtime.backoff import Surroundings
 from oneslot.runtime.stores.expressions import to_attributes
 from tests.kits.consumer import booking, cancellation, record
