@@ -18,26 +18,16 @@ GUARDS: Mapping[str, Guard] = {
     "no lease once complete": Guard(
         "The commit removes `lease_until`, and a comparison with a missing attribute is false. So a claim cannot take over a"
         " COMPLETE row, even without the condition on IN_PROGRESS.",
-        ("oneslot/runtime/stores/dynamodb.py:Ledger.claim.attempt:condition always true:d2b14a",),
-    ),
-    "an exception means a claim": Guard(
-        "Powertools deletes a record only after the decision raised, and the decision runs only under a claim. So there is"
-        " always a claim to release.",
-        ("oneslot/runtime/powertools.py:LedgerPersistence.delete_record:always true:9ff940",),
+        ("oneslot/runtime/stores/dynamodb.py:DynamoDBLedger.claim:condition always true:d2b14a",),
     ),
     "once, or nothing exists": Guard(
         "`Exists` answers a refused `once` write, so there is always one to ask for its answer.",
-        ("oneslot/runtime/powertools.py:_decide_and_commit:always true:bc07a4",),
-    ),
-    "what is held back has failed": Guard(
-        "A record that is held back behind a failure is reported as failed itself. So the next record of its group is held"
-        " back, too, even if the first failure were forgotten.",
-        ("oneslot/runtime/consumer/batch.py:ConcurrentBatchProcessor.process.process_group:one operand less:040f2a",),
+        ("oneslot/runtime/attempt.py:_decide_and_commit:always true:bc07a4",),
     ),
     "nothing decided, nothing committed": Guard(
         "A record without a decision has no effects, and the ledger refuses that before it sends anything. So the group"
         " leaves the record to the ordinary way, as it does now.",
-        ("oneslot/runtime/consumer/group_commit.py:GroupConsumer._look_and_decide:one operand less:a367e8",),
+        ("oneslot/runtime/consumer/group_commit.py:GroupCommit._look_and_decide:one operand less:a367e8",),
     ),
 }
 """The guards by their names."""
