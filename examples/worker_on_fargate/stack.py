@@ -156,7 +156,7 @@ class WorkerStack(Stack):
         ]
 
     def _allow_key(self) -> None:
-        """What DynamoDB and SQS do with the stack's own key in the worker's name, if the stack has one."""
+        """Allow DynamoDB and SQS to use the stack's key in the worker's name, if the stack has one."""
         key = CfnParameter(
             self,
             "KeyArn",

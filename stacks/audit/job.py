@@ -23,7 +23,7 @@ DEAD_LETTERS = "dead-letters/dead-letters.jsonl"
 
 
 class AuditJob(Construct):
-    """The job. It takes its arguments from whoever starts it: `oneslot/pipeline/settings.py` lists them."""
+    """The job. The state machine passes its arguments; `oneslot/pipeline/settings.py` lists them."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, settings: Settings, storage: AuditStorage, deployed: Deployed

@@ -19,7 +19,7 @@ def conditions(measures: Measures, settings: Settings) -> list[Condition]:
             means="Messages lie in the dead-letter queue: requests that were given up or set aside, and wait for a person.",
             metric=measures.dead_letters(),
             above=0,
-            # SQS may stop reporting a queue that nobody touched for six hours. What lies there lies there still.
+            # SQS may stop reporting a queue that was unused for six hours. Its messages are still there.
             silence=cloudwatch.TreatMissingData.IGNORE,
         ),
         Condition(

@@ -62,7 +62,7 @@ def test_service_scales_on_waiting_messages_per_task(resources: dict[str, dict[s
     assert metrics["backlog"]["Expression"] == "waiting / tasks"
     names = {name: metrics[name]["MetricStat"]["Metric"]["MetricName"] for name in ("waiting", "tasks")}
     assert names == {"waiting": "ApproximateNumberOfMessagesVisible", "tasks": "RunningTaskCount"}
-    # Without these insights nobody counts the running tasks.
+    # Without these insights CloudWatch has no count of running tasks.
     assert only(resources, "AWS::ECS::Cluster")["ClusterSettings"] == [
         {"Name": "containerInsights", "Value": "enabled"}
     ]

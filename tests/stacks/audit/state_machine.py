@@ -1,7 +1,7 @@
 """A small interpreter of the Amazon States Language with JSONata, as far as the audit's definition uses it.
 
-Tasks are answered by the test. Waiting takes no time and moves the execution's clock; so does a task that never answers. What
-it does not know, it refuses, so that no state passes unseen.
+The test answers the tasks. Waiting takes no time and moves the execution's clock; so does a task that never answers. The
+interpreter refuses a state that it does not know.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class StateFailure(Exception):
 
 
 class NeverAnswered(Exception):
-    """What a task raises that hangs: the state's timeout ends it, or without one the execution's."""
+    """The exception of a task that hangs: the state's timeout ends it, or without one the execution's."""
 
 
 class ExecutionTimedOut(Exception):
@@ -43,7 +43,7 @@ class ExecutionTimedOut(Exception):
 
 @dataclass
 class Ended:
-    """How an execution ended: its output, or its error."""
+    """The end of an execution: its output, or its error."""
 
     output: Any = None
     failure: StateFailure | None = None
@@ -108,8 +108,8 @@ class Interpreter:
             for catcher in state.get("Catch", ()):
                 if {"States.ALL", failure.error} & set(catcher["ErrorEquals"]):
                     # What timed out has no cause.
-                    told = {"Error": failure.error, **({"Cause": failure.cause} if failure.cause else {})}
-                    return self._leave(catcher, told, {"input": given, "errorOutput": told}, variables)
+                    answer = {"Error": failure.error, **({"Cause": failure.cause} if failure.cause else {})}
+                    return self._leave(catcher, answer, {"input": given, "errorOutput": answer}, variables)
             raise
 
     def _work(self, state: Mapping[str, Any], given: Any, variables: dict[str, Any]) -> Any:
@@ -172,7 +172,7 @@ class Interpreter:
             return [self._value(value, states, variables) for value in template]
         if not (isinstance(template, str) and template.startswith("{%") and template.endswith("%}")):
             return template
-        # Step Functions ends at a variable that nobody assigned; this JSONata would go on with nothing.
+        # Step Functions fails at an unassigned variable; this JSONata would continue without a value.
         own = {"states", *re.findall(r"function\(\$(\w+)\)", template), *re.findall(r"\$(\w+) :=", template)}
         unknown = set(re.findall(r"\$(\w+)\b(?!\()", template)) - own - variables.keys()
         assert not unknown, f"{unknown} of {template}"

@@ -40,7 +40,7 @@ def test_night_is_full_when_the_earlier_audit_is_unreadable(
 
 
 @pytest.mark.parametrize(
-    ("given", "earlier", "told"),
+    ("given", "earlier", "written"),
     [
         (
             {"ledger_retention_seconds": None},
@@ -55,7 +55,7 @@ def test_night_is_full_when_the_earlier_audit_is_unreadable(
     ],
 )
 def test_retention_is_written_and_compared(
-    given: dict[str, Any], earlier: dict[str, Any], told: dict[str, Any]
+    given: dict[str, Any], earlier: dict[str, Any], written: dict[str, Any]
 ) -> None:
     """The next night compares the context that the job wrote."""
     machine = definition(plan(**given))
@@ -63,4 +63,4 @@ def test_retention_is_written_and_compared(
         one = World(machine, {"audits/2026-11-22/audit.json": before}, SOUND)
         one.run(CHANGES)
         assert {export["ExportType"] for export in one.called("exportTableToPointInTime")} == {ends}
-        assert [put["Body"] for put in one.called("putObject")] == [told]
+        assert [put["Body"] for put in one.called("putObject")] == [written]

@@ -132,12 +132,12 @@ def test_night_waits_for_every_export(world: World) -> None:
 def test_bad_verdict_is_notified_and_measured(world: World) -> None:
     world.verdict = BAD
     assert world.run(FULL).output == {"day": "2026-11-25", "sound": False}
-    (told,) = world.called("publish")
-    assert told["Subject"] == "Oneslot-prod: audit bad verdict"
-    assert len(told["Subject"]) <= 100
-    assert BAD["sentence"] in told["Message"]
-    assert "docs/runbooks/invariant-violated.md" in told["Message"]
-    assert "/audits/2026-11-25/" in told["Message"]
+    (notice,) = world.called("publish")
+    assert notice["Subject"] == "Oneslot-prod: audit bad verdict"
+    assert len(notice["Subject"]) <= 100
+    assert BAD["sentence"] in notice["Message"]
+    assert "docs/runbooks/invariant-violated.md" in notice["Message"]
+    assert "/audits/2026-11-25/" in notice["Message"]
     assert world.called("putMetricData")[0]["MetricData"][0]["Value"] == 3
 
 
@@ -157,10 +157,10 @@ def test_night_notifies_the_jobs_error_when_no_verdict_is_there(world: World) ->
     ended = world.run(FULL)
     assert ended.failure is not None
     assert ended.failure.error == "NotAudited"
-    (told,) = world.called("publish")
-    assert told["Subject"] == "Oneslot-prod: audit could not run"
-    assert "The exports are not of the same time." in told["Message"]
-    assert "docs/runbooks/audit-missing.md" in told["Message"]
+    (notice,) = world.called("publish")
+    assert notice["Subject"] == "Oneslot-prod: audit could not run"
+    assert "The exports are not of the same time." in notice["Message"]
+    assert "docs/runbooks/audit-missing.md" in notice["Message"]
     assert world.called("putMetricData") == []
 
 
@@ -183,8 +183,8 @@ def test_night_notifies_when_an_export_never_ends(world: World, audit: Stage) ->
     ended = world.run(FULL)
     assert ended.failure is not None
     assert ended.failure.error == "NotAudited"
-    (told,) = world.called("publish")
-    assert f"not exported within {audit.settings.audit_export_hours} hours" in told["Message"]
+    (notice,) = world.called("publish")
+    assert f"not exported within {audit.settings.audit_export_hours} hours" in notice["Message"]
     assert world.called("startJobRun.sync") == []
 
 
@@ -193,7 +193,7 @@ def test_longest_export_fits_into_an_executions_history() -> None:
     longest = definition(plan(export_seconds=AUDIT_EXPORT_HOURS[-1] * 3_600, timeout_seconds=86_400))
     one = World(longest, export_minutes=10**6)
     assert one.run(FULL).failure is not None
-    assert one.called("publish"), "given up, and told"
+    assert one.called("publish"), "it notifies"
     inner = longest["States"]["ExportTables"]["ItemProcessor"]["States"]
     kinds = [{**longest["States"], **inner}[name]["Type"] for name in one.way]
     events = 2 * len(kinds) + 3 * kinds.count("Task")
@@ -210,9 +210,9 @@ def test_night_notifies_when_the_job_hangs(world: World, audit: Stage, export_mi
     ended = world.run(FULL)
     assert ended.failure is not None
     assert ended.failure.error == "NotAudited"
-    (told,) = world.called("publish")
-    assert told["Subject"] == "Oneslot-prod: audit could not run"
-    assert f"did not end within {audit.settings.audit_timeout_hours} hours" in told["Message"]
+    (notice,) = world.called("publish")
+    assert notice["Subject"] == "Oneslot-prod: audit could not run"
+    assert f"did not end within {audit.settings.audit_timeout_hours} hours" in notice["Message"]
 
 
 @pytest.mark.parametrize("call", ["dynamodb:describeExport", "dynamodb:exportTableToPointInTime", "s3:putObject"])

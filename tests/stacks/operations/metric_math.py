@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Mapping
 
 Value = float | None
-"""What a time series has at that moment; None where it has nothing."""
+"""The value of a time series at one moment; None for a missing value."""
 
 ARITHMETIC: Mapping[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,

@@ -211,7 +211,7 @@ def test_archive_alarm_rings_before_firehose_gives_lines_up(audit: Stage) -> Non
     assert age["Dimensions"] == [{"Name": "DeliveryStreamName", "Value": f"<{stream}>"}]
     destination = audit.properties("AWS::KinesisFirehose::DeliveryStream")["ExtendedS3DestinationConfiguration"]
     collected = destination["BufferingHints"]["IntervalInSeconds"]
-    assert collected * 2 <= alarm["Threshold"] <= 900  # the longest that Firehose may be told to collect
+    assert collected * 2 <= alarm["Threshold"] <= 900  # the longest buffering of Firehose
     assert alarm["DatapointsToAlarm"] == alarm["EvaluationPeriods"]
     assert alarm["Threshold"] + age["Period"] * alarm["EvaluationPeriods"] <= 3600
 
