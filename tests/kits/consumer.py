@@ -319,6 +319,21 @@ class Intercepted:
         return call
 
 
+class Failing:
+    """A client whose every call raises `error`. It counts the calls."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+        self.calls = 0
+
+    def __getattr__(self, name: str) -> Any:
+        def call(**_request: Any) -> Any:
+            self.calls += 1
+            raise self._error
+
+        return call
+
+
 def service_error(code: str, operation: str = "UpdateItem") -> ClientError:
     """Return an error as the SDK raises it."""
     return ClientError({"Error": {"Code": code, "Message": "for the test"}}, operation)

@@ -17,7 +17,7 @@ from botocore.exceptions import (
 from oneslot.runtime.backoff import Surroundings
 from oneslot.runtime.sqs.producer import Accepted, NotAccepted, Outgoing, Producer, Refused
 from oneslot.runtime.sqs.sending import BATCH_BYTES, THROTTLED
-from tests.kits.consumer import bench, booking, record
+from tests.kits.consumer import Intercepted, bench, booking, raising, record
 from tests.kits.sqs import ACCEPTED, Entries, Fate, ScriptedSqs, all_but, fail
 
 TOO_LONG = "AWS.SimpleQueueService.BatchRequestTooLong"
@@ -206,17 +206,10 @@ def test_producer_passes_a_group_to_a_standard_queue() -> None:
 
 def test_message_sent_twice_after_a_lost_answer_books_once() -> None:
     with bench() as made:
-        lost = [ReadTimeoutError(endpoint_url="https://sqs")]
-
-        class Losing:
-            def send_message_batch(self, **request: Any) -> Any:
-                answer = made.sqs.send_message_batch(**request)
-                if lost:
-                    raise lost.pop()
-                return answer
-
+        lost = raising(ReadTimeoutError(endpoint_url="https://sqs"))
+        losing = Intercepted(made.sqs, after={"send_message_batch": lost})
         url = made.configuration.queue_url
-        Producer(Losing(), url, Surroundings(sleep=lambda _: None)).send([Outgoing("m-1", json.dumps(booking(None)))])
+        Producer(losing, url, Surroundings(sleep=lambda _: None)).send([Outgoing("m-1", json.dumps(booking(None)))])
 
         received = made.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"])
         for message in received["Messages"]:

@@ -12,7 +12,17 @@ from oneslot.runtime.effects import Effects, InvalidEffects, Once, Put, Update
 from oneslot.runtime.protocol import Busy, Claim, CommitRefused, Committed, Conflict, Duplicate, Exists, Fenced, Taken
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import TRANSIENT_ERRORS
-from tests.kits.consumer import Bench, Intercepted, bench, cancelled, raising, service_error, slot_item, surroundings
+from tests.kits.consumer import (
+    Bench,
+    Failing,
+    Intercepted,
+    bench,
+    cancelled,
+    raising,
+    service_error,
+    slot_item,
+    surroundings,
+)
 
 LEASE = 30_000
 
@@ -218,14 +228,7 @@ def test_permanent_cancellation_raises_its_reason(made: Bench, codes: tuple[str,
 
 
 def test_patience_ends_with_the_lease(made: Bench) -> None:
-    class AlwaysThrottled:
-        calls = 0
-
-        def update_item(self, **_request: Any) -> Any:
-            self.calls += 1
-            raise service_error("ThrottlingException")
-
-    client = AlwaysThrottled()
+    client = Failing(service_error("ThrottlingException"))
     deadline = made.clock() + LEASE
     with pytest.raises(ClientError, match="ThrottlingException"):
         ledger(made, client).claim("m", "h", deadline)
@@ -236,18 +239,8 @@ def test_patience_ends_with_the_lease(made: Bench) -> None:
 def test_retries_end_with_the_lease(made: Bench) -> None:
     """Else Lambda ends the invocation before its error is reported, and the whole batch comes back."""
 
-    class AlwaysInConflict:
-        calls = 0
-
-        def __getattr__(self, name: str) -> Any:
-            def call(**request: Any) -> Any:
-                self.calls += 1
-                raise service_error("TransactionConflictException")
-
-            return call
-
     for verb in ("commit", "release"):
-        mine, client = claim(made, verb), AlwaysInConflict()
+        mine, client = claim(made, verb), Failing(service_error("TransactionConflictException"))
         with pytest.raises(ClientError, match="TransactionConflictException"):
             ledger(made, client).commit(mine, Effects({})) if verb == "commit" else ledger(made, client).release(mine)
         assert client.calls > 10
@@ -289,14 +282,7 @@ def test_every_step_is_retried_after_a_lost_answer(made: Bench, error: Exception
 
 
 def test_patience_without_an_answer_ends_with_the_lease(made: Bench) -> None:
-    class Unreachable:
-        calls = 0
-
-        def update_item(self, **_request: Any) -> Any:
-            self.calls += 1
-            raise EndpointConnectionError(endpoint_url="https://dynamodb")
-
-    client, deadline = Unreachable(), made.clock() + LEASE
+    client, deadline = Failing(EndpointConnectionError(endpoint_url="https://dynamodb")), made.clock() + LEASE
     with pytest.raises(EndpointConnectionError):
         ledger(made, client).claim("m", "h", deadline)
     assert client.calls > 10

@@ -17,6 +17,7 @@ from oneslot.runtime.effects import MAXIMUM_RESULT_BYTES, MAXIMUM_WRITES, Effect
 from oneslot.runtime.protocol import Claim, Committed
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import DynamoDB, from_attributes
+from tests.kits.consumer import Failing, service_error
 from verification.scenarios.practice import TABLES
 
 LEASE = 30_000
@@ -56,17 +57,6 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         self.sleeps.append(seconds)
         self.now += int(seconds * 1000)
-
-
-class Throttled:
-    """A client whose every call is throttled."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def update_item(self, **request: Any) -> Any:
-        self.calls += 1
-        raise ClientError({"Error": {"Code": "ThrottlingException", "Message": ""}}, "UpdateItem")
 
 
 def commit(port: InMemoryDynamoDB, effects: Effects) -> object:
@@ -215,7 +205,7 @@ def test_a_released_claim_cannot_be_extended(port: InMemoryDynamoDB) -> None:
 
 def test_patience_leaves_time_to_report_the_error() -> None:
     """Of a short time half, of a longer one `REPORTING_MS`. A pause that would end in it is not begun."""
-    clock, client = Clock(), Throttled()
+    clock, client = Clock(), Failing(service_error("ThrottlingException"))
     made = DynamoDBLedger(
         cast("DynamoDB", client), "ledger", retention_seconds=1, surroundings=clock.surroundings(jitter=1.0)
     )
@@ -228,7 +218,7 @@ def test_patience_leaves_time_to_report_the_error() -> None:
 
 
 def test_pauses_double_up_to_one_second() -> None:
-    clock, client = Clock(), Throttled()
+    clock, client = Clock(), Failing(service_error("ThrottlingException"))
     made = DynamoDBLedger(
         cast("DynamoDB", client), "ledger", retention_seconds=1, surroundings=clock.surroundings(jitter=1.0)
     )
