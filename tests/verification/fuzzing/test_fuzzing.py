@@ -81,6 +81,7 @@ def test_any_object_and_any_bytes_are_answered_or_refused(changes: dict[str, Any
         assert fate.complete != bool(fate.reason)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (ATHERIS / "atheris").exists(), reason="atheris has no package for this system")
 def test_short_fuzzing_run_finds_nothing(tmp_path: Path) -> None:
     command = [
