@@ -27,7 +27,8 @@ def checkout(tmp_path: Path) -> Path:
 
 def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `make` in `folder`."""
-    return subprocess.run(["/usr/bin/env", "make", *arguments], cwd=folder, check=False, capture_output=True, text=True)
+    command = ["/usr/bin/env", "make", "--no-print-directory", *arguments]
+    return subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
 
 
 def test_help_lists_every_target() -> None:

@@ -22,7 +22,6 @@ from tests.behaviours.privacy import of_the_range, written
 pytestmark = pytest.mark.embedded_aws
 
 
-@pytest.mark.slow
 def test_printed_commands_book_a_message_from_the_aws_cli(terminal: Terminal) -> None:
     terminal.json("seed", "--slots", "200", "--practice-count", "2")
     commands = terminal.json("up")["commands"]
