@@ -84,7 +84,10 @@ def test_bench_keeps_the_other_figures_when_a_part_fails(run: bench.Bench, tmp_p
     assert "random" in (tmp_path / "benchmarks.html").read_text()
 
 
-def test_bench_stops_a_part_when_its_time_is_over(run: bench.Bench, tmp_path: Path) -> None:
+def test_bench_stops_a_part_when_its_time_is_over(
+    run: bench.Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "GRACE_SECONDS", 1)
     run.run(bench.Part("billed_time", "billed_time", ("--short",), 0.0), 1, 1)
     assert kept(tmp_path)["billed_time"]["ended"].startswith("stopped")
 
