@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from oneslot.runtime.sqs.sending import is_final
 from oneslot.worker.job import InHand, Job
 from oneslot.worker.log import WorkerLog, name_of
 
@@ -93,7 +94,7 @@ class Acknowledgement:
             self._log.event("delete_error", error=name_of(error))
             return list(jobs)
         done = {entry["Id"] for entry in answer.get("Successful", ())}
-        refused = {entry["Id"]: entry["Code"] for entry in answer.get("Failed", ()) if entry.get("SenderFault")}
+        refused = {entry["Id"]: entry["Code"] for entry in answer.get("Failed", ()) if is_final(entry)}
         self._log.count(deleted=len(done), delete_refused=len(refused))
         for entry_id, code in refused.items():
             self._log.event("not_deleted", sqs_message_id=jobs[int(entry_id)].sqs_message_id, reason=code)

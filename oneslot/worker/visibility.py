@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from oneslot.runtime.sqs.sending import is_final
 from oneslot.worker.job import InHand, Job, State
 from oneslot.worker.log import WorkerLog, name_of
 from oneslot.worker.settings import WorkerSettings
@@ -77,7 +78,7 @@ class Visibility:
             for _ in range(2):
                 if left and (answer := self._change(left, 0)) is not None:
                     released += len(answer.get("Successful", ()))
-                    refused = [entry for entry in answer.get("Failed", ()) if not entry.get("SenderFault")]
+                    refused = [entry for entry in answer.get("Failed", ()) if not is_final(entry)]
                     left = [left[int(entry["Id"])] for entry in refused]
         self._log.count(released=released)
         return released
@@ -92,7 +93,7 @@ class Visibility:
             jobs[int(entry["Id"])].visible_at = asked + hidden
         self._log.count(extended=len(answer.get("Successful", ())))
         for entry in answer.get("Failed", ()):
-            if entry.get("SenderFault"):
+            if is_final(entry):
                 self._lose(jobs[int(entry["Id"])], str(entry["Code"]))
 
     def _change(self, jobs: Sequence[Job], seconds: int) -> Any:

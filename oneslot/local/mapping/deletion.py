@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from oneslot.runtime.sqs.sending import is_final
+
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
 
@@ -47,9 +49,7 @@ def delete_messages(sqs: SQSClient, queue_url: str, receipts: Mapping[str, str])
             # An entry in neither list is as unconfirmed as one in `Failed`.
             deleted += [entries[entry["Id"]] for entry in answer.get("Successful", []) if entry["Id"] in entries]
             refused += [
-                entries[entry["Id"]]
-                for entry in answer.get("Failed", [])
-                if entry["Id"] in entries and entry["SenderFault"]
+                entries[entry["Id"]] for entry in answer.get("Failed", []) if entry["Id"] in entries and is_final(entry)
             ]
         # A retry cannot help the entries that are the sender's fault.
         waiting = [message_id for message_id in waiting if message_id not in {*deleted, *refused}]

@@ -73,17 +73,21 @@ def fits(messages: int, size: int, another: int) -> bool:
     return messages == 0 or (messages < BATCH and size + another <= BATCH_BYTES)
 
 
+def is_final(failed: Mapping[str, Any]) -> bool:
+    """Return whether a retry cannot help this entry of a batch answer's `Failed` list.
+
+    The flag `SenderFault` alone does not say so: SQS can also set it on an entry that it throttles.
+    """
+    return bool(failed.get("SenderFault")) and failed.get("Code") not in THROTTLED
+
+
 def send_batch(client: SendsBatches, queue_url: str, batch: Sequence[Entry[T]]) -> Answer[T]:
     """Make one call and read the answer to every entry."""
     answer = client.send_message_batch(
         QueueUrl=queue_url, Entries=[{"Id": str(at), **entry.parameters} for at, entry in enumerate(batch)]
     )
     accepted = {int(each["Id"]): str(each["MessageId"]) for each in answer.get("Successful", ())}
-    refused = {
-        int(each["Id"]): str(each["Code"])
-        for each in answer.get("Failed", ())
-        if each.get("SenderFault") and each["Code"] not in THROTTLED
-    }
+    refused = {int(each["Id"]): str(each["Code"]) for each in answer.get("Failed", ()) if is_final(each)}
     return Answer(
         [(batch[at], sqs_message_id) for at, sqs_message_id in accepted.items()],
         [(batch[at], code) for at, code in refused.items()],

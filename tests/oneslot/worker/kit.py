@@ -116,9 +116,16 @@ class FakeQueue:
         }
 
 
-def refused(entry: Mapping[str, Any], *, sender_fault: bool = True) -> dict[str, Any]:
+def refused(
+    entry: Mapping[str, Any], *, sender_fault: bool = True, code: str = "ReceiptHandleIsInvalid"
+) -> dict[str, Any]:
     """An entry of `Failed`."""
-    return {"Id": entry["Id"], "SenderFault": sender_fault, "Code": "ReceiptHandleIsInvalid"}
+    return {"Id": entry["Id"], "SenderFault": sender_fault, "Code": code}
+
+
+def throttled(entries: Entries) -> dict[str, Any]:
+    """SQS throttles every entry, and calls it the sender's fault."""
+    return {"Failed": [refused(entry, code="RequestThrottled") for entry in entries]}
 
 
 def no_answer(_entries: Any = None) -> dict[str, Any]:

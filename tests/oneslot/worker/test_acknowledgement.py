@@ -11,7 +11,7 @@ from oneslot.worker import acknowledgement
 from oneslot.worker.acknowledgement import Acknowledgement
 from oneslot.worker.job import InHand, Job
 from oneslot.worker.log import WorkerLog
-from tests.oneslot.worker.kit import Entries, FakeQueue, first, no_answer, refused
+from tests.oneslot.worker.kit import Entries, FakeQueue, first, no_answer, refused, throttled
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ def test_run_deletes_in_batches_of_ten(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (deletion.queue.messages, deletion.in_hand.all()) == ([], [])
 
 
-@pytest.mark.parametrize("failure", [failed_inside, unconfirmed, no_answer])
+@pytest.mark.parametrize("failure", [failed_inside, unconfirmed, no_answer, throttled])
 def test_delete_retries_when_sqs_does_not_confirm(failure: Any) -> None:
     deletion = Deletion("a")
     deletion.queue.fail["delete"] = first(2, failure)

@@ -11,7 +11,7 @@ from oneslot.worker.job import InHand, Job, State
 from oneslot.worker.log import WorkerLog
 from oneslot.worker.settings import WorkerSettings
 from oneslot.worker.visibility import Visibility, configuration
-from tests.oneslot.worker.kit import Clock, Entries, FakeQueue, first, no_answer, refused
+from tests.oneslot.worker.kit import Clock, Entries, FakeQueue, first, no_answer, refused, throttled
 
 SETTINGS = WorkerSettings(visibility_seconds=30, buffer_seconds=10)
 
@@ -66,6 +66,23 @@ def test_heartbeat_retries_when_an_extension_fails() -> None:
 
     assert (heart.jobs[0].visible_at, heart.jobs[0].lost) == (72, False)
     assert heart.log.counts == {"visibility_errors": 2, "extended": 1}
+
+
+def test_heartbeat_retries_when_sqs_throttles_an_extension() -> None:
+    heart = Heart("a")
+    heart.queue.fail["change"] = first(2, throttled)
+
+    for second in (30, 31, 32):
+        heart.beat_at(second)
+
+    assert (heart.jobs[0].visible_at, heart.jobs[0].lost) == (72, False)
+
+
+def test_release_retries_when_sqs_throttles_it() -> None:
+    heart = Heart("a")
+    heart.queue.fail["change"] = first(1, throttled)
+
+    assert heart.visibility.release(heart.jobs) == 1
 
 
 def test_message_is_lost_when_sqs_refuses_the_extension() -> None:

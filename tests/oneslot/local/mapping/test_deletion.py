@@ -8,9 +8,11 @@ from botocore.exceptions import EndpointConnectionError
 
 from oneslot.local.mapping.deletion import ATTEMPTS, Deletion, delete_messages
 
+CODES = {"refuse": "ReceiptHandleIsInvalid", "fault": "InternalError", "throttle": "RequestThrottled"}
+
 
 class Queue:
-    """Answers DeleteMessageBatch from a script: "ok", "refuse", "fault" or "silence" for each receipt, in order."""
+    """Answers DeleteMessageBatch from a script: "ok", "silence" or one of `CODES` for each receipt, in order."""
 
     def __init__(self, script: dict[str, list[str]]) -> None:
         self.script = script
@@ -28,7 +30,7 @@ class Queue:
             if result == "ok":
                 answer["Successful"].append({"Id": entry["Id"]})
             elif result != "silence":
-                answer["Failed"].append({"Id": entry["Id"], "SenderFault": result == "refuse", "Code": "Some"})
+                answer["Failed"].append({"Id": entry["Id"], "SenderFault": result != "fault", "Code": CODES[result]})
         return answer
 
     def delete(self, *message_ids: str) -> Deletion:
@@ -58,6 +60,11 @@ def test_delete_retries_what_sqs_does_not_confirm() -> None:
     queue = Queue({"a": ["fault", "ok"], "b": ["silence", "silence", "ok"]})
     assert queue.delete("a", "b", "c") == Deletion(("c", "a", "b"), ())
     assert queue.calls == [3, 2, 1]
+
+
+def test_delete_retries_a_throttled_entry() -> None:
+    queue = Queue({"a": ["throttle", "ok"]})
+    assert queue.delete("a") == Deletion(("a",), ())
 
 
 def test_delete_reports_what_is_never_confirmed() -> None:
