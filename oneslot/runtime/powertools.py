@@ -29,7 +29,7 @@ from aws_lambda_powertools.utilities.idempotency.persistence.datarecord import S
 from oneslot.runtime.attempt import finish
 from oneslot.runtime.consumer.batch import run_side_by_side
 from oneslot.runtime.consumer.record import Receipt, Record
-from oneslot.runtime.effects import Effects, Result
+from oneslot.runtime.effects import Effects
 from oneslot.runtime.protocol import Answer, Busy, Claim, Conflict, Duplicate, Fenced, M, Message, Outcome, Store
 
 
@@ -93,12 +93,11 @@ def attempt(store: Store, message: M, decide: Callable[[M], Effects], deadline: 
     layer = LedgerPersistence(store, message, deadline)
     finished: Answer | Fenced | None = None
 
-    def perform(*, key: dict[str, Any]) -> Result | None:  # noqa: ARG001 - the key is for Powertools
+    def perform(*, key: dict[str, Any]) -> None:  # noqa: ARG001 - the key is for Powertools
         nonlocal finished
         if not isinstance(layer.claimed, Claim):  # Powertools can be switched off by environment; we cannot
             raise NoClaim("refusing to act without a claim; is POWERTOOLS_IDEMPOTENCY_DISABLED set?")
         finished = finish(store, layer.claimed, message, decide)
-        return finished.result if isinstance(finished, Answer) else None
 
     idempotent: Callable[..., Any] = idempotent_function(
         perform, data_keyword_argument="key", persistence_store=layer, config=IdempotencyConfig()

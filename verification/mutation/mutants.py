@@ -33,7 +33,7 @@ QUICK, GROUPS = "quick", "groups"
 _RUNTIME = (
     *("attempt", "backoff", "powertools", "stores/dynamodb", "stores/checks", "stores/expressions", "stores/renewing"),
     *("consumer/consumer", "consumer/record", "consumer/delivery_log", "consumer/batch", "consumer/queues"),
-    *("consumer/group_commit", "identity", "effects", "handlers", "sqs/fifo"),
+    *("consumer/group_commit", "identity", "effects", "handlers"),
 )
 FILES = (*(f"oneslot/runtime/{name}.py" for name in _RUNTIME), "appointments/allocation.py")
 """The files that are mutated: the protocol with what is built on it, and the domain's conditions."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, assert_never
+from typing import Any, Generic, Protocol, assert_never, cast
 
 from botocore.exceptions import ClientError
 
@@ -144,9 +144,9 @@ class Consumer(Generic[M]):
                 assert_never(outcome)
 
     def _decide(self, record: Record[M], deadline: int) -> Answer | Busy | Fenced:
-        if record.message is None:
-            raise record.problem or TypeError("`parse` returned no message")
-        outcome = self.attempt(self.ledger, record.message, self.decide, deadline)
+        if record.problem is not None:
+            raise record.problem
+        outcome = self.attempt(self.ledger, cast("M", record.message), self.decide, deadline)
         if isinstance(outcome, Conflict):
             raise conflict()
         return outcome

@@ -48,6 +48,12 @@ def test_different_messages_run_at_the_same_time(process: Process) -> None:
 
 
 @BOTH_WAYS
+def test_messages_without_an_id_run_at_the_same_time(process: Process) -> None:
+    together = threading.Barrier(2, timeout=15)
+    assert run(process, [as_record(record("a")), as_record(record("b"))], lambda _: together.wait(), workers=2) == []
+
+
+@BOTH_WAYS
 @pytest.mark.parametrize("workers", [None, 1, 4])
 def test_copies_of_one_message_run_in_order(process: Process, workers: int | None) -> None:
     seen: list[str] = []

@@ -308,7 +308,10 @@ def test_each_keeps_to_its_own_window(made: Bench) -> None:
 
 def test_unprocessable_records_leave_the_group_to_the_others(made: Bench) -> None:
     records = [*bookings(2), record("not json"), record(booking("m-9", practice="B81002"))]
-    assert made.deliver(*records, consumer=grouped(made)) == []
+    client = Counting(made.dynamodb)
+    assert made.deliver(*records, consumer=grouped(made, client)) == []
+    assert client.calls["batch_get_item"] == 1
+    assert client.calls["transact_write_items"] == 1
     assert made.outcomes == ["booked", "booked", "quarantined", "quarantined"]
     assert len(made.dead_letters()) == 2
 

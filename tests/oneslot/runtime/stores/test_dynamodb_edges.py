@@ -236,6 +236,14 @@ def test_patience_is_over_a_second_and_a_half_before_the_lease() -> None:
     assert not patience.pause()
 
 
+def test_time_counts_from_the_start_of_the_work() -> None:
+    clock = Clock()
+    started, clock.now = clock.now, clock.now + 8_000
+    backoff = Backoff(clock.surroundings(jitter=0.0), clock.now + 2_000, started)
+    clock.now += 500
+    assert not backoff.pause()
+
+
 def test_no_retry_after_the_lease() -> None:
     clock = Clock()
     assert not Backoff(clock.surroundings(jitter=0.0), clock.now).pause()

@@ -1,0 +1,44 @@
+"""A record is parsed once, and carries its problem instead of raising it."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from oneslot.runtime.consumer.record import Record
+from oneslot.runtime.effects import INVALID_MESSAGE_ID, Unprocessable
+from tests.kits.consumer import record
+
+
+def parse_with(error: BaseException) -> Record[Any]:
+    def parse(*_: Any) -> Any:
+        raise error
+
+    return Record.parse(record({"message_id": "m-1"}), parse)
+
+
+@pytest.mark.parametrize("error", [ValueError("of the parser"), Unprocessable("invalid_field", "detail"), SystemExit()])
+def test_parse_keeps_the_problem_and_the_id(error: BaseException) -> None:
+    parsed = parse_with(error)
+    assert (parsed.problem, parsed.message, parsed.message_id) == (error, None, "m-1")
+
+
+def test_parse_drops_an_id_that_must_not_be_logged() -> None:
+    assert parse_with(Unprocessable(INVALID_MESSAGE_ID, "detail")).message_id is None
+
+
+@pytest.mark.parametrize(
+    ("queue", "attributes", "group"),
+    [
+        ("requests.fifo", {"MessageGroupId": "g"}, "g"),
+        ("requests", {"MessageGroupId": "g"}, None),
+        ("requests.fifo", {}, None),
+    ],
+)
+def test_group_is_read_when_the_queue_keeps_order(queue: str, attributes: dict[str, str], group: str | None) -> None:
+    raw = record({"message_id": "m-1"})
+    raw["eventSourceARN"] = f"arn:aws:sqs:eu-west-2:123456789012:{queue}"
+    raw["attributes"] |= attributes
+    parsed: Record[Any] = Record.parse(raw, lambda *_: cast("Any", None))
+    assert parsed.group == group
