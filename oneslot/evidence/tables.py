@@ -91,7 +91,7 @@ def scan(
 def read_row(
     client: DynamoDBClient, table_name: str, key: Mapping[str, str], attributes: Sequence[str]
 ) -> dict[str, Any] | None:
-    """Return these attributes of one row, consistently read; None if there is no such row."""
+    """Return these attributes of one row, consistently read; None if the row does not exist."""
     answer = client.get_item(
         TableName=table_name,
         Key={name: {"S": value} for name, value in key.items()},

@@ -100,7 +100,7 @@ def judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[B
     """Count the evidence, check every invariant that a history can show, and return the verdict.
 
     A missing table or a malformed row makes the verdict `unreadable`, and the rest is only counted. Malformed lines of the
-    delivery log are left out; a share above the audit's limit is no success. `lasting` replaces the breaches found, where an
+    delivery log are left out; a share above the audit's limit is a failure. `lasting` replaces the breaches found, where an
     earlier look has shown which of them last. `command` is `Target.command`.
     """
     lines = gathered.malformed_lines
