@@ -9,8 +9,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from oneslot.errors import OneslotError
-from oneslot.runtime.backoff import Backoff, Surroundings
+from oneslot.runtime.backoff import Backoff
 from oneslot.runtime.stores.expressions import TRANSIENT_ERRORS, to_attributes
+from oneslot.runtime.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient

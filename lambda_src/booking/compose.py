@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Executor
 
 import botocore
 from botocore.config import Config
@@ -13,7 +12,6 @@ from appointments.messages import Request, parse_message
 from booking.configuration import Configuration
 from booking.slot_search import SlotSearch
 from oneslot.runtime import powertools
-from oneslot.runtime.backoff import Surroundings
 from oneslot.runtime.consumer.batch import Process
 from oneslot.runtime.consumer.consumer import Attempt, Consumer
 from oneslot.runtime.consumer.delivery_log import Delivery
@@ -21,6 +19,7 @@ from oneslot.runtime.consumer.group_commit import GroupCommit
 from oneslot.runtime.consumer.queues import SQS, Queues
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import DynamoDB
+from oneslot.runtime.surroundings import Executor, Surroundings
 
 
 def client_configuration(batch_concurrency: int) -> Config:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -13,6 +12,7 @@ from appointments.messages import BookRequest, Request
 from appointments.slot_choice import FREE_SLOTS_INDEX, choose, free_key_range
 from oneslot.runtime.effects import Effects, Unprocessable
 from oneslot.runtime.stores.expressions import DynamoDB, from_attributes
+from oneslot.runtime.surroundings import Executor
 
 
 @dataclass(frozen=True, slots=True)

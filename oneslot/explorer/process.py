@@ -19,7 +19,7 @@ from greenlet import GreenletExit, getcurrent, greenlet
 
 from oneslot.explorer.renaming import OWN_NAME
 from oneslot.explorer.world import Request
-from oneslot.runtime.backoff import Surroundings
+from oneslot.runtime.surroundings import Surroundings
 
 LEASE_MS = 30_000
 """The function's timeout, which is also the length of a lease."""

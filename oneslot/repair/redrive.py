@@ -13,10 +13,10 @@ from typing import Any, cast
 from oneslot.errors import OneslotError
 from oneslot.evidence.dead_letters import read_dead_letters
 from oneslot.repair.journal import Journal
-from oneslot.runtime.backoff import Surroundings
 from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, HeldLetter, Reading
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
 from oneslot.runtime.sqs.sending import Answer, Entry, SendsBatches, send_all, send_batch
+from oneslot.runtime.surroundings import Surroundings
 from oneslot.sending.pacing import Pacer
 from oneslot.sending.sender import WITHIN_SECONDS
 from oneslot.target import Target

@@ -1,13 +1,11 @@
-"""Time and chance, and the one way to wait before a retry: full jitter, growing, within a deadline."""
+"""The one way to wait before a retry: full jitter, growing, within a deadline."""
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
-from uuid import uuid4
+
+from oneslot.runtime.surroundings import Surroundings
 
 T = TypeVar("T")
 
@@ -15,17 +13,6 @@ FIRST_BACKOFF_MS = 25
 LONGEST_BACKOFF_MS = 1_000
 REPORTING_MS = 1_500
 """Left of a lease for reporting an error: once Lambda ends the invocation, nothing of its batch is reported."""
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The protocol's inputs from outside: time (epoch ms), fresh random ids, sleep (s) and jitter (0 to 1)."""
-
-    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
-    new_id: Callable[[], str] = lambda: uuid4().hex
-    sleep: Callable[[float], None] = time.sleep
-    # The system's generator: a SnapStart snapshot would give every environment the same numbers.
-    jitter: Callable[[], float] = random.SystemRandom().random
 
 
 class Backoff:

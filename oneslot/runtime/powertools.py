@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from typing import Any
 
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType
@@ -31,6 +30,7 @@ from oneslot.runtime.consumer.batch import run_side_by_side
 from oneslot.runtime.consumer.record import Receipt, Record
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.protocol import Answer, Busy, Claim, Conflict, Duplicate, Fenced, M, Message, Outcome, Store
+from oneslot.runtime.surroundings import Executor
 
 
 class NoClaim(RuntimeError):

@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from oneslot.runtime.backoff import Surroundings
 from oneslot.runtime.effects import Effects, Item, Result
+from oneslot.runtime.surroundings import Surroundings
 
 IN_PROGRESS = "IN_PROGRESS"
 COMPLETE = "COMPLETE"

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from oneslot.errors import OneslotError
-from oneslot.runtime.backoff import Surroundings
 from oneslot.runtime.sqs import sending
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
 from oneslot.runtime.sqs.sending import Answer, Entry, SendsBatches, fits, send_batch, text_attributes
+from oneslot.runtime.surroundings import Surroundings
 from oneslot.sending.archive import Archive
 from oneslot.sending.messages import Message
 from oneslot.sending.pacing import Pacing, Timetable

@@ -19,12 +19,12 @@ from moto import mock_aws
 from appointments.slot_choice import FREE_SLOTS_INDEX, free_key, utc_text
 from booking.compose import compose
 from booking.configuration import Configuration
-from oneslot.runtime.backoff import Surroundings
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.consumer.queues import SQS
 from oneslot.runtime.consumer.record import Record
 from oneslot.runtime.stores.expressions import DynamoDB, from_attributes, to_attributes
+from oneslot.runtime.surroundings import Surroundings
 
 REGION = "eu-west-2"
 PRACTICE = "A81001"

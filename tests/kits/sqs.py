@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from oneslot.runtime.backoff import Surroundings
+from oneslot.runtime.surroundings import Surroundings
 
 Entries = Sequence[dict[str, Any]]
 Fate = str | tuple[str, bool] | None

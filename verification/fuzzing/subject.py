@@ -18,11 +18,11 @@ from booking.configuration import Configuration
 from oneslot.explorer.services.contents import Contents
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
 from oneslot.explorer.services.sqs import InMemorySQS
-from oneslot.runtime.backoff import Surroundings
 from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
 from oneslot.runtime.sqs.dead_letters import DETAIL_ATTRIBUTE, REASON_ATTRIBUTE
 from oneslot.runtime.stores.expressions import DynamoDB, to_attributes
+from oneslot.runtime.surroundings import Surroundings
 from verification.scenarios.practice import TABLES
 
 NOW_MS = 1_767_600_000_000  # 5 January 2026: before the slots below

@@ -13,11 +13,11 @@ from typing import Any
 import boto3
 
 from examples.gift_card_mail.runtime.gift_cards import CARDS, OUTBOX, Order, issue, parse
-from oneslot.runtime.backoff import Surroundings
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.consumer.queues import Queues
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
+from oneslot.runtime.surroundings import Surroundings
 
 
 def compose(

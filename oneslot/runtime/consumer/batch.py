@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from typing import Any, Protocol, TypeVar
 
 from oneslot.runtime.consumer.record import Record
 from oneslot.runtime.protocol import M
+from oneslot.runtime.surroundings import Executor
 
 T = TypeVar("T")
 

@@ -15,7 +15,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, assert_never, cast
 
@@ -31,6 +30,7 @@ from oneslot.runtime.effects import Effects, Unprocessable, conflict
 from oneslot.runtime.protocol import Answer, Busy, Conflict, Fenced, M, Outcome, Store
 from oneslot.runtime.sqs.fifo import HeldBack
 from oneslot.runtime.stores.expressions import error_code
+from oneslot.runtime.surroundings import Executor
 
 
 class NotFinished(Exception):

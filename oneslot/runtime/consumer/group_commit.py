@@ -23,7 +23,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
@@ -39,6 +38,7 @@ from oneslot.runtime.stores.expressions import (
     from_attributes,
     transact_items,
 )
+from oneslot.runtime.surroundings import Executor
 
 logger = logging.getLogger(__name__)
 

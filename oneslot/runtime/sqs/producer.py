@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, ParamValidationError
 
-from oneslot.runtime.backoff import Surroundings
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, MESSAGE_ID_FORM, is_message_id
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
 from oneslot.runtime.sqs.sending import Answer, Entry, SendsBatches, send_all, send_batch, text_attributes
+from oneslot.runtime.surroundings import Surroundings
 
 # The codes of a call that fails in every attempt. After any other error the next attempt may succeed.
 HOPELESS = frozenset(

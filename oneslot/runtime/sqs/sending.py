@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from oneslot.runtime.backoff import Backoff, Surroundings
+from oneslot.runtime.backoff import Backoff
+from oneslot.runtime.surroundings import Surroundings
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
 
-from oneslot.runtime.backoff import Backoff, Surroundings, retry
+from oneslot.runtime.backoff import Backoff, retry
 from oneslot.runtime.effects import LEDGER, Effects, Item, Update, result_text
 from oneslot.runtime.protocol import (
     COMPLETE,
@@ -39,6 +39,7 @@ from oneslot.runtime.stores.expressions import (
     to_attributes,
     transact_items,
 )
+from oneslot.runtime.surroundings import Surroundings
 
 T = TypeVar("T")
 

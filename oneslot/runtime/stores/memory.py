@@ -11,7 +11,6 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from oneslot.runtime.backoff import Surroundings
 from oneslot.runtime.effects import Effects, InvalidEffects, Item, Put, Write, result_text
 from oneslot.runtime.protocol import (
     COMPLETE,
@@ -27,6 +26,7 @@ from oneslot.runtime.protocol import (
 )
 from oneslot.runtime.stores.checks import key_of, require_identity, require_one_write_each
 from oneslot.runtime.stores.expressions import from_attributes, to_attributes
+from oneslot.runtime.surroundings import Surroundings
 
 
 class MemoryLedger:

@@ -14,10 +14,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from oneslot.runtime.backoff import Backoff, Surroundings, retry
+from oneslot.runtime.backoff import Backoff, retry
 from oneslot.runtime.effects import Effects, Item, Put, Write, result_text
 from oneslot.runtime.protocol import COMPLETE, Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
 from oneslot.runtime.stores.checks import key_of, require_identity, require_one_write_each
+from oneslot.runtime.surroundings import Surroundings
 
 if TYPE_CHECKING:
     import redis

@@ -8,8 +8,8 @@ import pytest
 
 from oneslot.errors import OneslotError
 from oneslot.evidence.tables import read_rows
-from oneslot.runtime.backoff import Surroundings
 from oneslot.runtime.stores.expressions import to_attributes
+from oneslot.runtime.surroundings import Surroundings
 from tests.kits.consumer import booking, cancellation, record
 from tests.kits.moto_stack import NOW, MotoStack, document, invoke
 

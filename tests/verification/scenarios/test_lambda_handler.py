@@ -16,7 +16,7 @@ from oneslot.explorer.clients import intercept_requests, serve
 from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.process import Context, Process
 from oneslot.explorer.scenario import Subject
-from oneslot.runtime.backoff import Surroundings
+from oneslot.runtime.surroundings import Surroundings
 from verification.scenarios.ours import OURS
 from verification.scenarios.practice import APPOINTMENTS, DEAD_LETTERS, LEDGER, QUEUE, SLOTS
 from verification.scenarios.scenarios import ONE_REQUEST

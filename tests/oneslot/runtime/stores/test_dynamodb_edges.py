@@ -12,11 +12,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
-from oneslot.runtime.backoff import Backoff, Surroundings
+from oneslot.runtime.backoff import Backoff
 from oneslot.runtime.effects import MAXIMUM_RESULT_BYTES, MAXIMUM_WRITES, Effects, InvalidEffects, Put
 from oneslot.runtime.protocol import Claim, Committed
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import DynamoDB, from_attributes
+from oneslot.runtime.surroundings import Surroundings
 from tests.kits.consumer import Failing, service_error
 from verification.scenarios.practice import TABLES
 

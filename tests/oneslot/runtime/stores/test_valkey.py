@@ -16,11 +16,11 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from oneslot.runtime.backoff import Surroundings
 from oneslot.runtime.effects import Effects, Once, Put, Update
 from oneslot.runtime.powertools import exactly_once
 from oneslot.runtime.protocol import Answer, Claim, Committed, Duplicate, Taken
 from oneslot.runtime.stores.valkey import ValkeyLedger
+from oneslot.runtime.surroundings import Surroundings
 from tests.kits.consumer import Clock, surroundings
 from tests.kits.stores import KEY, TABLE, InValkey
 from tests.kits.valkey_server import ValkeyServer
