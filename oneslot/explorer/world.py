@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 from oneslot.explorer.renaming import OWN_NAME
 from oneslot.explorer.services.contents import Contents, Table
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
-from oneslot.explorer.services.sqs import InMemorySQS
+from oneslot.explorer.services.sqs.explored import InMemorySQS
 from oneslot.runtime.stores.expressions import from_attributes, to_attributes
 
 TRANSIENT_CONFLICT = "TransactionConflictException"

@@ -17,7 +17,7 @@ from booking.compose import compose
 from booking.configuration import Configuration
 from oneslot.explorer.services.contents import Contents
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
-from oneslot.explorer.services.sqs import InMemorySQS
+from oneslot.explorer.services.sqs.explored import InMemorySQS
 from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
 from oneslot.runtime.sqs.dead_letters import DETAIL_ATTRIBUTE, REASON_ATTRIBUTE

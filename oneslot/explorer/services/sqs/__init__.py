@@ -1,0 +1,1 @@
+"""An in-memory stand-in for SQS, standard and FIFO: `service.SQSService`."""

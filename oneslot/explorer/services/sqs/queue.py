@@ -1,0 +1,247 @@
+"""A standard queue: visibility, receipts, the redrive policy, retention, and the anomalies that SQS documents."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections import OrderedDict, deque
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+
+from oneslot.explorer.services.answers import refuse
+from oneslot.explorer.services.sqs.message import MAXIMUM_BYTES, Message
+
+REGION, ACCOUNT = "eu-west-2", "111122223333"
+
+MAXIMUM_HIDDEN_MS = 12 * 60 * 60 * 1000
+"""The longest time from a receive to the end of the visibility timeout (developer guide, visibility timeout)."""
+
+REMEMBERED_DELETIONS = 100
+"""The newest deleted messages, of which one can return."""
+
+_DEFAULTS = {
+    "VisibilityTimeout": "30",
+    "MessageRetentionPeriod": "345600",
+    "MaximumMessageSize": str(MAXIMUM_BYTES),
+    "ReceiveMessageWaitTimeSeconds": "0",
+    "DelaySeconds": "0",
+}
+"""CreateQueue's defaults (API reference)."""
+
+
+class Queue:
+    """A standard queue. `now` is epoch ms in all methods; `random` makes the choices that SQS leaves open."""
+
+    def __init__(self, name: str, attributes: Mapping[str, str], random: Random) -> None:
+        self.name = name
+        self.url = f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{name}"
+        self.arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}"
+        self.attributes = {**_DEFAULTS, "QueueArn": self.arn, **attributes}
+        self.visibility_ms = int(self.attributes["VisibilityTimeout"]) * 1000
+        self.retention_ms = int(self.attributes["MessageRetentionPeriod"]) * 1000
+        self.maximum_bytes = int(self.attributes["MaximumMessageSize"])
+        policy = json.loads(self.attributes.get("RedrivePolicy", "{}"))
+        self.dead_letter_arn: str | None = policy.get("deadLetterTargetArn")
+        self._maximum_receives = int(policy.get("maxReceiveCount", 0))
+        self.dead_letter_queue: Queue | None = None
+        self.random = random
+        self.messages: dict[str, Message] = {}
+        self._ties = 0
+        self._visible: OrderedDict[str, Message] = OrderedDict()
+        self._hidden: list[tuple[int, int, Message]] = []
+        self._expiring: list[tuple[int, int, Message]] = []
+        self._deleted: deque[Message] = deque(maxlen=REMEMBERED_DELETIONS)
+
+    @property
+    def visible(self) -> int:
+        """The number of messages that a receive can return."""
+        return len(self._visible)
+
+    def advance(self, now: int) -> None:
+        """Drop what is past its retention, and show what is past its visibility timeout."""
+        while self._expiring and self._expiring[0][0] <= now:
+            message = heapq.heappop(self._expiring)[2]
+            if not message.deleted:
+                self.remove(message)
+        while self._hidden and self._hidden[0][0] <= now:
+            until, _, message = heapq.heappop(self._hidden)
+            if message.hidden and message.visible_ms == until:
+                self._show(message)
+
+    def next_visible_ms(self) -> int | None:
+        """Return when the next hidden message becomes visible; None if none is hidden."""
+        while self._hidden:
+            until, _, message = self._hidden[0]
+            if message.hidden and message.visible_ms == until:
+                return until
+            heapq.heappop(self._hidden)
+        return None
+
+    def add(self, message: Message) -> None:
+        """Add a visible message."""
+        self.messages[message.message_id] = message
+        heapq.heappush(self._expiring, (message.enqueued_ms + self.retention_ms, self._tie(), message))
+        self._show(message)
+
+    def remove(self, message: Message) -> None:
+        """Remove a message that the queue has."""
+        del self.messages[message.message_id]
+        self._visible.pop(message.message_id, None)
+        message.deleted, message.hidden = True, False
+
+    def receive(self, count: int, hidden_ms: int, now: int, missing: float = 0.0) -> list[Message]:
+        """Hide and return up to `count` visible messages; each is passed over with the probability `missing`.
+
+        A receive beyond `maxReceiveCount` moves the message to the dead-letter queue instead.
+        """
+        taken: list[Message] = []
+        passed: list[Message] = []
+        while self._visible and len(taken) < count:
+            message = self._visible.popitem(last=False)[1]
+            if missing and self.random.random() < missing:
+                passed.append(message)
+            elif not self._bury(message, now):
+                taken.append(self._take(message, hidden_ms, now))
+        for message in reversed(passed):
+            self._visible[message.message_id] = message
+            self._visible.move_to_end(message.message_id, last=False)
+        return taken
+
+    def handle(self, message: Message) -> str:
+        """Return the handle of the newest receipt."""
+        return f"{message.message_id}/{message.receives}/{self.name}"
+
+    def delete(self, handle: str) -> None:
+        """Delete a message by any of its receipts.
+
+        With an old receipt "the request will succeed, but the message might not be deleted" (API reference, DeleteMessage), or
+        be refused as expired (AWS knowledge center, sqs-receipt-handle-error). `random` chooses among the three.
+        A second deletion succeeds.
+        """
+        message, newest = self._receipt("DeleteMessage", handle)
+        if message is None:
+            return
+        if not newest:
+            fate = self.random.randrange(3)
+            if fate == 0:
+                refuse_expired("DeleteMessage", handle)
+            if fate == 1:
+                return
+        self.remove(message)
+        self._deleted.append(message)
+
+    def change_visibility(self, handle: str, timeout_ms: int, now: int) -> None:
+        """Hide a message in flight until `timeout_ms` from now. With an old receipt `random` chooses whether SQS accepts it.
+
+        Raises:
+            ClientError: MessageNotInflight; InvalidParameterValue if the message is gone, or hidden for more than 12 hours
+                since its receive: "If you attempt to set the VisibilityTimeout to a value greater than the maximum time left,
+                Amazon SQS returns an error" (API reference, ChangeMessageVisibility).
+        """
+        name = "ChangeMessageVisibility"
+        message, newest = self._receipt(name, handle)
+        if message is None:
+            reason = "Message does not exist or is not available for visibility timeout change."
+            refuse(
+                name,
+                "InvalidParameterValue",
+                f"Value {handle} for parameter ReceiptHandle is invalid. Reason: {reason}",
+            )
+        if not message.hidden:
+            refuse(name, "AWS.SimpleQueueService.MessageNotInflight", "The message referred to isn't in flight.")
+        if not newest and self.random.randrange(2) == 0:
+            refuse_expired(name, handle)
+        self._change(message, timeout_ms, now)
+
+    def first(self) -> Message | None:
+        """Return the message that a move task takes next; None if none is visible."""
+        return next(iter(self._visible.values()), None)
+
+    def in_flight(self) -> list[Message]:
+        """Return the messages that a receive has hidden, in the order of their ids."""
+        return [message for message in self.messages.values() if message.hidden]
+
+    def deliver_again(self) -> str | None:
+        """Make a random message in flight visible, as at-least-once delivery can; return its id, or None."""
+        candidates = self.in_flight()
+        if not candidates:
+            return None
+        message = self.random.choice(candidates)
+        self._show(message)
+        return message.message_id
+
+    def undelete(self) -> str | None:
+        """Return a random deleted message to the queue, and its id; None if there is none.
+
+        "It is possible to receive a message even after you delete it" (API reference, DeleteMessage).
+        """
+        if not self._deleted:
+            return None
+        message = self._deleted[self.random.randrange(len(self._deleted))]
+        self._deleted.remove(message)
+        message.deleted = False
+        self.add(message)
+        return message.message_id
+
+    def _take(self, message: Message, hidden_ms: int, now: int) -> Message:
+        message.receives += 1
+        message.received_ms = now
+        message.first_received_ms = message.first_received_ms or now
+        self._hide(message, now + hidden_ms)
+        return message
+
+    def _bury(self, message: Message, now: int) -> bool:
+        """Move a message that was received `maxReceiveCount` times to the dead-letter queue; return whether it was."""
+        if self.dead_letter_queue is None or message.receives < self._maximum_receives:
+            return False
+        self.remove(message)
+        self.dead_letter_queue.add_dead_letter(message, self.arn, now)
+        return True
+
+    def add_dead_letter(self, message: Message, source_arn: str, now: int) -> None:
+        """Add what a source queue's redrive policy moves, with its id and its receives.
+
+        "When a message is moved to a dead-letter queue, the enqueue timestamp is unchanged" (developer guide, dead-letter queue
+        retention), so its retention goes on.
+        """
+        self.add(replace(message, deleted=False, source_arn=source_arn))
+
+    def _change(self, message: Message, timeout_ms: int, now: int) -> None:
+        if now + timeout_ms > message.received_ms + MAXIMUM_HIDDEN_MS:
+            reason = "Total VisibilityTimeout for the message is beyond the limit [43200 seconds]"
+            refuse(
+                "ChangeMessageVisibility",
+                "InvalidParameterValue",
+                f"Value {timeout_ms // 1000} for parameter VisibilityTimeout is invalid. Reason: {reason}",
+            )
+        self._hide(message, now + timeout_ms)
+
+    def _receipt(self, name: str, handle: str) -> tuple[Message | None, bool]:
+        """Return a receipt's message, None if it is gone, and whether the receipt is its newest."""
+        message_id, _, rest = handle.partition("/")
+        number, _, queue = rest.partition("/")
+        if queue != self.name or not number.isdigit():
+            refuse(
+                name, "ReceiptHandleIsInvalid", f'The input receipt handle "{handle}" is not a valid receipt handle.'
+            )
+        message = self.messages.get(message_id)
+        return message, message is not None and int(number) == message.receives
+
+    def _show(self, message: Message) -> None:
+        message.hidden = False
+        self._visible[message.message_id] = message
+
+    def _hide(self, message: Message, until: int) -> None:
+        message.hidden, message.visible_ms = True, until
+        heapq.heappush(self._hidden, (until, self._tie(), message))
+
+    def _tie(self) -> int:
+        self._ties += 1
+        return self._ties
+
+
+def refuse_expired(name: str, handle: str) -> None:
+    """Raise the refusal of an expired receipt."""
+    reason = "Reason: The receipt handle has expired."
+    refuse(name, "InvalidParameterValue", f"Value {handle} for parameter ReceiptHandle is invalid. {reason}")

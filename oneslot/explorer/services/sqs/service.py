@@ -1,0 +1,410 @@
+"""An in-memory stand-in for SQS, fast enough for a day of messages in a second.
+
+Requests, answers and errors have the shapes of boto3's client. An unknown parameter raises `UnsupportedRequest`.
+`tests/oneslot/explorer/services/test_sqs_contract.py` holds this, moto and the embedded AWS to one contract.
+Quotes are from AWS's API reference and developer guide. Not modelled: delays, the limit of messages in flight, encryption,
+permissions, fair queues, MD5 digests of attributes. A receive never waits: the caller polls, with `next_visible_ms`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any, NoReturn
+
+from botocore.exceptions import ClientError
+
+from oneslot.explorer.services.answers import UnsupportedRequest, answer, refuse
+from oneslot.explorer.services.sqs.fifo import FifoQueue
+from oneslot.explorer.services.sqs.message import MAXIMUM_BYTES, Message, check_content, digest, size_of
+from oneslot.explorer.services.sqs.move_task import FASTEST, MoveTask
+from oneslot.explorer.services.sqs.queue import Queue
+
+Answer = Mapping[str, Any]
+
+MAXIMUM_ENTRIES = 10
+"""A batch's limit (API reference, SendMessageBatch)."""
+
+MAXIMUM_TIMEOUT_SECONDS = 43_200
+"""A visibility timeout's limit (API reference, ChangeMessageVisibility)."""
+
+_PREFIX = "AWS.SimpleQueueService."
+_ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_SENT = frozenset({"MessageBody", "MessageAttributes", "MessageGroupId", "MessageDeduplicationId"})
+_RECEIVED = frozenset(
+    {
+        "QueueUrl",
+        "AttributeNames",
+        "MessageSystemAttributeNames",
+        "MessageAttributeNames",
+        "MaxNumberOfMessages",
+        "VisibilityTimeout",
+        "WaitTimeSeconds",
+        "ReceiveRequestAttemptId",
+    }
+)
+_QUEUE_ATTRIBUTES = frozenset(
+    {
+        "VisibilityTimeout",
+        "MessageRetentionPeriod",
+        "MaximumMessageSize",
+        "ReceiveMessageWaitTimeSeconds",
+        "RedrivePolicy",
+        "FifoQueue",
+        "ContentBasedDeduplication",
+        "DeduplicationScope",
+        "FifoThroughputLimit",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFault:
+    """The fate of one entry of a batch: refused with this code, or left out of the answer (None).
+
+    `performed` says whether SQS acts on it all the same.
+    """
+
+    code: str | None
+    sender_fault: bool = False
+    performed: bool = False
+
+
+class SQSService:
+    """The stand-in. `now_ms` is its clock (epoch ms); `random` makes the choices that SQS leaves open.
+
+    Attributes:
+        missing: the probability that a short poll of a standard queue misses a message, because "a weighted random set of
+            machines is sampled"; a long poll asks all.
+        entry_fault: returns the fault of one entry of a batch, by operation, queue URL and entry; None for none.
+    """
+
+    def __init__(self, now_ms: Callable[[], int], random: Random) -> None:
+        self._now_ms = now_ms
+        self._random = random
+        self._queues: dict[str, Queue] = {}
+        self._by_arn: dict[str, Queue] = {}
+        self._tasks: list[MoveTask] = []
+        self._sent = 0
+        self.missing = 0.0
+        self.entry_fault: Callable[[str, str, Mapping[str, Any]], EntryFault | None] | None = None
+
+    # Queues
+
+    def create_queue(self, **request: Any) -> Answer:
+        """Create a queue; return the URL of an existing one with the same attributes."""
+        _refuse_others(request, frozenset({"QueueName", "Attributes"}))
+        name, attributes = request["QueueName"], dict(request.get("Attributes", {}))
+        _refuse_others(attributes, _QUEUE_ATTRIBUTES)
+        fifo = name.endswith(".fifo")
+        if fifo != (attributes.get("FifoQueue") == "true"):
+            refuse(
+                "CreateQueue", "InvalidParameterValue", "The name of a FIFO queue ends with .fifo, and no other does."
+            )
+        queue = (FifoQueue if fifo else Queue)(name, attributes, self._random)
+        if queue.url in self._queues:
+            if self._queues[queue.url].attributes != queue.attributes:
+                refuse("CreateQueue", "QueueAlreadyExists", "A queue already exists with the same name")
+            return answer({"QueueUrl": queue.url})
+        if queue.dead_letter_arn is not None:
+            queue.dead_letter_queue = self._by_arn.get(queue.dead_letter_arn)
+            if queue.dead_letter_queue is None or isinstance(queue.dead_letter_queue, FifoQueue) != fifo:
+                refuse("CreateQueue", "InvalidParameterValue", "Dead-letter target does not exist or has another type.")
+        self._queues[queue.url] = self._by_arn[queue.arn] = queue
+        return answer({"QueueUrl": queue.url})
+
+    def get_queue_url(self, **request: Any) -> Answer:
+        """Return the URL of a queue by its name."""
+        _refuse_others(request, frozenset({"QueueName", "QueueOwnerAWSAccountId"}))
+        found = [queue.url for queue in self._queues.values() if queue.name == request["QueueName"]]
+        if not found:
+            _refuse_queue("GetQueueUrl")
+        return answer({"QueueUrl": found[0]})
+
+    def get_queue_attributes(self, **request: Any) -> Answer:
+        """Return the named attributes, with the numbers of messages at this moment."""
+        _refuse_others(request, frozenset({"QueueUrl", "AttributeNames"}))
+        queue = self._queue("GetQueueAttributes", request["QueueUrl"], self._now_ms())
+        names, visible = request.get("AttributeNames", ()), queue.visible
+        attributes = {
+            **queue.attributes,
+            "ApproximateNumberOfMessages": str(visible),
+            "ApproximateNumberOfMessagesNotVisible": str(len(queue.messages) - visible),
+            "ApproximateNumberOfMessagesDelayed": "0",
+        }
+        unknown = [name for name in names if name != "All" and name not in attributes and name not in _QUEUE_ATTRIBUTES]
+        if unknown:
+            refuse("GetQueueAttributes", "InvalidAttributeName", f"Unknown Attribute {unknown[0]}.")
+        found = {name: value for name, value in attributes.items() if "All" in names or name in names}
+        return answer({"Attributes": found} if found else {})
+
+    def purge_queue(self, **request: Any) -> Answer:
+        """Remove every message, at once."""
+        queue = self._queue("PurgeQueue", request["QueueUrl"], self._now_ms())
+        for message in list(queue.messages.values()):
+            queue.remove(message)
+        return answer({})
+
+    # Messages
+
+    def send_message(self, **request: Any) -> Answer:
+        """Send a message."""
+        now = self._now_ms()
+        queue = self._queue("SendMessage", request.pop("QueueUrl"), now)
+        return answer(self._send(queue, request, now))
+
+    def send_message_batch(self, **request: Any) -> Answer:
+        """Send up to ten messages of one mebibyte together, in their order."""
+        now, name = self._now_ms(), "SendMessageBatch"
+        queue = self._queue(name, request["QueueUrl"], now)
+
+        def send(entry: Mapping[str, Any]) -> Answer:
+            return self._send(queue, {name: value for name, value in entry.items() if name != "Id"}, now)
+
+        size = sum(size_of(entry) for entry in request["Entries"])
+        if size > MAXIMUM_BYTES:
+            message = f"Batch requests cannot be longer than {MAXIMUM_BYTES} bytes. You have sent {size} bytes."
+            refuse(name, _PREFIX + "BatchRequestTooLong", message)
+        return self._batch(name, request, send)
+
+    def receive_message(self, **request: Any) -> Answer:
+        """Return up to ten visible messages. The answer of an empty queue has no `Messages`."""
+        _refuse_others(request, _RECEIVED)
+        now, name = self._now_ms(), "ReceiveMessage"
+        queue = self._queue(name, request["QueueUrl"], now)
+        count = request.get("MaxNumberOfMessages", 1)
+        wait_seconds = request.get("WaitTimeSeconds", int(queue.attributes["ReceiveMessageWaitTimeSeconds"]))
+        if not 1 <= count <= MAXIMUM_ENTRIES:
+            _refuse_value(name, "MaxNumberOfMessages", count, "Must be between 1 and 10, if provided.")
+        hidden_ms = queue.visibility_ms
+        if "VisibilityTimeout" in request:
+            hidden_ms = _timeout_ms(name, request["VisibilityTimeout"])
+        attempt_id = request.get("ReceiveRequestAttemptId")
+        if attempt_id is None:
+            received = queue.receive(count, hidden_ms, now, 0.0 if wait_seconds else self.missing)
+        elif isinstance(queue, FifoQueue):
+            received = queue.receive_attempt(attempt_id, count, hidden_ms, now)
+        else:
+            _refuse_value(name, "ReceiveRequestAttemptId", attempt_id, "The queue is not a FIFO queue.")
+        if not received:
+            return answer({})
+        system = request.get("MessageSystemAttributeNames") or request.get("AttributeNames") or ()
+        attributes = request.get("MessageAttributeNames", ())
+        return answer({"Messages": [each.received(queue.handle(each), system, attributes) for each in received]})
+
+    def delete_message(self, **request: Any) -> Answer:
+        """Delete a message by a receipt; see `Queue.delete`."""
+        _refuse_others(request, frozenset({"QueueUrl", "ReceiptHandle"}))
+        queue = self._queue("DeleteMessage", request["QueueUrl"], self._now_ms())
+        queue.delete(request["ReceiptHandle"])
+        return answer({})
+
+    def delete_message_batch(self, **request: Any) -> Answer:
+        """Delete up to ten messages; see `Queue.delete`."""
+        queue = self._queue("DeleteMessageBatch", request["QueueUrl"], self._now_ms())
+
+        def delete(entry: Mapping[str, Any]) -> Answer:
+            queue.delete(entry["ReceiptHandle"])
+            return {}
+
+        return self._batch("DeleteMessageBatch", request, delete)
+
+    def change_message_visibility(self, **request: Any) -> Answer:
+        """Hide a message in flight for a new timeout; see `Queue.change_visibility`."""
+        _refuse_others(request, frozenset({"QueueUrl", "ReceiptHandle", "VisibilityTimeout"}))
+        now, name = self._now_ms(), "ChangeMessageVisibility"
+        queue = self._queue(name, request["QueueUrl"], now)
+        queue.change_visibility(request["ReceiptHandle"], _timeout_ms(name, request["VisibilityTimeout"]), now)
+        return answer({})
+
+    def change_message_visibility_batch(self, **request: Any) -> Answer:
+        """Change up to ten visibility timeouts; see `Queue.change_visibility`."""
+        now, name = self._now_ms(), "ChangeMessageVisibilityBatch"
+        queue = self._queue(name, request["QueueUrl"], now)
+
+        def change(entry: Mapping[str, Any]) -> Answer:
+            queue.change_visibility(entry["ReceiptHandle"], _timeout_ms(name, entry["VisibilityTimeout"]), now)
+            return {}
+
+        return self._batch(name, request, change)
+
+    # Move tasks
+
+    def start_message_move_task(self, **request: Any) -> Answer:
+        """Start to move what a dead-letter queue holds, back to its sources or to one queue."""
+        _refuse_others(request, frozenset({"SourceArn", "DestinationArn", "MaxNumberOfMessagesPerSecond"}))
+        name, now, rate = "StartMessageMoveTask", self._now_ms(), request.get("MaxNumberOfMessagesPerSecond")
+        source = self._dead_letter_queue(name, request["SourceArn"])
+        source.advance(now)
+        self._move(now)
+        destination_arn = request.get("DestinationArn")
+        if destination_arn is not None and destination_arn not in self._by_arn:
+            refuse(name, "ResourceNotFoundException", "The resource that you specified doesn't exist.")
+        if rate is not None and not 1 <= rate <= FASTEST:
+            _refuse_value(name, "MaxNumberOfMessagesPerSecond", rate, f"Must be between 1 and {FASTEST}.")
+        if any(task.source is source and task.status == "RUNNING" for task in self._tasks):
+            refuse(name, _PREFIX + "UnsupportedOperation", "There is already a task running for this source queue.")
+        handle = f"task-{len(self._tasks) + 1}"
+        self._tasks.append(MoveTask(handle, source, destination_arn, rate, now, source.visible, self._moved))
+        return answer({"TaskHandle": handle})
+
+    def list_message_move_tasks(self, **request: Any) -> Answer:
+        """Return the newest move tasks of a dead-letter queue, the newest first."""
+        _refuse_others(request, frozenset({"SourceArn", "MaxResults"}))
+        source = self._dead_letter_queue("ListMessageMoveTasks", request["SourceArn"])
+        self._move(self._now_ms())
+        tasks = [task.result() for task in reversed(self._tasks) if task.source is source]
+        return answer({"Results": tasks[: request.get("MaxResults", 1)]})
+
+    # What only a simulation can do and see
+
+    def next_visible_ms(self, queue_url: str) -> int | None:
+        """Return when the next message of a queue becomes visible or is moved into it; None for neither."""
+        queue = self._queue("ReceiveMessage", queue_url, self._now_ms())
+        times = [queue.next_visible_ms(), *(task.next_ms for task in self._tasks if task.status == "RUNNING")]
+        return min((time for time in times if time is not None), default=None)
+
+    def messages(self, queue_url: str) -> list[Message]:
+        """Return all messages of a queue, visible and hidden, in the order of their arrival. Do not change them."""
+        return list(self._queue("ReceiveMessage", queue_url, self._now_ms()).messages.values())
+
+    def deliver_again(self, queue_url: str) -> str | None:
+        """Make a message in flight visible, as at-least-once delivery can; return its SQS id, None if there is none."""
+        return self._queue("ReceiveMessage", queue_url, self._now_ms()).deliver_again()
+
+    def undelete(self, queue_url: str) -> str | None:
+        """Let a deleted message return, as on a standard queue it can; return its SQS id, None if there is none."""
+        return self._queue("ReceiveMessage", queue_url, self._now_ms()).undelete()
+
+    def _send(self, queue: Queue, entry: Mapping[str, Any], now: int) -> dict[str, Any]:
+        _refuse_others(entry, _SENT)
+        check_content(entry, queue.maximum_bytes)
+        body, group, token = entry["MessageBody"], entry.get("MessageGroupId"), entry.get("MessageDeduplicationId")
+        md5 = digest(body)
+        if isinstance(queue, FifoQueue):
+            if not group:
+                refuse("SendMessage", "MissingParameter", "The request must contain the parameter MessageGroupId.")
+            if token is None and not queue.content_based:
+                reason = (
+                    "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided"
+                )
+                refuse("SendMessage", "InvalidParameterValue", reason)
+            token = token or hashlib.sha256(body.encode()).hexdigest()
+            before = queue.duplicate_of(group, token)
+            if before is not None:
+                return _sent(before, md5)
+        elif token is not None:
+            _refuse_value("SendMessage", "MessageDeduplicationId", token, "The queue is not a FIFO queue.")
+        attributes = entry.get("MessageAttributes", {})
+        message = Message(self._new_id(), body, attributes, md5, now, now, group, token)
+        queue.add(message)
+        return _sent(message, md5)
+
+    def _moved(self, arn: str, message: Message, now: int) -> None:
+        """Add a redriven message: "considered new messages with a new messageID and enqueueTime" (developer guide)."""
+        queue = self._by_arn[arn]
+        queue.add(
+            Message(
+                self._new_id(),
+                message.body,
+                message.attributes,
+                message.md5,
+                now,
+                now,
+                message.group,
+                message.deduplication_id,
+            )
+        )
+
+    def _new_id(self) -> str:
+        self._sent += 1
+        return f"00000000-0000-4000-8000-{self._sent:012x}"
+
+    def _batch(self, name: str, request: Mapping[str, Any], perform: Callable[[Mapping[str, Any]], Answer]) -> Answer:
+        _refuse_others(request, frozenset({"QueueUrl", "Entries"}))
+        entries = request["Entries"]
+        _check_entries(name, entries)
+        done: list[dict[str, Any]] = []
+        failed: list[dict[str, Any]] = []
+        for entry in entries:
+            fault = None if self.entry_fault is None else self.entry_fault(name, request["QueueUrl"], entry)
+            result: Answer = {}
+            if fault is None or fault.performed:
+                try:
+                    result = perform(entry)
+                except ClientError as error:
+                    failed.append({"Id": entry["Id"], "SenderFault": True, **error.response["Error"]})
+                    continue
+            if fault is None:
+                done.append({"Id": entry["Id"], **result})
+            elif fault.code is not None:
+                code, sender_fault = fault.code, fault.sender_fault
+                failed.append({"Id": entry["Id"], "SenderFault": sender_fault, "Code": code, "Message": code})
+        lists = {"Successful": done, "Failed": failed}
+        return answer({name: entries for name, entries in lists.items() if entries})
+
+    def _queue(self, name: str, url: str, now: int) -> Queue:
+        queue = self._queues.get(url)
+        if queue is None:
+            _refuse_queue(name)
+        if self._tasks:
+            self._move(now)
+        queue.advance(now)
+        return queue
+
+    def _move(self, now: int) -> None:
+        for task in self._tasks:
+            if task.status == "RUNNING":
+                task.source.advance(now)
+                task.advance(now)
+
+    def _dead_letter_queue(self, name: str, arn: str) -> Queue:
+        queue = self._by_arn.get(arn)
+        if queue is None:
+            refuse(
+                name, "ResourceNotFoundException", "The resource that you specified for the SourceArn doesn't exist."
+            )
+        if all(each.dead_letter_queue is not queue for each in self._queues.values()):
+            refuse(name, "InvalidParameterValue", "Source queue must be configured as a Dead Letter Queue.")
+        return queue
+
+
+def _sent(message: Message, md5: str) -> dict[str, Any]:
+    """Return SendMessage's answer; for a duplicate, with the first message's id and this one's digest."""
+    sent = {"MessageId": message.message_id, "MD5OfMessageBody": md5}
+    return sent if message.sequence_number is None else {**sent, "SequenceNumber": message.sequence_number}
+
+
+def _check_entries(name: str, entries: list[Mapping[str, Any]]) -> None:
+    if not entries:
+        refuse(name, _PREFIX + "EmptyBatchRequest", "There should be at least one entry in the request.")
+    if len(entries) > MAXIMUM_ENTRIES:
+        refuse(name, _PREFIX + "TooManyEntriesInBatchRequest", "Maximum number of entries per request are 10.")
+    ids = [entry["Id"] for entry in entries]
+    for at, entry_id in enumerate(ids):
+        if not _ENTRY_ID.fullmatch(entry_id):
+            refuse(name, _PREFIX + "InvalidBatchEntryId", "A batch entry id has 1 to 80 letters, digits, - and _.")
+        if entry_id in ids[:at]:
+            refuse(name, _PREFIX + "BatchEntryIdsNotDistinct", f"Id {entry_id} repeated.")
+
+
+def _timeout_ms(name: str, seconds: int) -> int:
+    if not 0 <= seconds <= MAXIMUM_TIMEOUT_SECONDS:
+        _refuse_value(name, "VisibilityTimeout", seconds, "VisibilityTimeout must be an integer between 0 and 43200")
+    return seconds * 1000
+
+
+def _refuse_others(request: Mapping[str, Any], known: frozenset[str]) -> None:
+    if not request.keys() <= known:
+        raise UnsupportedRequest(f"parameters {sorted(set(request) - known)}")
+
+
+def _refuse_value(name: str, parameter: str, value: Any, reason: str) -> NoReturn:
+    refuse(name, "InvalidParameterValue", f"Value {value} for parameter {parameter} is invalid. Reason: {reason}")
+
+
+def _refuse_queue(name: str) -> NoReturn:
+    refuse(name, _PREFIX + "NonExistentQueue", "The specified queue does not exist.")
