@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from types import FrameType
 
 import click
@@ -13,6 +12,7 @@ import click
 from oneslot.commands.worker_handler import Connect, client_configuration, connect_on_aws, load_handler, open_consumer
 from oneslot.errors import BadInput
 from oneslot.options import stack_option
+from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker import visibility as worker_visibility
 from oneslot.worker.log import WorkerLog
 from oneslot.worker.settings import InvalidSettings, WorkerSettings
@@ -111,7 +111,8 @@ def worker(
         )
     except InvalidSettings as error:
         raise BadInput(str(error)) from error
-    log = WorkerLog()
+    surroundings = Surroundings()
+    log = WorkerLog(surroundings=surroundings)
     if handler is not None:
         loaded = load_handler(handler)
         url = queue_url or os.environ.get("QUEUE_URL")
@@ -123,12 +124,14 @@ def worker(
         connect, client, url, loaded = open_consumer(stack, queue_url, settings, log)
     heartbeat_client = connect(worker_visibility.configuration(settings))
     arn = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    running = Worker(client, url, arn, loaded, settings, heartbeat_client=heartbeat_client, log=log)
+    running = Worker(
+        client, url, arn, loaded, settings, heartbeat_client=heartbeat_client, log=log, surroundings=surroundings
+    )
 
     asked: list[float] = []
 
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  the signature of a signal handler
-        asked.append(time.monotonic())
+        asked.append(surroundings.steady())
         if len(asked) == 1:
             running.stop()
         elif asked[-1] - asked[0] > ONE_SIGNAL_SECONDS:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import queue
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.runtime.sqs.sending import is_final
+from oneslot.runtime.surroundings import Empty, Full, Surroundings
 from oneslot.worker.job import InHand, Job
 from oneslot.worker.log import WorkerLog, name_of
 
@@ -32,12 +31,22 @@ class Acknowledgement:
     rather than filling the memory.
     """
 
-    def __init__(self, client: SQSClient, queue_url: str, in_hand: InHand, log: WorkerLog, waiting: int) -> None:
+    def __init__(
+        self,
+        client: SQSClient,
+        queue_url: str,
+        *,
+        in_hand: InHand,
+        log: WorkerLog,
+        surroundings: Surroundings,
+        waiting: int,
+    ) -> None:
         self._client = client
         self._queue_url = queue_url
         self._in_hand = in_hand
         self._log = log
-        self._done: queue.Queue[Job | None] = queue.Queue(waiting)
+        self._surroundings = surroundings
+        self._done = surroundings.threads.queue(waiting)
 
     def add(self, job: Job) -> None:
         """Queue a finished job for deletion."""
@@ -48,7 +57,7 @@ class Acknowledgement:
 
         Wait at most this long for room in the queue: if `run` has died there never is any.
         """
-        with suppress(queue.Full):
+        with suppress(Full):
             self._done.put(None, timeout=seconds)
 
     def run(self) -> None:
@@ -59,13 +68,15 @@ class Acknowledgement:
             closes = None
             while len(batch) < ENTRIES:
                 try:
-                    job = self._done.get(timeout=None if closes is None else max(0.0, closes - time.monotonic()))
-                except queue.Empty:
+                    job = self._done.get(
+                        timeout=None if closes is None else max(0.0, closes - self._surroundings.steady())
+                    )
+                except Empty:
                     break
                 if job is None:
                     ended = True
                     break
-                closes = closes or time.monotonic() + LINGER_SECONDS
+                closes = closes or self._surroundings.steady() + LINGER_SECONDS
                 batch.append(job)
             self.delete(batch)
 
@@ -77,7 +88,7 @@ class Acknowledgement:
                 break
             if attempt:
                 self._log.count(delete_retries=len(waiting))
-                time.sleep(PAUSE_SECONDS * attempt)
+                self._surroundings.sleep(PAUSE_SECONDS * attempt)
             waiting = self._attempt(waiting)
         for job in waiting:
             self._log.event("not_deleted", sqs_message_id=job.sqs_message_id, reason="not confirmed")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+from oneslot.runtime.surroundings import Surroundings
 
 
 class State(Enum):
@@ -35,7 +35,6 @@ class Job:
     started: float
     state: State = State.RUNNING
     lost: bool = False
-    key: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
     def receipt(self) -> str:
@@ -56,26 +55,27 @@ class Job:
 class InHand:
     """All jobs of this worker: at work, or done and not yet deleted. Safe to use from many threads."""
 
-    def __init__(self) -> None:
-        self._jobs: dict[str, Job] = {}
-        self._changed = threading.Condition()
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._jobs: dict[Job, None] = {}  # in the order of their receive
+        self._changed = surroundings.threads.condition()
 
     def add(self, job: Job) -> None:
         """Add a job."""
         with self._changed:
-            self._jobs[job.key] = job
+            self._jobs[job] = None
 
     def drop(self, job: Job) -> bool:
         """Remove a job; False if it was not here."""
         with self._changed:
-            dropped = self._jobs.pop(job.key, None) is not None
+            present = job in self._jobs
+            self._jobs.pop(job, None)
             self._changed.notify_all()
-            return dropped
+            return present
 
     def move(self, job: Job, before: State, after: State) -> bool:
         """Change a job's state if it still is `before`; False if not. Of two threads that try, one wins."""
         with self._changed:
-            if self._jobs.get(job.key) is not job or job.state is not before:
+            if job not in self._jobs or job.state is not before:
                 return False
             job.state = after
             return True
@@ -83,7 +83,7 @@ class InHand:
     def all(self) -> list[Job]:
         """Return the jobs of this moment."""
         with self._changed:
-            return list(self._jobs.values())
+            return list(self._jobs)
 
     def wait_until_empty(self, seconds: float) -> bool:
         """Wait at most this long, and return whether no job is left."""
@@ -96,7 +96,7 @@ class Context:
     """Lambda's context object, for the message that the handler has."""
 
     job: Job
-    now: Any
+    surroundings: Surroundings
     aws_request_id: str
     function_name: str = "worker"
     function_version: str = "$LATEST"
@@ -109,7 +109,7 @@ class Context:
 
     def get_remaining_time_in_millis(self) -> int:
         """Return the milliseconds until the hard limit."""
-        return max(0, int((self.job.deadline - self.now()) * 1000))
+        return max(0, int((self.job.deadline - self.surroundings.steady()) * 1000))
 
     @property
     def lost(self) -> bool:

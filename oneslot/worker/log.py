@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from oneslot.runtime.stores.expressions import error_code
+from oneslot.runtime.surroundings import Surroundings
 
 NAMESPACE = "Oneslot"
 
@@ -31,9 +30,10 @@ def write_line(line: str) -> None:
 class WorkerLog:
     """Counts events and writes them. It never gets a message's content, only the ids of SQS."""
 
-    def __init__(self, write: Callable[[str], None] = write_line) -> None:
+    def __init__(self, write: Callable[[str], None] = write_line, surroundings: Surroundings | None = None) -> None:
         self._write = write
-        self._lock = threading.Lock()
+        self._surroundings = surroundings or Surroundings()
+        self._lock = self._surroundings.threads.lock()
         self._counts: Counter[str] = Counter()
         self._reported: Counter[str] = Counter()
 
@@ -50,7 +50,7 @@ class WorkerLog:
 
     def event(self, event: str, **details: Any) -> None:
         """Write one line about the worker."""
-        self.line("worker", event=event, time=time.time_ns() // 1_000_000, **details)
+        self.line("worker", event=event, time=self._surroundings.now_ms(), **details)
 
     def line(self, message: str, **details: Any) -> None:
         """Write one line."""
@@ -66,7 +66,7 @@ class WorkerLog:
             values = {_capitals(name): value for name, value in {**since, **gauges}.items()}
             document = {
                 "_aws": {
-                    "Timestamp": time.time_ns() // 1_000_000,
+                    "Timestamp": self._surroundings.now_ms(),
                     "CloudWatchMetrics": [
                         {
                             "Namespace": NAMESPACE,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-import uuid
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from oneslot.runtime.surroundings import Event, Surroundings
 from oneslot.worker.job import Job
 from oneslot.worker.log import WorkerLog, name_of
 from oneslot.worker.pool import Pool, Source
@@ -38,8 +36,8 @@ class Poller:
         settings: WorkerSettings,
         visibility: Visibility,
         log: WorkerLog,
-        now: Callable[[], float],
-        stopping: threading.Event,
+        surroundings: Surroundings,
+        stopping: Event,
     ) -> None:
         """stopping: set to end `run` after the poll that is under way."""
         self._client = client
@@ -48,7 +46,7 @@ class Poller:
         self._settings = settings
         self._visibility = visibility
         self._log = log
-        self._now = now
+        self._surroundings = surroundings
         self._stopping = stopping
         self._attempt_id = ""
         # One at a time from a FIFO queue: two messages of one group would run side by side.
@@ -78,7 +76,7 @@ class Poller:
         fifo: dict[str, Any] = {}
         if self._source.fifo:
             # The same id until SQS answers: otherwise the messages of a lost answer stay hidden, and block their group.
-            self._attempt_id = self._attempt_id or str(uuid.uuid4())
+            self._attempt_id = self._attempt_id or self._surroundings.new_id()
             fifo["ReceiveRequestAttemptId"] = self._attempt_id
         answer = self._client.receive_message(
             **fifo,
@@ -95,7 +93,7 @@ class Poller:
     def _hand_over(self, received: list[MessageTypeDef]) -> None:
         if not received:
             return
-        now = self._now()
+        now = self._surroundings.steady()
         jobs = [
             Job(message, now + self._settings.hidden_seconds, now + self._settings.limit_seconds, now)
             for message in received

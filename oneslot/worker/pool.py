@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import queue
-import threading
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +10,7 @@ from typing import Any
 from oneslot.runtime.sqs.batch_response import Invalid, judge
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.sqs.lambda_event import event
+from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker.acknowledgement import Acknowledgement
 from oneslot.worker.job import Context, InHand, Job, State
 from oneslot.worker.log import WorkerLog, name_of
@@ -52,7 +50,7 @@ class Pool:
         visibility: Visibility,
         acknowledgement: Acknowledgement,
         log: WorkerLog,
-        now: Callable[[], float],
+        surroundings: Surroundings,
         stop: Callable[[], None],
     ) -> None:
         """stop: called when the pool is stuck, from one of its threads or from the heartbeat."""
@@ -63,13 +61,13 @@ class Pool:
         self._visibility = visibility
         self._acknowledgement = acknowledgement
         self._log = log
-        self._now = now
+        self._surroundings = surroundings
         self._stop = stop
         # Never longer than the number of idle threads, because the poller asks for no more than it has reserved.
-        self._handed: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._handed = surroundings.threads.queue()
         self._idle = 0
-        self._idle_changed = threading.Condition()
-        self._counting = threading.Lock()
+        self._idle_changed = surroundings.threads.condition()
+        self._counting = surroundings.threads.lock()
         self.abandoned = 0
         """Threads that ran over the limit and have not returned."""
         self.stuck = False
@@ -107,7 +105,7 @@ class Pool:
 
     def abandon_overdue(self) -> None:
         """Release the messages that are over their limit, and replace their threads; stop if none is left."""
-        now = self._now()
+        now = self._surroundings.steady()
         with self._counting:  # so that a thread that returns at this moment is counted before it is subtracted
             overdue = [
                 job
@@ -130,7 +128,7 @@ class Pool:
             self._stop()
 
     def _add_thread(self) -> None:
-        threading.Thread(target=self._work, name="worker", daemon=True).start()
+        self._surroundings.threads.start(self._work, "worker")
         self.become_idle()
 
     def _work(self) -> None:
@@ -151,7 +149,7 @@ class Pool:
         try:
             message: Any = job.message  # as SQS answered
             records = event([message], queue_arn=self.source.arn, region=self.source.region)
-            answer = self._handler(records, Context(job, self._now, str(uuid.uuid4())))
+            answer = self._handler(records, Context(job, self._surroundings, self._surroundings.new_id()))
             verdict = judge(json.dumps(answer), [job.sqs_message_id], reports_failures=True)
         except BaseException as error:  # SystemExit too: a handler must not end its thread
             return name_of(error)
@@ -161,7 +159,7 @@ class Pool:
 
     def _settle(self, job: Job, failure: str | None) -> bool:
         """Pass a finished job on for deletion, or leave a failed one to its visibility; False if it was abandoned."""
-        seconds = round(self._now() - job.started, 3)
+        seconds = round(self._surroundings.steady() - job.started, 3)
         if not self._in_hand.move(job, State.RUNNING, State.ACKNOWLEDGING):
             with self._counting:
                 self.abandoned -= job.state is State.OVER_LIMIT

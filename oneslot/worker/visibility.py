@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.runtime.sqs.sending import is_final
+from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker.job import InHand, Job, State
 from oneslot.worker.log import WorkerLog, name_of
 from oneslot.worker.settings import WorkerSettings
@@ -46,18 +47,18 @@ class Visibility:
         in_hand: InHand,
         settings: WorkerSettings,
         log: WorkerLog,
-        now: Callable[[], float],
+        surroundings: Surroundings,
     ) -> None:
         self._client = client
         self._queue_url = queue_url
         self._in_hand = in_hand
         self._settings = settings
         self._log = log
-        self._now = now
+        self._surroundings = surroundings
 
     def beat(self) -> None:
         """Extend the messages that SQS would deliver again within the buffer; mark those as lost that are past it."""
-        now = self._now()
+        now = self._surroundings.steady()
         due = []
         for job in self._in_hand.all():
             if job.lost or job.state not in (State.RUNNING, State.ACKNOWLEDGING):
@@ -85,7 +86,7 @@ class Visibility:
 
     def _extend(self, jobs: Sequence[Job]) -> None:
         hidden = self._settings.hidden_seconds
-        asked = self._now()  # before the call: SQS counts from the arrival, which is later
+        asked = self._surroundings.steady()  # before the call: SQS counts from the arrival, which is later
         answer = self._change(jobs, hidden)
         if answer is None:
             return  # the next beat retries while there is time

@@ -7,12 +7,11 @@ deletion is confirmed. None of this makes effects exactly once: the ledger does,
 from __future__ import annotations
 
 import math
-import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from oneslot.runtime.surroundings import Surroundings, Thread
 from oneslot.worker.acknowledgement import Acknowledgement
 from oneslot.worker.job import InHand, State
 from oneslot.worker.log import WorkerLog
@@ -56,24 +55,37 @@ class Worker:
         *,
         heartbeat_client: SQSClient,
         log: WorkerLog | None = None,
-        now: Callable[[], float] = time.monotonic,
+        surroundings: Surroundings | None = None,
     ) -> None:
         """heartbeat_client: for the heartbeat alone, made with `visibility.configuration`. One thread extends all
-        messages, so this client must give up an unanswered call well within the buffer. now: seconds, monotonic.
+        messages, so this client must give up an unanswered call well within the buffer.
         """
-        self.log = log or WorkerLog()
+        surroundings = surroundings or Surroundings()
+        self.log = log or WorkerLog(surroundings=surroundings)
         self._settings = settings
-        self._now = now
-        self._stopping = threading.Event()
-        self._finished = threading.Event()
+        self._surroundings = surroundings
+        self._stopping = surroundings.threads.event()
+        self._finished = surroundings.threads.event()
         self._hurrying = False
         self._thread_died = False
-        self._in_hand = InHand()
+        self._in_hand = InHand(surroundings)
         source = Source(queue_url, queue_arn, client.meta.region_name)
         self._visibility = Visibility(
-            heartbeat_client, queue_url, in_hand=self._in_hand, settings=settings, log=self.log, now=now
+            heartbeat_client,
+            queue_url,
+            in_hand=self._in_hand,
+            settings=settings,
+            log=self.log,
+            surroundings=surroundings,
         )
-        self._acknowledgement = Acknowledgement(client, queue_url, self._in_hand, self.log, max(10, settings.threads))
+        self._acknowledgement = Acknowledgement(
+            client,
+            queue_url,
+            in_hand=self._in_hand,
+            log=self.log,
+            surroundings=surroundings,
+            waiting=max(10, settings.threads),
+        )
         self._pool = Pool(
             handler,
             source,
@@ -82,7 +94,7 @@ class Worker:
             visibility=self._visibility,
             acknowledgement=self._acknowledgement,
             log=self.log,
-            now=now,
+            surroundings=surroundings,
             stop=self.stop,
         )
         self._poller = Poller(
@@ -92,7 +104,7 @@ class Worker:
             settings=settings,
             visibility=self._visibility,
             log=self.log,
-            now=now,
+            surroundings=surroundings,
             stopping=self._stopping,
         )
 
@@ -112,13 +124,11 @@ class Worker:
             "heartbeat": self._heartbeat,
             "acknowledgement": self._acknowledgement.run,
         }
-        threads = {name: threading.Thread(target=target, name=name, daemon=True) for name, target in targets.items()}
         self._pool.start()
-        for thread in threads.values():
-            thread.start()
+        threads = {name: self._surroundings.threads.start(target, name) for name, target in targets.items()}
         # Sleep rather than wait on the event: the lock of an event may be held by the thread that a signal interrupts.
         while not self._stopping.is_set():
-            time.sleep(_LOOK_SECONDS)
+            self._surroundings.sleep(_LOOK_SECONDS)
             dead = [name for name, thread in threads.items() if not thread.is_alive()]
             if dead and not self._stopping.is_set():
                 self._thread_died = True
@@ -130,11 +140,11 @@ class Worker:
         self.log.event("stopped", released=ended.released, stuck=ended.stuck)
         return ended
 
-    def _end(self, threads: Mapping[str, threading.Thread]) -> Ended:
-        deadline = time.monotonic() + self._settings.grace_seconds
+    def _end(self, threads: Mapping[str, Thread]) -> Ended:
+        deadline = self._surroundings.steady() + self._settings.grace_seconds
 
         def left(at_most: float = math.inf) -> float:
-            return 0.0 if self._hurrying else min(at_most, max(0.0, deadline - time.monotonic()))
+            return 0.0 if self._hurrying else min(at_most, max(0.0, deadline - self._surroundings.steady()))
 
         # In short pieces, so that `hurry` takes effect soon.
         while threads["poller"].is_alive() and left():
@@ -155,11 +165,11 @@ class Worker:
     def _heartbeat(self) -> None:
         # Four beats within the buffer, so that one that fails can be repeated in time.
         every = min(1.0, self._settings.buffer_seconds / 4)
-        next_metrics = self._now() + METRICS_SECONDS
+        next_metrics = self._surroundings.steady() + METRICS_SECONDS
         while not self._finished.wait(every):
             self._visibility.beat()
             self._pool.abandon_overdue()
-            if self._now() >= next_metrics:
+            if self._surroundings.steady() >= next_metrics:
                 self.log.metrics(**self._gauges())
                 next_metrics += METRICS_SECONDS
 

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from botocore.exceptions import EndpointConnectionError
 
+from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker.log import WorkerLog
 from oneslot.worker.pool import Handler
 from oneslot.worker.settings import WorkerSettings
@@ -212,7 +213,7 @@ def working(
     heartbeat_client: Any = None,
     queue_url: str = "https://sqs/mails",
     queue_arn: str = ARN,
-    now: Callable[[], float] = time.monotonic,
+    clock: Callable[[], float] = time.monotonic,
     lines: list[dict[str, Any]] | None = None,
     **settings: Any,
 ) -> Iterator[Running]:
@@ -227,7 +228,7 @@ def working(
         WorkerSettings(**numbers),
         heartbeat_client=heartbeat_client or client,
         log=WorkerLog(lambda line: written.append(json.loads(line))),
-        now=now,
+        surroundings=Surroundings(steady=clock),
     )
     running = Running(worker, written)
     running.start()

@@ -7,16 +7,12 @@ from typing import Any, cast
 
 import pytest
 
+from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker import acknowledgement
 from oneslot.worker.acknowledgement import Acknowledgement
 from oneslot.worker.job import InHand, Job
 from oneslot.worker.log import WorkerLog
 from tests.oneslot.worker.kit import Entries, FakeQueue, first, no_answer, refused, throttled
-
-
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acknowledgement, "PAUSE_SECONDS", 0.0)
 
 
 class Deletion:
@@ -25,8 +21,16 @@ class Deletion:
     def __init__(self, *bodies: str) -> None:
         self.queue = FakeQueue(list(bodies))
         self.log = WorkerLog(lambda _: None)
-        self.in_hand = InHand()
-        self.acknowledgement = Acknowledgement(cast("Any", self.queue), "url", self.in_hand, self.log, 10)
+        surroundings = Surroundings(sleep=lambda _: None)
+        self.in_hand = InHand(surroundings)
+        self.acknowledgement = Acknowledgement(
+            cast("Any", self.queue),
+            "url",
+            in_hand=self.in_hand,
+            log=self.log,
+            surroundings=surroundings,
+            waiting=10,
+        )
         answer = self.queue.receive_message(MaxNumberOfMessages=10, VisibilityTimeout=40)
         self.jobs = [Job(message, 40.0, 900.0, 0.0) for message in answer["Messages"]]
         for job in self.jobs:

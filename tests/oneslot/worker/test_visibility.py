@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from oneslot.local.aws.connection import Connection
+from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker.job import InHand, Job, State
 from oneslot.worker.log import WorkerLog
 from oneslot.worker.settings import WorkerSettings
@@ -22,10 +23,16 @@ class Heart:
     def __init__(self, *bodies: str, state: State = State.RUNNING) -> None:
         self.clock = Clock()
         self.queue = FakeQueue(list(bodies), self.clock)
-        self.in_hand = InHand()
+        self.surroundings = Surroundings(steady=self.clock)
+        self.in_hand = InHand(self.surroundings)
         self.log = WorkerLog(lambda _: None)
         self.visibility = Visibility(
-            cast("Any", self.queue), "url", in_hand=self.in_hand, settings=SETTINGS, log=self.log, now=self.clock
+            cast("Any", self.queue),
+            "url",
+            in_hand=self.in_hand,
+            settings=SETTINGS,
+            log=self.log,
+            surroundings=self.surroundings,
         )
         answer = self.queue.receive_message(MaxNumberOfMessages=10, VisibilityTimeout=40)
         self.jobs = [Job(message, 40.0, 900.0, 0.0, state=state) for message in answer["Messages"]]

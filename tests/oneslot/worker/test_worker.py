@@ -228,7 +228,7 @@ def test_message_over_its_limit_is_released_and_its_thread_replaced() -> None:
             gate(event, context)
 
     with working(
-        queue, handler, threads=2, limit_seconds=100, visibility_seconds=600, buffer_seconds=1, now=clock
+        queue, handler, threads=2, limit_seconds=100, visibility_seconds=600, buffer_seconds=1, clock=clock
     ) as running:
         wait_for(lambda: gate.inside == ["stuck"])
         clock.now = 101.0
@@ -250,7 +250,7 @@ def test_threads_that_return_after_their_limit_no_longer_count() -> None:
             )
 
     with working(
-        queue, handler, lines=lines, threads=2, limit_seconds=5, visibility_seconds=60, buffer_seconds=1, now=clock
+        queue, handler, lines=lines, threads=2, limit_seconds=5, visibility_seconds=60, buffer_seconds=1, clock=clock
     ) as running:
         for body in "abc":
             queue.send(body)
@@ -263,7 +263,7 @@ def test_threads_that_return_after_their_limit_no_longer_count() -> None:
 def test_worker_is_stuck_when_every_thread_is_over_its_limit() -> None:
     queue, gate, clock = FakeQueue(["a", "b", "c", "d"]), Gate(), Clock()
     with working(
-        queue, gate, threads=2, limit_seconds=5, visibility_seconds=60, buffer_seconds=1, now=clock
+        queue, gate, threads=2, limit_seconds=5, visibility_seconds=60, buffer_seconds=1, clock=clock
     ) as running:
         wait_for(lambda: len(gate.inside) == 2)
         clock.now = 10
