@@ -15,7 +15,6 @@ from oneslot.worker.visibility import Visibility
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
-    from mypy_boto3_sqs.type_defs import MessageTypeDef
 
 RECEIVE_MAXIMUM = 10
 """SQS's limit for one ReceiveMessage."""
@@ -59,7 +58,7 @@ class Poller:
             reserved = self._pool.reserve(self._most, IDLE_SECONDS)
             if not reserved:
                 continue
-            received: list[MessageTypeDef] = []
+            received: list[Job] = []
             try:
                 received = self._receive(reserved)
                 pause = PAUSE_AFTER_ERROR
@@ -72,12 +71,13 @@ class Poller:
                 self._pool.become_idle(reserved - len(received))
             self._hand_over(received)
 
-    def _receive(self, how_many: int) -> list[MessageTypeDef]:
+    def _receive(self, how_many: int) -> list[Job]:
         fifo: dict[str, Any] = {}
         if self._source.fifo:
             # The same id until SQS answers: otherwise the messages of a lost answer stay hidden, and block their group.
             self._attempt_id = self._attempt_id or self._surroundings.new_id()
             fifo["ReceiveRequestAttemptId"] = self._attempt_id
+        asked = self._surroundings.steady()  # SQS counts from when it hands a message out: this at the earliest
         answer = self._client.receive_message(
             **fifo,
             QueueUrl=self._source.url,
@@ -88,19 +88,20 @@ class Poller:
             MessageAttributeNames=["All"],
         )
         self._attempt_id = ""
-        return answer.get("Messages", [])
-
-    def _hand_over(self, received: list[MessageTypeDef]) -> None:
-        if not received:
-            return
         now = self._surroundings.steady()
-        jobs = [
-            Job(message, now + self._settings.hidden_seconds, now + self._settings.limit_seconds, now)
-            for message in received
+        return [
+            Job(message, asked + self._settings.hidden_seconds, now + self._settings.limit_seconds, now)
+            for message in answer.get("Messages", [])
         ]
+
+    def _hand_over(self, jobs: list[Job]) -> None:
+        if not jobs:
+            return
         self._log.count(received=len(jobs), redelivered=sum(job.receive_count > 1 for job in jobs))
         if self._stopping.is_set():  # the poll was under way when the worker was stopped
             self._visibility.release(jobs)
             return
-        for job in jobs:
+        hidden = self._visibility.ensure_hidden(jobs)
+        for job in hidden:
             self._pool.hand(job)
+        self._pool.become_idle(len(jobs) - len(hidden))

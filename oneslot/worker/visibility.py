@@ -70,6 +70,25 @@ class Visibility:
         for start in range(0, len(due), ENTRIES):
             self._extend(due[start : start + ENTRIES])
 
+    def ensure_hidden(self, jobs: Sequence[Job]) -> list[Job]:
+        """Return the received messages that can be begun: SQS hides them until two more beats have had their time.
+
+        A message whose receive was answered too slowly is extended first. If SQS does not confirm that, another consumer may
+        have received it, and it is dropped.
+        """
+        late = [job for job in jobs if not self._has_time(job)]
+        if not late:
+            return list(jobs)
+        self._extend(late)
+        dropped = [job for job in late if job.lost or not self._has_time(job)]
+        self._log.count(received_too_late=len(dropped))
+        for job in dropped:
+            self._log.event("received_too_late", sqs_message_id=job.sqs_message_id)
+        return [job for job in jobs if job not in dropped]
+
+    def _has_time(self, job: Job) -> bool:
+        return job.visible_at - self._surroundings.steady() > self._settings.buffer_seconds / 2
+
     def release(self, jobs: Sequence[Job]) -> int:
         """Make these visible at once, and return how many SQS confirmed. The others come back when their visibility ends."""
         released = 0

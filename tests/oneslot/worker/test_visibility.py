@@ -125,6 +125,53 @@ def test_message_is_not_lost_when_its_own_deletion_crosses() -> None:
     assert not heart.jobs[0].lost
 
 
+def received(heart: Heart, second: float) -> list[Job]:
+    """The messages of the heart, received by a call that was made at second 0 and answered at this one."""
+    heart.clock.now = second
+    return heart.visibility.ensure_hidden(heart.jobs)
+
+
+def test_received_message_is_begun_when_sqs_hides_it_long_enough() -> None:
+    heart = Heart("a")
+
+    assert received(heart, 34.9) == heart.jobs
+
+    assert heart.queue.count("change") == 0
+
+
+@pytest.mark.parametrize("second", [35, 39, 41])
+def test_received_message_is_extended_first_when_its_answer_was_slow(second: float) -> None:
+    heart = Heart("a")
+
+    assert received(heart, second) == heart.jobs
+
+    assert heart.jobs[0].visible_at == heart.queue.messages[0]["visible_at"] == second + 40
+
+
+@pytest.mark.parametrize("failure", [no_answer, throttled])
+def test_received_message_is_dropped_when_it_is_not_extended(failure: Any) -> None:
+    heart = Heart("a", "b")
+    heart.queue.fail["change"] = failure
+
+    assert received(heart, 41) == []
+
+    assert heart.log.counts["received_too_late"] == 2
+
+
+def test_received_message_is_dropped_when_another_consumer_has_it() -> None:
+    heart = Heart("a", "b")
+    heart.queue.messages.pop(0)
+
+    assert received(heart, 41) == heart.jobs[1:]
+
+
+def test_received_message_is_dropped_when_its_extension_is_slow_too() -> None:
+    heart = Heart("a")
+    heart.queue.fail["change"] = lambda _: heart.clock.__setattr__("now", 80.0)
+
+    assert received(heart, 41) == []
+
+
 def test_release_makes_messages_visible_at_once() -> None:
     heart = Heart("a", "b")
 

@@ -88,6 +88,43 @@ def test_poller_releases_what_it_receives_after_the_stop() -> None:
     assert queue.visible() == ["a"]
 
 
+def test_first_heartbeat_is_in_time_when_the_receive_was_slow() -> None:
+    """SQS counts from when it hands a message out, and its answer can take longer than the buffer."""
+    queue, gate, clock = FakeQueue(["a"]), Gate(), Clock()
+    queue.now = clock
+
+    def answer_slowly(**request: Any) -> dict[str, Any]:
+        answer = receive(**request)
+        clock.now += 15 if answer["Messages"] else 0
+        return answer
+
+    receive, queue.receive_message = queue.receive_message, answer_slowly  # type: ignore[method-assign]
+    with working(queue, gate, threads=1, buffer_seconds=10, clock=clock):  # hidden for 40 s
+        wait_for(lambda: gate.inside == ["a"])
+        clock.now = 31.0
+        wait_for(lambda: queue.count("change") > 0)
+        gate.open()
+        wait_for(lambda: queue.messages == [])
+
+
+def test_poller_begins_no_message_when_its_receive_was_too_slow() -> None:
+    queue, clock, began = FakeQueue(["a"]), Clock(), list[str]()
+
+    def answer_too_slowly(**request: Any) -> dict[str, Any]:
+        answer = receive(**request)
+        if answer["Messages"]:
+            clock.now += 50
+            queue.messages.clear()  # another consumer has received and deleted it
+        return answer
+
+    receive, queue.receive_message = queue.receive_message, answer_too_slowly  # type: ignore[method-assign]
+    with working(queue, lambda event, context: began.append("a"), threads=1, clock=clock) as running:
+        wait_for(lambda: bool(running.events("received_too_late")))
+        queue.send("b")  # the thread that was reserved is idle again
+        wait_for(lambda: len(running.events("received_too_late")) == 2)
+    assert began == []
+
+
 # The handler
 
 
