@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
 from botocore.exceptions import ClientError, ReadTimeoutError
-from greenlet import GreenletExit, getcurrent, greenlet
+from greenlet import GreenletExit
 
 from oneslot.explorer.renaming import OWN_NAME
+from oneslot.explorer.scheduler import Scheduler, Strand
 from oneslot.explorer.world import Request
 from oneslot.runtime.surroundings import Surroundings
 
@@ -55,7 +56,7 @@ Program = Callable[["Process", Context], Mapping[str, Any]]
 """The code under test: it makes its consumer from the process' clients, invokes it, and returns the batch response."""
 
 
-class Process:
+class Process(Scheduler):
     """A running invocation. `pending` holds the call at which each of its strands waits.
 
     `running` is the process whose code runs at this moment: processes take turns in one thread.
@@ -64,6 +65,7 @@ class Process:
     running: ClassVar[Process | None] = None
 
     def __init__(self, program: Program, clock: int) -> None:
+        super().__init__()
         self.clock = clock
         self.pending: dict[int, Request] = {}
         self.outcome: Outcome | None = None
@@ -71,11 +73,7 @@ class Process:
         self.logged: list[str] = []
         self._program = program
         self._ids = 0
-        self._strands: list[greenlet] = []
-        self._ready: list[tuple[int, tuple[Any, ...]]] = []
-        self._waiting: list[tuple[int, Future[Any]]] = []
-        self._dead = False
-        self._hub: greenlet | None = None
+        self._strands: list[Strand] = []
         self.start_strand(self._main)
         self._run()
 
@@ -83,7 +81,7 @@ class Process:
         """Answer a strand's call at `clock` (epoch ms), and run until all strands wait again."""
         self.clock = clock
         del self.pending[strand]
-        self._ready.append((strand, (observation,)))
+        self.wake(self._strands[strand], observation)
         self._run()
 
     def call(self, operation: str, parameters: Mapping[str, Any]) -> Any:
@@ -99,8 +97,8 @@ class Process:
         """Wait, from inside a strand, for the observation of a request."""
         if self._dead:
             raise GreenletExit
-        self.pending[self._strands.index(cast("greenlet", getcurrent()))] = request
-        return cast("str", self._switch_out())
+        self.pending[self._strands.index(cast("Strand", self.current))] = request
+        return cast("str", self.pause())
 
     def new_id(self) -> str:
         """Return a fresh id: the invocation's own name and a count."""
@@ -129,22 +127,23 @@ class Process:
         self.outcome = Outcome(failed, error, tuple(self.lines), tuple(self.logged))
         return self.outcome
 
-    def start_strand(self, body: Callable[[], None]) -> int:
-        """Start a strand, which runs when all others wait, and return its number."""
-        self._strands.append(greenlet(body))
-        self._ready.append((len(self._strands) - 1, ()))
-        return len(self._strands) - 1
+    def start_strand(self, body: Callable[[], None]) -> None:
+        """Start a strand, which runs when all others wait."""
+        strand = Strand(body)
+        self._strands.append(strand)
+        self.start(strand)
 
     def wait_for(self, future: Future[Any]) -> None:
         """Wait, from inside a strand, until another strand has finished its task."""
-        self._waiting.append((self._strands.index(cast("greenlet", getcurrent())), future))
-        self._switch_out()
+        strand = cast("Strand", self.current)
+        future.add_done_callback(lambda _: self.wake(strand))
+        self.pause()
 
     def kill(self) -> None:
         """End the invocation without another call."""
         self._dead = True
         for strand in self._strands:
-            strand.throw()
+            strand.kill()
 
     def _main(self) -> None:
         try:
@@ -154,25 +153,9 @@ class Process:
             return
         self.end(tuple(failure["itemIdentifier"] for failure in answer["batchItemFailures"]))
 
-    def _switch_out(self) -> Any:
-        if self._hub is None:
-            raise RuntimeError("a call outside of the process")
-        seen = self._hub.switch()
-        if self._dead:
-            raise GreenletExit
-        return seen
-
     def _run(self) -> None:
-        self._hub = cast("greenlet", getcurrent())
         Process.running = self
-        while self._ready:
-            strand, values = self._ready.pop(0)
-            self._strands[strand].parent = self._hub
-            self._strands[strand].switch(*values)
-            done = [waiting for waiting in self._waiting if waiting[1].done()]
-            for waiting in done:
-                self._waiting.remove(waiting)
-                self._ready.append((waiting[0], (None,)))
+        self.run()
         Process.running = None
 
 

@@ -1,0 +1,243 @@
+"""The appointments application in a simulated world: its queues, its requests, its consumer, and what they left behind."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from appointments.invariants import Evidence, check
+from appointments.statuses import COMPLETE
+from booking.compose import compose
+from oneslot.explorer.services.sqs.message import Message
+from oneslot.runtime import powertools
+from oneslot.runtime.attempt import attempt
+from oneslot.runtime.consumer.batch import process as process_batch
+from oneslot.runtime.consumer.consumer import Consumer
+from oneslot.runtime.consumer.delivery_log import Delivery
+from oneslot.runtime.sqs.dead_letters import REASON_ATTRIBUTE
+from oneslot.runtime.sqs.fifo import is_fifo
+from oneslot.runtime.stores.expressions import from_attributes, to_attributes
+from verification.scenarios.ours import CONFIGURATION
+from verification.scenarios.practice import APPOINTMENTS, LEDGER, SLOTS, TABLES, booking, cancellation, free_slots
+from verification.simulation.kernel import MICROSECONDS, Process
+from verification.simulation.simulation import Simulation
+
+MALFORMED = "malformed"
+"""The type of a message that the consumer quarantines."""
+
+SHARE_MALFORMED, SHARE_CANCELLATIONS, COPIED = 0.1, 0.2, 0.25
+"""The shares of malformed requests, of cancellations, and of requests with a second copy."""
+
+
+@dataclass
+class Request:
+    """A message that the queue accepted. `copies` are its SQS ids."""
+
+    message_id: str
+    body: str
+    group: str | None
+    healthy: bool
+    copies: list[str] = field(default_factory=list)
+
+
+class Application:
+    """One queue with its dead-letter queue and the three tables.
+
+    Attributes:
+        requests: what the queue accepted, by message id.
+        receives: how often each message was received, by its SQS id; `most_receives` of one copy.
+        effects: how many transactions wrote a request's effects, counted where DynamoDB performs them.
+        committed: the requests in the order of their first commits.
+        begun: (message id, number of the event) of each attempt that a handler began.
+        deliveries: the delivery log.
+    """
+
+    def __init__(
+        self, simulation: Simulation, *, fifo: bool = False, visibility_seconds: int = 30, maximum_receives: int = 10
+    ) -> None:
+        self.simulation = simulation
+        self.visibility_seconds = visibility_seconds
+        suffix = ".fifo" if fifo else ""
+        kind = {"FifoQueue": "true"} if fifo else {}
+        sqs = simulation.sqs
+        retention = {"MessageRetentionPeriod": str(14 * 86_400), "VisibilityTimeout": str(visibility_seconds)}
+        self.dead_letter_queue_url = self._create(f"requests-dead-letters{suffix}", {**kind, **retention})
+        arn = self.arn_of(self.dead_letter_queue_url)
+        policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": maximum_receives})
+        self.queue_url = self._create(f"requests{suffix}", {**kind, **retention, "RedrivePolicy": policy})
+        self.configuration = replace(
+            CONFIGURATION, queue_url=self.queue_url, dead_letter_queue_url=self.dead_letter_queue_url
+        )
+        self.sqs = sqs
+        self.requests: dict[str, Request] = {}
+        self.receives: Counter[str] = Counter()
+        self.effects: Counter[str] = Counter()
+        self.committed: list[str] = []
+        self.deliveries: list[dict[str, Any]] = []
+        simulation.observers.append(self._observe)
+        simulation.writers.append(self._written)
+
+    def arn_of(self, queue_url: str) -> str:
+        """Return the ARN of a queue."""
+        answer = self.simulation.sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["QueueArn"])
+        return str(answer["Attributes"]["QueueArn"])
+
+    def open_slots(self, number: int) -> None:
+        """Open this many slots at the practice."""
+        for slot in free_slots(number):
+            self.simulation.dynamodb.put_item(TableName=SLOTS, Item=to_attributes(slot))
+
+    def request(self, number: int) -> Request:
+        """Draw a request: mostly a booking, now and then a cancellation of an earlier one, or a malformed message."""
+        message_id, draw = f"m{number}", self.simulation.draw()
+        group = f"g{int(self.simulation.draw() * 3)}" if is_fifo(self.queue_url) else None
+        if draw < SHARE_MALFORMED:
+            return Request(message_id, json.dumps({"message_id": message_id, "type": MALFORMED}), group, healthy=False)
+        if draw < SHARE_MALFORMED + SHARE_CANCELLATIONS and number:
+            message = cancellation(message_id, f"m{int(self.simulation.draw() * number)}")
+        else:
+            message = booking(message_id, number % 3)
+        return Request(message_id, message.body, group, healthy=True)
+
+    def send(self, request: Request, *, copies: int = 1) -> None:
+        """Let the queue accept a request, as often as given, without a producer."""
+        self.requests[request.message_id] = request
+        for copy in range(copies):
+            parameters: dict[str, Any] = {"QueueUrl": self.queue_url, "MessageBody": request.body}
+            if request.group is not None:
+                name = f"{request.message_id}-{copy}-{len(request.copies)}"
+                parameters |= {"MessageGroupId": request.group, "MessageDeduplicationId": name}
+            request.copies.append(self.sqs.send_message(**parameters)["MessageId"])
+        self.simulation.stir(self.queue_url)
+
+    def send_over(self, number: int, seconds: float, *, duplicates: bool = True) -> None:
+        """Let the queue accept this many requests, spread over this time; one of four has a second copy."""
+        kernel = self.simulation.kernel
+        for each in range(number):
+            request = self.request(each)
+            copies = 1 + int(duplicates and self.simulation.draw() < COPIED)
+            at = int(self.simulation.draw() * seconds * MICROSECONDS) if request.group is None else each * 1000
+            kernel.at(kernel.now + at, functools.partial(self.send, request, copies=copies))
+
+    def consumer(self, process: Process, *, through_powertools: bool = False, **changes: Any) -> Consumer[Any]:
+        """Return the consumer in a process. `changes` replace fields of its configuration."""
+        surroundings = self.simulation.surroundings(process)
+        configuration = replace(self.configuration, **changes)
+        concurrency = configuration.batch_concurrency
+        return compose(
+            configuration,
+            self.simulation.client(process, "dynamodb"),
+            self.simulation.client(process, "sqs"),
+            lambda delivery: self._log(process, delivery),
+            executor=surroundings.threads.executor(concurrency, "records") if concurrency > 1 else None,
+            surroundings=surroundings,
+            attempt=powertools.attempt if through_powertools else attempt,
+            process=powertools.process if through_powertools else process_batch,
+        )
+
+    def must_drain(self, within: float) -> None:
+        """Let the world run until the queue is empty. It must be so within this many seconds after the last fault."""
+        simulation = self.simulation
+        left = within + max(0.0, (simulation.last_fault - simulation.kernel.now) / 1_000_000)
+        if not simulation.run_until(lambda: not self.sqs.messages(self.queue_url), left):
+            waiting = ", ".join(sorted(_message_id(message.body) for message in self.sqs.messages(self.queue_url)))
+            simulation.breach("Q6", f"{within:g} s after the last fault these still wait: {waiting}")
+
+    def rows(self, table: str, *names: str) -> dict[Any, dict[str, Any]]:
+        """Return a table's rows by the values of these attributes."""
+        rows = [from_attributes(item) for item in self.simulation.dynamodb.contents.tables[table].values()]
+        return {row[names[0]] if len(names) == 1 else tuple(row[name] for name in names): row for row in rows}
+
+    def dead_letters(self) -> list[Message]:
+        """Return the messages in the dead-letter queue."""
+        return self.sqs.messages(self.dead_letter_queue_url)
+
+    def evidence(self) -> Evidence:
+        """Return what the run left behind, for `appointments.invariants`."""
+        ids = [_message_id(letter.body) for letter in self.dead_letters()]
+        return Evidence(
+            requests=list(self.requests),
+            ledger=self.rows(LEDGER, "message_id"),
+            slots=self.rows(SLOTS, "practice", "slot_id"),
+            appointments=self.rows(APPOINTMENTS, "appointment_id"),
+            quarantined=frozenset(ids),
+            deliveries=self.deliveries,
+            waiting=frozenset(_message_id(message.body) for message in self.sqs.messages(self.queue_url)),
+            now=self.simulation.now_ms,
+        )
+
+    def check(self) -> None:
+        """Check every law about what the run left behind."""
+        simulation = self.simulation
+        for breach in check(self.evidence()):
+            simulation.breach(breach.invariant, f"{breach.subject}: {breach.detail}")
+        for message_id, count in self.effects.items():
+            if count > 1:
+                simulation.breach("Q1", f"{message_id}: {count} transactions wrote its effects")
+        for letter in self.dead_letters():
+            self._check_dead_letter(letter)
+        crashes = sum("crash" in fault.name for fault in simulation.faults.met)
+        for request in self.requests.values():
+            if len(request.copies) > 1:
+                continue  # a copy that meets its twin at work is received again
+            received = self.receives[request.copies[0]]
+            if simulation.calm and received > 1:
+                simulation.breach("Q2", f"{request.message_id}: received {received} times on a calm network")
+            if simulation.only_crashes and received > 2 * crashes + 1:
+                simulation.breach("Q3", f"{request.message_id}: received {received} times after {crashes} crashes")
+        if is_fifo(self.queue_url):
+            self._check_order()
+
+    def _check_dead_letter(self, letter: Message) -> None:
+        message_id = _message_id(letter.body)
+        request = self.requests.get(message_id)
+        by_policy = letter.source_arn is not None
+        if not by_policy and REASON_ATTRIBUTE not in letter.attributes:
+            self.simulation.breach("Q8", f"{message_id}: in the dead-letter queue without a reason")
+        if request and request.healthy and by_policy and (self.simulation.only_crashes or self.simulation.calm):
+            self.simulation.breach("Q3", f"{message_id}: healthy, and in the dead-letter queue after crashes alone")
+
+    def _check_order(self) -> None:
+        """Of each group, first commits follow the order of sending, and none begins before the one before is done."""
+        turn = {message_id: position for position, message_id in enumerate(self.requests)}
+        last: dict[str, str] = {}
+        for message_id in self.committed:
+            request = self.requests[message_id]
+            before = last.get(str(request.group))
+            if before is not None and turn[before] > turn[message_id]:
+                self.simulation.breach("Q4", f"{message_id} committed after {before} of the same group")
+            last[str(request.group)] = message_id
+
+    def _create(self, name: str, attributes: Mapping[str, str]) -> str:
+        return str(self.simulation.sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"])
+
+    def _log(self, process: Process, delivery: Delivery) -> None:
+        process.check()
+        self.deliveries.append(asdict(delivery))
+
+    def _observe(self, process: str, operation: str, parameters: Mapping[str, Any], answer: Any) -> None:
+        if operation == "receive_message" and parameters["QueueUrl"] == self.queue_url and isinstance(answer, Mapping):
+            for message in answer.get("Messages", ()):
+                self.receives[message["MessageId"]] += 1
+
+    def _written(self, table: str, key: str, before: Any, after: Any, transaction: int) -> None:
+        """Count the writes that make a request's row COMPLETE: its commits, whatever the row said before."""
+        if table == LEDGER and after is not None and after["status"]["S"] == COMPLETE:
+            message_id = after["message_id"]["S"]
+            self.effects[message_id] += 1
+            if message_id not in self.committed:
+                self.committed.append(message_id)
+
+
+Main = Callable[[Process], None]
+
+
+def _message_id(body: str) -> str:
+    return str(json.loads(body)["message_id"])
+
+
+__all__ = ["APPOINTMENTS", "LEDGER", "SLOTS", "TABLES", "Application", "Main", "Request"]

@@ -1,0 +1,212 @@
+"""The faults of a simulation: drawn from its seed, or listed one by one.
+
+A fault has a place: the nth call or the nth statement of a process. So a run can be repeated with a part of its faults, which
+shrinks a counterexample, and with one fault at every place in turn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+from zlib import crc32
+
+from oneslot.explorer.faults import (
+    ANSWERED,
+    CRASHES,
+    LATER,
+    NEVER,
+    NOW,
+    SERVER_ERROR,
+    SILENCE,
+    TIMED_OUT,
+    Choice,
+    all_faults,
+    error_choice,
+)
+from oneslot.explorer.world import Request
+
+CALL, STATEMENT, APPEND = "call", "statement", "append"
+CRASH, PAUSE, SUSPEND, TORN = "crash", "pause", "suspend, and the steady clock stands still", "crash, and a torn line"
+SLOW = "slow answer"
+UNSENT = "no connection"
+
+_LOST = Choice("response lost; the SDK sends it again", NOW, SILENCE)
+_LATE = Choice("no answer; the SDK sends it again, and the first one lands late", LATER, SILENCE)
+PARTIAL = Choice("some entries throttled", NOW, ANSWERED)
+BLAMED = Choice("some entries throttled, as the sender's fault", NOW, ANSWERED)
+SILENT = Choice("some entries missing in the answer", NOW, ANSWERED)
+IGNORED = Choice("some entries neither performed nor in the answer", NOW, ANSWERED)
+SLOW_ANSWER = Choice(SLOW, NOW, ANSWERED)
+NO_CONNECTION = Choice(UNSENT, NEVER, SILENCE)
+
+_SQS = (*CRASHES, _LOST, _LATE, TIMED_OUT, SERVER_ERROR, error_choice("RequestThrottled"), SLOW_ANSWER, NO_CONNECTION)
+_SQS_BATCH = (*_SQS, PARTIAL, BLAMED, SILENT, IGNORED)
+_BATCHES = ("send_message_batch", "delete_message_batch", "change_message_visibility_batch")
+
+CRASHING, LOSING, REFUSING, SPLITTING, STOPPING = (
+    "crashes",
+    "lost and slow answers",
+    "refusals",
+    "split answers",
+    "pauses",
+)
+KINDS = (CRASHING, LOSING, REFUSING, SPLITTING, STOPPING)
+"""The kinds of faults. A seed draws which of them happen in its run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault: what happens (`name`) to which call, append or statement of which process. `seconds` is its length."""
+
+    process: str
+    place: str
+    number: int
+    name: str
+    seconds: float = 0.0
+
+    def as_json(self) -> Mapping[str, Any]:
+        """Return the fault as JSON."""
+        return asdict(self)
+
+
+def choices(service: str, operation: str, parameters: Mapping[str, Any]) -> Sequence[Choice]:
+    """Return every fault of a call."""
+    if service == "dynamodb":
+        return (*all_faults(Request.of(operation, parameters)), SLOW_ANSWER, NO_CONNECTION)
+    if service == "sqs":
+        return _SQS_BATCH if operation in _BATCHES else _SQS
+    return (*CRASHES, _LOST, TIMED_OUT, SLOW_ANSWER, NO_CONNECTION)
+
+
+def kind_of(name: str) -> str:
+    """Return the kind of a fault, by its name."""
+    if "crash" in name:
+        return CRASHING
+    if name in (PAUSE, SUSPEND):
+        return STOPPING
+    if "some entries" in name:
+        return SPLITTING
+    return LOSING if "answer" in name or "response" in name or "time out" in name or name == UNSENT else REFUSING
+
+
+class Faults:
+    """The faults of a run; `met` are those that happened, in their order."""
+
+    def __init__(self) -> None:
+        self.met: list[Fault] = []
+
+    def at_call(
+        self, process: str, number: int, choices: Callable[[], Sequence[Choice]]
+    ) -> tuple[Choice, Fault] | None:
+        """Return the fault of a call, or None."""
+        raise NotImplementedError
+
+    def at_append(self, process: str, number: int) -> Fault | None:
+        """Return the fault of an append to a file, or None."""
+        raise NotImplementedError
+
+    def next_statement(self, process: str, after: int) -> Fault | None:
+        """Return the next fault at a statement beyond `after`, or None."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """The weather of a run: which kinds of faults happen, one in how many calls, and one in how many statements."""
+
+    kinds: Sequence[str]
+    calls: float
+    statements: float
+
+
+class DrawnFaults(Faults):
+    """Faults by a seed, until `stop`. Each place has its own draw, so that a change elsewhere does not move it."""
+
+    def __init__(self, seed: int, rates: Rates) -> None:
+        super().__init__()
+        self._seed = seed
+        self._rates = rates
+        self.stopped = False
+
+    def stop(self) -> None:
+        """Let nothing more happen."""
+        self.stopped = True
+
+    def at_call(
+        self, process: str, number: int, choices: Callable[[], Sequence[Choice]]
+    ) -> tuple[Choice, Fault] | None:
+        """See `Faults`."""
+        if self.stopped or self._draw(process, CALL, number) * self._rates.calls >= 1:
+            return None
+        possible = [choice for choice in choices() if kind_of(choice.name) in self._rates.kinds]
+        if not possible:
+            return None
+        choice = possible[int(self._draw(process, "which", number) * len(possible))]
+        fault = Fault(process, CALL, number, choice.name, self._seconds(process, number))
+        self.met.append(fault)
+        return choice, fault
+
+    def at_append(self, process: str, number: int) -> Fault | None:
+        """See `Faults`."""
+        rare = self._draw(process, APPEND, number) * self._rates.calls >= 1
+        if self.stopped or rare or CRASHING not in self._rates.kinds:
+            return None
+        names = (CRASHES[0].name, TORN, CRASH)
+        fault = Fault(process, APPEND, number, names[int(self._draw(process, "which", number) * len(names))])
+        self.met.append(fault)
+        return fault
+
+    def next_statement(self, process: str, after: int) -> Fault | None:
+        """See `Faults`. It counts as met only once it happens."""
+        names = [name for name in (CRASH, PAUSE, SUSPEND) if kind_of(name) in self._rates.kinds]
+        if self.stopped or not names or not self._rates.statements:
+            return None
+        distance = int(-self._rates.statements * math.log(1.0 - self._draw(process, STATEMENT, after)))
+        name = names[int(self._draw(process, "which statement", after) * len(names))]
+        return Fault(process, STATEMENT, after + 1 + distance, name, self._seconds(process, -after))
+
+    def _seconds(self, process: str, number: int) -> float:
+        """Return a length from 50 ms to 100 s: short ones often, long ones seldom."""
+        return round(math.exp(math.log(0.05) + math.log(2000) * self._draw(process, "seconds", number)), 3)
+
+    def _draw(self, process: str, what: str, number: int) -> float:
+        return crc32(f"{self._seed}/{process}/{what}/{number}".encode()) / 2**32
+
+
+class ListedFaults(Faults):
+    """These faults and no others."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        super().__init__()
+        self._faults = {(fault.process, fault.place, fault.number): fault for fault in faults}
+
+    def at_call(
+        self, process: str, number: int, choices: Callable[[], Sequence[Choice]]
+    ) -> tuple[Choice, Fault] | None:
+        """See `Faults`. A fault that this call cannot have does not happen."""
+        fault = self._faults.get((process, CALL, number))
+        if fault is None:
+            return None
+        choice = next((each for each in choices() if each.name == fault.name), None)
+        if choice is None:
+            return None
+        self.met.append(fault)
+        return choice, fault
+
+    def at_append(self, process: str, number: int) -> Fault | None:
+        """See `Faults`."""
+        fault = self._faults.get((process, APPEND, number))
+        if fault is not None:
+            self.met.append(fault)
+        return fault
+
+    def next_statement(self, process: str, after: int) -> Fault | None:
+        """See `Faults`."""
+        planned = [
+            fault
+            for fault in self._faults.values()
+            if fault.process == process and fault.place == STATEMENT and fault.number > after
+        ]
+        return min(planned, key=lambda fault: fault.number, default=None)

@@ -1,0 +1,68 @@
+"""Run scenarios under seeds: the modules that get points, one run, and many."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+
+from verification.simulation.points import Instrumented, instrumented
+from verification.simulation.scenarios import workers
+from verification.simulation.simulation import Breach, Event, Plan, Simulation, simulation
+
+Scenario = Callable[[Simulation], None]
+
+SCENARIOS: Mapping[str, Scenario] = {"workers": workers.standard, "workers-fifo": workers.fifo}
+"""Every scenario by its name."""
+
+POINTS = (
+    *(f"oneslot.worker.{name}" for name in ("acknowledgement", "job", "log", "poller", "pool", "visibility", "worker")),
+    *(f"oneslot.runtime.consumer.{name}" for name in ("consumer", "batch", "queues")),
+    *(f"oneslot.runtime.{name}" for name in ("attempt", "backoff")),
+)
+"""The modules with a point before each statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run came to. `numbers` and `faults` of the plan are those that happened."""
+
+    scenario: str
+    plan: Plan
+    breaches: tuple[Breach, ...]
+    events: tuple[Event, ...]
+    reached: Mapping[str, int]
+    steps: int
+    seconds: float
+
+    @property
+    def trace(self) -> str:
+        """Return a digest of everything that happened, in its order."""
+        digest = hashlib.sha256()
+        for event in self.events:
+            digest.update(repr((event.at, event.process, event.what, event.details)).encode())
+        return digest.hexdigest()
+
+
+@contextmanager
+def points() -> Iterator[Instrumented]:
+    """Give every module of `POINTS` its points within a `with` block."""
+    with instrumented(import_module(name) for name in POINTS) as modules:
+        yield modules
+
+
+def run(name: str, plan: Plan, modules: Instrumented) -> Run:
+    """Run a scenario once."""
+    with simulation(plan, modules.set_point) as world:
+        SCENARIOS[name](world)
+        plan = Plan(plan.seed, dict(world.numbers), tuple(world.faults.met), plan.points)
+        seconds = world.kernel.now / 1_000_000
+        return Run(name, plan, tuple(world.breaches), tuple(world.events), world.reached, world.kernel.steps, seconds)
+
+
+def run_seeds(name: str, seeds: Iterable[int], modules: Instrumented) -> Iterator[Run]:
+    """Run a scenario under each seed."""
+    for seed in seeds:
+        yield run(name, Plan(seed), modules)
