@@ -30,11 +30,14 @@ RETURNED = "returned"
 
 
 class Locked(Exception):
-    """Another handler holds this message. Deliver it again in `milliseconds`."""
+    """Another handler holds this message. Deliver it again in `milliseconds`.
+
+    Raise it from a worker's handler: the worker then hides the message for `retry_after_ms`, and no receive is wasted.
+    """
 
     def __init__(self, milliseconds: int) -> None:
         super().__init__(f"another handler holds this message for at most {milliseconds} ms; deliver it again then")
-        self.milliseconds = milliseconds
+        self.milliseconds = self.retry_after_ms = milliseconds
 
 
 class LockLost(Exception):

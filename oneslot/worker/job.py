@@ -15,6 +15,7 @@ class State(Enum):
 
     RUNNING = "running"
     ACKNOWLEDGING = "acknowledging"
+    FAILED = "failed"
     OVER_LIMIT = "over limit"
     RELEASED = "released"
 

@@ -20,7 +20,18 @@ from oneslot.worker.visibility import Visibility
 Handler = Callable[[Mapping[str, Any], Any], Any]
 """A Lambda handler for SQS: `(event, context)` → a partial batch response, or None. The event has one record."""
 
+RETRY_AFTER = "retry_after_ms"
+"""An exception of a handler that has this attribute, an int, asks for the message again after so many milliseconds."""
+
 _REPORTED_FAILED = "the handler reported the message as failed"
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A failed call: an error's name or a reason, and the wait that the handler asks for."""
+
+    reason: str
+    retry_after_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +145,7 @@ class Pool:
     def _work(self) -> None:
         try:
             while (job := self._handed.get()) is not None:
-                failure = self._call(job)
-                if not self._settle(job, failure):
+                if not self._settle(job, self._call(job)):
                     return  # abandoned in the meantime; another thread has taken its place
                 self.become_idle()
         except BaseException:  # an error of ours, not of the handler: no thread would take this one's place
@@ -144,23 +154,24 @@ class Pool:
             self._log.event("broken", threads=["worker"])
             raise
 
-    def _call(self, job: Job) -> str | None:
-        """Call the handler; return what failed as an error's name or a reason, or None."""
+    def _call(self, job: Job) -> _Failure | None:
+        """Call the handler; return its failure, or None."""
         try:
             message: Any = job.message  # as SQS answered
             records = event([message], queue_arn=self.source.arn, region=self.source.region)
             answer = self._handler(records, Context(job, self._surroundings, self._surroundings.new_id()))
             verdict = judge(json.dumps(answer), [job.sqs_message_id], reports_failures=True)
         except BaseException as error:  # SystemExit too: a handler must not end its thread
-            return name_of(error)
+            again = getattr(error, RETRY_AFTER, None)
+            return _Failure(name_of(error), again if isinstance(again, int) else None)
         if isinstance(verdict, Invalid):
-            return verdict.reason
-        return _REPORTED_FAILED if verdict.failed else None
+            return _Failure(verdict.reason)
+        return _Failure(_REPORTED_FAILED) if verdict.failed else None
 
-    def _settle(self, job: Job, failure: str | None) -> bool:
-        """Pass a finished job on for deletion, or leave a failed one to its visibility; False if it was abandoned."""
+    def _settle(self, job: Job, failure: _Failure | None) -> bool:
+        """Pass a finished job on for deletion, defer a failed one or leave it to its visibility; False if abandoned."""
         seconds = round(self._surroundings.steady() - job.started, 3)
-        if not self._in_hand.move(job, State.RUNNING, State.ACKNOWLEDGING):
+        if not self._in_hand.move(job, State.RUNNING, State.FAILED if failure else State.ACKNOWLEDGING):
             with self._counting:
                 self.abandoned -= job.state is State.OVER_LIMIT
             self._log.event("finished_too_late", sqs_message_id=job.sqs_message_id, seconds=seconds)
@@ -171,7 +182,9 @@ class Pool:
             self._log.event("finished", **details)
             self._acknowledgement.add(job)
         else:
-            self._in_hand.drop(job)
             self._log.count(failed=1)
-            self._log.event("failed", reason=failure, **details)
+            self._log.event("failed", reason=failure.reason, **details)
+            if failure.retry_after_ms is not None:
+                self._visibility.defer(job, failure.retry_after_ms)
+            self._in_hand.drop(job)
         return True

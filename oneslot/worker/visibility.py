@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from oneslot.runtime.sqs.sending import is_final
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker.job import InHand, Job, State
 from oneslot.worker.log import WorkerLog, name_of
-from oneslot.worker.settings import WorkerSettings
+from oneslot.worker.settings import LONGEST_IN_FLIGHT_SECONDS, WorkerSettings
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -21,6 +22,9 @@ ENTRIES = 10
 """SQS's limit for one batch."""
 CONNECT_SECONDS = 1.0
 SHORTEST_READ_SECONDS = 1.0
+LAMBDA_LIMIT_SECONDS = 900
+DEFERRAL_JITTER_MS = 2_000
+"""Spreads the return of deferred messages, so that they do not all return in one moment."""
 
 
 def configuration(settings: WorkerSettings) -> Config:
@@ -55,20 +59,20 @@ class Visibility:
         self._settings = settings
         self._log = log
         self._surroundings = surroundings
+        self._extending = surroundings.threads.lock()
 
     def beat(self) -> None:
         """Extend the messages that SQS would deliver again within the buffer; mark those as lost that are past it."""
         now = self._surroundings.steady()
         due = []
-        for job in self._in_hand.all():
-            if job.lost or job.state not in (State.RUNNING, State.ACKNOWLEDGING):
-                continue
+        for job in filter(_is_kept, self._in_hand.all()):
             if job.visible_at <= now:
                 self._lose(job, "too late")
             elif job.visible_at - now <= self._settings.buffer_seconds:
                 due.append(job)
         for start in range(0, len(due), ENTRIES):
-            self._extend(due[start : start + ENTRIES])
+            with self._extending:
+                self._extend(list(filter(_is_kept, due[start : start + ENTRIES])))
 
     def ensure_hidden(self, jobs: Sequence[Job]) -> list[Job]:
         """Return the received messages that can be begun: SQS hides them until two more beats have had their time.
@@ -91,19 +95,39 @@ class Visibility:
 
     def release(self, jobs: Sequence[Job]) -> int:
         """Make these visible at once, and return how many SQS confirmed. The others come back when their visibility ends."""
-        released = 0
-        for start in range(0, len(jobs), ENTRIES):
-            left = [job for job in jobs[start : start + ENTRIES] if not job.lost]
-            # Two attempts: no beat repeats this call, and more attempts would delay the heartbeat of the others.
-            for _ in range(2):
-                if left and (answer := self._change(left, 0)) is not None:
-                    released += len(answer.get("Successful", ()))
-                    refused = [entry for entry in answer.get("Failed", ()) if not is_final(entry)]
-                    left = [left[int(entry["Id"])] for entry in refused]
+        with self._extending:
+            pass  # an extension that lands later would hide them again
+        released = sum(self._hide(jobs[start : start + ENTRIES], 0) for start in range(0, len(jobs), ENTRIES))
         self._log.count(released=released)
         return released
 
+    def defer(self, job: Job, milliseconds: int) -> None:
+        """Hide a failed message for this long, plus jitter. If SQS does not confirm that, its visibility ends as before.
+
+        The longest wait is the hard limit, or that of Lambda, which may share the queue: no right lease lasts longer. A
+        longer one comes from a wrong clock, and costs one receive each time.
+        """
+        in_flight = self._settings.hidden_seconds + self._surroundings.steady() - job.started
+        longest = min(max(self._settings.limit_seconds, LAMBDA_LIMIT_SECONDS), LONGEST_IN_FLIGHT_SECONDS - in_flight)
+        wait = (milliseconds + self._surroundings.jitter() * DEFERRAL_JITTER_MS) / 1000
+        with self._extending:
+            pass
+        self._log.count(deferred=self._hide([job], math.ceil(min(wait, longest))))
+
+    def _hide(self, jobs: Sequence[Job], seconds: int) -> int:
+        """Hide at most ten messages for this long; return how many SQS confirmed."""
+        confirmed, left = 0, [job for job in jobs if not job.lost]
+        # Two attempts: no beat repeats this call, and more attempts would delay the heartbeat of the others.
+        for _ in range(2):
+            if left and (answer := self._change(left, seconds)) is not None:
+                confirmed += len(answer.get("Successful", ()))
+                refused = [entry for entry in answer.get("Failed", ()) if not is_final(entry)]
+                left = [left[int(entry["Id"])] for entry in refused]
+        return confirmed
+
     def _extend(self, jobs: Sequence[Job]) -> None:
+        if not jobs:
+            return
         hidden = self._settings.hidden_seconds
         asked = self._surroundings.steady()  # before the call: SQS counts from the arrival, which is later
         answer = self._change(jobs, hidden)
@@ -133,3 +157,7 @@ class Visibility:
         job.lost = True
         self._log.count(leases_lost=1)
         self._log.event("lease_lost", sqs_message_id=job.sqs_message_id, reason=reason)
+
+
+def _is_kept(job: Job) -> bool:
+    return not job.lost and job.state in {State.RUNNING, State.ACKNOWLEDGING}

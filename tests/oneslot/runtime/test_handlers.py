@@ -208,7 +208,7 @@ def test_f_second_handler_learns_how_long_to_wait(world: World) -> None:
         world.clock.now += 10_000
         with pytest.raises(Locked) as told:
             make_handler_idempotent(lambda m, k: None, lambda m: "m-1", world.ledger, LOCK)(MESSAGE)
-        assert told.value.milliseconds == 20_000
+        assert told.value.milliseconds == told.value.retry_after_ms == 20_000
 
     world.handler(meanwhile)(MESSAGE)
     assert world.done == ["m-1"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, cast
 
 import pytest
@@ -20,17 +21,23 @@ SETTINGS = WorkerSettings(visibility_seconds=30, buffer_seconds=10)
 class Heart:
     """A heartbeat over messages that were received at second 0 and are hidden for 40 seconds."""
 
-    def __init__(self, *bodies: str, state: State = State.RUNNING) -> None:
+    def __init__(
+        self,
+        *bodies: str,
+        state: State = State.RUNNING,
+        jitter: float = 0.0,
+        settings: WorkerSettings = SETTINGS,
+    ) -> None:
         self.clock = Clock()
         self.queue = FakeQueue(list(bodies), self.clock)
-        self.surroundings = Surroundings(steady=self.clock)
+        self.surroundings = Surroundings(steady=self.clock, jitter=lambda: jitter)
         self.in_hand = InHand(self.surroundings)
         self.log = WorkerLog(lambda _: None)
         self.visibility = Visibility(
             cast("Any", self.queue),
             "url",
             in_hand=self.in_hand,
-            settings=SETTINGS,
+            settings=settings,
             log=self.log,
             surroundings=self.surroundings,
         )
@@ -123,6 +130,77 @@ def test_message_is_not_lost_when_its_own_deletion_crosses() -> None:
 
     assert heart.queue.count("change") == 1
     assert not heart.jobs[0].lost
+
+
+class Deferral:
+    """The seconds for which a message is hidden that failed at second 5 and asks for a wait."""
+
+    def __init__(self, *, jitter: float = 0.0, **settings: Any) -> None:
+        self.heart = Heart("a", jitter=jitter, settings=WorkerSettings(**settings))
+
+    def __call__(self, milliseconds: int) -> float:
+        self.heart.clock.now = 5.0
+        self.heart.visibility.defer(self.heart.jobs[0], milliseconds)
+        return float(self.heart.queue.messages[0]["visible_at"]) - 5.0
+
+
+@pytest.mark.parametrize(("jitter", "seconds"), [(0.0, 861), (0.9, 863)])
+def test_deferral_hides_a_message_for_its_wait_and_jitter(jitter: float, seconds: int) -> None:
+    deferral = Deferral(jitter=jitter)
+
+    assert deferral(860_500) == seconds
+
+    assert deferral.heart.log.counts == {"deferred": 1}
+
+
+@pytest.mark.parametrize(("limit_seconds", "longest"), [(60, 900), (900, 900), (7_200, 7_200), (43_160, 43_155)])
+def test_deferral_never_outlasts_the_longest_lease(limit_seconds: int, longest: int) -> None:
+    """That of the hard limit or of Lambda, and never SQS's 12 hours, of which 5 + 40 seconds have passed."""
+    deferral = Deferral(limit_seconds=limit_seconds)
+
+    assert deferral(10**9) == longest
+
+
+def test_deferral_retries_when_sqs_throttles_it() -> None:
+    deferral = Deferral()
+    deferral.heart.queue.fail["change"] = first(1, throttled)
+
+    assert deferral(60_000) == 60
+
+
+def test_deferral_leaves_a_lost_message_alone() -> None:
+    deferral = Deferral()
+    deferral.heart.jobs[0].lost = True
+
+    deferral(60_000)
+
+    assert deferral.heart.queue.count("change") == 0
+
+
+@pytest.mark.parametrize("act", ["release", "defer"])
+def test_message_is_shown_or_deferred_after_an_extension_that_is_under_way(act: str) -> None:
+    """An extension that lands later would hide it for its usual time again."""
+    heart, asked, answer = Heart("a"), threading.Event(), threading.Event()
+
+    def extend_slowly(entries: Entries) -> None:
+        if entries[0]["VisibilityTimeout"] == SETTINGS.hidden_seconds:
+            asked.set()
+            answer.wait(60)
+
+    heart.queue.fail["change"] = extend_slowly
+    beat = threading.Thread(target=heart.beat_at, args=[30])
+    beat.start()
+    asked.wait(60)
+    heart.in_hand.move(heart.jobs[0], State.RUNNING, State.RELEASED)
+    call = [heart.jobs] if act == "release" else [heart.jobs[0], 60_000]
+    other = threading.Thread(target=getattr(heart.visibility, act), args=call)
+    other.start()
+    other.join(0.1)
+    answer.set()
+    beat.join(60)
+    other.join(60)
+
+    assert heart.queue.messages[0]["visible_at"] == (30 if act == "release" else 90)
 
 
 def received(heart: Heart, second: float) -> list[Job]:

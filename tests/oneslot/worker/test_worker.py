@@ -11,6 +11,7 @@ from unittest.mock import Mock
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
+from oneslot.runtime.handlers import Locked
 from oneslot.worker import poller
 from oneslot.worker import worker as worker_module
 from oneslot.worker.acknowledgement import Acknowledgement
@@ -172,6 +173,28 @@ def test_failed_message_is_left_to_its_visibility() -> None:
     assert (failed["reason"], failed["sqs_message_id"], failed["receive_count"]) == ("ValueError", "id-a", 1)
     assert (queue.receives(), queue.visible(), queue.count("delete")) == ({"a": 1}, [], 0)
     assert "secret" not in str(running.lines)
+
+
+class Later(Exception):
+    """A handler's failure that asks for the message again after some time."""
+
+    def __init__(self, retry_after_ms: Any) -> None:
+        self.retry_after_ms = retry_after_ms
+
+
+@pytest.mark.parametrize(
+    ("error", "hidden"),
+    [(Locked(860_000), 860), (Later(5_000), 5), (Later(None), 40), (Later("5"), 40)],
+)
+def test_failed_message_is_hidden_for_as_long_as_its_handler_asks(error: Exception, hidden: int) -> None:
+    queue = FakeQueue(["a"])
+    received = time.monotonic()
+    with working(queue, Mock(side_effect=error), threads=1) as running:
+        wait_for(lambda: bool(running.events("failed")))
+        running.stop()
+        hides = queue.messages[0]["visible_at"] - received
+    assert hidden <= hides < hidden + 4  # jitter of 2 s, and the time of the test
+    assert queue.receives() == {"a": 1}
 
 
 def test_handler_that_exits_fails_only_its_message() -> None:
