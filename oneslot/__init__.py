@@ -1,10 +1,17 @@
 """Exactly-once effects from a queue that delivers at least once.
 
-The names below need no third-party package. Import from its module what needs one: a ledger from `oneslot.runtime.stores`,
-the SQS consumer from `oneslot.runtime.consumer`, Powertools' way from `oneslot.runtime.powertools`.
+`from oneslot import ...` has every name that a consumer needs. The names without a third party are imported with the package,
+the others, which need boto3, when they are first asked for. What needs an extra is imported by its module:
+`oneslot.runtime.powertools`, `oneslot.runtime.stores.valkey`, `oneslot.cdk`.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from oneslot.runtime.attempt import attempt
 from oneslot.runtime.effects import Effects, InvalidEffects, Once, Put, Unprocessable, Update, conflict
+from oneslot.runtime.handlers import Locked, LockLost, acquire, make_handler_idempotent, mark_processed, release
+from oneslot.runtime.identity import Identity
 from oneslot.runtime.protocol import (
     Answer,
     Busy,
@@ -14,30 +21,88 @@ from oneslot.runtime.protocol import (
     Duplicate,
     Exists,
     Fenced,
+    JsonMessage,
     Message,
     Outcome,
     Store,
     Taken,
 )
+from oneslot.runtime.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from oneslot.runtime.consumer.consumer import Consumer
+    from oneslot.runtime.consumer.delivery_log import Delivery
+    from oneslot.runtime.consumer.queues import Queues
+    from oneslot.runtime.lambda_consumer import consumer_from_environment, ledger_from_environment
+    from oneslot.runtime.sqs.producer import Accepted, NotAccepted, Outgoing, Producer
+    from oneslot.runtime.stores.dynamodb import DynamoDBLedger
+    from oneslot.runtime.stores.expressions import from_attributes
+    from oneslot.runtime.stores.memory import MemoryLedger
+    from oneslot.runtime.stores.renewing import RenewingLedger
 
 __all__ = [
+    "Accepted",
     "Answer",
     "Busy",
     "Claim",
     "Committed",
     "Conflict",
+    "Consumer",
+    "Delivery",
     "Duplicate",
+    "DynamoDBLedger",
     "Effects",
     "Exists",
     "Fenced",
+    "Identity",
     "InvalidEffects",
+    "JsonMessage",
+    "LockLost",
+    "Locked",
+    "MemoryLedger",
     "Message",
+    "NotAccepted",
     "Once",
     "Outcome",
+    "Outgoing",
+    "Producer",
     "Put",
+    "Queues",
+    "RenewingLedger",
     "Store",
+    "Surroundings",
     "Taken",
     "Unprocessable",
     "Update",
+    "acquire",
+    "attempt",
     "conflict",
+    "consumer_from_environment",
+    "from_attributes",
+    "ledger_from_environment",
+    "make_handler_idempotent",
+    "mark_processed",
+    "release",
 ]
+
+_NEEDS_BOTO3 = {
+    "Accepted": "sqs.producer",
+    "Consumer": "consumer.consumer",
+    "Delivery": "consumer.delivery_log",
+    "DynamoDBLedger": "stores.dynamodb",
+    "MemoryLedger": "stores.memory",
+    "NotAccepted": "sqs.producer",
+    "Outgoing": "sqs.producer",
+    "Producer": "sqs.producer",
+    "Queues": "consumer.queues",
+    "RenewingLedger": "stores.renewing",
+    "consumer_from_environment": "lambda_consumer",
+    "from_attributes": "stores.expressions",
+    "ledger_from_environment": "lambda_consumer",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NEEDS_BOTO3:
+        raise AttributeError(f"module 'oneslot' has no attribute {name!r}")
+    return getattr(import_module(f"oneslot.runtime.{_NEEDS_BOTO3[name]}"), name)

@@ -11,10 +11,7 @@ def main() -> None:
         from oneslot.cli import main as command_line
     except ModuleNotFoundError as error:
         # `pip install oneslot` brings the library, and not the packages that only the command line needs.
-        sys.exit(
-            f"Error: The command line needs {error.name}, which is not installed. "
-            "Run it in Oneslot's repository, after `make` and `source .venv/bin/activate`."
-        )
+        sys.exit(f"Error: The command line needs {error.name}, which is missing; run: pip install 'oneslot[cli]'")
     command_line()
 
 

@@ -9,8 +9,8 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
-from typing import Any, NoReturn, TypeGuard
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, NoReturn, TypeGuard
 
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Unprocessable
 
@@ -20,6 +20,17 @@ IDENTITY_ATTRIBUTE = "MessageDeduplicationId"
 NOT_JSON = "the body must be one JSON object, {...}, with each name once, moderate nesting and numbers up to 1e308"
 MESSAGE_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 MESSAGE_ID_FORM = "1 to 128 letters, digits or any of . _ : -"
+
+
+class Identity(NamedTuple):
+    """A message's id, and the content that counts: the ledger compares it, and the parser gets it in place of the body."""
+
+    message_id: str
+    content: Mapping[str, Any]
+
+
+Identify = Callable[[Mapping[str, Any]], "str | Identity"]
+"""A record, as Lambda passes it, → the message's id; with its content where that is not the whole body."""
 
 
 def is_message_id(value: object) -> TypeGuard[str]:
@@ -61,6 +72,11 @@ def identify(attributes: Mapping[str, Any], body: Mapping[str, Any], text: str, 
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     if identity is None:
         raise Unprocessable("missing_message_id", "message_id is missing; give each request its own id")
+    return require_message_id(identity)
+
+
+def require_message_id(identity: object) -> str:
+    """Return a valid message id unchanged. Raises `Unprocessable`, `invalid_message_id`, for any other value."""
     if not is_message_id(identity):
         raise Unprocessable(INVALID_MESSAGE_ID, f"message_id must be {MESSAGE_ID_FORM}")
     return identity

@@ -13,8 +13,9 @@ claim that lands late, after its own retry, changes nothing that its owner relie
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
 from oneslot.runtime.effects import Effects, Item, Result
 from oneslot.runtime.surroundings import Surroundings
@@ -108,6 +109,15 @@ class Message(Protocol):
     @property
     def payload_hash(self) -> str:
         """A digest of the content: the same id with another digest is a conflict."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonMessage:
+    """A message whose body the decision reads as it is. It serves as a consumer's `parse`, which accepts every body."""
+
+    message_id: str
+    payload_hash: str = ""
+    body: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 M = TypeVar("M", bound=Message)

@@ -8,6 +8,7 @@
 | fenced: another took over             | the other's               | failure      | queue, visibility timeout           |
 | unprocessable, or same id, other body | untouched, or released    | success      | dead-letter queue, with its reason  |
 | ... and the dead-letter send fails    | untouched, or released    | failure      | queue, then the redrive policy      |
+| too little time is left for it        | untouched                 | failure      | queue, visibility timeout           |
 | any other exception                   | released (lease ended)    | failure      | queue, visibility timeout           |
 | the process dies                      | IN_PROGRESS until deadline | none        | queue, visibility timeout           |
 """
@@ -22,11 +23,12 @@ from botocore.exceptions import ClientError
 
 from oneslot.runtime.attempt import attempt
 from oneslot.runtime.consumer.batch import Handle, Process, process
-from oneslot.runtime.consumer.delivery_log import Delivery
+from oneslot.runtime.consumer.delivery_log import Delivery, print_line, trace_of
 from oneslot.runtime.consumer.group_commit import EarlyAnswer, GroupCommit
 from oneslot.runtime.consumer.queues import Queues
 from oneslot.runtime.consumer.record import Parse, Record
 from oneslot.runtime.effects import Effects, Unprocessable, conflict
+from oneslot.runtime.identity import Identify
 from oneslot.runtime.protocol import Answer, Busy, Conflict, Fenced, M, Outcome, Store
 from oneslot.runtime.sqs.fifo import HeldBack
 from oneslot.runtime.stores.expressions import error_code
@@ -35,6 +37,10 @@ from oneslot.runtime.surroundings import Executor
 
 class NotFinished(Exception):
     """The record is reported as failed, so that SQS delivers it again: another consumer has it, or had it last."""
+
+
+class NotEnoughTime(Exception):
+    """Too little time is left before the deadline; the record was not begun."""
 
 
 class LambdaContext(Protocol):
@@ -64,6 +70,8 @@ class Consumer(Generic[M]):
         decide: the message → its `Effects`; raises `Unprocessable` for what can never succeed.
         log: takes each `Delivery` when its attempt is over.
         content_based: identify a message without an id by the SHA-256 of its body.
+        identity: a record → its message's id, in place of the usual rules; `envelopes` has those of AWS's services.
+        minimum_remaining_ms: begin no record with less time than this left; it fails with `NotEnoughTime`. 0 for any.
         executor: runs the records of a batch side by side; None for one after the other.
         group: commits a batch's first deliveries together, before the others take their turn.
         attempt, process: the way through the protocol and through a batch; `powertools` has the same two.
@@ -73,12 +81,14 @@ class Consumer(Generic[M]):
     queues: Queues
     parse: Parse[M]
     decide: Callable[[M], Effects]
-    log: Callable[[Delivery], None]
+    log: Callable[[Delivery], None] = print_line
     content_based: bool = False
     executor: Executor | None = None
     group: GroupCommit[M] | None = None
     attempt: Attempt = attempt
     process: Process = process
+    identity: Identify | None = None
+    minimum_remaining_ms: int = 0
 
     def __call__(self, event: Mapping[str, Any], context: LambdaContext) -> Mapping[str, Any]:
         """Consume one SQS event; return the partial batch response, which names the failed records.
@@ -89,7 +99,10 @@ class Consumer(Generic[M]):
         raw_records = event.get("Records") if isinstance(event, Mapping) else None
         if not isinstance(raw_records, list):
             raise TypeError("the event has no list 'Records'; invoke this function from an SQS event source mapping")
-        records = [Record.parse(raw, self.parse, content_based=self.content_based) for raw in raw_records]
+        records = [
+            Record.parse(raw, self.parse, content_based=self.content_based, identity=self.identity)
+            for raw in raw_records
+        ]
         early = self.group.commit(records) if self.group else {}
         deadline = self.ledger.surroundings.now_ms() + context.get_remaining_time_in_millis()
 
@@ -107,6 +120,7 @@ class Consumer(Generic[M]):
             function_request_id=request_id,
             message_id=record.message_id,
             attempt_ms=early.milliseconds if early else 0,
+            trace=trace_of(record.raw),
         )
         try:
             self._consume(record, deadline, delivery, early)
@@ -146,6 +160,8 @@ class Consumer(Generic[M]):
     def _decide(self, record: Record[M], deadline: int) -> Answer | Busy | Fenced:
         if record.problem is not None:
             raise record.problem
+        if self.minimum_remaining_ms > 0 and deadline - self.ledger.surroundings.now_ms() < self.minimum_remaining_ms:
+            raise NotEnoughTime
         outcome = self.attempt(self.ledger, cast("M", record.message), self.decide, deadline)
         if isinstance(outcome, Conflict):
             raise conflict()

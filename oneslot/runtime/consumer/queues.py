@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from oneslot.runtime.consumer.record import Record
@@ -13,6 +13,7 @@ from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
 from oneslot.runtime.sqs.dead_letters import DETAIL_ATTRIBUTE, QUARANTINE_ATTRIBUTES, REASON_ATTRIBUTE, SOURCE_ATTRIBUTE
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE
+from oneslot.runtime.surroundings import Surroundings
 
 # SQS takes ten attributes with a message.
 MAXIMUM_ATTRIBUTES = 10
@@ -39,7 +40,7 @@ class Queues:
     client: SQS
     queue_url: str
     dead_letter_queue_url: str
-    jitter: Callable[[], float]
+    jitter: Callable[[], float] = field(default_factory=lambda: Surroundings().jitter)
 
     def defer(self, record: Record[Any], milliseconds: int) -> int:
         """Hide a busy message until its lease has ended; return the seconds. Its next receive is then not wasted."""

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple
 
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Unprocessable
-from oneslot.runtime.identity import identify, parse_body, payload_hash
+from oneslot.runtime.identity import (
+    Identify,
+    Identity,
+    identify,
+    parse_body,
+    payload_hash,
+    require_message_id,
+)
 from oneslot.runtime.protocol import M
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
 
@@ -47,8 +54,17 @@ class Record(Generic[M]):
     problem: BaseException | None = None
 
     @classmethod
-    def parse(cls, raw: Mapping[str, Any], parse: Parse[M], *, content_based: bool = False) -> Record[M]:
+    def parse(
+        cls,
+        raw: Mapping[str, Any],
+        parse: Parse[M],
+        *,
+        content_based: bool = False,
+        identity: Identify | None = None,
+    ) -> Record[M]:
         """Parse the body, identify the message, and let `parse` read it. For a failure see `problem`.
+
+        `identity` replaces the usual rules for the id.
 
         Raises:
             KeyError: for a record without the fields that SQS always sends.
@@ -60,10 +76,15 @@ class Record(Generic[M]):
         message_id, message, problem = None, None, None
         try:
             body = parse_body(text)
-            identity = identify(raw.get("messageAttributes", {}), body, text, content_based=content_based)
+            if identity is None:
+                found = identify(raw.get("messageAttributes", {}), body, text, content_based=content_based)
+            else:
+                chosen = identity(raw)
+                found, body = chosen if isinstance(chosen, Identity) else (chosen, body)
+                require_message_id(found)
             digest = payload_hash(body)
-            message_id = identity
-            message = parse(identity, digest, body)
+            message_id = found
+            message = parse(found, digest, body)
         except BaseException as error:
             problem = error
             if isinstance(error, Unprocessable) and error.reason == INVALID_MESSAGE_ID:

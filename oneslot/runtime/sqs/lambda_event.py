@@ -3,11 +3,45 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.type_defs import MessageAttributeValueOutputTypeDef, MessageTypeDef
+
+
+def event_of(*bodies: Mapping[str, Any] | str, receive_count: int = 1) -> dict[str, Any]:
+    """Return the event for messages with these bodies, for a test: a mapping is sent as JSON."""
+    texts = [body if isinstance(body, str) else json.dumps(body) for body in bodies]
+    return event(
+        [
+            {
+                "MessageId": f"00000000-0000-4000-8000-{number:012d}",
+                "ReceiptHandle": f"receipt-{number}",
+                "Body": text,
+                "MD5OfBody": hashlib.md5(text.encode(), usedforsecurity=False).hexdigest(),
+                "Attributes": {"ApproximateReceiveCount": str(receive_count), "SentTimestamp": "0"},
+            }
+            for number, text in enumerate(texts, 1)
+        ],
+        queue_arn="arn:aws:sqs:eu-west-2:000000000000:queue",
+        region="eu-west-2",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Lambda's context, for a test. The remaining time does not pass."""
+
+    remaining_ms: int = 30_000
+    aws_request_id: str = "request-1"
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Return `remaining_ms`."""
+        return self.remaining_ms
 
 
 def event(messages: Sequence[MessageTypeDef], *, queue_arn: str, region: str) -> dict[str, Any]:

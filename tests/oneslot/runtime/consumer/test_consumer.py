@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -63,6 +64,7 @@ class Desk:
     log: list[Delivery] = field(default_factory=list)
     ledger: Store | None = None
     attempt: Any = None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def deliver(self, *records: dict[str, Any]) -> list[str]:
         """Invoke; returns the ids of the records that were reported as failed."""
@@ -76,6 +78,7 @@ class Desk:
             log=self.log.append,
             attempt=self.attempt or self.ways.attempt,
             process=self.ways.process,
+            **self.options,
         )
         answer = consumer({"Records": list(records)}, Context(self.clock))
         return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
@@ -364,3 +367,59 @@ def test_an_error_of_powertools_without_a_cause_is_raised_itself(monkeypatch: py
     deliver = exactly_once(MemoryLedger())(lambda request: Effects({}))
     with pytest.raises(IdempotencyPersistenceLayerError, match="no cause"):
         deliver(Request("m", "h"), 1)
+
+
+def test_consumer_identifies_records_by_its_identity() -> None:
+    desk = Desk(options={"identity": lambda record: record["body"][1:-1].strip('"').replace('": "', ":")})
+    assert desk.deliver(record('{"order": "7"}')) == []
+    assert [(line.message_id, line.outcome) for line in desk.log] == [("order:7", "done")]
+
+
+def test_delivery_names_the_producers_trace() -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    desk = Desk()
+    desk.deliver(record({"message_id": "m"}, attributes={"traceparent": trace}))
+    assert [line.trace for line in desk.log] == [trace]
+
+
+@pytest.mark.parametrize(("minimum", "begun"), [(0, True), (20_000, True), (20_001, False)])
+def test_record_is_begun_when_enough_time_is_left(minimum: int, begun: bool) -> None:
+    desk = Desk(options={"minimum_remaining_ms": minimum})
+    desk.ledger = ledger = MemoryLedger(surroundings=surroundings(desk.clock))
+
+    def decide(request: Request) -> Effects:
+        desk.clock.now += 10_000  # of 30,000
+        return Effects({"outcome": "done"})
+
+    desk.decide = decide
+    first, second = record({"message_id": "m-1"}), record({"message_id": "m-2"})
+
+    failed = desk.deliver(first, second)
+
+    assert failed == ([] if begun else [second["messageId"]])
+    assert ("m-2" in ledger.rows) is begun
+    assert desk.sqs.calls == []
+    assert [(line.outcome, line.reason) for line in desk.log] == [
+        ("done", None),
+        ("done", None) if begun else ("failed", "NotEnoughTime"),
+    ]
+
+
+def test_unprocessable_record_is_quarantined_in_the_last_moment() -> None:
+    """It needs one call, and SQS would count another receive."""
+    desk = Desk(options={"minimum_remaining_ms": 30_001})
+    assert desk.deliver(record("not JSON")) == []
+    assert [line.outcome for line in desk.log] == ["quarantined"]
+
+
+def test_consumer_needs_neither_log_nor_jitter(capsys: pytest.CaptureFixture[str]) -> None:
+    desk = Desk()
+    ledger = MemoryLedger(surroundings=surroundings(desk.clock))
+    ledger.claim("m", payload_hash({"message_id": "m"}), desk.clock() + 30_000)
+    consumer = Consumer(ledger, Queues(desk.sqs, "queue", "dead-letters"), desk.parse, desk.decide)
+
+    consumer({"Records": [record({"message_id": "m"})]}, Context(desk.clock))
+
+    assert json.loads(capsys.readouterr().out)["outcome"] == "busy"
+    (hidden,) = desk.sqs.requests
+    assert 30 <= hidden["VisibilityTimeout"] <= 32

@@ -8,6 +8,8 @@ import pytest
 
 from oneslot.runtime.consumer.record import Record
 from oneslot.runtime.effects import INVALID_MESSAGE_ID, Unprocessable
+from oneslot.runtime.identity import Identity, payload_hash
+from oneslot.runtime.protocol import JsonMessage
 from tests.kits.consumer import record
 
 
@@ -42,3 +44,28 @@ def test_group_is_read_when_the_queue_keeps_order(queue: str, attributes: dict[s
     raw["attributes"] |= attributes
     parsed: Record[Any] = Record.parse(raw, lambda *_: cast("Any", None))
     assert parsed.group == group
+
+
+def test_identity_replaces_the_usual_rules_for_the_id() -> None:
+    raw = record({"message_id": "of-the-body", "order": 7}, attributes={"MessageDeduplicationId": "of-the-attribute"})
+
+    parsed = Record.parse(raw, JsonMessage, identity=lambda record: record["messageId"])
+
+    body = {"message_id": "of-the-body", "order": 7}
+    assert parsed.message == JsonMessage(raw["messageId"], payload_hash(body), body)
+    assert (parsed.message_id, parsed.problem) == (raw["messageId"], None)
+
+
+def test_content_of_an_identity_stands_in_for_the_body() -> None:
+    content = {"order": 7}
+
+    parsed = Record.parse(record({"detail": content}), JsonMessage, identity=lambda _: Identity("o-7", content))
+
+    assert parsed.message == JsonMessage("o-7", payload_hash(content), content)
+
+
+def test_identity_that_must_not_become_a_key_is_unprocessable() -> None:
+    parsed = Record.parse(record({}), JsonMessage, identity=lambda _: Identity("not valid", {}))
+
+    assert isinstance(parsed.problem, Unprocessable)
+    assert (parsed.problem.reason, parsed.message_id, parsed.message) == (INVALID_MESSAGE_ID, None, None)

@@ -1,0 +1,176 @@
+"""The envelopes: which id a message has in one, and which content."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from oneslot.runtime.consumer.record import Record
+from oneslot.runtime.effects import Unprocessable
+from oneslot.runtime.envelopes import eventbridge, s3, sns
+from oneslot.runtime.identity import Identify
+from oneslot.runtime.protocol import JsonMessage
+from tests.kits.consumer import record
+
+# As in the guides of SNS, EventBridge and S3.
+NOTIFICATION = {
+    "Type": "Notification",
+    "MessageId": "dc1e94d9-56c5-5e96-808d-cc7f68faa162",
+    "TopicArn": "arn:aws:sns:us-east-2:111122223333:ExampleTopic1",
+    "Subject": "TestSubject",
+    "Message": '{"order": 7}',
+    "Timestamp": "2021-02-16T21:41:19.978Z",
+    "SignatureVersion": "1",
+    "Signature": "FMG5tlZhJNHLHUXvZgtZzlk24FzVa7oX0T4P03neeXw8ZEXZx6z35j2FOTuNYShn2h0bKNC/zLTnMyIxEzmi2X1shOBWsJHkrW2xkR58ABZ",
+    "SigningCertURL": "https://sns.us-east-2.amazonaws.com/SimpleNotificationService-010a507c1833636cd94bdb98bd93083a.pem",
+}
+EVENT = {
+    "version": "0",
+    "id": "6a7e8feb-b491-4cf7-a9f1-bf3703467718",
+    "detail-type": "EC2 Instance State-change Notification",
+    "source": "aws.ec2",
+    "account": "111122223333",
+    "time": "2017-12-22T18:43:48Z",
+    "region": "us-west-1",
+    "resources": ["arn:aws:ec2:us-west-1:123456789012:instance/i-1234567890abcdef0"],
+    "detail": {"instance-id": "i-1234567890abcdef0", "state": "terminated"},
+}
+OBJECT = {
+    "eventVersion": "2.1",
+    "eventSource": "aws:s3",
+    "awsRegion": "us-west-2",
+    "eventTime": "1970-01-01T00:00:00.000Z",
+    "eventName": "ObjectCreated:Put",
+    "userIdentity": {"principalId": "AIDAJDPLRKLG7UEXAMPLE"},
+    "requestParameters": {"sourceIPAddress": "127.0.0.1"},
+    "responseElements": {
+        "x-amz-request-id": "C3D13FE58DE4C810",
+        "x-amz-id-2": "FMyUVURIY8/IgAtTv8xRjskZQpcIZ9KG4V5Wp6S7S",
+    },
+    "s3": {
+        "s3SchemaVersion": "1.0",
+        "configurationId": "testConfigRule",
+        "bucket": {
+            "name": "amzn-s3-demo-bucket",
+            "ownerIdentity": {"principalId": "A3NL1KOZZKExample"},
+            "arn": "arn:aws:s3:::amzn-s3-demo-bucket",
+        },
+        "object": {
+            "key": "red+flower.jpg",
+            "size": 1024,
+            "eTag": "d41d8cd98f00b204e9800998ecf8427e",  # pragma: allowlist secret
+            "versionId": "096fKKXTRTtl3on89fVO.nfljtsv6qko",
+            "sequencer": "0055AED6DCD90281E5",
+        },
+    },
+}
+
+
+def message(identity: Identify, body: dict[str, Any]) -> JsonMessage:
+    parsed = Record.parse(record(body), JsonMessage, identity=identity)
+    assert parsed.problem is None
+    assert parsed.message is not None
+    return parsed.message
+
+
+def with_object(**changes: Any) -> dict[str, Any]:
+    changed = json.loads(json.dumps(OBJECT))
+    changed["s3"]["object"] |= changes
+    return {"Records": [changed]}
+
+
+def test_sns_id_is_attribute_then_message_then_sns() -> None:
+    attribute = {"MessageDeduplicationId": {"Type": "String", "Value": "of-the-attribute"}}
+    both = {**NOTIFICATION, "Message": '{"message_id": "of-the-message"}', "MessageAttributes": attribute}
+
+    assert message(sns, both).message_id == "of-the-attribute"
+    assert message(sns, {**both, "MessageAttributes": {}}).message_id == "of-the-message"
+    assert message(sns, NOTIFICATION).message_id == "dc1e94d9-56c5-5e96-808d-cc7f68faa162"
+    assert message(sns, NOTIFICATION).body == {"order": 7}
+
+
+@mock_aws
+def test_sns_message_is_one_when_its_publisher_retries() -> None:
+    session = boto3.Session("1", "1", region_name="eu-west-2")
+    topics, queues = session.client("sns"), session.client("sqs")
+    queue = queues.create_queue(QueueName="orders")["QueueUrl"]
+    topic = topics.create_topic(Name="orders")["TopicArn"]
+    arn = queues.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    topics.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+    for _ in range(2):
+        topics.publish(TopicArn=topic, Message='{"message_id": "o-7", "pence": 2500}')
+
+    received = queues.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)["Messages"]
+
+    first, second = (message(sns, json.loads(one["Body"])) for one in received)
+    assert first == second
+    assert (first.message_id, first.body["pence"]) == ("o-7", 2500)
+    assert received[0]["Body"] != received[1]["Body"]
+
+
+def test_eventbridge_id_is_the_details_then_the_events() -> None:
+    named = {**EVENT, "detail": {"message_id": "of-the-detail"}}
+
+    assert message(eventbridge, named).message_id == "of-the-detail"
+    assert message(eventbridge, EVENT).message_id == "6a7e8feb-b491-4cf7-a9f1-bf3703467718"
+    assert message(eventbridge, EVENT).body == {name: EVENT[name] for name in ("source", "detail-type", "detail")}
+
+
+def test_eventbridge_content_is_equal_when_the_event_is_sent_again() -> None:
+    first = {**EVENT, "detail": {"message_id": "m-1"}}
+    again = {**first, "id": "another", "time": "2017-12-22T18:43:49Z"}
+    assert message(eventbridge, first) == message(eventbridge, again)
+
+
+def test_s3_content_names_the_event_and_the_object() -> None:
+    assert message(s3, {"Records": [OBJECT]}).body == {
+        "event": "ObjectCreated:Put",
+        "bucket": "amzn-s3-demo-bucket",
+        "key": "red flower.jpg",
+        "sequencer": "0055AED6DCD90281E5",
+        "versionId": "096fKKXTRTtl3on89fVO.nfljtsv6qko",
+        "eTag": "d41d8cd98f00b204e9800998ecf8427e",  # pragma: allowlist secret
+        "size": 1024,
+    }
+
+
+def test_s3_id_differs_between_two_events_of_one_key() -> None:
+    first = message(s3, {"Records": [OBJECT]})
+    again = message(s3, {"Records": [{**OBJECT, "responseElements": {"x-amz-request-id": "another"}}]})
+    others = [
+        with_object(sequencer="0055AED6DCD90281E6"),
+        with_object(key="blue+flower.jpg"),
+        {"Records": [{**OBJECT, "eventName": "ObjectRemoved:Delete"}]},
+    ]
+
+    assert first == again
+    assert len({first.message_id, *(message(s3, other).message_id for other in others)}) == 4
+
+
+TEST_EVENT = {"Service": "Amazon S3", "Event": "s3:TestEvent", "Time": "2014-10-13T15:57:02.089Z", "Bucket": "bucket"}
+
+
+@pytest.mark.parametrize(
+    ("identity", "body", "reason"),
+    [
+        (sns, {"order": 7}, "unknown_envelope"),
+        (sns, {**NOTIFICATION, "MessageAttributes": []}, "unknown_envelope"),
+        (sns, {**NOTIFICATION, "Message": {"order": 7}}, "unknown_envelope"),
+        (sns, {**NOTIFICATION, "Message": "plain text"}, "not_json"),
+        (sns, {**NOTIFICATION, "MessageId": "not valid"}, "invalid_message_id"),
+        (eventbridge, {"order": 7}, "unknown_envelope"),
+        (eventbridge, {**EVENT, "detail": "text"}, "unknown_envelope"),
+        (s3, TEST_EVENT, "unknown_envelope"),
+        (s3, {"Records": [OBJECT, OBJECT]}, "unknown_envelope"),
+        (s3, {"Records": ["text"]}, "unknown_envelope"),
+        (s3, with_object(key=7), "unknown_envelope"),
+    ],
+)
+def test_unlike_body_is_unprocessable(identity: Identify, body: dict[str, Any], reason: str) -> None:
+    parsed = Record.parse(record(body), JsonMessage, identity=identity)
+    assert isinstance(parsed.problem, Unprocessable)
+    assert parsed.problem.reason == reason
