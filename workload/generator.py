@@ -171,14 +171,13 @@ class RequestGenerator:
         identity = body["message_id"]
         attribute_only = body["type"] == "book" and rng.random() < IDENTITY_IN_ATTRIBUTE_ONLY
         content = {name: value for name, value in body.items() if not (attribute_only and name == "message_id")}
-        twice = self._sent_twice()
-        request = Archived(identity, payload_hash=payload_hash(content), copies=1 + twice)
+        request = Archived(identity, payload_hash=payload_hash(content))
         by_attribute = {IDENTITY_ATTRIBUTE: identity}
         number, self._made = self._made, self._made + 1
         group = group or body["practice"]
         original = Message(json.dumps(content), request, number, group, by_attribute if attribute_only else {})
         self._push(original, position)
-        if not twice:
+        if not self._sent_twice():
             return
         # A copy is identical, or spelt otherwise, or has its id in the attribute as well.
         copies = (

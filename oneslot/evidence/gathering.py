@@ -100,7 +100,7 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
         accepted,
         letters,
         queue,
-        len(archived) - len(accepted or ()),
+        len({line.subject for line in archived} - {line.subject for line in accepted or ()}),
         hidden,
         malformed_lines,
         [each for each in tables if isinstance(each, Missing)],

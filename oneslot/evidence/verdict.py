@@ -223,7 +223,7 @@ def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
         return count if evidence.deliveries or gathered.malformed_lines or not evidence.ledger else None
 
     return Counts(
-        requests=None if accepted is None else len(_subjects(gathered)),
+        requests=None if accepted is None else len({line.subject for line in accepted}),
         malformed=None if accepted is None else sum(line.request.kind == MALFORMED for line in accepted),
         messages=None if accepted is None else sum(len(line.sqs_message_ids) for line in accepted),
         deliveries=logged(len(evidence.deliveries)),
@@ -242,16 +242,6 @@ def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
         too_old=gathered.too_old,
         malformed_deliveries=len(gathered.malformed_lines),
     )
-
-
-def _subjects(gathered: Gathered) -> set[tuple[str | None, str | None]]:
-    """Return the distinct requests: by id and content, or by SQS id where the message has no id."""
-    return {
-        (line.request.message_id, line.request.payload_hash)
-        if line.request.message_id
-        else (None, next(iter(line.sqs_message_ids), None))
-        for line in gathered.accepted or ()
-    }
 
 
 def _lost_without_identity(gathered: Gathered) -> list[Breach]:

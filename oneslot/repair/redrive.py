@@ -6,7 +6,7 @@ second copy as a duplicate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from oneslot.evidence.dead_letters import read_dead_letters
 from oneslot.repair.journal import Journal
 from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, HeldLetter, Reading
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
-from oneslot.runtime.sqs.sending import Answer, Entry, SendsBatches, send_all, send_batch
+from oneslot.runtime.sqs.sending import Entry, SendsBatches, send_all
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.sending.pacing import Pacer
 from oneslot.sending.sender import WITHIN_SECONDS
@@ -85,14 +85,10 @@ def _move(target: Target, look: Reading, planned: list[HeldLetter], journal: Jou
 
 
 def _send(target: Target, waiting: list[HeldLetter], journal: Journal) -> None:
-    queue_url = target.outputs.queue_url
-
-    def call(batch: Sequence[Entry[HeldLetter]]) -> Answer[HeldLetter]:
-        return send_batch(cast("SendsBatches", target.sqs), queue_url, batch)
-
+    client, queue_url = cast("SendsBatches", target.sqs), target.outputs.queue_url
     entries = [entry(held, run=journal.run, fifo=is_fifo(queue_url)) for held in waiting]
     settled = 0
-    for answer in send_all(entries, call, WITHIN_SECONDS, Surroundings()):
+    for answer in send_all(client, queue_url, entries, WITHIN_SECONDS, Surroundings()):
         if answer.accepted:
             journal.note_sent({each.message.letter.sqs_message_id: new for each, new in answer.accepted})
         for each, code in answer.refused:

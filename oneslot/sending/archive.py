@@ -1,84 +1,68 @@
 """The archive of accepted requests, `accepted.jsonl`: what the queue accepted, without personal data.
 
-It has one line for each request, written when the last copy was accepted, and one more for each later command that sent it.
+It has one line for each message, on disk as soon as the queue's answer is known. A message without an answer is not in it,
+because a request that the queue never had would count as lost. The sender repeats it, and reports an error if no answer comes.
 """
 
 from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from types import TracebackType
-from typing import Any, TextIO
+from typing import Any
 
 from oneslot.errors import OneslotError
+from oneslot.runtime.surroundings import Surroundings
 from oneslot.sending.messages import Archived, Message
 
 _ARCHIVED = frozenset(each.name for each in fields(Archived))
+_LONGEST_LINE = 64 * 1024
 
 
 @dataclass(frozen=True)
 class AcceptedRequest:
-    """One line of the archive; `sent` is the time at which the queue accepted the first copy (epoch ms)."""
+    """One line of the archive; `sent` is the time at which the queue accepted the message (epoch ms).
+
+    A line of an earlier version can have several copies of the request.
+    """
 
     request: Archived
     sent: int
     sqs_message_ids: Sequence[str]
 
-
-@dataclass
-class _Open:
-    request: Archived
-    sent: int
-    expected: int
-    sqs_message_ids: list[str] = field(default_factory=list)
+    @property
+    def subject(self) -> tuple[str | None, str | None]:
+        """The same for all copies of a request: its id and content, or the SQS id of a message without an id."""
+        if self.request.message_id:
+            return self.request.message_id, self.request.payload_hash
+        return None, next(iter(self.sqs_message_ids), None)
 
 
 class Archive:
-    """An archive open for appending. A request with copies still to be sent is written when the archive closes.
+    """An archive to append to, from any thread.
 
     `stack` is the `Target.identity` of the stack that gets the requests; another stack of the same name has other evidence.
     """
 
-    def __init__(self, path: Path, stack: str | None = None) -> None:
+    def __init__(self, path: Path, stack: str | None = None, surroundings: Surroundings | None = None) -> None:
         self._path = path
-        self._stack = stack
-        self._open: dict[int, _Open] = {}
-        self._file: TextIO | None = None
+        self._stack = {} if stack is None else {"stack": stack}
+        self._surroundings = surroundings or Surroundings()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _drop_torn_line(path)
 
-    def __enter__(self) -> Archive:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self._path.open("a", encoding="utf-8")
-        return self
+    def accepted(self, messages: Iterable[tuple[Message, str]]) -> None:
+        """Write messages that the queue has just accepted, each with its SQS id, and wait until they are on disk."""
+        now = self._surroundings.now_ms()
+        lines = [json.dumps(self._line(message, sqs_message_id, now)) + "\n" for message, sqs_message_id in messages]
+        if lines:
+            self._surroundings.append(self._path, "".join(lines).encode())
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        for number in list(self._open):
-            self._write(self._open.pop(number))
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def accepted(self, message: Message, sqs_message_id: str, now_ms: int) -> None:
-        """Note that the queue accepted this copy."""
-        entry = self._open.setdefault(message.number, _Open(message.request, now_ms, message.request.copies))
-        entry.sqs_message_ids.append(sqs_message_id)
-        if len(entry.sqs_message_ids) >= entry.expected:
-            self._write(self._open.pop(message.number))
-
-    def flush(self) -> None:
-        """Write the complete lines to the file."""
-        if self._file is not None:
-            self._file.flush()
-
-    def _write(self, entry: _Open) -> None:
-        document: dict[str, Any] = asdict(entry.request)
-        document |= {"sent": entry.sent, "copies": len(entry.sqs_message_ids), "sqs_message_ids": entry.sqs_message_ids}
-        if self._stack is not None:
-            document["stack"] = self._stack
-        if self._file is not None:
-            self._file.write(json.dumps(document) + "\n")
+    def _line(self, message: Message, sqs_message_id: str, now: int) -> dict[str, Any]:
+        return {**asdict(message.request), "sent": now, "copies": 1, "sqs_message_ids": [sqs_message_id], **self._stack}
 
 
 def read_archive(path: Path, stack: str) -> Iterator[AcceptedRequest]:
@@ -103,3 +87,15 @@ def read_archive(path: Path, stack: str) -> Iterator[AcceptedRequest]:
                 raise OneslotError(
                     f"{path}, line {number}, is not a line of an archive of accepted requests. Restore or delete the line."
                 ) from error
+
+
+def _drop_torn_line(path: Path) -> None:
+    """Drop a last line that a crash cut off, so that the next one does not continue it."""
+    if not path.exists():
+        return
+    with path.open("r+b") as file:
+        start = max(0, file.seek(0, os.SEEK_END) - _LONGEST_LINE)
+        file.seek(start)
+        end = file.read()
+        if end and not end.endswith(b"\n"):
+            file.truncate(start + end.rfind(b"\n") + 1)

@@ -1,16 +1,14 @@
 """The executors' part of `oneslot backfill`: send the rows of a historical file, or enter them into the ledger.
 
 Safe to repeat after a crash: a row sent twice counts once under its message id, and the ledger's write is conditional. The
-classes hold plain values, because Spark pickles them.
+classes hold plain values, because Spark pickles them; real surroundings are made in the executor.
 """
 
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
@@ -25,6 +23,7 @@ from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import identify, parse_body, payload_hash
 from oneslot.runtime.protocol import COMPLETE
 from oneslot.runtime.stores.expressions import found_item
+from oneslot.runtime.surroundings import Surroundings
 from oneslot.sending.messages import Archived, Message, group_of
 from oneslot.sending.pacing import Pacer, Pacing
 from oneslot.sending.request_file import LARGEST_BODY_BYTES
@@ -64,15 +63,17 @@ class Feeder:
     access: Access
     queue_url: str
     rate: float
+    surroundings: Surroundings | None = None
 
     def __call__(self, rows: Iterable[Any]) -> Counter[str]:
         """Send all rows of one partition; return the outcomes. Raises `OneslotError` if the queue does not accept one."""
+        surroundings = self.surroundings or Surroundings()
         client = self.access.client("sqs")
-        sender = BatchSender(client, self.queue_url)
+        sender = BatchSender(client, self.queue_url, surroundings)
         tally: Counter[str] = Counter({HANDED_OVER: 0})
-        for batch in _paced((batch for _, batch in batches(_fit(rows, tally), Pacing(self.rate, 0))), self.rate):
-            accepted, _ = sender.send(batch)
-            tally[HANDED_OVER] += len(accepted)
+        cut = (batch for _, batch in batches(_fit(rows, tally), Pacing(self.rate, 0)))
+        for batch in _paced(cut, Pacer(self.rate, surroundings)):
+            tally[HANDED_OVER] += sum(len(answer.accepted) for answer in sender.send(batch))
         client.close()
         return tally
 
@@ -88,25 +89,27 @@ class Seeder:
     table_name: str
     retention_seconds: int | None
     rate: float
+    surroundings: Surroundings | None = None
 
     def __call__(self, rows: Iterable[Any]) -> Counter[str]:
         """Enter all rows of one partition; return the outcomes. An existing row stays as it is."""
+        surroundings = self.surroundings or Surroundings()
         client = self.access.client("dynamodb")
         tally: Counter[str] = Counter({HANDED_OVER: 0})
-        with ThreadPoolExecutor(WRITERS, "seed") as writers:
-            for batch in _paced(_cut(rows, max(1, min(WRITERS, int(self.rate)))), self.rate):
-                tally.update(writers.map(lambda row: self._enter(client, row.body), batch))
+        with surroundings.threads.executor(WRITERS, "seed") as writers:
+            cut = _cut(rows, max(1, min(WRITERS, int(self.rate))))
+            for batch in _paced(cut, Pacer(self.rate, surroundings)):
+                tally.update(writers.map(lambda row: self._enter(client, row.body, surroundings.now_ms()), batch))
         client.close()
         return tally
 
-    def _enter(self, client: Any, text: str) -> str:
+    def _enter(self, client: Any, text: str, now: int) -> str:
         try:
             body = parse_body(text)
             message_id = identify({}, body, text)
             parse_message(message_id, payload_hash(body), body)
         except Unprocessable:
             return UNFIT
-        now = time.time_ns() // 1_000_000
         result = {"outcome": "refused", "appointment_id": message_id, "reason": RESULT_REASON}
         item = {
             "message_id": {"S": message_id},
@@ -161,9 +164,8 @@ def _cut(rows: Iterable[T], size: int) -> Iterator[list[T]]:
         yield batch
 
 
-def _paced(cut: Iterable[list[T]], rate: float) -> Iterator[list[T]]:
-    """Yield each batch when it is due by `rate`."""
-    pacer = Pacer(rate)
+def _paced(cut: Iterable[list[T]], pacer: Pacer) -> Iterator[list[T]]:
+    """Yield each batch when it is due."""
     for batch in cut:
         pacer.wait(len(batch))
         yield batch

@@ -20,14 +20,12 @@ class Archived:
         kind: `request` or `malformed`.
         malformation: the kind of a malformed message, e.g. `times_in_wrong_order`; None for a request.
         payload_hash: the digest of its content, as the ledger keeps it; None if the body is not a JSON object.
-        copies: number of messages that the producer sends for it.
     """
 
     message_id: str | None
     kind: str = REQUEST
     malformation: str | None = None
     payload_hash: str | None = None
-    copies: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from oneslot.runtime.surroundings import Surroundings
 
 # NHS telephone demand on a Monday from 08:00 to 10:00, modelled as a decay from its peak with a constant of 20 minutes. Two
 # hours are six constants, so it starts at six times the mean rate.
@@ -39,37 +39,33 @@ class Pacing:
         return duration * decayed / CONSTANTS_IN_A_MORNING
 
 
-@dataclass
 class Timetable:
     """Waits for due times, in seconds since its construction.
 
     After a stall of more than a second, as of a queue that does not answer, all due times move by the rest of it.
     """
 
-    clock: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-    started: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.started = self.clock()
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._surroundings = surroundings
+        self._started = surroundings.steady()
 
     def wait_until(self, due: float) -> None:
         """Sleep until the second `due`; return at once if it is past."""
-        late = self.clock() - self.started - due
+        late = self._surroundings.steady() - self._started - due
         if late < 0:
-            self.sleep(-late)
-        self.started += max(0.0, late - MADE_UP_SECONDS)
+            self._surroundings.sleep(-late)
+        self._started += max(0.0, late - MADE_UP_SECONDS)
 
 
-@dataclass
 class Pacer:
     """Holds a rate in messages a second since its construction."""
 
-    rate: float
-    timetable: Timetable = field(default_factory=Timetable)
-    done: int = 0
+    def __init__(self, rate: float, surroundings: Surroundings | None = None) -> None:
+        self._rate = rate
+        self._timetable = Timetable(surroundings or Surroundings())
+        self._done = 0
 
     def wait(self, steps: int) -> None:
         """Wait until `steps` more messages are due."""
-        self.timetable.wait_until(self.done / self.rate)
-        self.done += steps
+        self._timetable.wait_until(self._done / self._rate)
+        self._done += steps

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
-from uuid import uuid4
 
 from oneslot.errors import OneslotError
 from oneslot.runtime.sqs import sending
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
-from oneslot.runtime.sqs.sending import Answer, Entry, SendsBatches, fits, send_batch, text_attributes
-from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.sqs.sending import Answer, Entry, SendsBatches, fits, text_attributes
+from oneslot.runtime.surroundings import Future, Surroundings
 from oneslot.sending.archive import Archive
 from oneslot.sending.messages import Message
 from oneslot.sending.pacing import Pacing, Timetable
@@ -25,14 +22,6 @@ if TYPE_CHECKING:
 WITHIN_SECONDS = 30.0
 # Messages that are due within this time of each other may share a batch.
 TOGETHER_SECONDS = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """A message that the queue accepted, with its SQS id."""
-
-    message: Message
-    sqs_message_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +43,7 @@ class BatchSender:
         self._client = cast("SendsBatches", client)
         self._queue_url = queue_url
         self._surroundings = surroundings or Surroundings()
-        self._run = uuid4().hex
+        self._run = self._surroundings.new_id()
         self._numbers = itertools.count()
 
     @property
@@ -62,31 +51,32 @@ class BatchSender:
         """Return whether the queue keeps order."""
         return is_fifo(self._queue_url)
 
-    def send(self, messages: Sequence[Message]) -> tuple[list[Accepted], int]:
-        """Send until every message is accepted; return them, and the number of entries that were sent again.
+    def send(self, messages: Sequence[Message]) -> Iterator[Answer[Message]]:
+        """Send until every message is accepted; yield the answer to each call.
 
-        Raises `OneslotError` for a message that the queue refuses for good, or does not accept within 30 seconds.
+        Raises:
+            OneslotError: the queue refuses a message for good, or does not accept it within 30 seconds.
+            ClientError, BotoCoreError, OSError: the queue cannot be used, or the last call within 30 seconds failed.
         """
-        accepted: list[Accepted] = []
-        sent_again = 0
+        missing = len(messages)
+        error: Exception | None = None
         entries = [self._entry(message) for message in messages]
-        for answer in sending.send_all(entries, self._call, WITHIN_SECONDS, self._surroundings):
+        for answer in sending.send_all(self._client, self._queue_url, entries, WITHIN_SECONDS, self._surroundings):
+            yield answer
             if answer.refused:
                 codes = ", ".join(sorted({code for _, code in answer.refused}))
                 raise OneslotError(
                     f"The queue refuses a message for good: {codes}. Correct the message, and send again."
                 )
-            accepted += [Accepted(entry.message, sqs_message_id) for entry, sqs_message_id in answer.accepted]
-            sent_again += len(answer.failed)
-        if missing := len(messages) - len(accepted):
+            missing -= len(answer.accepted)
+            error = answer.error
+        if missing and error is not None:
+            raise error
+        if missing:
             raise OneslotError(
                 f"The queue did not accept {missing:,} message(s) within {WITHIN_SECONDS:g} seconds. "
                 "Send all again: every operation is idempotent."
             )
-        return accepted, sent_again
-
-    def _call(self, batch: Sequence[Entry[Message]]) -> Answer[Message]:
-        return send_batch(self._client, self._queue_url, batch)
 
     def _entry(self, message: Message) -> Entry[Message]:
         parameters: dict[str, Any] = {"MessageBody": message.body, **text_attributes(message.attributes)}
@@ -107,46 +97,44 @@ def send_all(
     *,
     progress: Callable[[int], None],
     workers: int = 4,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
+    surroundings: Surroundings | None = None,
 ) -> Sent:
     """Send a stream of messages, each at its time, and archive what was accepted, in bounded memory.
 
-    `workers` batches are sent at once; on a FIFO queue one, which keeps the stream's order.
+    `workers` batches are sent at once; on a FIFO queue one, which keeps the stream's order. Whatever ends the sending, the
+    archive has each message of which the queue's answer is known, because the thread that gets an answer archives it.
     """
     workers = 1 if sender.fifo else workers
-    sent = Sent()
-    timetable = Timetable(clock, sleep)
-    running: set[Future[tuple[list[Accepted], int]]] = set()
+    surroundings = surroundings or Surroundings()
+    threads = surroundings.threads
+    sent, lock, ended = Sent(), threads.lock(), threads.event()
 
-    def collect(done: Iterable[Future[tuple[list[Accepted], int]]]) -> None:
+    def send(batch: Sequence[Message]) -> None:
         nonlocal sent
-        taken = [future.result() for future in done if future.exception() is None]
-        now = time.time_ns() // 1_000_000
-        try:
-            for entry in (entry for accepted, _ in taken for entry in accepted):
-                archive.accepted(entry.message, entry.sqs_message_id, now)
-            archive.flush()
-        finally:  # a failed archive does not take them out of the queue
-            for accepted, sent_again in taken:
-                sent = Sent(sent.accepted + len(accepted), sent.sent_again + sent_again)
-                progress(len(accepted))
+        for answer in sender.send(batch):
+            try:
+                archive.accepted((entry.message, sqs_message_id) for entry, sqs_message_id in answer.accepted)
+            finally:  # a failed archive does not take them out of the queue
+                with lock:
+                    sent = Sent(sent.accepted + len(answer.accepted), sent.sent_again + len(answer.failed))
+                    progress(len(answer.accepted))
+            if ended.is_set():
+                return
 
-    with ThreadPoolExecutor(workers, "send") as executor:
+    running: list[Future[None]] = []
+    timetable = Timetable(surroundings)
+    with threads.executor(workers, "send") as executor:
         try:
             for due, batch in batches(messages, pacing):
                 timetable.wait_until(due)
-                running.add(executor.submit(sender.send, batch))
-                ready, running = wait(
-                    running, timeout=None if len(running) >= 2 * workers else 0, return_when=FIRST_COMPLETED
-                )
-                collect(ready)
-                _raise_failure(ready)
-        finally:
-            # After a failed batch too, because the archive must have what the others got accepted.
-            ready, _ = wait(running)
-            collect(ready)
-        _raise_failure(ready)
+                running.append(executor.submit(send, batch))
+                if len(running) >= 2 * workers:
+                    threads.wait_for_first(running)
+                running = _unfinished(running)
+        except BaseException:
+            ended.set()  # no retries, but the answers that are under way
+            raise
+    _unfinished(running)
     return sent
 
 
@@ -167,9 +155,15 @@ def batches(messages: Iterable[Message], pacing: Pacing) -> Iterator[tuple[float
         yield first_due, batch
 
 
-def _raise_failure(done: Iterable[Future[Any]]) -> None:
-    for future in done:
-        future.result()
+def _unfinished(running: Iterable[Future[None]]) -> list[Future[None]]:
+    """Return those that are not done. Raises the first error of the others."""
+    unfinished = []
+    for future in running:
+        if future.done():
+            future.result()
+        else:
+            unfinished.append(future)
+    return unfinished
 
 
 def _size(message: Message) -> int:

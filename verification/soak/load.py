@@ -80,8 +80,7 @@ class Load:
 
     def _run(self) -> None:
         try:
-            with Archive(self._archive) as archive:
-                self._send(archive, self._batches(), time.monotonic)
+            self._send(Archive(self._archive), self._batches(), time.monotonic)
         except BaseException as error:
             self._error = error
 
@@ -92,11 +91,9 @@ class Load:
                 return
             if number % _BATCHES_BETWEEN_LOOKS == 0:
                 self._wait_for_room(clock)
-            accepted, _ = self._sender.send(batch)
-            now = time.time_ns() // 1_000_000
-            for entry in accepted:
-                archive.accepted(entry.message, entry.sqs_message_id, now)
-            self.sent += len(accepted)
+            for answer in self._sender.send(batch):
+                archive.accepted((entry.message, sqs_message_id) for entry, sqs_message_id in answer.accepted)
+                self.sent += len(answer.accepted)
 
     def _wait_for_room(self, clock: Callable[[], float]) -> None:
         deadline = clock() + _LONGEST_PAUSE

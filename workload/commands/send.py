@@ -128,5 +128,5 @@ def generated(target: Target, mix: Mix, seed: int) -> Iterable[Message]:
 
 def send_messages(target: Target, messages: Iterable[Message], pacing: Pacing, progress: Advance) -> Sent:
     """Send the messages, and archive the requests that the queue accepted."""
-    with Archive(target.archive, target.identity) as archive:
-        return send_all(messages, BatchSender(target.sqs, target.outputs.queue_url), archive, pacing, progress=progress)
+    archive = Archive(target.archive, target.identity)
+    return send_all(messages, BatchSender(target.sqs, target.outputs.queue_url), archive, pacing, progress=progress)

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, ParamValidationError
-
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, MESSAGE_ID_FORM, is_message_id
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
-from oneslot.runtime.sqs.sending import Answer, Entry, SendsBatches, send_all, send_batch, text_attributes
+from oneslot.runtime.sqs.sending import Entry, SendsBatches, send_all, text_attributes
 from oneslot.runtime.surroundings import Surroundings
 
 # The codes of a call that fails in every attempt. After any other error the next attempt may succeed.
@@ -124,48 +122,18 @@ class Producer:
             ValueError: a message for a FIFO queue has no group; nothing was sent.
         """
         entries = [self._entry(message) for message in messages]
-        errors: list[Exception] = []
-
-        def call(batch: Sequence[Entry[Outgoing]]) -> Answer[Outgoing]:
-            errors.clear()
-            return self._call(batch, errors)
-
+        waiting = dict.fromkeys(entries)  # by position: the same message may be in the call twice
         settled: list[Accepted | Refused] = []
-        for answer in send_all(entries, call, within_seconds, self.surroundings):
+        error: Exception | None = None
+        for answer in send_all(self.client, self.queue_url, entries, within_seconds, self.surroundings):
             settled += [Accepted(entry.message, sqs_message_id) for entry, sqs_message_id in answer.accepted]
             settled += [Refused(entry.message, code) for entry, code in answer.refused]
-        if len(settled) < len(entries):
-            done = {id(result.message) for result in settled}
-            waiting = [entry.message for entry in entries if id(entry.message) not in done]
-            raise NotAccepted(waiting, settled) from (errors[-1] if errors else None)
+            for entry, _ in (*answer.accepted, *answer.refused):
+                del waiting[entry]
+            error = answer.error
+        if waiting:
+            raise NotAccepted([entry.message for entry in waiting], settled) from error
         return settled
-
-    def _call(self, batch: Sequence[Entry[Outgoing]], errors: list[Exception]) -> Answer[Outgoing]:
-        """Send one batch. An error after which a retry may succeed is added to `errors`, and the batch has failed."""
-        try:
-            return send_batch(self.client, self.queue_url, batch)
-        except ClientError as error:
-            code = str(error.response.get("Error", {}).get("Code", ""))
-            if code in HOPELESS:
-                raise
-            if code in ONE_MESSAGE:
-                return self._find(batch, code, errors)
-            errors.append(error)
-        except (ParamValidationError, NoCredentialsError):
-            raise  # nothing was sent, and no retry would change that
-        except (BotoCoreError, OSError) as error:
-            errors.append(error)
-        return Answer(failed=batch)
-
-    def _find(self, batch: Sequence[Entry[Outgoing]], code: str, errors: list[Exception]) -> Answer[Outgoing]:
-        if len(batch) == 1:
-            return Answer(refused=[(batch[0], code)])
-        answers = [self._call([entry], errors) for entry in batch]
-        return Answer(
-            [each for answer in answers for each in answer.accepted],
-            [each for answer in answers for each in answer.refused],
-            [each for answer in answers for each in answer.failed],
-        )
 
     def _entry(self, message: Outgoing) -> Entry[Outgoing]:
         fifo = is_fifo(self.queue_url)

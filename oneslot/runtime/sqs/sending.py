@@ -1,13 +1,16 @@
 """Send messages to a queue in batches: fill each call, read the answer to every entry, retry what was not accepted.
 
-An entry that an answer leaves out counts as not accepted, so the queue may get it twice. The ledger makes that harmless.
+An entry that an answer leaves out counts as not accepted, and so does a call without an answer. The queue may get such a
+message twice; the ledger makes that harmless.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
+
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, ParamValidationError
 
 from oneslot.runtime.backoff import Backoff
 from oneslot.runtime.surroundings import Surroundings
@@ -21,6 +24,36 @@ BATCH_BYTES = 1_048_576
 THROTTLED = frozenset({"RequestThrottled", "ThrottlingException", "Throttling", "KmsThrottled"})
 """The codes of an entry that SQS reports as the sender's fault, and accepts later all the same."""
 
+# The codes of a call that fails in every attempt. After any other error the next attempt may succeed.
+HOPELESS = frozenset(
+    {
+        "AccessDenied",
+        "AccessDeniedException",
+        "AWS.SimpleQueueService.NonExistentQueue",
+        "ExpiredToken",
+        "InvalidAddress",
+        "InvalidClientTokenId",
+        "InvalidSecurity",
+        "KmsAccessDenied",
+        "KmsDisabled",
+        "KmsNotFound",
+        "QueueDoesNotExist",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+        "UnsupportedOperation",
+    }
+)
+
+# The codes of a call that fails because of one of its messages, which is then found by sending each alone.
+ONE_MESSAGE = frozenset(
+    {
+        "AWS.SimpleQueueService.BatchRequestTooLong",
+        "InvalidMessageContents",
+        "InvalidParameterValue",
+        "MissingParameter",
+    }
+)
+
 
 class SendsBatches(Protocol):
     """The one call of an SQS client that is needed."""
@@ -29,9 +62,9 @@ class SendsBatches(Protocol):
         """Send up to ten messages; the answer has the result of each."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Entry(Generic[T]):
-    """A message and the parameters of its entry in a call, without `Id`.
+    """A message and the parameters of its entry in a call, without `Id`. Equal only to itself: a message may come twice.
 
     A call holds one entry of each `ordered` group at most. SQS may accept the second of a call and not the first, and a retry
     of the first would then reverse their order.
@@ -53,11 +86,15 @@ class Entry(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """The result of one call: each message accepted, with its SQS id, or refused for good, with a code; or `failed`."""
+    """The result of one call: each message accepted, with its SQS id, or refused for good, with a code; or `failed`.
+
+    `error` is that of a call without an answer. Its messages have failed, and each may be in the queue or not.
+    """
 
     accepted: Sequence[tuple[Entry[T], str]] = ()
     refused: Sequence[tuple[Entry[T], str]] = ()
     failed: Sequence[Entry[T]] = ()
+    error: Exception | None = None
 
 
 def text_attributes(attributes: Mapping[str, str]) -> dict[str, Any]:
@@ -82,7 +119,62 @@ def is_final(failed: Mapping[str, Any]) -> bool:
     return bool(failed.get("SenderFault")) and failed.get("Code") not in THROTTLED
 
 
-def send_batch(client: SendsBatches, queue_url: str, batch: Sequence[Entry[T]]) -> Answer[T]:
+def send_all(
+    client: SendsBatches,
+    queue_url: str,
+    entries: Iterable[Entry[T]],
+    within_seconds: float,
+    surroundings: Surroundings,
+) -> Iterator[Answer[T]]:
+    """Send until every entry is accepted or refused; yield the answer to each call.
+
+    Where the time runs out, the answers hold a part of the entries only: the others were not confirmed.
+
+    Raises:
+        ClientError: the queue cannot be used, e.g. AccessDenied; nothing more is sent.
+        ParamValidationError, NoCredentialsError: botocore refused a message of a wrong type, or found no credentials.
+    """
+    waiting = list(entries)
+    deadline = surroundings.now_ms() + round(within_seconds * 1000)
+    backoff = Backoff(surroundings, deadline)
+    while waiting:
+        settled: set[Entry[T]] = set()
+        failed = False
+        for answer in _answers(client, queue_url, _next_batch(waiting)):
+            settled |= {entry for entry, _ in (*answer.accepted, *answer.refused)}
+            failed = failed or bool(answer.failed)
+            yield answer
+        waiting = [entry for entry in waiting if entry not in settled]
+        if not failed:
+            backoff = Backoff(surroundings, deadline)
+        elif not backoff.pause():
+            return
+
+
+def _answers(client: SendsBatches, queue_url: str, batch: Sequence[Entry[T]]) -> Iterator[Answer[T]]:
+    """Send one batch. If SQS refuses the call because of one message, send each alone, which finds it."""
+    try:
+        answer = _send(client, queue_url, batch)
+    except ClientError as error:
+        code = str(error.response.get("Error", {}).get("Code", ""))
+        if code in HOPELESS:
+            raise
+        if code not in ONE_MESSAGE:
+            yield Answer(failed=batch, error=error)
+        elif len(batch) == 1:
+            yield Answer(refused=[(batch[0], code)])
+        else:
+            for entry in batch:
+                yield from _answers(client, queue_url, [entry])
+    except (ParamValidationError, NoCredentialsError):
+        raise  # nothing was sent, and no retry would change that
+    except (BotoCoreError, OSError) as error:
+        yield Answer(failed=batch, error=error)
+    else:
+        yield answer
+
+
+def _send(client: SendsBatches, queue_url: str, batch: Sequence[Entry[T]]) -> Answer[T]:
     """Make one call and read the answer to every entry."""
     answer = client.send_message_batch(
         QueueUrl=queue_url, Entries=[{"Id": str(at), **entry.parameters} for at, entry in enumerate(batch)]
@@ -94,31 +186,6 @@ def send_batch(client: SendsBatches, queue_url: str, batch: Sequence[Entry[T]]) 
         [(batch[at], code) for at, code in refused.items()],
         [entry for at, entry in enumerate(batch) if at not in accepted and at not in refused],
     )
-
-
-def send_all(
-    entries: Iterable[Entry[T]],
-    call: Callable[[Sequence[Entry[T]]], Answer[T]],
-    within_seconds: float,
-    surroundings: Surroundings,
-) -> Iterator[Answer[T]]:
-    """Send until every entry is accepted or refused; yield the answer to each call.
-
-    The last answer has `failed` entries only if the time ran out: then they, and what waited behind them, were not accepted.
-    `call` is `send_batch` for one queue.
-    """
-    waiting = list(entries)
-    deadline = surroundings.now_ms() + round(within_seconds * 1000)
-    backoff = Backoff(surroundings, deadline)
-    while waiting:
-        answer = call(_next_batch(waiting))
-        settled = {id(entry) for entry, _ in (*answer.accepted, *answer.refused)}
-        waiting = [entry for entry in waiting if id(entry) not in settled]
-        yield answer
-        if not answer.failed:
-            backoff = Backoff(surroundings, deadline)
-        elif not backoff.pause():
-            return
 
 
 def _next_batch(waiting: Sequence[Entry[T]]) -> list[Entry[T]]:

@@ -7,7 +7,6 @@ or would fail to protect, so that a test does not accept code that fails in prod
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,7 +41,7 @@ class MemoryLedger:
         self.rows: dict[str, dict[str, Any]] = {}
         self.tables: dict[str, dict[str, dict[str, Any]]] = {}
         self._key_names: dict[str, set[str]] = {}
-        self._lock = threading.Lock()
+        self._lock = self.surroundings.threads.lock()
 
     def claim(self, message_id: str, payload_hash: str, lease_until: int) -> Claim | Duplicate | Busy | Conflict:
         """Claim the message until `lease_until` (epoch ms).

@@ -5,9 +5,6 @@ A plain ledger's lease lasts to the attempt's deadline, so a consumer that dies 
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
@@ -36,20 +33,11 @@ class RenewingLedger:
     A lease never outlasts the `lease_until` that the claim asked for: work that hangs then loses its message. Use it as a
     context manager; its own thread extends the leases. A lost lease is not extended, and its commit is fenced.
 
-    Args:
-        steady_ms: a clock in ms that is never set; it measures the work's time.
-
     Raises:
         ValueError: for a `lease_seconds` under one millisecond.
     """
 
-    def __init__(
-        self,
-        ledger: Store,
-        *,
-        lease_seconds: float,
-        steady_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
-    ) -> None:
+    def __init__(self, ledger: Store, *, lease_seconds: float) -> None:
         self._ledger = ledger
         self._lease_ms = int(lease_seconds * 1000)
         if self._lease_ms < 1:
@@ -57,14 +45,12 @@ class RenewingLedger:
                 f"lease_seconds of {lease_seconds} is too short; make it several times as long as a call takes"
             )
         self.surroundings = ledger.surroundings
-        self._steady_ms = steady_ms
         self._held: dict[str, _Held] = {}  # by `claimed_by`
-        self._lock = threading.Lock()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._beat_until_ended, name="leases", daemon=True)
+        self._lock = self.surroundings.threads.lock()
+        self._ended = self.surroundings.threads.event()
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._thread = self.surroundings.threads.start(self._beat_until_ended, "leases")
         return self
 
     def __exit__(
@@ -131,6 +117,9 @@ class RenewingLedger:
             return True
         held.end = until
         return ours
+
+    def _steady_ms(self) -> int:
+        return round(self.surroundings.steady() * 1000)
 
     def _forget(self, claim: Claim) -> None:
         with self._lock:

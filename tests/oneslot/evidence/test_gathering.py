@@ -19,6 +19,7 @@ from oneslot.evidence.verdict import judge
 from oneslot.local.aws.connection import Connection
 from oneslot.runtime.sqs.dead_letters import DeadLetter
 from oneslot.runtime.sqs.queue_depth import QueueDepth, queue_depth
+from oneslot.runtime.surroundings import Surroundings
 from oneslot.sending.archive import Archive
 from oneslot.sending.messages import Archived, Message
 from oneslot.target import Target
@@ -34,8 +35,8 @@ AT_ONCE = 10
 
 def accept(target: Target, name: str | None, sqs_message_id: str, stack: str | None = None) -> None:
     """Note in the archive that the queue took a request."""
-    with Archive(target.archive, stack) as archive:
-        archive.accepted(Message("", Archived(name), 0), sqs_message_id, BEFORE)
+    archive = Archive(target.archive, stack, Surroundings(now_ms=lambda: BEFORE))
+    archive.accepted([(Message("", Archived(name), 0), sqs_message_id)])
 
 
 def exported(target: Target, folder: Path) -> tuple[dict[str, list[Any]], list[str]]:

@@ -7,14 +7,15 @@ import pytest
 from oneslot.repair.journal import begin_journal, open_journal
 from oneslot.repair.redrive import entry, redrive
 from oneslot.runtime.sqs.dead_letters import DeadLetter, HeldLetter
-from oneslot.sending.pacing import Pacer, Timetable
+from oneslot.runtime.surroundings import Surroundings
+from oneslot.sending.pacing import Pacer
 from tests.kits.dead_letters import put_bookings
 from tests.kits.moto_stack import MotoStack
 
 
 def test_pacer_holds_its_rate() -> None:
     slept: list[float] = []
-    pacer = Pacer(5.0, Timetable(lambda: sum(slept), slept.append))
+    pacer = Pacer(5.0, Surroundings(steady=lambda: sum(slept), sleep=slept.append))
     for _ in range(4):
         pacer.wait(10)
     assert slept == [2.0, 2.0, 2.0]
@@ -22,7 +23,7 @@ def test_pacer_holds_its_rate() -> None:
 
 def test_redrive_holds_its_rate(moto_stack: MotoStack) -> None:
     slept: list[float] = [0.0]
-    pacer = Pacer(5.0, Timetable(lambda: sum(slept), slept.append))
+    pacer = Pacer(5.0, Surroundings(steady=lambda: sum(slept), sleep=slept.append))
     journal = begin_journal(moto_stack.target, put_bookings(moto_stack, 25), 500.0, {})
     assert redrive(moto_stack.target, journal, lambda _: None, pacer).moved == 25
     assert slept[1:] == [2.0, 2.0]
@@ -43,7 +44,7 @@ def test_journal_is_resumed_by_its_own_stack_only(moto_stack: MotoStack) -> None
 def test_pacer_makes_up_for_one_second_after_a_stall() -> None:
     slept: list[float] = []
     stalled = 0.0
-    pacer = Pacer(5.0, Timetable(lambda: sum(slept) + stalled, slept.append))
+    pacer = Pacer(5.0, Surroundings(steady=lambda: sum(slept) + stalled, sleep=slept.append))
     pacer.wait(10)
     stalled = 60.0
     for _ in range(4):

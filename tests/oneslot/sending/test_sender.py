@@ -9,22 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError, ReadTimeoutError
 
 from oneslot.errors import OneslotError
 from oneslot.runtime.sqs.sending import BATCH_BYTES
+from oneslot.runtime.surroundings import Surroundings, Threads
 from oneslot.sending.archive import Archive, read_archive
 from oneslot.sending.messages import Archived, Message
 from oneslot.sending.pacing import MONDAY, Pacing
 from oneslot.sending.sender import BatchSender, Sent, batches, send_all
-from tests.kits.sqs import ACCEPTED, ScriptedSqs, all_but
+from tests.kits.sqs import ACCEPTED, ScriptedSqs, Step, all_but, fail, service_error
 
 REFUSED = ("InvalidMessageContents", True)
+LOST = ReadTimeoutError(endpoint_url="https://sqs")
 
 
 def messages(count: int, copies: int = 1) -> Iterator[Message]:
     """Yield this many requests, each with all its copies."""
     for number in range(count):
-        request = Archived(f"m-{number}", payload_hash="hash", copies=copies)
+        request = Archived(f"m-{number}", payload_hash="hash")
         for _ in range(copies):
             yield Message(f'{{"n": {number}}}', request, number, group="Z00001", attributes={"Name": "value"})
 
@@ -45,8 +48,8 @@ def send_to(
     workers: int = 1,
 ) -> Sent:
     """Send a stream as fast as possible, with an archive."""
-    with Archive(folder / "accepted.jsonl") as archive:
-        return send_all(stream, sender_to(queue), archive, Pacing(None, 1), progress=progress, workers=workers)
+    archive = Archive(folder / "accepted.jsonl")
+    return send_all(stream, sender_to(queue), archive, Pacing(None, 1), progress=progress, workers=workers)
 
 
 def archived(folder: Path) -> list[str | None]:
@@ -70,7 +73,7 @@ def test_sender_sends_batches_of_ten_with_group_and_attributes(tmp_path: Path) -
 def test_sender_omits_group_and_attributes_when_there_are_none() -> None:
     queue = ScriptedSqs()
 
-    sender_to(queue).send([message("{}")])
+    list(sender_to(queue).send([message("{}")]))
 
     assert queue.accepted == [{"Id": "0", "MessageBody": "{}"}]
 
@@ -103,6 +106,71 @@ def test_archive_has_what_was_accepted_before_a_failure(tmp_path: Path) -> None:
         send_to(ScriptedSqs(fate=lambda number: ACCEPTED if number <= 10 else REFUSED), tmp_path, messages(20))
 
     assert archived(tmp_path) == [f"m-{number}" for number in range(10)]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        [all_but(0), all_but(0, REFUSED)],
+        [all_but(0), fail(service_error("AccessDenied"))],
+        [all_but(0), *[fail(LOST)] * 100],
+        [all_but(0), *[all_but(0)] * 100],
+        [fail(service_error("InvalidParameterValue")), *[all_but(9)] * 9, fail(service_error("AccessDenied"))],
+    ],
+    ids=["refused", "denied", "no answer", "never accepted", "denied while each is sent alone"],
+)
+def test_archive_has_what_the_first_attempts_got_accepted(tmp_path: Path, script: list[Step]) -> None:
+    queue = ScriptedSqs(*script)
+    counted = list[int]()
+
+    with pytest.raises((OneslotError, ClientError, ReadTimeoutError)):
+        send_to(queue, tmp_path, messages(10), counted.append)
+
+    assert len(archived(tmp_path)) == len(queue.accepted) == sum(counted) == 9
+
+
+def test_sender_retries_a_call_without_an_answer(tmp_path: Path) -> None:
+    queue = ScriptedSqs(fail(LOST), fail(service_error("InternalFailure")))
+
+    assert send_to(queue, tmp_path, messages(2)) == Sent(accepted=2, sent_again=4)
+
+
+@pytest.mark.parametrize("error", [LOST, service_error("RequestThrottled")], ids=["no answer", "throttled"])
+def test_sender_raises_the_last_error_when_time_is_up(tmp_path: Path, error: Exception) -> None:
+    with pytest.raises(type(error)) as raised:
+        send_to(ScriptedSqs(*[fail(error)] * 100), tmp_path, messages(2))
+
+    assert raised.value is error
+    assert archived(tmp_path) == [], "not accepted, as far as is known"
+
+
+def test_interrupted_sender_archives_answers_and_ends_retries(tmp_path: Path) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    class Interrupting(Threads):
+        def event(self) -> threading.Event:
+            return ended
+
+    class Slow(ScriptedSqs):
+        def send_message_batch(self, **request: Any) -> dict[str, Any]:
+            begun.set()
+            assert ended.wait(20)
+            return super().send_message_batch(**request)
+
+    def stream() -> Iterator[Message]:
+        yield from messages(11)
+        assert begun.wait(20)
+        raise KeyboardInterrupt
+
+    queue, surroundings = Slow(all_but(0)), Surroundings(threads=Interrupting())
+    archive = Archive(tmp_path / "accepted.jsonl")
+    with pytest.raises(KeyboardInterrupt):
+        send_all(
+            stream(), sender_to(queue), archive, Pacing(None, 1), progress=lambda _: None, surroundings=surroundings
+        )
+
+    assert len(queue.batches) == 1
+    assert archived(tmp_path) == [f"m-{number}" for number in range(1, 10)]
 
 
 def test_archive_has_what_other_workers_sent_beside_a_failure(tmp_path: Path) -> None:
@@ -160,23 +228,17 @@ def test_sender_reads_no_further_while_the_queue_is_slow(tmp_path: Path) -> None
 # The archive
 
 
-def test_archive_has_one_line_for_each_request(tmp_path: Path) -> None:
-    send_to(ScriptedSqs(), tmp_path, messages(3, copies=2))
+def test_archive_has_one_line_for_each_message(tmp_path: Path) -> None:
+    send_to(ScriptedSqs(), tmp_path, messages(2, copies=2))
 
     lines = list(read_archive(tmp_path / "accepted.jsonl", "this stack"))
-    assert [len(line.sqs_message_ids) for line in lines] == [2, 2, 2]
+    assert [(line.request.message_id, *line.sqs_message_ids) for line in lines] == [
+        ("m-0", "sqs-1"), ("m-0", "sqs-2"), ("m-1", "sqs-3"), ("m-1", "sqs-4"),
+    ]  # fmt: skip
     document = json.loads((tmp_path / "accepted.jsonl").read_text().splitlines()[0])
     assert document.keys() == {
         "message_id", "kind", "malformation", "payload_hash", "copies", "sent", "sqs_message_ids",
     }  # fmt: skip
-
-
-def test_archive_has_a_request_of_which_a_copy_is_missing(tmp_path: Path) -> None:
-    only_first_copies = (each for at, each in enumerate(messages(2, copies=2)) if at % 2 == 0)
-
-    send_to(ScriptedSqs(), tmp_path, only_first_copies)
-
-    assert archived(tmp_path) == ["m-0", "m-1"]
 
 
 def test_archive_of_an_earlier_version_is_read(tmp_path: Path) -> None:
@@ -196,6 +258,8 @@ def test_archive_skips_a_line_that_a_crash_cut_off(tmp_path: Path) -> None:
     path.write_text(whole + whole[:30])
 
     assert archived(tmp_path) == ["m-0", "m-1"]
+    send_to(ScriptedSqs(), tmp_path, messages(3))
+    assert archived(tmp_path) == ["m-0", "m-1", "m-0", "m-1", "m-2"], "the next line does not continue it"
 
 
 @pytest.mark.parametrize(
@@ -249,11 +313,10 @@ def test_sender_holds_its_rate(tmp_path: Path, stall: float, expected: float) ->
             now[0] += stall * (number == 20)
             yield each
 
-    with Archive(tmp_path / "accepted.jsonl") as archive:
-        pacing = Pacing(10, 50)
-        sent = send_all(
-            stream(), sender_to(queue), archive, pacing, progress=lambda _: None, clock=lambda: now[0], sleep=sleep
-        )
+    archive, surroundings = Archive(tmp_path / "accepted.jsonl"), Surroundings(steady=lambda: now[0], sleep=sleep)
+    sent = send_all(
+        stream(), sender_to(queue), archive, Pacing(10, 50), progress=lambda _: None, surroundings=surroundings
+    )
 
     assert sent.accepted == 50
     assert max(len(call) for call in queue.batches) <= 3 or stall, "no batch waits for ten messages"
@@ -278,7 +341,7 @@ def test_monday_morning_starts_at_six_times_the_rate() -> None:
 def test_fifo_sends_one_message_of_a_group_at_a_time() -> None:
     queue = ScriptedSqs(fifo=True)
 
-    sender_to(queue).send([message(str(number), "A") for number in range(10)])
+    list(sender_to(queue).send([message(str(number), "A") for number in range(10)]))
 
     assert queue.attempts() == [[str(number)] for number in range(10)]
     assert queue.slept == [], "no entry failed"
@@ -287,7 +350,7 @@ def test_fifo_sends_one_message_of_a_group_at_a_time() -> None:
 def test_fifo_failed_entry_delays_its_own_group_only() -> None:
     queue = ScriptedSqs(all_but(0), all_but(0), fifo=True)
 
-    sender_to(queue).send([message(f"{group}{number}", group) for number in range(3) for group in "AB"])
+    list(sender_to(queue).send([message(f"{group}{number}", group) for number in range(3) for group in "AB"]))
 
     assert queue.attempts()[:3] == [["A0", "B0"], ["A0", "B1"], ["A0", "B2"]]
     assert (queue.bodies("A"), queue.bodies("B")) == (["A0", "A1", "A2"], ["B0", "B1", "B2"])
@@ -297,8 +360,8 @@ def test_fifo_copy_keeps_its_own_id_in_every_attempt() -> None:
     queue = ScriptedSqs(all_but(0), fifo=True)
     sender = sender_to(queue)
 
-    sender.send([message("same", "A"), message("same", "A"), message("same", "B")])
-    sender_to(queue).send([message("same", "A")])
+    list(sender.send([message("same", "A"), message("same", "A"), message("same", "B")]))
+    list(sender_to(queue).send([message("same", "A")]))
 
     attempted = [entry["MessageDeduplicationId"] for call in queue.batches for entry in call]
     assert len(attempted) == 5
@@ -308,7 +371,7 @@ def test_fifo_copy_keeps_its_own_id_in_every_attempt() -> None:
 def test_fifo_message_without_a_group_is_its_own() -> None:
     queue = ScriptedSqs(fifo=True)
 
-    sender_to(queue).send([message("one"), message("two"), message("three", "A")])
+    list(sender_to(queue).send([message("one"), message("two"), message("three", "A")]))
 
     assert [len(call) for call in queue.batches] == [3]
     groups = {entry["MessageBody"]: entry["MessageGroupId"] for entry in queue.accepted}

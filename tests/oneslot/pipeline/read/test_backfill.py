@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import functools
 import hashlib
 import json
 from collections.abc import Callable
@@ -15,8 +14,8 @@ import pytest
 from oneslot.commands.backfill import backfill_file
 from oneslot.pipeline.errors import AuditRefused
 from oneslot.runtime.identity import parse_body, payload_hash
+from oneslot.runtime.surroundings import Surroundings
 from oneslot.sending.backfill import Access, Feeder, Seeder
-from oneslot.sending.pacing import Pacer, Timetable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -222,10 +221,10 @@ class Clock:
         assert seconds > 0
         self.now += seconds
 
-    def paces(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Make executors pace themselves by this clock; other threads keep the real one."""
-        pacer = functools.partial(Pacer, timetable=Timetable(self.monotonic, self.sleep))
-        monkeypatch.setattr("oneslot.sending.backfill.Pacer", pacer)
+    @property
+    def surroundings(self) -> Surroundings:
+        """Return surroundings with this steady clock."""
+        return Surroundings(steady=self.monotonic, sleep=self.sleep)
 
 
 @pytest.mark.parametrize("rate", [3.0, 250.0])
@@ -233,12 +232,11 @@ def test_feeder_sends_every_row_at_its_rate(monkeypatch: pytest.MonkeyPatch, rat
     """At no time are more rows sent than due, apart from one batch. Unconfirmed rows are sent again."""
     queue, clock = FakeQueue(), Clock()
     monkeypatch.setattr(Access, "client", lambda *_: queue)
-    clock.paces(monkeypatch)
     queue.on_call = lambda entries: ahead.append(
         len(set(queue.taken)) + len(entries) - rate * (clock.now - 1_000.0 + 0.1)
     )
     ahead = list[float]()
-    Feeder(Access(None), "url", rate)([Row(f"m-{number}") for number in range(250)])
+    Feeder(Access(None), "url", rate, clock.surroundings)([Row(f"m-{number}") for number in range(250)])
     assert sorted(queue.taken) == sorted(f"m-{number}" for number in range(250))
     assert max(ahead) <= 1.01
     assert clock.now - 1_000.0 == pytest.approx(250 / rate, abs=2.5 / rate + 0.11)
@@ -248,7 +246,6 @@ def test_feeder_keeps_its_rate_after_a_stall(monkeypatch: pytest.MonkeyPatch) ->
     """A queue that did not answer for a minute does not get that minute's messages at once."""
     queue, clock, times = FakeQueue(), Clock(), list[float]()
     monkeypatch.setattr(Access, "client", lambda *_: queue)
-    clock.paces(monkeypatch)
 
     def stall(entries: list[Any]) -> None:
         if queue.calls == 1:
@@ -256,7 +253,7 @@ def test_feeder_keeps_its_rate_after_a_stall(monkeypatch: pytest.MonkeyPatch) ->
         times.extend(clock.now for _ in entries)
 
     queue.on_call = stall
-    Feeder(Access(None), "url", rate=100.0)([Row(f"m-{number}") for number in range(1_000)])
+    Feeder(Access(None), "url", 100.0, clock.surroundings)([Row(f"m-{number}") for number in range(1_000)])
     assert sum(time <= 1_060.0 for time in times) <= 100 + 3 * 10
     # Apart from the first batch, the last, and one second's arrears, each row takes its hundredth of a second.
     assert clock.now - 1_060.0 == pytest.approx(980 / 100 - 1.0, abs=0.05)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import (
-    ClientError,
     ConnectTimeoutError,
     NoCredentialsError,
     ParamValidationError,
@@ -18,13 +17,9 @@ from oneslot.runtime.sqs.producer import Accepted, NotAccepted, Outgoing, Produc
 from oneslot.runtime.sqs.sending import BATCH_BYTES, THROTTLED
 from oneslot.runtime.surroundings import Surroundings
 from tests.kits.consumer import Intercepted, bench, booking, raising, record
-from tests.kits.sqs import ACCEPTED, Entries, Fate, ScriptedSqs, all_but, fail
+from tests.kits.sqs import ACCEPTED, Entries, Fate, ScriptedSqs, all_but, fail, service_error
 
 TOO_LONG = "AWS.SimpleQueueService.BatchRequestTooLong"
-
-
-def service_error(code: str) -> ClientError:
-    return ClientError({"Error": {"Code": code, "Message": "for the test"}}, "SendMessageBatch")
 
 
 def outgoing(*bodies: str, group: str | None = None) -> list[Outgoing]:
@@ -114,6 +109,23 @@ def test_producer_names_unconfirmed_messages_when_time_is_up() -> None:
     assert [result.message.body for result in raised.value.settled] == ["a"]
     assert raised.value.__cause__ is last
     assert sum(queue.slept) < 10
+
+
+def test_producer_sends_a_message_twice_when_it_comes_twice() -> None:
+    queue = ScriptedSqs()
+    (message,) = outgoing("a")
+
+    assert send(queue, [message, message]) == [Accepted(message, "sqs-1"), Accepted(message, "sqs-2")]
+
+
+def test_producer_names_the_one_copy_that_is_unconfirmed() -> None:
+    (message,) = outgoing("a")
+
+    with pytest.raises(NotAccepted) as raised:
+        send(ScriptedSqs(all_but(0), fate=lambda _: None), [message, message])
+
+    assert raised.value.messages == (message,)
+    assert raised.value.settled == (Accepted(message, "sqs-1"),)
 
 
 def test_producer_gives_no_cause_when_the_last_call_was_answered() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -27,10 +27,9 @@ class Kept:
     """By how much this host's clock was put forward since the beginning; the other hosts' clocks were not."""
 
     def __post_init__(self) -> None:
-        self.plain = MemoryLedger(surroundings=surroundings(self.clock))
-        self.ledger = RenewingLedger(
-            self.plain, lease_seconds=LEASE / 1000, steady_ms=lambda: self.others_clock - 7_777
-        )
+        steady = replace(surroundings(self.clock), steady=lambda: (self.others_clock - 7_777) / 1000)
+        self.plain = MemoryLedger(surroundings=steady)
+        self.ledger = RenewingLedger(self.plain, lease_seconds=LEASE / 1000)
 
     @property
     def others_clock(self) -> int:
