@@ -80,7 +80,7 @@ def test_m_32_consumers_book_each_slot_once(patient_stack: Stack, tmp_path: Path
         """Receive five messages, so that all 32 consumers hold some, then invoke at the same moment."""
         messages = _receive(sqs, queue.url, 2 * requests // consumers)
         together.wait(300)
-        outcome = pool.invoke(event(messages, queue_arn=queue.arn, region=queue.region), request_id="r")
+        outcome = pool.invoke(event(messages, queue_arn=queue.arn, region=queue.region))
         assert isinstance(outcome, Answered), outcome
         split = judge(outcome.answer, [message["MessageId"] for message in messages], reports_failures=True)
         assert isinstance(split, Split)

@@ -64,7 +64,7 @@ class Stream:
         batch = self.records[self.position : self.position + self.batch_size]
         payload = json.loads(json.dumps({"Records": batch}, default=str))
         self.invocations += 1
-        outcome = self.pool.invoke(payload, request_id=f"stream-{self.invocations}")
+        outcome = self.pool.invoke(payload)
         if not isinstance(outcome, Answered):
             return False
         failed = [each["itemIdentifier"] for each in json.loads(outcome.answer)["batchItemFailures"]]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from oneslot.runtime.surroundings import Event, Surroundings
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.type_defs import MessageTypeDef
@@ -21,10 +23,10 @@ Receive = Callable[[int, int], "list[MessageTypeDef]"]
 
 @dataclass(frozen=True)
 class Batch:
-    """The messages of the next invocation, and the carried ones that did not fit and go into the one after."""
+    """Messages in hand, and the time before the call that received the oldest: seconds on the steady clock."""
 
-    messages: tuple[MessageTypeDef, ...]
-    carried: tuple[MessageTypeDef, ...]
+    messages: tuple[MessageTypeDef, ...] = ()
+    since: float = 0.0
 
 
 def collect(
@@ -32,47 +34,54 @@ def collect(
     *,
     batch_size: int,
     window_seconds: float,
-    carried: Sequence[MessageTypeDef],
-    clock: Callable[[], float],
-    pause: Callable[[float], bool],
-) -> Batch:
-    """Collect a batch; empty if one long poll brought nothing.
+    oldest_seconds: float,
+    carried: Batch,
+    surroundings: Surroundings,
+    stopping: Event,
+) -> tuple[Batch, Batch]:
+    """Collect a batch, empty if one long poll brought nothing; return it, and what did not fit and goes into the next.
 
-    receive(how_many, wait_seconds) returns messages. The window opens with the first message in hand. pause(seconds)
-    waits, and returns True once the poller stops: then the messages in hand go at once.
+    receive(how_many, wait_seconds) returns messages. The window opens with the first message in hand. It closes early when
+    the oldest message is `oldest_seconds` old, and when the poller stops.
     """
-    messages = list(carried)
+    messages, oldest, newest = list(carried.messages), carried.since, carried.since
     if not messages:
+        oldest = newest = surroundings.steady()
         messages += receive(min(batch_size, RECEIVE_MAXIMUM), LONG_POLL_SECONDS)
-    closes = clock() + window_seconds
+    closes = min(surroundings.steady() + window_seconds, oldest + oldest_seconds)
     while messages and len(messages) < batch_size and _payload(messages) < PAYLOAD_LIMIT:
-        left = closes - clock()
-        if left <= 0 or pause(0):
+        now = surroundings.steady()
+        left = closes - now
+        if left <= 0 or stopping.is_set():
             break
+        newest = now
         more = receive(min(batch_size - len(messages), RECEIVE_MAXIMUM), int(min(left, LONG_POLL_SECONDS)))
         messages += more
-        if not more and left < LONG_POLL_SECONDS and pause(min(left, _SHORT_PAUSE)):
-            break
-    return cut(messages, batch_size=batch_size)
+        if not more and left < LONG_POLL_SECONDS:
+            stopping.wait(min(left, _SHORT_PAUSE))
+    end = fitting(messages, batch_size=batch_size)
+    # All that does not fit came with the last receive: there is none once a batch is full.
+    return Batch(tuple(messages[:end]), oldest), Batch(tuple(messages[end:]), newest)
 
 
-def cut(messages: Sequence[MessageTypeDef], *, batch_size: int) -> Batch:
-    """Cut at the batch size or at Lambda's payload limit, whichever comes first. A batch has at least one message."""
+def fitting(messages: Sequence[MessageTypeDef], *, batch_size: int) -> int:
+    """Return how many fit into one invocation, by the batch size and Lambda's payload limit; the first always does."""
     size = 0
     for position, message in enumerate(messages):
         size += _payload([message])
         if position and (position >= batch_size or size > PAYLOAD_LIMIT):
-            return Batch(tuple(messages[:position]), tuple(messages[position:]))
-    return Batch(tuple(messages), ())
+            return position
+    return len(messages)
 
 
-def not_behind(failed: Sequence[MessageTypeDef], carried: Sequence[MessageTypeDef]) -> tuple[MessageTypeDef, ...]:
+def not_behind(failed: Sequence[MessageTypeDef], carried: Batch) -> Batch:
     """Return the carried messages of a FIFO queue whose group had no failure.
 
     SQS redelivers the others together with the failed message.
     """
     stopped = {message["Attributes"]["MessageGroupId"] for message in failed}
-    return tuple(message for message in carried if message["Attributes"]["MessageGroupId"] not in stopped)
+    kept = tuple(each for each in carried.messages if each["Attributes"]["MessageGroupId"] not in stopped)
+    return replace(carried, messages=kept)
 
 
 def _payload(messages: Sequence[MessageTypeDef]) -> int:

@@ -7,7 +7,7 @@ of the deployed mapping, function and queue when it starts.
 
 from __future__ import annotations
 
-import threading
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -15,10 +15,12 @@ from typing import Self
 
 from oneslot.local.aws.connection import Connection
 from oneslot.local.mapping.configuration import MappingConfiguration, read_mapping
+from oneslot.local.mapping.handler_pool import HandlerPool
 from oneslot.local.mapping.handler_process import FunctionError
 from oneslot.local.mapping.installation import Installation, install
 from oneslot.local.mapping.poller import Poller
 from oneslot.local.mapping.statistics import Statistics, StatisticsCounter
+from oneslot.runtime.surroundings import Surroundings
 
 DEFAULT_PROCESSES = 4
 
@@ -27,7 +29,13 @@ class EventSourceMapping:
     """The local mapping of one deployed mapping. Each `start` reads the configuration again."""
 
     def __init__(
-        self, connection: Connection, mapping_id: str, *, folder: Path, processes: int = DEFAULT_PROCESSES
+        self,
+        connection: Connection,
+        mapping_id: str,
+        *,
+        folder: Path,
+        processes: int = DEFAULT_PROCESSES,
+        surroundings: Surroundings | None = None,
     ) -> None:
         """connection: where the stack is deployed. mapping_id: the mapping's UUID. folder: for the unpacked function
         and the logs (`consumer.jsonl`: every line of the handler). processes: the limit of handler processes here.
@@ -36,9 +44,10 @@ class EventSourceMapping:
         self._mapping_id = mapping_id
         self._folder = folder
         self._processes = processes
-        self._counter = StatisticsCounter()
-        self._stopping = threading.Event()
-        self._run: Poller | None = None
+        self._surroundings = surroundings or Surroundings()
+        self._counter = StatisticsCounter(self._surroundings)
+        self._run: tuple[Poller, HandlerPool] | None = None
+        self._running = ExitStack()
 
     @property
     def log_file(self) -> Path:
@@ -53,17 +62,19 @@ class EventSourceMapping:
     @property
     def configuration(self) -> MappingConfiguration:
         """The configuration, as read at the last start. Raises `LookupError` if it does not run."""
-        return self._started().configuration
+        if self._run is None:
+            raise LookupError("The poller does not run. Start it: it reads the configuration then.")
+        return self._run[0].configuration
 
     @property
     def statistics(self) -> Statistics:
         """The current numbers, summed over all starts."""
         snapshot = self._counter.snapshot()
-        return snapshot if self._run is None else replace(snapshot, concurrency=self._run.allowed())
+        return snapshot if self._run is None else replace(snapshot, concurrency=self._run[0].allowed())
 
     def handler_pids(self) -> list[int]:
         """Return the ids of the live handler processes, for tests that kill one."""
-        return [] if self._run is None else self._run.pool.pids()
+        return [] if self._run is None else self._run[1].pids()
 
     def start(self) -> FunctionError | None:
         """Read the configuration, disable the emulator's own mapping, warm the processes, and poll.
@@ -73,45 +84,42 @@ class EventSourceMapping:
         """
         if self._run is not None:
             return None
-        functions = self._connection.functions()
-        sqs = self._connection.sqs()
-        try:
-            configuration = read_mapping(self._mapping_id, functions=functions, sqs=sqs)
-            functions.update_event_source_mapping(UUID=self._mapping_id, Enabled=False)
-            code = install(configuration.function.code_url, self._folder / "function")
-        except BaseException:
-            sqs.close()
-            raise
-        finally:
-            functions.close()
-        installation = Installation(
-            function=configuration.function,
-            code=code,
-            connection=self._connection,
-            log_file=self.log_file,
-            error_file=self._folder / "handler.stderr.log",
-        )
-        self._stopping.clear()
-        self._run = Poller(
-            configuration,
-            installation=installation,
-            sqs=sqs,
-            processes=self._processes,
-            counter=self._counter,
-            stopping=self._stopping,
-        )
-        try:
-            return self._run.start()
-        except BaseException:  # Ctrl-C too: an interrupted start leaves nothing running
-            self.stop()
-            raise
+        with ExitStack() as stack:  # an interrupted start leaves nothing running
+            sqs = stack.enter_context(closing(self._connection.sqs()))
+            with closing(self._connection.functions()) as functions:
+                configuration = read_mapping(self._mapping_id, functions=functions, sqs=sqs)
+                functions.update_event_source_mapping(UUID=self._mapping_id, Enabled=False)
+            function = configuration.function
+            installation = Installation(
+                function=function,
+                code=install(function.code_url, self._folder / "function"),
+                connection=self._connection,
+                log_file=self.log_file,
+                error_file=self._folder / "handler.stderr.log",
+            )
+            reserved = function.reserved_concurrency
+            size = self._processes if reserved is None else min(self._processes, reserved)
+            pool = HandlerPool(installation, size, self._surroundings)
+            stack.callback(pool.close)
+            poller = Poller(
+                configuration,
+                invoke=pool.invoke,
+                sqs=sqs,
+                threads=self._processes,
+                counter=self._counter,
+                surroundings=self._surroundings,
+            )
+            stack.callback(poller.finish)
+            if error := pool.warm(poller.allowed()):
+                self._counter.add(last_error=error.error_type)
+            poller.start()
+            self._run, self._running = (poller, pool), stack.pop_all()
+        return error
 
     def stop(self) -> None:
         """Receive nothing more, finish the batches in hand (at most the function's timeout), and end the processes."""
-        run, self._run = self._run, None
-        if run is not None:
-            self._stopping.set()
-            run.finish()
+        self._run = None
+        self._running.close()
 
     def __enter__(self) -> Self:
         self.start()
@@ -121,8 +129,3 @@ class EventSourceMapping:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-    def _started(self) -> Poller:
-        if self._run is None:
-            raise LookupError("The poller does not run. Start it: it reads the configuration then.")
-        return self._run

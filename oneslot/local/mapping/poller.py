@@ -5,33 +5,28 @@ left to its visibility timeout. SQS keeps the order of a FIFO queue: it hands ou
 Only messages that were received and did not fit into their batch must not overtake.
 
 The number of concurrent batches is the smallest of AWS's own scaling (`scaling.py`), the mapping's MaximumConcurrency,
-and `processes`. The last is the limit of this machine: each concurrent batch is a Python process.
+and `threads`. The last is the limit of this machine.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-import threading
-import time
-import uuid
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.local.mapping.batching import Batch, collect, not_behind
 from oneslot.local.mapping.configuration import MappingConfiguration
 from oneslot.local.mapping.deletion import delete_messages
-from oneslot.local.mapping.handler_pool import HandlerPool
-from oneslot.local.mapping.handler_process import Answered, FunctionError, Outcome, Throttled
-from oneslot.local.mapping.installation import Installation
+from oneslot.local.mapping.handler_process import Answered, Outcome, Throttled
 from oneslot.local.mapping.scaling import Scaling
 from oneslot.local.mapping.statistics import StatisticsCounter
 from oneslot.runtime.sqs.batch_response import Invalid, Split, judge
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.sqs.lambda_event import event
+from oneslot.runtime.surroundings import Surroundings, Thread
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -44,62 +39,56 @@ _PAUSE_WHEN_SCALED_DOWN = 0.1  # seconds before a thread beyond the allowed conc
 
 
 class Poller:
-    """The threads and handler processes from one start of the mapping to its stop."""
+    """The threads from one start of the mapping to its stop. Many threads call `invoke`, which runs the function once."""
 
     def __init__(
         self,
         configuration: MappingConfiguration,
         *,
-        installation: Installation,
+        invoke: Callable[[dict[str, Any]], Outcome],
         sqs: SQSClient,
-        processes: int,
+        threads: int,
         counter: StatisticsCounter,
-        stopping: threading.Event,
+        surroundings: Surroundings,
     ) -> None:
         self.configuration = configuration
-        reserved = configuration.function.reserved_concurrency
-        self.pool = HandlerPool(installation, size=processes if reserved is None else min(processes, reserved))
+        maximum = configuration.maximum_concurrency
+        self._size = threads if maximum is None else min(threads, maximum)
+        self._invoke = invoke
         self._sqs = sqs
         self._fifo = is_fifo(configuration.queue.arn)
-        self._log_file = installation.log_file
         self._counter = counter
-        self._stopping = stopping
-        self._scaling = Scaling(configuration.maximum_concurrency, time.monotonic)
-        maximum = configuration.maximum_concurrency
-        self._threads = [
-            threading.Thread(target=self._poll, args=(number,), name=f"poller-{number}", daemon=True)
-            for number in range(processes if maximum is None else min(processes, maximum))
-        ]
+        self._surroundings = surroundings
+        self._stopping = surroundings.threads.event()
+        self._scaling = Scaling(maximum, surroundings)
+        self._threads: list[Thread] = []
 
     def allowed(self) -> int:
-        return min(self._scaling.allowed(), len(self._threads))
+        return min(self._scaling.allowed(), self._size)
 
-    def start(self) -> FunctionError | None:
-        if error := self.pool.warm(self.allowed()):
-            self._counter.add(last_error=error.error_type)
-        for thread in self._threads:
-            thread.start()
-        return error
+    def start(self) -> None:
+        start = self._surroundings.threads.start
+        for number in range(self._size):
+            self._threads.append(start(partial(self._poll, number), f"poller-{number}"))
 
     def finish(self) -> None:
+        """Receive nothing more, and wait until the batches in hand are finished."""
+        self._stopping.set()
         for thread in self._threads:
-            if thread.ident is not None:
-                thread.join()
-        self.pool.close()
-        self._sqs.close()
+            thread.join()
 
     def _poll(self, number: int) -> None:
-        carried: tuple[MessageTypeDef, ...] = ()
-        while carried or not self._stopping.is_set():
-            if not carried and number >= self._scaling.allowed():
+        carried = Batch()
+        while carried.messages or not self._stopping.is_set():
+            if not carried.messages and number >= self._scaling.allowed():
                 self._stopping.wait(_PAUSE_WHEN_SCALED_DOWN)
                 continue
             try:
-                batch = self._collect(carried)
-                carried = ()  # after an error from here on, SQS redelivers them with the others of their batch
+                batch, rest = self._collect(carried)
+                carried = Batch()  # after an error from here on, SQS redelivers them with the others of their batch
                 if batch.messages:
-                    failed = self._handle(batch.messages)
-                    carried = not_behind(failed, batch.carried) if self._fifo else batch.carried
+                    failed = self._handle(batch)
+                    carried = not_behind(failed, rest) if self._fifo else rest
                 else:
                     self._scaling.nothing_received()
             except Exception as error:
@@ -109,14 +98,17 @@ class Poller:
                 self._counter.add(last_error=type(error).__name__)
                 self._stopping.wait(_PAUSE_AFTER_ERROR)
 
-    def _collect(self, carried: tuple[MessageTypeDef, ...]) -> Batch:
+    def _collect(self, carried: Batch) -> tuple[Batch, Batch]:
+        configuration = self.configuration
         return collect(
             self._receive,
-            batch_size=self.configuration.batch_size,
-            window_seconds=self.configuration.batching_window_seconds,
+            batch_size=configuration.batch_size,
+            window_seconds=configuration.batching_window_seconds,
+            # The function can still take its time before the oldest message is visible again.
+            oldest_seconds=configuration.queue.visibility_timeout_seconds - configuration.function.timeout_seconds,
             carried=carried,
-            clock=time.monotonic,
-            pause=self._stopping.wait,
+            surroundings=self._surroundings,
+            stopping=self._stopping,
         )
 
     def _receive(self, how_many: int, wait_seconds: int) -> list[MessageTypeDef]:
@@ -129,88 +121,51 @@ class Poller:
         )
         return answer.get("Messages", [])
 
-    def _handle(self, messages: tuple[MessageTypeDef, ...]) -> tuple[MessageTypeDef, ...]:
+    def _handle(self, batch: Batch) -> list[MessageTypeDef]:
         """Invoke with these, delete what succeeded, and return the others."""
-        self._counter.add(records=len(messages), in_flight=len(messages))
+        count = len(batch.messages)
+        self._counter.add(records=count, in_flight=count)
         try:
-            request_id = str(uuid.uuid4())
-            started = time.monotonic()
-            outcome = self._invoke(messages, request_id)
-            split = self._judge(outcome, messages)
-            if isinstance(outcome, FunctionError):
-                self._report(outcome, request_id, time.monotonic() - started)
-            if split is None:
-                self._counter.add(failed=len(messages))
-                return messages
-            self._settle(split, messages)
-            return tuple(message for message in messages if message["MessageId"] in split.failed)
+            succeeded = self._judge(self._offer(batch), [message["MessageId"] for message in batch.messages])
+            receipts = [each["ReceiptHandle"] for each in batch.messages if each["MessageId"] in succeeded]
+            failed = [each for each in batch.messages if each["MessageId"] not in succeeded]
+            deleted = delete_messages(self._sqs, self.configuration.queue.url, receipts, self._surroundings)
+            self._counter.add(deleted=deleted, delete_refused=len(receipts) - deleted, failed=len(failed))
+            return failed
         finally:
-            self._counter.add(in_flight=-len(messages))
+            self._counter.add(in_flight=-count)
 
-    def _invoke(self, messages: tuple[MessageTypeDef, ...], request_id: str) -> Outcome:
+    def _offer(self, batch: Batch) -> Outcome:
         queue = self.configuration.queue
-        payload = event(messages, queue_arn=queue.arn, region=queue.region)
-        visible_again = time.monotonic() + queue.visibility_timeout_seconds
-        while True:
-            outcome = self.pool.invoke(payload, request_id=request_id)
+        payload = event(batch.messages, queue_arn=queue.arn, region=queue.region)
+        # A later offer would race the next delivery of the oldest message.
+        while self._surroundings.steady() < batch.since + queue.visibility_timeout_seconds:
+            outcome = self._invoke(payload)
             if not isinstance(outcome, Throttled):
                 self._counter.add(batches=1)
                 return outcome
-            # Another offer after the visibility timeout would race the next delivery of the message.
-            if time.monotonic() >= visible_again or self._stopping.wait(_PAUSE_WHEN_THROTTLED):
-                return outcome
+            if self._stopping.wait(_PAUSE_WHEN_THROTTLED):
+                break
+        return Throttled()
 
-    def _judge(self, outcome: Outcome, messages: tuple[MessageTypeDef, ...]) -> Split | None:
-        """Return which messages to delete and which to leave; None if the whole batch failed."""
+    def _judge(self, outcome: Outcome, message_ids: Sequence[str]) -> Sequence[str]:
+        """Return the messages to delete; none if the whole batch failed."""
         if isinstance(outcome, Throttled):
             self._counter.add(throttles=1, last_error="Throttled")
-            return None
+            return ()
+        kind, error_type = None, Invalid.__name__
         if isinstance(outcome, Answered):
-            verdict = judge(
-                outcome.answer,
-                [message["MessageId"] for message in messages],
-                reports_failures=self.configuration.reports_failures,
-            )
+            verdict = judge(outcome.answer, message_ids, reports_failures=self.configuration.reports_failures)
             if isinstance(verdict, Split):
-                return verdict
+                return verdict.succeeded
             LOG.warning("The function's answer is invalid: %s", verdict.reason)
-        error_type = Invalid.__name__ if isinstance(outcome, Answered) else outcome.error_type
-        kind = None if isinstance(outcome, Answered) else outcome.kind
+        else:
+            kind, error_type = outcome.kind, outcome.error_type
         self._counter.add(
             function_errors=1, timeouts=int(kind == "timeout"), crashes=int(kind == "crash"), last_error=error_type
         )
         self._scaling.function_error()
-        return None
-
-    def _settle(self, split: Split, messages: tuple[MessageTypeDef, ...]) -> None:
-        receipts = {message["MessageId"]: message["ReceiptHandle"] for message in messages}
-        deletion = delete_messages(
-            self._sqs,
-            self.configuration.queue.url,
-            {message_id: receipts[message_id] for message_id in split.succeeded},
-        )
-        self._counter.add(
-            deleted=len(deletion.deleted), delete_refused=len(deletion.unconfirmed), failed=len(split.failed)
-        )
-
-    def _report(self, error: FunctionError, request_id: str, seconds: float) -> None:
-        """Log a failed invocation as Lambda's JSON log does, because a killed handler cannot."""
-        status = {"timeout": "timeout", "exception": "error"}.get(error.kind, "failure")
-        line = {
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            "type": "platform.report",
-            "record": {
-                "requestId": request_id,
-                "status": status,
-                "errorType": error.error_type,
-                "metrics": {"durationMs": round(seconds * 1000, 3)},
-            },
-        }
-        descriptor = os.open(self._log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(descriptor, json.dumps(line).encode() + b"\n")
-        finally:
-            os.close(descriptor)
+        return ()
 
 
 def _is_ours(error: Exception) -> bool:

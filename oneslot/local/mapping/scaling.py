@@ -1,4 +1,4 @@
-"""The number of concurrent batches: Lambda's scaling of an SQS event source. Pure.
+"""The number of concurrent batches: Lambda's scaling of an SQS event source.
 
 The Lambda guide ("Configuring scaling behavior for SQS event source mappings"): five concurrent batches at first; up to
 300 more a minute while messages arrive; at most 1,250 per mapping, or its MaximumConcurrency. After function errors
@@ -7,8 +7,7 @@ Lambda backs off by an unpublished amount; here the number halves, and grows aga
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+from oneslot.runtime.surroundings import Surroundings
 
 FIRST_CONCURRENCY = 5
 GROWTH_PER_SECOND = 300 / 60
@@ -18,13 +17,13 @@ HIGHEST_CONCURRENCY = 1250
 class Scaling:
     """The number of concurrent batches allowed now. Safe to use from many threads."""
 
-    def __init__(self, maximum: int | None, clock: Callable[[], float]) -> None:
-        """maximum: the mapping's MaximumConcurrency, None if it has none. clock: seconds, monotonic."""
+    def __init__(self, maximum: int | None, surroundings: Surroundings) -> None:
+        """maximum: the mapping's MaximumConcurrency, None if it has none."""
         self._maximum = HIGHEST_CONCURRENCY if maximum is None else maximum
-        self._clock = clock
-        self._lock = threading.Lock()
+        self._clock = surroundings.steady
+        self._lock = surroundings.threads.lock()
         self._base = float(FIRST_CONCURRENCY)
-        self._since = clock()
+        self._since = self._clock()
 
     def allowed(self) -> int:
         """Return how many batches may run at once now: at least 1."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
+
+from oneslot.runtime.surroundings import Surroundings
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Statistics:
     function_errors: int = 0  # invocations that ended as a whole: exception, timeout, crash, invalid answer
     timeouts: int = 0  # of these: killed at the deadline
     crashes: int = 0  # of these: the process exited or was killed
-    throttles: int = 0  # batches that found no free process before their visibility timeout
+    throttles: int = 0  # batches that no process took before their visibility timeout
     in_flight: int = 0  # messages in the function's hands now
     concurrency: int = 0  # concurrent batches allowed now
     last_error: str = ""  # the class of the last error, never its text, which may hold personal data
@@ -38,18 +39,16 @@ class Statistics:
 class StatisticsCounter:
     """Counters of the poller's threads. Safe to use from many threads."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._lock = surroundings.threads.lock()
         self._current = Statistics()
 
     def add(self, *, last_error: str | None = None, **changes: int) -> None:
         """Add each number to the field of its name. `in_flight` also takes negative ones."""
         with self._lock:
             added = {name: getattr(self._current, name) + change for name, change in changes.items()}
-            if last_error is not None:
-                self._current = replace(self._current, last_error=last_error, **added)
-            else:
-                self._current = replace(self._current, **added)
+            error = self._current.last_error if last_error is None else last_error
+            self._current = replace(self._current, last_error=error, **added)
 
     def snapshot(self) -> Statistics:
         """Return the current numbers."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import identify, parse_body
+from oneslot.runtime.sqs.deletion import BATCH, delete_batch
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
 from oneslot.runtime.sqs.queue_depth import queue_depth
 
@@ -31,7 +32,6 @@ HIDDEN_SECONDS = 300
 WAIT_SECONDS = 1
 # SQS asks a sample of its servers at a time, so one empty answer does not show that the queue is empty.
 EMPTY_ANSWERS = 2
-BATCH = 10
 # The looks at a queue's depth, and the seconds between them, until a depth above what a reader saw is believed.
 SETTLING_LOOKS = 5
 SETTLING_SECONDS = 2.0
@@ -125,11 +125,8 @@ class Reading:
     def delete(self, letters: Iterable[HeldLetter]) -> list[HeldLetter]:
         """Delete up to ten letters from the queue; return those that SQS deleted."""
         entries = list(letters)
-        answer = self._client.delete_message_batch(
-            QueueUrl=self._queue_url,
-            Entries=[{"Id": str(at), "ReceiptHandle": entry.receipt} for at, entry in enumerate(entries)],
-        )
-        gone = [entries[int(success["Id"])] for success in answer.get("Successful", [])]
+        deleted, _ = delete_batch(self._client, self._queue_url, [entry.receipt for entry in entries])
+        gone = [entries[at] for at in deleted]
         for entry in gone:
             self._receipts[entry.letter.sqs_message_id] = ""
         return gone

@@ -17,6 +17,7 @@ from oneslot.local.launcher import down
 from oneslot.local.mapping.statistics import Statistics, StatisticsCounter
 from oneslot.local.processes import start_ticks
 from oneslot.local.state import LocalState, load_state, prepare_home, read_state, read_statistics
+from oneslot.runtime.surroundings import Surroundings
 
 STATE = LocalState(
     endpoint_url="http://127.0.0.1:4566",
@@ -99,7 +100,7 @@ def test_prepare_home_moves_the_last_stacks_files(tmp_path: Path) -> None:
 
 
 def test_statistics_ignore_unknown_keys() -> None:
-    counter = StatisticsCounter()
+    counter = StatisticsCounter(Surroundings())
     counter.add(records=3, in_flight=3)
     counter.add(deleted=2, in_flight=-3, last_error="KeyError")
     counter.add(deleted=1)

@@ -6,18 +6,20 @@ from typing import Any, cast
 
 from botocore.exceptions import EndpointConnectionError
 
-from oneslot.local.mapping.deletion import ATTEMPTS, Deletion, delete_messages
+from oneslot.local.mapping.deletion import delete_messages
+from oneslot.runtime.surroundings import Surroundings
 
 CODES = {"refuse": "ReceiptHandleIsInvalid", "fault": "InternalError", "throttle": "RequestThrottled"}
 
 
 class Queue:
-    """Answers DeleteMessageBatch from a script: "ok", "silence" or one of `CODES` for each receipt, in order."""
+    """Answers DeleteMessageBatch from a script: "silence" or one of `CODES` for each receipt in order, then success."""
 
     def __init__(self, script: dict[str, list[str]]) -> None:
         self.script = script
         self.calls: list[int] = []
         self.unreachable = 0
+        self.now_ms = 0
 
     def delete_message_batch(self, QueueUrl: str, Entries: list[dict[str, str]]) -> dict[str, Any]:  # noqa: N803
         self.calls.append(len(Entries))
@@ -26,55 +28,60 @@ class Queue:
             raise EndpointConnectionError(endpoint_url=QueueUrl)
         answer: dict[str, list[dict[str, Any]]] = {"Successful": [], "Failed": []}
         for entry in Entries:
-            result = self.script.get(entry["ReceiptHandle"], ["ok"]).pop(0)
+            script = self.script.get(entry["ReceiptHandle"])
+            result = script.pop(0) if script else "ok"
             if result == "ok":
                 answer["Successful"].append({"Id": entry["Id"]})
             elif result != "silence":
                 answer["Failed"].append({"Id": entry["Id"], "SenderFault": result != "fault", "Code": CODES[result]})
         return answer
 
-    def delete(self, *message_ids: str) -> Deletion:
-        return delete_messages(cast("Any", self), "url", {each: each for each in message_ids})
+    def sleep(self, seconds: float) -> None:
+        self.now_ms += round(seconds * 1000)
+
+    def delete(self, *receipts: str) -> int:
+        surroundings = Surroundings(now_ms=lambda: self.now_ms, sleep=self.sleep, jitter=lambda: 1.0)
+        return delete_messages(cast("Any", self), "url", receipts, surroundings)
 
 
 def test_delete_sends_ten_entries_at_a_time() -> None:
     queue = Queue({})
-    many = [str(number) for number in range(23)]
-    assert queue.delete(*many) == Deletion(tuple(many), ())
+    assert queue.delete(*(str(number) for number in range(23))) == 23
     assert queue.calls == [10, 10, 3]
 
 
 def test_delete_makes_no_call_without_messages() -> None:
     queue = Queue({})
-    assert queue.delete() == Deletion((), ())
+    assert queue.delete() == 0
     assert queue.calls == []
 
 
 def test_delete_does_not_retry_a_stale_receipt() -> None:
     queue = Queue({"b": ["refuse"]})
-    assert queue.delete("a", "b", "c") == Deletion(("a", "c"), ("b",))
+    assert queue.delete("a", "b", "c") == 2
     assert queue.calls == [3]
 
 
 def test_delete_retries_what_sqs_does_not_confirm() -> None:
-    queue = Queue({"a": ["fault", "ok"], "b": ["silence", "silence", "ok"]})
-    assert queue.delete("a", "b", "c") == Deletion(("c", "a", "b"), ())
+    queue = Queue({"a": ["fault"], "b": ["silence", "silence"]})
+    assert queue.delete("a", "b", "c") == 3
     assert queue.calls == [3, 2, 1]
 
 
 def test_delete_retries_a_throttled_entry() -> None:
-    queue = Queue({"a": ["throttle", "ok"]})
-    assert queue.delete("a") == Deletion(("a",), ())
+    queue = Queue({"a": ["throttle"]})
+    assert queue.delete("a") == 1
 
 
-def test_delete_reports_what_is_never_confirmed() -> None:
-    queue = Queue({"a": ["silence"] * ATTEMPTS})
-    assert queue.delete("a", "b") == Deletion(("b",), ("a",))
+def test_delete_gives_up_what_is_never_confirmed() -> None:
+    queue = Queue({"a": ["silence"] * 1000})
+    assert queue.delete("a", "b") == 1
+    assert 1_000 < queue.now_ms < 4_000
 
 
 def test_delete_retries_an_unreachable_queue() -> None:
     queue = Queue({})
     queue.unreachable = 1
-    assert queue.delete("a") == Deletion(("a",), ())
-    queue.unreachable = ATTEMPTS
-    assert queue.delete("a") == Deletion((), ("a",))
+    assert queue.delete("a") == 1
+    queue.unreachable = 1000
+    assert queue.delete("a") == 0

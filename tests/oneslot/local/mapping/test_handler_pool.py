@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from oneslot.local.mapping.handler_pool import HandlerPool
 from oneslot.local.mapping.handler_process import Answered, FunctionError, HandlerProcess, Throttled
 from oneslot.local.mapping.installation import Installation
 from oneslot.local.processes import start_ticks
+from oneslot.runtime.surroundings import Surroundings
 from tests.kits.local_mapping import wait_for
 
 Make = Callable[..., Installation]
@@ -65,7 +67,9 @@ def pool_of(installed: Make) -> Iterator[Callable[..., HandlerPool]]:
     pools = []
 
     def make(source: str, size: int = 1, **more: Any) -> HandlerPool:
-        pools.append(HandlerPool(installed(source, **more), size=size))
+        numbers = count(1)
+        surroundings = Surroundings(new_id=lambda: f"r-{next(numbers)}")
+        pools.append(HandlerPool(installed(source, **more), size, surroundings))
         return pools[-1]
 
     yield make
@@ -97,7 +101,7 @@ def test_handler_sees_lambdas_context_and_environment(pool_of: Callable[..., Han
             timeout=900,
             environment={"LEDGER_TABLE": "ledger", "AWS_REGION": "eu-west-9"},
         )
-        seen = answer(pool.invoke({"a": [1]}, request_id="r-1"))
+        seen = answer(pool.invoke({"a": [1]}))
     finally:
         del os.environ["ONESLOT_TEST_LEAK"]
     assert seen["event"] == {"a": [1]}
@@ -125,7 +129,7 @@ def test_handler_imports_the_assets_packages_first(pool_of: Callable[..., Handle
         """
     )
     (pool.installation.code / "yaml_of_mine.py").write_text("WHO = 'the asset'")
-    assert answer(pool.invoke({}, request_id="r"))[1] == "the asset"
+    assert answer(pool.invoke({}))[1] == "the asset"
 
 
 def test_process_stays_warm_between_invocations(pool_of: Callable[..., HandlerPool]) -> None:
@@ -138,7 +142,7 @@ def test_process_stays_warm_between_invocations(pool_of: Callable[..., HandlerPo
             return [os.getpid(), len(calls)]
         """
     )
-    first, second = (answer(pool.invoke({}, request_id="r")) for _ in range(2))
+    first, second = (answer(pool.invoke({})) for _ in range(2))
     assert second == [first[0], 2]
     assert pool.pids() == [first[0]]
 
@@ -146,17 +150,18 @@ def test_process_stays_warm_between_invocations(pool_of: Callable[..., HandlerPo
 def test_handler_takes_and_returns_six_megabytes(pool_of: Callable[..., HandlerPool]) -> None:
     pool = pool_of("def handle(event, context): return event")
     event = {"body": "x" * 6 * 1024 * 1024}
-    assert answer(pool.invoke(event, request_id="r")) == event
+    assert answer(pool.invoke(event)) == event
 
 
 def test_exception_keeps_the_process(pool_of: Callable[..., HandlerPool]) -> None:
     pool = pool_of("def handle(event, context): raise KeyError('which')")
-    assert pool.invoke({}, request_id="r-7") == FunctionError("exception", "KeyError")
+    assert pool.invoke({}) == FunctionError("exception", "KeyError")
     (before,) = pool.pids()
-    assert pool.invoke({}, request_id="r-8") == FunctionError("exception", "KeyError")
+    assert pool.invoke({}) == FunctionError("exception", "KeyError")
     assert pool.pids() == [before]
-    first, _ = (json.loads(line) for line in pool.installation.log_file.read_text().splitlines())
-    assert (first["level"], first["errorType"], first["requestId"]) == ("ERROR", "KeyError", "r-7")
+    error, report, *_ = (json.loads(line) for line in pool.installation.log_file.read_text().splitlines())
+    assert (error["level"], error["errorType"], error["requestId"]) == ("ERROR", "KeyError", "r-1")
+    assert (report["type"], report["record"]["requestId"]) == ("platform.report", "r-1")
 
 
 @pytest.mark.parametrize(
@@ -174,9 +179,9 @@ def test_exception_keeps_the_process(pool_of: Callable[..., HandlerPool]) -> Non
 )
 def test_broken_process_is_replaced(pool_of: Callable[..., HandlerPool], source: str, error: FunctionError) -> None:
     pool = pool_of(source)
-    assert pool.invoke({}, request_id="r") == error
+    assert pool.invoke({}) == error
     # again, because the broken process is replaced
-    assert pool.invoke({}, request_id="r") == error
+    assert pool.invoke({}) == error
 
 
 @pytest.mark.slow
@@ -196,15 +201,15 @@ def test_deadline_kills_the_process(pool_of: Callable[..., HandlerPool], way: st
     )
     patient = pool.installation
     hasty = replace(patient, function=replace(patient.function, timeout_seconds=1))
-    assert answer(pool.invoke({"hang": False}, request_id="r")) == "fine"
+    assert answer(pool.invoke({"hang": False})) == "fine"
     (before,) = pool.pids()
     pool.installation = hasty
     started = time.monotonic()
-    assert pool.invoke({"hang": True}, request_id="r") == FunctionError("timeout", "Sandbox.Timedout")
+    assert pool.invoke({"hang": True}) == FunctionError("timeout", "Sandbox.Timedout")
     assert time.monotonic() - started > 0.9
     assert start_ticks(before) is None
     pool.installation = patient
-    assert answer(pool.invoke({"hang": False}, request_id="r")) == "fine"
+    assert answer(pool.invoke({"hang": False})) == "fine"
     assert pool.pids() != [before]
 
 
@@ -222,16 +227,16 @@ def test_killed_process_fails_only_its_invocation(pool_of: Callable[..., Handler
     (idle,) = pool.pids()
     os.kill(idle, signal.SIGKILL)
     wait_for(lambda: pool.pids() == [])
-    assert answer(pool.invoke({"seconds": 0}, request_id="r")) is None
+    assert answer(pool.invoke({"seconds": 0})) is None
     outcomes: list[object] = []
-    thread = threading.Thread(target=lambda: outcomes.append(pool.invoke({"seconds": 600}, request_id="r")))
+    thread = threading.Thread(target=lambda: outcomes.append(pool.invoke({"seconds": 600})))
     thread.start()
     wait_for(lambda: "begun 600" in pool.installation.log_file.read_text())
     (busy,) = pool.pids()
     os.kill(busy, signal.SIGKILL)
     thread.join()
     assert outcomes == [FunctionError("crash", "Runtime.ExitError")]
-    assert answer(pool.invoke({"seconds": 0}, request_id="r")) is None
+    assert answer(pool.invoke({"seconds": 0})) is None
 
 
 def test_pool_throttles_without_a_free_process(pool_of: Callable[..., HandlerPool]) -> None:
@@ -246,10 +251,10 @@ def test_pool_throttles_without_a_free_process(pool_of: Callable[..., HandlerPoo
         size=1,
     )
     pool.warm(1)
-    thread = threading.Thread(target=pool.invoke, args=({},), kwargs={"request_id": "r"})
+    thread = threading.Thread(target=pool.invoke, args=({},))
     thread.start()
     wait_for(lambda: "begun" in pool.installation.log_file.read_text())
-    assert pool.invoke({}, request_id="r") == Throttled()
+    assert pool.invoke({}) == Throttled()
     (pool.installation.code / "go on").touch()
     thread.join()
 
@@ -264,10 +269,7 @@ def test_log_lines_of_processes_do_not_mix(pool_of: Callable[..., HandlerPool]) 
         """,
         size=4,
     )
-    threads = [
-        threading.Thread(target=pool.invoke, args=({"letter": letter},), kwargs={"request_id": "r"})
-        for letter in "abcd"
-    ]
+    threads = [threading.Thread(target=pool.invoke, args=({"letter": letter},)) for letter in "abcd"]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oneslot.local.mapping.scaling import Scaling
+from oneslot.runtime.surroundings import Surroundings
 
 
 class Clock:
@@ -20,7 +21,7 @@ def clock() -> Clock:
 
 
 def test_starts_at_five_and_grows_by_300_a_minute_to_1250(clock: Clock) -> None:
-    scaling = Scaling(None, clock)
+    scaling = Scaling(None, Surroundings(steady=clock))
     assert scaling.allowed() == 5
     clock.now = 60
     assert scaling.allowed() == 305
@@ -29,14 +30,14 @@ def test_starts_at_five_and_grows_by_300_a_minute_to_1250(clock: Clock) -> None:
 
 
 def test_maximum_concurrency_caps_even_the_first_five(clock: Clock) -> None:
-    scaling = Scaling(2, clock)
+    scaling = Scaling(2, Surroundings(steady=clock))
     assert scaling.allowed() == 2
     clock.now = 600
     assert scaling.allowed() == 2
 
 
 def test_an_empty_poll_starts_over(clock: Clock) -> None:
-    scaling = Scaling(None, clock)
+    scaling = Scaling(None, Surroundings(steady=clock))
     clock.now = 60
     scaling.nothing_received()
     assert scaling.allowed() == 5
@@ -45,7 +46,7 @@ def test_an_empty_poll_starts_over(clock: Clock) -> None:
 
 
 def test_function_errors_halve_down_to_one_and_it_recovers(clock: Clock) -> None:
-    scaling = Scaling(8, clock)
+    scaling = Scaling(8, Surroundings(steady=clock))
     clock.now = 60
     allowed = []
     for _ in range(5):

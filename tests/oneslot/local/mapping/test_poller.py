@@ -1,0 +1,76 @@
+"""The poller's time: a message that SQS shows again is not offered."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from oneslot.local.mapping.configuration import FunctionConfiguration, MappingConfiguration, QueueConfiguration
+from oneslot.local.mapping.handler_process import Answered, Outcome, Throttled
+from oneslot.local.mapping.poller import Poller
+from oneslot.local.mapping.statistics import StatisticsCounter
+from oneslot.runtime.surroundings import Surroundings
+from tests.kits.local_mapping import wait_for
+
+FUNCTION = FunctionConfiguration("fake", "arn", "1", "fake.handle", 10, 128, {}, "group", None, "")
+QUEUE = QueueConfiguration("url", "arn:aws:sqs:eu-west-2:1:queue", "eu-west-2", visibility_timeout_seconds=30)
+CONFIGURATION = MappingConfiguration("id", 10, 0, None, True, QUEUE, FUNCTION)
+
+
+class World:
+    """A queue of one message, a function, and the clock that both of them advance."""
+
+    def __init__(self, receives: list[int], offers: list[int]) -> None:
+        self.now = 0.0
+        self.receives = receives  # seconds that each takes
+        self.offers = offers  # seconds that each takes; a negative number for one that is throttled
+        self.offered: list[float] = []
+
+    def receive_message(self, **_: object) -> dict[str, Any]:
+        if not self.receives:
+            return {}
+        self.now += self.receives.pop(0)
+        return {"Messages": [{"MessageId": "m", "ReceiptHandle": "r", "Body": "{}", "MD5OfBody": "d"}]}
+
+    def delete_message_batch(self, **_: object) -> dict[str, Any]:
+        return {"Successful": [{"Id": "0"}]}
+
+    def invoke(self, event: dict[str, Any]) -> Outcome:
+        assert event["Records"][0]["messageId"] == "m"
+        self.offered.append(self.now)
+        seconds = self.offers.pop(0)
+        self.now += abs(seconds)
+        return Throttled() if seconds < 0 else Answered("null")
+
+
+@pytest.mark.parametrize(
+    ("receives", "offers", "offered"),
+    [
+        ([1], [5], [1]),
+        ([10], [-12, -12], [10, 22]),
+        ([31, 2], [5], [33]),
+    ],
+    ids=["calm", "throttled", "slow answer"],
+)
+def test_poller_offers_no_message_that_is_visible_again(
+    receives: list[int], offers: list[int], offered: list[float]
+) -> None:
+    world = World(receives, offers)
+    surroundings = Surroundings(steady=lambda: world.now)
+    counter = StatisticsCounter(surroundings)
+    batches = len(receives)
+    poller = Poller(
+        CONFIGURATION,
+        invoke=world.invoke,
+        sqs=cast("Any", world),
+        threads=1,
+        counter=counter,
+        surroundings=surroundings,
+    )
+
+    poller.start()
+    wait_for(lambda: counter.snapshot().deleted + counter.snapshot().failed == batches, seconds=10)
+    poller.finish()
+
+    assert world.offered == offered
