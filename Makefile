@@ -12,7 +12,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check lint types imports format explore audit-sown mutants spec soak fuzz figures bench \
+.PHONY: help run test test-all check lint types imports format explore audit-sown mutants simulate spec soak fuzz figures bench \
   bench-audit synth deploy lock dependencies browser valkey clean
 
 help: ## list the targets
@@ -73,6 +73,11 @@ audit-sown: $(VENV)/.installed ## the audit finds every kind of corruption in a 
 
 mutants: $(VENV)/.installed ## mutants of the runtime, judged by explorer and tests (RECORD=1: keep the score)
 	$(BIN)/python -m oneslot explore --only-mutants $(if $(RECORD),--record)
+	$(BIN)/python -m verification.figures.correctness_page
+
+simulate: SECONDS ?= 3600
+simulate: $(VENV)/.installed ## the whole system under seeds for SECONDS, or SEEDS of each scenario; figures to docs/proof
+	$(BIN)/python -m oneslot simulate $(if $(SEEDS),--seeds $(SEEDS),--seconds $(SECONDS)) --save build/simulate --write docs/proof
 	$(BIN)/python -m verification.figures.correctness_page
 
 spec: node_modules/.installed ## the protocol's TLA+ specification, in worlds of growing size

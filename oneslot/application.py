@@ -51,7 +51,9 @@ __all__ = [
     "next_steps",
     "parse_message",
     "replay_counterexample",
+    "replay_simulation",
     "result_of",
+    "simulate",
     "verbs",
 ]
 
@@ -106,6 +108,32 @@ def explore_handlers(
 def replay_counterexample(path: Path, terminal: Terminal) -> int:
     """Replay a counterexample of this project's handlers. Return the exit status."""
     status: int = _load("verification.figures.run", "run_replay")(path, terminal)
+    return status
+
+
+def simulate(
+    terminal: Terminal,
+    *,
+    scenarios: Sequence[str],
+    seed: int | None,
+    first: int,
+    seeds: int | None,
+    seconds: float | None,
+    every_place: bool,
+    save: Path | None,
+    write: Path | None,
+) -> int:
+    """Simulate the whole system under seeds. Return the exit status."""
+    options = _load("verification.simulation.command", "Options")(
+        scenarios, seed, first, seeds, seconds, every_place, save, write
+    )
+    status: int = _load("verification.simulation.command", "run_simulation")(options, terminal)
+    return status
+
+
+def replay_simulation(path: Path, terminal: Terminal) -> int:
+    """Replay a counterexample of the simulation. Return the exit status."""
+    status: int = _load("verification.simulation.command", "run_replay")(path, terminal)
     return status
 
 

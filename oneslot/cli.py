@@ -113,13 +113,14 @@ def all_verbs() -> Sequence[click.Command]:
     from oneslot.commands.export import export
     from oneslot.commands.inspect import inspect
     from oneslot.commands.ledger import ledger
+    from oneslot.commands.simulate import simulate
     from oneslot.commands.stack import down, up
     from oneslot.commands.status import status
     from oneslot.commands.watch import watch
 
     seed, send, smoke, run = application.verbs()
     deployed = (up, env, seed, send, watch, inspect, status, check, smoke, dlq, ledger)
-    return (*deployed, export, audit, backfill, worker, explore, down, run)
+    return (*deployed, export, audit, backfill, worker, explore, simulate, down, run)
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -133,7 +134,7 @@ def main() -> None:
     oneslot check              count the evidence, and judge it
     oneslot dlq, ledger        inspect what failed, and repair it
 
-    Every verb but up, down, run and explore also works on a stack on AWS: --stack NAME.
+    Every verb but up, down, run, explore and simulate also works on a stack on AWS: --stack NAME.
     """
 
 

@@ -69,7 +69,7 @@ class Kernel(Scheduler):
         self._draw = random.random
         self._timers: list[tuple[int, int, Callable[[], object]]] = []
         self._numbers = itertools.count()
-        self._processes: list[Process] = []
+        self.processes: list[Process] = []
         self.process = self.outside = Process(self, "the world", 0)
 
     def at(self, when: int, act: Callable[[], object]) -> None:
@@ -136,12 +136,12 @@ class Kernel(Scheduler):
 
     def add(self, process: Process) -> None:
         """Remember a process until `end_all`."""
-        self._processes.append(process)
+        self.processes.append(process)
 
     def end_all(self) -> None:
         """End every process, and what waits at the services."""
         self._timers.clear()
-        for process in self._processes:
+        for process in self.processes:
             process.on_end.clear()
             process.end()
 
@@ -182,6 +182,11 @@ class Process:
     def steady(self) -> float:
         """Its steady clock (seconds), which does not count the time in which its host was suspended."""
         return (self.kernel.now - self._not_counted) / MICROSECONDS
+
+    @property
+    def counted(self) -> int:
+        """The statements that its threads have run, up to this moment; 0 if none is counted."""
+        return self.statements + (self._drawn - 1 - self.left if self._drawn != NEVER and not self.ended else 0)
 
     def check(self) -> None:
         """Raise `GreenletExit` in a thread of a process that has ended."""
@@ -241,9 +246,8 @@ class Process:
         """End every thread but the one that calls."""
         if self.ended:
             return
+        self._count(self.counted - self.statements)
         self.ended = True
-        if self._drawn != NEVER:
-            self._count(self._drawn - 1 - self.left)
         self.left = -1
         for task in list(self.tasks):
             if task is not self.kernel.current:
