@@ -5,7 +5,6 @@ The nightly audit on AWS reads the queue with it as well; `oneslot.evidence.dead
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from oneslot.runtime.identity import identify, parse_body
 from oneslot.runtime.sqs.deletion import BATCH, delete_batch
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
 from oneslot.runtime.sqs.queue_depth import queue_depth
+from oneslot.runtime.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -199,7 +199,7 @@ def peek(
         return [held.letter for batch in look for held in batch]
 
 
-def waiting_behind(client: SQSClient, queue_url: str, seen: int) -> int:
+def waiting_behind(client: SQSClient, queue_url: str, seen: int, surroundings: Surroundings | None = None) -> int:
     """Return about how many messages are hidden from a reader that has just seen `seen`.
 
     Another reader hides them; one that was killed does so for `HIDDEN_SECONDS`. A FIFO queue also shows at most ten messages
@@ -211,7 +211,7 @@ def waiting_behind(client: SQSClient, queue_url: str, seen: int) -> int:
         for _ in range(SETTLING_LOOKS):
             if unseen <= 0:
                 break
-            time.sleep(SETTLING_SECONDS)
+            (surroundings or Surroundings()).sleep(SETTLING_SECONDS)
             unseen = min(unseen, queue_depth(client, queue_url).total - seen)  # a message that arrives is not hidden
     return max(0, unseen)
 

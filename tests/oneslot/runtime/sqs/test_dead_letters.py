@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from oneslot.runtime.sqs.dead_letters import RECEIVES_EXHAUSTED, peek, waiting_behind
+from oneslot.runtime.surroundings import Surroundings
 from tests.kits.consumer import NHS_NUMBER, Intercepted, booking, raising, record
 from tests.kits.moto_stack import MotoStack
 
@@ -56,10 +57,10 @@ def test_hidden_letters_of_a_standard_queue_are_counted(moto_stack: MotoStack, m
     assert (len(letters), waiting_behind(sqs, url, len(letters))) == (1, 2)
 
 
-def test_hidden_count_waits_for_a_lagging_depth(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hidden_count_waits_for_a_lagging_depth() -> None:
     """A message that was put back counts twice for a moment, as hidden and as visible."""
     waits: list[float] = []
-    monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.time.sleep", waits.append)
+    surroundings = Surroundings(sleep=waits.append)
     counts = iter([(3, 3), (3, 1), (3, 0), (3, 1), (9, 0), (9, 0), (9, 0), (9, 0), (9, 0)])
 
     def attributes(**_: object) -> dict[str, Any]:
@@ -73,8 +74,8 @@ def test_hidden_count_waits_for_a_lagging_depth(monkeypatch: pytest.MonkeyPatch)
         }
 
     client: Any = SimpleNamespace(get_queue_attributes=attributes)
-    assert (waiting_behind(client, "https://sqs.test/1/dead-letters", 3), len(waits)) == (0, 2)
-    assert waiting_behind(client, "https://sqs.test/1/dead-letters", 3) == 1
+    assert (waiting_behind(client, "https://sqs.test/1/dead-letters", 3, surroundings), len(waits)) == (0, 2)
+    assert waiting_behind(client, "https://sqs.test/1/dead-letters", 3, surroundings) == 1
 
 
 def test_letter_keeps_its_id_when_the_policy_moved_it(moto_stack: MotoStack) -> None:
