@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from oneslot.runtime.backoff import Backoff
 from oneslot.runtime.effects import Effects
@@ -19,6 +20,7 @@ from oneslot.runtime.protocol import (
     Store,
     Taken,
 )
+from oneslot.runtime.releases import current
 
 
 def attempt(
@@ -36,6 +38,8 @@ def attempt(
 
 def finish(store: Store, claim: Claim, message: M, decide: Callable[[M], Effects]) -> Answer | Fenced:
     """Decide and commit under `claim`, or release it and raise. Both ways, this one and Powertools', end here."""
+    if (releases := current.get()) is not None:  # a worker's, which may have to stop; the fence refuses a later commit
+        releases.add(partial(store.release, claim))
     try:
         return _decide_and_commit(store, claim, message, decide)
     except BaseException as error:  # SystemExit too: the process may live on

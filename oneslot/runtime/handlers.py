@@ -21,6 +21,7 @@ from typing import Any, TypeVar, cast, overload
 
 from oneslot.runtime.effects import Effects, conflict
 from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Fenced, Store
+from oneslot.runtime.releases import on_release
 
 M = TypeVar("M")
 R = TypeVar("R")
@@ -89,6 +90,8 @@ def make_handler_idempotent(
     ledger: Store,
     lock_timeout: float,
     content: Callable[[M], str] | None = None,
+    *,
+    may_overlap: bool = False,
 ) -> Callable[[M], Awaitable[R]]: ...
 
 
@@ -99,6 +102,8 @@ def make_handler_idempotent(
     ledger: Store,
     lock_timeout: float,
     content: Callable[[M], str] | None = None,
+    *,
+    may_overlap: bool = False,
 ) -> Callable[[M], R]: ...
 
 
@@ -108,6 +113,8 @@ def make_handler_idempotent(
     ledger: Store,
     lock_timeout: float,
     content: Callable[[M], str] | None = None,
+    *,
+    may_overlap: bool = False,
 ) -> Callable[[M], Any]:
     """Wrap `handler(message, idempotency_key)`; call the result with the message alone.
 
@@ -120,6 +127,8 @@ def make_handler_idempotent(
         id_generator: the message → its id. Raise `Unprocessable` if it has none; never invent one.
         lock_timeout: seconds, more than the longest run: a lock that ends early lets a second handler start.
         content: the message → a digest of its content; the same id with another digest is refused. None: no check.
+        may_overlap: the service that takes the effect ignores a repeated key. A worker that stops may then unlock the
+            message while the handler runs, so that the next worker need not wait for the lock to end.
 
     The wrapped handler unlocks the message and raises whatever the handler raises, `SystemExit` as well. It also raises:
         Locked: another handler holds the message. Deliver it again later.
@@ -135,8 +144,9 @@ def make_handler_idempotent(
                 raise Locked(milliseconds)
             case Conflict():
                 raise conflict()
-            case _:
-                return outcome
+            case Claim() if may_overlap:
+                on_release(functools.partial(release, ledger, outcome))
+        return outcome
 
     def end(claim: Claim, returned: Any) -> Any:
         match mark_processed(ledger, claim, returned):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from oneslot.runtime.releases import Releases
 from oneslot.runtime.surroundings import Surroundings
 
 
@@ -27,6 +28,7 @@ class Job:
     Attributes:
         visible_at: when SQS delivers it again, unless the heartbeat extends it.
         deadline: the hard limit.
+        releases: the claims that its handler holds.
         lost: another consumer may have received it, so its heartbeat has stopped and this worker does not delete it.
     """
 
@@ -34,6 +36,7 @@ class Job:
     visible_at: float
     deadline: float
     started: float
+    releases: Releases = field(repr=False)
     state: State = State.RUNNING
     lost: bool = False
 

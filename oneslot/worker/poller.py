@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from oneslot.runtime.releases import Releases
 from oneslot.runtime.surroundings import Event, Surroundings
 from oneslot.worker.job import Job
 from oneslot.worker.log import WorkerLog, name_of
@@ -90,7 +91,13 @@ class Poller:
         self._attempt_id = ""
         now = self._surroundings.steady()
         return [
-            Job(message, asked + self._settings.hidden_seconds, now + self._settings.limit_seconds, now)
+            Job(
+                message,
+                asked + self._settings.hidden_seconds,
+                now + self._settings.limit_seconds,
+                now,
+                Releases(self._surroundings),
+            )
             for message in answer.get("Messages", [])
         ]
 

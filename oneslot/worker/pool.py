@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from oneslot.runtime.releases import current
 from oneslot.runtime.sqs.batch_response import Invalid, judge
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.sqs.lambda_event import event
@@ -159,6 +160,7 @@ class Pool:
         try:
             message: Any = job.message  # as SQS answered
             records = event([message], queue_arn=self.source.arn, region=self.source.region)
+            current.set(job.releases)
             answer = self._handler(records, Context(job, self._surroundings, self._surroundings.new_id()))
             verdict = judge(json.dumps(answer), [job.sqs_message_id], reports_failures=True)
         except BaseException as error:  # SystemExit too: a handler must not end its thread

@@ -7,14 +7,15 @@ deletion is confirmed. None of this makes effects exactly once: the ledger does,
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from oneslot.runtime.surroundings import Surroundings, Thread
 from oneslot.worker.acknowledgement import Acknowledgement
-from oneslot.worker.job import InHand, State
-from oneslot.worker.log import WorkerLog
+from oneslot.worker.job import InHand, Job, State
+from oneslot.worker.log import WorkerLog, name_of
 from oneslot.worker.poller import Poller
 from oneslot.worker.pool import Handler, Pool, Source
 from oneslot.worker.settings import WorkerSettings
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
 
 METRICS_SECONDS = 60.0
+RELEASE_SECONDS = 2.0
+"""The longest wait for the release of claims. The next worker waits for the lease of a claim that was not released."""
 _LOOK_SECONDS = 0.1
 
 
@@ -152,6 +155,7 @@ class Worker:
         while left() and not self._in_hand.wait_until_empty(left(_LOOK_SECONDS)):
             pass
         unfinished = [job for job in self._in_hand.all() if self._in_hand.move(job, State.RUNNING, State.RELEASED)]
+        self._release_claims(unfinished)
         released = self._visibility.release(unfinished)
         for job in unfinished:
             self._in_hand.drop(job)
@@ -161,6 +165,18 @@ class Worker:
         threads["heartbeat"].join()
         self._pool.end()
         return Ended(released, len(unfinished) + self._pool.abandoned, self._pool.stuck or self._thread_died)
+
+    def _release_claims(self, jobs: Sequence[Job]) -> None:
+        """Let the next worker begin these at once: their handlers still run, and hold claims."""
+
+        def release(job: Job) -> None:
+            for error in job.releases.call():
+                self.log.event("claim_not_released", sqs_message_id=job.sqs_message_id, error=name_of(error))
+
+        threads = [self._surroundings.threads.start(partial(release, job), "release") for job in jobs]
+        deadline = self._surroundings.steady() + RELEASE_SECONDS
+        for thread in threads:
+            thread.join(max(0.0, deadline - self._surroundings.steady()))
 
     def _heartbeat(self) -> None:
         # Four beats within the buffer, so that one that fails can be repeated in time.

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from oneslot.runtime.releases import Releases
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker import acknowledgement
 from oneslot.worker.acknowledgement import Acknowledgement
@@ -32,7 +33,7 @@ class Deletion:
             waiting=10,
         )
         answer = self.queue.receive_message(MaxNumberOfMessages=10, VisibilityTimeout=40)
-        self.jobs = [Job(message, 40.0, 900.0, 0.0) for message in answer["Messages"]]
+        self.jobs = [Job(message, 40.0, 900.0, 0.0, Releases(surroundings)) for message in answer["Messages"]]
         for job in self.jobs:
             self.in_hand.add(job)
 

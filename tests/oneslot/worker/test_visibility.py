@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from oneslot.local.aws.connection import Connection
+from oneslot.runtime.releases import Releases
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker.job import InHand, Job, State
 from oneslot.worker.log import WorkerLog
@@ -42,7 +43,9 @@ class Heart:
             surroundings=self.surroundings,
         )
         answer = self.queue.receive_message(MaxNumberOfMessages=10, VisibilityTimeout=40)
-        self.jobs = [Job(message, 40.0, 900.0, 0.0, state=state) for message in answer["Messages"]]
+        self.jobs = [
+            Job(message, 40.0, 900.0, 0.0, Releases(self.surroundings), state=state) for message in answer["Messages"]
+        ]
         for job in self.jobs:
             self.in_hand.add(job)
 
@@ -64,7 +67,9 @@ def test_heartbeat_extends_when_only_the_buffer_is_left() -> None:
 
 def test_heartbeat_extends_in_batches_of_ten() -> None:
     heart = Heart(*"abcdefghij")
-    heart.in_hand.add(Job({"ReceiptHandle": "deleted", "MessageId": "k"}, 40.0, 900.0, 0.0))
+    heart.in_hand.add(
+        Job({"ReceiptHandle": "deleted", "MessageId": "k"}, 40.0, 900.0, 0.0, Releases(heart.surroundings))
+    )
 
     heart.beat_at(30)
 

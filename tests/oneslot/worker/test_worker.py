@@ -5,13 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from oneslot.runtime.handlers import Locked
+from oneslot.runtime.attempt import attempt
+from oneslot.runtime.effects import Effects
+from oneslot.runtime.handlers import Locked, make_handler_idempotent
+from oneslot.runtime.protocol import Answer
+from oneslot.runtime.releases import on_release
+from oneslot.runtime.stores.memory import MemoryLedger
 from oneslot.worker import poller
 from oneslot.worker import worker as worker_module
 from oneslot.worker.acknowledgement import Acknowledgement
@@ -356,6 +362,56 @@ def test_stop_releases_what_is_unfinished_after_the_grace_time() -> None:
         gate.open()
     assert (ended.released, ended.at_work) == (2, 2)
     assert queue.visible() == ["a", "b"]
+
+
+@dataclass
+class Request:
+    message_id: str
+    payload_hash: str = ""
+
+
+@pytest.mark.parametrize("way", ["attempt", "idempotent handler"])
+def test_next_worker_takes_over_at_once_after_an_unfinished_stop(way: str) -> None:
+    """The first handler still runs, and its lease would last for 900 s."""
+    queue, gate, ledger = FakeQueue(["a"]), Gate(), MemoryLedger()
+
+    def handler(event: Mapping[str, Any], context: Any) -> None:
+        def work(*_: Any) -> Any:
+            if event["Records"][0]["attributes"]["ApproximateReceiveCount"] == "1":
+                gate(event, context)
+            return Effects({})
+
+        if way == "attempt":
+            until = ledger.surroundings.now_ms() + context.get_remaining_time_in_millis()
+            assert isinstance(attempt(ledger, Request("a"), work, until), Answer)
+        else:
+            make_handler_idempotent(lambda *_: work() and None, lambda _: "a", ledger, 900, may_overlap=True)(None)
+
+    with working(queue, handler, grace_seconds=0.1) as running:
+        wait_for(lambda: gate.inside == ["a"])
+        assert running.stop().released == 1
+    with working(queue, handler) as running:
+        wait_for(lambda: queue.messages == [])
+        gate.open()
+        running.stop()
+    assert running.counts["received"] == running.counts["finished"] == 1
+
+
+def test_stop_shows_a_message_when_its_claim_cannot_be_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "RELEASE_SECONDS", 0.2)
+    queue, gate, never = FakeQueue(["silent", "gone"]), Gate(), threading.Event()
+
+    def handler(event: Mapping[str, Any], context: Any) -> None:
+        on_release(never.wait if body_of(event) == "silent" else no_answer)
+        gate(event, context)
+
+    with working(queue, handler, grace_seconds=0.1) as running:
+        wait_for(lambda: len(gate.inside) == 2)
+        assert running.stop().released == 2
+        gate.open()
+        never.set()
+    (line,) = running.events("claim_not_released")
+    assert (line["sqs_message_id"], line["error"]) == ("id-gone", "EndpointConnectionError")
 
 
 def test_hurry_ends_the_grace_time() -> None:
