@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import boto3
 from botocore.config import Config
@@ -15,6 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 
 from oneslot.errors import BadInput, OneslotError
 from oneslot.local.state import LocalState, read_state
+from oneslot.runtime.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
@@ -54,14 +55,45 @@ class Outputs:
         return cls(**{field: outputs[name] for field, name in names.items()})
 
 
+class Clients(Protocol):
+    """Makes the clients of one account."""
+
+    def dynamodb(self) -> DynamoDBClient:
+        """Return a new DynamoDB client."""
+
+    def sqs(self) -> SQSClient:
+        """Return a new SQS client."""
+
+    def functions(self) -> LambdaClient:
+        """Return a new Lambda client."""
+
+
+class DefaultClients:
+    """Makes the clients of the account on AWS that the default credentials name."""
+
+    def dynamodb(self) -> DynamoDBClient:
+        """Return a new DynamoDB client."""
+        return boto3.client("dynamodb", config=_config())
+
+    def sqs(self) -> SQSClient:
+        """Return a new SQS client."""
+        return boto3.client("sqs", config=_config())
+
+    def functions(self) -> LambdaClient:
+        """Return a new Lambda client."""
+        return boto3.client("lambda", config=_config())
+
+
 @dataclass(frozen=True)
 class Target:
     """A stack to work with. Each client is created once, at its first use.
 
     Attributes:
         identity: distinguishes this stack from others, also from an earlier local one of the same name.
-        home: the folder of the archive, the plan and the last report.
+        home: the folder of the archive, the plan, the last report, the operator log and the journals of redrives.
         local: the state of the local run; None on AWS.
+        clients: makes the clients.
+        surroundings: clock, sleep, ids and synced writes of everything that works with this stack.
     """
 
     stack_name: str
@@ -69,6 +101,8 @@ class Target:
     outputs: Outputs
     home: Path
     local: LocalState | None = None
+    clients: Clients = field(default_factory=DefaultClients)
+    surroundings: Surroundings = field(default_factory=Surroundings)
 
     def command(self, verb: str) -> str:
         """Return the command line of a verb for this stack: `oneslot dlq list --stack Oneslot-prod`."""
@@ -92,17 +126,17 @@ class Target:
     @cached_property
     def dynamodb(self) -> DynamoDBClient:
         """The DynamoDB client."""
-        return self.local.connection.dynamodb() if self.local else boto3.client("dynamodb", config=_config())
+        return self.clients.dynamodb()
 
     @cached_property
     def sqs(self) -> SQSClient:
         """The SQS client."""
-        return self.local.connection.sqs() if self.local else boto3.client("sqs", config=_config())
+        return self.clients.sqs()
 
     @cached_property
     def functions(self) -> LambdaClient:
         """The Lambda client."""
-        return self.local.connection.functions() if self.local else boto3.client("lambda", config=_config())
+        return self.clients.functions()
 
     @cached_property
     def logs(self) -> CloudWatchLogsClient:
@@ -140,7 +174,8 @@ def local_target(state: LocalState, home: Path) -> Target:
     """Return the target that a local run's state describes."""
     # The start time of its process is part of the identity: the next local stack may get the same port.
     identity = f"{state.endpoint_url} {state.supervisor_pid} {state.supervisor_start}"
-    return Target(state.stack_name, identity, Outputs.of(state.stack_name, state.outputs), home, state)
+    outputs = Outputs.of(state.stack_name, state.outputs)
+    return Target(state.stack_name, identity, outputs, home, state, state.connection)
 
 
 def aws_target(stack: str) -> Target:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 from typing import Any
 
@@ -36,7 +35,7 @@ def show(message_id: str, stack: str | None, as_json: bool) -> None:
     terminal = Terminal(as_json)
     target = open_target(stack)
     row = read_row(target, message_id)
-    now = _now()
+    now = target.surroundings.now_ms()
     terminal.result(_document(target, row, now))
     _show(terminal, target, row, now)
 
@@ -55,7 +54,7 @@ def unlock(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None
     terminal = Terminal(as_json)
     target = open_target(stack)
     row = read_row(target, message_id)
-    now = _now()
+    now = target.surroundings.now_ms()
     _show(terminal, target, row, now)
     if standing(row, now) is Standing.MALFORMED:
         raise OneslotError(
@@ -87,7 +86,7 @@ def forget(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None
     terminal = Terminal(as_json)
     target = open_target(stack)
     row = read_row(target, message_id)
-    now = _now()
+    now = target.surroundings.now_ms()
     _show(terminal, target, row, now)
     if standing(row, now) is Standing.LEASED:
         raise OneslotError(
@@ -125,7 +124,3 @@ def _show(terminal: Terminal, target: Target, row: dict[str, Any], now: int) -> 
             shown.add_row(name, str(value))
     terminal.show(shown)
     terminal.plain(advice(target, row, now))
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

@@ -7,6 +7,7 @@ from functools import cache
 
 from oneslot.application import contains_nhs_number
 from oneslot.evidence.consumer_configuration import is_content_based
+from oneslot.runtime.sqs import dead_letters
 from oneslot.runtime.sqs.dead_letters import DeadLetter, Reading, peek, reading, waiting_behind
 from oneslot.target import Target
 
@@ -33,7 +34,12 @@ def list_dead_letters(target: Target) -> list[DeadLetter]:
 
 def count_hidden(target: Target, seen: int) -> int:
     """Return about how many dead letters are hidden from a reader who has just seen `seen`."""
-    return waiting_behind(target.sqs, target.outputs.dead_letter_queue_url, seen)
+    return waiting_behind(target.sqs, target.outputs.dead_letter_queue_url, seen, target.surroundings)
+
+
+def count_in_flight(target: Target) -> int:
+    """Return about how many dead letters readers hide now."""
+    return dead_letters.in_flight(target.sqs, target.outputs.dead_letter_queue_url, target.surroundings)
 
 
 def format_hidden(hidden: int) -> list[str]:

@@ -10,8 +10,8 @@ import getpass
 import json
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.errors import OneslotError
+from oneslot.runtime.surroundings import Surroundings
 from oneslot.target import Target
 from oneslot.wording import as_json_value
 
@@ -39,12 +40,12 @@ class OperatorLog:
     stack_name: str
     stack: str
     who: Mapping[str, str]
-    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    surroundings: Surroundings
 
     def write(self, action: str, subject: Mapping[str, Any], outcome: str, **more: Any) -> None:
         """Append one line and wait until it is on disk. Raises `OneslotError` if that fails: then change nothing."""
         line = {
-            "at": self.now().isoformat(timespec="milliseconds"),
+            "at": datetime.fromtimestamp(self.surroundings.now_ms() / 1000, UTC).isoformat(timespec="milliseconds"),
             "who": dict(self.who),
             "stack_name": self.stack_name,
             "stack": self.stack,
@@ -53,7 +54,7 @@ class OperatorLog:
             "outcome": outcome,
             **more,
         }
-        append_line(self.path, line)
+        append_line(self.path, line, self.surroundings)
 
 
 def open_operator_log(target: Target) -> OperatorLog:
@@ -61,25 +62,29 @@ def open_operator_log(target: Target) -> OperatorLog:
     who = {"user": _user(), "host": socket.gethostname()}
     if target.local is None and (arn := _caller()):
         who["arn"] = arn
-    return OperatorLog(target.home / OPERATOR_LOG_FILE, target.stack_name, target.identity, who)
+    return OperatorLog(target.home / OPERATOR_LOG_FILE, target.stack_name, target.identity, who, target.surroundings)
 
 
-def append_line(path: Path, line: Mapping[str, Any]) -> None:
+def append_line(path: Path, line: Mapping[str, Any], surroundings: Surroundings) -> None:
     """Append one JSON line to a file that only its owner can read, and wait until it is on disk.
 
     A line that a crash cut off is ended first. Raises `OneslotError` if the file cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "a+b") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - 1))
-            cut_off = file.read(1) not in (b"", b"\n")
-            file.write(b"\n" * cut_off + json.dumps(line, default=as_json_value).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        data = json.dumps(line, default=as_json_value).encode() + b"\n"
+        surroundings.append(path, b"\n" * _is_cut_off(path) + data)
     except OSError as error:
         raise OneslotError(f"{path} cannot be written ({error.strerror}), so nothing more was changed.") from error
+
+
+def _is_cut_off(path: Path) -> bool:
+    """Return whether the last line of a file has no end."""
+    if not path.exists() or not path.stat().st_size:
+        return False
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read() != b"\n"
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:

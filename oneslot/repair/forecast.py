@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -212,17 +211,21 @@ def forecast_all(target: Target, missing: list[Missing]) -> list[Forecast]:
             missing.append(answer)
         return answer
 
-    rows = asked(lambda: read_rows(client, ledger, "message_id", ids, LEDGER), "ledger", ledger)
+    rows = asked(
+        lambda: read_rows(client, ledger, "message_id", ids, LEDGER, surroundings=target.surroundings), "ledger", ledger
+    )
     # An appointment outlives the ledger row, so it may show the answer of a request whose row is not complete.
     known = {} if isinstance(rows, Missing) else rows
     open_ids = [each for each in ids if known.get(each, {}).get("status") != COMPLETE]
     appointments = asked(
-        lambda: read_rows(client, appointments_table, "appointment_id", open_ids, APPOINTMENTS),
+        lambda: read_rows(
+            client, appointments_table, "appointment_id", open_ids, APPOINTMENTS, surroundings=target.surroundings
+        ),
         "appointments",
         appointments_table,
     )
     is_known = cache(lambda practice: asked(lambda: _has_slots(client, slots, practice), "slots", slots))
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = target.surroundings.now_ms()
     forecasts = []
     for letter, facts, size in found:
         row = rows if isinstance(rows, Missing) else rows.get(facts.message_id or "")

@@ -5,13 +5,15 @@ An unfinished journal is `redrive.jsonl`; a finished one is kept in `redrives/`,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from uuid import uuid4
+from typing import Any
 
 from oneslot.errors import OneslotError
 from oneslot.evidence.operator_log import append_line, read_lines
+from oneslot.runtime.surroundings import Surroundings
 from oneslot.target import Target
 
 JOURNAL_FILE = "redrive.jsonl"
@@ -22,14 +24,16 @@ FINISHED_FOLDER = "redrives"
 class Journal:
     """One redrive of the messages `planned`, by their SQS ids in the dead-letter queue.
 
-    The queue accepted those in `sent`, and of these `deleted` are gone from the dead-letter queue. It will never accept those
-    in `refused` (SQS id → code), which stay. A planned message in none of them is still to be sent.
+    The queue accepted those in `sent`. Those in `deleted` are gone from the dead-letter queue, also those that others took
+    from it unsent. The queue will never accept those in `refused` (SQS id → code), which stay. A planned message in none of
+    them is still to be sent.
     """
 
     path: Path
     run: str
     planned: frozenset[str]
     rate: float
+    surroundings: Surroundings
     sent: set[str] = field(default_factory=set)
     deleted: set[str] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
@@ -39,26 +43,42 @@ class Journal:
         """The messages that are still to be sent or deleted."""
         return self.planned - self.deleted - set(self.refused)
 
+    @property
+    def moved(self) -> set[str]:
+        """The messages that were sent and deleted."""
+        return self.sent & self.deleted
+
+    def includes(self, sqs_message_id: str) -> bool:
+        """Return whether to move this message if the dead-letter queue shows it.
+
+        It does so even after a deletion, because another receive can come between, or a server of SQS miss it.
+        """
+        return sqs_message_id in self.planned and sqs_message_id not in self.refused
+
     def note_sent(self, ids: Mapping[str, str]) -> None:
         """Note messages that the queue accepted (SQS id in the dead-letter queue → new one), on disk before one is deleted."""
-        append_line(self.path, {"sent": dict(ids)})
+        self._append({"sent": dict(ids)})
         self.sent |= set(ids)
 
-    def note_deleted(self, ids: set[str]) -> None:
-        """Note messages that were deleted from the dead-letter queue."""
-        append_line(self.path, {"deleted": sorted(ids)})
+    def note_deleted(self, ids: Set[str]) -> None:
+        """Note messages that are gone from the dead-letter queue."""
+        self._append({"deleted": sorted(ids)})
         self.deleted |= ids
 
     def note_refused(self, sqs_message_id: str, code: str) -> None:
         """Note a message that the queue will never accept."""
-        append_line(self.path, {"refused": {sqs_message_id: code}})
+        self._append({"refused": {sqs_message_id: code}})
         self.refused[sqs_message_id] = code
 
-    def finish(self, name: str) -> Path:
-        """Move the journal to the finished ones, under this name; return its new path."""
+    def finish(self) -> Path:
+        """Move the journal to the finished ones; return its new path."""
         folder = self.path.parent / FINISHED_FOLDER
         folder.mkdir(parents=True, exist_ok=True)
-        return self.path.replace(folder / f"{name}-{self.run[:8]}.jsonl")
+        now = datetime.fromtimestamp(self.surroundings.now_ms() / 1000, UTC)
+        return self.path.replace(folder / f"{now:%Y%m%dT%H%M%SZ}-{self.run[:8]}.jsonl")
+
+    def _append(self, line: Mapping[str, Any]) -> None:
+        append_line(self.path, line, self.surroundings)
 
 
 def begin_journal(target: Target, planned: frozenset[str], rate: float, who: Mapping[str, str]) -> Journal:
@@ -69,11 +89,13 @@ def begin_journal(target: Target, planned: frozenset[str], rate: float, who: Map
             f"A redrive of {target.stack_name} is unfinished. Resume it with `{target.command('dlq redrive --resume --yes')}`, "
             "or give it up with --abandon."
         )
-    journal = Journal(path, uuid4().hex, planned, rate)
+    surroundings = target.surroundings
+    journal = Journal(path, surroundings.new_id(), planned, rate, surroundings)
     path.unlink(missing_ok=True)  # a journal of a stack that was deleted
     append_line(
         path,
         {"run": journal.run, "stack": target.identity, "who": dict(who), "rate": rate, "planned": sorted(planned)},
+        surroundings,
     )
     return journal
 
@@ -85,7 +107,7 @@ def open_journal(target: Target) -> Journal | None:
     head = next(lines, None)
     if head is None or head.get("stack") != target.identity:
         return None
-    journal = Journal(path, head["run"], frozenset(head["planned"]), head["rate"])
+    journal = Journal(path, head["run"], frozenset(head["planned"]), head["rate"], target.surroundings)
     for line in lines:
         journal.sent |= set(line.get("sent", {}))
         journal.deleted |= set(line.get("deleted", []))

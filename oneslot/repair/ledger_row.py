@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, cast
@@ -62,9 +61,11 @@ def unlock(target: Target, row: Mapping[str, Any], log: OperatorLog) -> None:
     It is safe while the consumer lives: if another takes over before it commits, the fence refuses its commit.
     """
     log.write(UNLOCK, {"message_id": row["message_id"], "before": dict(row)}, BEGUN)
-    deadline = time.time_ns() // 1_000_000 + RELEASE_WITHIN_MS
+    surroundings = target.surroundings
+    deadline = surroundings.now_ms() + RELEASE_WITHIN_MS
     claim = Claim(row["message_id"], row["claimed_by"], row["consumption_count"], deadline)
-    ledger = DynamoDBLedger(cast("DynamoDB", target.dynamodb), target.outputs.ledger_table_name, retention_seconds=None)
+    client, table = cast("DynamoDB", target.dynamodb), target.outputs.ledger_table_name
+    ledger = DynamoDBLedger(client, table, retention_seconds=None, surroundings=surroundings)
     ended = ledger.release(claim)
     log.write(UNLOCK, {"message_id": row["message_id"]}, DONE if ended else NOT_DONE)
     if not ended:

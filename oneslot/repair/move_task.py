@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -55,7 +54,7 @@ def start_move(target: Target, rate: float) -> None:
         raise
 
 
-def follow_move(target: Target, progress: Callable[[int], None], sleep: Callable[[float], None] = time.sleep) -> Moved:
+def follow_move(target: Target, progress: Callable[[int], None]) -> Moved:
     """Wait until the newest task has ended; return its result. `progress` gets the number of messages moved since."""
     source = queue_arn(target.sqs, target.outputs.dead_letter_queue_url)
     shown = 0
@@ -68,7 +67,7 @@ def follow_move(target: Target, progress: Callable[[int], None], sleep: Callable
         if status not in RUNNING:
             to_move = newest.get("ApproximateNumberOfMessagesToMove", moved)
             return Moved(status, moved, to_move, newest.get("FailureReason"))
-        sleep(INTERVAL_SECONDS)
+        target.surroundings.sleep(INTERVAL_SECONDS)
 
 
 def queue_arn(client: SQSClient, queue_url: str) -> str:

@@ -1,22 +1,30 @@
 """Redrive in batches: receive, send, and delete only what the queue has accepted. A crash at any moment loses nothing.
 
-A process that dies between the queue's answer and the journal's line sends those messages twice. The ledger answers the
-second copy as a duplicate.
+| killed | the next run |
+|---|---|
+| before the queue's answer | sends the message |
+| between the queue's answer and the journal's line | sends it again; the ledger answers the second copy as a duplicate |
+| between that line and the deletion, or SQS refused the deletion | only deletes it |
+| between the deletion and its line | finds it gone, and notes that |
+
+A killed run hides what it received for `HIDDEN_SECONDS`. So a message that a run does not see is gone only if no reader
+hides any, neither before the run nor after it; else it is left for the next run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 from oneslot.errors import OneslotError
-from oneslot.evidence.dead_letters import read_dead_letters
+from oneslot.evidence.dead_letters import count_in_flight, read_dead_letters
 from oneslot.repair.journal import Journal
 from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, HeldLetter, Reading
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
+from oneslot.runtime.sqs.queue_depth import queue_depth
 from oneslot.runtime.sqs.sending import Entry, SendsBatches, send_all
-from oneslot.runtime.surroundings import Surroundings
 from oneslot.sending.pacing import Pacer
 from oneslot.sending.sender import WITHIN_SECONDS
 from oneslot.target import Target
@@ -24,32 +32,48 @@ from oneslot.target import Target
 
 @dataclass(frozen=True)
 class Redriven:
-    """The result: messages `moved`, those `refused` by the queue for good (SQS id → code), and the number `unseen`.
+    """The result of one run.
 
-    Unseen messages were planned, and another reader hides or took them.
+    Attributes:
+        moved: messages that this run found or made sent and deleted.
+        refused: those that the queue will never accept (SQS id → code), which stay.
+        taken: those that another operator moved or dropped.
+        left: those for the next run, because another reader hides them or SQS did not delete them.
+        journal: its path; among the finished ones if none are left.
     """
 
     moved: int
     refused: dict[str, str]
-    unseen: int
+    taken: int
+    left: int
+    journal: Path
+
+    @property
+    def complete(self) -> bool:
+        """Return whether every planned message is gone from the dead-letter queue."""
+        return not self.refused and not self.left
 
 
-def redrive(target: Target, journal: Journal, progress: Callable[[int], None], pacer: Pacer | None = None) -> Redriven:
-    """Move what the journal has left from the dead-letter queue to the queue.
+def redrive(target: Target, journal: Journal, progress: Callable[[int], None]) -> Redriven:
+    """Move what the journal has left from the dead-letter queue to the queue, and finish the journal if nothing is left.
 
     Raises `OneslotError` if the queue does not accept a message within 30 seconds; the journal can then be resumed.
     """
-    pacer = pacer or Pacer(journal.rate)
-    before = len(journal.deleted)
-    with read_dead_letters(target) as look:
-        for batch in look:
-            planned = [held for held in batch if held.letter.sqs_message_id in journal.left]
-            if planned:
-                _move(target, look, planned, journal, pacer)
-                progress(len(planned))
-            if not journal.left:
-                break
-    return Redriven(len(journal.deleted) - before, dict(journal.refused), len(journal.left))
+    before = len(journal.moved)
+    if journal.left:
+        hidden = queue_depth(target.sqs, target.outputs.dead_letter_queue_url).in_flight
+        seen = _move_all(target, journal, progress)
+        unseen = journal.left - seen
+        if unseen and not hidden and not count_in_flight(target):
+            journal.note_deleted(unseen)
+    left = len(journal.left)
+    return Redriven(
+        moved=len(journal.moved) - before,
+        refused=dict(journal.refused),
+        taken=len(journal.deleted - journal.sent),
+        left=left,
+        journal=journal.path if left else journal.finish(),
+    )
 
 
 def entry(held: HeldLetter, *, run: str, fifo: bool) -> Entry[HeldLetter]:
@@ -72,6 +96,22 @@ def _sent(value: Any) -> dict[str, Any]:
     return {name: value[name] for name in names if name in value}
 
 
+def _move_all(target: Target, journal: Journal, progress: Callable[[int], None]) -> set[str]:
+    """Make one pass over the dead-letter queue; return the planned messages that it showed."""
+    pacer = Pacer(journal.rate, target.surroundings)
+    seen: set[str] = set()
+    with read_dead_letters(target) as look:
+        for batch in look:
+            planned = [held for held in batch if journal.includes(held.letter.sqs_message_id)]
+            if planned:
+                _move(target, look, planned, journal, pacer)
+                progress(len(planned))
+                seen |= {held.letter.sqs_message_id for held in planned}
+            if not journal.left:
+                break
+    return seen
+
+
 def _move(target: Target, look: Reading, planned: list[HeldLetter], journal: Journal, pacer: Pacer) -> None:
     """Send and delete these. A message that an earlier, killed run has sent is only deleted."""
     waiting = [held for held in planned if held.letter.sqs_message_id not in journal.sent]
@@ -88,7 +128,7 @@ def _send(target: Target, waiting: list[HeldLetter], journal: Journal) -> None:
     client, queue_url = cast("SendsBatches", target.sqs), target.outputs.queue_url
     entries = [entry(held, run=journal.run, fifo=is_fifo(queue_url)) for held in waiting]
     settled = 0
-    for answer in send_all(client, queue_url, entries, WITHIN_SECONDS, Surroundings()):
+    for answer in send_all(client, queue_url, entries, WITHIN_SECONDS, target.surroundings):
         if answer.accepted:
             journal.note_sent({each.message.letter.sqs_message_id: new for each, new in answer.accepted})
         for each, code in answer.refused:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from oneslot.local.aws.connection import Connection
 from oneslot.local.processes import start_ticks
 from oneslot.local.state import LocalState
 from oneslot.runtime.stores.expressions import to_attributes
+from oneslot.runtime.surroundings import Surroundings
 from oneslot.target import Target, local_target
 from tests.kits.consumer import Bench, bench, record
 from workload.plan import Plan, make_plan, read_candidates, save
@@ -55,6 +57,11 @@ class MotoStack:
     def home(self) -> Path:
         """The state folder."""
         return self.target.home
+
+    def target_with(self, sqs: Any, surroundings: Surroundings | None = None) -> Target:
+        """Return the target with another SQS client, in virtual surroundings if given."""
+        clients: Any = SimpleNamespace(sqs=lambda: sqs)
+        return replace(self.target, clients=clients, surroundings=surroundings or self.target.surroundings)
 
     def seed(self, plan: Plan) -> None:
         """Put a plan's slots into the table, and save the plan, as `oneslot seed` does."""

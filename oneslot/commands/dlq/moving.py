@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 from oneslot.evidence.operator_log import BEGUN, DONE, NOT_DONE, open_operator_log
@@ -29,34 +27,31 @@ def move_in_batches(terminal: Terminal, target: Target, journal: Journal) -> dic
             redriven = redrive(target, journal, progress)
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(
-            f"Interrupted: {len(journal.deleted):,} of {numbered(len(journal.planned), 'message')} moved; nothing is lost. "
+            f"Interrupted: {len(journal.moved):,} of {numbered(len(journal.planned), 'message')} moved; nothing is lost. "
             f"Continue with `{target.command(RESUME)}`, or end it with --abandon."
         ) from interrupt
-    kept = journal.path if redriven.unseen else finish_journal(journal)
-    complete = not redriven.refused and not redriven.unseen
-    log.write(REDRIVE, subject, DONE if complete else NOT_DONE, moved=redriven.moved, refused=redriven.refused)
-    terminal.plain(f"{numbered(redriven.moved, 'message')} moved to the queue. The journal is {kept}.")
+    outcome = DONE if redriven.complete else NOT_DONE
+    log.write(REDRIVE, subject, outcome, moved=redriven.moved, taken=redriven.taken, refused=redriven.refused)
+    terminal.plain(f"{numbered(redriven.moved, 'message')} moved to the queue. The journal is {redriven.journal}.")
+    if redriven.taken:
+        terminal.plain(f"{numbered(redriven.taken, 'message')} not moved: another operator moved or dropped them.")
     if redriven.refused:
         codes = ", ".join(f"{count} {code}" for code, count in Counter(redriven.refused.values()).items())
         terminal.plain(f"The queue rejects these messages for good, so they stay: {codes}.", style="red")
-    if redriven.unseen:
+    if redriven.left:
         terminal.plain(
-            f"{numbered(redriven.unseen, 'message')} not seen: another reader hides or has removed them. "
+            f"{numbered(redriven.left, 'message')} left: another reader hides them, or SQS did not delete them. "
             f"Continue in five minutes with `{target.command(RESUME)}`, or end it with --abandon.",
             style="red",
         )
     return {
         "moved": redriven.moved,
         "refused": redriven.refused,
-        "unseen": redriven.unseen,
-        "complete": complete,
-        "journal": str(kept),
+        "taken": redriven.taken,
+        "left": redriven.left,
+        "complete": redriven.complete,
+        "journal": str(redriven.journal),
     }
-
-
-def finish_journal(journal: Journal) -> Path:
-    """Close the journal and return where it is kept."""
-    return journal.finish(time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
 
 
 def move_by_task(terminal: Terminal, target: Target, rate: float, count: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from oneslot.commands.dlq.display import document_of, say_not_found, show_some
-from oneslot.commands.dlq.moving import finish_journal, move_by_task, move_in_batches
+from oneslot.commands.dlq.moving import move_by_task, move_in_batches
 from oneslot.commands.dlq.reading import exit_status, read_letters_to_change, say_no_such_reason, selection_options
 from oneslot.errors import BadInput, OneslotError
 from oneslot.evidence.operator_log import open_operator_log
@@ -103,7 +103,7 @@ def _resume(terminal: Terminal, target: Target, *, abandon: bool, yes: bool) -> 
     if journal is None:
         raise OneslotError(f"{target.stack_name} has no interrupted redrive.")
     terminal.plain(
-        f"Interrupted redrive: {len(journal.deleted):,} of {len(journal.planned):,} messages moved, "
+        f"Interrupted redrive: {len(journal.moved):,} of {len(journal.planned):,} messages moved, "
         f"{len(journal.sent - journal.deleted):,} sent but not deleted, "
         f"{len(journal.planned - journal.sent - set(journal.refused)):,} not sent."
     )
@@ -111,7 +111,7 @@ def _resume(terminal: Terminal, target: Target, *, abandon: bool, yes: bool) -> 
         terminal.result({"stack_name": target.stack_name, "left": len(journal.left), "moved": 0, "dry_run": True})
         return 0
     if abandon:
-        kept = finish_journal(journal)
+        kept = journal.finish()
         terminal.result({"stack_name": target.stack_name, "left": len(journal.left), "moved": 0, "journal": str(kept)})
         terminal.plain(f"Ended; its journal is {kept}. List the rest: {target.command('dlq list')}.")
         return 0

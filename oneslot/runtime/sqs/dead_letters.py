@@ -205,15 +205,25 @@ def waiting_behind(client: SQSClient, queue_url: str, seen: int, surroundings: S
     Another reader hides them; one that was killed does so for `HIDDEN_SECONDS`. A FIFO queue also shows at most ten messages
     of a group until those are deleted.
     """
-    unseen = queue_depth(client, queue_url).total - seen
-    if not is_fifo(queue_url):
-        # A standard queue's depth lags behind: what a reader has put back counts twice for a moment.
-        for _ in range(SETTLING_LOOKS):
-            if unseen <= 0:
-                break
-            (surroundings or Surroundings()).sleep(SETTLING_SECONDS)
-            unseen = min(unseen, queue_depth(client, queue_url).total - seen)  # a message that arrives is not hidden
-    return max(0, unseen)
+    # A FIFO queue's messages do not stop to wait behind others while the depth settles.
+    surroundings = surroundings or Surroundings()
+    return _settled(lambda: queue_depth(client, queue_url).total - seen, surroundings, at_once=is_fifo(queue_url))
+
+
+def in_flight(client: SQSClient, queue_url: str, surroundings: Surroundings | None = None) -> int:
+    """Return about how many messages readers hide now."""
+    return _settled(lambda: queue_depth(client, queue_url).in_flight, surroundings or Surroundings())
+
+
+def _settled(count: Callable[[], int], surroundings: Surroundings, *, at_once: bool = False) -> int:
+    """Return the lowest of some counts: a depth lags behind, and counts what a reader has put back twice for a moment."""
+    lowest = count()
+    for _ in range(0 if at_once else SETTLING_LOOKS):
+        if lowest <= 0:
+            break
+        surroundings.sleep(SETTLING_SECONDS)
+        lowest = min(lowest, count())  # a message that arrives is not hidden
+    return max(0, lowest)
 
 
 def identity_of(body: str, attributes: Mapping[str, Any], *, content_based: bool = False) -> str:

@@ -10,6 +10,7 @@ from oneslot.repair.ledger_row import consequences, forget, read_row, unlock
 from oneslot.runtime.protocol import Claim, Duplicate
 from oneslot.runtime.sqs.dead_letters import peek
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
+from oneslot.runtime.surroundings import Surroundings
 from tests.kits.consumer import NHS_NUMBER, booking, cancellation, record
 from tests.kits.moto_stack import MotoStack, document, invoke
 
@@ -167,5 +168,6 @@ def test_change_stops_when_the_operator_log_is_unwritable(moto_stack: MotoStack)
 def test_operator_log_keeps_other_lines_when_one_is_cut(moto_stack: MotoStack) -> None:
     path = moto_stack.home / "operator-log.jsonl"
     path.write_text('{"whole": 1}\n{"cut o')
-    append_line(path, {"next": 1})
-    assert list(read_lines(path)) == [{"whole": 1}, {"next": 1}]
+    for number in (1, 2):
+        append_line(path, {"next": number}, Surroundings())
+    assert list(read_lines(path)) == [{"whole": 1}, {"next": 1}, {"next": 2}]

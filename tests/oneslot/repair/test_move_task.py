@@ -14,6 +14,7 @@ from botocore.stub import Stubber
 
 from oneslot.errors import OneslotError
 from oneslot.repair.move_task import Moved, follow_move, start_move
+from oneslot.runtime.surroundings import Surroundings
 from oneslot.target import Target
 from tests.kits.consumer import booking
 from tests.kits.moto_stack import MotoStack, invoke
@@ -67,7 +68,7 @@ def test_move_raises_any_other_error_of_sqs(
         start_move(target, 1)
 
 
-def test_follow_returns_the_result_of_an_ended_move(stubbed: tuple[Target, Stubber]) -> None:
+def test_follow_returns_the_result_of_an_ended_move(moto_stack: MotoStack, stubbed: tuple[Target, Stubber]) -> None:
     target, stubber = stubbed
     arns(stubber, target, DEAD)
     for result in (
@@ -79,7 +80,8 @@ def test_follow_returns_the_result_of_an_ended_move(stubbed: tuple[Target, Stubb
         stubber.add_response("list_message_move_tasks", {"Results": [result]}, {"SourceArn": DEAD, "MaxResults": 1})
     steps: list[int] = []
     slept: list[float] = []
-    assert follow_move(target, steps.append, slept.append) == Moved("FAILED", 25, 30, "OverLimit")
+    target = moto_stack.target_with(target.sqs, Surroundings(sleep=slept.append))
+    assert follow_move(target, steps.append) == Moved("FAILED", 25, 30, "OverLimit")
     assert (steps, slept) == ([10, 10, 5], [5.0, 5.0])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from oneslot.repair.journal import begin_journal, open_journal
@@ -23,9 +25,9 @@ def test_pacer_holds_its_rate() -> None:
 
 def test_redrive_holds_its_rate(moto_stack: MotoStack) -> None:
     slept: list[float] = [0.0]
-    pacer = Pacer(5.0, Surroundings(steady=lambda: sum(slept), sleep=slept.append))
-    journal = begin_journal(moto_stack.target, put_bookings(moto_stack, 25), 500.0, {})
-    assert redrive(moto_stack.target, journal, lambda _: None, pacer).moved == 25
+    target = replace(moto_stack.target, surroundings=Surroundings(steady=lambda: sum(slept), sleep=slept.append))
+    journal = begin_journal(target, put_bookings(moto_stack, 25), 5.0, {})
+    assert redrive(target, journal, lambda _: None).moved == 25
     assert slept[1:] == [2.0, 2.0]
 
 
