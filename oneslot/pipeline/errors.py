@@ -8,6 +8,8 @@ SIGNS = {
     "not a gzip file": "A file that ends in .gz is not gzip, or is damaged. Copy or export it again.",
     "incorrect data check": "A gzipped file is damaged. Copy or export it again.",
     "Relative path in absolute URI": "Spark cannot read a file whose name contains a colon. Rename it.",
+    "ARITHMETIC_OVERFLOW": "One id has more rows in a source than the audit can add up. "
+    "Find the id in the delivery log, and remove its copies from the history.",
     "No space left on device": "The disk is full. Name another folder with --scratch.",
     "OutOfMemoryError": "Spark ran out of memory. Give it more with --memory.",
 }

@@ -21,6 +21,8 @@ LITTLE_BYTES = 20_000_000
 # Without these, the same input could give another verdict or other bytes. `spark-submit` does not change them.
 DECIDING = {
     "spark.sql.session.timeZone": "UTC",
+    # An overflow is an error, never a wrong count.
+    "spark.sql.ansi.enabled": "true",
     # A data file holds one row a line. A partial row of a broken line would look like a row with missing values.
     "spark.sql.json.enablePartialResults": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",

@@ -134,27 +134,35 @@ MEASURE_COLUMNS = (*KEY, *(measure.name for measure in MEASURES))
 
 
 PACKED = (
-    {"ledger_outcome": 20, "ledger_complete": 20, "ledger_rows": 24},
-    {"appointment_channel": 20, "appointment_status": 20, "appointment_rows": 24},
-    {"slot_status": 20, "slot_rows": 20, "holdings": 24},
-    {"expects_cancelled": 20, "cancellations": 20, "held_slots": 24},
-    {"deliveries_duplicate": 20, "deliveries_done": 20, "deliveries": 24},
-    {"dead_letters": 32, "waiting": 32},
+    ("ledger_outcome", "ledger_rows"),
+    ("ledger_complete", "cancellations"),
+    ("appointment_status", "appointment_rows"),
+    ("appointment_channel", "expects_cancelled"),
+    ("slot_status", "slot_rows"),
+    ("held_slots", "holdings"),
+    ("deliveries_duplicate", "deliveries_done"),
+    ("dead_letters", "waiting"),
 )
-"""Small sums that are added as one number, with the bits of each, lowest first: a third fewer aggregates for every fact.
-Exact for up to 50,000 rows of one key in one table."""
+"""Two small sums that are added as one number, the first in its lower 32 bits: a quarter fewer aggregates for every fact.
+Exact for 200 million rows of one key. The second sum of deliveries is the larger one, so Spark reports its overflow first."""
 
 
 def gather(facts: DataFrame, partitions: int) -> DataFrame:
     """Return the measures of facts: one shuffle by key, one sort, one pass. Each partition is sorted by key."""
     together = narrow(facts).repartition(partitions, "key").withColumn("hash", _hash_of("key"))
     ordered = widen(together.sortWithinPartitions(*KEY))
-    packed = {name for widths in PACKED for name in widths}
+    packed = {name for pair in PACKED for name in pair}
     alone = [measure.over_facts() for measure in MEASURES if measure.name not in packed]
-    sums = [_packed_sum(widths, f"packed_{number}") for number, widths in enumerate(PACKED)]
+    sums = [_packed_sum(low, high, f"packed_{number}") for number, (low, high) in enumerate(PACKED)]
     gathered = ordered.groupBy(*KEY).agg(*alone, *sums)
-    for number, widths in enumerate(PACKED):
-        gathered = gathered.withColumns(_unpacked(f"packed_{number}", widths))
+    for number, (low, high) in enumerate(PACKED):
+        # A negative lower sum borrowed 1 from the upper one. Half of the lower range restores it.
+        gathered = gathered.withColumns(
+            {
+                low: F.expr(f"shiftright(shiftleft(packed_{number}, 32), 32)"),
+                high: F.expr(f"shiftright(packed_{number} + {1 << 31}L, 32)"),
+            }
+        )
     return gathered.select(*MEASURE_COLUMNS)
 
 
@@ -185,24 +193,9 @@ def widen(narrowed: DataFrame) -> DataFrame:
     )
 
 
-def _packed_sum(widths: dict[str, int], name: str) -> Column:
-    value = {measure.name: measure.of_fact() for measure in MEASURES if measure.name in widths}
-    parts, lowest = [], 0
-    for part, width in widths.items():
-        parts.append(f"shiftleft({value[part]}, {lowest})")
-        lowest += width
-    return F.expr(f"sum({' + '.join(parts)}) AS {name}")
-
-
-def _unpacked(packed: str, widths: dict[str, int]) -> dict[str, Column]:
-    """Return each part of a packed sum, with its sign."""
-    found, lowest = {}, 0
-    for name, width in widths.items():
-        # A negative part below borrowed 1 from this part. Adding half of the range below restores it.
-        whole = f"{packed} + {1 << (lowest - 1)}L" if lowest else packed
-        found[name] = F.expr(f"shiftright(shiftleft({whole}, {64 - lowest - width}), {64 - width})")
-        lowest += width
-    return found
+def _packed_sum(low: str, high: str, name: str) -> Column:
+    value = {measure.name: measure.of_fact() for measure in MEASURES}
+    return F.expr(f"sum({value[low]} + shiftleft({value[high]}, 32)) AS {name}")
 
 
 def merge(yesterday: DataFrame, today: DataFrame, partitions: int) -> DataFrame:

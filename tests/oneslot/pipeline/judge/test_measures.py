@@ -49,6 +49,74 @@ def test_packed_sums_equal_single_sums(spark: SparkSession, monkeypatch: pytest.
     assert any(row.held_slots < 0 and row.cancellations < 0 and row.expects_cancelled < 0 for row in packed)
 
 
+@pytest.mark.parametrize(
+    "copies",
+    [
+        524_287,
+        524_288,
+        pytest.param(600_000, marks=pytest.mark.slow),
+        pytest.param(2_000_000, marks=pytest.mark.slow),
+    ],
+)
+def test_counts_are_exact_when_one_id_has_many_deliveries(spark: SparkSession, copies: int) -> None:
+    from oneslot.pipeline.judge import measures
+
+    facts = spark.range(copies).selectExpr(*fact_of("m", Kind.DELIVERY, code=Delivered.DUPLICATE))
+
+    (row,) = measures.gather(facts, 1).collect()
+
+    assert (row.deliveries, row.deliveries_done, row.deliveries_duplicate) == (copies, copies, copies)
+    others = {measure.name for measure in measures.MEASURES if measure.starts_at_zero} - {
+        "deliveries",
+        "deliveries_done",
+        "deliveries_duplicate",
+    }
+    assert {name: row[name] for name in others if row[name]} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", [1, -1])
+def test_sums_are_exact_when_an_export_repeats_a_row(spark: SparkSession, sign: int) -> None:
+    """To add and to take back. 70,000 rows of the largest code exceed 20 bits."""
+    from oneslot.pipeline.judge import measures
+
+    ledger, appointment, slot = (
+        spark.range(70_000).selectExpr(*fact_of(kind.name, kind, code=9, number=9, sign=sign))
+        for kind in (Kind.LEDGER, Kind.APPOINTMENT, Kind.SLOT)
+    )
+
+    gathered = measures.gather(ledger.unionAll(appointment).unionAll(slot), 1).collect()
+
+    packed = [name for pair in measures.PACKED for name in pair]
+    assert {row.key: {name: row[name] for name in packed if row[name]} for row in gathered} == {
+        "LEDGER": dict.fromkeys(("ledger_rows", "ledger_complete"), sign * 70_000) | {"ledger_outcome": sign * 630_000},
+        "APPOINTMENT": {"appointment_rows": sign * 70_000}
+        | dict.fromkeys(("appointment_status", "appointment_channel"), sign * 630_000),
+        "SLOT": {"slot_rows": sign * 70_000, "slot_status": sign * 630_000},
+    }
+
+
+def test_overflow_is_refused_by_name(spark: SparkSession) -> None:
+    from pyspark.errors import ArithmeticException
+
+    from oneslot.pipeline.errors import explain_spark_error
+    from oneslot.pipeline.judge import measures
+
+    facts = spark.range(2).selectExpr(*fact_of("m", Kind.CANCELLED, at=1 << 62))
+
+    with pytest.raises(ArithmeticException) as overflow:
+        measures.gather(facts, 1).collect()
+    assert explain_spark_error(overflow.value).startswith("One id has more rows in a source than the audit can add up")
+
+
+def fact_of(key: str, kind: Kind, **values: int) -> list[str]:
+    """Return SQL for the columns of one fact."""
+    from oneslot.pipeline.read.facts import FACT_COLUMNS
+
+    given = {"key": f"'{key}'", "kind": int(kind), "sign": 1, "code": 0, "number": 0, "link": 0, **values}
+    return [f"CAST({given.get(name, 'NULL')} AS {of}) AS {name}" for name, of in FACT_COLUMNS.items()]
+
+
 LIFE: tuple[tuple[Kind, dict[str, int]], ...] = (
     (Kind.ACCEPTED, {"number": 2, "at": 10}),
     (Kind.ACCEPTED, {"number": 1, "at": 7}),
