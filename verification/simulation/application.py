@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from random import Random
 from typing import Any
 
 from appointments.invariants import Evidence, check
@@ -91,37 +92,42 @@ class Application:
         for slot in free_slots(number):
             self.simulation.dynamodb.put_item(TableName=SLOTS, Item=to_attributes(slot))
 
-    def request(self, number: int) -> Request:
+    def request(self, number: int, random: Random) -> Request:
         """Draw a request: mostly a booking, now and then a cancellation of an earlier one, or a malformed message."""
-        message_id, draw = f"m{number}", self.simulation.draw()
-        group = f"g{int(self.simulation.draw() * 3)}" if is_fifo(self.queue_url) else None
+        message_id, draw = f"m{number}", random.random()
+        group = f"g{random.randrange(3)}" if is_fifo(self.queue_url) else None
         if draw < SHARE_MALFORMED:
             return Request(message_id, json.dumps({"message_id": message_id, "type": MALFORMED}), group, healthy=False)
         if draw < SHARE_MALFORMED + SHARE_CANCELLATIONS and number:
-            message = cancellation(message_id, f"m{int(self.simulation.draw() * number)}")
+            message = cancellation(message_id, f"m{random.randrange(number)}")
         else:
             message = booking(message_id, number % 3)
         return Request(message_id, message.body, group, healthy=True)
 
-    def send(self, request: Request, *, copies: int = 1) -> None:
-        """Let the queue accept a request, as often as given, without a producer."""
+    def send(self, request: Request) -> None:
+        """Let the queue accept a copy of a request, without a producer."""
         self.requests[request.message_id] = request
-        for copy in range(copies):
-            parameters: dict[str, Any] = {"QueueUrl": self.queue_url, "MessageBody": request.body}
-            if request.group is not None:
-                name = f"{request.message_id}-{copy}-{len(request.copies)}"
-                parameters |= {"MessageGroupId": request.group, "MessageDeduplicationId": name}
-            request.copies.append(self.sqs.send_message(**parameters)["MessageId"])
+        parameters: dict[str, Any] = {"QueueUrl": self.queue_url, "MessageBody": request.body}
+        if request.group is not None:
+            name = f"{request.message_id}-{len(request.copies)}"
+            parameters |= {"MessageGroupId": request.group, "MessageDeduplicationId": name}
+        request.copies.append(self.sqs.send_message(**parameters)["MessageId"])
         self.simulation.stir(self.queue_url)
 
     def send_over(self, number: int, seconds: float, *, duplicates: bool = True) -> None:
-        """Let the queue accept this many requests, spread over this time; one of four has a second copy."""
+        """Let the queue accept this many requests, spread over this time; one of four has a second copy later.
+
+        Each request has a source of chance of its own, so that the shrinker can leave it out and move no other.
+        """
         kernel = self.simulation.kernel
         for each in range(number):
-            request = self.request(each)
-            copies = 1 + int(duplicates and self.simulation.draw() < COPIED)
-            at = int(self.simulation.draw() * seconds * MICROSECONDS) if request.group is None else each * 1000
-            kernel.at(kernel.now + at, functools.partial(self.send, request, copies=copies))
+            random = self.simulation.random_of(f"request {each}")
+            request = self.request(each, random)
+            ordered = is_fifo(self.queue_url)
+            first = seconds * (each / number if ordered else random.random())
+            second = [first + random.random() * seconds / 2] if duplicates and random.random() < COPIED else []
+            for at in [first, *second] if self.simulation.keeps(f"request {each}") else []:
+                kernel.at(kernel.now + int(at * MICROSECONDS), functools.partial(self.send, request))
 
     def consumer(self, process: Process, *, through_powertools: bool = False, **changes: Any) -> Consumer[Any]:
         """Return the consumer in a process. `changes` replace fields of its configuration."""

@@ -144,6 +144,15 @@ class Simulation:
         self.numbers[name] = self.plan.numbers.get(name, drawn)
         return bool(self.numbers[name])
 
+    def keeps(self, name: str) -> bool:
+        """Return True, unless the shrinker leaves this part of the scenario out."""
+        self.numbers[name] = self.plan.numbers.get(name, 1)
+        return bool(self.numbers[name])
+
+    def random_of(self, name: str) -> Random:
+        """Return a source of chance for one part of the scenario, which no other part moves."""
+        return Random(f"{name} of {self.plan.seed}")
+
     @property
     def calm(self) -> bool:
         """Return whether no fault happened."""

@@ -141,7 +141,7 @@ class InMemoryDynamoDB:
             found_page["Items"] = self._projected(found[:limit], wanted)
         if len(found) >= limit:
             last = found[limit - 1]
-            found_page["LastEvaluatedKey"] = {name: last[name] for name in {*table.keys, sort_key} - {""}}
+            found_page["LastEvaluatedKey"] = {name: last[name] for name in (*table.keys, sort_key) if name}
         return answer(found_page)
 
     def _projected(self, items: Sequence[TypedItem], wanted: Sequence[str] | None) -> list[TypedItem]:

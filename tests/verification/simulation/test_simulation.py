@@ -1,0 +1,126 @@
+"""Runs of the whole system: the same seed is the same run, broken code is found, and its counterexample is small."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oneslot.explorer.counterexample import NotReplayable
+from oneslot.worker.pool import Pool
+from verification.simulation.counterexample import from_json, story, to_json
+from verification.simulation.faults import CALL, Fault
+from verification.simulation.places import places, run_each
+from verification.simulation.points import Instrumented
+from verification.simulation.run import SCENARIOS, Run, points, run
+from verification.simulation.shrink import shrink
+from verification.simulation.simulation import Plan
+
+ROOT = Path(__file__).parents[3]
+SMALL = {"messages": 2, "workers": 1, "threads": 1, "slots": 2}
+
+
+@pytest.fixture(scope="module")
+def modules() -> Iterator[Instrumented]:
+    with points() as instrumented:
+        yield instrumented
+
+
+def find_broken(name: str, modules: Instrumented, seeds: int = 60) -> Run:
+    """Return the first run that breaks a law."""
+    runs = (run(name, Plan(seed), modules) for seed in range(seeds))
+    return next(found for found in runs if found.breaches)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_scenario_holds_under_its_first_seeds(name: str, modules: Instrumented) -> None:
+    broken = [found for seed in range(5) if (found := run(name, Plan(seed), modules)).breaches]
+
+    assert not broken, list(story(broken[0]))
+
+
+TRACES = """
+from verification.simulation.run import SCENARIOS, points, run
+from verification.simulation.simulation import Plan
+with points() as modules:
+    for name in SCENARIOS:
+        for seed in (1, 2, 3):
+            print(name, seed, run(name, Plan(seed), modules).trace)
+"""
+
+
+def test_same_seed_gives_the_same_trace_in_another_process() -> None:
+    one, other = (_output([sys.executable, "-c", TRACES], hash_seed) for hash_seed in ("1", "2"))
+
+    assert len(one.splitlines()) == 3 * len(SCENARIOS)
+    assert one == other
+
+
+def test_listed_faults_repeat_the_run_that_drew_them(modules: Instrumented) -> None:
+    drawn = run("workers", Plan(7), modules)
+
+    listed = run("workers", drawn.plan, modules)
+
+    assert drawn.plan.faults
+    assert listed.trace == drawn.trace
+
+
+def test_worker_that_deletes_what_failed_is_found_and_shrunk(
+    modules: Instrumented, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle = Pool._settle
+    monkeypatch.setattr(Pool, "_settle", lambda pool, job, failure, *rest: settle(pool, job, None, *rest))
+
+    found = find_broken("workers", modules)
+    small = shrink(found, modules, tries=150)
+
+    assert {breach.law for breach in small.breaches} & {"I2", "I9"}
+    assert len(small.plan.faults or ()) <= 5
+    assert small.plan.numbers["messages"] <= 2
+    assert len(list(story(small))) <= 60
+
+
+def test_counterexample_replays_from_its_file(modules: Instrumented) -> None:
+    kept = run("workers", Plan(7), modules)
+
+    name, plan = from_json(to_json(kept))
+
+    assert run(name, plan, modules).trace == kept.trace
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", "x", '{"scenario": "none", "seed": 1, "numbers": {}, "faults": [], "points": true}']
+)
+def test_file_that_is_not_a_counterexample_is_refused(text: str) -> None:
+    with pytest.raises(NotReplayable):
+        from_json(text)
+
+
+def test_fault_at_every_place_of_a_small_run(modules: Instrumented) -> None:
+    plan = Plan(0, SMALL)
+    every = places("workers", plan, modules, every=50)
+
+    broken = [done for done in run_each("workers", plan, every[::7], modules) if done.breaches]
+
+    assert not broken, list(story(broken[0]))
+    assert {fault.place for fault in every} == {"call", "statement"}
+
+
+def test_fault_happens_once_at_its_place(modules: Instrumented) -> None:
+    crash = Fault("worker-1", CALL, 3, "crash before it is sent")
+
+    done = run("workers", Plan(0, SMALL, (crash,)), modules)
+
+    assert done.plan.faults == (crash,)
+    assert any(event.process == "worker-1.2" for event in done.events)
+
+
+def _output(command: list[str], hash_seed: str) -> str:
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{ROOT}:{ROOT / 'lambda_src'}"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
