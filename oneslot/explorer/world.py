@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 from oneslot.explorer.renaming import OWN_NAME
 from oneslot.explorer.services.contents import Contents, Table
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
-from oneslot.explorer.services.sqs.explored import InMemorySQS
+from oneslot.explorer.services.sqs.explored import ExploredSQS
 from oneslot.runtime.stores.expressions import from_attributes, to_attributes
 
 TRANSIENT_CONFLICT = "TransactionConflictException"
@@ -177,7 +177,7 @@ class InMemoryServices:
         try:
             if conflict is not None:
                 dynamodb.refuse_for_conflict(conflict, **parameters)
-            port: Any = dynamodb if hasattr(dynamodb, operation) else InMemorySQS(queues)
+            port: Any = dynamodb if hasattr(dynamodb, operation) else ExploredSQS(queues)
             answer = getattr(port, operation)(**parameters)
         except ClientError as error:
             return world, error_text(error.response)

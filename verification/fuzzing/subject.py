@@ -17,7 +17,7 @@ from booking.compose import compose
 from booking.configuration import Configuration
 from oneslot.explorer.services.contents import Contents
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
-from oneslot.explorer.services.sqs.explored import InMemorySQS
+from oneslot.explorer.services.sqs.explored import ExploredSQS
 from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
 from oneslot.runtime.sqs.dead_letters import DETAIL_ATTRIBUTE, REASON_ATTRIBUTE
@@ -82,7 +82,8 @@ def consume(data: bytes, *, content_based: bool = False) -> Fate:
     consumer = compose(
         configuration,
         cast("DynamoDB", dynamodb),
-        InMemorySQS(queues),
+        # Unchecked: a hostile body may have characters that SQS does not hold.
+        ExploredSQS(queues, checked=False),
         deliveries.append,
         surroundings=Surroundings(now_ms=lambda: NOW_MS, sleep=lambda _: None, jitter=lambda: 0.5),
     )

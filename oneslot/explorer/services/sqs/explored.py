@@ -1,32 +1,47 @@
-"""An in-memory stand-in for the two SQS calls of a consumer."""
+"""SQS for the explorer, which itself chooses the deliveries: queues exist by use, and collect what is sent."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 from typing import Any
 
-from oneslot.explorer.services.answers import UnsupportedRequest
+from oneslot.explorer.services.answers import answer
+from oneslot.explorer.services.sqs.queue import Queue
+from oneslot.explorer.services.sqs.requests import refuse_others
+from oneslot.explorer.services.sqs.service import Answer, SQSService
+
+Sent = dict[str, list[Mapping[str, Any]]]
+"""The parameters of sent messages, by queue URL."""
 
 
-class InMemorySQS:
-    """Messages by queue URL, in sending order."""
+class ExploredSQS(SQSService):
+    """The service over these messages, which it adds to. Without `checked` it accepts what SQS refuses to hold."""
 
-    def __init__(self, queues: dict[str, list[Mapping[str, Any]]]) -> None:
-        self.queues = queues
+    def __init__(self, sent: Sent, *, checked: bool = True) -> None:
+        super().__init__(lambda: 0, Random(0))
+        self.sent = sent
+        self._checked = checked
 
-    def send_message(self, **request: Any) -> Mapping[str, Any]:
-        """Keep a message as it was sent."""
-        if set(request) - {"QueueUrl", "MessageBody", "MessageAttributes"}:
-            raise UnsupportedRequest(f"send_message {sorted(request)}")
-        message = {name: value for name, value in request.items() if name != "QueueUrl"}
-        self.queues.setdefault(request["QueueUrl"], []).append(message)
-        return {
-            "MessageId": f"sent-{len(self.queues[request['QueueUrl']])}",
-            "ResponseMetadata": {"HTTPStatusCode": 200},
-        }
+    def send_message(self, **request: Any) -> Answer:
+        """Send a message, and keep its parameters."""
+        messages = self.sent.setdefault(request["QueueUrl"], [])
+        # An id of its own for each message of a queue, in every world that holds as many.
+        self._accepted = len(messages)
+        result = super().send_message(**request)
+        messages.append({name: value for name, value in request.items() if name != "QueueUrl"})
+        return result
 
-    def change_message_visibility(self, **request: Any) -> Mapping[str, Any]:
+    def change_message_visibility(self, **request: Any) -> Answer:
         """Accept and ignore it, because the explorer may deliver a copy at any time."""
-        if set(request) != {"QueueUrl", "ReceiptHandle", "VisibilityTimeout"}:
-            raise UnsupportedRequest(f"change_message_visibility {sorted(request)}")
-        return {"ResponseMetadata": {"HTTPStatusCode": 200}}
+        refuse_others(request, frozenset({"QueueUrl", "ReceiptHandle", "VisibilityTimeout"}))
+        return answer({})
+
+    def _queue(self, name: str, url: str, now: int) -> Queue:
+        if url not in self._queues:
+            self._queues[url] = Queue(url, {}, self._random)
+        return self._queues[url]
+
+    def _check(self, queue: Queue, entry: Mapping[str, Any]) -> None:
+        if self._checked:
+            super()._check(queue, entry)

@@ -9,30 +9,30 @@ permissions, fair queues, MD5 digests of attributes. A receive never waits: the 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Any, NoReturn
+from typing import Any
 
 from botocore.exceptions import ClientError
 
-from oneslot.explorer.services.answers import UnsupportedRequest, answer, refuse
+from oneslot.explorer.services.answers import answer, refuse
 from oneslot.explorer.services.sqs.fifo import FifoQueue
 from oneslot.explorer.services.sqs.message import MAXIMUM_BYTES, Message, check_content, digest, size_of
 from oneslot.explorer.services.sqs.move_task import FASTEST, MoveTask
 from oneslot.explorer.services.sqs.queue import Queue
+from oneslot.explorer.services.sqs.requests import (
+    MAXIMUM_ENTRIES,
+    PREFIX,
+    check_entries,
+    refuse_missing_queue,
+    refuse_others,
+    refuse_value,
+    timeout_ms,
+)
 
 Answer = Mapping[str, Any]
 
-MAXIMUM_ENTRIES = 10
-"""A batch's limit (API reference, SendMessageBatch)."""
-
-MAXIMUM_TIMEOUT_SECONDS = 43_200
-"""A visibility timeout's limit (API reference, ChangeMessageVisibility)."""
-
-_PREFIX = "AWS.SimpleQueueService."
-_ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _SENT = frozenset({"MessageBody", "MessageAttributes", "MessageGroupId", "MessageDeduplicationId"})
 _RECEIVED = frozenset(
     {
@@ -88,7 +88,7 @@ class SQSService:
         self._queues: dict[str, Queue] = {}
         self._by_arn: dict[str, Queue] = {}
         self._tasks: list[MoveTask] = []
-        self._sent = 0
+        self._accepted = 0
         self.missing = 0.0
         self.entry_fault: Callable[[str, str, Mapping[str, Any]], EntryFault | None] | None = None
 
@@ -96,9 +96,9 @@ class SQSService:
 
     def create_queue(self, **request: Any) -> Answer:
         """Create a queue; return the URL of an existing one with the same attributes."""
-        _refuse_others(request, frozenset({"QueueName", "Attributes"}))
+        refuse_others(request, frozenset({"QueueName", "Attributes"}))
         name, attributes = request["QueueName"], dict(request.get("Attributes", {}))
-        _refuse_others(attributes, _QUEUE_ATTRIBUTES)
+        refuse_others(attributes, _QUEUE_ATTRIBUTES)
         fifo = name.endswith(".fifo")
         if fifo != (attributes.get("FifoQueue") == "true"):
             refuse(
@@ -118,15 +118,15 @@ class SQSService:
 
     def get_queue_url(self, **request: Any) -> Answer:
         """Return the URL of a queue by its name."""
-        _refuse_others(request, frozenset({"QueueName", "QueueOwnerAWSAccountId"}))
+        refuse_others(request, frozenset({"QueueName", "QueueOwnerAWSAccountId"}))
         found = [queue.url for queue in self._queues.values() if queue.name == request["QueueName"]]
         if not found:
-            _refuse_queue("GetQueueUrl")
+            refuse_missing_queue("GetQueueUrl")
         return answer({"QueueUrl": found[0]})
 
     def get_queue_attributes(self, **request: Any) -> Answer:
         """Return the named attributes, with the numbers of messages at this moment."""
-        _refuse_others(request, frozenset({"QueueUrl", "AttributeNames"}))
+        refuse_others(request, frozenset({"QueueUrl", "AttributeNames"}))
         queue = self._queue("GetQueueAttributes", request["QueueUrl"], self._now_ms())
         names, visible = request.get("AttributeNames", ()), queue.visible
         attributes = {
@@ -167,28 +167,28 @@ class SQSService:
         size = sum(size_of(entry) for entry in request["Entries"])
         if size > MAXIMUM_BYTES:
             message = f"Batch requests cannot be longer than {MAXIMUM_BYTES} bytes. You have sent {size} bytes."
-            refuse(name, _PREFIX + "BatchRequestTooLong", message)
+            refuse(name, PREFIX + "BatchRequestTooLong", message)
         return self._batch(name, request, send)
 
     def receive_message(self, **request: Any) -> Answer:
         """Return up to ten visible messages. The answer of an empty queue has no `Messages`."""
-        _refuse_others(request, _RECEIVED)
+        refuse_others(request, _RECEIVED)
         now, name = self._now_ms(), "ReceiveMessage"
         queue = self._queue(name, request["QueueUrl"], now)
         count = request.get("MaxNumberOfMessages", 1)
         wait_seconds = request.get("WaitTimeSeconds", int(queue.attributes["ReceiveMessageWaitTimeSeconds"]))
         if not 1 <= count <= MAXIMUM_ENTRIES:
-            _refuse_value(name, "MaxNumberOfMessages", count, "Must be between 1 and 10, if provided.")
+            refuse_value(name, "MaxNumberOfMessages", count, "Must be between 1 and 10, if provided.")
         hidden_ms = queue.visibility_ms
         if "VisibilityTimeout" in request:
-            hidden_ms = _timeout_ms(name, request["VisibilityTimeout"])
+            hidden_ms = timeout_ms(name, request["VisibilityTimeout"])
         attempt_id = request.get("ReceiveRequestAttemptId")
         if attempt_id is None:
             received = queue.receive(count, hidden_ms, now, 0.0 if wait_seconds else self.missing)
         elif isinstance(queue, FifoQueue):
             received = queue.receive_attempt(attempt_id, count, hidden_ms, now)
         else:
-            _refuse_value(name, "ReceiveRequestAttemptId", attempt_id, "The queue is not a FIFO queue.")
+            refuse_value(name, "ReceiveRequestAttemptId", attempt_id, "The queue is not a FIFO queue.")
         if not received:
             return answer({})
         system = request.get("MessageSystemAttributeNames") or request.get("AttributeNames") or ()
@@ -197,7 +197,7 @@ class SQSService:
 
     def delete_message(self, **request: Any) -> Answer:
         """Delete a message by a receipt; see `Queue.delete`."""
-        _refuse_others(request, frozenset({"QueueUrl", "ReceiptHandle"}))
+        refuse_others(request, frozenset({"QueueUrl", "ReceiptHandle"}))
         queue = self._queue("DeleteMessage", request["QueueUrl"], self._now_ms())
         queue.delete(request["ReceiptHandle"])
         return answer({})
@@ -214,10 +214,10 @@ class SQSService:
 
     def change_message_visibility(self, **request: Any) -> Answer:
         """Hide a message in flight for a new timeout; see `Queue.change_visibility`."""
-        _refuse_others(request, frozenset({"QueueUrl", "ReceiptHandle", "VisibilityTimeout"}))
+        refuse_others(request, frozenset({"QueueUrl", "ReceiptHandle", "VisibilityTimeout"}))
         now, name = self._now_ms(), "ChangeMessageVisibility"
         queue = self._queue(name, request["QueueUrl"], now)
-        queue.change_visibility(request["ReceiptHandle"], _timeout_ms(name, request["VisibilityTimeout"]), now)
+        queue.change_visibility(request["ReceiptHandle"], timeout_ms(name, request["VisibilityTimeout"]), now)
         return answer({})
 
     def change_message_visibility_batch(self, **request: Any) -> Answer:
@@ -226,7 +226,7 @@ class SQSService:
         queue = self._queue(name, request["QueueUrl"], now)
 
         def change(entry: Mapping[str, Any]) -> Answer:
-            queue.change_visibility(entry["ReceiptHandle"], _timeout_ms(name, entry["VisibilityTimeout"]), now)
+            queue.change_visibility(entry["ReceiptHandle"], timeout_ms(name, entry["VisibilityTimeout"]), now)
             return {}
 
         return self._batch(name, request, change)
@@ -235,7 +235,7 @@ class SQSService:
 
     def start_message_move_task(self, **request: Any) -> Answer:
         """Start to move what a dead-letter queue holds, back to its sources or to one queue."""
-        _refuse_others(request, frozenset({"SourceArn", "DestinationArn", "MaxNumberOfMessagesPerSecond"}))
+        refuse_others(request, frozenset({"SourceArn", "DestinationArn", "MaxNumberOfMessagesPerSecond"}))
         name, now, rate = "StartMessageMoveTask", self._now_ms(), request.get("MaxNumberOfMessagesPerSecond")
         source = self._dead_letter_queue(name, request["SourceArn"])
         source.advance(now)
@@ -244,16 +244,16 @@ class SQSService:
         if destination_arn is not None and destination_arn not in self._by_arn:
             refuse(name, "ResourceNotFoundException", "The resource that you specified doesn't exist.")
         if rate is not None and not 1 <= rate <= FASTEST:
-            _refuse_value(name, "MaxNumberOfMessagesPerSecond", rate, f"Must be between 1 and {FASTEST}.")
+            refuse_value(name, "MaxNumberOfMessagesPerSecond", rate, f"Must be between 1 and {FASTEST}.")
         if any(task.source is source and task.status == "RUNNING" for task in self._tasks):
-            refuse(name, _PREFIX + "UnsupportedOperation", "There is already a task running for this source queue.")
+            refuse(name, PREFIX + "UnsupportedOperation", "There is already a task running for this source queue.")
         handle = f"task-{len(self._tasks) + 1}"
         self._tasks.append(MoveTask(handle, source, destination_arn, rate, now, source.visible, self._moved))
         return answer({"TaskHandle": handle})
 
     def list_message_move_tasks(self, **request: Any) -> Answer:
         """Return the newest move tasks of a dead-letter queue, the newest first."""
-        _refuse_others(request, frozenset({"SourceArn", "MaxResults"}))
+        refuse_others(request, frozenset({"SourceArn", "MaxResults"}))
         source = self._dead_letter_queue("ListMessageMoveTasks", request["SourceArn"])
         self._move(self._now_ms())
         tasks = [task.result() for task in reversed(self._tasks) if task.source is source]
@@ -280,8 +280,8 @@ class SQSService:
         return self._queue("ReceiveMessage", queue_url, self._now_ms()).undelete()
 
     def _send(self, queue: Queue, entry: Mapping[str, Any], now: int) -> dict[str, Any]:
-        _refuse_others(entry, _SENT)
-        check_content(entry, queue.maximum_bytes)
+        refuse_others(entry, _SENT)
+        self._check(queue, entry)
         body, group, token = entry["MessageBody"], entry.get("MessageGroupId"), entry.get("MessageDeduplicationId")
         md5 = digest(body)
         if isinstance(queue, FifoQueue):
@@ -297,11 +297,14 @@ class SQSService:
             if before is not None:
                 return _sent(before, md5)
         elif token is not None:
-            _refuse_value("SendMessage", "MessageDeduplicationId", token, "The queue is not a FIFO queue.")
+            refuse_value("SendMessage", "MessageDeduplicationId", token, "The queue is not a FIFO queue.")
         attributes = entry.get("MessageAttributes", {})
         message = Message(self._new_id(), body, attributes, md5, now, now, group, token)
         queue.add(message)
         return _sent(message, md5)
+
+    def _check(self, queue: Queue, entry: Mapping[str, Any]) -> None:
+        check_content(entry, queue.maximum_bytes)
 
     def _moved(self, arn: str, message: Message, now: int) -> None:
         """Add a redriven message: "considered new messages with a new messageID and enqueueTime" (developer guide)."""
@@ -320,13 +323,13 @@ class SQSService:
         )
 
     def _new_id(self) -> str:
-        self._sent += 1
-        return f"00000000-0000-4000-8000-{self._sent:012x}"
+        self._accepted += 1
+        return f"00000000-0000-4000-8000-{self._accepted:012x}"
 
     def _batch(self, name: str, request: Mapping[str, Any], perform: Callable[[Mapping[str, Any]], Answer]) -> Answer:
-        _refuse_others(request, frozenset({"QueueUrl", "Entries"}))
+        refuse_others(request, frozenset({"QueueUrl", "Entries"}))
         entries = request["Entries"]
-        _check_entries(name, entries)
+        check_entries(name, entries)
         done: list[dict[str, Any]] = []
         failed: list[dict[str, Any]] = []
         for entry in entries:
@@ -349,7 +352,7 @@ class SQSService:
     def _queue(self, name: str, url: str, now: int) -> Queue:
         queue = self._queues.get(url)
         if queue is None:
-            _refuse_queue(name)
+            refuse_missing_queue(name)
         if self._tasks:
             self._move(now)
         queue.advance(now)
@@ -376,35 +379,3 @@ def _sent(message: Message, md5: str) -> dict[str, Any]:
     """Return SendMessage's answer; for a duplicate, with the first message's id and this one's digest."""
     sent = {"MessageId": message.message_id, "MD5OfMessageBody": md5}
     return sent if message.sequence_number is None else {**sent, "SequenceNumber": message.sequence_number}
-
-
-def _check_entries(name: str, entries: list[Mapping[str, Any]]) -> None:
-    if not entries:
-        refuse(name, _PREFIX + "EmptyBatchRequest", "There should be at least one entry in the request.")
-    if len(entries) > MAXIMUM_ENTRIES:
-        refuse(name, _PREFIX + "TooManyEntriesInBatchRequest", "Maximum number of entries per request are 10.")
-    ids = [entry["Id"] for entry in entries]
-    for at, entry_id in enumerate(ids):
-        if not _ENTRY_ID.fullmatch(entry_id):
-            refuse(name, _PREFIX + "InvalidBatchEntryId", "A batch entry id has 1 to 80 letters, digits, - and _.")
-        if entry_id in ids[:at]:
-            refuse(name, _PREFIX + "BatchEntryIdsNotDistinct", f"Id {entry_id} repeated.")
-
-
-def _timeout_ms(name: str, seconds: int) -> int:
-    if not 0 <= seconds <= MAXIMUM_TIMEOUT_SECONDS:
-        _refuse_value(name, "VisibilityTimeout", seconds, "VisibilityTimeout must be an integer between 0 and 43200")
-    return seconds * 1000
-
-
-def _refuse_others(request: Mapping[str, Any], known: frozenset[str]) -> None:
-    if not request.keys() <= known:
-        raise UnsupportedRequest(f"parameters {sorted(set(request) - known)}")
-
-
-def _refuse_value(name: str, parameter: str, value: Any, reason: str) -> NoReturn:
-    refuse(name, "InvalidParameterValue", f"Value {value} for parameter {parameter} is invalid. Reason: {reason}")
-
-
-def _refuse_queue(name: str) -> NoReturn:
-    refuse(name, _PREFIX + "NonExistentQueue", "The specified queue does not exist.")

@@ -1,0 +1,57 @@
+"""What SQS refuses in a request before it looks at a message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from oneslot.explorer.services.answers import UnsupportedRequest, refuse
+
+MAXIMUM_ENTRIES = 10
+"""A batch's limit (API reference, SendMessageBatch)."""
+
+MAXIMUM_TIMEOUT_SECONDS = 43_200
+"""A visibility timeout's limit (API reference, ChangeMessageVisibility)."""
+
+PREFIX = "AWS.SimpleQueueService."
+"""Begins the codes that the JSON protocol keeps from the query protocol (`awsQueryCompatible` in the service's model)."""
+
+_ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+
+
+def check_entries(name: str, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Raise the refusal of a whole batch: empty, too long, with an invalid or a repeated id."""
+    if not entries:
+        refuse(name, PREFIX + "EmptyBatchRequest", "There should be at least one entry in the request.")
+    if len(entries) > MAXIMUM_ENTRIES:
+        refuse(name, PREFIX + "TooManyEntriesInBatchRequest", "Maximum number of entries per request are 10.")
+    ids = [entry["Id"] for entry in entries]
+    for at, entry_id in enumerate(ids):
+        if not _ENTRY_ID.fullmatch(entry_id):
+            refuse(name, PREFIX + "InvalidBatchEntryId", "A batch entry id has 1 to 80 letters, digits, - and _.")
+        if entry_id in ids[:at]:
+            refuse(name, PREFIX + "BatchEntryIdsNotDistinct", f"Id {entry_id} repeated.")
+
+
+def timeout_ms(name: str, seconds: int) -> int:
+    """Return a visibility timeout in milliseconds, or raise its refusal."""
+    if not 0 <= seconds <= MAXIMUM_TIMEOUT_SECONDS:
+        refuse_value(name, "VisibilityTimeout", seconds, "VisibilityTimeout must be an integer between 0 and 43200")
+    return seconds * 1000
+
+
+def refuse_others(request: Mapping[str, Any], known: frozenset[str]) -> None:
+    """Raise `UnsupportedRequest` for parameters other than the known ones."""
+    if not request.keys() <= known:
+        raise UnsupportedRequest(f"parameters {sorted(set(request) - known)}")
+
+
+def refuse_value(name: str, parameter: str, value: Any, reason: str) -> NoReturn:
+    """Raise the refusal of a parameter's value."""
+    refuse(name, "InvalidParameterValue", f"Value {value} for parameter {parameter} is invalid. Reason: {reason}")
+
+
+def refuse_missing_queue(name: str) -> NoReturn:
+    """Raise the refusal of a queue that does not exist."""
+    refuse(name, PREFIX + "NonExistentQueue", "The specified queue does not exist.")
