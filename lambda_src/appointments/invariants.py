@@ -1,7 +1,7 @@
-"""The invariants: one list for the explorer, the local check and the audit.
+"""The invariants: one list for the explorer, the simulation, the local check and the audit.
 
 Each invariant reads `Evidence`, what a run left behind, and yields a sentence for each breach. Invariants about calls and
-interleavings have no `breaches`, because no history shows them; the explorer checks those.
+interleavings have no `breaches`, because no history shows them: the explorer checks those, and the simulation those named Q.
 """
 
 from __future__ import annotations
@@ -328,4 +328,14 @@ INVARIANTS = (
     Invariant("E2", "A live lease is never taken over.", None),
     Invariant("E3", "A duplicate of a finished request costs one call.", None),
     Invariant("L1", "No NHS number is in anything that is logged.", None),
+    Invariant("Q1", "A request is committed once at most, counted where DynamoDB performs the writes.", None),
+    Invariant("Q2", "Without a fault, each message is received once.", None),
+    Invariant("Q3", "After b crashes, a message was received 2b + 1 times at most, and is no dead letter.", None),
+    Invariant("Q4", "Messages of a FIFO group are begun and committed in their order.", None),
+    Invariant("Q5", "A worker has no more messages at work than threads, and receives no more than are idle.", None),
+    Invariant("Q6", "The queue drains soon after the last fault: the longest lease, a visibility timeout, 5 s.", None),
+    Invariant("Q7", "The archive holds every request that the queue accepted from a sender that ended.", None),
+    Invariant("Q8", "Every dead letter has its reason.", None),
+    Invariant("Q9", "No thread dies.", None),
+    Invariant("Q10", "A redrive ends, however often it is killed and resumed.", None),
 )

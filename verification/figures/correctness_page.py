@@ -35,6 +35,7 @@ def fill(page: str, figures: Path = FIGURES) -> str:
         "make explore": lambda: _figures(figures / "explored.json", "make explore", explorations_table),
         "peers": lambda: _figures(figures / "explored.json", "make explore", lambda found: peers_table(found["peers"])),
         "mutants": lambda: f"{mutants_score(expected().counts)}\n\n{guards_table()}",
+        "make simulate": lambda: _figures(figures / "simulated.json", "make simulate", _simulated),
         "make spec": lambda: _figures(figures / "specification.json", "make spec", _specified),
         "make soak": lambda: _figures(figures / "soak.json", "make soak", _soaked),
     }
@@ -49,13 +50,16 @@ def failures() -> str:
     return table(header, others)
 
 
+_SHOWN_BY = {"Q": "the simulation"}
+
+
 def laws() -> str:
     """Return the table of invariants."""
     rows = [
         [
             invariant.name,
             invariant.sentence,
-            "the stored state and the explorer" if invariant.breaches else "the explorer",
+            _SHOWN_BY.get(invariant.name[0], "the explorer") if invariant.breaches is None else "all",
         ]
         for invariant in INVARIANTS
     ]
@@ -66,6 +70,22 @@ def _figures(path: Path, command: str, write: Callable[[Any], str]) -> str:
     if not path.exists():
         return f"There are no figures yet. Run `{command}`, then `make figures`.\n"
     return write(json.loads(path.read_text()))
+
+
+def _simulated(found: Any) -> str:
+    named = [*found["scenarios"].items(), ("all", found["total"])]
+    rows = [
+        [
+            name,
+            f"{each['seeds']:,}",
+            f"{each['steps']:,}",
+            f"{each['virtual_hours']:,.0f}",
+            f"{each['faults']:,}",
+            f"{each['violating']:,}",
+        ]
+        for name, each in named
+    ]
+    return table(["scenario", "seeds", "steps", "virtual hours", "faults", "violating"], rows)
 
 
 def _specified(found: Any) -> str:

@@ -224,6 +224,7 @@ class Application:
     def _log(self, process: Process, delivery: Delivery) -> None:
         process.check()
         self.deliveries.append(asdict(delivery))
+        self.simulation.reached[f"outcome: {delivery.outcome}"] += 1
 
     def _observe(self, process: str, operation: str, parameters: Mapping[str, Any], answer: Any) -> None:
         if operation == "receive_message" and parameters["QueueUrl"] == self.queue_url and isinstance(answer, Mapping):

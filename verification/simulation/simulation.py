@@ -32,6 +32,7 @@ from verification.simulation.faults import (
 )
 from verification.simulation.kernel import START_MS, Kernel, Process, Waiter
 from verification.simulation.network import Client
+from verification.simulation.sometimes import reached_name
 from verification.simulation.threads import VirtualThreads
 
 
@@ -279,7 +280,7 @@ class Simulation:
     def fault_met(self, fault: Fault, what: str) -> None:
         """Note that a fault happens to `what`."""
         self.last_fault = max(self.last_fault, self.kernel.now + int(fault.seconds * 1_000_000))
-        self.reached[f"{fault.name} at {what}"] += 1
+        self.reached[reached_name(fault.name, what)] += 1
         self.note(fault.process, f"FAULT {fault.name}", (what, fault.number, fault.seconds))
 
     def performed(self, process: Process, operation: str, parameters: Mapping[str, Any], answer: Any) -> None:

@@ -1,0 +1,50 @@
+"""What must happen sometimes: each fault at each kind of call, and each end that a message can come to.
+
+A simulation that never reaches one of these proves less than it says, so the long test fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from verification.simulation.faults import CRASH, PAUSE, SUSPEND, choices
+
+CALLS: Mapping[str, tuple[str, ...]] = {
+    "sqs": (
+        "receive_message",
+        "delete_message_batch",
+        "change_message_visibility_batch",
+        "change_message_visibility",
+        "send_message",
+        "send_message_batch",
+    ),
+    "dynamodb": ("update_item", "get_item", "query", "transact_write_items"),
+}
+"""The calls at which every fault must happen."""
+
+OUTCOMES = ("booked", "waitlist", "cancelled", "refused", "duplicate", "quarantined", "busy", "fenced", "failed")
+"""Outcomes of a delivery that must occur."""
+
+_TRANSACTION = {"TransactItems": [{}]}
+
+
+def must_be_reached() -> Iterator[str]:
+    """Yield the name of everything that must happen in a long simulation."""
+    for service, operations in CALLS.items():
+        for operation in operations:
+            for choice in choices(service, operation, _TRANSACTION if operation.startswith("transact") else {}):
+                yield reached_name(choice.name, operation)
+    for name in (CRASH, PAUSE, SUSPEND):
+        yield reached_name(name, "a statement")
+    for outcome in OUTCOMES:
+        yield f"outcome: {outcome}"
+
+
+def reached_name(fault: str, what: str) -> str:
+    """Return the name under which a fault at a call is counted, without the number of a transaction's item."""
+    return f"{fault.partition(' at item ')[0]} at {what}"
+
+
+def never_reached(reached: Collection[str]) -> list[str]:
+    """Return what must happen sometimes, and did not."""
+    return [name for name in must_be_reached() if name not in reached]
