@@ -106,3 +106,7 @@ def __getattr__(name: str) -> Any:
     if name not in _NEEDS_BOTO3:
         raise AttributeError(f"module 'oneslot' has no attribute {name!r}")
     return getattr(import_module(f"oneslot.runtime.{_NEEDS_BOTO3[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,129 @@
+"""A consumer from the environment that the construct sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from oneslot.runtime.effects import Effects, Once, Put
+from oneslot.runtime.lambda_consumer import consumer_from_environment, ledger_from_environment
+from oneslot.runtime.protocol import JsonMessage
+from oneslot.runtime.sqs.lambda_event import Context, event_of
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
+from oneslot.runtime.stores.expressions import from_attributes
+
+
+def take(order: JsonMessage) -> Effects:
+    item = {"order_id": order.message_id, "article": order.body["article"]}
+    return Effects({"outcome": "taken"}, once=Once(Put("orders", "order_id", item), answer=lambda _: {}))
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """The variables of a stack on moto, with its tables and queues."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-2")
+    with mock_aws():
+        for table, key in ("ledger-1", "message_id"), ("orders-1", "order_id"):
+            boto3.client("dynamodb").create_table(
+                TableName=table,
+                KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
+                AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
+                BillingMode="PAY_PER_REQUEST",
+            )
+        for name in "QUEUE", "DEAD_LETTER_QUEUE":
+            monkeypatch.setenv(f"ONESLOT_{name}_URL", boto3.client("sqs").create_queue(QueueName=name)["QueueUrl"])
+        monkeypatch.setenv("ONESLOT_LEDGER_TABLE", "ledger-1")
+        monkeypatch.setenv("ONESLOT_LEDGER_RETENTION_SECONDS", "86400")
+        monkeypatch.setenv("ONESLOT_TABLE_ORDERS", "orders-1")
+        yield monkeypatch
+
+
+def rows(table: str) -> list[dict[str, Any]]:
+    return [from_attributes(item) for item in boto3.client("dynamodb").scan(TableName=table)["Items"]]
+
+
+@pytest.mark.usefixtures("environment")
+def test_consumer_takes_a_message_once_by_its_environment() -> None:
+    handler = consumer_from_environment(take)
+
+    order = {"message_id": "o-1", "article": "teapot"}
+    assert handler(event_of(order, order), Context()) == {"batchItemFailures": []}
+
+    assert rows("orders-1") == [{"order_id": "o-1", "article": "teapot"}]
+    (row,) = rows("ledger-1")
+    assert (row["status"], row["expires_at"] - row["updated"] // 1000 >= 86_400) == ("COMPLETE", True)
+
+
+@pytest.mark.usefixtures("environment")
+def test_consumer_quarantines_into_the_dead_letter_queue() -> None:
+    handler = consumer_from_environment(take)
+
+    assert handler(event_of("not JSON"), Context()) == {"batchItemFailures": []}
+
+    sqs = boto3.client("sqs")
+    queue = sqs.get_queue_url(QueueName="DEAD_LETTER_QUEUE")["QueueUrl"]
+    (letter,) = sqs.receive_message(QueueUrl=queue)["Messages"]
+    assert letter["Body"] == "not JSON"
+
+
+@pytest.mark.usefixtures("environment")
+def test_options_are_the_consumers_attributes() -> None:
+    lines: list[Any] = []
+    handler = consumer_from_environment(
+        take, JsonMessage, log=lines.append, identity=lambda record: record["messageId"]
+    )
+
+    handler(event_of({"article": "teapot"}), Context())
+
+    assert [(line.outcome, line.message_id) for line in lines] == [("taken", "00000000-0000-4000-8000-000000000001")]
+    with pytest.raises(TypeError, match="identify"):
+        consumer_from_environment(take, identify=None)
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize(("threads", "executor"), [(1, type(None)), (2, ThreadPoolExecutor)])
+def test_threads_have_an_executor_and_connections(threads: int, executor: type) -> None:
+    handler = consumer_from_environment(take, threads=threads)
+
+    assert isinstance(handler.executor, executor)
+    assert isinstance(handler.ledger, DynamoDBLedger)
+    clients: list[Any] = [handler.ledger.client, handler.queues.client]
+    configurations = [client.meta.config for client in clients]
+    assert [(each.max_pool_connections, each.read_timeout) for each in configurations] == [(threads + 1, 3)] * 2
+
+
+def test_ledger_keeps_rows_when_retention_is_forever(environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("ONESLOT_LEDGER_RETENTION_SECONDS", "forever")
+    ledger = ledger_from_environment()
+    ledger.claim("m", "", 1)
+    assert "expires_at" not in rows("ledger-1")[0]
+    assert ledger.tables == {"ledger": "ledger-1", "orders": "orders-1"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ONESLOT_LEDGER_TABLE",
+        "ONESLOT_LEDGER_RETENTION_SECONDS",
+        "ONESLOT_QUEUE_URL",
+        "ONESLOT_DEAD_LETTER_QUEUE_URL",
+    ],
+)
+def test_missing_variable_is_named(environment: pytest.MonkeyPatch, name: str) -> None:
+    environment.setenv(name, "")
+    with pytest.raises(ValueError, match=f"environment variable {name} is not set"):
+        consumer_from_environment(take)
+
+
+@pytest.mark.parametrize("retention", ["0", "-1", "1.5", "for ever"])
+def test_malformed_retention_is_named(environment: pytest.MonkeyPatch, retention: str) -> None:
+    environment.setenv("ONESLOT_LEDGER_RETENTION_SECONDS", retention)
+    with pytest.raises(
+        ValueError, match="ONESLOT_LEDGER_RETENTION_SECONDS must be a whole number above 0, or 'forever'"
+    ):
+        consumer_from_environment(take)
