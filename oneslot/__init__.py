@@ -1,8 +1,8 @@
 """Exactly-once effects from a queue that delivers at least once.
 
-`from oneslot import ...` has every name that a consumer needs. The names without a third party are imported with the package,
-the others, which need boto3, when they are first asked for. What needs an extra is imported by its module:
-`oneslot.runtime.powertools`, `oneslot.runtime.stores.valkey`, `oneslot.cdk`.
+`from oneslot import ...` has every name that a consumer needs. Those that need boto3 or asyncio are imported when they are
+first used, which keeps a cold start short. What needs an extra is imported from its module: `oneslot.runtime.powertools`,
+`oneslot.runtime.stores.valkey`, `oneslot.cdk`.
 """
 
 from importlib import import_module
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from oneslot.runtime.attempt import attempt
 from oneslot.runtime.effects import Effects, InvalidEffects, Once, Put, Unprocessable, Update, conflict
-from oneslot.runtime.handlers import Locked, LockLost, acquire, make_handler_idempotent, mark_processed, release
 from oneslot.runtime.identity import Identity
 from oneslot.runtime.protocol import (
     Answer,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from oneslot.runtime.consumer.consumer import Consumer
     from oneslot.runtime.consumer.delivery_log import Delivery
     from oneslot.runtime.consumer.queues import Queues
+    from oneslot.runtime.handlers import Locked, LockLost, acquire, make_handler_idempotent, mark_processed, release
     from oneslot.runtime.lambda_consumer import consumer_from_environment, ledger_from_environment
     from oneslot.runtime.sqs.producer import Accepted, NotAccepted, Outgoing, Producer
     from oneslot.runtime.stores.dynamodb import DynamoDBLedger
@@ -85,27 +85,33 @@ __all__ = [
     "release",
 ]
 
-_NEEDS_BOTO3 = {
+_ON_FIRST_USE = {
     "Accepted": "sqs.producer",
     "Consumer": "consumer.consumer",
     "Delivery": "consumer.delivery_log",
     "DynamoDBLedger": "stores.dynamodb",
+    "LockLost": "handlers",
+    "Locked": "handlers",
     "MemoryLedger": "stores.memory",
     "NotAccepted": "sqs.producer",
     "Outgoing": "sqs.producer",
     "Producer": "sqs.producer",
     "Queues": "consumer.queues",
     "RenewingLedger": "stores.renewing",
+    "acquire": "handlers",
     "consumer_from_environment": "lambda_consumer",
     "from_attributes": "stores.expressions",
     "ledger_from_environment": "lambda_consumer",
+    "make_handler_idempotent": "handlers",
+    "mark_processed": "handlers",
+    "release": "handlers",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _NEEDS_BOTO3:
+    if name not in _ON_FIRST_USE:
         raise AttributeError(f"module 'oneslot' has no attribute {name!r}")
-    return getattr(import_module(f"oneslot.runtime.{_NEEDS_BOTO3[name]}"), name)
+    return getattr(import_module(f"oneslot.runtime.{_ON_FIRST_USE[name]}"), name)
 
 
 def __dir__() -> list[str]:

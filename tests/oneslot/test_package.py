@@ -29,13 +29,19 @@ def test_package_has_every_public_name() -> None:
         assert hasattr(oneslot, name), name
 
 
-def test_package_imports_nothing_of_aws() -> None:
+def test_package_has_no_other_name() -> None:
+    with pytest.raises(AttributeError, match="module 'oneslot' has no attribute 'Ledger'"):
+        getattr(oneslot, "Ledger")  # noqa: B009 - mypy knows that it is missing
+
+
+def test_package_imports_nothing_heavy_before_its_use() -> None:
     loaded = python(
         """
         import sys
         import oneslot
         oneslot.Effects({})
-        print(sorted({name.partition(".")[0] for name in sys.modules} & {"boto3", "botocore", "aws_lambda_powertools"}))
+        names = {name.partition(".")[0] for name in sys.modules}
+        print(sorted(names & {"asyncio", "boto3", "botocore", "aws_lambda_powertools"}))
         """
     )
     assert loaded == "[]"

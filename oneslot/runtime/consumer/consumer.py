@@ -23,7 +23,7 @@ from botocore.exceptions import ClientError
 
 from oneslot.runtime.attempt import attempt
 from oneslot.runtime.consumer.batch import Handle, Process, process
-from oneslot.runtime.consumer.delivery_log import Delivery, print_line, trace_of
+from oneslot.runtime.consumer.delivery_log import Delivery, print_line
 from oneslot.runtime.consumer.group_commit import EarlyAnswer, GroupCommit
 from oneslot.runtime.consumer.queues import Queues
 from oneslot.runtime.consumer.record import Parse, Record
@@ -120,7 +120,7 @@ class Consumer(Generic[M]):
             function_request_id=request_id,
             message_id=record.message_id,
             attempt_ms=early.milliseconds if early else 0,
-            trace=trace_of(record.raw),
+            trace=record.trace,
         )
         try:
             self._consume(record, deadline, delivery, early)

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from oneslot.runtime.effects import Result
 from oneslot.runtime.protocol import Answer
 
 LONGEST_OUTCOME = 128
 """Characters of an outcome that a line shows: CloudWatch drops a line that is too long."""
-
-
-_TRACE = re.compile(
-    r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"
-    r"|Root=1-[0-9a-f]{8}-[0-9a-f]{24}(;Parent=[0-9a-f]{16})?(;Sampled=[01?])?"
-)
-"""The forms of W3C's `traceparent` and of X-Ray's header. The producer chooses the text, so nothing else is logged."""
 
 
 @dataclass(slots=True)
@@ -49,16 +39,6 @@ class Delivery:
         self.consumption_count = answer.consumption_count
         self.claimed_by = answer.claimed_by
         self.answer = _digest(answer.result)
-
-
-def trace_of(raw: Mapping[str, Any]) -> str | None:
-    """Return the trace that the producer sent: the attribute `traceparent`, else SQS's `AWSTraceHeader`, else None."""
-    attribute = raw.get("messageAttributes", {}).get("traceparent", {}).get("stringValue")
-    for text in (attribute, raw["attributes"].get("AWSTraceHeader")):
-        found = _TRACE.match(text or "")
-        if found:
-            return found.group()
-    return None
 
 
 def print_line(delivery: Delivery) -> None:

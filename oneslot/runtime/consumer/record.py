@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple
@@ -30,6 +31,13 @@ Parse = Callable[[str, str, Mapping[str, Any]], M]
 """`(message_id, payload_hash, body)` → the message; raises `Unprocessable`."""
 
 
+_TRACE = re.compile(
+    r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"
+    r"|Root=1-[0-9a-f]{8}-[0-9a-f]{24}(;Parent=[0-9a-f]{16})?(;Sampled=[01?])?"
+)
+"""The forms of W3C's `traceparent` and of X-Ray's header. The producer chooses the text, so nothing else is logged."""
+
+
 @dataclass(frozen=True, slots=True)
 class Record(Generic[M]):
     """A record and the message in it, or the problem that stands in its place.
@@ -41,6 +49,7 @@ class Record(Generic[M]):
         sent: when the message was sent (epoch ms).
         group: the message group, if the queue keeps order.
         message_id: the message's own id; None if it has none that may be logged.
+        trace: the producer's trace, in the form of W3C's `traceparent` or of X-Ray's header; None without one.
         problem: what `Record.parse` met; the record's own attempt raises it.
     """
 
@@ -52,6 +61,7 @@ class Record(Generic[M]):
     message_id: str | None
     message: M | None = field(repr=False)
     problem: BaseException | None = None
+    trace: str | None = None
 
     @classmethod
     def parse(
@@ -73,6 +83,7 @@ class Record(Generic[M]):
         group = attributes.get(GROUP_ATTRIBUTE)
         # A standard queue has groups for fairness; only a FIFO queue keeps their order.
         in_order = group is not None and is_fifo(str(raw.get("eventSourceARN", "")))
+        trace = _trace(raw)
         message_id, message, problem = None, None, None
         try:
             body = parse_body(text)
@@ -98,9 +109,20 @@ class Record(Generic[M]):
             message_id=message_id,
             message=message,
             problem=problem,
+            trace=trace,
         )
 
     @property
     def body(self) -> str:
         """The body as it was sent."""
         return str(self.raw["body"])
+
+
+def _trace(raw: Mapping[str, Any]) -> str | None:
+    """Return the message attribute `traceparent`, else SQS's `AWSTraceHeader`; None if neither has a known form."""
+    attribute = raw.get("messageAttributes", {}).get("traceparent", {}).get("stringValue")
+    for text in (attribute, raw["attributes"].get("AWSTraceHeader")):
+        found = _TRACE.match(text or "")
+        if found:
+            return found.group()
+    return None

@@ -69,3 +69,47 @@ def test_identity_that_must_not_become_a_key_is_unprocessable() -> None:
 
     assert isinstance(parsed.problem, Unprocessable)
     assert (parsed.problem.reason, parsed.message_id, parsed.message) == (INVALID_MESSAGE_ID, None, None)
+
+
+W3C = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+XRAY = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
+
+
+def parsed(raw: dict[str, Any]) -> Record[Any]:
+    return Record.parse(raw, JsonMessage)
+
+
+def traced(traceparent: str | None = None, header: str | None = None) -> dict[str, Any]:
+    raw = record({}, attributes=None if traceparent is None else {"traceparent": traceparent})
+    if header is not None:
+        raw["attributes"]["AWSTraceHeader"] = header
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("traceparent", "header", "trace"),
+    [
+        (None, None, None),
+        (W3C, None, W3C),
+        (None, XRAY, XRAY),
+        (W3C, XRAY, W3C),
+        ("NHS number 9990000018", XRAY, XRAY),
+        (None, f"{XRAY};Lineage=1:abcd1234:0", XRAY),
+        (None, "Root=1-5759e988-bd862e3fe1be46a994272793", "Root=1-5759e988-bd862e3fe1be46a994272793"),
+        (f" {W3C}", f"of 9990000018;{XRAY}", None),
+    ],
+)
+def test_trace_is_the_producers_in_a_known_form(traceparent: str | None, header: str | None, trace: str | None) -> None:
+    assert parsed(traced(traceparent, header)).trace == trace
+
+
+def test_trace_is_none_when_the_attribute_is_binary() -> None:
+    raw = record({})
+    raw["messageAttributes"]["traceparent"] = {"binaryValue": "AA==", "dataType": "Binary"}
+    assert parsed(raw).trace is None
+
+
+def test_trace_is_none_when_the_event_was_written_by_hand() -> None:
+    raw = record({})
+    del raw["messageAttributes"]
+    assert parsed(raw).trace is None
