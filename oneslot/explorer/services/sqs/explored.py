@@ -26,9 +26,7 @@ class ExploredSQS(SQSService):
     def send_message(self, **request: Any) -> Answer:
         """Send a message, and keep its parameters."""
         messages = self.sent.setdefault(request["QueueUrl"], [])
-        # An id of its own for each message of a queue, in every world that holds as many.
-        self._accepted = len(messages)
-        result = super().send_message(**request)
+        result = {**super().send_message(**request), "MessageId": f"sent-{len(messages) + 1}"}
         messages.append({name: value for name, value in request.items() if name != "QueueUrl"})
         return result
 
@@ -38,9 +36,7 @@ class ExploredSQS(SQSService):
         return answer({})
 
     def _queue(self, name: str, url: str, now: int) -> Queue:
-        if url not in self._queues:
-            self._queues[url] = Queue(url, {}, self._random)
-        return self._queues[url]
+        return Queue(url, {}, Random(0))
 
     def _check(self, queue: Queue, entry: Mapping[str, Any]) -> None:
         if self._checked:

@@ -34,13 +34,18 @@ class MoveTask:
     failure: str | None = None
 
     @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self.status == "RUNNING"
+
+    @property
     def next_ms(self) -> int:
         """When it moves the next message."""
         return self.started_ms + (self.moved + 1) * 1000 // (self.rate or FASTEST)
 
     def advance(self, now: int) -> None:
         """Move what is due, the oldest first. Messages without a source fail a task without a destination."""
-        while self.status == "RUNNING" and self.next_ms <= now:
+        while self.running and self.next_ms <= now:
             message = self.source.first() if self.moved < self.to_move else None
             if message is None:
                 self.status = "COMPLETED"
@@ -63,7 +68,7 @@ class MoveTask:
             "StartedTimestamp": self.started_ms,
         }
         optional = {
-            "TaskHandle": self.handle if self.status == "RUNNING" else None,
+            "TaskHandle": self.handle if self.running else None,
             "DestinationArn": self.destination_arn,
             "MaxNumberOfMessagesPerSecond": self.rate,
             "FailureReason": self.failure,

@@ -10,22 +10,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from botocore.exceptions import ClientError
 
 from oneslot.explorer.services.answers import answer, refuse
+from oneslot.explorer.services.sqs.account import QUEUE_ATTRIBUTES, Account
 from oneslot.explorer.services.sqs.fifo import FifoQueue
 from oneslot.explorer.services.sqs.message import MAXIMUM_BYTES, Message, check_content, digest, size_of
-from oneslot.explorer.services.sqs.move_task import FASTEST, MoveTask
+from oneslot.explorer.services.sqs.move_task import FASTEST
 from oneslot.explorer.services.sqs.queue import Queue
 from oneslot.explorer.services.sqs.requests import (
     MAXIMUM_ENTRIES,
     PREFIX,
     check_entries,
-    refuse_missing_queue,
     refuse_others,
     refuse_value,
     timeout_ms,
@@ -46,31 +45,6 @@ _RECEIVED = frozenset(
         "ReceiveRequestAttemptId",
     }
 )
-_QUEUE_ATTRIBUTES = frozenset(
-    {
-        "VisibilityTimeout",
-        "MessageRetentionPeriod",
-        "MaximumMessageSize",
-        "ReceiveMessageWaitTimeSeconds",
-        "RedrivePolicy",
-        "FifoQueue",
-        "ContentBasedDeduplication",
-        "DeduplicationScope",
-        "FifoThroughputLimit",
-    }
-)
-
-
-@dataclass(frozen=True, slots=True)
-class EntryFault:
-    """The fate of one entry of a batch: refused with this code, or left out of the answer (None).
-
-    `performed` says whether SQS acts on it all the same.
-    """
-
-    code: str | None
-    sender_fault: bool = False
-    performed: bool = False
 
 
 class SQSService:
@@ -79,18 +53,12 @@ class SQSService:
     Attributes:
         missing: the probability that a short poll of a standard queue misses a message, because "a weighted random set of
             machines is sampled"; a long poll asks all.
-        entry_fault: returns the fault of one entry of a batch, by operation, queue URL and entry; None for none.
     """
 
     def __init__(self, now_ms: Callable[[], int], random: Random) -> None:
         self._now_ms = now_ms
-        self._random = random
-        self._queues: dict[str, Queue] = {}
-        self._by_arn: dict[str, Queue] = {}
-        self._tasks: list[MoveTask] = []
-        self._accepted = 0
+        self._account = Account(random)
         self.missing = 0.0
-        self.entry_fault: Callable[[str, str, Mapping[str, Any]], EntryFault | None] | None = None
 
     # Queues
 
@@ -98,31 +66,13 @@ class SQSService:
         """Create a queue; return the URL of an existing one with the same attributes."""
         refuse_others(request, frozenset({"QueueName", "Attributes"}))
         name, attributes = request["QueueName"], dict(request.get("Attributes", {}))
-        refuse_others(attributes, _QUEUE_ATTRIBUTES)
-        fifo = name.endswith(".fifo")
-        if fifo != (attributes.get("FifoQueue") == "true"):
-            refuse(
-                "CreateQueue", "InvalidParameterValue", "The name of a FIFO queue ends with .fifo, and no other does."
-            )
-        queue = (FifoQueue if fifo else Queue)(name, attributes, self._random)
-        if queue.url in self._queues:
-            if self._queues[queue.url].attributes != queue.attributes:
-                refuse("CreateQueue", "QueueAlreadyExists", "A queue already exists with the same name")
-            return answer({"QueueUrl": queue.url})
-        if queue.dead_letter_arn is not None:
-            queue.dead_letter_queue = self._by_arn.get(queue.dead_letter_arn)
-            if queue.dead_letter_queue is None or isinstance(queue.dead_letter_queue, FifoQueue) != fifo:
-                refuse("CreateQueue", "InvalidParameterValue", "Dead-letter target does not exist or has another type.")
-        self._queues[queue.url] = self._by_arn[queue.arn] = queue
-        return answer({"QueueUrl": queue.url})
+        refuse_others(attributes, QUEUE_ATTRIBUTES)
+        return answer({"QueueUrl": self._account.create(name, attributes).url})
 
     def get_queue_url(self, **request: Any) -> Answer:
         """Return the URL of a queue by its name."""
         refuse_others(request, frozenset({"QueueName", "QueueOwnerAWSAccountId"}))
-        found = [queue.url for queue in self._queues.values() if queue.name == request["QueueName"]]
-        if not found:
-            refuse_missing_queue("GetQueueUrl")
-        return answer({"QueueUrl": found[0]})
+        return answer({"QueueUrl": self._account.named("GetQueueUrl", request["QueueName"]).url})
 
     def get_queue_attributes(self, **request: Any) -> Answer:
         """Return the named attributes, with the numbers of messages at this moment."""
@@ -135,7 +85,7 @@ class SQSService:
             "ApproximateNumberOfMessagesNotVisible": str(len(queue.messages) - visible),
             "ApproximateNumberOfMessagesDelayed": "0",
         }
-        unknown = [name for name in names if name != "All" and name not in attributes and name not in _QUEUE_ATTRIBUTES]
+        unknown = [name for name in names if name != "All" and name not in attributes and name not in QUEUE_ATTRIBUTES]
         if unknown:
             refuse("GetQueueAttributes", "InvalidAttributeName", f"Unknown Attribute {unknown[0]}.")
         found = {name: value for name, value in attributes.items() if "All" in names or name in names}
@@ -237,34 +187,23 @@ class SQSService:
         """Start to move what a dead-letter queue holds, back to its sources or to one queue."""
         refuse_others(request, frozenset({"SourceArn", "DestinationArn", "MaxNumberOfMessagesPerSecond"}))
         name, now, rate = "StartMessageMoveTask", self._now_ms(), request.get("MaxNumberOfMessagesPerSecond")
-        source = self._dead_letter_queue(name, request["SourceArn"])
-        source.advance(now)
-        self._move(now)
-        destination_arn = request.get("DestinationArn")
-        if destination_arn is not None and destination_arn not in self._by_arn:
-            refuse(name, "ResourceNotFoundException", "The resource that you specified doesn't exist.")
         if rate is not None and not 1 <= rate <= FASTEST:
             refuse_value(name, "MaxNumberOfMessagesPerSecond", rate, f"Must be between 1 and {FASTEST}.")
-        if any(task.source is source and task.status == "RUNNING" for task in self._tasks):
-            refuse(name, PREFIX + "UnsupportedOperation", "There is already a task running for this source queue.")
-        handle = f"task-{len(self._tasks) + 1}"
-        self._tasks.append(MoveTask(handle, source, destination_arn, rate, now, source.visible, self._moved))
+        handle = self._account.start_move(name, request["SourceArn"], request.get("DestinationArn"), rate, now)
         return answer({"TaskHandle": handle})
 
     def list_message_move_tasks(self, **request: Any) -> Answer:
         """Return the newest move tasks of a dead-letter queue, the newest first."""
         refuse_others(request, frozenset({"SourceArn", "MaxResults"}))
-        source = self._dead_letter_queue("ListMessageMoveTasks", request["SourceArn"])
-        self._move(self._now_ms())
-        tasks = [task.result() for task in reversed(self._tasks) if task.source is source]
-        return answer({"Results": tasks[: request.get("MaxResults", 1)]})
+        tasks = self._account.moves("ListMessageMoveTasks", request["SourceArn"], self._now_ms())
+        return answer({"Results": [task.result() for task in tasks[: request.get("MaxResults", 1)]]})
 
     # What only a simulation can do and see
 
     def next_visible_ms(self, queue_url: str) -> int | None:
         """Return when the next message of a queue becomes visible or is moved into it; None for neither."""
         queue = self._queue("ReceiveMessage", queue_url, self._now_ms())
-        times = [queue.next_visible_ms(), *(task.next_ms for task in self._tasks if task.status == "RUNNING")]
+        times = [queue.next_visible_ms(), self._account.next_move_ms]
         return min((time for time in times if time is not None), default=None)
 
     def messages(self, queue_url: str) -> list[Message]:
@@ -299,32 +238,12 @@ class SQSService:
         elif token is not None:
             refuse_value("SendMessage", "MessageDeduplicationId", token, "The queue is not a FIFO queue.")
         attributes = entry.get("MessageAttributes", {})
-        message = Message(self._new_id(), body, attributes, md5, now, now, group, token)
+        message = Message(self._account.new_id(), body, attributes, md5, now, now, group, token)
         queue.add(message)
         return _sent(message, md5)
 
     def _check(self, queue: Queue, entry: Mapping[str, Any]) -> None:
         check_content(entry, queue.maximum_bytes)
-
-    def _moved(self, arn: str, message: Message, now: int) -> None:
-        """Add a redriven message: "considered new messages with a new messageID and enqueueTime" (developer guide)."""
-        queue = self._by_arn[arn]
-        queue.add(
-            Message(
-                self._new_id(),
-                message.body,
-                message.attributes,
-                message.md5,
-                now,
-                now,
-                message.group,
-                message.deduplication_id,
-            )
-        )
-
-    def _new_id(self) -> str:
-        self._accepted += 1
-        return f"00000000-0000-4000-8000-{self._accepted:012x}"
 
     def _batch(self, name: str, request: Mapping[str, Any], perform: Callable[[Mapping[str, Any]], Answer]) -> Answer:
         refuse_others(request, frozenset({"QueueUrl", "Entries"}))
@@ -333,46 +252,15 @@ class SQSService:
         done: list[dict[str, Any]] = []
         failed: list[dict[str, Any]] = []
         for entry in entries:
-            fault = None if self.entry_fault is None else self.entry_fault(name, request["QueueUrl"], entry)
-            result: Answer = {}
-            if fault is None or fault.performed:
-                try:
-                    result = perform(entry)
-                except ClientError as error:
-                    failed.append({"Id": entry["Id"], "SenderFault": True, **error.response["Error"]})
-                    continue
-            if fault is None:
-                done.append({"Id": entry["Id"], **result})
-            elif fault.code is not None:
-                code, sender_fault = fault.code, fault.sender_fault
-                failed.append({"Id": entry["Id"], "SenderFault": sender_fault, "Code": code, "Message": code})
+            try:
+                done.append({"Id": entry["Id"], **perform(entry)})
+            except ClientError as error:
+                failed.append({"Id": entry["Id"], "SenderFault": True, **error.response["Error"]})
         lists = {"Successful": done, "Failed": failed}
         return answer({name: entries for name, entries in lists.items() if entries})
 
     def _queue(self, name: str, url: str, now: int) -> Queue:
-        queue = self._queues.get(url)
-        if queue is None:
-            refuse_missing_queue(name)
-        if self._tasks:
-            self._move(now)
-        queue.advance(now)
-        return queue
-
-    def _move(self, now: int) -> None:
-        for task in self._tasks:
-            if task.status == "RUNNING":
-                task.source.advance(now)
-                task.advance(now)
-
-    def _dead_letter_queue(self, name: str, arn: str) -> Queue:
-        queue = self._by_arn.get(arn)
-        if queue is None:
-            refuse(
-                name, "ResourceNotFoundException", "The resource that you specified for the SourceArn doesn't exist."
-            )
-        if all(each.dead_letter_queue is not queue for each in self._queues.values()):
-            refuse(name, "InvalidParameterValue", "Source queue must be configured as a Dead Letter Queue.")
-        return queue
+        return self._account.queue(name, url, now)
 
 
 def _sent(message: Message, md5: str) -> dict[str, Any]:

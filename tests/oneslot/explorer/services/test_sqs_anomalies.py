@@ -1,4 +1,4 @@
-"""The in-memory SQS where AWS leaves a choice: old receipts, copies, deleted messages that return, samples, batch answers."""
+"""The in-memory SQS where AWS leaves a choice: old receipts, copies, deleted messages that return, and samples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from oneslot.explorer.services.answers import UnsupportedRequest
-from oneslot.explorer.services.sqs.service import EntryFault, SQSService
+from oneslot.explorer.services.sqs.service import SQSService
 from tests.oneslot.explorer.port_clients import Clock
 from tests.oneslot.explorer.services.sqs_clients import Queues
 
@@ -96,27 +96,6 @@ def test_short_poll_samples_and_long_poll_does_not() -> None:
     assert len(samples) > 20
     assert {len(sample) for sample in samples} >= {0, 1, 2, 3, 4, 5}
     assert len(queues.receive(url=queues.dead, WaitTimeSeconds=1)) == 6
-
-
-FAULTS = {
-    "throttled": EntryFault("RequestThrottled", sender_fault=True),
-    "lost": EntryFault("InternalError", performed=True),
-    "silent": EntryFault(None),
-    "accepted": EntryFault(None, performed=True),
-}
-
-
-def test_entry_has_the_fate_that_the_network_gives_it() -> None:
-    service, queues = queues_of(1)
-    service.entry_fault = lambda name, url, entry: FAULTS.get(entry["Id"])
-    entries = [{"Id": name, "MessageBody": name} for name in ("good", *FAULTS)]
-    answer = queues.client.send_message_batch(QueueUrl=queues.url, Entries=entries)
-    assert [each["Id"] for each in answer["Successful"]] == ["good"]
-    assert [(each["Id"], each["Code"], each["SenderFault"]) for each in answer["Failed"]] == [
-        ("throttled", "RequestThrottled", True),
-        ("lost", "InternalError", False),
-    ]
-    assert [message.body for message in service.messages(queues.url)] == ["good", "lost", "accepted"]
 
 
 def test_same_calls_give_the_same_answers() -> None:
