@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from oneslot.cdk import ContradictorySettings, VendoringProblem
 from stacks.application import build
-from stacks.settings import ContradictorySettings
-from stacks.shared.vendoring import VendoringProblem
 
 # The first word of CDK's error for a stack that breaks a rule. CDK has printed the findings by then.
 RULES_BROKEN = "ValidationFailed"

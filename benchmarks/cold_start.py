@@ -46,12 +46,12 @@ STARTS: Mapping[str, str] = {
     HANDLER: "import handler",
 }
 ENVIRONMENT = {
-    "LEDGER_TABLE": "ledger",
-    "SLOTS_TABLE": "slots",
-    "APPOINTMENTS_TABLE": "appointments",
-    "QUEUE_URL": "https://sqs.example/requests",
-    "DEAD_LETTER_QUEUE_URL": "https://sqs.example/requests-dead-letters",
-    "LEDGER_RETENTION_SECONDS": "2592000",
+    "ONESLOT_LEDGER_TABLE": "ledger",
+    "ONESLOT_TABLE_SLOTS": "slots",
+    "ONESLOT_TABLE_APPOINTMENTS": "appointments",
+    "ONESLOT_QUEUE_URL": "https://sqs.example/requests",
+    "ONESLOT_DEAD_LETTER_QUEUE_URL": "https://sqs.example/requests-dead-letters",
+    "ONESLOT_LEDGER_RETENTION_SECONDS": "2592000",
     "BATCH_CONCURRENCY": "10",
     "CANDIDATE_SLOTS": "16",
     "CONTENT_BASED_DEDUPLICATION": "false",

@@ -1,9 +1,8 @@
-"""The CDK app: settings → constructs → stacks. `application.py` puts the stacks together.
+"""The CDK app: settings → the construct → stacks. `application.py` puts the stacks together.
 
-Importing CDK starts Node.js and unpacks CDK. So this package chooses both places before any of its modules imports CDK.
+`oneslot.cdk` comes before any import of CDK: it chooses the Node.js that CDK starts.
 """
 
-from stacks.node import choose_cache, choose_node
+import oneslot.cdk as construct
 
-choose_cache()
-choose_node()
+__all__ = ["construct"]

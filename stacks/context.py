@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from stacks.settings import FOREVER, STAGES, ContradictorySettings, Settings
+from oneslot.cdk.numbers import FOREVER, ContradictorySettings
+from stacks.settings import STAGES, Settings
 
 OVERRIDABLE = (
     "queue",

@@ -78,7 +78,11 @@ def _record(message: dict[str, Any], queue_arn: str) -> dict[str, Any]:
 
 def consume(handle: Handler, log_file: Path) -> None:
     """Consume until the queue is empty and LOG + ".end" exists."""
-    sqs, queue_url, queue_arn = _client("sqs"), os.environ["QUEUE_URL"], "arn:aws:sqs:eu-west-2:000000000000:requests"
+    sqs, queue_url, queue_arn = (
+        _client("sqs"),
+        os.environ["ONESLOT_QUEUE_URL"],
+        "arn:aws:sqs:eu-west-2:000000000000:requests",
+    )
     with log_file.open("a", buffering=1) as log:
         while not log_file.with_suffix(".stop").exists():
             received = sqs.receive_message(

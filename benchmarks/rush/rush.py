@@ -188,8 +188,8 @@ class Rush:
             "AWS_ENDPOINT_URL": self._aws.endpoint_url,
             "AWS_ACCESS_KEY_ID": ACCOUNT,
             "AWS_DEFAULT_REGION": REGION,
-            "QUEUE_URL": self._queue,
-            "DEAD_LETTER_QUEUE_URL": self._dead_letters,
+            "ONESLOT_QUEUE_URL": self._queue,
+            "ONESLOT_DEAD_LETTER_QUEUE_URL": self._dead_letters,
             **settings,
         }
         command = [sys.executable, "-m", "benchmarks.rush.consumer", kind, str(log), *more]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from stacks.shared.rules import accept_wildcards  # first: this package chooses the Node.js that CDK starts
+from oneslot.cdk.rules import accept_wildcards  # first: this package chooses the Node.js that CDK starts
 
 from aws_cdk import App, Validations  # isort: skip
 from cdk_nag import AwsSolutionsChecks  # isort: skip

@@ -42,14 +42,14 @@ class Configuration:
             return int(text(name))
 
         return cls(
-            ledger_table=text("LEDGER_TABLE"),
-            slots_table=text("SLOTS_TABLE"),
-            appointments_table=text("APPOINTMENTS_TABLE"),
-            queue_url=text("QUEUE_URL"),
-            dead_letter_queue_url=text("DEAD_LETTER_QUEUE_URL"),
+            ledger_table=text("ONESLOT_LEDGER_TABLE"),
+            slots_table=text("ONESLOT_TABLE_SLOTS"),
+            appointments_table=text("ONESLOT_TABLE_APPOINTMENTS"),
+            queue_url=text("ONESLOT_QUEUE_URL"),
+            dead_letter_queue_url=text("ONESLOT_DEAD_LETTER_QUEUE_URL"),
             ledger_retention_seconds=None
-            if text("LEDGER_RETENTION_SECONDS") == FOREVER
-            else number("LEDGER_RETENTION_SECONDS"),
+            if text("ONESLOT_LEDGER_RETENTION_SECONDS") == FOREVER
+            else number("ONESLOT_LEDGER_RETENTION_SECONDS"),
             batch_concurrency=number("BATCH_CONCURRENCY"),
             candidate_slots=number("CANDIDATE_SLOTS"),
             content_based_deduplication=text("CONTENT_BASED_DEDUPLICATION") == "true",

@@ -29,7 +29,9 @@ ONE_SIGNAL_SECONDS = 1.0
 @click.command(short_help="Consume the queue in this process, without Lambda.")
 @stack_option
 @click.option(
-    "--queue-url", metavar="URL", help="Consume this queue. Default: the stack's, or QUEUE_URL of the environment."
+    "--queue-url",
+    metavar="URL",
+    help="Consume this queue. Default: the stack's, or ONESLOT_QUEUE_URL of the environment.",
 )
 @click.option(
     "--handler",
@@ -94,7 +96,7 @@ def worker(
 
     \b
     oneslot worker --stack Oneslot-dev          a stack on AWS, configured as its function is
-    oneslot worker                              by QUEUE_URL, LEDGER_TABLE ... in the environment, else the local stack
+    oneslot worker                              by ONESLOT_LEDGER_TABLE ... in the environment, else the local stack
     oneslot worker --handler mails:handle --queue-url https://sqs...
 
     Each event is one JSON line on standard output; metrics follow once a minute in CloudWatch's embedded format.
@@ -115,9 +117,9 @@ def worker(
     log = WorkerLog(surroundings=surroundings)
     if handler is not None:
         loaded = load_handler(handler)
-        url = queue_url or os.environ.get("QUEUE_URL")
+        url = queue_url or os.environ.get("ONESLOT_QUEUE_URL")
         if not url:
-            raise BadInput("--handler needs a queue. Give --queue-url, or set QUEUE_URL.")
+            raise BadInput("--handler needs a queue. Give --queue-url, or set ONESLOT_QUEUE_URL.")
         connect: Connect = connect_on_aws
         client = connect(client_configuration(threads))
     else:

@@ -76,7 +76,7 @@ def open_consumer(
         ) from error
     dynamodb: Any = None
     connect: Connect = connect_on_aws
-    if stack is None and "LEDGER_TABLE" in os.environ:
+    if stack is None and "ONESLOT_LEDGER_TABLE" in os.environ:
         environment: Mapping[str, str] = os.environ
     else:
         target = open_target(stack)

@@ -9,11 +9,11 @@ from botocore.exceptions import ClientError
 from oneslot.errors import OneslotError
 from oneslot.target import Target
 
-RETENTION_VARIABLE = "LEDGER_RETENTION_SECONDS"
+RETENTION_VARIABLE = "ONESLOT_LEDGER_RETENTION_SECONDS"
 FORGOTTEN_VARIABLE = "LEDGER_FORGOTTEN_BEFORE"
 CONTENT_BASED_VARIABLE = "CONTENT_BASED_DEDUPLICATION"
 FOREVER = "forever"
-"""The value of `LEDGER_RETENTION_SECONDS` for rows that never expire."""
+"""The value of `ONESLOT_LEDGER_RETENTION_SECONDS` for rows that never expire."""
 
 
 def ledger_retention_seconds(target: Target) -> int | None:

@@ -10,8 +10,8 @@ from aws_cdk import AssetHashType, BundlingOptions, DockerImage
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
-from stacks.shared.lambda_asset import WriteFiles, asset_hash, source_files
-from stacks.shared.vendoring import VendoringProblem, read_pins
+from oneslot.cdk.asset.code import WriteFiles, asset_hash, source_files
+from oneslot.cdk.asset.vendoring import VendoringProblem, read_pins
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "oneslot" / "pipeline" / "glue.py"

@@ -5,38 +5,39 @@ from __future__ import annotations
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
+from oneslot.cdk.monitoring.alarms import Condition, over_window
+from oneslot.cdk.monitoring.metrics import metric
 from stacks.audit.delivery_archive import BUFFER_SECONDS
 from stacks.audit.storage import UNDELIVERED
-from stacks.settings import Settings
-from stacks.shared.alarms import Condition, over_window
-from stacks.shared.measures import audit_violations, metric
+from stacks.shared.measures import audit_violations
 
 ARCHIVE_DELAY_SECONDS = 3 * BUFFER_SECONDS
 """After this time a line of the delivery log should be in the audit's bucket, and Firehose have tried more than once."""
 
 
-def audit_conditions(*, succeeded: cloudwatch.IMetric, stream: str, bucket: str, settings: Settings) -> list[Condition]:
+def audit_conditions(
+    *, succeeded: cloudwatch.IMetric, stream: str, bucket: str, stage: str, missing_hours: int
+) -> list[Condition]:
     """Return the conditions that wake someone, on a stage with the audit.
 
     Args:
         succeeded: the executions of the state machine that succeeded, over an hour.
         stream: the name of Firehose's stream.
         bucket: the name of the audit's bucket.
-        settings: the stage's settings.
+        missing_hours: the hours without a verdict after which one is missing.
     """
-    hours = settings.audit_missing_hours
     return [
         Condition(
             name="invariant-violated",
             means="The nightly audit found requests that did not take effect exactly once, or are lost or stuck.",
-            metric=audit_violations(settings.stage),
+            metric=audit_violations(stage),
             above=0,
             # One value a night: it holds until the next, or the alarm would say a minute later that all is well.
             silence=cloudwatch.TreatMissingData.IGNORE,
         ),
         Condition(
             name="audit-missing",
-            means=f"No audit has ended with a verdict for {hours} hours: nobody knows whether all is right.",
+            means=f"No audit has ended with a verdict for {missing_hours} hours: nobody knows whether all is right.",
             metric=cloudwatch.MathExpression(
                 expression="IF(FILL(audits, 0) > 0, 0, 1)",
                 using_metrics={"audits": succeeded},
@@ -44,7 +45,7 @@ def audit_conditions(*, succeeded: cloudwatch.IMetric, stream: str, bucket: str,
                 period=Duration.hours(1),
             ),
             above=0,
-            periods=hours,
+            periods=missing_hours,
             silence=cloudwatch.TreatMissingData.BREACHING,
         ),
         Condition(

@@ -7,11 +7,10 @@ from aws_cdk import aws_kinesisfirehose as firehose
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from oneslot.cdk.resources import log_group, removal_policy
+from oneslot.cdk.roles import allow, document, service_role, through
 from stacks.audit.storage import UNDELIVERED, AuditStorage
-from stacks.settings import Settings
 from stacks.shared.deployed import Deployed
-from stacks.shared.resources import log_group, removal_policy
-from stacks.shared.roles import allow, document, service_role, through
 from stacks.shared.rules import objects_in_report
 
 # The handler's own lines, by the name that it gives them: Lambda's START and REPORT lines are not the audit's.
@@ -31,13 +30,20 @@ class DeliveryArchive(Construct):
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, settings: Settings, storage: AuditStorage, deployed: Deployed
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        storage: AuditStorage,
+        deployed: Deployed,
+        log_retention_days: int,
+        retain_data: bool,
     ) -> None:
         super().__init__(scope, construct_id)
         # Firehose logs here why it cannot write; no line of the delivery log is in it.
-        errors = log_group(self, "Errors", settings=settings, key=storage.key)
+        errors = log_group(self, "Errors", days=log_retention_days, retain=retain_data, key=storage.key)
         error_stream = errors.add_stream("ErrorStream")
-        error_stream.apply_removal_policy(removal_policy(settings))
+        error_stream.apply_removal_policy(removal_policy(retain=retain_data))
         role = service_role(
             self,
             "Role",

@@ -8,11 +8,10 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
+from oneslot.cdk.roles import allow, document, service_role, through
 from stacks.audit.asset import audit_packages, audit_script
 from stacks.audit.storage import AuditStorage
-from stacks.settings import Settings
 from stacks.shared.deployed import Deployed
-from stacks.shared.roles import allow, document, service_role, through
 from stacks.shared.rules import objects_in_report
 
 GLUE_VERSION, SPARK_VERSION = glue.GlueVersion.V6_0, "4.1.1"
@@ -26,7 +25,15 @@ class AuditJob(Construct):
     """The job. The state machine passes its arguments; `oneslot/pipeline/settings.py` lists them."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, settings: Settings, storage: AuditStorage, deployed: Deployed
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        storage: AuditStorage,
+        deployed: Deployed,
+        workers: int,
+        timeout_hours: int,
+        customer_managed_keys: bool,
     ) -> None:
         super().__init__(scope, construct_id)
         script, packages = audit_script(self), audit_packages(self)
@@ -37,7 +44,7 @@ class AuditJob(Construct):
             {
                 "Code": document(allow(["s3:GetObject"], *_objects([script, packages]))),
                 "Audit": _rights(storage),
-                "DeadLetters": _dead_letter_rights(settings, storage, deployed),
+                "DeadLetters": _dead_letter_rights(storage, deployed, customer_managed_keys=customer_managed_keys),
                 "Logs": _log_rights(Stack.of(self)),
             },
             wildcards={
@@ -60,13 +67,11 @@ class AuditJob(Construct):
             script=glue.Code.from_bucket(script.bucket, script.s3_object_key),
             extra_python_files=[glue.Code.from_bucket(packages.bucket, packages.s3_object_key)],
             glue_version=GLUE_VERSION,
-            worker_configuration=glue.WorkerConfiguration(
-                worker_type=glue.WorkerType.G_1X, number_of_workers=settings.audit_workers
-            ),
+            worker_configuration=glue.WorkerConfiguration(worker_type=glue.WorkerType.G_1X, number_of_workers=workers),
             # A second run would only find the first one's folder in its way, and a retry the same input.
             max_concurrent_runs=1,
             max_retries=0,
-            timeout=Duration.hours(settings.audit_timeout_hours),
+            timeout=Duration.hours(timeout_hours),
             security_configuration=glue.SecurityConfiguration.from_security_configuration_name(
                 self, "SecurityName", security.name
             ),
@@ -116,14 +121,16 @@ def _rights(storage: AuditStorage) -> iam.PolicyDocument:
     )
 
 
-def _dead_letter_rights(settings: Settings, storage: AuditStorage, deployed: Deployed) -> iam.PolicyDocument:
+def _dead_letter_rights(
+    storage: AuditStorage, deployed: Deployed, *, customer_managed_keys: bool
+) -> iam.PolicyDocument:
     """Allow to list dead letters and return them, and to write or remove the list. Deleting a message is not allowed."""
     looks = ["sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"]
     rights = [
         allow(looks, deployed.output("DeadLetterQueueArn")),
         allow(["s3:DeleteObject", "s3:PutObject"], storage.bucket.arn_for_objects(f"history/*/{DEAD_LETTERS}")),
     ]
-    if settings.customer_managed_keys:
+    if customer_managed_keys:
         rights.append(allow(["kms:Decrypt"], deployed.output("KeyArn"), only=through("sqs", storage)))
     return document(*rights)
 

@@ -7,9 +7,9 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from stacks.settings import Settings
-from stacks.shared.resources import customer_managed_key, removal_policy
-from stacks.shared.rules import accept
+from oneslot.cdk.resources import removal_policy
+from oneslot.cdk.rules import accept
+from stacks.shared.keys import customer_managed_key
 
 ACCESS_LOG_DAYS = 90
 UNFINISHED_UPLOAD_DAYS = 3
@@ -26,9 +26,11 @@ class AuditStorage(Construct):
         bucket: `history/<day>/` has the sources of one night, `audits/<day>/` the results.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, settings: Settings) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, history_days: int, result_days: int, retain_data: bool
+    ) -> None:
         super().__init__(scope, construct_id)
-        self.key: kms.Key = customer_managed_key(self, "Key", settings=settings, description="Oneslot: the audit")
+        self.key: kms.Key = customer_managed_key(self, "Key", description="Oneslot: the audit", retain=retain_data)
         access_log = s3.Bucket(
             self,
             "AccessLog",
@@ -39,7 +41,7 @@ class AuditStorage(Construct):
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             versioned=True,
             lifecycle_rules=[_expiry("Entries", "", ACCESS_LOG_DAYS)],
-            removal_policy=removal_policy(settings),
+            removal_policy=removal_policy(retain=retain_data),
         )
         self.bucket = s3.Bucket(
             self,
@@ -54,12 +56,12 @@ class AuditStorage(Construct):
             server_access_logs_bucket=access_log,
             server_access_logs_prefix="audit/",
             lifecycle_rules=[
-                _expiry("Sources", "history/", settings.audit_history_days),
-                _expiry("Results", "audits/", settings.audit_result_days),
-                _expiry("Undelivered", f"{UNDELIVERED}/", settings.audit_history_days),
+                _expiry("Sources", "history/", history_days),
+                _expiry("Results", "audits/", result_days),
+                _expiry("Undelivered", f"{UNDELIVERED}/", history_days),
             ],
             metrics=[s3.BucketMetrics(id=UNDELIVERED, prefix=f"{UNDELIVERED}/")],
-            removal_policy=removal_policy(settings),
+            removal_policy=removal_policy(retain=retain_data),
         )
         alone = {
             "HIPAA.Security-S3BucketReplicationEnabled": (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from oneslot.cdk.numbers import DAY
 from stacks.audit.plan import AuditPlan
-from stacks.settings import DAY
 
 State = dict[str, Any]
 

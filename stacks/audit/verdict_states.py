@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stacks.audit.plan import AUDIT_VERSION, VERDICT_FILE, AuditPlan
 from stacks.audit.tasks import CALL_SECONDS, RETRY, State, s3_task, sdk
-from stacks.shared.alarms import runbook
 from stacks.shared.measures import VIOLATIONS_METRIC, namespace
+from stacks.shared.topics import RUNBOOKS
 
 
 def look_for_verdict(plan: AuditPlan) -> State:
@@ -85,7 +85,7 @@ def measure(plan: AuditPlan) -> State:
 def notify(plan: AuditPlan, what: str, sentence: str, alarm: str, then: str) -> State:
     """Return the state that publishes a sentence (JSONata) to the topic, with the alarm's runbook."""
     text = (
-        f"{{% 'Audit of ' & $day & ', stage {plan.stage}: ' & {sentence} & '\\n\\nWhat to do: {runbook(alarm)}"
+        f"{{% 'Audit of ' & $day & ', stage {plan.stage}: ' & {sentence} & '\\n\\nWhat to do: {RUNBOOKS}/{alarm}.md"
         f"\\nResult: s3://{plan.bucket}/audits/' & $day & '/' %}}"
     )
     return {

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from aws_cdk import Aws, Stack
+from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
-from aws_cdk import aws_sns as sns
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
+from oneslot.cdk.resources import log_group, name_in_this_stack, removal_policy
+from oneslot.cdk.roles import allow, document, service_role
 from stacks.audit.job import AuditJob
 from stacks.audit.plan import VERDICT_FILE, AuditPlan
 from stacks.audit.states import definition
 from stacks.audit.storage import AuditStorage
-from stacks.settings import HOUR, Settings
 from stacks.shared.deployed import TABLE_OUTPUTS, Deployed
 from stacks.shared.measures import namespace
-from stacks.shared.resources import log_group, name_in_this_stack, removal_policy
-from stacks.shared.roles import allow, document, service_role
 from stacks.shared.rules import objects_in_report
 
 MINUTES_AFTER_MIDNIGHT = 30
@@ -36,42 +34,24 @@ class AuditWorkflow(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        settings: Settings,
+        plan: AuditPlan,
         storage: AuditStorage,
         job: AuditJob,
         deployed: Deployed,
-        topic: sns.ITopic,
+        log_retention_days: int,
+        retain_data: bool,
     ) -> None:
         super().__init__(scope, construct_id)
         stack = Stack.of(self)
         group = log_group(
             self,
             "LogGroup",
-            settings=settings,
+            days=log_retention_days,
+            retain=retain_data,
             key=storage.key,
             # One policy of the account covers all groups with this prefix; one policy for each would soon be too long.
             # The rest is unique, so a group that a deleted stack left behind does not block the next one.
             name=f"/aws/vendedlogs/states/{name_in_this_stack('machine')}",
-        )
-        plan = AuditPlan(
-            partition=Aws.PARTITION,
-            tables=deployed.table_arns(),
-            bucket=storage.bucket.bucket_name,
-            key_arn=storage.key.key_arn,
-            job_name=job.job.job_name,
-            dead_letter_queue_url=deployed.output("DeadLetterQueueUrl"),
-            content_based=settings.content_based_deduplication,
-            topic_arn=topic.topic_arn,
-            stage=settings.stage,
-            full_every_days=settings.audit_full_every_days,
-            delivery_days=settings.audit_delivery_days,
-            ledger_retention_seconds=settings.ledger_retention_seconds,
-            ledger_forgotten_before=settings.ledger_forgotten_before,
-            # The queue deletes a message after its retention, so it cannot return later.
-            patience_seconds=settings.queue_retention_seconds,
-            export_seconds=settings.audit_export_hours * HOUR,
-            job_seconds=settings.audit_timeout_hours * HOUR,
-            timeout_seconds=settings.audit_night_hours * HOUR,
         )
         role = service_role(
             self,
@@ -96,7 +76,7 @@ class AuditWorkflow(Construct):
             # The states' input and output name no patient; the log does without them all the same.
             logs=sfn.LogOptions(destination=group, level=sfn.LogLevel.ALL, include_execution_data=False),
             tracing_enabled=True,
-            removal_policy=removal_policy(settings),
+            removal_policy=removal_policy(retain=retain_data),
         )
         self.machine.node.add_dependency(role)
         self._schedule()

@@ -8,8 +8,8 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from stacks.settings import Settings
-from stacks.shared.measures import OUTCOMES, Measures
+from oneslot.cdk.monitoring.metrics import ConsumerMetrics
+from stacks.shared.measures import OUTCOMES, audit_violations, latency
 
 WIDTH, HEIGHT = 8, 6  # three graphs in a row of CloudWatch's 24 columns
 
@@ -22,28 +22,30 @@ class Dashboard(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        settings: Settings,
-        measures: Measures,
+        stage: str,
+        measures: ConsumerMetrics,
         alarms: Sequence[cloudwatch.IAlarm],
+        oldest_message_seconds: int,
+        audit: bool,
     ) -> None:
         super().__init__(scope, construct_id)
         dashboard = cloudwatch.Dashboard(
             self, "Dashboard", default_interval=Duration.hours(3), period_override=cloudwatch.PeriodOverride.AUTO
         )
         dashboard.add_widgets(
-            cloudwatch.AlarmStatusWidget(title=f"Oneslot {settings.stage}", alarms=list(alarms), width=24, height=3)
+            cloudwatch.AlarmStatusWidget(title=f"Oneslot {stage}", alarms=list(alarms), width=24, height=3)
         )
         for question, graphs in (
-            ("Is it keeping up?", _keeping_up(settings, measures)),
-            ("Is it right?", _right(settings, measures)),
+            ("Is it keeping up?", _keeping_up(measures, oldest_message_seconds)),
+            ("Is it right?", _right(measures, stage if audit else None)),
             ("What is failing?", _failing(measures)),
         ):
             dashboard.add_widgets(cloudwatch.TextWidget(markdown=f"## {question}", width=24, height=1))
             dashboard.add_widgets(*graphs)
 
 
-def _keeping_up(settings: Settings, measures: Measures) -> list[cloudwatch.GraphWidget]:
-    limit = cloudwatch.HorizontalAnnotation(value=settings.alarm_oldest_message_seconds, label="alarm")
+def _keeping_up(measures: ConsumerMetrics, oldest_message_seconds: int) -> list[cloudwatch.GraphWidget]:
+    limit = cloudwatch.HorizontalAnnotation(value=oldest_message_seconds, label="alarm")
     return [
         _graph(
             "Messages: sent, finished, waiting, in flight",
@@ -62,11 +64,11 @@ def _keeping_up(settings: Settings, measures: Measures) -> list[cloudwatch.Graph
             width=WIDTH,
             height=HEIGHT,
         ),
-        _graph("From sent to answered, ms", [measures.latency(share) for share in ("p50", "p95", "p99")]),
+        _graph("From sent to answered, ms", [latency(measures, share) for share in ("p50", "p95", "p99")]),
     ]
 
 
-def _right(settings: Settings, measures: Measures) -> list[cloudwatch.GraphWidget]:
+def _right(measures: ConsumerMetrics, audited_stage: str | None) -> list[cloudwatch.GraphWidget]:
     by_outcome = [measures.deliveries(outcome) for outcome in OUTCOMES]
     graphs = [
         _graph("Deliveries by outcome (busy and duplicate are the protocol at work)", by_outcome, stacked=True),
@@ -75,12 +77,12 @@ def _right(settings: Settings, measures: Measures) -> list[cloudwatch.GraphWidge
             list(measures.tables("ConditionalCheckFailedRequests").values()),
         ),
     ]
-    if settings.audit:
-        graphs.append(_graph("Violations found by the nightly audit", [measures.violations()]))
+    if audited_stage:
+        graphs.append(_graph("Violations found by the nightly audit", [audit_violations(audited_stage)]))
     return graphs
 
 
-def _failing(measures: Measures) -> list[cloudwatch.GraphWidget]:
+def _failing(measures: ConsumerMetrics) -> list[cloudwatch.GraphWidget]:
     return [
         _graph(
             "Dead letters, failed and fenced deliveries",

@@ -8,12 +8,13 @@ from __future__ import annotations
 from aws_cdk import DefaultStackSynthesizer, Stack
 from constructs import Construct
 
-from stacks.operations.conditions import conditions
+from oneslot.cdk.monitoring.alarms import Alarms
+from oneslot.cdk.monitoring.conditions import conditions
 from stacks.operations.dashboard import Dashboard
 from stacks.settings import Settings
-from stacks.shared.alarms import Alarms, named_topic
 from stacks.shared.deployed import Deployed
-from stacks.shared.measures import Measures
+from stacks.shared.measures import measures
+from stacks.shared.topics import RUNBOOKS, named_topic
 
 
 class OperationsStack(Stack):
@@ -26,7 +27,20 @@ class OperationsStack(Stack):
             description="Oneslot: is it keeping up, is it right, what is failing",
             synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False),
         )
-        measures = Measures(Deployed(self, appointments, settings.fifo), settings.stage)
-        topic = named_topic(self, "Topic", settings=settings)
-        alarms = Alarms(self, "Alarms", conditions=conditions(measures, settings), topic=topic)
-        Dashboard(self, "Operations", settings=settings, measures=measures, alarms=alarms.alarms)
+        watched = measures(Deployed(self, appointments, settings.fifo), settings.stage)
+        alarms = Alarms(
+            self,
+            "Alarms",
+            conditions=conditions(watched, settings.thresholds, settings.numbers),
+            topic=named_topic(self, "Topic", settings.alarm_topic_arn),
+            runbooks=RUNBOOKS,
+        )
+        Dashboard(
+            self,
+            "Operations",
+            stage=settings.stage,
+            measures=watched,
+            alarms=alarms.alarms,
+            oldest_message_seconds=settings.alarm_oldest_message_seconds,
+            audit=settings.audit,
+        )

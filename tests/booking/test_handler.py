@@ -21,10 +21,10 @@ ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "123456789012",
     "AWS_SECRET_ACCESS_KEY": "none",
     "AWS_DEFAULT_REGION": REGION,
-    "LEDGER_TABLE": "ledger",
-    "SLOTS_TABLE": "slots",
-    "APPOINTMENTS_TABLE": "appointments",
-    "LEDGER_RETENTION_SECONDS": "100",
+    "ONESLOT_LEDGER_TABLE": "ledger",
+    "ONESLOT_TABLE_SLOTS": "slots",
+    "ONESLOT_TABLE_APPOINTMENTS": "appointments",
+    "ONESLOT_LEDGER_RETENTION_SECONDS": "100",
     "BATCH_CONCURRENCY": "1",
     "CANDIDATE_SLOTS": "20",
     "CONTENT_BASED_DEDUPLICATION": "false",
@@ -43,8 +43,8 @@ def made() -> Iterator[Bench]:
 def handler(made: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("QUEUE_URL", made.configuration.queue_url)
-    monkeypatch.setenv("DEAD_LETTER_QUEUE_URL", made.configuration.dead_letter_queue_url)
+    monkeypatch.setenv("ONESLOT_QUEUE_URL", made.configuration.queue_url)
+    monkeypatch.setenv("ONESLOT_DEAD_LETTER_QUEUE_URL", made.configuration.dead_letter_queue_url)
     sys.modules.pop("handler", None)
     yield importlib.import_module("handler")
     sys.modules.pop("handler", None)
@@ -127,15 +127,15 @@ def test_each_invocation_counts_its_own(made: Bench, handler: ModuleType, capsys
 
 @pytest.mark.parametrize(("retention", "expires"), [("forever", False), ("100", True)])
 def test_a_row_expires_unless_rows_are_kept_for_ever(made: Bench, *, retention: str, expires: bool) -> None:
-    urls = {"QUEUE_URL": "requests", "DEAD_LETTER_QUEUE_URL": made.configuration.dead_letter_queue_url}
-    read = Configuration.from_environment({**ENVIRONMENT, **urls, "LEDGER_RETENTION_SECONDS": retention})
+    urls = {"ONESLOT_QUEUE_URL": "requests", "ONESLOT_DEAD_LETTER_QUEUE_URL": made.configuration.dead_letter_queue_url}
+    read = Configuration.from_environment({**ENVIRONMENT, **urls, "ONESLOT_LEDGER_RETENTION_SECONDS": retention})
     assert made.deliver(record(booking()), consumer=made.another_consumer(configuration=read)) == []
     (row,) = made.rows("ledger")
     assert row["status"] == "COMPLETE"
     assert ("expires_at" in row) is expires
 
 
-@pytest.mark.parametrize("name", ["LEDGER_TABLE", "QUEUE_URL", "LEDGER_RETENTION_SECONDS"])
+@pytest.mark.parametrize("name", ["ONESLOT_LEDGER_TABLE", "ONESLOT_QUEUE_URL", "ONESLOT_LEDGER_RETENTION_SECONDS"])
 def test_a_missing_variable_is_named_at_start(handler: ModuleType, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.delenv(name)
     with pytest.raises(ValueError, match=f"{name} is not set"):

@@ -55,12 +55,12 @@ class Shop:
                 AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
             )
         self.environment = {
-            "LEDGER_TABLE": "ledger",
-            "CARDS_TABLE": "cards",
-            "OUTBOX_TABLE": "outbox",
-            "LEDGER_RETENTION_SECONDS": "2592000",
-            "QUEUE_URL": self.sqs.create_queue(QueueName="orders")["QueueUrl"],
-            "DEAD_LETTER_QUEUE_URL": self.sqs.create_queue(QueueName="dead")["QueueUrl"],
+            "ONESLOT_LEDGER_TABLE": "ledger",
+            "ONESLOT_TABLE_CARDS": "cards",
+            "ONESLOT_TABLE_OUTBOX": "outbox",
+            "ONESLOT_LEDGER_RETENTION_SECONDS": "2592000",
+            "ONESLOT_QUEUE_URL": self.sqs.create_queue(QueueName="orders")["QueueUrl"],
+            "ONESLOT_DEAD_LETTER_QUEUE_URL": self.sqs.create_queue(QueueName="dead")["QueueUrl"],
         }
         self.clock = Clock()
         self.log: list[Delivery] = []
@@ -98,7 +98,9 @@ class Shop:
 
     def dead(self) -> list[Any]:
         answer = self.sqs.receive_message(
-            QueueUrl=self.environment["DEAD_LETTER_QUEUE_URL"], MaxNumberOfMessages=10, MessageAttributeNames=["All"]
+            QueueUrl=self.environment["ONESLOT_DEAD_LETTER_QUEUE_URL"],
+            MaxNumberOfMessages=10,
+            MessageAttributeNames=["All"],
         )
         return [each["MessageAttributes"]["QuarantineReason"]["StringValue"] for each in answer.get("Messages", [])]
 

@@ -28,7 +28,7 @@ NOW = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2100-01-01T08:00:00Z"
 """A window that is open."""
 PLAN = make_plan(read_candidates(None, None, 1).demands, date(2035, 1, 1), days=5, slots=20, seed=1)
 """Slots that no test outlives."""
-ENVIRONMENT = {"CONTENT_BASED_DEDUPLICATION": "false", "LEDGER_RETENTION_SECONDS": "2592000"}
+ENVIRONMENT = {"CONTENT_BASED_DEDUPLICATION": "false", "ONESLOT_LEDGER_RETENTION_SECONDS": "2592000"}
 
 
 def invoke(*arguments: str, **environment: str) -> Result:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stacks.shared.vendoring import read_pins
+from oneslot.cdk.asset.vendoring import read_pins
 
 ROOT = Path(__file__).resolve().parents[2]
 # What a deployment never runs: the local run, Spark, the checks.

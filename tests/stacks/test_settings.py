@@ -9,8 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from oneslot.cdk.numbers import DAY, ContradictorySettings
 from stacks.context import OVERRIDABLE, given_settings, settings_from_context
-from stacks.settings import DAY, STAGES, ContradictorySettings, Settings
+from stacks.settings import STAGES, Settings
 
 DEV = STAGES["dev"]
 

@@ -75,7 +75,7 @@ def test_run_fails_when_a_request_is_lost(
         moto_stack.bench.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": row["message_id"]}})
 
     # The bench's clock stands still: by the real one, the row may have been due to expire.
-    forever = Functions({**ENVIRONMENT, "LEDGER_RETENTION_SECONDS": "forever"})
+    forever = Functions({**ENVIRONMENT, "ONESLOT_LEDGER_RETENTION_SECONDS": "forever"})
     monkeypatch.setattr(Connection, "functions", lambda _: forever)
     monkeypatch.setattr(run_module, "follow", lose_one)
     result = invoke(*ARGUMENTS)

@@ -39,12 +39,12 @@ GOOD = {
     "service_type": "General Consultation Routine",
 }
 ENVIRONMENT = {
-    "LEDGER_TABLE": "ledger",
-    "SLOTS_TABLE": "slots",
-    "APPOINTMENTS_TABLE": "appointments",
-    "QUEUE_URL": QUEUE,
-    "DEAD_LETTER_QUEUE_URL": DEAD_LETTERS,
-    "LEDGER_RETENTION_SECONDS": "forever",
+    "ONESLOT_LEDGER_TABLE": "ledger",
+    "ONESLOT_TABLE_SLOTS": "slots",
+    "ONESLOT_TABLE_APPOINTMENTS": "appointments",
+    "ONESLOT_QUEUE_URL": QUEUE,
+    "ONESLOT_DEAD_LETTER_QUEUE_URL": DEAD_LETTERS,
+    "ONESLOT_LEDGER_RETENTION_SECONDS": "forever",
     "BATCH_CONCURRENCY": "1",
     "CANDIDATE_SLOTS": "16",
 }

@@ -30,12 +30,12 @@ def compose(
     """Return the consumer for an environment and two clients."""
     ledger = DynamoDBLedger(
         dynamodb,
-        environment["LEDGER_TABLE"],
-        retention_seconds=int(environment["LEDGER_RETENTION_SECONDS"]),
-        tables={CARDS: environment["CARDS_TABLE"], OUTBOX: environment["OUTBOX_TABLE"]},
+        environment["ONESLOT_LEDGER_TABLE"],
+        retention_seconds=int(environment["ONESLOT_LEDGER_RETENTION_SECONDS"]),
+        tables={CARDS: environment["ONESLOT_TABLE_CARDS"], OUTBOX: environment["ONESLOT_TABLE_OUTBOX"]},
         surroundings=surroundings,
     )
-    queues = Queues(sqs, environment["QUEUE_URL"], environment["DEAD_LETTER_QUEUE_URL"], random.random)
+    queues = Queues(sqs, environment["ONESLOT_QUEUE_URL"], environment["ONESLOT_DEAD_LETTER_QUEUE_URL"], random.random)
     return Consumer(ledger, queues, parse, lambda order: issue(order, lambda: secrets.token_hex(8)), log)
 
 

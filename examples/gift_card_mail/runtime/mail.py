@@ -20,8 +20,8 @@ def handler(event: Mapping[str, Any], _context: Any) -> dict[str, list[dict[str,
     if consume is None:
         ledger = DynamoDBLedger(
             boto3.client("dynamodb"),  # type: ignore[arg-type]  # its stubs spell the same calls with typed dictionaries
-            os.environ["LEDGER_TABLE"],
-            retention_seconds=int(os.environ["LEDGER_RETENTION_SECONDS"]),
+            os.environ["ONESLOT_LEDGER_TABLE"],
+            retention_seconds=int(os.environ["ONESLOT_LEDGER_RETENTION_SECONDS"]),
         )
         mailer = SesMailer(boto3.client("sesv2"), os.environ["SENDER"])
         consume = deliver_stream(ledger, mailer, lock_timeout=float(os.environ["LOCK_TIMEOUT_SECONDS"]))

@@ -17,12 +17,12 @@ from oneslot.worker.settings import WorkerSettings
 from tests.kits.moto_stack import Functions, MotoStack
 
 ENVIRONMENT = {
-    "LEDGER_TABLE": "ledger",
-    "SLOTS_TABLE": "slots",
-    "APPOINTMENTS_TABLE": "appointments",
-    "QUEUE_URL": "https://sqs/of-the-stack",
-    "DEAD_LETTER_QUEUE_URL": "https://sqs/dead-letters",
-    "LEDGER_RETENTION_SECONDS": "2592000",
+    "ONESLOT_LEDGER_TABLE": "ledger",
+    "ONESLOT_TABLE_SLOTS": "slots",
+    "ONESLOT_TABLE_APPOINTMENTS": "appointments",
+    "ONESLOT_QUEUE_URL": "https://sqs/of-the-stack",
+    "ONESLOT_DEAD_LETTER_QUEUE_URL": "https://sqs/dead-letters",
+    "ONESLOT_LEDGER_RETENTION_SECONDS": "2592000",
     "BATCH_CONCURRENCY": "10",
     "CANDIDATE_SLOTS": "16",
     "CONTENT_BASED_DEDUPLICATION": "false",
@@ -56,7 +56,7 @@ def test_worker_defers_in_the_queue_that_it_polls(
             monkeypatch.setenv(name, value)
     _, _, polled, _ = open_consumer(stack, named, SETTINGS, WorkerLog())
     (configuration,) = composed
-    assert polled == configuration.queue_url == (named or ENVIRONMENT["QUEUE_URL"])
+    assert polled == configuration.queue_url == (named or ENVIRONMENT["ONESLOT_QUEUE_URL"])
     assert asdict(configuration) == asdict(Configuration.from_environment(ENVIRONMENT)) | {"queue_url": polled}
 
 

@@ -23,7 +23,7 @@ from oneslot.errors import BadInput
     ],
 )
 def test_worker_command_rejects_bad_options(options: list[str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("QUEUE_URL", raising=False)
+    monkeypatch.delenv("ONESLOT_QUEUE_URL", raising=False)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-2")
     with pytest.raises(BadInput, match=said):
         worker.main(options, standalone_mode=False)

@@ -27,7 +27,7 @@ from tests.kits.moto_stack import ENVIRONMENT, Functions, MotoStack, invoke
 from workload.generator import Mix, RequestGenerator
 from workload.plan import make_plan, read_candidates
 
-RETENTION_MS = 1000 * int(ENVIRONMENT["LEDGER_RETENTION_SECONDS"])
+RETENTION_MS = 1000 * int(ENVIRONMENT["ONESLOT_LEDGER_RETENTION_SECONDS"])
 NOW = datetime.fromtimestamp(BEFORE / 1000, UTC)
 
 
@@ -249,7 +249,7 @@ def test_recent_requests_are_judged_on_an_old_stack(moto_stack: MotoStack) -> No
 def test_rows_from_before_a_longer_retention_are_not_missed(
     moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reported = {**ENVIRONMENT, "LEDGER_RETENTION_SECONDS": "forever"}
+    reported = {**ENVIRONMENT, "ONESLOT_LEDGER_RETENTION_SECONDS": "forever"}
     monkeypatch.setattr(Connection, "functions", lambda _: Functions(reported))
     send(moto_stack, Mix(10, malformed=0))
     moto_stack.consume()
@@ -277,7 +277,7 @@ def test_check_rejects_an_invalid_forgotten_before(
 
 
 def test_rows_that_never_expire_are_missed_for_ever(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
-    forever = Functions({**ENVIRONMENT, "LEDGER_RETENTION_SECONDS": "forever"})
+    forever = Functions({**ENVIRONMENT, "ONESLOT_LEDGER_RETENTION_SECONDS": "forever"})
     monkeypatch.setattr(Connection, "functions", lambda _: forever)
     send(moto_stack, Mix(10, malformed=0))
     moto_stack.consume()

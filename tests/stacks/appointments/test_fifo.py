@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from oneslot.cdk import ContradictorySettings
 from stacks.application import build
 from stacks.context import settings_from_context
-from stacks.settings import STAGES, ContradictorySettings
+from stacks.settings import STAGES
 from tests.kits.stacks import Stage, resolve, synthesise
 
 

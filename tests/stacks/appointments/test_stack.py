@@ -112,7 +112,7 @@ def test_ledger_keeps_rows_when_retention_is_forever(tmp_path: Path) -> None:
 
 
 def test_ledger_row_outlives_every_copy_of_its_message(stage: Stage) -> None:
-    kept = int(stage.of_output("ConsumerFunctionName")["Environment"]["Variables"]["LEDGER_RETENTION_SECONDS"])
+    kept = int(stage.of_output("ConsumerFunctionName")["Environment"]["Variables"]["ONESLOT_LEDGER_RETENTION_SECONDS"])
     queue, dead = stage.of_output("QueueUrl"), stage.of_output("DeadLetterQueueUrl")
     # A copy that is redriven on its last day waits in the queue a second time: the move resets its age.
     assert kept >= 2 * queue["MessageRetentionPeriod"] + dead["MessageRetentionPeriod"]
@@ -187,12 +187,12 @@ def test_function_runs_the_newest_python_of_cdk(stage: Stage) -> None:
 def test_environment_is_the_settings_and_the_resources(stage: Stage) -> None:
     settings = stage.settings
     assert stage.of_output("ConsumerFunctionName")["Environment"]["Variables"] == {
-        "LEDGER_TABLE": {"Ref": stage.logical_id("LedgerTableName")},
-        "SLOTS_TABLE": {"Ref": stage.logical_id("SlotsTableName")},
-        "APPOINTMENTS_TABLE": {"Ref": stage.logical_id("AppointmentsTableName")},
-        "QUEUE_URL": {"Ref": stage.logical_id("QueueUrl")},
-        "DEAD_LETTER_QUEUE_URL": {"Ref": stage.logical_id("DeadLetterQueueUrl")},
-        "LEDGER_RETENTION_SECONDS": str(settings.ledger_retention_seconds),
+        "ONESLOT_LEDGER_TABLE": {"Ref": stage.logical_id("LedgerTableName")},
+        "ONESLOT_TABLE_SLOTS": {"Ref": stage.logical_id("SlotsTableName")},
+        "ONESLOT_TABLE_APPOINTMENTS": {"Ref": stage.logical_id("AppointmentsTableName")},
+        "ONESLOT_QUEUE_URL": {"Ref": stage.logical_id("QueueUrl")},
+        "ONESLOT_DEAD_LETTER_QUEUE_URL": {"Ref": stage.logical_id("DeadLetterQueueUrl")},
+        "ONESLOT_LEDGER_RETENTION_SECONDS": str(settings.ledger_retention_seconds),
         "BATCH_CONCURRENCY": str(settings.batch_concurrency),
         "CANDIDATE_SLOTS": str(settings.candidate_slots),
         "CONTENT_BASED_DEDUPLICATION": "true" if settings.content_based_deduplication else "false",

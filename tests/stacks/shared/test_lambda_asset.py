@@ -10,9 +10,10 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from oneslot.cdk.asset.code import asset_files, asset_hash
+from oneslot.cdk.asset.vendoring import read_pins
 from stacks.application import build
-from stacks.shared.lambda_asset import SOURCE, asset_files, asset_hash
-from stacks.shared.vendoring import read_pins
+from stacks.appointments.stack import SOURCE
 from tests.kits.stacks import Stage
 
 # What Lambda's Python runtimes bring along: boto3 and what it needs.

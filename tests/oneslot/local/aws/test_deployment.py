@@ -113,7 +113,7 @@ def check_follows(deployment: Deployment, template: dict[str, Any], folder: Path
     assert now.queue.visibility_timeout_seconds == queues(template)[0]["VisibilityTimeout"]
     fixed = {name: value for name, value in function["Environment"]["Variables"].items() if isinstance(value, str)}
     assert fixed.items() <= now.function.environment.items()
-    assert now.function.environment["LEDGER_TABLE"] == deployment.outputs["LedgerTableName"]
+    assert now.function.environment["ONESLOT_LEDGER_TABLE"] == deployment.outputs["LedgerTableName"]
 
 
 @pytest.mark.slow

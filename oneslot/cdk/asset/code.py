@@ -1,4 +1,4 @@
-"""The Lambda function's code: the `lambda_src` tree, `oneslot.runtime` and the pinned packages; the same on every machine."""
+"""The Lambda function's code: a folder, `oneslot.runtime` and the folder's pinned packages; the same on every machine."""
 
 from __future__ import annotations
 
@@ -11,22 +11,36 @@ import jsii
 from aws_cdk import AssetHashType, BundlingOptions, DockerImage, ILocalBundling
 from aws_cdk import aws_lambda as lambda_
 
-from stacks.shared.vendoring import vendored_files
+from oneslot.cdk.asset.vendoring import vendored_files
+from oneslot.cdk.numbers import ContradictorySettings
 
-ROOT = Path(__file__).resolve().parents[2]
-SOURCE = ROOT / "lambda_src"
-LIBRARY = ROOT / "oneslot"
+LIBRARY = Path(__file__).resolve().parents[2]
+REQUIREMENTS = "requirements.txt"
 
 _LEFT_OUT_FOLDERS = frozenset({"__pycache__", "tests"})
-_LEFT_OUT_FILES = frozenset({"requirements.in", "requirements.txt"})
+_LEFT_OUT_FILES = frozenset({"requirements.in", REQUIREMENTS})
 
 
-def lambda_code(source: Path = SOURCE) -> lambda_.Code:
-    """Return `source` as a Lambda asset. Its hash is that of its files, so CDK uploads an unchanged asset once.
+def lambda_code(entry: str | Path, handler: str) -> lambda_.Code:
+    """Return the folder `entry` as a Lambda asset. Its hash is that of its files, so CDK uploads an unchanged asset once.
+
+    Args:
+        entry: the import root. Its `requirements.txt`, if any, pins packages with hashes; boto3 is Lambda's.
+        handler: the function in it, as Lambda writes it: `app.handler` is `handler` in `app.py`.
 
     Raises:
+        ContradictorySettings: the folder, or the handler's module in it, does not exist.
         VendoringProblem: a package of its `requirements.txt` is neither installed nor available.
     """
+    source = Path(entry).resolve()
+    module = PurePosixPath(*handler.split(".")[:-1])
+    if not source.is_dir():
+        raise ContradictorySettings(f"entry {source} is not a folder; name the folder that holds the handler's module")
+    if not any((source / path).is_file() for path in (module.with_suffix(".py"), module / "__init__.py")):
+        raise ContradictorySettings(
+            f"handler {handler!r} needs the file {module}.py in {source}, which does not exist; write it as "
+            "`module.function`, or correct entry"
+        )
     return code_of(asset_files(source), source)
 
 
@@ -44,10 +58,11 @@ def code_of(files: Mapping[PurePosixPath, bytes], source: Path) -> lambda_.Code:
     )
 
 
-def asset_files(source: Path = SOURCE) -> dict[PurePosixPath, bytes]:
+def asset_files(source: Path) -> dict[PurePosixPath, bytes]:
     """Return every file of the asset by its path, sorted. A file of the source wins over a package's."""
-    files = {**vendored_files(source / "requirements.txt"), **runtime_files(), **source_files(source)}
-    return dict(sorted(files.items()))
+    requirements = source / REQUIREMENTS
+    packages = vendored_files(requirements) if requirements.exists() else {}
+    return dict(sorted({**packages, **runtime_files(), **source_files(source)}.items()))
 
 
 def runtime_files() -> dict[PurePosixPath, bytes]:

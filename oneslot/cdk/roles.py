@@ -8,7 +8,7 @@ from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from stacks.shared.rules import accept, accept_wildcards
+from oneslot.cdk.rules import accept, accept_wildcards
 
 INLINE = "the rights are this one role's: shared with another they would have to fit both, and so be wider"
 

@@ -1,17 +1,18 @@
-"""The conditions of a stage's alarms. The thresholds and their reasons are in the settings."""
+"""The conditions of a consumer's alarms. The thresholds and their reasons are in `Thresholds`."""
 
 from __future__ import annotations
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from stacks.settings import Settings
-from stacks.shared.alarms import WINDOW_MINUTES, Condition, over_window
-from stacks.shared.measures import Measures
+from oneslot.cdk.monitoring.alarms import WINDOW_MINUTES, Condition, over_window
+from oneslot.cdk.monitoring.metrics import ConsumerMetrics
+from oneslot.cdk.numbers import Numbers, Thresholds, stalled_minutes
 
 
-def conditions(measures: Measures, settings: Settings) -> list[Condition]:
-    """Return the conditions that wake someone, on every stage."""
+def conditions(measures: ConsumerMetrics, thresholds: Thresholds, numbers: Numbers) -> list[Condition]:
+    """Return the conditions that wake someone."""
+    minutes = stalled_minutes(thresholds, numbers)
     throttles = [*measures.tables("ReadThrottleEvents").values(), *measures.tables("WriteThrottleEvents").values()]
     return [
         Condition(
@@ -24,59 +25,59 @@ def conditions(measures: Measures, settings: Settings) -> list[Condition]:
         ),
         Condition(
             name="oldest-message",
-            means=f"A request has waited for more than {settings.alarm_oldest_message_seconds} s: the consumer is behind.",
+            means=f"A request has waited for more than {thresholds.alarm_oldest_message_seconds} s: the consumer is behind.",
             metric=measures.queue("ApproximateAgeOfOldestMessage"),
-            above=settings.alarm_oldest_message_seconds,
+            above=thresholds.alarm_oldest_message_seconds,
             periods=3,
         ),
         Condition(
             name="stalled",
-            means=f"The queue holds messages and not one was finished for {settings.stalled_minutes} minutes.",
+            means=f"The queue holds messages and not one was finished for {minutes} minutes.",
             metric=stalled(measures),
             above=0,
-            periods=settings.stalled_minutes,
+            periods=minutes,
         ),
         Condition(
             name="function-errors",
             means="The consumer crashes, times out or cannot start, again and again.",
             metric=over_window(measures.function("Errors")),
-            above=settings.alarm_function_errors,
+            above=thresholds.alarm_function_errors,
         ),
         Condition(
             name="function-throttles",
             means="Lambda refuses to run the consumer: the account's concurrency is used up.",
             metric=over_window(measures.function("Throttles")),
-            above=settings.alarm_function_throttles,
+            above=thresholds.alarm_function_throttles,
         ),
         Condition(
             name="failed-deliveries",
             means="Deliveries fail inside a consumer that runs: a right, a table or the code is broken.",
             metric=over_window(measures.deliveries("failed")),
-            above=settings.alarm_failed_deliveries,
+            above=thresholds.alarm_failed_deliveries,
         ),
         Condition(
             name="quarantined-deliveries",
             means="Many messages at once cannot be processed and are set aside: a producer sends something wrong or new.",
             # The alarm on dead letters cannot say so: it rings with the first, and stays until a person has seen to it.
             metric=over_window(measures.deliveries("quarantined")),
-            above=settings.alarm_quarantined_deliveries,
+            above=thresholds.alarm_quarantined_deliveries,
         ),
         Condition(
             name="table-throttles",
             means="DynamoDB throttles a table: a hot partition, or traffic that grew faster than the table did.",
             metric=_sum("throttles", throttles),
-            above=settings.alarm_table_throttles,
+            above=thresholds.alarm_table_throttles,
         ),
         Condition(
             name="transaction-conflicts",
-            means="Many transactions meet on the same rows: slots are fought over more than the slot choice allows for.",
+            means="Many transactions meet on the same rows: requests contend for them more than decisions avoid.",
             metric=_sum("conflicts", list(measures.tables("TransactionConflict").values())),
-            above=settings.alarm_transaction_conflicts,
+            above=thresholds.alarm_transaction_conflicts,
         ),
     ]
 
 
-def stalled(measures: Measures) -> cloudwatch.MathExpression:
+def stalled(measures: ConsumerMetrics) -> cloudwatch.MathExpression:
     """Return 1 for a minute in which the queue held messages, waiting or in flight, and none was deleted; else 0 or less.
 
     The queue's own metrics also show a consumer that does not start. SQS reports the waiting messages of every queue in use,

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from stacks.shared.vendoring import Pin, VendoringProblem, read_pins, vendored_files
+from oneslot.cdk.asset.vendoring import Pin, VendoringProblem, read_pins, vendored_files
 
 CODE = b"ANSWER = 42\n"
 
@@ -143,7 +143,7 @@ def test_vendoring_says_what_to_install_when_pip_fails(tmp_path: Path, site: Pat
 @pytest.mark.parametrize("text", ["", "# nothing\n", "tiny>=1.0\n"])
 def test_vendoring_refuses_a_file_without_pins(tmp_path: Path, text: str) -> None:
     (tmp_path / "requirements.txt").write_text(text, encoding="utf-8")
-    with pytest.raises(VendoringProblem, match="pins no package; run `make lock`"):
+    with pytest.raises(VendoringProblem, match="pins no package; write it by `uv pip compile --generate-hashes`"):
         vendored_files(tmp_path / "requirements.txt")
 
 

@@ -1,4 +1,4 @@
-"""The request queue and its dead-letter queue."""
+"""The queue of a consumer and its dead-letter queue."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from stacks.settings import Settings
-from stacks.shared.resources import name_in_this_stack, removal_policy
+from oneslot.cdk.numbers import Numbers
+from oneslot.cdk.resources import removal_policy
 
 
 class RequestQueue(Construct):
@@ -23,10 +23,20 @@ class RequestQueue(Construct):
     (quarantine adds a reason), and belongs to this queue alone.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, settings: Settings, key: kms.IKey | None = None) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        numbers: Numbers,
+        fifo: bool,
+        retain: bool,
+        key: kms.IKey | None = None,
+    ) -> None:
         super().__init__(scope, construct_id)
         # The two refer to each other, which CloudFormation cannot resolve, so one has a name of its own.
-        queue_name = name_in_this_stack("requests", ending=".fifo" if settings.fifo else "")
+        queue_name = f"{name}.fifo" if fifo else name
         queue_arn = Stack.of(self).format_arn(service="sqs", resource=queue_name, arn_format=ArnFormat.NO_RESOURCE_NAME)
         self.dead_letter_queue = sqs.Queue(
             self,
@@ -34,14 +44,14 @@ class RequestQueue(Construct):
             encryption=sqs.QueueEncryption.KMS if key else sqs.QueueEncryption.SQS_MANAGED,
             encryption_master_key=key,
             enforce_ssl=True,
-            retention_period=Duration.seconds(settings.dead_letter_retention_seconds),
-            max_message_size_bytes=settings.dead_letter_max_message_bytes,
+            retention_period=Duration.seconds(numbers.dead_letter_retention_seconds),
+            max_message_size_bytes=numbers.dead_letter_max_message_bytes,
             redrive_allow_policy=sqs.RedriveAllowPolicy(
                 redrive_permission=sqs.RedrivePermission.BY_QUEUE,
                 source_queues=[sqs.Queue.from_queue_arn(self, "Source", queue_arn)],
             ),
-            removal_policy=removal_policy(settings),
-            **_order(settings),
+            removal_policy=removal_policy(retain=retain),
+            **_order(fifo=fifo),
         )
         self.queue = sqs.Queue(
             self,
@@ -50,19 +60,19 @@ class RequestQueue(Construct):
             encryption=sqs.QueueEncryption.KMS if key else sqs.QueueEncryption.SQS_MANAGED,
             encryption_master_key=key,
             enforce_ssl=True,
-            retention_period=Duration.seconds(settings.queue_retention_seconds),
-            visibility_timeout=Duration.seconds(settings.visibility_timeout_seconds),
-            max_message_size_bytes=settings.max_message_bytes,
+            retention_period=Duration.seconds(numbers.queue_retention_seconds),
+            visibility_timeout=Duration.seconds(numbers.visibility_timeout_seconds),
+            max_message_size_bytes=numbers.max_message_bytes,
             dead_letter_queue=sqs.DeadLetterQueue(
-                queue=self.dead_letter_queue, max_receive_count=settings.max_receive_count
+                queue=self.dead_letter_queue, max_receive_count=numbers.max_receive_count
             ),
-            removal_policy=removal_policy(settings),
-            **_order(settings),
+            removal_policy=removal_policy(retain=retain),
+            **_order(fifo=fifo),
         )
 
 
-def _order(settings: Settings) -> dict[str, Any]:
-    if not settings.fifo:
+def _order(*, fifo: bool) -> dict[str, Any]:
+    if not fifo:
         return {}
     return {
         "fifo": True,

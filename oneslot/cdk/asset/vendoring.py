@@ -45,10 +45,12 @@ def read_pins(requirements: Path) -> tuple[Pin, ...]:
     try:
         text = requirements.read_text(encoding="utf-8")
     except OSError as problem:
-        raise VendoringProblem(f"cannot read {requirements}: {problem.strerror}; run `make lock`") from None
+        raise VendoringProblem(f"cannot read {requirements}: {problem.strerror}; correct its permissions") from None
     pins = tuple(Pin(name, version) for name, version in _PIN.findall(text))
     if not pins:
-        raise VendoringProblem(f"{requirements} pins no package; run `make lock`")
+        raise VendoringProblem(
+            f"{requirements} pins no package; write it by `uv pip compile --generate-hashes`, or remove it"
+        )
     return pins
 
 

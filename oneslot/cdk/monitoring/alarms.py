@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
-from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from stacks.settings import Settings
-from stacks.shared.rules import accept
+from oneslot.cdk.rules import accept
 
 WINDOW_MINUTES = 5
 """Counts are added over this window: long enough to tell a pattern from one event, short enough to act."""
+
+RUNBOOKS = "https://github.com/oneslot/oneslot/blob/main/docs/runbooks"
+"""The folder with a runbook for each alarm, named like it. A test checks that each one exists."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,16 +43,23 @@ class Alarms(Construct):
     """One CloudWatch alarm for each condition. It notifies `topic` when it starts and when it ends."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, conditions: list[Condition], topic: sns.ITopic | None
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        conditions: list[Condition],
+        topic: sns.ITopic | None,
+        runbooks: str = RUNBOOKS,
     ) -> None:
         super().__init__(scope, construct_id)
+        self._runbooks = runbooks
         self.alarms = [self._alarm(condition, topic) for condition in conditions]
 
     def _alarm(self, condition: Condition, topic: sns.ITopic | None) -> cloudwatch.Alarm:
         alarm = cloudwatch.Alarm(
             self,
             "".join(word.capitalize() for word in condition.name.split("-")),
-            alarm_description=f"{condition.means} What to do: {runbook(condition.name)}",
+            alarm_description=f"{condition.means} What to do: {self._runbooks}/{condition.name}.md",
             metric=condition.metric,
             threshold=condition.above,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
@@ -68,46 +75,13 @@ class Alarms(Construct):
                 alarm,
                 {
                     "HIPAA.Security-CloudWatchAlarmAction": (
-                        "whom to tell is the account's choice: -c alarm_topic_arn=...; without one the alarm is seen on "
-                        "the dashboard"
+                        "whom to notify is the account's choice; without a topic the alarm is seen in CloudWatch"
                     )
                 },
             )
         return alarm
 
 
-def runbook(alarm: str) -> str:
-    """Return the runbook's path in the repository. A test checks that each one exists."""
-    return f"docs/runbooks/{alarm}.md"
-
-
 def over_window(metric: cloudwatch.Metric) -> cloudwatch.Metric:
     """Return the metric over `WINDOW_MINUTES`."""
     return metric.with_(period=Duration.minutes(WINDOW_MINUTES))
-
-
-def named_topic(scope: Construct, construct_id: str, *, settings: Settings) -> sns.ITopic | None:
-    """Return the topic of `-c alarm_topic_arn=...`; None without it. Its owner keeps its policy and its key."""
-    if not settings.alarm_topic_arn:
-        return None
-    return sns.Topic.from_topic_arn(scope, construct_id, settings.alarm_topic_arn)
-
-
-def new_topic(scope: Construct, construct_id: str, *, settings: Settings, key: kms.Key) -> sns.ITopic:
-    """Return a new topic, encrypted and TLS only, to which CloudWatch's alarms of this account may publish."""
-    topic = sns.Topic(scope, construct_id, display_name=f"Oneslot {settings.stage}", master_key=key, enforce_ssl=True)
-    cloudwatch_service = iam.ServicePrincipal(
-        "cloudwatch.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": topic.stack.account}}
-    )
-    topic.add_to_resource_policy(
-        iam.PolicyStatement(principals=[cloudwatch_service], actions=["sns:Publish"], resources=[topic.topic_arn])
-    )
-    key.add_to_resource_policy(
-        iam.PolicyStatement(
-            sid="Alarms",
-            principals=[cloudwatch_service],
-            actions=["kms:Decrypt", "kms:GenerateDataKey*"],
-            resources=["*"],
-        )
-    )
-    return topic

@@ -1,0 +1,1 @@
+"""The Lambda function's code, and the pinned packages in it."""

@@ -1,0 +1,277 @@
+"""`ExactlyOnceConsumer`: a queue, the function that consumes it, and the ledger of what took effect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from aws_cdk import Names
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from oneslot.cdk.asset.code import lambda_code
+from oneslot.cdk.existing import check_ledger, numbers_of
+from oneslot.cdk.existing import existing_queue as check_queue
+from oneslot.cdk.function import Consumer, EventSource
+from oneslot.cdk.monitoring.alarms import Alarms
+from oneslot.cdk.monitoring.conditions import conditions
+from oneslot.cdk.monitoring.metrics import ConsumerMetrics, count_deliveries
+from oneslot.cdk.numbers import FOREVER, ContradictorySettings, Numbers, Thresholds, late_alarms, refuse, window_on_fifo
+from oneslot.cdk.queues import RequestQueue
+from oneslot.cdk.resources import name_in_this_stack
+from oneslot.cdk.rights import TableRights, consumer_rights
+from oneslot.cdk.tables import new_ledger
+
+Table = dynamodb.ITable | dynamodb.ITableV2
+
+LEDGER = "ledger"
+LONGEST_NAME = 60
+"""Characters of a queue's name before the stack's id: SQS allows 80."""
+
+
+class ExactlyOnceConsumer(Construct):
+    """A queue whose messages take effect exactly once, in tables that the function's decisions name.
+
+    The defaults are safe: encryption everywhere, TLS only, partial batch responses, a dead-letter queue that keeps messages
+    for 14 days, a ledger that outlives every copy of a message, data that outlives the stack, and the rights of the calls
+    that the library makes, on these resources alone.
+
+    Attributes:
+        queue, dead_letter_queue: new ones, or the existing ones.
+        ledger: one row for each message. The only table whose rows expire, unless they are kept for ever.
+        function, log_group: the consumer, and its delivery log.
+        mapping: feeds the function from the queue.
+        metrics: every metric of these.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        handler: str,
+        tables: Mapping[str, Table | TableRights],
+        entry: str | Path | None = None,
+        code: lambda_.Code | None = None,
+        numbers: Numbers | None = None,
+        fifo: bool = False,
+        queue_name: str | None = None,
+        existing_queue: sqs.IQueue | None = None,
+        existing_dead_letter_queue: sqs.IQueue | None = None,
+        existing_ledger: Table | None = None,
+        environment: Mapping[str, str] | None = None,
+        description: str = "Consumes a queue; each message takes effect once",
+        key: kms.IKey | None = None,
+        retain_data: bool = True,
+        group_commit: bool = False,
+        snap_start: bool = False,
+        count_outcomes: bool = True,
+    ) -> None:
+        """Define the resources.
+
+        Args:
+            handler: the function in `entry`, as Lambda writes it: `app.handler` is `handler` in `app.py`.
+            tables: the name that a decision writes to → the table, with the rights to put and update, or `TableRights`.
+            entry: the folder with the handler. `oneslot.runtime` and the packages that its `requirements.txt` pins are added.
+            code: an asset of your own in place of `entry`. It must have `oneslot.runtime`.
+            numbers: timeouts, sizes and retentions, each with a default.
+            fifo: keep the order within each message group.
+            queue_name: the new queue's name; by default it is made from the stack's.
+            existing_queue: a queue in place of a new one. It must have a dead-letter queue.
+            existing_dead_letter_queue: that of an imported queue, which does not show its own.
+            existing_ledger: a ledger in place of a new one. Consumers that share one need ids that never meet.
+            environment: further environment variables of the function.
+            key: encrypts queues, ledger and log in place of AWS's own keys. Its policy must allow CloudWatch Logs.
+            retain_data: queues, ledger and log outlive the stack.
+            group_commit: also allow the ledger's calls of `GroupCommit`.
+            snap_start: start from a snapshot of the imported function; snapshots and restores are billed.
+            count_outcomes: count the delivery log's lines by outcome; False if the function emits these metrics itself.
+
+        Raises:
+            ContradictorySettings: the properties contradict each other.
+            VendoringProblem: a package of the entry's `requirements.txt` is neither installed nor available.
+        """
+        super().__init__(scope, construct_id)
+        self.numbers = numbers or Numbers()
+        self.tables = {
+            name: table if isinstance(table, TableRights) else TableRights(table=table)
+            for name, table in tables.items()
+        }
+        variables = _table_variables(self.tables)
+        if existing_queue:
+            if queue_name or (fifo and not existing_queue.fifo):
+                raise ContradictorySettings(
+                    f"existing_queue {existing_queue.node.path} has a name and a kind already; omit queue_name and fifo"
+                )
+            found = check_queue(existing_queue, existing_dead_letter_queue)
+            self.queue, self.dead_letter_queue = found.queue, found.dead_letter_queue
+            self.numbers = numbers_of(found, self.numbers)
+        else:
+            if existing_dead_letter_queue:
+                raise ContradictorySettings(
+                    f"existing_dead_letter_queue {existing_dead_letter_queue.node.path} is given without existing_queue, and "
+                    "a new queue gets a new dead-letter queue; omit it, or pass existing_queue"
+                )
+            made = RequestQueue(
+                self,
+                "Requests",
+                name=queue_name or name_in_this_stack(self._name(LONGEST_NAME)),
+                numbers=self.numbers,
+                fifo=fifo,
+                retain=retain_data,
+                key=key,
+            )
+            self.queue, self.dead_letter_queue = made.queue, made.dead_letter_queue
+        if self.queue.fifo and self.numbers.batching_window_seconds:
+            raise ContradictorySettings(window_on_fifo(self.numbers.batching_window_seconds))
+        expires = self.numbers.ledger_retention_seconds is not None
+        if existing_ledger:
+            check_ledger(existing_ledger, expires=expires)
+        self.ledger: Table = existing_ledger or new_ledger(
+            self, "Ledger", expires=expires, retain_data=retain_data, key=key
+        )
+        consumer = Consumer(
+            self,
+            "Consumer",
+            code=_code(entry, code, handler),
+            handler=handler,
+            description=description,
+            environment={
+                "ONESLOT_LEDGER_TABLE": self.ledger.table_name,
+                "ONESLOT_QUEUE_URL": self.queue.queue_url,
+                "ONESLOT_DEAD_LETTER_QUEUE_URL": self.dead_letter_queue.queue_url,
+                "ONESLOT_LEDGER_RETENTION_SECONDS": str(self.numbers.ledger_retention_seconds or FOREVER),
+                **variables,
+                **(environment or {}),
+            },
+            rights=lambda log_group: consumer_rights(
+                ledger=self.ledger,
+                tables=self.tables,
+                queue=self.queue,
+                dead_letter_queue=self.dead_letter_queue,
+                log_group=log_group,
+                keys=self._keys(key),
+                group_commit=group_commit,
+            ),
+            numbers=self.numbers,
+            snap_start=snap_start,
+            retain=retain_data,
+            key=key,
+        )
+        self.function, self.log_group, self._target = consumer.function, consumer.log_group, consumer.target
+        self.mapping = EventSource(
+            self, "EventSource", numbers=self.numbers, queue=self.queue, function=consumer.target
+        ).mapping
+        self.metrics = ConsumerMetrics(
+            queue_name=self.queue.queue_name,
+            dead_letter_queue_name=self.dead_letter_queue.queue_name,
+            function_name=self.function.function_name,
+            table_names={
+                LEDGER: self.ledger.table_name,
+                **{name: rights.table.table_name for name, rights in self.tables.items()},
+            },
+            namespace=f"Oneslot/{self._name(200)}",
+        )
+        if count_outcomes:
+            count_deliveries(Construct(self, "Counts"), self.log_group, self.metrics.namespace)
+
+    def grant_send(self, principal: iam.IGrantable) -> iam.Grant:
+        """Allow a producer to send messages to the queue, and nothing else."""
+        if key := self.queue.encryption_master_key:
+            key.grant(principal, "kms:Decrypt", "kms:GenerateDataKey")
+        return iam.Grant.add_to_principal_or_resource(
+            grantee=principal, actions=["sqs:SendMessage"], resource_arns=[self.queue.queue_arn], resource=self.queue
+        )
+
+    def grant_table(self, table: Table, *actions: str, index: str | None = None) -> iam.Grant:
+        """Allow the function further actions, such as `dynamodb:GetItem`, on a table or on one of its indexes."""
+        arn = f"{table.table_arn}/index/{index}" if index else table.table_arn
+        return iam.Grant.add_to_principal(grantee=self.function, actions=list(actions), resource_arns=[arn])
+
+    def add_alarms(
+        self, topic: sns.ITopic | None = None, thresholds: Thresholds | None = None
+    ) -> list[cloudwatch.Alarm]:
+        """Add one alarm for each condition that wakes someone. It notifies `topic` when it starts and when it ends.
+
+        Raises:
+            ContradictorySettings: a message would be deleted before the alarm on its age rings.
+        """
+        limits = thresholds or Thresholds()
+        refuse(late_alarms(limits, self.numbers))
+        return Alarms(self, "Alarms", conditions=conditions(self.metrics, limits, self.numbers), topic=topic).alarms
+
+    def metric_deliveries(self, outcome: str = "") -> cloudwatch.Metric:
+        """Return the number of deliveries with this outcome of the library's; of all without one."""
+        return self.metrics.deliveries(outcome)
+
+    def metric_duplicates(self) -> cloudwatch.Metric:
+        """Return the deliveries of a message that had taken effect before."""
+        return self.metrics.deliveries("duplicate")
+
+    def metric_busy(self) -> cloudwatch.Metric:
+        """Return the deliveries of a message that another consumer was working on."""
+        return self.metrics.deliveries("busy")
+
+    def metric_quarantined(self) -> cloudwatch.Metric:
+        """Return the deliveries that were set aside, with a reason, in the dead-letter queue."""
+        return self.metrics.deliveries("quarantined")
+
+    def metric_fenced(self) -> cloudwatch.Metric:
+        """Return the deliveries whose consumer was overtaken by another, and wrote nothing."""
+        return self.metrics.deliveries("fenced")
+
+    def metric_failed(self) -> cloudwatch.Metric:
+        """Return the deliveries that failed, and that SQS repeats."""
+        return self.metrics.deliveries("failed")
+
+    def metric_dead_letters(self) -> cloudwatch.Metric:
+        """Return the messages in the dead-letter queue."""
+        return self.metrics.dead_letters()
+
+    def metric_oldest_message_age(self) -> cloudwatch.Metric:
+        """Return the seconds for which the queue's oldest message has waited."""
+        return self.metrics.queue("ApproximateAgeOfOldestMessage")
+
+    def _name(self, longest: int) -> str:
+        return Names.unique_resource_name(self, max_length=longest, separator="-")
+
+    def _keys(self, key: kms.IKey | None) -> list[kms.IKey]:
+        """Return each key that the consumer's data is encrypted with, once."""
+        found = [
+            key,
+            self.queue.encryption_master_key,
+            self.dead_letter_queue.encryption_master_key,
+            self.ledger.encryption_key,
+            *(rights.table.encryption_key for rights in self.tables.values()),
+        ]
+        return list({each.node.path: each for each in found if each}.values())
+
+
+def _code(entry: str | Path | None, code: lambda_.Code | None, handler: str) -> lambda_.Code:
+    if (entry is None) == (code is None):
+        raise ContradictorySettings(
+            "the function's code is entry, a folder, or code, an asset, and exactly one of them is needed; pass one"
+        )
+    return code or lambda_code(str(entry), handler)
+
+
+def _table_variables(tables: Mapping[str, TableRights]) -> dict[str, str]:
+    """Return the environment variable of each table."""
+    for name in tables:
+        if name == LEDGER:
+            raise ContradictorySettings(
+                f"a table of effects is called {LEDGER!r}, the name of the ledger itself; choose another name, or pass the "
+                "ledger as existing_ledger"
+            )
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+            raise ContradictorySettings(
+                f"the table {name!r} cannot name an environment variable; use small letters, digits and underscores"
+            )
+    return {f"ONESLOT_TABLE_{name.upper()}": rights.table.table_name for name, rights in tables.items()}

@@ -1,0 +1,136 @@
+"""Resources that exist already, checked against the consumer's numbers as far as the stack can see them.
+
+An imported resource shows its ARN and its kind only. Of one that is defined in the same app, the properties are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from aws_cdk import Stack, Token
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_sqs as sqs
+from constructs import IConstruct
+
+from oneslot.cdk.limits import FEWEST_RECEIVES
+from oneslot.cdk.numbers import ContradictorySettings, Numbers, refuse
+from oneslot.cdk.tables import LEDGER_EXPIRY, LEDGER_KEY
+
+SQS_DEFAULTS = {"visibilityTimeout": 30, "messageRetentionPeriod": 345_600}
+"""A queue's values where its template is silent: SQS's API reference, CreateQueue."""
+
+
+@dataclass(frozen=True)
+class ExistingQueue:
+    """A queue that the stack or another one defines, and its dead-letter queue."""
+
+    queue: sqs.IQueue
+    dead_letter_queue: sqs.IQueue
+
+
+def existing_queue(queue: sqs.IQueue, dead_letter_queue: sqs.IQueue | None) -> ExistingQueue:
+    """Return the queue with its dead-letter queue: the one that it names, or the given one for an imported queue.
+
+    Raises:
+        ContradictorySettings: there is none, another one is given, or it is of another kind.
+    """
+    name = queue.node.path
+    declared = queue.dead_letter_queue.queue if isinstance(queue, sqs.Queue) and queue.dead_letter_queue else None
+    dead = declared or dead_letter_queue
+    if dead is None or (isinstance(queue, sqs.Queue) and declared is None):
+        raise ContradictorySettings(
+            f"existing_queue {name} has no dead-letter queue, so a message whose receives run out would be lost; give the "
+            "queue one, and pass it as existing_dead_letter_queue if the queue is imported"
+        )
+    if dead_letter_queue and dead_letter_queue.node.path != dead.node.path:
+        raise ContradictorySettings(
+            f"existing_dead_letter_queue {dead_letter_queue.node.path} is not the one that existing_queue {name} names, "
+            f"{dead.node.path}; omit existing_dead_letter_queue"
+        )
+    if queue.fifo != dead.fifo:
+        kinds = {True: "FIFO", False: "standard"}
+        raise ContradictorySettings(
+            f"existing_queue {name} is {kinds[queue.fifo]} and its dead-letter queue {dead.node.path} is "
+            f"{kinds[dead.fifo]}, which SQS refuses; make both {kinds[queue.fifo]}"
+        )
+    return ExistingQueue(queue, dead)
+
+
+def numbers_of(existing: ExistingQueue, numbers: Numbers) -> Numbers:
+    """Return the numbers with what the existing queues have in place of what a new queue would get.
+
+    Raises:
+        ContradictorySettings: a message would return while a consumer has it, or would be lost.
+    """
+    queue, dead = (_declared(each, SQS_DEFAULTS) for each in (existing.queue, existing.dead_letter_queue))
+    refuse(_queue_problems(existing.queue, queue, numbers))
+    found = {}
+    if queue:
+        found["queue_retention_seconds"] = queue["messageRetentionPeriod"]
+        found["max_receive_count"] = queue["redrivePolicy"]["maxReceiveCount"]
+    if dead:
+        found["dead_letter_retention_seconds"] = dead["messageRetentionPeriod"]
+    return replace(numbers, **found)
+
+
+def _queue_problems(queue: sqs.IQueue, declared: Mapping[str, Any], numbers: Numbers) -> Iterator[str]:
+    if not declared:
+        return
+    name, hidden = queue.node.path, declared["visibilityTimeout"]
+    timeout, window = numbers.lambda_timeout_seconds, numbers.batching_window_seconds
+    if hidden < timeout + window:
+        yield (
+            f"existing_queue {name} hides a message for {hidden} s, shorter than lambda_timeout_seconds {timeout} + "
+            f"batching_window_seconds {window}, so it would return while a consumer has it; set the queue's "
+            f"visibility_timeout to {timeout + window} s or more"
+        )
+    receives = declared["redrivePolicy"]["maxReceiveCount"]
+    if receives < FEWEST_RECEIVES:
+        yield (
+            f"existing_queue {name} moves a message to its dead-letter queue after {receives} receives, and deferrals "
+            f"alone may use them up; set its max_receive_count to {FEWEST_RECEIVES} or more"
+        )
+
+
+def check_ledger(table: dynamodb.ITable | dynamodb.ITableV2, *, expires: bool) -> None:
+    """Refuse a table that cannot be a ledger.
+
+    Raises:
+        ContradictorySettings: its key is another one, or no time to live deletes the rows that should expire.
+    """
+    declared = _declared(table, {})
+    if not declared:
+        return
+    keys = [key["attributeName"] for key in declared["keySchema"]]
+    if keys != [LEDGER_KEY]:
+        raise ContradictorySettings(
+            f"existing_ledger {table.node.path} has the key {' + '.join(keys)}, and a ledger's key is {LEDGER_KEY} alone; "
+            "pass another table, or omit existing_ledger for a new one"
+        )
+    lives = declared.get("timeToLiveSpecification") or {}
+    if expires and lives.get("attributeName") != LEDGER_EXPIRY:
+        raise ContradictorySettings(
+            f"existing_ledger {table.node.path} has no time to live on {LEDGER_EXPIRY}, so its rows would never be "
+            f"deleted; set its time_to_live_attribute to {LEDGER_EXPIRY!r}, or ledger_retention_seconds to None"
+        )
+
+
+def _declared(resource: IConstruct, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the properties of a resource that this app defines, as its template spells them; none of an imported one."""
+    child = resource.node.default_child
+    if child is None:
+        return {}
+    names = {
+        "visibilityTimeout": "visibility_timeout",
+        "messageRetentionPeriod": "message_retention_period",
+        "redrivePolicy": "redrive_policy",
+        "keySchema": "key_schema",
+        "timeToLiveSpecification": "time_to_live_specification",
+    }
+    found = {name: getattr(child, attribute, None) for name, attribute in names.items()}
+    resolved: dict[str, Any] = Stack.of(resource).resolve(
+        {name: value for name, value in found.items() if value is not None}
+    )
+    return {**defaults, **{name: value for name, value in resolved.items() if not Token.is_unresolved(value)}}

@@ -1,0 +1,1 @@
+"""The metrics of a deployed consumer, and the alarms over them."""

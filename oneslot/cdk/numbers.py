@@ -1,0 +1,199 @@
+"""Every number of a consumer, once, and the relations between them. A contradiction is refused before any synthesis."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from oneslot.cdk.limits import (
+    LOG_RETENTION_DAYS,
+    MAXIMUM_BATCH_SIZE_WITHOUT_WINDOW,
+    MAXIMUM_VISIBILITY_SECONDS,
+    NUMBERS,
+    QUARANTINE_BYTES,
+    RECEIVES_SHARE,
+)
+
+DAY = 86_400
+"""Seconds."""
+
+FOREVER = "forever"
+"""A retention without an end, as `-c` and the consumer's environment write it."""
+
+
+class ContradictorySettings(ValueError):
+    """Settings that cannot all hold. The message names the subject, the cause and the remedy."""
+
+
+def refuse(*problems: Iterator[str]) -> None:
+    """Raise `ContradictorySettings` with the first of these sentences, if there is one."""
+    for sentence in itertools.chain(*problems):
+        raise ContradictorySettings(sentence)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numbers:
+    """The numbers of one consumer. Sizes are in bytes or MB and durations in seconds or days, as each name says.
+
+    Raises:
+        ContradictorySettings: two numbers contradict each other, or one is outside AWS's limits.
+    """
+
+    # The function. A message takes about 50 ms of DynamoDB calls; 30 s leaves a batch room for throttling.
+    lambda_timeout_seconds: int = 30
+    lambda_memory_mb: int = 512
+
+    # The event source mapping.
+    batch_size: int = 10
+    batching_window_seconds: int = 0
+    max_concurrency: int = 8  # consumers at once: a laptop's share
+
+    # The queue and its dead-letter queue.
+    visibility_multiplier: int = 1  # times the Lambda timeout; AWS suggests 6 under heavy throttling
+    max_receive_count: int = 10
+    queue_retention_seconds: int = 4 * DAY
+    dead_letter_retention_seconds: int = 14 * DAY
+    max_message_bytes: int = 262_144  # the rest of SQS's 1 MiB is kept for the reason of a quarantine
+    dead_letter_max_message_bytes: int = 1_048_576
+
+    # The ledger. The margin is one more stay in the queue, after a redrive, and DynamoDB's own delay in deleting.
+    ledger_retention_seconds: int | None = 30 * DAY  # None, written `forever`, deletes no row
+    ledger_margin_seconds: int = 7 * DAY
+
+    # The delivery log.
+    log_retention_days: int = 30
+
+    def __post_init__(self) -> None:
+        refuse(outside_limits(self, NUMBERS), contradictions(self))
+
+    @property
+    def visibility_timeout_seconds(self) -> int:
+        """The time for which a received message stays hidden: the Lambda timeout, times the multiplier."""
+        return self.lambda_timeout_seconds * self.visibility_multiplier
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thresholds:
+    """When an alarm wakes someone. Counts are over five minutes.
+
+    A dead letter has no threshold: one is one too many.
+    """
+
+    alarm_oldest_message_seconds: int = 600  # twice the time after which a standstill rings: this one is slowness
+    alarm_stalled_minutes: int = 5  # a crash heals in one visibility timeout; what takes longer does not heal
+    alarm_function_errors: int = 3  # the protocol handles single crashes; a fourth in five minutes is a pattern
+    alarm_function_throttles: int = 10  # the mapping's own limit causes none, so ten are other functions' traffic
+    alarm_failed_deliveries: int = 10  # a passing fault of a service touches a batch, which is ten
+    alarm_quarantined_deliveries: int = 20  # one faulty request and its copies are a few; more are a faulty producer
+    alarm_table_throttles: int = 20  # a table that splits a partition throttles a few requests, for seconds
+    alarm_transaction_conflicts: int = 100  # 3 in a contended run of thousands, measured; a hundred is a hot spot
+
+
+def stalled_minutes(thresholds: Thresholds, numbers: Numbers) -> int:
+    """Return the minutes of a standstill before its alarm: more than a crashed consumer's messages stay hidden."""
+    return max(thresholds.alarm_stalled_minutes, -(-numbers.visibility_timeout_seconds // 60) + 1)
+
+
+def late_alarms(thresholds: Thresholds, numbers: Numbers) -> Iterator[str]:
+    """Yield a sentence if a message would be deleted before the alarm on its age rings."""
+    age, retention = thresholds.alarm_oldest_message_seconds, numbers.queue_retention_seconds
+    if age >= retention:
+        yield (
+            f"alarm_oldest_message_seconds {age} is not below queue_retention_seconds {retention}, so requests would be "
+            "deleted before the alarm rings; raise queue_retention_seconds"
+        )
+
+
+def contradictions(n: Numbers) -> Iterator[str]:
+    """Yield one sentence for each relation between a consumer's numbers that does not hold."""
+    if n.log_retention_days not in LOG_RETENTION_DAYS:
+        choices = ", ".join(map(str, LOG_RETENTION_DAYS))
+        yield f"log_retention_days is {n.log_retention_days}; CloudWatch Logs takes one of {choices}"
+    yield from _unworkable_deliveries(n)
+    yield from _unsafe_retention(n)
+
+
+def outside_limits(numbers: object, limits: Mapping[str, tuple[range, str]]) -> Iterator[str]:
+    """Yield one sentence for each of these numbers that is outside its range."""
+    for name, (limit, whose) in limits.items():
+        if (value := getattr(numbers, name)) not in limit:
+            yield f"{name} is {value}, outside {whose} limits of {limit[0]} to {limit[-1]}; choose a number between them"
+
+
+def window_on_fifo(window_seconds: int) -> str:
+    """Return the sentence that refuses a batching window on a FIFO queue."""
+    return (
+        f"batching_window_seconds is {window_seconds}, and Lambda takes no batching window with a FIFO queue; set it to "
+        "0, or use a standard queue"
+    )
+
+
+def _unworkable_deliveries(n: Numbers) -> Iterator[str]:
+    """Check the queue, the mapping and the function against each other."""
+    visibility = n.visibility_timeout_seconds
+    if visibility > MAXIMUM_VISIBILITY_SECONDS:
+        yield (
+            f"the visibility timeout would be {visibility} s ({_product(n)}), above SQS's {MAXIMUM_VISIBILITY_SECONDS} s; "
+            "lower one of them"
+        )
+    if visibility < n.lambda_timeout_seconds + n.batching_window_seconds:
+        yield (
+            f"the visibility timeout of {visibility} s is shorter than lambda_timeout_seconds {n.lambda_timeout_seconds} "
+            f"+ batching_window_seconds {n.batching_window_seconds}, so messages would return while a consumer has them; "
+            "raise visibility_multiplier or lower batching_window_seconds"
+        )
+    if n.batch_size > MAXIMUM_BATCH_SIZE_WITHOUT_WINDOW and n.batching_window_seconds < 1:
+        yield (
+            f"batch_size {n.batch_size} is above {MAXIMUM_BATCH_SIZE_WITHOUT_WINDOW}, which Lambda takes only with a "
+            f"batching window, and batching_window_seconds is {n.batching_window_seconds}; set the window to 1 or more"
+        )
+
+
+def _product(n: Numbers) -> str:
+    return f"lambda_timeout_seconds {n.lambda_timeout_seconds} * visibility_multiplier {n.visibility_multiplier}"
+
+
+def _unsafe_retention(n: Numbers) -> Iterator[str]:
+    """Check that a row, a log line and a dead letter outlive what they are needed for."""
+    queue, dead, margin = n.queue_retention_seconds, n.dead_letter_retention_seconds, n.ledger_margin_seconds
+    receives = n.max_receive_count * n.visibility_timeout_seconds
+    if receives * RECEIVES_SHARE > queue:
+        yield (
+            f"max_receive_count {n.max_receive_count} * the visibility timeout ({_product(n)}) is {receives} s, more than "
+            f"half of queue_retention_seconds {queue}, at whose end SQS silently deletes a message. Lower "
+            "max_receive_count or the visibility timeout, or raise queue_retention_seconds"
+        )
+    if dead <= queue:
+        yield (
+            f"dead_letter_retention_seconds {dead} is not above queue_retention_seconds {queue}. A message's age counts "
+            "from its first send, so it would expire on arrival: raise the first or lower the second"
+        )
+    if margin < queue:
+        yield (
+            f"ledger_margin_seconds {margin} is shorter than queue_retention_seconds {queue}, the time that a redriven "
+            "message may wait again; raise ledger_margin_seconds"
+        )
+    needed, kept, logged = queue + dead + margin, n.ledger_retention_seconds, n.log_retention_days
+    parts = "queue_retention_seconds + dead_letter_retention_seconds + ledger_margin_seconds"
+    if kept is not None and kept < needed:
+        yield (
+            f"ledger_retention_seconds {kept} is shorter than {needed} ({parts}: {queue} + {dead} + {margin}), so a "
+            f"duplicate could outlive its row; raise ledger_retention_seconds to {needed}, or use {FOREVER}"
+        )
+    if kept is not None and logged * DAY < kept:
+        yield (
+            f"log_retention_days {logged} is shorter than ledger_retention_seconds {kept} ({kept // DAY} days), so the "
+            "audit would miss deliveries of requests that it still sees; raise log_retention_days"
+        )
+    if kept is None and logged * DAY < needed:
+        yield (
+            f"log_retention_days {logged} is shorter than {needed} s ({parts}), so the audit would miss deliveries of "
+            "requests that can still return; raise log_retention_days"
+        )
+    if n.dead_letter_max_message_bytes < n.max_message_bytes + QUARANTINE_BYTES:
+        yield (
+            f"dead_letter_max_message_bytes {n.dead_letter_max_message_bytes} is less than max_message_bytes "
+            f"{n.max_message_bytes} + {QUARANTINE_BYTES} for the reason, so the largest messages could not be "
+            "quarantined; lower max_message_bytes"
+        )

@@ -1,0 +1,66 @@
+"""Properties that resources have in common: a log group's retention, a name, and their end."""
+
+from __future__ import annotations
+
+from aws_cdk import Aws, Fn, RemovalPolicy
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+_LOG_RETENTION = {
+    1: logs.RetentionDays.ONE_DAY,
+    3: logs.RetentionDays.THREE_DAYS,
+    5: logs.RetentionDays.FIVE_DAYS,
+    7: logs.RetentionDays.ONE_WEEK,
+    14: logs.RetentionDays.TWO_WEEKS,
+    30: logs.RetentionDays.ONE_MONTH,
+    60: logs.RetentionDays.TWO_MONTHS,
+    90: logs.RetentionDays.THREE_MONTHS,
+    120: logs.RetentionDays.FOUR_MONTHS,
+    150: logs.RetentionDays.FIVE_MONTHS,
+    180: logs.RetentionDays.SIX_MONTHS,
+    365: logs.RetentionDays.ONE_YEAR,
+    400: logs.RetentionDays.THIRTEEN_MONTHS,
+    545: logs.RetentionDays.EIGHTEEN_MONTHS,
+    731: logs.RetentionDays.TWO_YEARS,
+    1_827: logs.RetentionDays.FIVE_YEARS,
+    3_653: logs.RetentionDays.TEN_YEARS,
+}
+"""CDK's names of `oneslot.cdk.limits.LOG_RETENTION_DAYS`."""
+
+
+def removal_policy(*, retain: bool) -> RemovalPolicy:
+    """Return `RETAIN` for data that outlives its stack, else `DESTROY`."""
+    return RemovalPolicy.RETAIN if retain else RemovalPolicy.DESTROY
+
+
+def log_group(
+    scope: Construct,
+    construct_id: str,
+    *,
+    days: int,
+    retain: bool,
+    key: kms.IKey | None = None,
+    name: str | None = None,
+) -> logs.LogGroup:
+    """Return a log group with a retention of `days`, encrypted with `key`; CloudFormation names it without `name`."""
+    return logs.LogGroup(
+        scope,
+        construct_id,
+        log_group_name=name,
+        retention=_LOG_RETENTION[days],
+        encryption_key=key,
+        removal_policy=removal_policy(retain=retain),
+    )
+
+
+def name_in_this_stack(suffix: str, ending: str = "") -> str:
+    """Return `<stack name>-<suffix>-<12 hex digits of the stack's id><ending>`.
+
+    The name differs from that of a resource which a deleted stack of the same name left behind. Give a name only where
+    two resources refer to each other: CloudFormation names the rest.
+    """
+    # arn:aws:cloudformation:region:account:stack/name/01234567-89ab-cdef-0123-456789abcdef
+    stack_guid = Fn.select(2, Fn.split("/", Aws.STACK_ID))
+    name = Fn.join("-", [Aws.STACK_NAME, suffix, Fn.select(4, Fn.split("-", stack_guid))])
+    return f"{name}{ending}"

@@ -1,0 +1,81 @@
+"""Tables for effects, and the ledger. The attributes' names are the runtime's, written here as text; a test compares them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_kms as kms
+from constructs import Construct
+
+from oneslot.cdk.resources import removal_policy
+
+LEDGER_KEY, LEDGER_EXPIRY = "message_id", "expires_at"
+
+
+def new_table(
+    scope: Construct,
+    construct_id: str,
+    partition_key: str,
+    *,
+    retain_data: bool = True,
+    key: kms.IKey | None = None,
+    **properties: Any,
+) -> dynamodb.TableV2:
+    """Return a table: on demand, restorable to any second of 35 days, encrypted with an audited key.
+
+    Args:
+        partition_key: the name of a text attribute.
+        retain_data: the table outlives its stack and cannot be deleted by mistake.
+        key: encrypts the table in place of AWS's own key for DynamoDB.
+        properties: further ones of CDK's `TableV2`.
+    """
+    table = dynamodb.TableV2(
+        scope,
+        construct_id,
+        partition_key=text(partition_key),
+        billing=dynamodb.Billing.on_demand(),
+        encryption=dynamodb.TableEncryptionV2.aws_managed_key(),
+        point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+            point_in_time_recovery_enabled=True
+        ),
+        deletion_protection=retain_data,
+        removal_policy=removal_policy(retain=retain_data),
+        **properties,
+    )
+    if key:
+        # In the template itself: CDK's own way needs the region, and a stack may fit any.
+        resource = _resource(table)
+        resource.add_property_override("SSESpecification", {"SSEEnabled": True, "SSEType": "KMS"})
+        resource.add_property_override("Replicas.0.SSESpecification", {"KMSMasterKeyId": key.key_arn})
+    return table
+
+
+def new_ledger(
+    scope: Construct, construct_id: str, *, expires: bool, retain_data: bool, key: kms.IKey | None
+) -> dynamodb.TableV2:
+    """Return a ledger: one row for each request, which expires unless rows are kept for ever."""
+    ledger = new_table(
+        scope,
+        construct_id,
+        LEDGER_KEY,
+        retain_data=retain_data,
+        key=key,
+        time_to_live_attribute=LEDGER_EXPIRY,
+    )
+    if not expires:
+        # Disabled rather than left out: CloudFormation leaves on what a template stops to mention. Older rows stay, too.
+        _resource(ledger).add_property_override("TimeToLiveSpecification.Enabled", False)
+    return ledger
+
+
+def text(name: str) -> dynamodb.Attribute:
+    """Return a text attribute."""
+    return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.STRING)
+
+
+def _resource(table: dynamodb.TableV2) -> dynamodb.CfnGlobalTable:
+    resource = table.node.default_child
+    if not isinstance(resource, dynamodb.CfnGlobalTable):
+        raise TypeError("a table's default child is its CloudFormation resource")
+    return resource

@@ -1,0 +1,36 @@
+"""The topic that alarms and the audit publish to, and the place of their runbooks."""
+
+from __future__ import annotations
+
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+RUNBOOKS = "docs/runbooks"
+"""The runbooks' folder in this repository: it is at hand for who deployed the stage from it."""
+
+
+def named_topic(scope: Construct, construct_id: str, arn: str) -> sns.ITopic | None:
+    """Return the topic of `-c alarm_topic_arn=...`; None without it. Its owner keeps its policy and its key."""
+    return sns.Topic.from_topic_arn(scope, construct_id, arn) if arn else None
+
+
+def new_topic(scope: Construct, construct_id: str, *, stage: str, key: kms.Key) -> sns.ITopic:
+    """Return a new topic, encrypted and TLS only, to which CloudWatch's alarms of this account may publish."""
+    topic = sns.Topic(scope, construct_id, display_name=f"Oneslot {stage}", master_key=key, enforce_ssl=True)
+    cloudwatch_service = iam.ServicePrincipal(
+        "cloudwatch.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": topic.stack.account}}
+    )
+    topic.add_to_resource_policy(
+        iam.PolicyStatement(principals=[cloudwatch_service], actions=["sns:Publish"], resources=[topic.topic_arn])
+    )
+    key.add_to_resource_policy(
+        iam.PolicyStatement(
+            sid="Alarms",
+            principals=[cloudwatch_service],
+            actions=["kms:Decrypt", "kms:GenerateDataKey*"],
+            resources=["*"],
+        )
+    )
+    return topic
