@@ -69,7 +69,7 @@ def test_asset_has_nothing_of_this_machine(stage: Stage) -> None:
 
 def test_asset_has_every_source_file(stage: Stage) -> None:
     packed = contents(stage.asset)
-    for path, content in asset_files().items():
+    for path, content in asset_files(SOURCE).items():
         assert packed.pop(str(path)) == content
     assert packed == {}
 
