@@ -61,6 +61,7 @@ class Application:
         self, simulation: Simulation, *, fifo: bool = False, visibility_seconds: int = 30, maximum_receives: int = 10
     ) -> None:
         self.simulation = simulation
+        self.fifo = fifo
         self.visibility_seconds = visibility_seconds
         suffix = ".fifo" if fifo else ""
         kind = {"FifoQueue": "true"} if fifo else {}

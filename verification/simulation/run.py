@@ -9,18 +9,26 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from verification.simulation.points import Instrumented, instrumented
-from verification.simulation.scenarios import workers
+from verification.simulation.scenarios import mapping, workers
 from verification.simulation.simulation import Breach, Event, Plan, Simulation, simulation
 
 Scenario = Callable[[Simulation], None]
 
-SCENARIOS: Mapping[str, Scenario] = {"workers": workers.standard, "workers-fifo": workers.fifo}
+SCENARIOS: Mapping[str, Scenario] = {
+    "workers": workers.standard,
+    "workers-fifo": workers.fifo,
+    "mapping": mapping.standard,
+    "mapping-fifo": mapping.fifo,
+}
 """Every scenario by its name."""
+
+_MAPPING = ("batching", "deletion", "event_source_mapping", "handler_pool", "poller", "scaling", "statistics")
 
 POINTS = (
     *(f"oneslot.worker.{name}" for name in ("acknowledgement", "job", "log", "poller", "pool", "visibility", "worker")),
-    *(f"oneslot.runtime.consumer.{name}" for name in ("consumer", "batch", "queues")),
-    *(f"oneslot.runtime.{name}" for name in ("attempt", "backoff")),
+    *(f"oneslot.local.mapping.{name}" for name in _MAPPING),
+    *(f"oneslot.runtime.consumer.{name}" for name in ("consumer", "batch", "group_commit", "queues")),
+    *(f"oneslot.runtime.{name}" for name in ("attempt", "backoff", "powertools")),
 )
 """The modules with a point before each statement."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections import Counter
@@ -363,7 +364,9 @@ def simulation(plan: Plan, set_point: Callable[[Callable[[], None]], None]) -> I
     """Run a world within a `with` block."""
     world = Simulation(plan, set_point)
     set_point(world.point())
+    logging.disable()
     try:
         yield world
     finally:
+        logging.disable(logging.NOTSET)
         world.end()

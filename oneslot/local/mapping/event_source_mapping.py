@@ -7,6 +7,7 @@ of the deployed mapping, function and queue when it starts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,8 @@ from typing import Self
 
 from oneslot.local.aws.connection import Connection
 from oneslot.local.mapping.configuration import MappingConfiguration, read_mapping
-from oneslot.local.mapping.handler_pool import HandlerPool
-from oneslot.local.mapping.handler_process import FunctionError
+from oneslot.local.mapping.handler_pool import Environment, HandlerPool
+from oneslot.local.mapping.handler_process import FunctionError, HandlerProcess
 from oneslot.local.mapping.installation import Installation, install
 from oneslot.local.mapping.poller import Poller
 from oneslot.local.mapping.statistics import Statistics, StatisticsCounter
@@ -36,15 +37,18 @@ class EventSourceMapping:
         folder: Path,
         processes: int = DEFAULT_PROCESSES,
         surroundings: Surroundings | None = None,
+        make: Callable[[Installation], Environment] = HandlerProcess,
     ) -> None:
         """connection: where the stack is deployed. mapping_id: the mapping's UUID. folder: for the unpacked function
         and the logs (`consumer.jsonl`: every line of the handler). processes: the limit of handler processes here.
+        make: starts one of them.
         """
         self._connection = connection
         self._mapping_id = mapping_id
         self._folder = folder
         self._processes = processes
         self._surroundings = surroundings or Surroundings()
+        self._make = make
         self._counter = StatisticsCounter(self._surroundings)
         self._run: tuple[Poller, HandlerPool] | None = None
         self._running = ExitStack()
@@ -99,7 +103,7 @@ class EventSourceMapping:
             )
             reserved = function.reserved_concurrency
             size = self._processes if reserved is None else min(self._processes, reserved)
-            pool = HandlerPool(installation, size, self._surroundings)
+            pool = HandlerPool(installation, size, self._surroundings, self._make)
             stack.callback(pool.close)
             poller = Poller(
                 configuration,
