@@ -71,7 +71,9 @@ class LambdaService:
             "Timeout": self.timeout_seconds,
             "MemorySize": 512,
         }
-        reserved = {} if self.reserved_concurrency is None else {"ReservedConcurrentExecutions": self.reserved_concurrency}
+        reserved = (
+            {} if self.reserved_concurrency is None else {"ReservedConcurrentExecutions": self.reserved_concurrency}
+        )
         return {"Configuration": configuration, "Code": {"Location": _CODE}, "Concurrency": reserved}
 
     def start_environment(self, **_: Any) -> Mapping[str, Any]:
