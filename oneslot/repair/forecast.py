@@ -16,6 +16,7 @@ from oneslot.evidence.tables import APPOINTMENTS, LEDGER, Missing, Table, read_r
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import parse_body, payload_hash
 from oneslot.runtime.sqs.dead_letters import DeadLetter, HeldLetter, identity_of
+from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.target import Target
 
 if TYPE_CHECKING:
@@ -60,7 +61,11 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """A dead letter with its outlook, the reason `because`, and the ledger row; `bytes` is the length of its body."""
+    """A dead letter with its outlook, the reason `because`, and the ledger row.
+
+    `bytes` is the length of its body. `place` counts the messages that the queue showed before it. `group` is its message
+    group on a FIFO queue.
+    """
 
     letter: DeadLetter
     facts: Facts
@@ -68,6 +73,8 @@ class Forecast:
     because: str
     bytes: int
     ledger: Mapping[str, Any] | None = None
+    place: int = 0
+    group: str | None = None
 
     @property
     def helps(self) -> bool:
@@ -192,13 +199,14 @@ def forecast_all(target: Target, missing: list[Missing]) -> list[Forecast]:
     Missing tables that a forecast needed are added to `missing`.
     """
     client, outputs = target.dynamodb, target.outputs
-    found: list[tuple[DeadLetter, Facts, int]] = []
+    fifo = is_fifo(outputs.queue_url)
+    found: list[tuple[DeadLetter, Facts, int, str | None]] = []
     with read_dead_letters(target) as look:
         for batch in look:
             for held in batch:
                 facts = facts_of(held)
-                found.append((held.letter, facts, len(held.body.encode())))
-    ids = sorted({facts.message_id for _, facts, _ in found if facts.message_id})
+                found.append((held.letter, facts, len(held.body.encode()), held.group if fifo else None))
+    ids = sorted({facts.message_id for _, facts, *_ in found if facts.message_id})
     ledger, slots, appointments_table = (
         outputs.ledger_table_name,
         outputs.slots_table_name,
@@ -227,13 +235,14 @@ def forecast_all(target: Target, missing: list[Missing]) -> list[Forecast]:
     is_known = cache(lambda practice: asked(lambda: _has_slots(client, slots, practice), "slots", slots))
     now_ms = target.surroundings.now_ms()
     forecasts = []
-    for letter, facts, size in found:
+    for place, (letter, facts, size, group) in enumerate(found):
         row = rows if isinstance(rows, Missing) else rows.get(facts.message_id or "")
         appointment = appointments if isinstance(appointments, Missing) else appointments.get(facts.message_id or "")
         outlook, because = foresee(
             facts, row, appointment, practice_is_known=is_known, now_ms=now_ms, command=target.command
         )
-        forecasts.append(Forecast(letter, facts, outlook, because, size, None if isinstance(row, Missing) else row))
+        known_row = None if isinstance(row, Missing) else row
+        forecasts.append(Forecast(letter, facts, outlook, because, size, known_row, place, group))
     return sorted(forecasts, key=lambda each: (each.letter.reason, each.letter.sent, each.letter.sqs_message_id))
 
 

@@ -44,6 +44,21 @@ class Selection:
         return self.reason is None or forecast.letter.reason == self.reason
 
 
+def count_reordered_groups(taken: Sequence[Forecast], everything: Sequence[Forecast]) -> int:
+    """Return in how many groups of a FIFO queue a letter that stays is older than one of `taken`."""
+    sent = {each.letter.sqs_message_id for each in taken}
+    staying: set[str] = set()
+    reordered: set[str] = set()
+    for each in sorted(everything, key=lambda each: each.place):
+        if each.group is None:
+            continue
+        if each.letter.sqs_message_id not in sent:
+            staying.add(each.group)
+        elif each.group in staying:
+            reordered.add(each.group)
+    return len(reordered)
+
+
 def select(ids: Sequence[str], file: Path | None, reason: str | None, *, everything: bool) -> Selection:
     """Return the selection. Raises `BadInput` for options that exclude each other and for an invalid repair list."""
     if everything and (ids or file or reason):

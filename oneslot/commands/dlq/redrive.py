@@ -16,7 +16,7 @@ from oneslot.options import Number, json_option, stack_option, yes_option
 from oneslot.repair.forecast import Forecast
 from oneslot.repair.journal import begin_journal, open_journal
 from oneslot.repair.move_task import FASTEST
-from oneslot.repair.selection import select
+from oneslot.repair.selection import count_reordered_groups, select
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal
 from oneslot.wording import numbered
@@ -56,8 +56,9 @@ def redrive(  # noqa: PLR0917 - click passes them by name
 ) -> int:
     """Send dead letters to the queue again. Without --yes, only say what would be sent.
 
-    Messages that would fail again stay. A message is deleted only after the queue has accepted it. A journal notes what
-    was sent, so --resume continues after a crash. By the ledger, a message that is sent twice takes effect once.
+    Messages that would fail again stay; on a FIFO queue their group can lose its order. A message is deleted only after
+    the queue has accepted it. A journal notes what was sent, so --resume continues after a crash. By the ledger, a
+    message that is sent twice takes effect once.
     """
     selection = select(ids, file, reason, everything=everything)
     if (resume or abandon) and selection.given:
@@ -73,16 +74,25 @@ def redrive(  # noqa: PLR0917 - click passes them by name
     chosen = selection.chosen(forecasts)
     taken = [each for each in chosen if each.helps or even_failing or everything]
     by_task = everything and target.local is None and not batches
+    reordered = count_reordered_groups(taken, forecasts)
     document = document_of(target, taken) | {
         "selection": selection.document(),
         "left_alone": [each.document() for each in chosen if each not in taken],
         "not_found": missing,
         "waiting_behind": behind,
         "method": "move_task" if by_task else "batches",
+        "reordered_groups": reordered,
     }
     left = len(chosen) - len(taken)
     status = exit_status(selection, missing=missing, taken=len(taken), left=left)
     _show_plan(terminal, target, taken, left, missing)
+    if reordered:
+        terminal.warn(
+            [
+                f"Order is lost in {numbered(reordered, 'message group')}: a message that stays is older than one that is sent. "
+                f"To keep it, first repair or drop the older ones: {target.command('dlq list')}."
+            ]
+        )
     say_no_such_reason(terminal, selection, chosen, forecasts)
     if not taken or not terminal.confirm(f"Send {numbered(len(taken), 'message')} to the queue again?", yes=yes):
         terminal.result(document | {"moved": 0, "dry_run": not yes})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ONESLOT = Path(__file__).resolve().parents[3] / "oneslot"
-ROOMS = ("runtime", "worker", "local/mapping", "sending")
+ROOMS = ("runtime", "worker", "local/mapping", "sending", "repair")
 REAL = {"time", "threading", "queue", "random", "uuid", "concurrent"}
 OUTSIDE = {"runtime/surroundings.py", "local/mapping/bootstrap.py", "local/mapping/handler_process.py"}
 """The surroundings themselves, and what runs or starts the handlers' real processes."""
