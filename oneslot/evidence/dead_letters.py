@@ -19,6 +19,7 @@ def read_dead_letters(target: Target) -> AbstractContextManager[Reading]:
         target.outputs.dead_letter_queue_url,
         withheld=contains_nhs_number,
         content_based=cache(lambda: is_content_based(target)),
+        surroundings=target.surroundings,
     )
 
 

@@ -102,11 +102,14 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def drops(target: Target) -> Iterator[dict[str, Any]]:
-    """Yield the line of each dead letter of this stack that an operator dropped, with a message id or without."""
-    for line in read_lines(target.home / OPERATOR_LOG_FILE):
-        of_this_stack = line.get("stack") == target.identity and line.get("action") == DROP
-        if of_this_stack and line.get("outcome") == DONE:
-            yield line
+    """Yield the last line of each dead letter of this stack that an operator dropped, with a message id or without.
+
+    A letter whose drop was begun and not ended counts: if the deletion was made, nothing else is left of the letter.
+    """
+    lines = read_lines(target.home / OPERATOR_LOG_FILE)
+    ours = (line for line in lines if line.get("stack") == target.identity and line.get("action") == DROP)
+    last = {line["sqs_message_id"]: line for line in ours}
+    yield from (line for line in last.values() if line["outcome"] != NOT_DONE)
 
 
 def _user() -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from oneslot.evidence.dead_letters import read_dead_letters
-from oneslot.evidence.operator_log import BEGUN, DONE, DROP, OperatorLog
+from oneslot.evidence.operator_log import BEGUN, DONE, DROP, NOT_DONE, OperatorLog
 from oneslot.repair.forecast import Forecast
 from oneslot.target import Target
 
@@ -23,10 +23,12 @@ def drop(
                 continue
             for held in meant:
                 log.write(DROP, _subject(chosen[held.letter.sqs_message_id]), BEGUN)
-            for held in look.delete(meant):
-                forecast = chosen[held.letter.sqs_message_id]
-                log.write(DROP, _subject(forecast), DONE)
-                gone.append(forecast)
+            deleted = {held.letter.sqs_message_id for held in look.delete(meant)}
+            for held in meant:
+                forecast, is_gone = chosen[held.letter.sqs_message_id], held.letter.sqs_message_id in deleted
+                log.write(DROP, _subject(forecast), DONE if is_gone else NOT_DONE)
+                if is_gone:
+                    gone.append(forecast)
             progress(len(meant))
             if len(gone) == len(chosen):
                 break

@@ -89,7 +89,7 @@ def redrive(  # noqa: PLR0917 - click passes them by name
     if reordered:
         terminal.warn(
             [
-                f"Order is lost in {numbered(reordered, 'message group')}: a message that stays is older than one that is sent. "
+                f"Order is lost in {numbered(reordered, 'message group')}: a message stays that is older than one to send. "
                 f"To keep it, first repair or drop the older ones: {target.command('dlq list')}."
             ]
         )

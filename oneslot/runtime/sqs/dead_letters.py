@@ -10,11 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from oneslot.runtime.backoff import Backoff
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import identify, parse_body
 from oneslot.runtime.sqs.deletion import BATCH, delete_batch
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
 from oneslot.runtime.sqs.queue_depth import queue_depth
+from oneslot.runtime.sqs.sending import is_final
 from oneslot.runtime.surroundings import Surroundings
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ HIDDEN_SECONDS = 300
 WAIT_SECONDS = 1
 # SQS asks a sample of its servers at a time, so one empty answer does not show that the queue is empty.
 EMPTY_ANSWERS = 2
+# How long to repeat the deletion or the return of letters that SQS throttles, or leaves out of its answer.
+RETRIED_MS = 10_000
 # The looks at a queue's depth, and the seconds between them, until a depth above what a reader saw is believed.
 SETTLING_LOOKS = 5
 SETTLING_SECONDS = 2.0
@@ -95,9 +99,15 @@ class Reading:
     """
 
     def __init__(
-        self, client: SQSClient, queue_url: str, withheld: Callable[[str], bool], content_based: Callable[[], bool]
+        self,
+        client: SQSClient,
+        queue_url: str,
+        withheld: Callable[[str], bool],
+        content_based: Callable[[], bool],
+        surroundings: Surroundings,
     ) -> None:
         self._client = client
+        self._surroundings = surroundings
         self._queue_url = queue_url
         self._withheld = withheld
         self._content_based = content_based
@@ -123,25 +133,42 @@ class Reading:
                 yield [self._held(message) for message in fresh]
 
     def delete(self, letters: Iterable[HeldLetter]) -> list[HeldLetter]:
-        """Delete up to ten letters from the queue; return those that SQS deleted."""
-        entries = list(letters)
-        deleted, _ = delete_batch(self._client, self._queue_url, [entry.receipt for entry in entries])
-        gone = [entries[at] for at in deleted]
-        for entry in gone:
-            self._receipts[entry.letter.sqs_message_id] = ""
+        """Delete up to ten letters from the queue; return those that SQS deleted within `RETRIED_MS`."""
+        waiting = list(letters)
+        gone: list[HeldLetter] = []
+        backoff = self._backoff()
+        while waiting:
+            deleted, refused = delete_batch(self._client, self._queue_url, [held.receipt for held in waiting])
+            gone += [waiting[at] for at in deleted]
+            waiting = [held for at, held in enumerate(waiting) if at not in deleted and at not in refused]
+            if waiting and not backoff.pause():
+                break
+        for held in gone:
+            self._receipts[held.letter.sqs_message_id] = ""
         return gone
 
     def put_back(self) -> None:
         """Make every letter that was not deleted visible at once. After a failure its visibility timeout does so."""
-        receipts = [receipt for receipt in self._receipts.values() if receipt]
-        for at in range(0, len(receipts), BATCH):
-            self._client.change_message_visibility_batch(
+        waiting = [receipt for receipt in self._receipts.values() if receipt]
+        backoff = self._backoff()
+        while waiting:
+            batch, waiting = waiting[:BATCH], waiting[BATCH:]
+            answer = self._client.change_message_visibility_batch(
                 QueueUrl=self._queue_url,
                 Entries=[
-                    {"Id": str(number), "ReceiptHandle": receipt, "VisibilityTimeout": 0}
-                    for number, receipt in enumerate(receipts[at : at + BATCH])
+                    {"Id": str(at), "ReceiptHandle": receipt, "VisibilityTimeout": 0}
+                    for at, receipt in enumerate(batch)
                 ],
             )
+            settled = {each["Id"] for each in answer.get("Successful", ())}
+            settled |= {each["Id"] for each in answer.get("Failed", ()) if is_final(each)}
+            again = [receipt for at, receipt in enumerate(batch) if str(at) not in settled]
+            waiting += again
+            if again and not backoff.pause():
+                break
+
+    def _backoff(self) -> Backoff:
+        return Backoff(self._surroundings, self._surroundings.now_ms() + RETRIED_MS)
 
     def _held(self, message: MessageTypeDef) -> HeldLetter:
         attributes: Mapping[str, Any] = message.get("MessageAttributes", {})
@@ -178,9 +205,10 @@ def reading(
     *,
     withheld: Callable[[str], bool] = lambda _: False,
     content_based: Callable[[], bool] = lambda: False,
+    surroundings: Surroundings | None = None,
 ) -> Iterator[Reading]:
     """Read the queue, then put back what was not deleted. A pass adds 1 to the receive count of every message."""
-    look = Reading(client, queue_url, withheld, content_based)
+    look = Reading(client, queue_url, withheld, content_based, surroundings or Surroundings())
     try:
         yield look
     finally:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from oneslot.runtime.sqs.dead_letters import RECEIVES_EXHAUSTED, peek, waiting_behind
+from oneslot.runtime.sqs.dead_letters import RECEIVES_EXHAUSTED, peek, reading, waiting_behind
 from oneslot.runtime.surroundings import Surroundings
 from tests.kits.consumer import NHS_NUMBER, Intercepted, booking, raising, record
 from tests.kits.moto_stack import MotoStack
@@ -136,3 +136,60 @@ def test_peek_puts_letters_back_when_interrupted(moto_stack: MotoStack) -> None:
         peek(client, moto_stack.target.outputs.dead_letter_queue_url)  # type: ignore[arg-type]
     assert client.calls[-1] == "change_message_visibility_batch"
     assert len(moto_stack.bench.dead_letters()) == 1
+
+
+FAST = Surroundings(sleep=lambda _: None)
+THROTTLED = {"Id": "0", "SenderFault": True, "Code": "RequestThrottled"}
+INVALID = {"Id": "0", "SenderFault": True, "Code": "ReceiptHandleIsInvalid"}
+
+
+class FailingOnce:
+    """An SQS client whose first answers to an operation are given; it performs only the entries without an answer."""
+
+    def __init__(self, client: Any, operation: str, *answers: Any) -> None:
+        self._client = client
+        self._operation = operation
+        self._answers = list(answers)
+        self.entries: list[int] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return self._batch if name == self._operation else getattr(self._client, name)
+
+    def _batch(self, *, QueueUrl: str, Entries: list[Any]) -> Any:  # noqa: N803 - boto3's own
+        self.entries.append(len(Entries))
+        if not self._answers:
+            return getattr(self._client, self._operation)(QueueUrl=QueueUrl, Entries=Entries)
+        failed = self._answers.pop(0)
+        performed = getattr(self._client, self._operation)(QueueUrl=QueueUrl, Entries=Entries[1:])
+        return {"Successful": performed["Successful"], "Failed": failed}
+
+
+@pytest.mark.parametrize(
+    ("failed", "calls"), [([THROTTLED], [3, 1]), ([], [3, 1]), ([INVALID], [3])], ids=["throttled", "left out", "final"]
+)
+def test_batch_is_repeated_unless_an_entry_is_final(moto_stack: MotoStack, failed: list[Any], calls: list[int]) -> None:
+    bench, url = moto_stack.bench, moto_stack.target.outputs.dead_letter_queue_url
+    bench.deliver(*[record(f"not json {number}") for number in range(3)])
+    returning = FailingOnce(bench.sqs, "change_message_visibility_batch", failed)
+    with reading(returning, url, surroundings=FAST) as look:  # type: ignore[arg-type]
+        assert [len(batch) for batch in look] == [3]
+
+    deleting = FailingOnce(bench.sqs, "delete_message_batch", failed)
+    with reading(deleting, url, surroundings=FAST) as look:  # type: ignore[arg-type]
+        seen = [held for batch in look for held in batch]
+        gone = look.delete(seen)
+
+    assert returning.entries == calls
+    assert (len(seen), len(seen) - len(gone)) == ((3, 0) if calls[1:] else (2, 1))
+    assert deleting.entries == [len(seen), *calls[1:]]
+
+
+def test_reading_stops_repeating_when_sqs_stays_silent(moto_stack: MotoStack) -> None:
+    slept: list[float] = []
+    surroundings = Surroundings(now_ms=lambda: round(sum(slept) * 1000), sleep=slept.append, jitter=lambda: 1.0)
+    moto_stack.bench.deliver(record("not json"))
+    silent = Intercepted(moto_stack.bench.sqs)
+    silent.__dict__["delete_message_batch"] = silent.__dict__["change_message_visibility_batch"] = lambda **_: {}
+    with reading(silent, moto_stack.target.outputs.dead_letter_queue_url, surroundings=surroundings) as look:  # type: ignore[arg-type]
+        assert [look.delete(batch) for batch in look] == [[]]
+    assert 10 < sum(slept) < 20
