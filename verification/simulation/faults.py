@@ -26,6 +26,7 @@ from oneslot.explorer.faults import (
     error_choice,
 )
 from oneslot.explorer.world import Request
+from oneslot.runtime.sqs.fifo import is_fifo
 
 CALL, STATEMENT, APPEND = "call", "statement", "append"
 CRASH, PAUSE, SUSPEND, TORN = "crash", "pause", "suspend, and the steady clock stands still", "crash, and a torn line"
@@ -40,19 +41,23 @@ SILENT = Choice("some entries missing in the answer", NOW, ANSWERED)
 IGNORED = Choice("some entries neither performed nor in the answer", NOW, ANSWERED)
 SLOW_ANSWER = Choice(SLOW, NOW, ANSWERED)
 NO_CONNECTION = Choice(UNSENT, NEVER, SILENCE)
+COPIED = Choice("a message in flight is visible again", NOW, ANSWERED)
+UNDELETED = Choice("a deleted message is visible again", NOW, ANSWERED)
+SAMPLED = Choice("a short poll misses messages", NOW, ANSWERED)
 
 _SQS = (*CRASHES, _LOST, _LATE, TIMED_OUT, SERVER_ERROR, error_choice("RequestThrottled"), SLOW_ANSWER, NO_CONNECTION)
 _SQS_BATCH = (*_SQS, PARTIAL, BLAMED, SILENT, IGNORED)
 _BATCHES = ("send_message_batch", "delete_message_batch", "change_message_visibility_batch")
 
-CRASHING, LOSING, REFUSING, SPLITTING, STOPPING = (
+CRASHING, LOSING, REFUSING, SPLITTING, STOPPING, REPEATING = (
     "crashes",
     "lost and slow answers",
     "refusals",
     "split answers",
     "pauses",
+    "copies",
 )
-KINDS = (CRASHING, LOSING, REFUSING, SPLITTING, STOPPING)
+KINDS = (CRASHING, LOSING, REFUSING, SPLITTING, STOPPING, REPEATING)
 """The kinds of faults. A seed draws which of them happen in its run."""
 
 
@@ -76,6 +81,8 @@ def choices(service: str, operation: str, parameters: Mapping[str, Any]) -> Sequ
     if service == "dynamodb":
         return (*all_faults(Request.of(operation, parameters)), SLOW_ANSWER, NO_CONNECTION)
     if service == "sqs":
+        if operation == "receive_message" and not is_fifo(parameters.get("QueueUrl", "")):
+            return (*_SQS, COPIED, UNDELETED, *([] if parameters.get("WaitTimeSeconds") else [SAMPLED]))
         return _SQS_BATCH if operation in _BATCHES else _SQS
     return (*CRASHES, _LOST, TIMED_OUT, SLOW_ANSWER, NO_CONNECTION)
 
@@ -86,6 +93,8 @@ def kind_of(name: str) -> str:
         return CRASHING
     if name in (PAUSE, SUSPEND):
         return STOPPING
+    if name in (COPIED.name, UNDELETED.name, SAMPLED.name):
+        return REPEATING
     if "some entries" in name:
         return SPLITTING
     return LOSING if "answer" in name or "response" in name or "time out" in name or name == UNSENT else REFUSING

@@ -11,7 +11,19 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeou
 
 from oneslot.explorer.faults import DEATH, LATER, NEVER, SILENCE, Choice
 from oneslot.runtime.sqs.sending import THROTTLED
-from verification.simulation.faults import BLAMED, IGNORED, PARTIAL, SILENT, SLOW, UNSENT, Fault, choices
+from verification.simulation.faults import (
+    BLAMED,
+    COPIED,
+    IGNORED,
+    PARTIAL,
+    SAMPLED,
+    SILENT,
+    SLOW,
+    UNDELETED,
+    UNSENT,
+    Fault,
+    choices,
+)
 from verification.simulation.kernel import MICROSECONDS, START_MS, Process, Waiter
 
 if TYPE_CHECKING:
@@ -99,6 +111,8 @@ class Client:
             answer = self._in_conflict(choice.conflict, parameters)
         elif choice in (PARTIAL, BLAMED, SILENT, IGNORED):
             answer = self._split(operation, parameters, choice, fault)
+        elif choice in (COPIED, UNDELETED, SAMPLED):
+            answer = self._with_anomaly(operation, parameters, choice)
         elif choice.performed != NEVER:
             answer = self._perform(operation, parameters)
         if choice.seen == DEATH:
@@ -169,6 +183,19 @@ class Client:
         if not answers:
             self._kernel.wait(waiting, None)
         return answers[0]
+
+    def _with_anomaly(self, operation: str, parameters: Mapping[str, Any], choice: Choice) -> Any:
+        """Perform a receive of a standard queue where SQS does what its documentation allows."""
+        url = parameters["QueueUrl"]
+        if choice is COPIED:
+            self._performer.deliver_again(url)
+        elif choice is UNDELETED:
+            self._performer.undelete(url)
+        self._performer.missing = 0.5 if choice is SAMPLED else 0.0
+        try:
+            return self._perform(operation, parameters)
+        finally:
+            self._performer.missing = 0.0
 
     def _in_conflict(self, position: int, parameters: Mapping[str, Any]) -> Any:
         try:

@@ -6,6 +6,7 @@ A simulation that never reaches one of these proves less than it says, so the lo
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 from verification.simulation.faults import CRASH, PAUSE, SUSPEND, choices
 
@@ -25,14 +26,17 @@ CALLS: Mapping[str, tuple[str, ...]] = {
 OUTCOMES = ("booked", "waitlist", "cancelled", "refused", "duplicate", "quarantined", "busy", "fenced", "failed")
 """Outcomes of a delivery that must occur."""
 
-_TRANSACTION = {"TransactItems": [{}]}
+_PARAMETERS: Mapping[str, Mapping[str, Any]] = {
+    "transact_write_items": {"TransactItems": [{}]},
+    "receive_message": {"WaitTimeSeconds": 1},
+}
 
 
 def must_be_reached() -> Iterator[str]:
     """Yield the name of everything that must happen in a long simulation."""
     for service, operations in CALLS.items():
         for operation in operations:
-            for choice in choices(service, operation, _TRANSACTION if operation.startswith("transact") else {}):
+            for choice in choices(service, operation, _PARAMETERS.get(operation, {})):
                 yield reached_name(choice.name, operation)
     for name in (CRASH, PAUSE, SUSPEND):
         yield reached_name(name, "a statement")

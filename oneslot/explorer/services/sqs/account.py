@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from random import Random
+from typing import NoReturn
 
 from oneslot.explorer.services.answers import refuse
 from oneslot.explorer.services.sqs.fifo import FifoQueue
@@ -122,5 +123,5 @@ class Account:
         queue.add(Message(self.new_id(), body, attributes, message.md5, at, at, message.group, token))
 
 
-def _refuse_creation(code: str, message: str) -> None:
+def _refuse_creation(code: str, message: str) -> NoReturn:
     refuse("CreateQueue", code, message)
