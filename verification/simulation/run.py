@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from verification.simulation.points import Instrumented, instrumented
-from verification.simulation.scenarios import mapping, workers
+from verification.simulation.scenarios import deployments, long_work, mapping, workers
 from verification.simulation.simulation import Breach, Event, Plan, Simulation, simulation
 
 Scenario = Callable[[Simulation], None]
@@ -19,6 +19,11 @@ SCENARIOS: Mapping[str, Scenario] = {
     "workers-fifo": workers.fifo,
     "mapping": mapping.standard,
     "mapping-fifo": mapping.fifo,
+    "poison": workers.poison,
+    "clocks": workers.clocks,
+    "deployments": deployments.standard,
+    "deployments-fifo": deployments.fifo,
+    "long-work": long_work.long_work,
 }
 """Every scenario by its name."""
 
@@ -28,7 +33,7 @@ POINTS = (
     *(f"oneslot.worker.{name}" for name in ("acknowledgement", "job", "log", "poller", "pool", "visibility", "worker")),
     *(f"oneslot.local.mapping.{name}" for name in _MAPPING),
     *(f"oneslot.runtime.consumer.{name}" for name in ("consumer", "batch", "group_commit", "queues")),
-    *(f"oneslot.runtime.{name}" for name in ("attempt", "backoff", "powertools")),
+    *(f"oneslot.runtime.{name}" for name in ("attempt", "backoff", "powertools", "releases")),
 )
 """The modules with a point before each statement."""
 

@@ -1,21 +1,27 @@
-"""Workers on one queue, started again whenever they die."""
+"""Workers on one queue, started again whenever they die; with poison in every group, and with clocks an hour apart."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from oneslot.worker.log import WorkerLog
+from oneslot.worker.pool import Handler
 from oneslot.worker.settings import WorkerSettings
 from oneslot.worker.visibility import configuration
 from oneslot.worker.worker import Worker
-from verification.simulation.application import Application
-from verification.simulation.kernel import Process
+from verification.scenarios.practice import booking
+from verification.simulation.application import GROUPS, Application, Request
+from verification.simulation.kernel import MICROSECONDS, Process
 from verification.simulation.simulation import Simulation
 
 FAULTS_SECONDS = 60.0
 """Faults happen in this part of a run."""
+LIMIT_SECONDS = 30
+POISON_RECEIVES = 3
+HOUR_MS = 3_600_000
 
 
 def standard(simulation: Simulation) -> None:
@@ -28,28 +34,82 @@ def fifo(simulation: Simulation) -> None:
     workers(simulation, Application(simulation, fifo=True))
 
 
-def workers(simulation: Simulation, application: Application) -> None:
-    """Let workers consume requests, first under faults, then without; the queue must drain, and every law hold."""
+def poison(simulation: Simulation) -> None:
+    """A poisonous message in every group of a FIFO queue: the redrive policy removes it, and its group goes on."""
+    application = Application(simulation, fifo=True, maximum_receives=POISON_RECEIVES)
+    messages = [booking(f"poison-{group}") for group in GROUPS]
+
+    def send() -> None:
+        for group, message in zip(GROUPS, messages, strict=True):
+            application.send(Request(message.message_id, message.body, group, healthy=False, poisonous=True))
+
+    def fail(message: Any) -> None:
+        if application.requests[message.message_id].poisonous:
+            raise RuntimeError("poison")
+
+    simulation.kernel.at(simulation.number("poison_at_ms", 0, 10_000) * 1000, send)
+    workers(simulation, application, before=fail, recovery=POISON_RECEIVES * 2 * LIMIT_SECONDS)
+
+
+def clocks(simulation: Simulation) -> None:
+    """Two workers on hosts whose clocks are up to an hour apart: a lease ends that much early or late."""
+    apart = simulation.number("clocks_apart_ms", 0, HOUR_MS)
+    workers(simulation, Application(simulation), offsets=(-apart // 2, apart // 2), recovery=HOUR_MS / 1000)
+
+
+def workers(
+    simulation: Simulation,
+    application: Application,
+    *,
+    before: Callable[[Any], None] = lambda message: None,
+    offsets: Sequence[int] = (0, 0),
+    recovery: float = 0.0,
+) -> None:
+    """Let workers consume requests, first under faults, then without; the queue must drain, and every law hold.
+
+    before: called with each message before its decision. offsets: of the hosts' clocks, ms. recovery: seconds that the
+    scenario adds to the longest recovery.
+    """
     settings = WorkerSettings(
-        threads=simulation.number("threads", 1, 3), limit_seconds=30, wait_seconds=2, grace_seconds=10
+        threads=simulation.number("threads", 1, 3), limit_seconds=LIMIT_SECONDS, wait_seconds=2, grace_seconds=10
     )
+
+    def run(process: Process) -> None:
+        run_worker(application, process, settings, deciding_after(application, process, before))
+
     application.open_slots(simulation.number("slots", 1, 6))
     application.send_over(simulation.number("messages", 1, 6), FAULTS_SECONDS / 2)
     for number in range(simulation.number("workers", 1, 2)):
-        simulation.keep_running(f"worker-{number + 1}", lambda process: run_worker(application, process, settings))
+        simulation.keep_running(f"worker-{number + 1}", run, wall_offset_ms=offsets[number])
     simulation.run_for(FAULTS_SECONDS)
     simulation.stop_faults()
-    lease = settings.limit_seconds + settings.hidden_seconds
-    application.must_drain(within=lease + settings.hidden_seconds + 5)
+    application.must_drain(within=settings.limit_seconds + 2 * settings.hidden_seconds + 5 + recovery)
     application.check()
 
 
-def run_worker(application: Application, process: Process, settings: WorkerSettings) -> None:
-    """Run one worker until it stops."""
+def deciding_after(application: Application, process: Process, before: Callable[[Any], None]) -> Handler:
+    """Return the application's consumer, which calls `before` with each message before its decision."""
+    consumer = application.consumer(process)
+
+    def decide(message: Any) -> Any:
+        before(message)
+        return consumer.decide(message)
+
+    return replace(consumer, decide=decide)
+
+
+def run_worker(
+    application: Application,
+    process: Process,
+    settings: WorkerSettings,
+    consume: Handler,
+    *,
+    stop_after: float | None = None,
+) -> None:
+    """Run one worker until it stops: when it is stuck, or after this many seconds by a signal."""
     simulation = application.simulation
     surroundings = simulation.surroundings(process)
     heartbeat: Any = configuration(settings)
-    consume = application.consumer(process)
     at_work: list[str] = []
 
     def handle(event: Mapping[str, Any], context: Any) -> Any:
@@ -63,7 +123,7 @@ def run_worker(application: Application, process: Process, settings: WorkerSetti
             at_work.remove(context.aws_request_id)
 
     worker = Worker(
-        simulation.client(process, "sqs", read_timeout=10),
+        simulation.client(process, "sqs", read_timeout=30),
         application.queue_url,
         application.arn_of(application.queue_url),
         handle,
@@ -72,4 +132,7 @@ def run_worker(application: Application, process: Process, settings: WorkerSetti
         log=WorkerLog(lambda line: simulation.note(process.name, "logs", json.loads(line)), surroundings),
         surroundings=surroundings,
     )
+    if stop_after is not None:
+        kernel = simulation.kernel
+        kernel.at(kernel.now + int(stop_after * MICROSECONDS), lambda: process.ended or process.start(worker.stop))
     worker.run()
