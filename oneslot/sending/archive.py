@@ -19,7 +19,8 @@ from oneslot.runtime.surroundings import Surroundings
 from oneslot.sending.messages import Archived, Message
 
 _ARCHIVED = frozenset(each.name for each in fields(Archived))
-_LONGEST_LINE = 64 * 1024
+_CUT_OFF = " (cut off)\n"
+"""Ends a line that a crash cut off, so that the next line does not continue it and the reader can skip it."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +53,14 @@ class Archive:
         self._stack = {} if stack is None else {"stack": stack}
         self._surroundings = surroundings or Surroundings()
         path.parent.mkdir(parents=True, exist_ok=True)
-        _drop_torn_line(path)
 
     def accepted(self, messages: Iterable[tuple[Message, str]]) -> None:
         """Write messages that the queue has just accepted, each with its SQS id, and wait until they are on disk."""
         now = self._surroundings.now_ms()
         lines = [json.dumps(self._line(message, sqs_message_id, now)) + "\n" for message, sqs_message_id in messages]
         if lines:
-            self._surroundings.append(self._path, "".join(lines).encode())
+            begun = _CUT_OFF if _is_cut_off(self._path) else ""
+            self._surroundings.append(self._path, "".join([begun, *lines]).encode())
 
     def _line(self, message: Message, sqs_message_id: str, now: int) -> dict[str, Any]:
         return {**asdict(message.request), "sent": now, "copies": 1, "sqs_message_ids": [sqs_message_id], **self._stack}
@@ -68,8 +69,7 @@ class Archive:
 def read_archive(path: Path, stack: str) -> Iterator[AcceptedRequest]:
     """Yield the archive's lines about a stack, by its `Target.identity`; a line without one counts as this stack's.
 
-    Without a file there are none. A last line that a crash cut off is skipped. Raises `OneslotError` for any other invalid
-    line.
+    Without a file there are none. A line that a crash cut off is skipped. Raises `OneslotError` for any other invalid line.
     """
     if not path.exists():
         return
@@ -82,20 +82,17 @@ def read_archive(path: Path, stack: str) -> Iterator[AcceptedRequest]:
                     known = {name: value for name, value in document.items() if name in _ARCHIVED}  # of any version
                     yield AcceptedRequest(Archived(**known), operator.index(sent), ids)
             except (ValueError, KeyError, TypeError, AttributeError) as error:
-                if not line.endswith("\n"):
-                    return
+                if not line.endswith("\n") or line.endswith(_CUT_OFF):
+                    continue
                 raise OneslotError(
                     f"{path}, line {number}, is not a line of an archive of accepted requests. Restore or delete the line."
                 ) from error
 
 
-def _drop_torn_line(path: Path) -> None:
-    """Drop a last line that a crash cut off, so that the next one does not continue it."""
+def _is_cut_off(path: Path) -> bool:
+    """Return whether the last line has no end."""
     if not path.exists():
-        return
-    with path.open("r+b") as file:
-        start = max(0, file.seek(0, os.SEEK_END) - _LONGEST_LINE)
-        file.seek(start)
-        end = file.read()
-        if end and not end.endswith(b"\n"):
-            file.truncate(start + end.rfind(b"\n") + 1)
+        return False
+    with path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+        return file.read() not in (b"", b"\n")
