@@ -65,19 +65,25 @@ class Sending:
         self.accepted = Accepted(self.application)
         self.application.open_slots(simulation.number("slots", 1, 6))
         settings = WorkerSettings(threads=2, limit_seconds=30, wait_seconds=2, grace_seconds=10)
-        simulation.keep_running("worker", lambda process: run_worker(self.application, process, settings))
+        simulation.keep_running(
+            "worker",
+            lambda process: run_worker(self.application, process, settings, self.application.consumer(process)),
+        )
         if simulation.chance("outage", 3):
-            simulation.take_down("sqs", simulation.draw() * 20, 20 + simulation.draw() * 40)
+            random = simulation.random_of("outage").random
+            simulation.take_down("sqs", random() * 20, 20 + random() * 40)
         self.archive = simulation.home / "accepted.jsonl"
         self.lease = settings.limit_seconds + settings.hidden_seconds
         self._numbers = itertools.count()
 
-    def message(self) -> Message:
-        """Return the message of another request."""
-        number = next(self._numbers)
-        request = self.application.request(number)
-        group = request.group if is_fifo(self.application.queue_url) else None
-        return Message(request.body, Archived(request.message_id), number, group)
+    def messages(self, name: str, most: int) -> list[Message]:
+        """Return the messages of as many further requests."""
+        numbers = [next(self._numbers) for _ in range(self.simulation.number(f"messages of {name}", 1, most))]
+        return [self._message(number) for number in numbers if self.simulation.keeps(f"request {number}")]
+
+    def _message(self, number: int) -> Message:
+        request = self.application.request(number, self.simulation.random_of(f"request {number}"))
+        return Message(request.body, Archived(request.message_id), number, request.group)
 
     def archived(self) -> dict[str, str]:
         """Return the message ids in the archive, by SQS id."""
@@ -104,14 +110,14 @@ class Send:
         simulation = world.simulation
         self.name = name
         self._world = world
-        self._messages = [world.message() for _ in range(simulation.number(f"messages of {name}", 1, 30))]
+        self._messages = world.messages(name, 30)
         total = len(self._messages)
         rate = simulation.number(f"rate of {name}", 0, 20)
         shape = SHAPES[simulation.number(f"shape of {name}", 0, len(SHAPES) - 1)] if rate else SHAPES[0]
         self._pacing = Pacing(rate or None, total, shape)
         self._threads = simulation.number(f"threads of {name}", 1, 4)
         interrupted = simulation.chance(f"interrupt {name}", 3)
-        self._interrupts = [simulation.number(f"interrupt {name} after", 0, total - 1)] if interrupted else []
+        self._interrupts = [simulation.number(f"interrupt {name} after", 0, 29)] if interrupted else []
 
     def run(self, process: Process) -> bool:
         """Run the command once; return whether it succeeded. Check the archive however it ended."""
@@ -173,38 +179,36 @@ class Outbox:
         simulation = world.simulation
         self.name = name
         self._world = world
-        number = simulation.number(f"messages of {name}", 1, 12)
         self._group = name if is_fifo(world.application.queue_url) else None
-        self._all = [self._outgoing() for _ in range(number)]
+        self._all = [self._outgoing(message) for message in world.messages(name, 12)]
         self._left = list(self._all)
 
     def send_all(self, process: Process) -> bool:
         """Send what is left, a few at a time; return whether all of it is accepted."""
         simulation, application = self._world.simulation, self._world.application
-        surroundings = simulation.surroundings(process)
+        surroundings, random = simulation.surroundings(process), simulation.random_of(process.name).random
         client = simulation.client(process, "sqs", attempts=2, read_timeout=10)
         producer = Producer(client, application.queue_url, surroundings)
         while self._left:
-            batch = self._left[: 1 + int(simulation.draw() * 12)]
-            if simulation.draw() < TWICE:
+            batch = self._left[: 1 + int(random() * 12)]
+            if random() < TWICE:
                 batch = [batch[0], *batch]
             try:
-                results = producer.send(batch, within_seconds=1 + simulation.draw() * 60)
+                results = producer.send(batch, within_seconds=1 + random() * 60)
                 unconfirmed: Sequence[Outgoing] = ()
             except NotAccepted as error:
                 results, unconfirmed = list(error.settled), error.messages
             self._check_results(process, batch, results, unconfirmed)
             settled = {result.message.message_id for result in results}
             self._left = [message for message in self._left if message.message_id not in settled]
-            surroundings.sleep(simulation.draw())
+            surroundings.sleep(random())
         return True
 
     def check(self) -> None:
         """Check that the queue accepted each message, in the order of its group."""
         check_order(self._world, [message.message_id for message in self._all])
 
-    def _outgoing(self) -> Outgoing:
-        message = self._world.message()
+    def _outgoing(self, message: Message) -> Outgoing:
         return Outgoing(str(message.request.message_id), message.body, self._group, {"source": self.name})
 
     def _check_results(
