@@ -176,7 +176,6 @@ class Outbox:
     """A producer with its messages, which it keeps until it knows that they are accepted."""
 
     def __init__(self, world: Sending, name: str) -> None:
-        simulation = world.simulation
         self.name = name
         self._world = world
         self._group = name if is_fifo(world.application.queue_url) else None
