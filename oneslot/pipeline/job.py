@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -23,8 +24,9 @@ from oneslot.pipeline.judge import measures, operations, verdicts
 from oneslot.pipeline.judge.conclusion import Conclusion, conclude
 from oneslot.pipeline.judge.operations import WEIGHT
 from oneslot.pipeline.judge.states import Moment
+from oneslot.pipeline.read.checksums import start_checksums
 from oneslot.pipeline.read.history import NOTHING, History, find_history, sample_notes
-from oneslot.pipeline.read.rejects import locate_rejects, source_of
+from oneslot.pipeline.read.rejects import locate_rejects, source_finder
 from oneslot.pipeline.report.data import collect
 from oneslot.pipeline.report.page import render
 from oneslot.pipeline.session import open_session
@@ -64,7 +66,7 @@ def _audit(spark: SparkSession, settings: AuditSettings) -> Conclusion:
             "The ledger's retention differs from the earlier audit's, which changes verdicts on old requests. "
             "Audit full exports."
         )
-    checks = history.start_checksums(storage) if settings.checksums else None
+    checks = start_checksums(storage, history) if settings.checksums else None
     aside = finished.aside(settings.output)
     storage.delete(aside)
     try:
@@ -155,8 +157,7 @@ def summarise(work: Work, weighed: DataFrame, notes: list[str]) -> Conclusion:
     rows = written.where(with_rejects).select("key", "rejected").collect() if rejects else []
     rejected = {unquote(row.key[1:]): row.rejected for row in rows}  # Spark names files as URLs
     check_counts(spark, history, previous, totals, rejected)
-    located = [line for path in rejected for line in locate_rejects(spark, history, path)]
-    storage.write_text(f"{work.aside}/rejects.jsonl", files.json_lines(located))
+    storage.write_text(f"{work.aside}/rejects.jsonl", files.json_lines(locate_rejects(spark, history, rejected)))
     if settings.tables:
         write_findings(storage, written, work.aside, dead_letters_known=history.dead_letters_known)
     # A log's files may be others each night, so no later audit can see that a line was corrected.
@@ -193,14 +194,17 @@ def check_counts(
     """Reject an export with more or fewer lines than its manifest counts, and a history without rows."""
     if not totals:
         raise AuditRefused(NOTHING.format(folder=history.folder))
+    source_of = source_finder(history)
+    malformed: Counter[str] = Counter()
+    for path, count in rejected.items():
+        malformed[source_of(path)] += count
     for table, column in (("ledger", "ledger_rows"), ("appointments", "appointment_rows"), ("slots", "slot_rows")):
         export = history.exports[table]
         if previous is None:
-            malformed = sum(count for path, count in rejected.items() if source_of(history, path) == table)
-            read = sum(row[f"sum_{column}"] for row in totals) + malformed
+            read = sum(row[f"sum_{column}"] for row in totals) + malformed[table]
         else:
             # Old images take rows back, so the sums say nothing about lines. A day's lines are quickly counted.
-            paths = history.data_paths(table)
+            paths = history.data_folders(table)
             read = spark.read.text([*map(literal, paths)]).where(F.trim("value") != "").count() if paths else 0
         if read != export.items:
             raise AuditRefused(

@@ -80,6 +80,8 @@ def options(settings: SessionSettings) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": str(settings.partitions),
+        # Many single files are listed by this many tasks, in place of one for each file.
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
         # One sorted stream for each partition rather than hash tables, so memory is bounded and the order fixed. Spark would
         # remove the sort before the aggregate as needless, and return to hash tables.
         "spark.sql.execution.replaceHashWithSortAgg": "true",

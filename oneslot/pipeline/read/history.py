@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -28,12 +27,11 @@ from oneslot.pipeline.read import logs, manifests, sources, tables
 from oneslot.pipeline.read.context import Context, read_context
 from oneslot.pipeline.read.facts import no_facts
 from oneslot.pipeline.read.manifests import Export
-from oneslot.pipeline.storage import Storage, literal
+from oneslot.pipeline.storage import Listed, Storage, literal
 from oneslot.pipeline.vocabulary import Kind
 
 TABLES = ("ledger", "slots", "appointments")
 SAMPLED_LINES = 200
-CHECKSUM_READERS = 2
 FORGOTTEN = "Work done before ledger_forgotten_before needs no ledger row: a row missing from that time is not found."
 NOTHING = "{folder} contains no rows. Check that it holds the exports of the right tables."
 WITHOUT_DELIVERIES = "latency, duplicates and the invariants I6, I7 and I10 are not judged."
@@ -86,6 +84,14 @@ class History:
         """Return the data files of a table's export that contain items."""
         return [f"{self.folder}/{table}/{file.path}" for file in self.exports[table].files if file.items]
 
+    def data_folders(self, table: str) -> list[str]:
+        """Return what Spark reads for a table's export: the folders that hold nothing else, or the single files.
+
+        Spark lists a folder with one call, and each single file in a task of its own.
+        """
+        paths = self.data_paths(table)
+        return sorted({path.rpartition("/")[0] for path in paths}) if self.exports[table].alone else paths
+
     def schema_of(self, name: str) -> StructType:
         """Return the schema of a line of a source."""
         if name not in TABLES:
@@ -107,7 +113,7 @@ class History:
         """Return all sources as facts. Raises AuditRefused if full exports contain nothing."""
         parts = []
         for table in TABLES:
-            if paths := self.data_paths(table):
+            if paths := self.data_folders(table):
                 parts.append(self.facts_of(table, sources.read_lines(spark, paths, self.schema_of(table))))
         for name, files in self.lines.items():
             if files:
@@ -121,21 +127,6 @@ class History:
         for other in others:
             whole = whole.unionByName(other)
         return whole
-
-    def start_checksums(self, storage: Storage) -> Future[None]:
-        """Compare every data file with its manifest's MD5 while the audit runs. The future raises AuditRefused."""
-        return ThreadPoolExecutor(1, thread_name_prefix="checksums").submit(self._compare_checksums, storage)
-
-    def _compare_checksums(self, storage: Storage) -> None:
-        files = [(f"{self.folder}/{table}", file) for table, export in self.exports.items() for file in export.files]
-        expected = [(f"{home}/{file.path}", file.md5) for home, file in files if file.md5 is not None]
-        with ThreadPoolExecutor(CHECKSUM_READERS) as readers:
-            for (path, md5), actual in zip(expected, readers.map(storage.md5, (p for p, _ in expected)), strict=True):
-                if actual != md5:
-                    raise AuditRefused(
-                        f"{path} does not match the MD5 in its manifest: it was cut short or changed. "
-                        "Copy or export it again."
-                    )
 
 
 def find_history(storage: Storage, folder: str, after: int | None, more_deliveries: Sequence[str] = ()) -> History:
@@ -160,7 +151,8 @@ def find_history(storage: Storage, folder: str, after: int | None, more_deliveri
     notes += [
         note for name, note in MISSING_SOURCES.items() if name not in lines and not (name == "deliveries" and more)
     ]
-    besides = tuple(path for path in dict.fromkeys(more) if path not in lines.get("deliveries", ()))
+    own = set(lines.get("deliveries", ()))
+    besides = tuple(path for path in dict.fromkeys(more) if path not in own)
     first = exports[TABLES[0]]
     context = read_context(storage, folder, first.end)
     notes += [FORGOTTEN] if context.forgotten_before else []
@@ -227,13 +219,31 @@ def _export(storage: Storage, folder: str, table: str, notes: list[str]) -> Expo
     if left_out := len(read) - len(whole):
         notes.append(f"Exports of {table} that failed or were not finished are left out: {left_out}.")
     found = [
-        (home, manifests.parse_summary(home, text, storage.read_text(f"{home}/manifest-summary.md5")))
+        (home, manifests.parse_summary(home, text, _checksum(storage, f"{home}/manifest-summary")))
         for home, text in whole
     ]
     home, summary = manifests.newest(found)
     text = storage.read_text(f"{home}/manifest-files.json")
-    export = manifests.parse_export(home, summary, text, storage.read_text(f"{home}/manifest-files.md5"))
+    export = manifests.parse_export(home, summary, text, _checksum(storage, f"{home}/manifest-files"))
+    listed = _listed(storage, folder, export)
     for file in export.files:
-        if not storage.exists(f"{folder}/{file.path}"):
+        if file.path not in listed:
             raise AuditRefused(f"{home} lists {file.path}, which does not exist: the export was copied in part.")
-    return export
+    # S3 computed this ETag when it stored the export. A copy may have another, and is then compared by its MD5.
+    compared = (
+        replace(file, md5=None) if file.etag and listed[file.path].etag == file.etag else file for file in export.files
+    )
+    # Spark cannot unpack a file without bytes, which is left out if it is read by its own name.
+    alone = listed.keys() == {file.path for file in export.files} and all(entry.size for entry in listed.values())
+    return replace(export, files=tuple(compared), alone=alone)
+
+
+def _checksum(storage: Storage, manifest: str) -> str | None:
+    """Return the checksum beside a manifest. Exports have `.md5`; the developer guide names it `.checksum`."""
+    return storage.read_text(f"{manifest}.md5") or storage.read_text(f"{manifest}.checksum")
+
+
+def _listed(storage: Storage, folder: str, export: Export) -> dict[str, Listed]:
+    """Return the entries of the folders with an export's data files, by their path as in `DataFile`."""
+    homes = sorted({file.path.rpartition("/")[0] for file in export.files})
+    return {f"{home}/{listed.name}": listed for home in homes for listed in storage.listing(f"{folder}/{home}")}

@@ -20,16 +20,20 @@ INCREMENTAL = "INCREMENTAL_EXPORT"
 
 @dataclass(frozen=True)
 class DataFile:
-    """One data file. `path` begins with `AWSDynamoDB/`; `md5` is Base64, of the compressed file."""
+    """One data file. `path` begins with `AWSDynamoDB/`; `md5` is Base64, of the compressed file; `etag` is S3's."""
 
     path: str
     items: int
     md5: str | None
+    etag: str | None = None
 
 
 @dataclass(frozen=True)
 class Export:
-    """One export of one table. Times are epoch ms. A full export has `start` None and shows the table at `end`."""
+    """One export of one table. Times are epoch ms. A full export has `start` None and shows the table at `end`.
+
+    `alone`: the folders of its data files hold no other file.
+    """
 
     home: str
     table_arn: str
@@ -37,6 +41,7 @@ class Export:
     end: int
     items: int
     files: tuple[DataFile, ...]
+    alone: bool = False
 
     @property
     def full(self) -> bool:
@@ -150,7 +155,13 @@ def _data_file(name: str, line: str) -> DataFile:
     inside = re.search(rf"(?:^|/)({EXPORT_FOLDER}/(?!.*\.\.).+)$", key)
     if inside is None:
         raise AuditRefused(f"{name} lists the file {key}, which is not inside {EXPORT_FOLDER}. Export again.")
-    return DataFile(inside.group(1), _count(name, entry.get("itemCount")), entry.get("md5Checksum"))
+    etag = entry.get("etag")
+    return DataFile(
+        inside.group(1),
+        _count(name, entry.get("itemCount")),
+        entry.get("md5Checksum"),
+        etag.strip('"') if isinstance(etag, str) else None,
+    )
 
 
 def _json_object(name: str, text: str) -> dict[str, Any]:

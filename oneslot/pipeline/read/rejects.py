@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from urllib.parse import unquote
+
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -14,42 +18,91 @@ from oneslot.pipeline.storage import literal
 from oneslot.pipeline.vocabulary import PROBLEM_SENTENCES, Kind, Problem
 
 LISTED = 1_000
-GZIPPED = "\x1f\ufffd"  # the first two bytes of a gzip file; the second is not UTF-8
+GZIPPED = "hex(substring(CAST(value AS BINARY), 1, 2)) = '1F8B'"
+"""SQL that is true where a line begins as a gzip file does."""
+ROW_BITS = 33  # of monotonically_increasing_id, below the number of the partition
+WHOLE_FILES = dict.fromkeys(("spark.sql.files.maxPartitionBytes", "spark.sql.files.openCostInBytes"), str(1 << 40))
+"""Opening a file seems to cost as much as a partition may hold, so Spark puts one whole file into each."""
 
 
-def locate_rejects(spark: SparkSession, history: History, path: str) -> list[dict[str, object]]:
-    """Return line number (from 1) and problem of the first thousand rejected lines of a file. The text may be personal.
+def locate_rejects(spark: SparkSession, history: History, paths: Iterable[str]) -> list[dict[str, object]]:
+    """Return file, line (from 1) and problem of the first thousand rejected lines. The text may be personal.
 
-    Raises AuditRefused if the file is gzipped and not named so.
+    Each source with such lines is read by one query. Raises AuditRefused for a gzipped file that is not named so.
     """
-    name = source_of(history, path)
-    schema = StructType([*history.schema_of(name), StructField(CORRUPT, StringType())])
-    # A file that is read as text in one piece is one partition, so these ids count its lines from 0.
-    lines = spark.read.option("lineSep", "\n").text(literal(path)).coalesce(1)
-    (first,) = lines.take(1)
-    if first.value.startswith(GZIPPED):
-        raise AuditRefused(f"{path} is gzipped, but its name does not end in .gz. Rename it, or unpack it.")
-    numbered = lines.select(F.monotonically_increasing_id().alias("line"), F.col("value"))
-    fields = F.from_json("value", schema, {"columnNameOfCorruptRecord": CORRUPT}).alias("row")
-    parsed = numbered.where(F.trim("value") != "").select("line", fields, F.expr(sources.unread(name)).alias("more"))
-    place = F.concat(F.lit(path), F.lit("\t"), F.col("line")).alias(PATH)
-    rows = parsed.select("row.*", "more", place).withColumn(CORRUPT, F.coalesce(CORRUPT, "more"))
-    rejected = history.facts_of(name, rows).where((F.col("kind") == int(Kind.REJECT)) & (F.col("sign") > 0))
-    where = F.split_part("key", F.lit("\t"), F.lit(2)).cast("bigint") + 1
-    found = rejected.select(where.alias("line"), "code").orderBy("line").limit(LISTED).collect()
+    source_of = source_finder(history)
+    by_source: dict[str, list[str]] = {}
+    for path in sorted(paths):
+        by_source.setdefault(source_of(path), []).append(path)
+    found = []
+    for name, of_source in by_source.items():
+        with one_partition_a_file(spark):
+            found += rejected_lines(spark, history, name, of_source).collect()
+    for row in found:
+        if row.gzipped:
+            raise AuditRefused(
+                f"{unquote(row.file)} is gzipped, but its name does not end in .gz. Rename it, or unpack it."
+            )
     return [
         {
-            "file": path,
+            "file": unquote(row.file),  # Spark names files as URLs
             "line": row.line,
             "problem": Problem(row.code).name.lower(),
             "detail": PROBLEM_SENTENCES[Problem(row.code)],
         }
-        for row in found
+        for row in sorted(found, key=lambda row: (row.file, row.line))[:LISTED]
     ]
 
 
-def source_of(history: History, path: str) -> str:
-    """Return the source that a file belongs to. `path` is as Spark names it, whichever name the history's folder was given."""
+def rejected_lines(spark: SparkSession, history: History, name: str, paths: list[str]) -> DataFrame:
+    """Return the first thousand rejected lines in files of one source: gzipped, file, line, code.
+
+    Files whose first line shows that they are gzipped come first.
+    """
+    schema = StructType([*history.schema_of(name), StructField(CORRUPT, StringType())])
+    text = spark.read.option("lineSep", "\n").text([*map(literal, paths)])
+    number = F.monotonically_increasing_id().bitwiseAND(F.lit((1 << ROW_BITS) - 1))
+    numbered = text.select(number.alias("line"), "value", F.col("_metadata.file_path").alias("file"))
+    fields = F.from_json("value", schema, {"columnNameOfCorruptRecord": CORRUPT}).alias("row")
+    parsed = numbered.where(F.trim("value") != "").select(
+        "line",
+        "file",
+        fields,
+        F.expr(sources.unread(name)).alias("more"),
+        F.expr(f"{GZIPPED} AS gz"),
+    )
+    # A reject's key is its file. Here it also carries the line, and whether that shows a gzipped file.
+    place = F.concat_ws("\t", (F.col("line") > 0) | ~F.col("gz"), F.col("line") + 1, F.col("file")).alias(PATH)
+    rows = parsed.select("row.*", "more", place).withColumn(CORRUPT, F.coalesce(CORRUPT, "more"))
+    rejected = history.facts_of(name, rows).where((F.col("kind") == int(Kind.REJECT)) & (F.col("sign") > 0))
+    parts = F.split(F.substring("key", 2, 100_000), "\t", 3)
+    located = rejected.select(
+        (parts[0] == "false").alias("gzipped"), parts[2].alias("file"), parts[1].cast("bigint").alias("line"), "code"
+    )
+    return located.orderBy(F.desc("gzipped"), "file", "line").limit(LISTED)
+
+
+@contextmanager
+def one_partition_a_file(spark: SparkSession) -> Iterator[None]:
+    """Plan scans with a partition for each whole file, so that the ids of rows count the lines of a file from 0."""
+    before = {name: str(spark.conf.get(name)) for name in WHOLE_FILES}
+    try:
+        for name, value in WHOLE_FILES.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+
+
+def source_finder(history: History) -> Callable[[str], str]:
+    """Return the function from a file to its source. A path is as Spark names it, whichever name the history's folder has."""
     tables = {f"/{table}/{file.path}": table for table, export in history.exports.items() for file in export.files}
     logs = {path.removeprefix(history.folder): name for name, paths in history.lines.items() for path in paths}
-    return next(name for tail, name in {**tables, **logs}.items() if path.endswith(tail))
+    sources_by_tail = {**tables, **logs}
+
+    def source_of(path: str) -> str:
+        slashes = (place for place, letter in enumerate(path) if letter == "/")
+        return next(sources_by_tail[path[at:]] for at in slashes if path[at:] in sources_by_tail)
+
+    return source_of
