@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from oneslot.runtime.effects import Effects, Item, Result
+from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.surroundings import Surroundings
 
 IN_PROGRESS = "IN_PROGRESS"
@@ -113,11 +114,18 @@ class Message(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JsonMessage:
-    """A message whose body the decision reads as it is. It serves as a consumer's `parse`, which accepts every body."""
+    """A message whose body the decision reads as it is: the `parse` of a consumer that accepts every body.
+
+    `payload_hash` is by default the body's digest.
+    """
 
     message_id: str
     payload_hash: str = ""
     body: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.payload_hash:
+            object.__setattr__(self, "payload_hash", payload_hash(self.body))
 
 
 M = TypeVar("M", bound=Message)

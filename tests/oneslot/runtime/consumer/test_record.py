@@ -113,3 +113,8 @@ def test_trace_is_none_when_the_event_was_written_by_hand() -> None:
     raw = record({})
     del raw["messageAttributes"]
     assert parsed(raw).trace is None
+
+
+def test_json_message_has_its_bodys_digest_by_default() -> None:
+    assert JsonMessage("m-1", body={"order": 7}).payload_hash == payload_hash({"order": 7})
+    assert JsonMessage("m-1", "given", {"order": 7}).payload_hash == "given"
