@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from aws_cdk import Names
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
@@ -25,7 +24,7 @@ from oneslot.cdk.monitoring.conditions import conditions
 from oneslot.cdk.monitoring.metrics import ConsumerMetrics, count_deliveries
 from oneslot.cdk.numbers import FOREVER, ContradictorySettings, Numbers, Thresholds, late_alarms, refuse, window_on_fifo
 from oneslot.cdk.queues import RequestQueue
-from oneslot.cdk.resources import name_in_this_stack
+from oneslot.cdk.resources import path_name, unique_name
 from oneslot.cdk.rights import TableRights, consumer_rights
 from oneslot.cdk.tables import new_ledger
 
@@ -34,6 +33,8 @@ Table = dynamodb.ITable | dynamodb.ITableV2
 LEDGER = "ledger"
 LONGEST_NAME = 60
 """Characters of a queue's name before the stack's id: SQS allows 80."""
+LONGEST_NAMESPACE = 200
+"""Characters of a construct's path in its metrics' namespace: CloudWatch allows 255."""
 
 
 class ExactlyOnceConsumer(Construct):
@@ -122,7 +123,7 @@ class ExactlyOnceConsumer(Construct):
             made = RequestQueue(
                 self,
                 "Requests",
-                name=queue_name or name_in_this_stack(self._name(LONGEST_NAME)),
+                name=queue_name or unique_name(self, LONGEST_NAME),
                 numbers=self.numbers,
                 fifo=fifo,
                 retain=retain_data,
@@ -177,7 +178,7 @@ class ExactlyOnceConsumer(Construct):
                 LEDGER: self.ledger.table_name,
                 **{name: rights.table.table_name for name, rights in self.tables.items()},
             },
-            namespace=f"Oneslot/{self._name(200)}",
+            namespace=f"Oneslot/{path_name(self, LONGEST_NAMESPACE)}",
         )
         if count_outcomes:
             count_deliveries(Construct(self, "Counts"), self.log_group, self.metrics.namespace)
@@ -238,9 +239,6 @@ class ExactlyOnceConsumer(Construct):
     def metric_oldest_message_age(self) -> cloudwatch.Metric:
         """Return the seconds for which the queue's oldest message has waited."""
         return self.metrics.queue("ApproximateAgeOfOldestMessage")
-
-    def _name(self, longest: int) -> str:
-        return Names.unique_resource_name(self, max_length=longest, separator="-")
 
     def _keys(self, key: kms.IKey | None) -> list[kms.IKey]:
         """Return each key that the consumer's data is encrypted with, once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import Aws, Fn, RemovalPolicy
+from aws_cdk import Aws, Fn, Names, RemovalPolicy
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
@@ -60,7 +60,20 @@ def name_in_this_stack(suffix: str, ending: str = "") -> str:
     The name differs from that of a resource which a deleted stack of the same name left behind. Give a name only where
     two resources refer to each other: CloudFormation names the rest.
     """
+    return f"{Fn.join('-', [Aws.STACK_NAME, suffix, _stack_digits()])}{ending}"
+
+
+def unique_name(scope: Construct, longest: int) -> str:
+    """Return `<the construct's path, within `longest` characters>-<12 hex digits of the stack's id>`, for the same reason."""
+    return Fn.join("-", [path_name(scope, longest), _stack_digits()])
+
+
+def path_name(scope: Construct, longest: int) -> str:
+    """Return the construct's path as a name, shortened to `longest` characters."""
+    return Names.unique_resource_name(scope, max_length=longest, separator="-")
+
+
+def _stack_digits() -> str:
     # arn:aws:cloudformation:region:account:stack/name/01234567-89ab-cdef-0123-456789abcdef
     stack_guid = Fn.select(2, Fn.split("/", Aws.STACK_ID))
-    name = Fn.join("-", [Aws.STACK_NAME, suffix, Fn.select(4, Fn.split("-", stack_guid))])
-    return f"{name}{ending}"
+    return Fn.select(4, Fn.split("-", stack_guid))

@@ -33,13 +33,14 @@ def lambda_code(entry: str | Path, handler: str) -> lambda_.Code:
         VendoringProblem: a package of its `requirements.txt` is neither installed nor available.
     """
     source = Path(entry).resolve()
-    module = PurePosixPath(*handler.split(".")[:-1])
+    module = handler.rpartition(".")[0].replace(".", "/")
     if not source.is_dir():
         raise ContradictorySettings(f"entry {source} is not a folder; name the folder that holds the handler's module")
-    if not any((source / path).is_file() for path in (module.with_suffix(".py"), module / "__init__.py")):
+    if not module:
+        raise ContradictorySettings(f"handler {handler!r} names no module; write it as `module.function`")
+    if not any((source / path).is_file() for path in (f"{module}.py", f"{module}/__init__.py")):
         raise ContradictorySettings(
-            f"handler {handler!r} needs the file {module}.py in {source}, which does not exist; write it as "
-            "`module.function`, or correct entry"
+            f"handler {handler!r} needs the file {module}.py in {source}, which does not exist; correct handler or entry"
         )
     return code_of(asset_files(source), source)
 

@@ -1,0 +1,245 @@
+"""The construct's template: safe defaults, exact rights, one variable for each thing that the runtime reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneslot.cdk import ExactlyOnceConsumer, Numbers, TableRights, new_table
+from oneslot.runtime import lambda_consumer
+from stacks.shared.rules import add_rules
+from tests.oneslot.cdk.kit import Defined, define, new_stack
+
+from aws_cdk import App, Stack  # isort: skip
+from aws_cdk import aws_iam as iam  # isort: skip
+from aws_cdk import aws_kms as kms  # isort: skip
+from aws_cdk import aws_sns as sns  # isort: skip
+from aws_cdk import aws_sqs as sqs  # isort: skip
+
+DAY = 86_400
+AWS = {"AWS_DEFAULT_REGION": "eu-west-2", "AWS_ACCESS_KEY_ID": "1", "AWS_SECRET_ACCESS_KEY": "1"}
+
+
+@pytest.fixture(scope="module")
+def orders(tmp_path_factory: pytest.TempPathFactory) -> Defined:
+    """The consumer with nothing but its defaults."""
+    return define(tmp_path_factory.mktemp("orders"))
+
+
+def rights(defined: Defined) -> dict[str, set[str]]:
+    """Return the actions of every role and policy by resource."""
+    policies = [policy for role in defined.resources("AWS::IAM::Role") for policy in role.get("Policies", [])]
+    found: dict[str, set[str]] = {}
+    for policy in (*policies, *defined.resources("AWS::IAM::Policy")):
+        for statement in policy["PolicyDocument"]["Statement"]:
+            actions = statement["Action"]
+            found.setdefault(statement["Resource"], set()).update([actions] if isinstance(actions, str) else actions)
+    return found
+
+
+def test_queues_are_encrypted_and_refuse_plain_text(orders: Defined) -> None:
+    queues = orders.resources("AWS::SQS::Queue")
+    assert [queue["SqsManagedSseEnabled"] for queue in queues] == [True, True]
+    for policy in orders.resources("AWS::SQS::QueuePolicy"):
+        (statement,) = policy["PolicyDocument"]["Statement"]
+        assert (statement["Effect"], statement["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+    assert len(orders.resources("AWS::SQS::QueuePolicy")) == 2
+
+
+def test_dead_letter_queue_keeps_messages_for_two_weeks(orders: Defined) -> None:
+    (dead, queue) = sorted(orders.resources("AWS::SQS::Queue"), key=lambda each: "RedrivePolicy" in each)
+    assert dead["MessageRetentionPeriod"] == 14 * DAY > queue["MessageRetentionPeriod"]
+    assert queue["RedrivePolicy"]["maxReceiveCount"] == orders.consumer.numbers.max_receive_count >= 5
+    assert dead["RedriveAllowPolicy"]["redrivePermission"] == "byQueue"
+
+
+def test_message_stays_hidden_for_the_functions_timeout(orders: Defined) -> None:
+    (queue,) = [each for each in orders.resources("AWS::SQS::Queue") if "RedrivePolicy" in each]
+    assert queue["VisibilityTimeout"] == orders.only("AWS::Lambda::Function")["Timeout"]
+
+
+def test_mapping_reports_failed_records_one_by_one(orders: Defined) -> None:
+    assert orders.only("AWS::Lambda::EventSourceMapping")["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+
+
+def test_data_outlives_the_stack(orders: Defined) -> None:
+    for table in orders.resources("AWS::DynamoDB::GlobalTable"):
+        assert table["Replicas"][0]["DeletionProtectionEnabled"] is True
+        assert table["SSESpecification"]["SSEEnabled"] is True
+
+
+def test_runtime_reads_every_variable_of_the_construct(orders: Defined, monkeypatch: pytest.MonkeyPatch) -> None:
+    variables = orders.only("AWS::Lambda::Function")["Environment"]["Variables"]
+    assert set(variables) == {
+        lambda_consumer.LEDGER_TABLE,
+        lambda_consumer.LEDGER_RETENTION,
+        lambda_consumer.QUEUE_URL,
+        lambda_consumer.DEAD_LETTER_QUEUE_URL,
+        f"{lambda_consumer.TABLE_PREFIX}SHIPMENTS",
+    }
+    for name, value in {**variables, **AWS}.items():
+        monkeypatch.setenv(name, value)
+    ledger = lambda_consumer.ledger_from_environment()
+    assert ledger.tables["shipments"] == variables["ONESLOT_TABLE_SHIPMENTS"]
+
+
+def test_function_has_the_rights_of_its_calls_alone(orders: Defined) -> None:
+    consumer = orders.consumer
+    names = {
+        "ledger": orders.logical_id(consumer.ledger),
+        "shipments": orders.logical_id(consumer.tables["shipments"].table),
+        "queue": orders.logical_id(consumer.queue),
+        "dead": orders.logical_id(consumer.dead_letter_queue),
+        "log": orders.logical_id(consumer.log_group),
+    }
+    assert rights(orders) == {
+        f"<{names['ledger']}.Arn>": {"dynamodb:UpdateItem"},
+        f"<{names['shipments']}.Arn>": {"dynamodb:PutItem", "dynamodb:UpdateItem"},
+        f"<{names['queue']}.Arn>": {
+            "sqs:ReceiveMessage",
+            "sqs:DeleteMessage",
+            "sqs:GetQueueAttributes",
+            "sqs:ChangeMessageVisibility",
+        },
+        f"<{names['dead']}.Arn>": {"sqs:SendMessage"},
+        f"<{names['log']}.Arn>": {"logs:CreateLogStream", "logs:PutLogEvents"},
+    }
+
+
+def test_rights_on_a_table_are_those_named(tmp_path: Path) -> None:
+    _, shop = stack = new_stack(tmp_path)
+    seats, plan = new_table(shop, "Seats", "seat"), new_table(shop, "Plan", "hall")
+    narrowed = TableRights(table=seats, actions=["dynamodb:UpdateItem"], indexes={"by_row": ["dynamodb:Query"]})
+    defined = define(tmp_path, stack, tables={"seats": narrowed})
+    defined.consumer.grant_table(plan, "dynamodb:GetItem")
+    granted = rights(defined)
+    assert granted[f"<{defined.logical_id(seats)}.Arn>"] == {"dynamodb:UpdateItem"}
+    assert granted[f"<{defined.logical_id(seats)}.Arn>/index/by_row"] == {"dynamodb:Query"}
+    assert granted[f"<{defined.logical_id(plan)}.Arn>"] == {"dynamodb:GetItem"}
+
+
+@pytest.mark.parametrize("name", ["logs", "key", "requests", "quarantine"])
+def test_rights_stay_when_a_table_has_a_policys_name(tmp_path: Path, name: str) -> None:
+    _, shop = stack = new_stack(tmp_path)
+    table = new_table(shop, "Table", "id")
+    defined = define(tmp_path, stack, tables={name: table})
+    assert len(rights(defined)) == 5
+    assert f"<{defined.logical_id(table)}.Arn>" in rights(defined)
+
+
+def test_producer_may_send_and_nothing_else(tmp_path: Path) -> None:
+    defined = define(tmp_path)
+    role = iam.Role(defined.stack, "Shop", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    defined.consumer.grant_send(role)
+    policy = defined.only("AWS::IAM::Policy")
+    (statement,) = policy["PolicyDocument"]["Statement"]
+    assert (statement["Action"], statement["Resource"]) == (
+        "sqs:SendMessage",
+        f"<{defined.logical_id(defined.consumer.queue)}.Arn>",
+    )
+
+
+def test_one_key_encrypts_everything(tmp_path: Path) -> None:
+    _, shop = stack = new_stack(tmp_path)
+    key = kms.Key(shop, "Key")
+    defined = define(tmp_path, stack, tables={"shipments": new_table(shop, "Shipments", "id", key=key)}, key=key)
+    arn = f"<{defined.logical_id(key)}.Arn>"
+    assert {queue["KmsMasterKeyId"] for queue in defined.resources("AWS::SQS::Queue")} == {arn}
+    assert defined.only("AWS::Logs::LogGroup")["KmsKeyId"] == arn
+    for table in defined.resources("AWS::DynamoDB::GlobalTable"):
+        assert table["Replicas"][0]["SSESpecification"] == {"KMSMasterKeyId": arn}
+    assert rights(defined)[arn] == {"kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"}
+
+
+def test_fifo_keeps_order_within_each_group(tmp_path: Path) -> None:
+    queues = define(tmp_path, fifo=True).resources("AWS::SQS::Queue")
+    assert [(each["FifoQueue"], each["DeduplicationScope"]) for each in queues] == [(True, "messageGroup")] * 2
+    assert [each["QueueName"].endswith(".fifo") for each in queues if "QueueName" in each] == [True]
+
+
+def test_queue_name_fits_when_the_stacks_is_the_longest(tmp_path: Path) -> None:
+    app = App(outdir=str(tmp_path / "assembly"))
+    defined = define(tmp_path, (app, Stack(app, "S" * 128)), fifo=True)
+    (name,) = [each["QueueName"] for each in defined.resources("AWS::SQS::Queue") if "QueueName" in each]
+    assert "<AWS::StackName>" not in name
+    assert len(name.replace("<AWS::StackId>[2][4]", "0123456789ab")) <= 80
+
+
+def test_rows_stay_when_retention_is_forever(tmp_path: Path) -> None:
+    defined = define(tmp_path, numbers=Numbers(ledger_retention_seconds=None))
+    lives = [each.get("TimeToLiveSpecification") for each in defined.resources("AWS::DynamoDB::GlobalTable")]
+    assert {"AttributeName": "expires_at", "Enabled": False} in lives
+    assert (
+        defined.only("AWS::Lambda::Function")["Environment"]["Variables"]["ONESLOT_LEDGER_RETENTION_SECONDS"]
+        == "forever"
+    )
+
+
+def test_counts_watch_the_lines_that_the_runtime_prints(orders: Defined) -> None:
+    filters = {
+        each["MetricTransformations"][0]["MetricName"]: each for each in orders.resources("AWS::Logs::MetricFilter")
+    }
+    assert (
+        filters["DeliveriesDuplicate"]["FilterPattern"] == '{ ($.message = "delivery") && ($.outcome = "duplicate") }'
+    )
+    for metric in (
+        orders.consumer.metric_deliveries(),
+        orders.consumer.metric_duplicates(),
+        orders.consumer.metric_busy(),
+        orders.consumer.metric_quarantined(),
+        orders.consumer.metric_fenced(),
+        orders.consumer.metric_failed(),
+    ):
+        (counted,) = filters.pop(metric.metric_name)["MetricTransformations"]
+        assert counted["MetricNamespace"] == metric.namespace
+        assert counted["MetricValue"] == "1"
+    assert filters == {}
+
+
+def test_existing_queue_and_ledger_are_used(tmp_path: Path) -> None:
+    app, shop = stack = new_stack(tmp_path)
+    first = define(tmp_path, stack).consumer
+    queue = sqs.Queue.from_queue_arn(shop, "Theirs", "arn:aws:sqs:eu-west-2:111122223333:theirs")
+    dead = sqs.Queue.from_queue_arn(shop, "TheirDead", "arn:aws:sqs:eu-west-2:111122223333:their-dead")
+    second = ExactlyOnceConsumer(
+        shop,
+        "Returns",
+        entry=tmp_path / "orders",
+        handler="app.handler",
+        tables={},
+        existing_queue=queue,
+        existing_dead_letter_queue=dead,
+        existing_ledger=first.ledger,
+    )
+    assert (second.queue, second.dead_letter_queue, second.ledger) == (queue, dead, first.ledger)
+    defined = Defined(app, shop, second)
+    assert len(defined.resources("AWS::SQS::Queue")) == 2
+    sources = {each["EventSourceArn"] for each in defined.resources("AWS::Lambda::EventSourceMapping")}
+    assert "arn:aws:sqs:eu-west-2:111122223333:theirs" in sources
+
+
+def test_construct_breaks_no_rule(tmp_path: Path) -> None:
+    """Held to cdk-nag's two packs, as the stacks are; synthesis fails with a finding."""
+    defined = define(tmp_path)
+    defined.consumer.add_alarms()
+    add_rules(defined.app)
+    defined.app.synth()
+
+
+def alarms(defined: Defined) -> dict[str, dict[str, Any]]:
+    """Return the alarms by the name of their runbook."""
+    found = defined.resources("AWS::CloudWatch::Alarm")
+    return {each["AlarmDescription"].rpartition("/")[2].removesuffix(".md"): each for each in found}
+
+
+def test_alarms_have_a_runbook_and_notify_the_topic(tmp_path: Path) -> None:
+    defined = define(tmp_path)
+    topic = sns.Topic(defined.stack, "OnCall")
+    defined.consumer.add_alarms(topic)
+    runbooks = Path(__file__).parents[3] / "docs" / "runbooks"
+    assert len(alarms(defined)) == 9
+    for name, alarm in alarms(defined).items():
+        assert (runbooks / f"{name}.md").exists()
+        assert alarm["AlarmActions"] == alarm["OKActions"] == [f"<{defined.logical_id(topic)}>"]
