@@ -8,6 +8,7 @@ first used, which keeps a cold start short. What needs an extra is imported from
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from oneslot.runtime import envelopes
 from oneslot.runtime.attempt import attempt
 from oneslot.runtime.effects import Effects, InvalidEffects, Once, Put, Unprocessable, Update, conflict
 from oneslot.runtime.identity import Identity
@@ -26,6 +27,7 @@ from oneslot.runtime.protocol import (
     Store,
     Taken,
 )
+from oneslot.runtime.releases import on_release
 from oneslot.runtime.surroundings import Surroundings
 
 if TYPE_CHECKING:
@@ -78,10 +80,12 @@ __all__ = [
     "attempt",
     "conflict",
     "consumer_from_environment",
+    "envelopes",
     "from_attributes",
     "ledger_from_environment",
     "make_handler_idempotent",
     "mark_processed",
+    "on_release",
     "release",
 ]
 

@@ -13,18 +13,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeVar, overload
 
 import boto3
 from botocore.config import Config
 
 from oneslot.runtime.consumer.consumer import Consumer
-from oneslot.runtime.consumer.queues import SQS, Queues
+from oneslot.runtime.consumer.queues import Queues
 from oneslot.runtime.consumer.record import Parse
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.protocol import JsonMessage, Message
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
-from oneslot.runtime.stores.expressions import DynamoDB
 
 M = TypeVar("M", bound=Message)
 
@@ -64,7 +63,7 @@ def consumer_from_environment(
     """
     ledger = ledger_from_environment(threads)
     sqs = boto3.client("sqs", config=client_configuration(threads))
-    queues = Queues(cast("SQS", sqs), _text(QUEUE_URL), _text(DEAD_LETTER_QUEUE_URL))
+    queues = Queues(sqs, _text(QUEUE_URL), _text(DEAD_LETTER_QUEUE_URL))
     executor = ledger.surroundings.threads.executor(threads, "record") if threads > 1 else None
     return Consumer(ledger, queues, parse, decide, **{"executor": executor, **options})
 
@@ -80,7 +79,7 @@ def ledger_from_environment(threads: int = 1) -> DynamoDBLedger:
         if name.startswith(TABLE_PREFIX)
     }
     return DynamoDBLedger(
-        cast("DynamoDB", boto3.client("dynamodb", config=client_configuration(threads))),
+        boto3.client("dynamodb", config=client_configuration(threads)),
         _text(LEDGER_TABLE),
         retention_seconds=None if retention == FOREVER else int(retention),
         tables=tables,

@@ -18,6 +18,13 @@ DOCUMENTATION = REPOSITORY / "docs"
 PAGES = ("reuse.md", "stores.md", "fifo.md", "worker.md")
 ALL_PAGES = sorted(DOCUMENTATION.rglob("*.md"))
 NEEDS_VALKEY = ("stores.md",)
+LONG_WAYS = {
+    "oneslot.cdk",
+    "oneslot.runtime.powertools",
+    "oneslot.runtime.stores.valkey",
+    "oneslot.runtime.sqs.lambda_event",
+}
+"""The modules that a page may import from: those of an extra, and the one that stands in for Lambda in a test."""
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -47,6 +54,12 @@ def test_example_runs(
             monkeypatch.setenv("VALKEY_URL", f"redis://127.0.0.1:{server.port}")
         done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", [REPOSITORY / "README.md", *ALL_PAGES], ids=lambda page: page.name)
+def test_page_imports_its_names_from_oneslot(page: Path) -> None:
+    imported = re.findall(r"^from (oneslot\.[\w.]+) import", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(imported) <= LONG_WAYS
 
 
 @pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(DOCUMENTATION)))

@@ -19,7 +19,7 @@ def handler(event: Mapping[str, Any], _context: Any) -> dict[str, list[dict[str,
     global consume  # noqa: PLW0603  one for the life of the process
     if consume is None:
         ledger = DynamoDBLedger(
-            boto3.client("dynamodb"),  # type: ignore[arg-type]  # its stubs spell the same calls with typed dictionaries
+            boto3.client("dynamodb"),
             os.environ["ONESLOT_LEDGER_TABLE"],
             retention_seconds=int(os.environ["ONESLOT_LEDGER_RETENTION_SECONDS"]),
         )

@@ -24,12 +24,14 @@ LONGEST_DEFERRAL_SECONDS = 43_200 - 900
 
 
 class SQS(Protocol):
-    """The calls of an SQS client that the consumer makes."""
+    """The calls of an SQS client that the consumer makes. As properties, they fit boto3's client and its typed stubs."""
 
-    def change_message_visibility(self, **request: Any) -> Any:
+    @property
+    def change_message_visibility(self) -> Callable[..., Any]:
         """Set how long this receive of the message stays hidden."""
 
-    def send_message(self, **request: Any) -> Any:
+    @property
+    def send_message(self) -> Callable[..., Any]:
         """Send one message."""
 
 

@@ -6,7 +6,7 @@ message twice; the ledger makes that harmless.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -56,9 +56,10 @@ ONE_MESSAGE = frozenset(
 
 
 class SendsBatches(Protocol):
-    """The one call of an SQS client that is needed."""
+    """The one call of an SQS client that is needed. As a property, it fits boto3's client and its typed stubs."""
 
-    def send_message_batch(self, **request: Any) -> Mapping[str, Any]:
+    @property
+    def send_message_batch(self) -> Callable[..., Any]:
         """Send up to ten messages; the answer has the result of each."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Protocol, cast
 
@@ -34,21 +34,26 @@ TRANSIENT_ERRORS = frozenset(
 
 
 class DynamoDB(Protocol):
-    """The calls of a DynamoDB client that the runtime makes."""
+    """The calls of a DynamoDB client that the runtime makes. As properties, they fit boto3's client and its typed stubs."""
 
-    def update_item(self, **request: Any) -> Mapping[str, Any]:
+    @property
+    def update_item(self) -> Callable[..., Any]:
         """Change one item under a condition."""
 
-    def transact_write_items(self, **request: Any) -> Mapping[str, Any]:
+    @property
+    def transact_write_items(self) -> Callable[..., Any]:
         """Change several items under conditions, all or none."""
 
-    def get_item(self, **request: Any) -> Mapping[str, Any]:
+    @property
+    def get_item(self) -> Callable[..., Any]:
         """Read one item."""
 
-    def batch_get_item(self, **request: Any) -> Mapping[str, Any]:
+    @property
+    def batch_get_item(self) -> Callable[..., Any]:
         """Read up to 100 items by their keys."""
 
-    def query(self, **request: Any) -> Mapping[str, Any]:
+    @property
+    def query(self) -> Callable[..., Any]:
         """Read the items of one partition."""
 
 
