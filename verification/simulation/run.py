@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from verification.simulation.points import Instrumented, instrumented
-from verification.simulation.scenarios import deployments, long_work, mapping, sending, workers
+from verification.simulation.scenarios import backfill, deployments, long_work, mapping, sending, workers
 from verification.simulation.simulation import Breach, Event, Plan, Simulation, simulation
 
 Scenario = Callable[[Simulation], None]
@@ -26,6 +26,8 @@ SCENARIOS: Mapping[str, Scenario] = {
     "long-work": long_work.long_work,
     "send": sending.sender,
     "producers": sending.producers,
+    "backfill": backfill.queue,
+    "backfill-ledger": backfill.ledger,
 }
 """Every scenario by its name."""
 
@@ -37,7 +39,7 @@ POINTS = (
     *(f"oneslot.runtime.consumer.{name}" for name in ("consumer", "batch", "group_commit", "queues")),
     *(f"oneslot.runtime.{name}" for name in ("attempt", "backoff", "powertools", "releases")),
     *(f"oneslot.runtime.sqs.{name}" for name in ("producer", "sending")),
-    *(f"oneslot.sending.{name}" for name in ("archive", "pacing", "sender")),
+    *(f"oneslot.sending.{name}" for name in ("archive", "backfill", "pacing", "sender")),
 )
 """The modules with a point before each statement."""
 

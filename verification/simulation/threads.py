@@ -309,6 +309,8 @@ class VirtualThreads(Threads):
 
 
 def _fulfil(future: Future[Any], call: Callable[[], Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
     try:
         future.set_result(call())
     except Exception as error:
