@@ -14,10 +14,12 @@ import pytest
 from moto import mock_aws
 
 from examples.gift_card_mail.build import build
-from examples.gift_card_mail.runtime import issue, mail
+from examples.gift_card_mail.runtime.gift_cards import CARDS, OUTBOX, issue, parse
 from examples.gift_card_mail.runtime.mails import Mail, SesMailer, deliver_stream
+from examples.gift_card_mail.stack import PACKAGE
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.consumer.delivery_log import Delivery
+from oneslot.runtime.consumer.queues import Queues
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.runtime.stores.expressions import from_attributes
 from tests.kits.consumer import Clock, Context, Intercepted, Killed, raising, record, session, surroundings
@@ -54,20 +56,21 @@ class Shop:
                 KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
                 AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
             )
-        self.environment = {
-            "ONESLOT_LEDGER_TABLE": "ledger",
-            "ONESLOT_TABLE_CARDS": "cards",
-            "ONESLOT_TABLE_OUTBOX": "outbox",
-            "ONESLOT_LEDGER_RETENTION_SECONDS": "2592000",
-            "ONESLOT_QUEUE_URL": self.sqs.create_queue(QueueName="orders")["QueueUrl"],
-            "ONESLOT_DEAD_LETTER_QUEUE_URL": self.sqs.create_queue(QueueName="dead")["QueueUrl"],
-        }
+        orders, self.dead_url = (self.sqs.create_queue(QueueName=name)["QueueUrl"] for name in ("orders", "dead"))
+        self.queues = Queues(self.sqs, orders, self.dead_url)
         self.clock = Clock()
         self.log: list[Delivery] = []
 
     def consumer(self, dynamodb: Any = None) -> Consumer[Any]:
-        return issue.compose(
-            self.environment, dynamodb or self.dynamodb, self.sqs, self.log.append, surroundings(self.clock)
+        return Consumer(self.ledger(dynamodb), self.queues, parse, issue, self.log.append)
+
+    def ledger(self, dynamodb: Any = None) -> DynamoDBLedger:
+        return DynamoDBLedger(
+            dynamodb or self.dynamodb,
+            "ledger",
+            retention_seconds=None,
+            tables={CARDS: "cards", OUTBOX: "outbox"},
+            surroundings=surroundings(self.clock),
         )
 
     def order(self, *orders: dict[str, Any], dynamodb: Any = None) -> list[Any]:
@@ -79,8 +82,7 @@ class Shop:
         return failures
 
     def mailing(self, provider: Any) -> Callable[[Any], Any]:
-        ledger = DynamoDBLedger(self.dynamodb, "ledger", retention_seconds=None, surroundings=surroundings(self.clock))
-        return deliver_stream(ledger, provider, lock_timeout=60)
+        return deliver_stream(self.ledger(), provider, lock_timeout=60)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         return [from_attributes(item) for item in self.dynamodb.scan(TableName=table)["Items"]]
@@ -98,7 +100,7 @@ class Shop:
 
     def dead(self) -> list[Any]:
         answer = self.sqs.receive_message(
-            QueueUrl=self.environment["ONESLOT_DEAD_LETTER_QUEUE_URL"],
+            QueueUrl=self.dead_url,
             MaxNumberOfMessages=10,
             MessageAttributeNames=["All"],
         )
@@ -263,20 +265,32 @@ def test_stack_names_handlers_of_its_asset(template: tuple[dict[str, Any], Path]
         module, _, name = function["Handler"].rpartition(".")
         assert (asset / f"{module.replace('.', '/')}.py").exists()
         assert name == "handler"
-    assert {issue.__name__, mail.__name__} == {
+    assert {f"{PACKAGE}.issue", f"{PACKAGE}.mail"} == {
         function["Handler"].rpartition(".")[0] for function in of_type(found, "AWS::Lambda::Function")
     }
     assert not (asset / "appointments").exists()
 
 
-def test_functions_start_from_the_asset_alone(template: tuple[dict[str, Any], Path]) -> None:
+@pytest.mark.parametrize("name", ["issue", "mail"])
+def test_function_starts_from_its_asset_alone(template: tuple[dict[str, Any], Path], name: str) -> None:
+    found, asset = template
+    module = f"{PACKAGE}.{name}"
+    (function,) = [each for each in of_type(found, "AWS::Lambda::Function") if each["Handler"] == f"{module}.handler"]
+    variables = {key: str(value) for key, value in function["Environment"]["Variables"].items()}
     packages = Path(boto3.__file__).parents[
         1
     ]  # boto3 is Lambda's own; -S: nothing else of this environment comes first
-    program = f"import sys; sys.path[:0] = [{str(template[1])!r}]; sys.path.append({str(packages)!r});"
-    program += f" import {issue.__name__}, {mail.__name__}, oneslot.runtime; print(oneslot.runtime.__file__)"
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=False)
-    assert done.stdout.startswith(str(template[1])), done.stderr
+    program = f"import sys; sys.path[:0] = [{str(asset)!r}]; sys.path.append({str(packages)!r});"
+    program += f" import {module}, oneslot.runtime; print(oneslot.runtime.__file__, callable({module}.handler))"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program],
+        env={**variables, "AWS_DEFAULT_REGION": "eu-west-2"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.startswith(str(asset)), done.stderr
+    assert done.stdout.endswith("True\n")
 
 
 def test_lock_outlasts_the_function(template: tuple[dict[str, Any], Path]) -> None:

@@ -160,7 +160,7 @@ def order_cards(account: Connection, deployment: Deployment, sqs: Any, folder: P
     for name in names() * 2:
         body = json.dumps({"message_id": name, "to": f"to-{name}@example.org", "pence": 2500})
         sqs.send_message(QueueUrl=url, MessageBody=body)
-    mapping = physical(deployment, "AWS::Lambda::EventSourceMapping", "OrdersToIssue")
+    mapping = physical(deployment, "AWS::Lambda::EventSourceMapping", "OrdersEventSource")
     with EventSourceMapping(account, mapping, folder=folder, processes=1) as poller:
         wait_for(lambda: poller.statistics.deleted == 2 * ORDERS, seconds=180)
 

@@ -1,8 +1,9 @@
-"""The domain: an order for a gift card → a card and, in the same transaction, a mail in the outbox. Pure."""
+"""The domain: an order for a gift card → a card and, in the same transaction, a mail in the outbox."""
 
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,7 +38,12 @@ def parse(message_id: str, payload_hash: str, body: Mapping[str, Any]) -> Order:
     return Order(message_id, payload_hash, to, pence)
 
 
-def issue(order: Order, new_code: Callable[[], str]) -> Effects:
+def new_code() -> str:
+    """Return the secret code of a new card. Each attempt has another; the commit keeps one."""
+    return secrets.token_hex(8)
+
+
+def issue(order: Order, new_code: Callable[[], str] = new_code) -> Effects:
     """Return the effects: the card and the mail's row in the outbox, both or none.
 
     The mail itself cannot be part of a transaction. Its row can.

@@ -146,6 +146,21 @@ def test_tables_are_on_demand_encrypted_and_restorable(stage: Stage) -> None:
         assert replica["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
 
 
+def test_data_keeps_its_logical_ids(stage: Stage) -> None:
+    """CloudFormation would replace a resource whose id changed, and with it a deployed stage's data."""
+    kinds = ("AWS::DynamoDB::GlobalTable", "AWS::SQS::Queue", "AWS::Logs::LogGroup", "AWS::Lambda::EventSourceMapping")
+    assert {name for kind in kinds for name in stage.resources(kind)} == {
+        "TablesLedgerF9806C8B",
+        "TablesSlots5E065B42",
+        "TablesAppointments81B9B062",
+        "RequestsDeadLetterQueueC49B2D5E",
+        "RequestsQueue8243F882",
+        "ConsumerLogGroup43100DBC",
+        "EventSourceMapping71C72703",
+    }
+    assert stage.logical_id("ConsumerFunctionName") == "ConsumerFunction1B019A9B"
+
+
 @pytest.mark.parametrize(("name", "policy", "protected"), [("dev", "Delete", False), ("prod", "Retain", True)])
 def test_production_outlives_its_stack(stages: dict[str, Stage], name: str, policy: str, protected: bool) -> None:
     stage = stages[name]
