@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from random import Random
 from typing import Any
@@ -24,7 +24,7 @@ from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.stores.expressions import from_attributes, to_attributes
 from verification.scenarios.ours import CONFIGURATION
 from verification.scenarios.practice import APPOINTMENTS, LEDGER, SLOTS, TABLES, booking, cancellation, free_slots
-from verification.simulation.faults import BLAMED, PARTIAL, SLOW, Fault
+from verification.simulation.faults import is_mild
 from verification.simulation.kernel import MICROSECONDS, Process
 from verification.simulation.simulation import Simulation
 
@@ -36,9 +36,6 @@ MALFORMED = "malformed"
 
 SHARE_MALFORMED, SHARE_CANCELLATIONS, COPIED = 0.1, 0.2, 0.25
 """The shares of malformed requests, of cancellations, and of requests with a second copy."""
-
-FEW, SLOW_SECONDS = 2, 30.0
-"""The most faults that are mild, and the longest answer of a receive before the SDK sends it again."""
 
 
 @dataclass
@@ -264,14 +261,6 @@ class Application:
             self.effects[message_id] += 1
             if message_id not in self.committed:
                 self.committed.append(message_id)
-
-
-def is_mild(faults: Sequence[Fault]) -> bool:
-    """Return whether a worker survives these without a second receive: a few throttled entries or slow answers."""
-    return len(faults) <= FEW and all(
-        fault.name in {PARTIAL.name, BLAMED.name} or (fault.name == SLOW and fault.seconds <= SLOW_SECONDS)
-        for fault in faults
-    )
 
 
 Main = Callable[[Process], None]

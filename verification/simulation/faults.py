@@ -61,6 +61,16 @@ KINDS = (CRASHING, LOSING, REFUSING, SPLITTING, STOPPING, REPEATING)
 """The kinds of faults. A seed draws which of them happen in its run."""
 
 
+MILD = (PARTIAL.name, BLAMED.name, SLOW)
+"""The faults that a worker survives without a second receive, if they are few: throttled entries and slow answers."""
+
+FEW, SLOW_SECONDS = 2, 30.0
+"""The most mild faults, and the longest answer of a receive before the SDK sends it again."""
+
+ONE_IN = 30
+"""One in how many calls meets a mild fault."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """A fault: what happens (`name`) to which call, append or statement of which process. `seconds` is its length."""
@@ -98,6 +108,13 @@ def kind_of(name: str) -> str:
     if "some entries" in name:
         return SPLITTING
     return LOSING if "answer" in name or "response" in name or "time out" in name or name == UNSENT else REFUSING
+
+
+def is_mild(faults: Sequence[Fault]) -> bool:
+    """Return whether a worker survives these without a second receive."""
+    return len(faults) <= FEW and all(
+        fault.name in MILD and (fault.name != SLOW or fault.seconds <= SLOW_SECONDS) for fault in faults
+    )
 
 
 class Faults:
@@ -182,6 +199,24 @@ class DrawnFaults(Faults):
 
     def _draw(self, process: str, what: str, number: int) -> float:
         return crc32(f"{self._seed}/{process}/{what}/{number}".encode()) / 2**32
+
+
+class MildFaults(DrawnFaults):
+    """A few faults by a seed, each of which a worker survives without a second receive."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, Rates([LOSING, SPLITTING], calls=ONE_IN, statements=0))
+
+    def at_call(
+        self, process: str, number: int, choices: Callable[[], Sequence[Choice]]
+    ) -> tuple[Choice, Fault] | None:
+        """See `Faults`."""
+        if len(self.met) == FEW:
+            return None
+        return super().at_call(process, number, lambda: [each for each in choices() if each.name in MILD])
+
+    def _seconds(self, process: str, number: int) -> float:
+        return round(SLOW_SECONDS * self._draw(process, "seconds", number), 3)
 
 
 class ListedFaults(Faults):

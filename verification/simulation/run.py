@@ -24,6 +24,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "deployments": deployments.standard,
     "deployments-fifo": deployments.fifo,
     "long-work": long_work.long_work,
+    "long-work-mild": long_work.mild,
     "send": sending.sender,
     "producers": sending.producers,
     "backfill": backfill.queue,

@@ -12,6 +12,7 @@ from oneslot.runtime.handlers import make_handler_idempotent
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.worker.settings import WorkerSettings
 from verification.simulation.application import LEDGER, Application
+from verification.simulation.faults import MildFaults
 from verification.simulation.kernel import Process
 from verification.simulation.scenarios.workers import run_worker
 from verification.simulation.simulation import Simulation
@@ -19,6 +20,13 @@ from verification.simulation.simulation import Simulation
 FAULTS_SECONDS = 240.0
 LOCK_SECONDS = 450
 LONGEST_WORK_SECONDS = 120.0
+
+
+def mild(simulation: Simulation) -> None:
+    """Long work where SQS throttles a few entries or answers slowly: each message is received once."""
+    if simulation.plan.faults is None:
+        simulation.faults = MildFaults(simulation.plan.seed)
+    long_work(simulation)
 
 
 def long_work(simulation: Simulation) -> None:

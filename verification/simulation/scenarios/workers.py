@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from oneslot.worker.job import State
 from oneslot.worker.log import WorkerLog
 from oneslot.worker.pool import Handler
 from oneslot.worker.settings import WorkerSettings
@@ -122,8 +123,13 @@ def run_worker(
         finally:
             at_work.remove(context.aws_request_id)
 
+    def check_receive(most: int) -> None:
+        running = sum(job.state is State.RUNNING for job in worker._in_hand.all())
+        if running + most > settings.threads:
+            simulation.breach("Q5", f"{process.name}: asks for {most} messages while {running} are at work")
+
     worker = Worker(
-        simulation.client(process, "sqs", read_timeout=30),
+        _Watched(simulation.client(process, "sqs", read_timeout=30), check_receive),  # type: ignore[arg-type]
         application.queue_url,
         application.arn_of(application.queue_url),
         handle,
@@ -136,3 +142,19 @@ def run_worker(
         kernel = simulation.kernel
         kernel.at(kernel.now + int(stop_after * MICROSECONDS), lambda: process.ended or process.start(worker.stop))
     worker.run()
+
+
+class _Watched:
+    """An SQS client that reports how many messages a receive asks for."""
+
+    def __init__(self, client: Any, check_receive: Callable[[int], None]) -> None:
+        self._client = client
+        self._check_receive = check_receive
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def receive_message(self, **parameters: Any) -> Any:
+        """Report, then receive."""
+        self._check_receive(parameters["MaxNumberOfMessages"])
+        return self._client.receive_message(**parameters)
