@@ -1,0 +1,81 @@
+"""Runs that broke a law once: none does today, and each does without its mend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneslot.worker import acknowledgement, pool, visibility
+from oneslot.worker.job import Job
+from oneslot.worker.visibility import Visibility
+from oneslot.worker.worker import Worker
+from verification.simulation import counterexample
+from verification.simulation.points import Instrumented
+from verification.simulation.run import points, run
+
+FOLDER = Path(counterexample.__file__).with_name("regressions")
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+@pytest.fixture(scope="module")
+def modules() -> Iterator[Instrumented]:
+    with points() as made:
+        yield made
+
+
+def read_sender_fault_as_final(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up an entry that SQS throttles, if SQS calls it the sender's fault."""
+    for module in (acknowledgement, visibility):
+        monkeypatch.setattr(module, "is_final", lambda failed: bool(failed["SenderFault"]))
+
+
+def count_from_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count the visibility of a received message from after the receive's answer."""
+
+    def ensure_hidden(self: Any, jobs: Sequence[Job]) -> list[Job]:
+        for job in jobs:
+            job.visible_at = self._surroundings.steady() + self._settings.hidden_seconds
+        return list(jobs)
+
+    monkeypatch.setattr(Visibility, "ensure_hidden", ensure_hidden)
+
+
+def ignore_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave a busy message to its visibility."""
+    monkeypatch.setattr(pool, "RETRY_AFTER", "not an attribute")
+
+
+def keep_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Release a message and keep its claim."""
+    monkeypatch.setattr(Worker, "_release_claims", lambda self, jobs: None)
+
+
+MENDS: dict[str, Patch] = {
+    "killed-holder": ignore_the_wait,
+    "slow-receive": count_from_the_answer,
+    "throttled-deletion": read_sender_fault_as_final,
+    "throttled-heartbeat": read_sender_fault_as_final,
+    "unfinished-stop": keep_claims,
+}
+
+
+def laws_broken(name: str, modules: Instrumented) -> set[str]:
+    scenario, plan = counterexample.from_json((FOLDER / f"{name}.json").read_text())
+    return {breach.law for breach in run(scenario, plan, modules).breaches}
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.json")))
+def test_regression_breaks_no_law(name: str, modules: Instrumented) -> None:
+    assert laws_broken(name, modules) == set()
+
+
+@pytest.mark.parametrize("name", MENDS)
+def test_regression_breaks_its_law_without_its_mend(
+    name: str, modules: Instrumented, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    MENDS[name](monkeypatch)
+
+    assert laws_broken(name, modules)
