@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oneslot.runtime.sqs.lambda_event import event
+from oneslot.runtime.sqs.lambda_event import event, event_of
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.type_defs import MessageTypeDef
@@ -72,3 +72,12 @@ def test_event_of_a_message_without_attributes() -> None:
     assert record["messageAttributes"] == {}
     assert record["attributes"] == {}
     assert "md5OfMessageAttributes" not in record
+
+
+def test_event_of_bodies_has_a_record_for_each() -> None:
+    first, second = event_of({"message_id": "m-1"}, "not JSON", receive_count=3)["Records"]
+
+    assert (first["body"], second["body"]) == ('{"message_id": "m-1"}', "not JSON")
+    assert (first["messageId"], first["receiptHandle"]) != (second["messageId"], second["receiptHandle"])
+    assert second["attributes"]["ApproximateReceiveCount"] == "3"
+    assert second["md5OfBody"] == "902815a97d180e395e9abb266024a7dc"  # pragma: allowlist secret
