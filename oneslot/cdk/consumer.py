@@ -16,8 +16,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from oneslot.cdk.asset.code import lambda_code
-from oneslot.cdk.existing import check_ledger, numbers_of
-from oneslot.cdk.existing import existing_queue as check_queue
+from oneslot.cdk.existing import ExistingQueue, check_ledger, find_queues, mixed_queues, numbers_of
 from oneslot.cdk.function import Consumer, EventSource
 from oneslot.cdk.monitoring.alarms import Alarms
 from oneslot.cdk.monitoring.conditions import conditions
@@ -26,7 +25,7 @@ from oneslot.cdk.numbers import FOREVER, ContradictorySettings, Numbers, Thresho
 from oneslot.cdk.queues import RequestQueue
 from oneslot.cdk.resources import path_name, unique_name
 from oneslot.cdk.rights import TableRights, consumer_rights
-from oneslot.cdk.tables import new_ledger
+from oneslot.cdk.tables import key_of, new_ledger
 
 Table = dynamodb.ITable | dynamodb.ITableV2
 
@@ -106,21 +105,13 @@ class ExactlyOnceConsumer(Construct):
             for name, table in tables.items()
         }
         variables = _table_variables(self.tables)
+        refuse(mixed_queues(existing_queue, existing_dead_letter_queue, queue_name, fifo=fifo))
+        queues: ExistingQueue | RequestQueue
         if existing_queue:
-            if queue_name or (fifo and not existing_queue.fifo):
-                raise ContradictorySettings(
-                    f"existing_queue {existing_queue.node.path} has a name and a kind already; omit queue_name and fifo"
-                )
-            found = check_queue(existing_queue, existing_dead_letter_queue)
-            self.queue, self.dead_letter_queue = found.queue, found.dead_letter_queue
-            self.numbers = numbers_of(found, self.numbers)
+            queues = find_queues(existing_queue, existing_dead_letter_queue)
+            self.numbers = numbers_of(queues, self.numbers)
         else:
-            if existing_dead_letter_queue:
-                raise ContradictorySettings(
-                    f"existing_dead_letter_queue {existing_dead_letter_queue.node.path} is given without existing_queue, and "
-                    "a new queue gets a new dead-letter queue; omit it, or pass existing_queue"
-                )
-            made = RequestQueue(
+            queues = RequestQueue(
                 self,
                 "Requests",
                 name=queue_name or unique_name(self, LONGEST_NAME),
@@ -129,7 +120,7 @@ class ExactlyOnceConsumer(Construct):
                 retain=retain_data,
                 key=key,
             )
-            self.queue, self.dead_letter_queue = made.queue, made.dead_letter_queue
+        self.queue, self.dead_letter_queue = queues.queue, queues.dead_letter_queue
         if self.queue.fifo and self.numbers.batching_window_seconds:
             raise ContradictorySettings(window_on_fifo(self.numbers.batching_window_seconds))
         expires = self.numbers.ledger_retention_seconds is not None
@@ -166,7 +157,7 @@ class ExactlyOnceConsumer(Construct):
             retain=retain_data,
             key=key,
         )
-        self.function, self.log_group, self._target = consumer.function, consumer.log_group, consumer.target
+        self.function, self.log_group = consumer.function, consumer.log_group
         self.mapping = EventSource(
             self, "EventSource", numbers=self.numbers, queue=self.queue, function=consumer.target
         ).mapping
@@ -246,8 +237,8 @@ class ExactlyOnceConsumer(Construct):
             key,
             self.queue.encryption_master_key,
             self.dead_letter_queue.encryption_master_key,
-            self.ledger.encryption_key,
-            *(rights.table.encryption_key for rights in self.tables.values()),
+            key_of(self.ledger),
+            *(key_of(rights.table) for rights in self.tables.values()),
         ]
         return list({each.node.path: each for each in found if each}.values())
 

@@ -30,7 +30,20 @@ class ExistingQueue:
     dead_letter_queue: sqs.IQueue
 
 
-def existing_queue(queue: sqs.IQueue, dead_letter_queue: sqs.IQueue | None) -> ExistingQueue:
+def mixed_queues(
+    queue: sqs.IQueue | None, dead_letter_queue: sqs.IQueue | None, queue_name: str | None, *, fifo: bool
+) -> Iterator[str]:
+    """Yield a sentence for each property of a new queue that is given with an existing one, or the reverse."""
+    if queue and (queue_name or (fifo and not queue.fifo)):
+        yield f"existing_queue {queue.node.path} has a name and a kind already; omit queue_name and fifo"
+    if dead_letter_queue and not queue:
+        yield (
+            f"existing_dead_letter_queue {dead_letter_queue.node.path} is given without existing_queue, and a new queue gets "
+            "a new dead-letter queue; omit it, or pass existing_queue"
+        )
+
+
+def find_queues(queue: sqs.IQueue, dead_letter_queue: sqs.IQueue | None) -> ExistingQueue:
     """Return the queue with its dead-letter queue: the one that it names, or the given one for an imported queue.
 
     Raises:

@@ -13,6 +13,17 @@ from oneslot.cdk.resources import removal_policy
 LEDGER_KEY, LEDGER_EXPIRY = "message_id", "expires_at"
 
 
+class KeyedTable(dynamodb.TableV2):
+    """A table that names its key. CDK does not know it, because `new_table` writes it into the template itself."""
+
+    data_key: kms.IKey | None = None
+
+
+def key_of(table: dynamodb.ITable | dynamodb.ITableV2) -> kms.IKey | None:
+    """Return the key that encrypts the table, if it is not AWS's own."""
+    return table.data_key if isinstance(table, KeyedTable) else table.encryption_key
+
+
 def new_table(
     scope: Construct,
     construct_id: str,
@@ -30,7 +41,7 @@ def new_table(
         key: encrypts the table in place of AWS's own key for DynamoDB.
         properties: further ones of CDK's `TableV2`.
     """
-    table = dynamodb.TableV2(
+    table = KeyedTable(
         scope,
         construct_id,
         partition_key=text(partition_key),
@@ -44,6 +55,7 @@ def new_table(
         **properties,
     )
     if key:
+        table.data_key = key
         # In the template itself: CDK's own way needs the region, and a stack may fit any.
         resource = _resource(table)
         resource.add_property_override("SSESpecification", {"SSEEnabled": True, "SSEType": "KMS"})

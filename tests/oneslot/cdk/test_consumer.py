@@ -153,6 +153,13 @@ def test_one_key_encrypts_everything(tmp_path: Path) -> None:
     assert rights(defined)[arn] == {"kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey"}
 
 
+def test_function_may_use_the_key_of_each_table(tmp_path: Path) -> None:
+    _, shop = stack = new_stack(tmp_path)
+    key = kms.Key(shop, "Key")
+    defined = define(tmp_path, stack, tables={"shipments": new_table(shop, "Shipments", "id", key=key)})
+    assert "kms:Decrypt" in rights(defined)[f"<{defined.logical_id(key)}.Arn>"]
+
+
 def test_fifo_keeps_order_within_each_group(tmp_path: Path) -> None:
     queues = define(tmp_path, fifo=True).resources("AWS::SQS::Queue")
     assert [(each["FifoQueue"], each["DeduplicationScope"]) for each in queues] == [(True, "messageGroup")] * 2
