@@ -60,6 +60,7 @@ class Application:
         committed: the requests in the order of their first commits.
         begun: (message id, number of the event) of each attempt that a handler began.
         deliveries: the delivery log.
+        in_hand: for each worker, returns how many messages it has now; 0 once it has ended.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Application:
         self.effects: Counter[str] = Counter()
         self.committed: list[str] = []
         self.deliveries: list[dict[str, Any]] = []
+        self.in_hand: list[Callable[[], int]] = []
         simulation.observers.append(self._observe)
         simulation.writers.append(self._written)
 
@@ -159,6 +161,8 @@ class Application:
         if not simulation.run_until(lambda: not self.sqs.messages(self.queue_url), left):
             waiting = ", ".join(sorted(_message_id(message.body) for message in self.sqs.messages(self.queue_url)))
             simulation.breach("Q6", f"{within:g} s after the last fault these still wait: {waiting}")
+        elif not simulation.run_until(lambda: not any(count() for count in self.in_hand), within):
+            simulation.breach("Q6", f"{within:g} s after the queue drained, a worker still has messages in hand")
 
     def rows(self, table: str, *names: str) -> dict[Any, dict[str, Any]]:
         """Return a table's rows by the values of these attributes."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from verification.simulation.points import Instrumented, instrumented
-from verification.simulation.scenarios import backfill, deployments, long_work, mapping, sending, workers
+from verification.simulation.scenarios import backfill, deployments, hanging, long_work, mapping, sending, workers
 from verification.simulation.simulation import Breach, Event, Plan, Simulation, simulation
 
 Scenario = Callable[[Simulation], None]
@@ -23,6 +23,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "clocks": workers.clocks,
     "deployments": deployments.standard,
     "deployments-fifo": deployments.fifo,
+    "hanging": hanging.hanging,
     "long-work": long_work.long_work,
     "long-work-mild": long_work.mild,
     "send": sending.sender,

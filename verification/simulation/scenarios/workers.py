@@ -138,6 +138,7 @@ def run_worker(
         log=WorkerLog(lambda line: simulation.note(process.name, "logs", json.loads(line)), surroundings),
         surroundings=surroundings,
     )
+    application.in_hand.append(lambda: 0 if process.ended else len(worker._in_hand._jobs))
     if stop_after is not None:
         kernel = simulation.kernel
         kernel.at(kernel.now + int(stop_after * MICROSECONDS), lambda: process.ended or process.start(worker.stop))
