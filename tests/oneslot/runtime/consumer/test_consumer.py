@@ -382,13 +382,16 @@ def test_delivery_names_the_producers_trace() -> None:
     assert [line.trace for line in desk.log] == [trace]
 
 
-@pytest.mark.parametrize(("minimum", "begun"), [(0, True), (20_000, True), (20_001, False)])
-def test_record_is_begun_when_enough_time_is_left(minimum: int, begun: bool) -> None:
+@pytest.mark.parametrize(
+    ("minimum", "passed", "begun"),
+    [(0, 30_001, True), (20_000, 10_000, True), (20_001, 10_000, False), (1, 30_001, False)],
+)
+def test_record_is_begun_when_enough_time_is_left(minimum: int, passed: int, begun: bool) -> None:
     desk = Desk(options={"minimum_remaining_ms": minimum})
     desk.ledger = ledger = MemoryLedger(surroundings=surroundings(desk.clock))
 
     def decide(request: Request) -> Effects:
-        desk.clock.now += 10_000  # of 30,000
+        desk.clock.now += passed  # of 30,000
         return Effects({"outcome": "done"})
 
     desk.decide = decide
