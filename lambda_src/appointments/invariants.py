@@ -338,4 +338,6 @@ INVARIANTS = (
     Invariant("Q8", "Every dead letter has its reason.", None),
     Invariant("Q9", "No thread dies.", None),
     Invariant("Q10", "A redrive ends, however often it is killed and resumed.", None),
+    Invariant("Q11", "A redrive sends no message that its journal has as sent.", None),
+    Invariant("Q12", "An operator's change has a line on disk before it happens.", None),
 )

@@ -187,13 +187,18 @@ class Application:
             now=self.simulation.now_ms,
         )
 
+    def is_excused(self, law: str, subject: str) -> bool:
+        """Return whether an operator has suspended a law for this request."""
+        return False
+
     def check(self) -> None:
         """Check every law about what the run left behind."""
         simulation = self.simulation
         for breach in check(self.evidence()):
-            simulation.breach(breach.invariant, f"{breach.subject}: {breach.detail}")
+            if not self.is_excused(breach.invariant, breach.subject):
+                simulation.breach(breach.invariant, f"{breach.subject}: {breach.detail}")
         for message_id, count in self.effects.items():
-            if count > 1:
+            if count > 1 and not self.is_excused("Q1", message_id):
                 simulation.breach("Q1", f"{message_id}: {count} transactions wrote its effects")
         self.check_deliveries()
         if is_fifo(self.queue_url):

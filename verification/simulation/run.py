@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from verification.simulation.points import Instrumented, instrumented
-from verification.simulation.scenarios import backfill, deployments, hanging, long_work, mapping, sending, workers
+from verification.simulation.scenarios import (
+    backfill,
+    deployments,
+    hanging,
+    long_work,
+    mapping,
+    repair,
+    sending,
+    workers,
+)
 from verification.simulation.simulation import Breach, Event, Plan, Simulation, simulation
 
 Scenario = Callable[[Simulation], None]
@@ -30,6 +39,10 @@ SCENARIOS: Mapping[str, Scenario] = {
     "producers": sending.producers,
     "backfill": backfill.queue,
     "backfill-ledger": backfill.ledger,
+    "redrives": repair.redrives,
+    "redrives-fifo": repair.redrives_fifo,
+    "operators": repair.operators,
+    "move-tasks": repair.move_tasks,
 }
 """Every scenario by its name."""
 
@@ -38,6 +51,9 @@ _MAPPING = ("batching", "deletion", "event_source_mapping", "handler_pool", "pol
 POINTS = (
     *(f"oneslot.worker.{name}" for name in ("acknowledgement", "job", "log", "poller", "pool", "visibility", "worker")),
     *(f"oneslot.local.mapping.{name}" for name in _MAPPING),
+    *(f"oneslot.repair.{name}" for name in ("dropping", "forecast", "journal", "ledger_row", "move_task", "redrive")),
+    *(f"oneslot.runtime.sqs.{name}" for name in ("dead_letters", "deletion")),
+    "oneslot.evidence.operator_log",
     *(f"oneslot.runtime.consumer.{name}" for name in ("consumer", "batch", "group_commit", "queues")),
     *(f"oneslot.runtime.{name}" for name in ("attempt", "backoff", "powertools", "releases")),
     *(f"oneslot.runtime.sqs.{name}" for name in ("producer", "sending")),

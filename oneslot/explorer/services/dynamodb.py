@@ -33,6 +33,7 @@ MAXIMUM_TRANSACTION_ITEMS = 100
 MAXIMUM_BATCH_KEYS = 100
 """BatchGetItem's limit (API reference)."""
 
+_PROJECTION = "ProjectionExpression ExpressionAttributeNames"
 _CONDITION = (
     "ConditionExpression ExpressionAttributeNames ExpressionAttributeValues ReturnValuesOnConditionCheckFailure"
 )
@@ -80,11 +81,12 @@ class InMemoryDynamoDB:
 
     def get_item(self, **request: Any) -> Mapping[str, Any]:
         """Read an item by its key; always consistent."""
-        refuse_unknown(request, "TableName Key ConsistentRead")
+        refuse_unknown(request, f"TableName Key ConsistentRead {_PROJECTION}")
         table = self._table("GetItem", request)
         self._check_key("GetItem", table, request["Key"], exactly=True)
+        wanted = self._wanted("GetItem", request)
         item = self._items(request).get(table.key_text(request["Key"]))
-        return answer({} if item is None else {"Item": dict(item)})
+        return answer({} if item is None else {"Item": self._projected([item], wanted)[0]})
 
     def batch_get_item(self, **request: Any) -> Mapping[str, Any]:
         """Read items by their keys, in the order of the tables' keys; missing ones are left out."""
@@ -93,7 +95,7 @@ class InMemoryDynamoDB:
         if not 1 <= sum(len(wanted["Keys"]) for wanted in request["RequestItems"].values()) <= MAXIMUM_BATCH_KEYS:
             refuse(name, "ValidationException", "a batch takes 1 to 100 keys")
         for table_name, wanted in request["RequestItems"].items():
-            refuse_unknown(wanted, "Keys ConsistentRead")
+            refuse_unknown(wanted, f"Keys ConsistentRead {_PROJECTION}")
             table = self._table(name, {"TableName": table_name})
             for key in wanted["Keys"]:
                 self._check_key(name, table, key, exactly=True)
@@ -101,7 +103,8 @@ class InMemoryDynamoDB:
             if len(set(texts)) != len(texts):
                 refuse(name, "ValidationException", "Provided list of item keys contains duplicates")
             items = self.contents.tables[table_name]
-            found[table_name] = [dict(items[text]) for text in sorted(texts) if text in items]
+            read = [items[text] for text in sorted(texts) if text in items]
+            found[table_name] = self._projected(read, self._wanted(name, wanted))
         return answer({"Responses": found, "UnprocessedKeys": {}})
 
     def query(self, **request: Any) -> Mapping[str, Any]:
@@ -143,6 +146,18 @@ class InMemoryDynamoDB:
             last = found[limit - 1]
             found_page["LastEvaluatedKey"] = {name: last[name] for name in (*table.keys, sort_key) if name}
         return answer(found_page)
+
+    def _wanted(self, name: str, request: Mapping[str, Any]) -> list[str] | None:
+        """Return the attributes that a read asks for; None for all."""
+        if "ProjectionExpression" not in request:
+            return None
+        expression = Expression(request["ProjectionExpression"], request)
+        try:
+            wanted = expression.projection()
+        except InvalidExpression as error:
+            refuse(name, "ValidationException", str(error))
+        self._check_unused(name, request, expression.used)
+        return wanted
 
     def _projected(self, items: Sequence[TypedItem], wanted: Sequence[str] | None) -> list[TypedItem]:
         return [{name: item[name] for name in (item if wanted is None else wanted) if name in item} for item in items]

@@ -5,7 +5,7 @@ The nightly audit on AWS reads the queue with it as well; `oneslot.evidence.dead
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -125,12 +125,15 @@ class Reading:
                 MessageAttributeNames=["All"],
                 MessageSystemAttributeNames=["All"],
             )
-            fresh = [message for message in answer.get("Messages", []) if message["MessageId"] not in self._receipts]
+            messages = answer.get("Messages", [])
+            fresh = [message for message in messages if message["MessageId"] not in self._receipts]
             empty = 0 if fresh else empty + 1
-            for message in answer.get("Messages", []):
+            for message in messages:
                 self._receipts[message["MessageId"]] = message["ReceiptHandle"]
             if fresh:
                 yield [self._held(message) for message in fresh]
+            if len(messages) == BATCH and is_fifo(self._queue_url):
+                self._reopen_last_group(messages)
 
     def delete(self, letters: Iterable[HeldLetter]) -> list[HeldLetter]:
         """Delete up to ten letters from the queue; return those that SQS deleted within `RETRIED_MS`."""
@@ -149,7 +152,19 @@ class Reading:
 
     def put_back(self) -> None:
         """Make every letter that was not deleted visible at once. After a failure its visibility timeout does so."""
-        waiting = [receipt for receipt in self._receipts.values() if receipt]
+        self._show([receipt for receipt in self._receipts.values() if receipt])
+
+    def _reopen_last_group(self, messages: Sequence[MessageTypeDef]) -> None:
+        """Make the letters of the last group visible if the limit of a batch can have cut the group.
+
+        SQS shows nothing more of a group while it hides one of its messages, so the others would never be seen.
+        """
+        groups = [message["Attributes"]["MessageGroupId"] for message in messages]
+        if groups.count(groups[-1]) < BATCH:
+            last = [each["MessageId"] for each, group in zip(messages, groups, strict=True) if group == groups[-1]]
+            self._show([self._receipts[each] for each in last if self._receipts[each]])
+
+    def _show(self, waiting: list[str]) -> None:
         backoff = self._backoff()
         while waiting:
             batch, waiting = waiting[:BATCH], waiting[BATCH:]

@@ -96,6 +96,22 @@ def test_batch_read_returns_existing_items(client: Any) -> None:
 
 
 @everywhere
+def test_reads_return_only_the_attributes_they_name(client: Any) -> None:
+    put(client, "m", status={"S": "COMPLETE"}, a={"S": "1"})
+    projection = {
+        "ProjectionExpression": "#status, #absent",
+        "ExpressionAttributeNames": {"#status": "status", "#absent": "absent"},
+    }
+    key = {"message_id": {"S": "m"}}
+
+    one = client.get_item(TableName="ledger", Key=key, **projection)
+    batch = client.batch_get_item(RequestItems={"ledger": {"Keys": [key], **projection}})
+
+    assert one["Item"] == {"status": {"S": "COMPLETE"}}
+    assert batch["Responses"]["ledger"] == [{"status": {"S": "COMPLETE"}}]
+
+
+@everywhere
 def test_batch_read_is_refused_beyond_100_keys(client: Any) -> None:
     keys = [{"message_id": {"S": str(position)}} for position in range(101)]
     client.batch_get_item(RequestItems={"ledger": {"Keys": keys[:100]}})

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from oneslot.explorer.services.sqs.service import SQSService
 from oneslot.runtime.sqs.dead_letters import RECEIVES_EXHAUSTED, peek, reading, waiting_behind
 from oneslot.runtime.surroundings import Surroundings
 from tests.kits.consumer import NHS_NUMBER, Intercepted, booking, raising, record
@@ -193,3 +195,19 @@ def test_reading_stops_repeating_when_sqs_stays_silent(moto_stack: MotoStack) ->
     with reading(silent, moto_stack.target.outputs.dead_letter_queue_url, surroundings=surroundings) as look:  # type: ignore[arg-type]
         assert [look.delete(batch) for batch in look] == [[]]
     assert 10 < sum(slept) < 20
+
+
+def test_peek_sees_the_whole_group_that_a_batch_cuts() -> None:
+    """Ten fit into a batch: seven of one group and three of the next, whose others SQS then hides."""
+    sqs: Any = SQSService(lambda: 0, Random(0))
+    url = sqs.create_queue(QueueName="dead-letters.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+    for number in range(14):
+        sqs.send_message(
+            QueueUrl=url,
+            MessageBody=json.dumps(booking(f"m-{number}")),
+            MessageGroupId=f"group {number // 7}",
+            MessageDeduplicationId=str(number),
+        )
+
+    assert [letter.message_id for letter in peek(sqs, url)] == [f"m-{number}" for number in range(14)]
+    assert len(peek(sqs, url)) == 14
