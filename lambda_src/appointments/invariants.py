@@ -330,7 +330,11 @@ INVARIANTS = (
     Invariant("L1", "No NHS number is in anything that is logged.", None),
     Invariant("Q1", "A request is committed once at most, counted where DynamoDB performs the writes.", None),
     Invariant("Q2", "Without a fault, each message is received once.", None),
-    Invariant("Q3", "After b crashes, a message was received 2b + 1 times at most, and is no dead letter.", None),
+    Invariant(
+        "Q3",
+        "b crashes cost a message 2b + 1 receives at most, and send it to no dead-letter queue if it has as many.",
+        None,
+    ),
     Invariant("Q4", "Messages of a FIFO group are begun and committed in their order.", None),
     Invariant("Q5", "A worker has no more messages at work than threads, and receives no more than are idle.", None),
     Invariant("Q6", "The queue drains soon after the last fault: the longest lease, a visibility timeout, 5 s.", None),

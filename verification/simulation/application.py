@@ -69,6 +69,7 @@ class Application:
         self.simulation = simulation
         self.fifo = fifo
         self.visibility_seconds = visibility_seconds
+        self.maximum_receives = maximum_receives
         suffix = ".fifo" if fifo else ""
         kind = {"FifoQueue": "true"} if fifo else {}
         sqs = simulation.sqs
@@ -231,8 +232,10 @@ class Application:
         by_policy = letter.source_arn is not None
         if not by_policy and REASON_ATTRIBUTE not in letter.attributes:
             self.simulation.breach("Q8", f"{message_id}: in the dead-letter queue without a reason")
-        if request and request.healthy and by_policy and (self.simulation.only_crashes or self.simulation.calm):
-            self.simulation.breach("Q3", f"{message_id}: healthy, and in the dead-letter queue after crashes alone")
+        crashes = len(self.simulation.faults.met)
+        few = self.simulation.only_crashes and 2 * crashes + 1 <= self.maximum_receives
+        if request and request.healthy and by_policy and few:
+            self.simulation.breach("Q3", f"{message_id}: healthy, and in the dead-letter queue after {crashes} crashes")
 
     def _check_order(self) -> None:
         """Of each group, first commits follow the order of sending, and none begins before the one before is done."""
