@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 METRICS_SECONDS = 60.0
 RELEASE_SECONDS = 2.0
 """The longest wait for the release of claims. The next worker waits for the lease of a claim that was not released."""
+ANSWER_SECONDS = 1.0
+"""The longest wait for the answer to a poll that outlasts the grace time."""
 _LOOK_SECONDS = 0.1
 
 
@@ -159,6 +161,7 @@ class Worker:
         released = self._visibility.release(unfinished)
         for job in unfinished:
             self._in_hand.drop(job)
+        threads["poller"].join(ANSWER_SECONDS)  # a poll under way takes what was just released, and releases it again
         self._acknowledgement.end(left())
         threads["acknowledgement"].join(max(1.0, left()))
         self._finished.set()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from oneslot.worker import acknowledgement, pool, visibility
+from oneslot.worker import acknowledgement, pool, visibility, worker
 from oneslot.worker.job import Job
 from oneslot.worker.visibility import Visibility
 from oneslot.worker.worker import Worker
@@ -53,8 +53,14 @@ def keep_claims(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Worker, "_release_claims", lambda self, jobs: None)
 
 
+def leave_the_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    """End without the answer to a poll that is under way."""
+    monkeypatch.setattr(worker, "ANSWER_SECONDS", 0.0)
+
+
 MENDS: dict[str, Patch] = {
     "killed-holder": ignore_the_wait,
+    "own-poll": leave_the_poll,
     "slow-receive": count_from_the_answer,
     "throttled-deletion": read_sender_fault_as_final,
     "throttled-heartbeat": read_sender_fault_as_final,

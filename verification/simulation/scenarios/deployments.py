@@ -36,6 +36,7 @@ def deployments(simulation: Simulation, application: Application) -> None:
         threads=simulation.number("threads", 1, 3), limit_seconds=60, wait_seconds=5, grace_seconds=10
     )
     workers = simulation.number("workers", 1, 2)
+    hurry = simulation.number("hurry_after_ms", 0, int(settings.grace_seconds * 2000)) / 1000
     longest_ms = simulation.number("longest_work_ms", 0, int(LONGEST_WORK_SECONDS * 1000))
     until = DEPLOYMENTS * DEPLOYMENT_SECONDS
 
@@ -47,7 +48,7 @@ def deployments(simulation: Simulation, application: Application) -> None:
 
         consumer = deciding_after(application, process, work)
         stop_after = DEPLOYMENT_SECONDS if surroundings.steady() < until else None
-        run_worker(application, process, settings, consumer, stop_after=stop_after)
+        run_worker(application, process, settings, consumer, stop_after=stop_after, hurry_after=hurry)
 
     application.open_slots(simulation.number("slots", 1, 6))
     application.send_over(simulation.number("messages", 1, 8), until - DEPLOYMENT_SECONDS)

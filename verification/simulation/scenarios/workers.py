@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -106,8 +107,9 @@ def run_worker(
     consume: Handler,
     *,
     stop_after: float | None = None,
+    hurry_after: float = math.inf,
 ) -> None:
-    """Run one worker until it stops: when it is stuck, or after this many seconds by a signal."""
+    """Run one worker until it stops: when it is stuck, or after this many seconds by a signal; a second one may follow."""
     simulation = application.simulation
     surroundings = simulation.surroundings(process)
     heartbeat: Any = configuration(settings)
@@ -139,9 +141,11 @@ def run_worker(
         surroundings=surroundings,
     )
     application.in_hand.append(lambda: 0 if process.ended else len(worker._in_hand._jobs))
-    if stop_after is not None:
-        kernel = simulation.kernel
-        kernel.at(kernel.now + int(stop_after * MICROSECONDS), lambda: process.ended or process.start(worker.stop))
+    kernel = simulation.kernel
+    signals = ((stop_after, worker.stop), (stop_after + hurry_after, worker.hurry)) if stop_after is not None else ()
+    for after, act in signals:
+        if math.isfinite(after):
+            kernel.at(kernel.now + int(after * MICROSECONDS), lambda act=act: process.ended or process.start(act))  # type: ignore[misc]
     worker.run()
 
 
