@@ -233,7 +233,8 @@ class Application:
         if not by_policy and REASON_ATTRIBUTE not in letter.attributes:
             self.simulation.breach("Q8", f"{message_id}: in the dead-letter queue without a reason")
         crashes = len(self.simulation.faults.met)
-        few = self.simulation.only_crashes and 2 * crashes + 1 <= self.maximum_receives
+        due = 1 + self.shown[letter.message_id] + 2 * crashes
+        few = self.simulation.only_crashes and due <= self.maximum_receives
         if request and request.healthy and by_policy and few:
             self.simulation.breach("Q3", f"{message_id}: healthy, and in the dead-letter queue after {crashes} crashes")
 
