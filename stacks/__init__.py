@@ -3,6 +3,4 @@
 `oneslot.cdk` comes before any import of CDK: it chooses the Node.js that CDK starts.
 """
 
-import oneslot.cdk as construct
-
-__all__ = ["construct"]
+import oneslot.cdk  # noqa: F401

@@ -16,6 +16,7 @@ from constructs import Construct
 
 from oneslot.cdk import ExactlyOnceConsumer, TableRights, new_table
 from oneslot.cdk.asset.code import code_of, runtime_files
+from oneslot.cdk.roles import allow
 
 RUNTIME = Path(__file__).with_name("runtime")
 PACKAGE = "examples.gift_card_mail.runtime"
@@ -77,12 +78,12 @@ class GiftCardMailStack(Stack):
             self, "MailLog", retention=logs.RetentionDays.ONE_MONTH, removal_policy=RemovalPolicy.DESTROY
         )
         rights = [
-            _allow(["dynamodb:UpdateItem"], self.orders.ledger.table_arn),
-            _allow(["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"], stream),
-            _allow(["sqs:SendMessage"], self.undelivered.queue_arn),
+            allow(["dynamodb:UpdateItem"], self.orders.ledger.table_arn),
+            allow(["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"], stream),
+            allow(["sqs:SendMessage"], self.undelivered.queue_arn),
             # The address is a parameter, so the identity is not known here; the condition narrows it to the sender.
-            _allow(["ses:SendEmail"], identities, {"StringEquals": {"ses:FromAddress": sender}}),
-            _allow(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn),
+            allow(["ses:SendEmail"], identities, only={"StringEquals": {"ses:FromAddress": sender}}),
+            allow(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn),
         ]
         role = iam.Role(
             self,
@@ -140,7 +141,3 @@ def _files() -> dict[PurePosixPath, bytes]:
     here = PurePosixPath(*PACKAGE.split("."))
     own = {here / path.name: path.read_bytes() for path in sorted(RUNTIME.glob("*.py"))}
     return {**runtime_files(), **own, here.parent / "__init__.py": b""}
-
-
-def _allow(actions: list[str], resource: str, conditions: dict[str, Any] | None = None) -> iam.PolicyStatement:
-    return iam.PolicyStatement(actions=actions, resources=[resource], conditions=conditions)

@@ -3,10 +3,17 @@
 Importing CDK starts Node.js and unpacks CDK. So this package chooses both places before it imports CDK.
 """
 
+from importlib.util import find_spec
+
 from oneslot.cdk.node import choose_cache, choose_node
 
 choose_cache()
 choose_node()
+
+if not find_spec("aws_cdk"):
+    raise ModuleNotFoundError(
+        "oneslot.cdk needs AWS CDK, which is missing; run: pip install 'oneslot[cdk]'", name="aws_cdk"
+    )
 
 from oneslot.cdk.asset.code import lambda_code  # noqa: E402
 from oneslot.cdk.asset.vendoring import VendoringProblem  # noqa: E402

@@ -1,7 +1,9 @@
-"""The Node.js that runs CDK, and the folder of its unpacked packages."""
+"""What the import of `oneslot.cdk` chooses: CDK's Node.js and the folder of its packages; and its error without CDK."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,3 +51,14 @@ def test_jsii_cache_is_in_the_environment_unless_it_is_set(tmp_path: Path) -> No
     environment = {}
     choose_cache(environment, str(tmp_path / "missing"))  # as one that is read-only, which is none to root
     assert environment == {CACHE_VARIABLE: "disabled"}
+
+
+def test_import_names_the_extra_when_cdk_is_missing() -> None:
+    program = """
+import importlib.util
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "aws_cdk" else find(name, *rest)
+import oneslot.cdk
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1].endswith("run: pip install 'oneslot[cdk]'")
