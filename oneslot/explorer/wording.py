@@ -48,7 +48,9 @@ def describe_call(request: Request, tables: Mapping[str, Table]) -> str:
     elif "lease_until = :ended" in update:
         verb = "release in"
     status = parameters.get("Item", {}).get("status", {}).get("S", "")
-    return f"{verb} {parameters['TableName']} {_key(parameters, tables)} {status}".rstrip()
+    if "TableName" in parameters:
+        verb += f" {parameters['TableName']} {_key(parameters, tables)} {status}"
+    return verb.rstrip()
 
 
 def describe_observation(text: str) -> str:

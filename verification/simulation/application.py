@@ -54,6 +54,7 @@ class Application:
     """One queue with its dead-letter queue and the three tables.
 
     Attributes:
+        padding: follows each body, to make it larger.
         requests: what the queue accepted, by message id.
         receives, shown: how often each message was received, and made visible before its time, by its SQS id.
         effects: how many transactions wrote a request's effects, counted where DynamoDB performs them.
@@ -64,7 +65,13 @@ class Application:
     """
 
     def __init__(
-        self, simulation: Simulation, *, fifo: bool = False, visibility_seconds: int = 30, maximum_receives: int = 10
+        self,
+        simulation: Simulation,
+        *,
+        fifo: bool = False,
+        visibility_seconds: int = 30,
+        maximum_receives: int = 10,
+        retention_seconds: int = 30 * 86_400,
     ) -> None:
         self.simulation = simulation
         self.fifo = fifo
@@ -79,8 +86,12 @@ class Application:
         policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": maximum_receives})
         self.queue_url = self._create(f"requests{suffix}", {**kind, **retention, "RedrivePolicy": policy})
         self.configuration = replace(
-            CONFIGURATION, queue_url=self.queue_url, dead_letter_queue_url=self.dead_letter_queue_url
+            CONFIGURATION,
+            queue_url=self.queue_url,
+            dead_letter_queue_url=self.dead_letter_queue_url,
+            ledger_retention_seconds=retention_seconds,
         )
+        self.padding = ""
         self.sqs = sqs
         self.requests: dict[str, Request] = {}
         self.receives: Counter[str] = Counter()
@@ -117,12 +128,17 @@ class Application:
     def send(self, request: Request) -> None:
         """Let the queue accept a copy of a request, without a producer."""
         self.requests[request.message_id] = request
-        parameters: dict[str, Any] = {"QueueUrl": self.queue_url, "MessageBody": request.body}
+        parameters: dict[str, Any] = {"QueueUrl": self.queue_url, "MessageBody": request.body + self.padding}
         if request.group is not None:
             name = f"{request.message_id}-{len(request.copies)}"
             parameters |= {"MessageGroupId": request.group, "MessageDeduplicationId": name}
         request.copies.append(self.sqs.send_message(**parameters)["MessageId"])
         self.simulation.stir(self.queue_url)
+
+    def send_again(self, message_id: str) -> None:
+        """Let the queue accept one more copy of a request, if it is part of this run."""
+        if message_id in self.requests:
+            self.send(self.requests[message_id])
 
     def send_over(self, number: int, seconds: float, *, duplicates: bool = True) -> None:
         """Let the queue accept this many requests, spread over this time; one of four has a second copy later.
@@ -186,6 +202,7 @@ class Application:
             deliveries=self.deliveries,
             waiting=frozenset(_message_id(message.body) for message in self.sqs.messages(self.queue_url)),
             now=self.simulation.now_ms,
+            retention_ms=1000 * (self.configuration.ledger_retention_seconds or 0),
         )
 
     def is_excused(self, law: str, subject: str) -> bool:
@@ -221,7 +238,7 @@ class Application:
         said = f"{request.message_id}: received {received} times"
         if simulation.calm and received > due:
             simulation.breach("Q2", f"{said} on a calm network")
-        elif is_mild(simulation.faults.met) and received > due:
+        elif is_mild(simulation.faults.met) and not simulation.had_outage and received > due:
             simulation.breach("Q2", f"{said} though its worker could keep it hidden")
         if simulation.only_crashes and received > 2 * crashes + due:
             simulation.breach("Q3", f"{said} after {crashes} crashes")
@@ -268,8 +285,13 @@ class Application:
                     self.shown[entry["ReceiptHandle"].partition("/")[0]] += 1
 
     def _written(self, table: str, key: str, before: Any, after: Any, transaction: int) -> None:
-        """Count the writes that make a request's row COMPLETE: its commits, whatever the row said before."""
-        if table == LEDGER and after is not None and after["status"]["S"] == COMPLETE:
+        """Count the writes that make a request's row COMPLETE: its commits, whatever the row said before.
+
+        A row that has expired is forgotten: the effects themselves keep a later copy from being done again.
+        """
+        if table == LEDGER and after is None:
+            self.effects.pop(before["message_id"]["S"], None)
+        elif table == LEDGER and after is not None and after["status"]["S"] == COMPLETE:
             message_id = after["message_id"]["S"]
             self.effects[message_id] += 1
             if message_id not in self.committed:

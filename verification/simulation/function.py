@@ -1,7 +1,7 @@
 """Lambda in a simulated world: a deployed function, and the execution environments that its mapping starts.
 
-An environment starts cold, stays warm between invocations, and is killed at the function's timeout, with its mapping, or by a
-fault. What kills a process, such as the lack of memory, is a crash.
+An environment starts cold, and stays warm between invocations. It is killed at the function's timeout, with its mapping, after
+a while without work, or by a fault. What kills a process, such as the lack of memory, is a crash.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from oneslot.local.mapping.handler_process import INIT_SECONDS, Answered, FunctionError
-from oneslot.local.mapping.installation import Installation
 from oneslot.runtime.sqs.batch_response import REPORT_FAILURES
 from verification.simulation.kernel import Process, Waiter
 from verification.simulation.simulation import Simulation
@@ -82,14 +81,27 @@ class LambdaService:
 
 
 class ExecutionEnvironment:
-    """One process of the function, with the interface of `HandlerProcess`. `load` returns the handler in its process."""
+    """One process of the function, with the interface of `HandlerProcess`.
+
+    Args:
+        load: returns the handler, in the environment's process.
+        offered: called with each event that the mapping brings.
+        idle_seconds: without work for this long, the process ends.
+    """
 
     def __init__(
-        self, simulation: Simulation, mapping: Process, load: Callable[[Process], Handler], installation: Installation
+        self,
+        simulation: Simulation,
+        mapping: Process,
+        load: Callable[[Process], Handler],
+        offered: Callable[[Mapping[str, Any]], None],
+        idle_seconds: float,
     ) -> None:
         self._simulation = simulation
         self._kernel = simulation.kernel
         self._load = load
+        self._offered = offered
+        self._idle_seconds = idle_seconds
         self._callers: list[Waiter] = []
         self._idle: list[Waiter] = []
         self._ready = False
@@ -98,7 +110,6 @@ class ExecutionEnvironment:
         self._process = simulation.process("lambda", self._main, wall_offset_ms=mapping.wall_offset)
         self._process.on_end.append(lambda: _wake(self._callers))
         mapping.on_end.append(self._process.end)
-        self.installation = installation
 
     @property
     def pid(self) -> int:
@@ -121,6 +132,7 @@ class ExecutionEnvironment:
 
     def invoke(self, event: dict[str, Any], *, request_id: str, timeout_seconds: float) -> Answered | FunctionError:
         """Invoke the handler with one event; kill the process at the deadline."""
+        self._offered(event)
         if error := self.wait_until_ready():
             return error
         deadline = self._process.now_ms + int(timeout_seconds * 1000)
@@ -150,8 +162,10 @@ class ExecutionEnvironment:
         self._ready = True
         _wake(self._callers)
         while True:
-            while self._invocation is None:
-                self._kernel.wait(self._idle, None)
+            if self._invocation is None:
+                self._kernel.wait(self._idle, self._idle_seconds)
+            if self._invocation is None:
+                return
             invocation, self._invocation = self._invocation, None
             try:
                 self._outcome = Answered(json.dumps(handler(*invocation)))

@@ -43,6 +43,12 @@ SCENARIOS: Mapping[str, Scenario] = {
     "redrives-fifo": repair.redrives_fifo,
     "operators": repair.operators,
     "move-tasks": repair.move_tasks,
+    "mapping-large": mapping.large,
+    "mapping-broken-release": mapping.broken_release,
+    "mapping-and-workers": mapping.beside_workers,
+    "opened-late": mapping.opened_late,
+    "end-of-retention": mapping.end_of_retention,
+    "day": mapping.day,
 }
 """Every scenario by its name."""
 

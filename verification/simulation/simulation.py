@@ -166,6 +166,11 @@ class Simulation:
         return not self._down and all("crash" in fault.name for fault in self.faults.met)
 
     @property
+    def had_outage(self) -> bool:
+        """Return whether a service was down for a time."""
+        return bool(self._down)
+
+    @property
     def home(self) -> Path:
         """A folder on disk that survives the processes."""
         if self._home is None:
