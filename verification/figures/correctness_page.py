@@ -50,7 +50,7 @@ def failures() -> str:
     return table(header, others)
 
 
-_SHOWN_BY = {"Q": "the simulation"}
+_SHOWN_BY = {"Q": "the simulation", "M": "the simulation"}
 
 
 def laws() -> str:
