@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 
-from oneslot.cdk.limits import NUMBERS as CONSUMER_NUMBERS
 from oneslot.cdk.numbers import (
     DAY,
+    LIMITS,
     Numbers,
     Thresholds,
     contradictions,
@@ -74,7 +74,7 @@ class Settings(Numbers, Thresholds):
 
     def __post_init__(self) -> None:
         refuse(
-            outside_limits(self, {**CONSUMER_NUMBERS, **NUMBERS}),
+            outside_limits(self, {**LIMITS, **NUMBERS}),
             _invalid_texts(self),
             late_alarms(self, self),
             contradictions(self),

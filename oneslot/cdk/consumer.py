@@ -17,7 +17,7 @@ from constructs import Construct
 
 from oneslot.cdk.asset.code import lambda_code
 from oneslot.cdk.existing import ExistingQueue, check_ledger, find_queues, mixed_queues, numbers_of
-from oneslot.cdk.function import Consumer, EventSource
+from oneslot.cdk.function import ConsumerFunction, EventSource
 from oneslot.cdk.monitoring.alarms import Alarms
 from oneslot.cdk.monitoring.conditions import conditions
 from oneslot.cdk.monitoring.metrics import ConsumerMetrics, count_deliveries
@@ -129,7 +129,7 @@ class ExactlyOnceConsumer(Construct):
         self.ledger: Table = existing_ledger or new_ledger(
             self, "Ledger", expires=expires, retain_data=retain_data, key=key
         )
-        consumer = Consumer(
+        consumer = ConsumerFunction(
             self,
             "Consumer",
             code=_code(entry, code, handler),

@@ -14,8 +14,7 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_sqs as sqs
 from constructs import IConstruct
 
-from oneslot.cdk.limits import FEWEST_RECEIVES
-from oneslot.cdk.numbers import ContradictorySettings, Numbers, refuse
+from oneslot.cdk.numbers import FEWEST_RECEIVES, ContradictorySettings, Numbers, refuse
 from oneslot.cdk.tables import LEDGER_EXPIRY, LEDGER_KEY
 
 SQS_DEFAULTS = {"visibilityTimeout": 30, "messageRetentionPeriod": 345_600}

@@ -18,7 +18,7 @@ from oneslot.cdk.roles import service_role
 from oneslot.cdk.rules import accept
 
 
-class Consumer(Construct):
+class ConsumerFunction(Construct):
     """The function, its `log_group` and its `role`. A queue invokes `target`: the function, or its alias.
 
     The event source mapping bounds concurrency. None is reserved, because that would throttle the mapping's pollers and

@@ -26,7 +26,7 @@ _LOG_RETENTION = {
     1_827: logs.RetentionDays.FIVE_YEARS,
     3_653: logs.RetentionDays.TEN_YEARS,
 }
-"""CDK's names of `oneslot.cdk.limits.LOG_RETENTION_DAYS`."""
+"""CDK's names of `oneslot.cdk.numbers.LOG_RETENTION_DAYS`."""
 
 
 def removal_policy(*, retain: bool) -> RemovalPolicy:
