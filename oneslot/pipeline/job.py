@@ -67,37 +67,44 @@ def _audit(spark: SparkSession, settings: AuditSettings) -> Conclusion:
             "Audit full exports."
         )
     checks = start_checksums(storage, history) if settings.checksums else None
-    aside = finished.aside(settings.output)
-    storage.delete(aside)
+    conclusion = None
     try:
+        finished.begin(storage, settings.output)
         notes = [*history.notes, *sample_notes(spark, history)]
-        work = Work(spark, storage, settings, history, previous, aside)
-        conclusion = summarise(work, write_verdicts(work), notes)
+        work = Work(spark, storage, settings, history, previous)
+        judged = summarise(work, write_verdicts(work), notes)
         if checks is not None:
             checks.result()
-        storage.rename(aside, settings.output)
-        # Where renaming copies, a crash leaves part of the folder. So the file that readers ask for is written last.
-        storage.write_text(f"{settings.output}/{finished.DESCRIPTION}", files.pretty(conclusion.document))
+        written = finished.list_files(storage, settings.output)
+        storage.write_text(f"{settings.output}/{finished.FILES}", files.pretty(written))
+        storage.write_text(f"{settings.output}/{finished.DESCRIPTION}", files.pretty(judged.document))
+        conclusion = judged
     except (CapturedException, Py4JJavaError):
         if checks is not None:
             checks.result()  # a damaged file has the better sentence
         raise
     finally:
-        storage.delete(aside)
+        if conclusion is None:
+            storage.delete(settings.output)
         spark.catalog.clearCache()
+    storage.delete(f"{settings.output}/{finished.STARTED}")
     return conclusion
 
 
 @dataclass(frozen=True)
 class Work:
-    """One audit in progress. It is written to `aside` until it is complete."""
+    """One audit in progress."""
 
     spark: SparkSession
     storage: Storage
     settings: AuditSettings
     history: History
     previous: FinishedAudit | None
-    aside: str
+
+    @property
+    def output(self) -> str:
+        """The folder of the output."""
+        return self.settings.output
 
     @property
     def partitions(self) -> int:
@@ -107,12 +114,12 @@ class Work:
 
     def table(self, name: str) -> str:
         """Return the folder of an operations table."""
-        return f"{self.aside}/{finished.OPERATIONS}/{name}"
+        return f"{self.output}/{finished.OPERATIONS}/{name}"
 
 
 def write_verdicts(work: Work) -> DataFrame:
     """Judge and write the verdicts. Return the written rows with weight 1, and the rows they replace with weight -1."""
-    spark, storage, history, previous = work.spark, work.storage, work.history, work.previous
+    spark, history, previous = work.spark, work.history, work.previous
     moment = Moment(
         now=history.end,
         queue_known=history.queue_known,
@@ -122,14 +129,14 @@ def write_verdicts(work: Work) -> DataFrame:
         forgotten_before=history.context.forgotten_before,
     )
     gathered = measures.gather(history.facts(spark), work.partitions)
-    folder = f"{work.aside}/{finished.VERDICTS}"
+    folder = f"{work.output}/{finished.VERDICTS}"
     if previous is None:
-        files.write_verdicts(storage, verdicts.judge(gathered, moment), folder)
+        files.write_verdicts(verdicts.judge(gathered, moment), folder)
         return files.read_verdicts(spark, folder).withColumn(WEIGHT, F.lit(1))
     today = gathered.persist(StorageLevel.MEMORY_AND_DISK)
     before = replaced_rows(previous.verdicts(spark), today).persist(StorageLevel.MEMORY_AND_DISK)
     after = measures.merge(before, today, work.partitions)
-    files.write_verdicts(storage, verdicts.judge(after, moment), folder)
+    files.write_verdicts(verdicts.judge(after, moment), folder)
     written = files.read_verdicts(spark, folder).withColumn(WEIGHT, F.lit(1))
     return written.unionByName(before.withColumn(WEIGHT, F.lit(-1)))
 
@@ -157,9 +164,9 @@ def summarise(work: Work, weighed: DataFrame, notes: list[str]) -> Conclusion:
     rows = written.where(with_rejects).select("key", "rejected").collect() if rejects else []
     rejected = {unquote(row.key[1:]): row.rejected for row in rows}  # Spark names files as URLs
     check_counts(spark, history, previous, totals, rejected)
-    storage.write_text(f"{work.aside}/rejects.jsonl", files.json_lines(locate_rejects(spark, history, rejected)))
+    storage.write_text(f"{work.output}/rejects.jsonl", files.json_lines(locate_rejects(spark, history, rejected)))
     if settings.tables:
-        write_findings(storage, written, work.aside, dead_letters_known=history.dead_letters_known)
+        write_findings(storage, written, work.output, dead_letters_known=history.dead_letters_known)
     # A log's files may be others each night, so no later audit can see that a line was corrected.
     if earlier_rejects := rejects - sum(rejected.values()):
         notes = [*notes, REJECTED_EARLIER.format(lines=counted(earlier_rejects, "line", "lines"))]
@@ -167,7 +174,7 @@ def summarise(work: Work, weighed: DataFrame, notes: list[str]) -> Conclusion:
     layers = [*(previous.layers if previous else ()), f"{settings.output}/{finished.VERDICTS}"]
     document = {**conclusion.document, "layers": [finished.layer_name(settings.output, layer) for layer in layers]}
     if settings.tables:
-        storage.write_text(f"{work.aside}/report.html", render(collect(spark, work.aside, history, document)))
+        storage.write_text(f"{work.output}/report.html", render(collect(spark, work.output, history, document)))
     return dataclasses.replace(conclusion, document=document)
 
 

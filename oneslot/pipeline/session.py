@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 # The first compiler's machine code is ready sooner and runs slower: better for a small input. Figures in docs/pipeline.md.
-FOR_LITTLE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# That compiler alone gets 48 MB for its code, and full collections when they are used. Classes fill the metaspace as early.
+FOR_LITTLE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m"
 FOR_MUCH = "-XX:+UseParallelGC"
 LITTLE_BYTES = 20_000_000
 # Without these, the same input could give another verdict or other bytes. `spark-submit` does not change them.
@@ -53,9 +54,14 @@ class SessionSettings:
     reads_bytes: int | None = None
 
     @property
+    def little(self) -> bool:
+        """Return whether the input is known to be little."""
+        return self.reads_bytes is not None and self.reads_bytes < LITTLE_BYTES
+
+    @property
     def java_options(self) -> str:
         """Java's options for this size of input."""
-        return FOR_LITTLE if self.reads_bytes is not None and self.reads_bytes < LITTLE_BYTES else FOR_MUCH
+        return FOR_LITTLE if self.little else FOR_MUCH
 
 
 def size_on_disk(*paths: str) -> int | None:
@@ -80,6 +86,8 @@ def options(settings: SessionSettings) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": str(settings.partitions),
+        # A sorted table has files of 64 MB rather than one for each core.
+        "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
         # Many single files are listed by this many tasks, in place of one for each file.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
         # One sorted stream for each partition rather than hash tables, so memory is bounded and the order fixed. Spark would
@@ -96,6 +104,8 @@ def options(settings: SessionSettings) -> dict[str, str]:
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         **DECIDING,
     }
+    if settings.little:  # one task is enough after a shuffle, and re-planning each stage takes a job for each
+        chosen |= {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
     return chosen | ({"spark.local.dir": settings.scratch} if settings.scratch else {})
 
 

@@ -1,4 +1,4 @@
-"""Spark's tables as files: verdicts, sorted tables and JSON lines, named so that equal input leaves equal files."""
+"""Spark's tables as files: verdicts, sorted tables and JSON lines. Equal input leaves equal bytes, file by file."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ USUAL_VALUES = {
 """Columns of verdicts, with the SQL of the value that their null stands for."""
 
 
-def write_verdicts(storage: Storage, judged: DataFrame, folder: str) -> None:
+def write_verdicts(judged: DataFrame, folder: str) -> None:
     """Write verdicts as Parquet. Usual values are written as null, which takes no space: they are most of a row."""
     written = judged.withColumns({name: F.expr(f"nullif({name}, {usual})") for name, usual in USUAL_VALUES.items()})
     written.write.parquet(folder)
-    rename_parts(storage, folder)
 
 
 def read_verdicts(spark: SparkSession, folder: str) -> DataFrame:
@@ -42,24 +41,16 @@ def newest_rows(layered: DataFrame) -> DataFrame:
     return newest.select(*KEY, *(f"row.{name}" for name in columns))
 
 
-def rename_parts(storage: Storage, folder: str) -> None:
-    """Rename Spark's files without the random part, so that equal input leaves equal files."""
-    for number, name in enumerate(name for name in storage.names(folder) if name.startswith("part-")):
-        extension = name.partition(".")[2].removeprefix("c000.")
-        storage.rename(f"{folder}/{name}", f"{folder}/part-{number:05d}.{extension}")
-
-
 def write_table(storage: Storage, table: DataFrame, folder: str, partition: str | None) -> None:
-    """Write a small, sorted table as one Parquet file, or as one for each value of the column `partition`."""
-    writer = table.coalesce(1).write
+    """Write a sorted table as Parquet, in a folder for each value of the column `partition`.
+
+    A little table is one file. A large one has as many as Spark's adaptive execution makes of its size.
+    """
+    writer = table.write
     (writer.partitionBy(partition) if partition else writer).parquet(folder)
     if partition and not storage.names(folder):
         # An empty table needs one file, which shows its columns.
         table.limit(0).coalesce(1).write.mode("overwrite").parquet(folder)
-    for name in storage.names(folder) if partition else ():
-        if name.startswith(f"{partition}="):
-            rename_parts(storage, f"{folder}/{name}")
-    rename_parts(storage, folder)
 
 
 def write_lines(storage: Storage, rows: DataFrame, path: str) -> None:

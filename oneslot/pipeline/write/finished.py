@@ -1,9 +1,13 @@
-"""A finished audit: a folder that appears when it is complete, and the description that readers open first.
+"""A finished audit: a folder with the description that is written last, and that readers open first.
 
-verdicts/part-NNNNN.parquet   a row for each request, slot and appointment that this run judged, with its measures
+Everything is written where it stays, because renaming in S3 copies every byte. A crash leaves a folder with `_started` and
+without the description: no reader takes it for an audit, and the next run removes it.
+
+verdicts/part-NNNNN-*.parquet a row for each request, slot and appointment that this run judged, with its measures
 operations/<table>/           see `oneslot.pipeline.judge.operations`
-findings/part-NNNNN.parquet   each broken invariant, with its subject
+findings/part-*.parquet       each broken invariant, with its subject
 repair/redrive.jsonl          messages to redrive; repair/look-at.jsonl: subjects that an operator must look at
+files.json                    the files of verdicts with their sizes
 rejects.jsonl                 malformed lines: file, line and problem, never the text
 audit.json                    written last: the input, the conclusion, and the folders of verdicts
 report.html                   the same for people
@@ -26,6 +30,8 @@ from oneslot.pipeline.vocabulary import Subject
 from oneslot.pipeline.write.files import newest_rows, read_verdicts
 
 DESCRIPTION = "audit.json"
+STARTED = "_started"
+FILES = "files.json"
 VERDICTS = "verdicts"
 OPERATIONS = "operations"
 
@@ -82,10 +88,27 @@ def open_audit(storage: Storage, folder: str) -> FinishedAudit:
         )
     except (ValueError, KeyError, TypeError) as error:
         raise AuditRefused(f"{folder}/{DESCRIPTION} is not valid. Audit full exports.") from error
-    missing = [layer for layer in run.layers if not storage.exists(layer)]
-    if missing:
-        raise AuditRefused(f"{folder} builds on {missing[0]}, which does not exist. Audit full exports.")
+    for layer in run.layers:
+        refuse_incomplete(storage, folder, layer)
     return run
+
+
+def list_files(storage: Storage, folder: str) -> dict[str, int]:
+    """Return the files of an audit's verdicts with their sizes in bytes: the content of `files.json`."""
+    return {listed.name: listed.size for listed in storage.listing(f"{folder}/{VERDICTS}")}
+
+
+def refuse_incomplete(storage: Storage, folder: str, layer: str) -> None:
+    """Reject a layer whose files are not those that its audit wrote. Audits before version 0.3 wrote no list of them."""
+    home = layer.rpartition("/")[0]
+    found = list_files(storage, home)
+    if not found:
+        raise AuditRefused(f"{folder} builds on {layer}, which does not exist. Audit full exports.")
+    text = storage.read_text(f"{home}/{FILES}")
+    if text is not None and json.loads(text) != found:
+        raise AuditRefused(
+            f"{layer} does not hold the files that its audit wrote. Copy it again, or audit full exports."
+        )
 
 
 def layer_name(folder: str, layer: str) -> str:
@@ -115,17 +138,17 @@ def _beside(folder: str, layer: str) -> str:
     return f"{parent}/{layer}" if parent else layer
 
 
-def aside(folder: str) -> str:
-    """Return the folder where an audit is written until it is complete. No reader looks there."""
-    parent, _, name = folder.rstrip("/").rpartition("/")
-    hidden = f".{name}.incomplete"
-    return f"{parent}/{hidden}" if parent else hidden
+def begin(storage: Storage, folder: str) -> None:
+    """Mark a folder as begun, so that the next run may remove what a crash leaves of it."""
+    storage.write_text(f"{folder}/{STARTED}", "")
 
 
 def refuse_existing(storage: Storage, folder: str) -> None:
-    """Reject an output that exists: an audit never overwrites another."""
+    """Reject an output that exists: an audit never overwrites another. Remove what an audit that crashed left there."""
     if not storage.exists(folder):
         return
     if storage.exists(f"{folder}/{DESCRIPTION}"):
         raise AuditRefused(f"{folder} already exists. Name another output, or remove it.")
-    raise AuditRefused(f"{folder} already exists and is not a finished audit. Remove it, or name another output.")
+    if not storage.exists(f"{folder}/{STARTED}"):
+        raise AuditRefused(f"{folder} already exists and is not a finished audit. Remove it, or name another output.")
+    storage.delete(folder)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import shutil
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,25 +29,25 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 Audited = Callable[..., Conclusion]
+RANDOM_PART = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=[-.]c000)")
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Return the digest of every file below a folder."""
+    """Return the digest of every file below a folder, without the random part that Spark adds to a file's name."""
     return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        RANDOM_PART.sub("", path.relative_to(folder).as_posix()): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.rglob("*")
-        if path.is_file()
+        if path.is_file() and path.name != finished.FILES
     }
 
 
 @pytest.mark.slow
 def test_output_is_equal_bytes_for_equal_input(audited: Audited, tmp_path: Path) -> None:
-    """So `diff -r` compares two audits."""
     folder = write_history(System(61).run(60), tmp_path / "history")
     audited(folder, "one/audit", tables=True)
     audited(folder, "other/audit", tables=True)
     assert digests(tmp_path / "one") == digests(tmp_path / "other")
-    assert "audit/verdicts/part-00001.zstd.parquet" in digests(tmp_path / "one")
+    assert "audit/verdicts/part-00001-c000.zstd.parquet" in digests(tmp_path / "one")
     # A footer lists several encodings in an order that depends on the Java process, which is one process here.
     of_columns = duckdb.execute(
         "select distinct path_in_schema, encodings from parquet_metadata(?)", [f"{tmp_path}/one/**/*.parquet"]
@@ -55,21 +56,78 @@ def test_output_is_equal_bytes_for_equal_input(audited: Audited, tmp_path: Path)
     assert [pair for pair in of_columns if "," in pair[1]] == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", ["write_verdicts", "summarise", "check_counts", "conclude"])
-def test_crash_leaves_no_output(audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
-    """At any stage. The next run succeeds."""
-    world = System(62, practices=1).run(10)
+STAGES = pytest.mark.parametrize("stage", ["write_verdicts", "summarise", "check_counts", "conclude"])
+
+
+@contextmanager
+def dying_at(stage: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Interrupt every audit at a stage."""
 
     def die(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # noqa: PT012 - the caller runs the audit
         patch.setattr(job, stage, die)
-        with pytest.raises(KeyboardInterrupt):
-            audited(world)
+        yield patch
+
+
+@pytest.mark.slow
+@STAGES
+def test_interrupt_leaves_no_output(
+    audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    """At any stage. The next run succeeds."""
+    with dying_at(stage, monkeypatch):
+        audited(System(62, practices=1).run(10))
     assert not (tmp_path / "audit").exists()
     assert audited(tmp_path / "audit-history").sound
+
+
+@pytest.mark.slow
+@STAGES
+def test_next_run_replaces_what_a_killed_one_left(
+    spark: SparkSession, audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    """A killed process removes nothing. No reader takes the folder for an audit."""
+    with dying_at(stage, monkeypatch) as patch:
+        patch.setattr(Storage, "delete", lambda *_: None)
+        audited(System(62, practices=1).run(10))
+    left = tmp_path / "audit"
+    assert list(left.glob("verdicts/*.parquet")) or stage == "write_verdicts"
+    with pytest.raises(AuditRefused, match=r"has no audit\.json: it is not a finished audit"):
+        current_verdicts(spark, str(left))
+
+    assert audited(tmp_path / "audit-history").sound
+
+    audited(tmp_path / "audit-history", "other/audit")
+    assert digests(left) == digests(tmp_path / "other" / "audit")
+
+
+@pytest.mark.slow
+def test_audit_is_refused_when_it_was_copied_in_part(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
+    audited(System(62, practices=1).run(10))
+    assert current_verdicts(spark, str(tmp_path / "audit")).count()
+    part, *_ = (tmp_path / "audit" / "verdicts").glob("*.parquet")
+    content = part.read_bytes()
+    for damaged in (content[:-1], None):
+        part.unlink()
+        if damaged:
+            part.write_bytes(damaged)
+        with pytest.raises(AuditRefused, match="does not hold the files that its audit wrote"):
+            current_verdicts(spark, str(tmp_path / "audit"))
+        part.write_bytes(content)
+    for part in (tmp_path / "audit" / "verdicts").glob("*.parquet"):
+        part.unlink()
+    with pytest.raises(AuditRefused, match="which does not exist"):
+        current_verdicts(spark, str(tmp_path / "audit"))
+
+
+def test_folder_that_no_audit_began_is_never_removed(audited: Audited, tmp_path: Path) -> None:
+    (tmp_path / "audit").mkdir()
+    (tmp_path / "audit" / "notes.txt").write_text("mine")
+    with pytest.raises(AuditRefused, match="already exists and is not a finished audit"):
+        audited(System(63, practices=1).run(3))
+    assert (tmp_path / "audit" / "notes.txt").read_text() == "mine"
 
 
 @pytest.mark.parametrize(("previous", "output"), [("day-0", "audits/day-1"), ("old/day-0", "/new/day-1")])
@@ -87,34 +145,6 @@ def test_layer_name_leads_back_to_its_folder(previous: str, output: str) -> None
     finished.refuse_unrelated(previous, output)
     layer = f"{previous}/verdicts"
     assert finished._beside(output, finished.layer_name(output, layer)) == layer
-
-
-@pytest.mark.slow
-def test_folder_copied_in_part_is_not_an_audit(
-    spark: SparkSession, audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where renaming copies, a crash leaves a folder without its last file."""
-    world = System(62, practices=1).run(10)
-    moved = Storage.rename
-
-    def copy_half(storage: Storage, source: str, target: str) -> None:
-        if not target.endswith("/audit"):
-            moved(storage, source, target)
-            return
-        # The crash comes after the copy, before the last file.
-        shutil.copytree(source, target)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Storage, "rename", copy_half)
-        with pytest.raises(KeyboardInterrupt):
-            audited(world)
-    left = tmp_path / "audit"
-    assert list(left.glob("verdicts/*.parquet"))
-    with pytest.raises(AuditRefused, match=r"has no audit\.json: it is not a finished audit"):
-        current_verdicts(spark, str(left))
-    with pytest.raises(AuditRefused, match="is not a finished audit"):
-        audited(tmp_path / "audit-history")
 
 
 def test_audit_never_overwrites_another(audited: Audited, tmp_path: Path) -> None:
