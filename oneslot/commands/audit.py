@@ -23,6 +23,8 @@ from oneslot.terminal import Terminal, table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+AUDIT_MEMORY = "3g"
+
 
 @click.command(short_help="Judge every request in Spark, and write a report.")
 @click.option("--history", type=click.Path(path_type=Path), help="Audit this history. Default: export the stack now.")
@@ -110,7 +112,7 @@ def _show(terminal: Terminal, document: Mapping[str, Any], answer: Path, stack: 
         terminal.plain(f"Note: {note}", style="yellow")
 
 
-def audit_history(history: Path, output: Path, previous: Path | None = None, memory: str = "3g") -> Any:
+def audit_history(history: Path, output: Path, previous: Path | None = None, memory: str = AUDIT_MEMORY) -> Any:
     """Run the audit in a Spark session of this process and return its `Conclusion`. Raises `BadInput`."""
     from oneslot.pipeline.job import audit as run_audit
     from oneslot.pipeline.settings import AuditSettings

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from oneslot.commands.audit import audit_history
+from oneslot.commands.audit import AUDIT_MEMORY, audit_history, open_spark
 from oneslot.commands.check import check_target, show
 from oneslot.commands.watch import LOCAL_INTERVAL, follow
 from oneslot.evidence.export import export_history
@@ -38,6 +38,8 @@ FEWEST_PRACTICES = 5
 # Patients differ in day, channel and service, so some get no slot even at this ratio.
 SLOTS_PER_BOOKING = 1.25
 DRAIN_TIMEOUT_SECONDS = 900.0
+# Of an exported history, for each request. The size decides how Spark's Java is started.
+BYTES_PER_REQUEST = 1_000
 
 
 @click.command(short_help="Deploy, seed, send, drain and judge, all on this machine.")
@@ -103,6 +105,10 @@ def run(
             messages = generated(target, mix, seed_number)
             with terminal.progress("Sending messages", mix.messages) as progress:
                 sent = send_messages(target, messages, Pacing(None, mix.messages), progress)
+        if audit:  # Java starts while messages drain. If that fails, the audit fails the same way and says why.
+            running.enter_context(ThreadPoolExecutor(1, "spark")).submit(
+                open_spark, AUDIT_MEMORY, count * BYTES_PER_REQUEST
+            )
         with stages.stage("drain", "Drain the queue"):
             follow(target, terminal, interval=LOCAL_INTERVAL, timeout=DRAIN_TIMEOUT_SECONDS, drain=True)
         with stages.stage("check", "Check every invariant on the evidence"):
