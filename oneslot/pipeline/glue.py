@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from oneslot.application import contains_nhs_number
 from oneslot.pipeline.errors import AuditRefused
 from oneslot.pipeline.job import audit
-from oneslot.pipeline.session import options
+from oneslot.pipeline.session import options, set_options
 from oneslot.pipeline.settings import parse_arguments
 from oneslot.pipeline.vocabulary import counted
 from oneslot.runtime.sqs.dead_letters import peek, waiting_behind
@@ -44,18 +44,16 @@ def main(arguments: list[str]) -> None:
                 content_based=of_aws.content_based == "true",
             )
         )
-    # Only these two kinds of options apply. The others describe one machine, or belong to Glue.
+    # The other options describe one machine, or belong to Glue.
     chosen = options(session_settings)
     builder = SparkSession.builder.appName("oneslot-audit")
     for name in chosen:
         if name.startswith("spark.python."):  # cannot change after the session's start
             builder = builder.config(name, chosen[name])
     spark = builder.getOrCreate()
-    for name in chosen:
-        if name.startswith("spark.sql."):
-            spark.conf.set(name, chosen[name])
+    set_options(spark, chosen)
     try:
-        print(audit(spark, settings).sentence)  # noqa: T201 - the job's log
+        print(audit(spark, settings, print).sentence)  # noqa: T201 - the job's log
     except AuditRefused as refusal:
         raise RuntimeError(str(refusal)) from None
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -31,6 +32,7 @@ from oneslot.pipeline.report.data import collect
 from oneslot.pipeline.report.page import render
 from oneslot.pipeline.session import open_session
 from oneslot.pipeline.settings import AuditSettings, parse_arguments
+from oneslot.pipeline.sizing import Sizing, prepare
 from oneslot.pipeline.storage import Storage, literal
 from oneslot.pipeline.vocabulary import Subject, counted
 from oneslot.pipeline.write import files, finished
@@ -41,20 +43,21 @@ REJECTED_EARLIER = (
     "{lines} could not be read in earlier audits, whose rejects.jsonl locate them. "
     "A row of a table stops counting once it is corrected; a line of a log counts until full exports are audited."
 )
-PARTITION_ITEMS = 750_000
-FEWEST_PARTITIONS = 8
 BROADCAST_KEYS = 4_000_000  # at 16 bytes each; more are joined by a shuffle
 
 
-def audit(spark: SparkSession, settings: AuditSettings) -> Conclusion:
-    """Run one audit. Raises AuditRefused, and leaves nothing at `output`, if the input cannot be audited."""
+def audit(spark: SparkSession, settings: AuditSettings, say: Callable[[str], object] = str) -> Conclusion:
+    """Run one audit. Raises AuditRefused, and leaves nothing at `output`, if the input cannot be audited.
+
+    `say` gets a sentence on the audit's size before the work begins.
+    """
     try:
-        return _audit(spark, settings)
+        return _audit(spark, settings, say)
     except (CapturedException, Py4JJavaError) as error:
         raise AuditRefused(explain_spark_error(error)) from error
 
 
-def _audit(spark: SparkSession, settings: AuditSettings) -> Conclusion:
+def _audit(spark: SparkSession, settings: AuditSettings, say: Callable[[str], object]) -> Conclusion:
     storage = Storage(spark)
     finished.refuse_existing(storage, settings.output)
     if settings.previous:
@@ -66,6 +69,8 @@ def _audit(spark: SparkSession, settings: AuditSettings) -> Conclusion:
             "The ledger's retention differs from the earlier audit's, which changes verdicts on old requests. "
             "Audit full exports."
         )
+    say(Sizing(history.items).sentence)
+    prepare(spark, Sizing(history.items))
     checks = start_checksums(storage, history) if settings.checksums else None
     conclusion = None
     try:
@@ -109,8 +114,7 @@ class Work:
     @property
     def partitions(self) -> int:
         """The number of partitions of the shuffle."""
-        items = sum(export.items for export in self.history.exports.values())
-        return self.settings.partitions or max(FEWEST_PARTITIONS, -(-items // PARTITION_ITEMS))
+        return self.settings.partitions or Sizing(self.history.items).partitions
 
     def table(self, name: str) -> str:
         """Return the folder of an operations table."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -125,15 +126,19 @@ def open_session(settings: SessionSettings | None = None) -> SparkSession:
         builder = builder.config(name, value)
     session: SparkSession = builder.getOrCreate()
     if submitted:
-        given = session.sparkContext.getConf()
-        for name, value in options(wanted).items():
-            if name in DECIDING or (name.startswith(("spark.sql.", "spark.hadoop.")) and not given.contains(name)):
-                session.conf.set(name.removeprefix("spark.hadoop."), value)
+        set_options(session, options(wanted), kept=dict(session.sparkContext.getConf().getAll()))
     else:
         atexit.register(_close_java_errors, session)
     # Failures reach the caller as exceptions. Java's log would print stack traces before their sentences.
     session.sparkContext.setLogLevel("FATAL")
     return session
+
+
+def set_options(session: SparkSession, chosen: Mapping[str, str], kept: Container[str] = ()) -> None:
+    """Set the options that can change after a session's start. `kept` are those that the user gave; verdicts need the rest."""
+    for name, value in chosen.items():
+        if name in DECIDING or (name.startswith(("spark.sql.", "spark.hadoop.")) and name not in kept):
+            session.conf.set(name.removeprefix("spark.hadoop."), value)
 
 
 def _close_java_errors(session: SparkSession) -> None:

@@ -20,7 +20,7 @@ class AuditSettings:
         deliveries: further folders with files of the delivery log. A line counts only if it finished before the exports' end
             and, in an audit of changes, not before their begin. These folders hold lines that arrived late.
         partitions: of the shuffle, and so the number of files of verdicts; the same number gives the same bytes. None: one
-            for each PARTITION_ITEMS items of the exports, so that a partition does not grow with the history.
+            for each 750,000 items of the exports, so that a partition does not grow with the history.
         reject_share: the largest share of malformed lines in a sound history.
         patience_seconds: how long a request may be unseen while the content of the queue is not known.
         checksums: also read every data file to compare its MD5 with the manifest's.

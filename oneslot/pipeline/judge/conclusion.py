@@ -53,7 +53,7 @@ def conclude(
         for name in row["violations"].split():
             broken[name] += row["subjects"]
     sums = {name: sum(row[f"sum_{name}"] for row in totals) for name in SUMMED}
-    items = earlier_items + sum(export.items for export in history.exports.values())
+    items = earlier_items + history.items
     too_many_rejects = sums["rejected"] > reject_share * max(items + sums["deliveries"], 1)
     logged = "deliveries" in history.lines or history.more_deliveries
     silent = {

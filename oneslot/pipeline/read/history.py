@@ -66,6 +66,11 @@ class History:
     notes: tuple[str, ...]
 
     @property
+    def items(self) -> int:
+        """The number of items in all exports."""
+        return sum(export.items for export in self.exports.values())
+
+    @property
     def queue_known(self) -> bool:
         """Return whether the queue's content is listed, even as empty."""
         return "waiting" in self.lines
