@@ -71,7 +71,7 @@ class Sizing:
 def prepare(spark: SparkSession, sizing: Sizing) -> None:
     """Give every shuffle of a large audit its partitions. Raises AuditRefused if this machine's disk cannot hold it."""
     context = spark.sparkContext
-    if context.master.startswith("local"):
+    if str(context.master).startswith("local"):
         configured = context.getConf().get("spark.local.dir", "/tmp")  # noqa: S108 - Spark's own default
         folder = os.environ.get("SPARK_LOCAL_DIRS", str(configured)).split(",")[0]
         free = shutil.disk_usage(folder).free / GB

@@ -170,7 +170,7 @@ def test_list_is_absent_when_a_fifo_queue_hides_messages() -> None:
         )["QueueUrl"]
         for number in range(12):
             made.sqs.send_message(QueueUrl=url, MessageBody=json.dumps(booking(f"m-{number}")), MessageGroupId="A81001")
-        shown = made.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
+        shown = made.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, AttributeNames=["All"])
         s3.put_object(Bucket=BUCKET, Key=f"history/2026-11-23/{WRITTEN}", Body=b"")  # an earlier run's
         hiding = Hiding(made.sqs, [shown])
         sentence = list_dead_letters(hiding, s3, url, HISTORY, content_based=False)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from oneslot.pipeline import sizing
 from oneslot.pipeline.errors import AuditRefused
 from oneslot.pipeline.session import DECIDING, SessionSettings, options, set_options
 from oneslot.pipeline.sizing import Sizing, prepare
@@ -56,7 +55,7 @@ def test_audit_is_refused_when_the_disk_is_too_small(monkeypatch: pytest.MonkeyP
         asked.append(folder)
         return SimpleNamespace(free=4.8e9)
 
-    monkeypatch.setattr(sizing.shutil, "disk_usage", usage)
+    monkeypatch.setattr("shutil.disk_usage", usage)
     monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
     with pytest.raises(
         AuditRefused, match=r"needs about 4.9 GB for temporary files, and /scratch has 4.8 GB free\. Name an"
