@@ -350,7 +350,7 @@ INVARIANTS = (
     Invariant("Q10", "A redrive ends, however often it is killed and resumed.", None),
     Invariant("Q11", "A redrive sends no message that its journal has as sent.", None),
     Invariant("Q12", "An operator's change has a line on disk before it happens.", None),
-    Invariant("M1", "A mapping invokes no more environments of its function at once than are reserved.", None),
+    Invariant("M1", "A mapping keeps the limits of its function: environments, batch size, payload.", None),
     Invariant("M2", "A mapping offers no message that is visible in its queue again.", None),
     Invariant("M3", "A mapping that stops has accounted for every message that it received.", None),
 )

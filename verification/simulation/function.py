@@ -22,6 +22,7 @@ from verification.simulation.simulation import Simulation
 Handler = Callable[[Mapping[str, Any], Any], Any]
 
 MAPPING_ID = "mapping"
+_CRASHED, _TIMED_OUT = FunctionError("crash", "Runtime.ExitError"), FunctionError("timeout", "Sandbox.Timedout")
 _ARN = "arn:aws:lambda:eu-west-2:111122223333:function:consumer"
 
 
@@ -48,7 +49,7 @@ class LambdaService:
 
     queue_arn: str
     timeout_seconds: int
-    reserved_concurrency: int | None
+    reserved_concurrency: Callable[[], int | None]
     mapping: Mapping[str, Any]
 
     def get_event_source_mapping(self, **_: Any) -> Mapping[str, Any]:
@@ -70,10 +71,9 @@ class LambdaService:
             "Timeout": self.timeout_seconds,
             "MemorySize": 512,
         }
-        reserved = (
-            {} if self.reserved_concurrency is None else {"ReservedConcurrentExecutions": self.reserved_concurrency}
-        )
-        return {"Configuration": configuration, "Code": {"Location": _CODE}, "Concurrency": reserved}
+        reserved = self.reserved_concurrency()
+        concurrency = {} if reserved is None else {"ReservedConcurrentExecutions": reserved}
+        return {"Configuration": configuration, "Code": {"Location": _CODE}, "Concurrency": concurrency}
 
     def start_environment(self, **_: Any) -> Mapping[str, Any]:
         """Let an environment start: a cold start's way to the function's code, which can fail as any call."""
@@ -85,7 +85,7 @@ class ExecutionEnvironment:
 
     Args:
         load: returns the handler, in the environment's process.
-        offered: called with each event that the mapping brings.
+        offered: called with each event that the mapping brings, and its size in bytes.
         idle_seconds: without work for this long, the process ends.
     """
 
@@ -94,7 +94,7 @@ class ExecutionEnvironment:
         simulation: Simulation,
         mapping: Process,
         load: Callable[[Process], Handler],
-        offered: Callable[[Mapping[str, Any]], None],
+        offered: Callable[[Mapping[str, Any], int], None],
         idle_seconds: float,
     ) -> None:
         self._simulation = simulation
@@ -127,26 +127,30 @@ class ExecutionEnvironment:
             self._kernel.wait(self._callers, INIT_SECONDS)
         if self._ready:
             return None
+        self._simulation.reached["function error: init"] += 1
         failed = self._outcome
         return failed if isinstance(failed, FunctionError) else FunctionError("init", "Runtime.ExitError")
 
     def invoke(self, event: dict[str, Any], *, request_id: str, timeout_seconds: float) -> Answered | FunctionError:
         """Invoke the handler with one event; kill the process at the deadline."""
-        self._offered(event)
+        payload = json.dumps(event)
+        self._offered(event, len(payload))
         if error := self.wait_until_ready():
             return error
         deadline = self._process.now_ms + int(timeout_seconds * 1000)
         self._outcome = None
-        self._invocation = json.loads(json.dumps(event)), Context(request_id, self._process, deadline)
+        self._invocation = json.loads(payload), Context(request_id, self._process, deadline)
         _wake(self._idle)
         if self.alive:
             self._kernel.wait(self._callers, timeout_seconds)
-        if self._outcome is not None:
-            return self._outcome
-        if not self.alive:
-            return FunctionError("crash", "Runtime.ExitError")
-        self.close()
-        return FunctionError("timeout", "Sandbox.Timedout")
+        outcome = self._outcome
+        if outcome is None:
+            outcome = _TIMED_OUT if self.alive else _CRASHED
+        if outcome == _TIMED_OUT:
+            self.close()
+        if isinstance(outcome, FunctionError):
+            self._simulation.reached[f"function error: {outcome.kind}"] += 1
+        return outcome
 
     def close(self, grace_seconds: float = 0.0) -> None:
         """End the process."""

@@ -20,11 +20,18 @@ CALLS: Mapping[str, tuple[str, ...]] = {
         "send_message_batch",
     ),
     "dynamodb": ("update_item", "get_item", "query", "transact_write_items"),
+    "lambda": ("start_environment",),
 }
 """The calls at which every fault must happen."""
 
 OUTCOMES = ("booked", "waitlist", "cancelled", "refused", "duplicate", "quarantined", "busy", "fenced", "failed")
 """Outcomes of a delivery that must occur."""
+
+EVENTS = (
+    *(f"function error: {kind}" for kind in ("init", "exception", "timeout", "crash", "answer")),
+    *("a batch is throttled", "a row expires"),
+)
+"""What must happen to a mapping, to its function and to the ledger."""
 
 _PARAMETERS: Mapping[str, Mapping[str, Any]] = {
     "transact_write_items": {"TransactItems": [{}]},
@@ -42,6 +49,7 @@ def must_be_reached() -> Iterator[str]:
         yield reached_name(name, "a statement")
     for outcome in OUTCOMES:
         yield f"outcome: {outcome}"
+    yield from EVENTS
 
 
 def reached_name(fault: str, what: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from oneslot.local.mapping.batching import PAYLOAD_LIMIT
 from oneslot.local.mapping.event_source_mapping import EventSourceMapping
 from oneslot.local.mapping.installation import Installation
 from oneslot.worker.settings import WorkerSettings
@@ -22,13 +23,15 @@ from verification.simulation.kernel import MICROSECONDS, Process
 from verification.simulation.scenarios.workers import run_worker
 from verification.simulation.simulation import Simulation
 
+LONGEST_DEPLOYMENT = 60  # seconds, until the next
+
 FAULTS_SECONDS = 90.0
 """Faults happen in this part of a run."""
 
 RELEASE = "a working release of the function"
 """A service that is down while the deployed function is broken, in one of the ways below."""
 
-NOT_LOADED, RAISING, MISTAKEN, HANGING = range(4)
+NOT_LOADED, RAISING, MISTAKEN, HANGING, RESERVING_NONE = range(5)
 
 EXPIRY_SECONDS = 105
 """DynamoDB deletes a row this long after it has expired: longer than any process stands still."""
@@ -39,7 +42,7 @@ DAY_SECONDS, DAY_MESSAGES, DAY_CALLS = 86_400, 10_000, 80
 
 def standard(simulation: Simulation) -> None:
     """Let a mapping consume a standard queue."""
-    application = Application(simulation)
+    application = Application(simulation, visibility_seconds=simulation.number("visibility", 10, 30))
     application.open_slots(simulation.number("slots", 1, 6))
     consume(application, simulation.number("messages", 1, 12))
 
@@ -60,11 +63,13 @@ def large(simulation: Simulation) -> None:
 
 
 def broken_release(simulation: Simulation) -> None:
-    """Let a mapping invoke a function whose release is broken for a time, in one of four ways."""
+    """Let a mapping invoke a function whose release is broken for a time, or has no concurrency: the next mends it."""
     application = Application(simulation)
     application.open_slots(4)
-    simulation.take_down(RELEASE, simulation.number("broken_from", 0, 30), simulation.number("broken_for", 1, 40))
-    consume(application, simulation.number("messages", 1, 8))
+    simulation.take_down(RELEASE, simulation.number("broken_from", 0, 3), simulation.number("broken_for", 1, 40))
+    consume(
+        application, simulation.number("messages", 1, 8), recovery=LONGEST_DEPLOYMENT + application.visibility_seconds
+    )
 
 
 def beside_workers(simulation: Simulation) -> None:
@@ -133,14 +138,18 @@ def consume(
     *,
     seconds: float = FAULTS_SECONDS / 2,
     faults_seconds: float = FAULTS_SECONDS,
+    recovery: float = 0.0,
 ) -> None:
-    """Let the function consume requests, first under faults, then without; the queue must drain, and every law hold."""
+    """Let the function consume requests, first under faults, then without; the queue must drain, and every law hold.
+
+    recovery: seconds that the scenario adds to the longest recovery.
+    """
     simulation = application.simulation
     application.send_over(messages, seconds)
     start_mapping(application)
     simulation.run_for(faults_seconds)
     simulation.stop_faults()
-    application.must_drain(within=2 * application.visibility_seconds + 5)
+    application.must_drain(within=2 * application.visibility_seconds + 5 + recovery)
     application.check()
 
 
@@ -150,6 +159,7 @@ class Deployment:
 
     application: Application
     timeout: int
+    batch_size: int
     processes: int
     allowed: int
     seconds: float  # until the next deployment
@@ -163,23 +173,28 @@ def start_mapping(application: Application) -> None:
     simulation = application.simulation
     timeout = simulation.number("timeout", 10, application.visibility_seconds)
     window = 0 if application.fifo else min(simulation.number("window", 0, 5), application.visibility_seconds - timeout)
-    fields: dict[str, Any] = {
-        "BatchSize": simulation.number("batch_size", 1, 12 if window else 10),
-        "MaximumBatchingWindowInSeconds": window,
-    }
+    batch_size = simulation.number("batch_size", 1, 12 if window else 10)
+    fields: dict[str, Any] = {"BatchSize": batch_size, "MaximumBatchingWindowInSeconds": window}
     if simulation.chance("capped", 3):
         fields["ScalingConfig"] = {"MaximumConcurrency": 2}
     processes = simulation.number("processes", 1, 3)
     reserved = simulation.number("reserved", 1, processes) if simulation.chance("is_reserved", 2) else None
-    simulation.services["lambda"] = LambdaService(application.arn_of(application.queue_url), timeout, reserved, fields)
+    way = simulation.number("broken_way", NOT_LOADED, RESERVING_NONE)
+
+    def reserved_now() -> int | None:
+        return 0 if way == RESERVING_NONE and simulation.is_down(RELEASE) else reserved
+
+    queue_arn = application.arn_of(application.queue_url)
+    simulation.services["lambda"] = LambdaService(queue_arn, timeout, reserved_now, fields)
     deployment = Deployment(
         application,
         timeout=timeout,
+        batch_size=batch_size,
         processes=processes,
         allowed=processes if reserved is None else reserved,
-        seconds=simulation.number("seconds_between_deployments", 20, 60),
+        seconds=simulation.number("seconds_between_deployments", 20, LONGEST_DEPLOYMENT),
         idle_seconds=simulation.number("idle_seconds", 2, 60),
-        broken_way=simulation.number("broken_way", NOT_LOADED, HANGING),
+        broken_way=way,
         changes={
             "batch_concurrency": simulation.number("batch_concurrency", 1, 3),
             "group_commit": simulation.chance("group_commit", 2),
@@ -190,7 +205,7 @@ def start_mapping(application: Application) -> None:
 
 def run_mapping(deployment: Deployment, process: Process) -> None:
     """Run one mapping, until it cannot start or is stopped, as for a new version of the function."""
-    application, simulation = deployment.application, deployment.application.simulation
+    simulation = deployment.application.simulation
     environments: list[ExecutionEnvironment] = []
 
     def make(_: Installation) -> ExecutionEnvironment:
@@ -201,15 +216,15 @@ def run_mapping(deployment: Deployment, process: Process) -> None:
             simulation,
             process,
             lambda own: load(deployment, own),
-            lambda event: check_hidden(application, process, event),
+            lambda event, size: check_offer(deployment, process, event, size),
             deployment.idle_seconds,
         )
         environments.append(environment)
         return environment
 
     connection: Any = SimpleNamespace(
-        sqs=lambda: simulation.client(process, "sqs", read_timeout=10),
-        functions=lambda: simulation.client(process, "lambda"),
+        sqs=lambda: simulation.client(process, "sqs", attempts=3, read_timeout=30),
+        functions=lambda: simulation.client(process, "lambda", attempts=3, read_timeout=30),
     )
     mapping = EventSourceMapping(
         connection,
@@ -226,6 +241,7 @@ def run_mapping(deployment: Deployment, process: Process) -> None:
     simulation.kernel.sleep(deployment.seconds)
     mapping.stop()
     end = mapping.statistics
+    simulation.reached["a batch is throttled"] += end.throttles
     if end.in_flight or end.records != end.deleted + end.delete_refused + end.failed:
         simulation.breach("M3", f"{process.name} stopped with a wrong account: {end}")
     if any(each.alive for each in environments):
@@ -245,17 +261,21 @@ def load(deployment: Deployment, process: Process) -> Handler:
             raise KeyError
         answer = consumer(event, context)
         if broken and way == MISTAKEN:
+            simulation.reached["function error: answer"] += 1
             return {"batchItemFailures": [{"itemIdentifier": ""}]}
-        if broken:
+        if broken and way == HANGING:
             simulation.kernel.sleep(deployment.timeout)
         return answer
 
     return handle
 
 
-def check_hidden(application: Application, process: Process, event: Mapping[str, Any]) -> None:
-    """Check that SQS still hides each message that the mapping offers, unless a process stood still or SQS showed it."""
-    simulation = application.simulation
+def check_offer(deployment: Deployment, process: Process, event: Mapping[str, Any], size: int) -> None:
+    """Check an offer's limits, and that SQS still hides each message, unless a process stood still or SQS showed it."""
+    application, simulation = deployment.application, deployment.application.simulation
+    count = len(event["Records"])
+    if count > deployment.batch_size or (count > 1 and size > PAYLOAD_LIMIT):
+        simulation.breach("M1", f"{process.name}: offers too much, {count} messages")
     shown = {COPIED.name, UNDELETED.name}
     if any(kind_of(fault.name) == STOPPING or fault.name in shown for fault in simulation.faults.met):
         return
