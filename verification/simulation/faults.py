@@ -67,9 +67,6 @@ MILD = (PARTIAL.name, BLAMED.name, SLOW)
 FEW, SLOW_SECONDS = 2, 30.0
 """The most mild faults, and the longest answer of a receive before the SDK sends it again."""
 
-ONE_IN = 30
-"""One in how many calls meets a mild fault."""
-
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -201,22 +198,58 @@ class DrawnFaults(Faults):
         return crc32(f"{self._seed}/{process}/{what}/{number}".encode()) / 2**32
 
 
-class MildFaults(DrawnFaults):
-    """A few faults by a seed, each of which a worker survives without a second receive."""
+class ChosenFaults(DrawnFaults):
+    """A few faults by a seed, of those that `chosen` takes from a call's; each lasts between `shortest` and `longest`."""
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed, Rates([LOSING, SPLITTING], calls=ONE_IN, statements=0))
+    def __init__(
+        self,
+        seed: int,
+        chosen: Callable[[Sequence[Choice]], Sequence[Choice]],
+        *,
+        most: int,
+        one_in: float,
+        shortest: float,
+        longest: float,
+    ) -> None:
+        super().__init__(seed, Rates(KINDS, calls=one_in, statements=0))
+        self._chosen = chosen
+        self._most = most
+        self._shortest, self._longest = shortest, longest
 
     def at_call(
         self, process: str, number: int, choices: Callable[[], Sequence[Choice]]
     ) -> tuple[Choice, Fault] | None:
         """See `Faults`."""
-        if len(self.met) == FEW:
+        if len(self.met) == self._most:
             return None
-        return super().at_call(process, number, lambda: [each for each in choices() if each.name in MILD])
+        return super().at_call(process, number, lambda: self._chosen(choices()))
 
     def _seconds(self, process: str, number: int) -> float:
-        return round(SLOW_SECONDS * self._draw(process, "seconds", number), 3)
+        length = self._longest - self._shortest
+        return round(self._shortest + length * self._draw(process, "seconds", number), 3)
+
+
+def mild_faults(seed: int) -> Faults:
+    """Return a few faults, each of which a worker survives without a second receive."""
+    return ChosenFaults(
+        seed,
+        lambda choices: [each for each in choices if each.name in MILD],
+        most=FEW,
+        one_in=30,
+        shortest=0,
+        longest=SLOW_SECONDS,
+    )
+
+
+def late_commits(seed: int) -> Faults:
+    """Return crashes and lost answers of transactions that DynamoDB performs a minute later."""
+    late = (CRASHES[1], _LATE)
+
+    def chosen(choices: Sequence[Choice]) -> Sequence[Choice]:
+        is_transaction = any(each.conflict is not None for each in choices)
+        return late if is_transaction else ()
+
+    return ChosenFaults(seed, chosen, most=4, one_in=2, shortest=20, longest=90)
 
 
 class ListedFaults(Faults):

@@ -31,6 +31,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "mapping-fifo": mapping.fifo,
     "poison": workers.poison,
     "clocks": workers.clocks,
+    "late-commits": workers.late,
     "deployments": deployments.standard,
     "deployments-fifo": deployments.fifo,
     "hanging": hanging.hanging,

@@ -12,7 +12,7 @@ from oneslot.runtime.handlers import make_handler_idempotent
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.worker.settings import WorkerSettings
 from verification.simulation.application import LEDGER, Application
-from verification.simulation.faults import MildFaults
+from verification.simulation.faults import mild_faults
 from verification.simulation.kernel import Process
 from verification.simulation.scenarios.workers import run_worker
 from verification.simulation.simulation import Simulation
@@ -25,7 +25,7 @@ LONGEST_WORK_SECONDS = 120.0
 def mild(simulation: Simulation) -> None:
     """Long work where SQS throttles a few entries or answers slowly: each message is received once."""
     if simulation.plan.faults is None:
-        simulation.faults = MildFaults(simulation.plan.seed)
+        simulation.faults = mild_faults(simulation.plan.seed)
     long_work(simulation)
 
 

@@ -16,6 +16,7 @@ from oneslot.worker.visibility import configuration
 from oneslot.worker.worker import Worker
 from verification.scenarios.practice import booking
 from verification.simulation.application import GROUPS, Application, Request
+from verification.simulation.faults import late_commits
 from verification.simulation.kernel import MICROSECONDS, Process
 from verification.simulation.simulation import Simulation
 
@@ -24,6 +25,8 @@ FAULTS_SECONDS = 60.0
 LIMIT_SECONDS = 30
 POISON_RECEIVES = 3
 HOUR_MS = 3_600_000
+LATEST_SECONDS = 90.0
+"""The longest way of a transaction to DynamoDB."""
 
 
 def standard(simulation: Simulation) -> None:
@@ -57,6 +60,13 @@ def clocks(simulation: Simulation) -> None:
     """Two workers on hosts whose clocks are up to an hour apart: a lease ends that much early or late."""
     apart = simulation.number("clocks_apart_ms", 0, HOUR_MS)
     workers(simulation, Application(simulation), offsets=(-apart // 2, apart // 2), recovery=HOUR_MS / 1000)
+
+
+def late(simulation: Simulation) -> None:
+    """Commits that DynamoDB performs when another worker has long taken the request over."""
+    if simulation.plan.faults is None:
+        simulation.faults = late_commits(simulation.plan.seed)
+    workers(simulation, Application(simulation), recovery=LATEST_SECONDS)
 
 
 def workers(
