@@ -300,7 +300,7 @@ class Simulation:
             written(table, key, before, after, transaction)
 
     def _died(self, name: str, error: BaseException) -> None:
-        self.breach("threads die never", f"{name}: {type(error).__name__}: {error}")
+        self.breach("Q9", f"{name}: {type(error).__name__}: {error}")
 
     def _plan_statement(self, process: Process) -> None:
         fault = self.faults.next_statement(process.name, process.statements)

@@ -23,9 +23,9 @@ from verification.simulation.scenarios.workers import FAULTS_SECONDS, run_worker
 from verification.simulation.senders import Accepted, Repeated
 from verification.simulation.simulation import Simulation
 
-EACH_ROW = "B1 a backfill that succeeds has handed over each row, or counts it"
-DUPLICATE = "B2 the redelivery of a request that was entered is a duplicate"
-ENDS = "B3 every backfill ends"
+EACH_ROW = "Q16"
+DUPLICATE = "Q17"
+ENDS = "Q15"
 
 ENDS_WITHIN = 400.0
 """Seconds after the last fault."""

@@ -16,8 +16,8 @@ from verification.simulation.kernel import MICROSECONDS, Process
 from verification.simulation.scenarios.workers import run_worker
 from verification.simulation.simulation import Simulation
 
-BOUNDED = "R1 a lease never ends later than its claim asked for"
-KEPT = "R2 nothing takes a claim over while its process lives, calls are answered, and clocks are right"
+BOUNDED = "Q18"
+KEPT = "Q19"
 
 FAULTS_SECONDS = 120.0
 LIMIT_SECONDS = 600

@@ -23,11 +23,11 @@ from verification.simulation.scenarios.workers import FAULTS_SECONDS, run_worker
 from verification.simulation.senders import Accepted, Repeated, Watched
 from verification.simulation.simulation import Simulation
 
-ARCHIVE = "A1 the archive has each message of which the sender knows that the queue accepted it"
-NO_MORE = "A2 the archive has nothing that the queue did not accept"
-EACH_ONE = "A3 the producer gives one result for each message, also for one that comes twice"
-IN_ORDER = "A4 a FIFO queue accepts the messages of a group in their order"
-ENDS = "A5 every sender ends"
+ARCHIVE = "Q7"
+NO_MORE = "Q13"
+EACH_ONE = "Q14"
+IN_ORDER = "Q4"
+ENDS = "Q15"
 
 TWICE = 0.25
 """The share of calls that a message is in twice."""

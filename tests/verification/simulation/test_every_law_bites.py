@@ -1,0 +1,130 @@
+"""Each law of the simulation is broken by a system that is broken where the law looks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from appointments.invariants import INVARIANTS
+from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
+from oneslot.repair.journal import Journal
+from oneslot.runtime.consumer import queues
+from oneslot.runtime.consumer.queues import Queues
+from oneslot.sending.archive import Archive
+from oneslot.worker.acknowledgement import Acknowledgement
+from oneslot.worker.pool import Pool, Source
+from oneslot.worker.visibility import Visibility
+from verification.simulation.points import Instrumented
+from verification.simulation.run import points, run_seeds
+
+SEEDS = 200
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+def commit_without_a_fence(patch: pytest.MonkeyPatch) -> None:
+    perform = InMemoryDynamoDB.transact_write_items
+
+    def unfenced(self: InMemoryDynamoDB, **request: Any) -> Mapping[str, Any]:
+        for item in request["TransactItems"]:
+            for write in item.values():
+                for name in ("ConditionExpression", "ReturnValuesOnConditionCheckFailure"):
+                    write.pop(name, None)
+                expressions = f"{write.get('UpdateExpression', '')} "
+                for kind in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
+                    used = {name: value for name, value in write.get(kind, {}).items() if f"{name} " in expressions
+                            or f"{name}," in expressions}  # fmt: skip
+                    write.pop(kind, None)
+                    if used:
+                        write[kind] = used
+        return perform(self, **request)
+
+    patch.setattr(InMemoryDynamoDB, "transact_write_items", unfenced)
+
+
+def fail_first_deliveries(patch: pytest.MonkeyPatch) -> None:
+    call = Pool._call
+    patch.setattr(Pool, "_call", lambda pool, job: call(pool, job) or ("x" if job.receive_count == 1 else None))
+
+
+def delete_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Acknowledgement, "_attempt", lambda self, jobs: [])
+
+
+def take_a_group_for_single_messages(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Source, "fifo", property(lambda self: False))
+
+
+def reserve_threads_that_are_busy(patch: pytest.MonkeyPatch) -> None:
+    reserve = Pool.reserve
+    patch.setattr(Pool, "reserve", lambda pool, most, seconds: max(reserve(pool, most, seconds), min(most, 2)))
+
+
+def hide_busy_messages_for_hours(patch: pytest.MonkeyPatch) -> None:
+    defer = Queues.defer
+    patch.setattr(Queues, "defer", lambda self, record, milliseconds: defer(self, record, 7_200_000))
+
+
+def archive_every_second_request(patch: pytest.MonkeyPatch) -> None:
+    accepted = Archive.accepted
+
+    def forgetful(self: Archive, message: Any, *rest: Any) -> None:
+        if message.number % 2:
+            accepted(self, message, *rest)
+
+    patch.setattr(Archive, "accepted", forgetful)
+
+
+def quarantine_without_a_reason(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(queues, "REASON_ATTRIBUTE", "Why")
+
+
+def beat_with_an_error(patch: pytest.MonkeyPatch) -> None:
+    beat = Visibility.beat
+
+    def dies(self: Visibility) -> None:
+        beat(self)
+        if self._in_hand.all():
+            raise LookupError("a defect")
+
+    patch.setattr(Visibility, "beat", dies)
+
+
+def forget_deletions(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Journal, "note_deleted", lambda self, ids: None)
+
+
+LAWS: Mapping[str, tuple[str, Break]] = {
+    "Q1": ("hanging", commit_without_a_fence),
+    "Q2": ("workers", fail_first_deliveries),
+    "Q3": ("workers", delete_nothing),
+    "Q4": ("workers-fifo", take_a_group_for_single_messages),
+    "Q5": ("workers", reserve_threads_that_are_busy),
+    "Q6": ("workers", hide_busy_messages_for_hours),
+    "Q7": ("send", archive_every_second_request),
+    "Q8": ("workers", quarantine_without_a_reason),
+    "Q9": ("workers", beat_with_an_error),
+    "Q10": ("redrives", forget_deletions),
+}
+
+
+@pytest.fixture(scope="module")
+def modules() -> Iterator[Instrumented]:
+    with points() as instrumented:
+        yield instrumented
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_law_is_broken_by_a_broken_system(law: str, modules: Instrumented, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario, damage = LAWS[law]
+    damage(monkeypatch)
+
+    runs = run_seeds(scenario, range(SEEDS), modules)
+
+    assert any(breach.law == law for run in runs for breach in run.breaches)
+
+
+def test_every_law_of_the_simulation_is_here() -> None:
+    assert set(LAWS) == {invariant.name for invariant in INVARIANTS if re.match("Q", invariant.name)}
