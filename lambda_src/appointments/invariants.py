@@ -354,7 +354,7 @@ INVARIANTS = (
     Invariant("Q14", "A producer gives one result for each message, also for one that it is given twice.", None),
     Invariant("Q15", "Every sender and every backfill ends.", None),
     Invariant("Q16", "A backfill that succeeds has handed over or counted each row.", None),
-    Invariant("Q17", "A redelivery of a request that a backfill entered is a duplicate.", None),
+    Invariant("Q17", "A redelivery of a request that a backfill entered is not quarantined.", None),
     Invariant("Q18", "A renewed lease never ends later than its claim asked for.", None),
     Invariant("Q19", "A renewed claim is not taken over while its process lives and its calls are answered.", None),
     Invariant("M1", "A mapping keeps the limits of its function: environments, batch size, payload.", None),

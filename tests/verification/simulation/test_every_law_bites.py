@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from appointments.invariants import INVARIANTS
+from oneslot.evidence.operator_log import OperatorLog
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
+from oneslot.repair import redrive
 from oneslot.repair.journal import Journal
 from oneslot.runtime.consumer import queues
 from oneslot.runtime.consumer.queues import Queues
+from oneslot.runtime.sqs.producer import Producer
+from oneslot.runtime.stores.renewing import RenewingLedger
+from oneslot.sending import backfill
 from oneslot.sending.archive import Archive
+from oneslot.sending.backfill import HANDED_OVER, Feeder
+from oneslot.sending.messages import Message
+from oneslot.sending.pacing import Timetable
 from oneslot.worker.acknowledgement import Acknowledgement
 from oneslot.worker.pool import Pool, Source
 from oneslot.worker.visibility import Visibility
@@ -25,6 +34,7 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 
 def commit_without_a_fence(patch: pytest.MonkeyPatch) -> None:
+    """Perform every transaction without its conditions, and without the names and values that only these use."""
     perform = InMemoryDynamoDB.transact_write_items
 
     def unfenced(self: InMemoryDynamoDB, **request: Any) -> Mapping[str, Any]:
@@ -67,14 +77,9 @@ def hide_busy_messages_for_hours(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Queues, "defer", lambda self, record, milliseconds: defer(self, record, 7_200_000))
 
 
-def archive_every_second_request(patch: pytest.MonkeyPatch) -> None:
+def archive_every_second_message(patch: pytest.MonkeyPatch) -> None:
     accepted = Archive.accepted
-
-    def forgetful(self: Archive, message: Any, *rest: Any) -> None:
-        if message.number % 2:
-            accepted(self, message, *rest)
-
-    patch.setattr(Archive, "accepted", forgetful)
+    patch.setattr(Archive, "accepted", lambda self, messages: accepted(self, list(messages)[::2]))
 
 
 def quarantine_without_a_reason(patch: pytest.MonkeyPatch) -> None:
@@ -96,6 +101,58 @@ def forget_deletions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Journal, "note_deleted", lambda self, ids: None)
 
 
+def send_every_planned_letter_again(patch: pytest.MonkeyPatch) -> None:
+    move = redrive._move
+
+    def again(target: Any, look: Any, planned: Any, journal: Any, pacer: Any) -> None:
+        redrive._send(target, planned, journal)
+        move(target, look, planned, journal, pacer)
+
+    patch.setattr(redrive, "_move", again)
+
+
+def log_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(OperatorLog, "write", lambda self, *subject, **more: None)
+
+
+def archive_other_ids_too(patch: pytest.MonkeyPatch) -> None:
+    accepted = Archive.accepted
+
+    def twice(self: Archive, messages: Iterable[tuple[Message, str]]) -> None:
+        pairs = list(messages)
+        accepted(self, [*pairs, *((message, f"x{sqs_message_id}") for message, sqs_message_id in pairs)])
+
+    patch.setattr(Archive, "accepted", twice)
+
+
+def leave_out_a_result(patch: pytest.MonkeyPatch) -> None:
+    send = Producer.send
+    patch.setattr(Producer, "send", lambda self, *messages, **options: send(self, *messages, **options)[1:])
+
+
+def wait_for_a_day(patch: pytest.MonkeyPatch) -> None:
+    wait_until = Timetable.wait_until
+    patch.setattr(Timetable, "wait_until", lambda self, due: wait_until(self, due + 86_400))
+
+
+def count_one_row_more(patch: pytest.MonkeyPatch) -> None:
+    feed = Feeder.__call__
+    patch.setattr(Feeder, "__call__", lambda self, rows: feed(self, rows) + Counter({HANDED_OVER: 1}))
+
+
+def enter_other_content(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(backfill, "payload_hash", lambda body: "0" * 64)
+
+
+def extend_beyond_the_deadline(patch: pytest.MonkeyPatch) -> None:
+    extended = RenewingLedger._extended
+    patch.setattr(RenewingLedger, "_extended", lambda self, held, until: extended(self, held, until + 3_600_000))
+
+
+def extend_no_lease(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RenewingLedger, "beat", lambda self: None)
+
+
 LAWS: Mapping[str, tuple[str, Break]] = {
     "Q1": ("hanging", commit_without_a_fence),
     "Q2": ("workers", fail_first_deliveries),
@@ -103,10 +160,19 @@ LAWS: Mapping[str, tuple[str, Break]] = {
     "Q4": ("workers-fifo", take_a_group_for_single_messages),
     "Q5": ("workers", reserve_threads_that_are_busy),
     "Q6": ("workers", hide_busy_messages_for_hours),
-    "Q7": ("send", archive_every_second_request),
+    "Q7": ("send", archive_every_second_message),
     "Q8": ("workers", quarantine_without_a_reason),
     "Q9": ("workers", beat_with_an_error),
     "Q10": ("redrives", forget_deletions),
+    "Q11": ("redrives", send_every_planned_letter_again),
+    "Q12": ("operators", log_nothing),
+    "Q13": ("send", archive_other_ids_too),
+    "Q14": ("producers", leave_out_a_result),
+    "Q15": ("send", wait_for_a_day),
+    "Q16": ("backfill", count_one_row_more),
+    "Q17": ("backfill-ledger", enter_other_content),
+    "Q18": ("renewing", extend_beyond_the_deadline),
+    "Q19": ("renewing", extend_no_lease),
 }
 
 
