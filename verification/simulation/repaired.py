@@ -15,12 +15,16 @@ from oneslot.repair.journal import Journal, open_journal
 from oneslot.repair.redrive import Redriven
 from oneslot.runtime.sqs.dead_letters import REASON_ATTRIBUTE
 from oneslot.target import Outputs, Target
-from verification.simulation.application import APPOINTMENTS, LEDGER, SLOTS, Application, _message_id
+from verification.scenarios.practice import booking
+from verification.simulation.application import APPOINTMENTS, LEDGER, SLOTS, Application, Request, _message_id
+from verification.simulation.faults import REPEATING, kind_of
 from verification.simulation.kernel import Process
 from verification.simulation.simulation import Simulation
 
 RECEIVES = 3
 """Receives before a message becomes a dead letter: few, so that healthy ones do."""
+MAXIMUM_BYTES = 4096
+"""The size of a message that the queue takes."""
 RUNS = 3
 """Runs that a redrive may take once nothing disturbs it: the first can meet what a killed one hides."""
 OF_ROWS_THAT_STAY = frozenset({"I2", "I5r", "I6", "I9", "I10", "I11", "Q1"})
@@ -50,6 +54,18 @@ class Repaired(Application):
                 self.send(self.request(number, self.simulation.random_of(f"request {number}")))
         for _ in range(len(self.sqs.messages(self.queue_url)) * (RECEIVES + 1)):
             self.sqs.receive_message(QueueUrl=self.queue_url, MaxNumberOfMessages=10, VisibilityTimeout=0)
+
+    def add_oversized(self) -> None:
+        """Add a dead letter that is too large for the queue, which refuses it for good."""
+        message_id = "oversized"
+        body = booking(message_id).body + " " * MAXIMUM_BYTES
+        group = "g0" if self.fifo else None
+        more = {"MessageGroupId": group, "MessageDeduplicationId": message_id} if self.fifo else {}
+        reason = {REASON_ATTRIBUTE: {"DataType": "String", "StringValue": "invalid_field"}}
+        answer = self.sqs.send_message(
+            QueueUrl=self.dead_letter_queue_url, MessageBody=body, MessageAttributes=reason, **more
+        )
+        self.requests[message_id] = Request(message_id, body, group, healthy=False, copies=[answer["MessageId"]])
 
     def machine(self, process: Process, name: str) -> tuple[Target, OperatorLog]:
         """Return the stack and the operator log, as a process on the machine of this name has them."""
@@ -91,7 +107,8 @@ class Repaired(Application):
         self.runs[journal.run] += self.settled
         if self.runs[journal.run] > RUNS:
             self.simulation.breach("Q10", f"the redrive {journal.run} does not end in {RUNS} runs without a fault")
-        if done is not None and not done.left:
+        returned = any(kind_of(fault.name) == REPEATING for fault in self.simulation.faults.met)
+        if done is not None and not done.left and not returned:
             left = (journal.planned - set(journal.refused)) & {letter.message_id for letter in self.dead_letters()}
             if left:
                 self.simulation.breach("Q10", f"the redrive {journal.run} has ended, and left {sorted(left)}")
@@ -105,6 +122,11 @@ class Repaired(Application):
     def is_excused(self, law: str, subject: str) -> bool:
         """See `Application`."""
         return subject in self.forgotten and law in OF_ROWS_THAT_STAY
+
+    def _create(self, name: str, attributes: Mapping[str, str]) -> str:
+        """Let the queue take smaller messages than the dead-letter queue."""
+        limit = {} if "dead-letters" in name else {"MaximumMessageSize": str(MAXIMUM_BYTES)}
+        return super()._create(name, {**attributes, **limit})
 
     def _check_dead_letter(self, letter: Message) -> None:
         """Check the reason only: healthy messages are dead letters here from the start."""

@@ -53,7 +53,7 @@ def redrives_fifo(simulation: Simulation) -> None:
 
 def operators(simulation: Simulation) -> None:
     """Redrives, drops, and rows that are unlocked or forgotten."""
-    repair(Repaired(simulation), [run_redrive, run_drop, run_unlock, run_forget])
+    repair(Repaired(simulation), [run_redrive, run_drop, run_drop, run_unlock, run_forget])
 
 
 def move_tasks(simulation: Simulation) -> None:
@@ -71,6 +71,8 @@ def repair(application: Repaired, commands: list[Command]) -> None:
 
     application.open_slots(simulation.number("slots", 1, 6))
     messages = simulation.number("messages", 1, 15)
+    if simulation.chance("oversized", 4):
+        application.add_oversized()
     for outage in range(OUTAGES):
         ids = range(outage * messages // OUTAGES, (outage + 1) * messages // OUTAGES)
         simulation.kernel.at(
@@ -129,9 +131,10 @@ def run_redrive(application: Repaired, target: Target, log: OperatorLog) -> None
 
 
 def run_drop(application: Repaired, target: Target, log: OperatorLog) -> None:
-    """Drop what has its answer, and what fails again."""
-    chosen = {each.letter.sqs_message_id: each for each in forecast_all(target, []) if each.finished or not each.helps}
-    drop(target, chosen, log, lambda _: None)
+    """Drop what has its answer; or, accepting the loss, everything."""
+    accept_loss = target.surroundings.jitter() * 2 < 1
+    forecasts = [each for each in forecast_all(target, []) if each.finished or accept_loss]
+    drop(target, {each.letter.sqs_message_id: each for each in forecasts}, log, lambda _: None)
 
 
 def run_unlock(application: Repaired, target: Target, log: OperatorLog) -> None:
