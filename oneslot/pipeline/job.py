@@ -135,13 +135,11 @@ def write_verdicts(work: Work) -> DataFrame:
     gathered = measures.gather(history.facts(spark), work.partitions)
     folder = f"{work.output}/{finished.VERDICTS}"
     if previous is None:
-        files.write_verdicts(verdicts.judge(gathered, moment), folder)
-        return files.read_verdicts(spark, folder).withColumn(WEIGHT, F.lit(1))
+        return files.write_verdicts(verdicts.judge(gathered, moment), folder).withColumn(WEIGHT, F.lit(1))
     today = gathered.persist(StorageLevel.MEMORY_AND_DISK)
     before = replaced_rows(previous.verdicts(spark), today).persist(StorageLevel.MEMORY_AND_DISK)
     after = measures.merge(before, today, work.partitions)
-    files.write_verdicts(verdicts.judge(after, moment), folder)
-    written = files.read_verdicts(spark, folder).withColumn(WEIGHT, F.lit(1))
+    written = files.write_verdicts(verdicts.judge(after, moment), folder).withColumn(WEIGHT, F.lit(1))
     return written.unionByName(before.withColumn(WEIGHT, F.lit(-1)))
 
 
@@ -160,8 +158,8 @@ def replaced_rows(layered: DataFrame, today: DataFrame) -> DataFrame:
 def summarise(work: Work, weighed: DataFrame, notes: list[str]) -> Conclusion:
     """Write all that follows from the verdicts: totals, tables, findings, repair lists, rejects and report."""
     spark, storage, settings, history, previous = work.spark, work.storage, work.settings, work.history, work.previous
-    write_tables(work, weighed)
-    totals = [row.asDict() for row in spark.read.parquet(literal(work.table("totals"))).collect()]
+    tables = write_tables(work, weighed)
+    totals = [row.asDict() for row in tables["totals"].collect()]
     written = weighed.where(F.col(WEIGHT) == 1)
     rejects = sum(row["sum_rejected"] for row in totals)
     with_rejects = (F.col("subject") == Subject.FILE) & (F.col("rejected") > 0)
@@ -170,7 +168,9 @@ def summarise(work: Work, weighed: DataFrame, notes: list[str]) -> Conclusion:
     check_counts(spark, history, previous, totals, rejected)
     storage.write_text(f"{work.output}/rejects.jsonl", files.json_lines(locate_rejects(spark, history, rejected)))
     if settings.tables:
-        write_findings(storage, written, work.output, dead_letters_known=history.dead_letters_known)
+        tables["findings"] = write_findings(
+            storage, written, work.output, dead_letters_known=history.dead_letters_known
+        )
     # A log's files may be others each night, so no later audit can see that a line was corrected.
     if earlier_rejects := rejects - sum(rejected.values()):
         notes = [*notes, REJECTED_EARLIER.format(lines=counted(earlier_rejects, "line", "lines"))]
@@ -178,21 +178,27 @@ def summarise(work: Work, weighed: DataFrame, notes: list[str]) -> Conclusion:
     layers = [*(previous.layers if previous else ()), f"{settings.output}/{finished.VERDICTS}"]
     document = {**conclusion.document, "layers": [finished.layer_name(settings.output, layer) for layer in layers]}
     if settings.tables:
-        storage.write_text(f"{work.output}/report.html", render(collect(spark, work.output, history, document)))
+        storage.write_text(f"{work.output}/report.html", render(collect(written, tables, history, document)))
     return dataclasses.replace(conclusion, document=document)
 
 
-def write_tables(work: Work, weighed: DataFrame) -> None:
-    """Write the totals and, if wanted, the operations tables and the summaries made from them."""
+def write_tables(work: Work, weighed: DataFrame) -> dict[str, DataFrame]:
+    """Write and return the totals and, if wanted, the operations tables and the summaries made from them."""
     spark, storage, previous = work.spark, work.storage, work.previous
-    for table in operations.TABLES if work.settings.tables else (operations.TOTALS,):
+    wanted = operations.TABLES if work.settings.tables else (operations.TOTALS,)
+    yesterday = {}
+    for table in wanted:
         earlier = f"{previous.folder}/{finished.OPERATIONS}/{table.name}" if previous else None
-        yesterday = spark.read.parquet(literal(earlier)) if earlier and storage.exists(earlier) else None
-        tabulated = operations.tabulate(table, weighed, yesterday)
-        files.write_table(storage, tabulated, work.table(table.name), table.partition)
+        if earlier and storage.exists(earlier):
+            yesterday[table.name] = spark.read.parquet(literal(earlier))
+    tabulated = operations.tabulate(wanted, weighed, yesterday)
+    written = {
+        table.name: files.write_table(storage, tabulated[table.name], work.table(table.name), table.partition)
+        for table in wanted
+    }
     for summary in operations.SUMMARIES if work.settings.tables else ():
-        made = summary.make({name: spark.read.parquet(literal(work.table(name))) for name in summary.sources})
-        files.write_table(storage, made, work.table(summary.name), None)
+        written[summary.name] = files.write_table(storage, summary.make(written), work.table(summary.name), None)
+    return written
 
 
 def check_counts(

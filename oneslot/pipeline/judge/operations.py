@@ -7,9 +7,10 @@ percentiles do not add up, and are computed from the tables as a `Summary`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -21,17 +22,37 @@ DAY_MS = 86_400_000
 BOOKED_AHEAD = {"2 to 7 Days": 7, "8 to 14 Days": 14, "15 to 21 Days": 21, "22 to 28 Days": 28}
 """The publication's words for the days between booking and appointment, with the last day of each."""
 WEIGHT = "weight"
+NUMBERS = ("QUARTER_HOUR", "GP_CODE", "LATENCY_MS")
+"""The dimensions that are numbers while rows are counted. A practice's code becomes text afterwards."""
+COMMON = {
+    "table": "int",
+    **{f"text_{place}": "string" for place in range(4)},
+    **{f"number_{place}": "bigint" for place in range(2)},
+    **{f"figure_{place}": "bigint" for place in range(16)},
+}
+"""The shape in which the rows of all tables are summed up together."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """An operations table: its dimensions, its summed figures, the dimension that partitions it, and its transform."""
+    """An operations table: its dimensions, its summed figures, and the dimension that partitions it.
+
+    `select` returns which judged rows count, and a column for each dimension and figure.
+    """
 
     name: str
     dimensions: tuple[str, ...]
     figures: tuple[str, ...]
     partition: str | None
-    make: Callable[[DataFrame], DataFrame]
+    select: Callable[[], tuple[Column, dict[str, Column]]]
+
+    @property
+    def places(self) -> dict[str, str]:
+        """The columns of `COMMON` with the table's dimensions and figures."""
+        texts = [name for name in self.dimensions if name not in NUMBERS]
+        numbers = [name for name in self.dimensions if name in NUMBERS]
+        groups = {"text": texts, "number": numbers, "figure": self.figures}
+        return {name: f"{group}_{place}" for group, names in groups.items() for place, name in enumerate(names)}
 
 
 def sent() -> Column:
@@ -44,57 +65,54 @@ def date_of(milliseconds: Column) -> Column:
     return F.date_format(F.timestamp_millis(milliseconds), "yyyy-MM-dd")
 
 
-def _demand(rows: DataFrame) -> DataFrame:
-    requests = rows.where(F.col("subject").isin(Subject.REQUEST, Subject.UNIDENTIFIED) & sent().isNotNull())
+def _demand() -> tuple[Column, dict[str, Column]]:
+    requests = F.col("subject").isin(Subject.REQUEST, Subject.UNIDENTIFIED) & sent().isNotNull()
     by_verdict = {verdict.value: F.when(F.col("verdict") == verdict, 1).otherwise(0) for verdict in Verdict}
-    return requests.select(
-        date_of(sent()).alias("DATE"),
-        (F.floor(sent() / QUARTER_OF_AN_HOUR_MS) * QUARTER_OF_AN_HOUR_MS).alias("QUARTER_HOUR"),
-        F.col("practice").alias("GP_CODE"),
-        F.lit(1).alias("COUNT_OF_REQUESTS"),
-        F.col("deliveries").alias("COUNT_OF_DELIVERIES"),
-        F.col("deliveries_duplicate").alias("COUNT_OF_DUPLICATES"),
-        F.greatest(F.col("ledger_consumptions") - 1, F.lit(0)).alias("COUNT_OF_TAKEOVERS"),
+    return requests, {
+        "DATE": date_of(sent()),
+        "QUARTER_HOUR": F.floor(sent() / QUARTER_OF_AN_HOUR_MS) * QUARTER_OF_AN_HOUR_MS,
+        "GP_CODE": F.col("practice"),
+        "COUNT_OF_REQUESTS": F.lit(1),
+        "COUNT_OF_DELIVERIES": F.col("deliveries"),
+        "COUNT_OF_DUPLICATES": F.col("deliveries_duplicate"),
+        "COUNT_OF_TAKEOVERS": F.greatest(F.col("ledger_consumptions") - 1, F.lit(0)),
         # The decision at the time. WAITLIST counts those that wait today.
-        F.when(F.col("ledger_outcome") == int(Outcome.WAITLIST), 1).otherwise(0).alias("COUNT_OF_DID_NOT_FIT"),
-        *(column.alias(name.upper()) for name, column in by_verdict.items()),
-        WEIGHT,
-    )
+        "COUNT_OF_DID_NOT_FIT": F.when(F.col("ledger_outcome") == int(Outcome.WAITLIST), 1).otherwise(0),
+        **{name.upper(): column for name, column in by_verdict.items()},
+    }
 
 
-def _latency(rows: DataFrame) -> DataFrame:
+def _latency() -> tuple[Column, dict[str, Column]]:
     waited = F.greatest(F.col("first_done") - sent(), F.lit(0))
     # Three significant digits: at most 1 % of error, and a few thousand rows for a history of any length.
     step = F.greatest(F.pow(F.lit(10.0), F.floor(F.log10(F.greatest(waited, F.lit(1)))) - 2), F.lit(1.0))
     answered = (F.col("subject") == Subject.REQUEST) & F.col("first_done").isNotNull() & sent().isNotNull()
-    return rows.where(answered).select(
-        date_of(sent()).alias("DATE"),
-        (F.floor(waited / step) * step).cast("bigint").alias("LATENCY_MS"),
-        F.lit(1).alias("COUNT_OF_REQUESTS"),
-        WEIGHT,
-    )
+    return answered, {
+        "DATE": date_of(sent()),
+        "LATENCY_MS": F.floor(waited / step) * step,
+        "COUNT_OF_REQUESTS": F.lit(1),
+    }
 
 
-def _appointments(rows: DataFrame) -> DataFrame:
+def _appointments() -> tuple[Column, dict[str, Column]]:
     status = F.col("appointment_status")
     days = F.floor(F.col("appointment_start") / DAY_MS) - F.floor(F.col("appointment_created") / DAY_MS)
     made = (F.col("appointment_rows") > 0) & status.isin(
         int(AppointmentStatus.BOOKED), int(AppointmentStatus.WAITLIST), int(AppointmentStatus.CANCELLED)
     )
     held = F.col("appointment_start") > 0
-    return rows.where(made).select(
-        F.when(held, date_of(F.col("appointment_start"))).otherwise("").alias("APPOINTMENT_DATE"),
-        F.col("practice").alias("GP_CODE"),
-        words(status, {state.name.capitalize(): state for state in list(AppointmentStatus)[:3]}).alias("APPT_STATUS"),
-        words(
+    return made, {
+        "APPOINTMENT_DATE": F.when(held, date_of(F.col("appointment_start"))).otherwise(""),
+        "GP_CODE": F.col("practice"),
+        "APPT_STATUS": words(status, {state.name.capitalize(): state for state in list(AppointmentStatus)[:3]}),
+        "APPT_MODE": words(
             F.col("appointment_channel"),
             {"Face-to-Face": Channel.IN_PERSON, "Telephone": Channel.TELEPHONE, "Video": Channel.VIDEO},
             "Unknown",
-        ).alias("APPT_MODE"),
-        booked_ahead(days, held).alias("TIME_BETWEEN_BOOK_AND_APPT"),
-        F.lit(1).alias("COUNT_OF_APPOINTMENTS"),
-        WEIGHT,
-    )
+        ),
+        "TIME_BETWEEN_BOOK_AND_APPT": booked_ahead(days, held),
+        "COUNT_OF_APPOINTMENTS": F.lit(1),
+    }
 
 
 def booked_ahead(days: Column, held: Column) -> Column:
@@ -105,25 +123,23 @@ def booked_ahead(days: Column, held: Column) -> Column:
     return chosen.otherwise("More than 28 Days")
 
 
-def _utilisation(rows: DataFrame) -> DataFrame:
-    return rows.where((F.col("subject") == Subject.SLOT) & (F.col("slot_rows") > 0)).select(
-        F.col("slot_date").cast("string").alias("SLOT_DATE"),
-        packed(F.split_part(F.col("key"), F.lit("#"), F.lit(2))).alias("GP_CODE"),
-        F.lit(1).alias("COUNT_OF_SLOTS"),
-        F.when(F.col("slot_status") == int(SlotStatus.BUSY), 1).otherwise(0).alias("COUNT_OF_BUSY_SLOTS"),
-        WEIGHT,
-    )
+def _utilisation() -> tuple[Column, dict[str, Column]]:
+    return (F.col("subject") == Subject.SLOT) & (F.col("slot_rows") > 0), {
+        "SLOT_DATE": F.col("slot_date").cast("string"),
+        "GP_CODE": packed(F.split_part(F.col("key"), F.lit("#"), F.lit(2))),
+        "COUNT_OF_SLOTS": F.lit(1),
+        "COUNT_OF_BUSY_SLOTS": F.when(F.col("slot_status") == int(SlotStatus.BUSY), 1).otherwise(0),
+    }
 
 
-def _totals(rows: DataFrame) -> DataFrame:
-    return rows.where(F.col("subject") != Subject.GONE).select(
-        "subject",
-        F.coalesce("verdict", F.lit("")).alias("verdict"),
-        "violations",
-        F.lit(1).alias("subjects"),
-        *(F.col(name).alias(f"sum_{name}") for name in SUMMED),
-        WEIGHT,
-    )
+def _totals() -> tuple[Column, dict[str, Column]]:
+    return F.col("subject") != Subject.GONE, {
+        "subject": F.col("subject"),
+        "verdict": F.coalesce("verdict", F.lit("")),
+        "violations": F.col("violations"),
+        "subjects": F.lit(1),
+        **{f"sum_{name}": F.col(name) for name in SUMMED},
+    }
 
 
 SUMMED = (
@@ -175,22 +191,60 @@ TOTALS = Table(
 TABLES = (TOTALS, DEMAND, LATENCY, APPOINTMENTS, UTILISATION)
 
 
-def tabulate(table: Table, rows: DataFrame, yesterday: DataFrame | None = None) -> DataFrame:
-    """Return a table's figures from judged rows with a `weight`, added to yesterday's table if there is one."""
-    weighted = table.make(rows)
-    counted = weighted.groupBy(*table.dimensions).agg(
-        *(F.sum(F.col(name) * F.col(WEIGHT)).cast("bigint").alias(name) for name in table.figures)
+def tabulate(
+    tables: Sequence[Table], rows: DataFrame, yesterday: Mapping[str, DataFrame] | None = None
+) -> dict[str, DataFrame]:
+    """Return tables from judged rows with a `weight`, added to yesterday's tables where there are any.
+
+    One pass over the rows feeds all tables, and is kept until Spark's cache is cleared.
+    """
+    earlier = yesterday or {}
+    counted = []
+    for number, table in enumerate(tables):
+        counts, columns = table.select()
+        weighed = {name: columns[name] * F.col(WEIGHT) for name in table.figures}
+        counted.append(F.when(counts, _common(number, table, columns | weighed)))
+    together = rows.select(F.explode(F.array(*counted)).alias("row")).where(F.col("row").isNotNull())
+    for number, table in enumerate(tables):
+        if table.name in earlier:
+            columns = {name: F.col(name) for name in (*table.dimensions, *table.figures)}
+            if "GP_CODE" in columns:
+                columns["GP_CODE"] = packed(columns["GP_CODE"])
+            together = together.unionAll(earlier[table.name].select(_common(number, table, columns).alias("row")))
+    figures = [name for name in COMMON if name.startswith("figure")]
+    summed = (
+        together.select("row.*")
+        .groupBy(*(name for name in COMMON if name not in figures))
+        .agg(*(F.sum(name).alias(name) for name in figures))
+        .persist(StorageLevel.MEMORY_AND_DISK)
     )
-    if "GP_CODE" in table.dimensions:  # as text only now, because there are far fewer rows
-        counted = counted.withColumn("GP_CODE", unpacked(F.col("GP_CODE")))
-    if yesterday is not None:
-        both = counted.unionByName(yesterday.select(*table.dimensions, *table.figures))
-        counted = both.groupBy(*table.dimensions).agg(*(F.sum(name).alias(name) for name in table.figures))
-    # Rows of zeros are removed, so that the table equals that of a full audit.
+    return {table.name: _of_table(summed, number, table) for number, table in enumerate(tables)}
+
+
+def _common(number: int, table: Table, columns: Mapping[str, Column]) -> Column:
+    """Return a row of a table in the common shape. What the table does not have is the same in all of its rows."""
+    nothing = {"string": "", "bigint": 0}
+    found = {place: columns[name] for name, place in table.places.items()} | {"table": F.lit(number)}
+    return F.struct(
+        *(
+            (F.coalesce(found[name].cast(kind), F.lit(0)) if kind == "bigint" else found[name].cast(kind)).alias(name)
+            if name in found
+            else F.lit(nothing[kind]).cast(kind).alias(name)
+            for name, kind in COMMON.items()
+        )
+    )
+
+
+def _of_table(summed: DataFrame, number: int, table: Table) -> DataFrame:
+    """Return one table from the sums of all, sorted. Rows of zeros are left out, so that it equals that of a full audit."""
     left = F.lit(False)
     for name in table.figures:
-        left = left | (F.col(name) != 0)
-    return counted.where(left).select(*table.dimensions, *table.figures).orderBy(*table.dimensions)
+        left = left | (F.col(table.places[name]) != 0)
+    columns = {name: F.col(table.places[name]) for name in (*table.dimensions, *table.figures)}
+    if "GP_CODE" in columns:  # as text only now, because there are far fewer rows
+        columns["GP_CODE"] = unpacked(columns["GP_CODE"])
+    mine = summed.where((F.col("table") == number) & left)
+    return mine.select(*(column.alias(name) for name, column in columns.items())).orderBy(*table.dimensions)
 
 
 @dataclass(frozen=True)

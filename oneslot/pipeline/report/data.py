@@ -7,17 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from oneslot.pipeline.judge.conclusion import SENTENCES
 from oneslot.pipeline.judge.operations import DAY_MS, QUARTER_OF_AN_HOUR_MS, sent
 from oneslot.pipeline.read.history import History
 from oneslot.pipeline.report.lives import Life, lives
-from oneslot.pipeline.storage import literal
 from oneslot.pipeline.vocabulary import Subject
-from oneslot.pipeline.write.files import read_verdicts
-from oneslot.pipeline.write.finished import OPERATIONS, VERDICTS
 
 FINE_STEPS_MS = {1_000: "1 second", 10_000: "10 seconds", 60_000: "1 minute"}
 POINTS = 240
@@ -57,11 +54,12 @@ class ReportData:
         return sum(day[name] for day in self.days)
 
 
-def collect(spark: SparkSession, folder: str, history: History, document: Mapping[str, Any]) -> ReportData:
-    """Read an audit's tables from `folder`, where they are until the audit is complete."""
-    judged = read_verdicts(spark, f"{folder}/{VERDICTS}")
-    rush, step, scope = rush_curve(spark, folder, judged, document)
-    latency = _table(spark, folder, "latency").groupBy("LATENCY_MS").agg(F.sum("COUNT_OF_REQUESTS"))
+def collect(
+    judged: DataFrame, tables: Mapping[str, DataFrame], history: History, document: Mapping[str, Any]
+) -> ReportData:
+    """Return the report's content from the rows that an audit judged, its operations tables and its findings."""
+    rush, step, scope = rush_curve(judged, tables["demand"], document)
+    latency = tables["latency"].groupBy("LATENCY_MS").agg(F.sum("COUNT_OF_REQUESTS"))
     most = [F.desc("COUNT_OF_DID_NOT_FIT"), F.desc("COUNT_OF_REQUESTS"), F.asc("GP_CODE")]
     return ReportData(
         document=document,
@@ -71,16 +69,14 @@ def collect(spark: SparkSession, folder: str, history: History, document: Mappin
         rush_step=step,
         rush_scope=scope,
         latency=[(row[0], row[1]) for row in latency.orderBy("LATENCY_MS").collect()],
-        lives=lives(spark, judged, history),
-        days=_rows(_table(spark, folder, "days").orderBy("DATE")),
-        practices=_rows(_table(spark, folder, "practices").orderBy(*most).limit(LISTED)),
-        findings=_rows(spark.read.parquet(literal(f"{folder}/findings")).limit(LISTED)),
+        lives=lives(judged, history),
+        days=_rows(tables["days"].orderBy("DATE")),
+        practices=_rows(tables["practices"].orderBy(*most).limit(LISTED)),
+        findings=_rows(tables["findings"].limit(LISTED)),
     )
 
 
-def rush_curve(
-    spark: SparkSession, folder: str, judged: DataFrame, document: Mapping[str, Any]
-) -> tuple[tuple[Rush, ...], str, str]:
+def rush_curve(judged: DataFrame, demand: DataFrame, document: Mapping[str, Any]) -> tuple[tuple[Rush, ...], str, str]:
     """Return requests by the time they were sent, the step of time in words, and the scope.
 
     The step is the finest that gives a readable number of points. Seconds and minutes come from the verdicts of a full audit;
@@ -96,7 +92,6 @@ def rush_curve(
                 at = (F.floor(sent() / step) * step).alias("at")
                 counted = requests.groupBy(at).agg(F.count("*"), F.sum("deliveries"), F.sum("deliveries_duplicate"))
                 return _steps(counted, step), words, ""
-    demand = _table(spark, folder, "demand")
     (last,) = demand.agg(F.max("QUARTER_HOUR")).collect()[0]
     if last is None:
         return (), "", ""
@@ -126,10 +121,6 @@ def _steps(counted: DataFrame, step: int) -> tuple[Rush, ...]:
     times = range(min(found) - step, max(found) + step + 1, step)
     form = "%Y-%m-%d %H:%M:%S"
     return tuple(Rush(_time(time, form), *found.get(time, (0, 0, 0))) for time in times)
-
-
-def _table(spark: SparkSession, folder: str, name: str) -> DataFrame:
-    return spark.read.parquet(literal(f"{folder}/{OPERATIONS}/{name}"))
 
 
 def _rows(table: DataFrame) -> tuple[Mapping[str, Any], ...]:

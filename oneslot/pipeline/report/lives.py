@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from oneslot.pipeline.columns import shown_id
@@ -50,7 +50,7 @@ class Life:
     attempts: tuple[Attempt, ...]
 
 
-def lives(spark: SparkSession, judged: DataFrame, history: History) -> tuple[Life, ...]:
+def lives(judged: DataFrame, history: History) -> tuple[Life, ...]:
     """Return the messages with the most takeovers and deliveries, with every attempt on them."""
     paths = history.delivery_logs
     if not paths:
@@ -68,7 +68,7 @@ def lives(spark: SparkSession, judged: DataFrame, history: History) -> tuple[Lif
     )
     if not worst:
         return ()
-    log = sound_deliveries(sources.read_lines(spark, paths, sources.TIMELINE))
+    log = sound_deliveries(sources.read_lines(judged.sparkSession, paths, sources.TIMELINE))
     mine = log.where(F.col("message_id").isin([row.key for row in worst]))
     in_order = Window.partitionBy("message_id").orderBy("finished", "sqs_message_id")
     first = mine.withColumn("place", F.row_number().over(in_order)).where(F.col("place") <= ATTEMPTS_SHOWN)

@@ -20,17 +20,28 @@ USUAL_VALUES = {
 """Columns of verdicts, with the SQL of the value that their null stands for."""
 
 
-def write_verdicts(judged: DataFrame, folder: str) -> None:
-    """Write verdicts as Parquet. Usual values are written as null, which takes no space: they are most of a row."""
+def write_verdicts(judged: DataFrame, folder: str) -> DataFrame:
+    """Write verdicts as Parquet, and return the written rows.
+
+    Usual values are written as null, which takes no space: they are most of a row.
+    """
     written = judged.withColumns({name: F.expr(f"nullif({name}, {usual})") for name, usual in USUAL_VALUES.items()})
     written.write.parquet(folder)
+    return _with_usual_values(_read_back(written, folder))
 
 
 def read_verdicts(spark: SparkSession, folder: str) -> DataFrame:
     """Read one folder of verdicts, with the usual values restored."""
-    return spark.read.parquet(literal(folder)).withColumns(
-        {name: F.expr(f"coalesce({name}, {usual})") for name, usual in USUAL_VALUES.items()}
-    )
+    return _with_usual_values(spark.read.parquet(literal(folder)))
+
+
+def _with_usual_values(rows: DataFrame) -> DataFrame:
+    return rows.withColumns({name: F.expr(f"coalesce({name}, {usual})") for name, usual in USUAL_VALUES.items()})
+
+
+def _read_back(written: DataFrame, folder: str) -> DataFrame:
+    """Read what was just written. Its columns are known, which saves the job that finds them."""
+    return written.sparkSession.read.schema(written.schema).parquet(literal(folder))
 
 
 def newest_rows(layered: DataFrame) -> DataFrame:
@@ -41,8 +52,8 @@ def newest_rows(layered: DataFrame) -> DataFrame:
     return newest.select(*KEY, *(f"row.{name}" for name in columns))
 
 
-def write_table(storage: Storage, table: DataFrame, folder: str, partition: str | None) -> None:
-    """Write a sorted table as Parquet, in a folder for each value of the column `partition`.
+def write_table(storage: Storage, table: DataFrame, folder: str, partition: str | None) -> DataFrame:
+    """Write a sorted table as Parquet, in a folder for each value of the column `partition`. Return the written table.
 
     A little table is one file. A large one has as many as Spark's adaptive execution makes of its size.
     """
@@ -51,6 +62,7 @@ def write_table(storage: Storage, table: DataFrame, folder: str, partition: str 
     if partition and not storage.names(folder):
         # An empty table needs one file, which shows its columns.
         table.limit(0).coalesce(1).write.mode("overwrite").parquet(folder)
+    return _read_back(table, folder)
 
 
 def write_lines(storage: Storage, rows: DataFrame, path: str) -> None:

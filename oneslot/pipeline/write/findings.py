@@ -13,8 +13,8 @@ from oneslot.pipeline.write.files import write_lines, write_table
 RESEND = "send the request again with the same message_id"
 
 
-def write_findings(storage: Storage, judged: DataFrame, folder: str, *, dead_letters_known: bool) -> None:
-    """Write the findings and the repair lists.
+def write_findings(storage: Storage, judged: DataFrame, folder: str, *, dead_letters_known: bool) -> DataFrame:
+    """Write the findings and the repair lists. Return the findings.
 
     If the dead-letter queue was not listed, a lost or stuck message may be in it, and may be redriven from there.
     """
@@ -30,7 +30,7 @@ def write_findings(storage: Storage, judged: DataFrame, folder: str, *, dead_let
     ).persist()
     findings = shown.select("subject", "id", "verdict", F.explode(F.split("violations", " ")).alias("invariant"))
     ordered = findings.where(F.col("invariant") != "").orderBy("invariant", "subject", "id")
-    write_table(storage, ordered, f"{folder}/findings", None)
+    written = write_table(storage, ordered, f"{folder}/findings", None)
     storage.make_folder(f"{folder}/repair")
     # A message that the consumer quarantined cannot succeed unchanged. One that ran out of receives may succeed now, and so
     # may one that was redriven after its quarantine: its row is newer, as in `states.quarantined_by_log`.
@@ -55,6 +55,7 @@ def write_findings(storage: Storage, judged: DataFrame, folder: str, *, dead_let
         .alias("action"),
     )
     write_lines(storage, look.orderBy("subject", "id"), f"{folder}/repair/look-at.jsonl")
+    return written
 
 
 def display_key() -> Column:

@@ -9,7 +9,6 @@ import pytest
 
 from oneslot.pipeline.columns import packed, unpacked
 from oneslot.pipeline.judge import operations
-from oneslot.pipeline.judge.operations import tabulate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,6 +59,11 @@ def judged(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
     return spark.createDataFrame([tuple((usual | row).values()) for row in rows], schema)
 
 
+def table_of(table: operations.Table, rows: DataFrame) -> DataFrame:
+    """Return one table from judged rows."""
+    return operations.tabulate((table,), rows)[table.name]
+
+
 def collected(table: DataFrame) -> list[dict[str, Any]]:
     """Return a table's rows without values of 0."""
     return [{name: value for name, value in row.asDict().items() if value != 0} for row in table.collect()]
@@ -79,7 +83,7 @@ def test_demand_counts_a_request_when_it_was_sent(spark: SparkSession) -> None:
         {"verdict": "lost"},
     )
     one = {"GP_CODE": "A81001", "COUNT_OF_REQUESTS": 1, "BOOKED": 1}
-    assert collected(tabulate(operations.DEMAND, rows)) == [
+    assert collected(table_of(operations.DEMAND, rows)) == [
         {
             "DATE": "2026-10-25",
             "QUARTER_HOUR": at("2026-10-25T00:00:00Z"),
@@ -110,7 +114,7 @@ def test_latency_keeps_three_digits(spark: SparkSession) -> None:
         {"delivery_sent": sent},
         {"delivery_sent": sent, "first_done": sent, "subject": "unidentified"},
     )
-    table = tabulate(operations.LATENCY, rows).collect()
+    table = table_of(operations.LATENCY, rows).collect()
     assert [(row.LATENCY_MS, row.COUNT_OF_REQUESTS) for row in table] == [
         (0, 2),
         (1, 1),
@@ -146,7 +150,7 @@ def test_days_ahead_use_the_publications_words(spark: SparkSession) -> None:
         {**made, "appointment_status": 4},
         {**made, "appointment_rows": 0},
     )
-    table = tabulate(operations.APPOINTMENTS, rows).collect()
+    table = table_of(operations.APPOINTMENTS, rows).collect()
     booked = {row.APPOINTMENT_DATE: row.TIME_BETWEEN_BOOK_AND_APPT for row in table if row.APPT_MODE == "Face-to-Face"}
     assert list(booked.values()) == list(ahead.values())
     assert (min(booked), max(booked)) == ("2026-11-24", "2026-12-22")
@@ -168,7 +172,7 @@ def test_utilisation_counts_slots_by_day_and_practice(spark: SparkSession) -> No
         {**slot, "key": "#A81002#2", "slot_rows": 0},
         {**slot, "key": "#A81002#3", "subject": "file"},
     )
-    assert [tuple(row) for row in tabulate(operations.UTILISATION, rows).collect()] == [
+    assert [tuple(row) for row in table_of(operations.UTILISATION, rows).collect()] == [
         ("20280229", "A81001", 4, 2),
         ("20280229", "A81002", 1, 0),
     ]
@@ -183,8 +187,8 @@ def test_practices_include_those_without_demand_or_slots(spark: SparkSession) ->
     )
     slots = {"subject": "slot", "slot_rows": 1, "slot_date": 20261123, "slot_status": 2, "key": "#B#1"}
     tables = {
-        "demand": tabulate(operations.DEMAND, demand),
-        "utilisation": tabulate(operations.UTILISATION, judged(spark, slots, {**slots, "slot_status": 1})),
+        "demand": table_of(operations.DEMAND, demand),
+        "utilisation": table_of(operations.UTILISATION, judged(spark, slots, {**slots, "slot_status": 1})),
     }
     assert [(row.GP_CODE, row.DUPLICATE_RATE, row.UTILISATION) for row in operations.practices(tables).collect()] == [
         ("A81001", 0.25, None),

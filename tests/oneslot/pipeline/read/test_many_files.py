@@ -162,3 +162,14 @@ def test_rejects_of_many_files_are_located_by_one_job(
     assert found == plain | {(f"bad-{number:02d}.jsonl.gz", 3) for number in range(20)}
     assert all(reject["file"].startswith("file:") and reject["problem"] == "not_json" for reject in rejects)
     assert few < 20
+
+
+@pytest.mark.slow
+def test_little_audit_with_its_report_takes_few_jobs(
+    spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path
+) -> None:
+    """It took 81, most of them to plan a stage again or to look up the columns of a table just written."""
+    world = System(95, practices=2).run(60)
+    started = jobs(spark)
+    audited(world, tables=True)
+    assert jobs(spark) - started <= 26
