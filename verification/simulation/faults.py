@@ -61,8 +61,8 @@ KINDS = (CRASHING, LOSING, REFUSING, SPLITTING, STOPPING, REPEATING)
 """The kinds of faults. A seed draws which of them happen in its run."""
 
 
-MILD = (PARTIAL.name, BLAMED.name, SLOW)
-"""The faults that a worker survives without a second receive, if they are few: throttled entries and slow answers."""
+MILD = (PARTIAL.name, BLAMED.name, SILENT.name, IGNORED.name, SLOW)
+"""The faults that a worker survives without a second receive, if they are few: split and slow answers."""
 
 FEW, SLOW_SECONDS = 2, 30.0
 """The most mild faults, and the longest answer of a receive before the SDK sends it again."""
