@@ -37,6 +37,9 @@ MALFORMED = "malformed"
 SHARE_MALFORMED, SHARE_CANCELLATIONS, COPIED = 0.1, 0.2, 0.25
 """The shares of malformed requests, of cancellations, and of requests with a second copy."""
 
+SHARE_LATE, BEGUN, SOON = 0.05, "2026-11-20T08:00:00Z", "2026-11-20T08:00:20Z"
+"""The share of bookings whose window ends twenty seconds after the start: later they are refused."""
+
 
 @dataclass
 class Request:
@@ -122,7 +125,8 @@ class Application:
         if draw < SHARE_MALFORMED + SHARE_CANCELLATIONS and number:
             message = cancellation(message_id, f"m{random.randrange(number)}")
         else:
-            message = booking(message_id, number % 3)
+            soon = {"not_before": BEGUN, "not_after": SOON} if draw > 1 - SHARE_LATE else {}
+            message = booking(message_id, number % 3, **soon)
         return Request(message_id, message.body, group, healthy=True)
 
     def send(self, request: Request) -> None:
@@ -151,8 +155,9 @@ class Application:
             request = self.request(each, random)
             ordered = is_fifo(self.queue_url)
             first = seconds * (each / number if ordered else random.random())
-            second = [first + random.random() * seconds / 2] if duplicates and random.random() < COPIED else []
-            for at in [first, *second] if self.simulation.keeps(f"request {each}") else []:
+            copied = duplicates and random.random() < COPIED
+            second = first + random.random() * (seconds - first)
+            for at in [first, second][: 1 + copied] if self.simulation.keeps(f"request {each}") else []:
                 kernel.at(kernel.now + int(at * MICROSECONDS), functools.partial(self.send, request))
 
     def consumer(self, process: Process, *, through_powertools: bool = False, **changes: Any) -> Consumer[Any]:
