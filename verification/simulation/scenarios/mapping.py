@@ -23,6 +23,9 @@ from verification.simulation.kernel import MICROSECONDS, Process
 from verification.simulation.scenarios.workers import run_worker
 from verification.simulation.simulation import Simulation
 
+CLIENT: Mapping[str, Any] = {"attempts": 3, "read_timeout": 30}
+"""The local stack's settings of an AWS client (`Connection.client`)."""
+
 LONGEST_DEPLOYMENT = 60  # seconds, until the next
 
 FAULTS_SECONDS = 90.0
@@ -149,7 +152,9 @@ def consume(
     start_mapping(application)
     simulation.run_for(faults_seconds)
     simulation.stop_faults()
-    application.must_drain(within=2 * application.visibility_seconds + 5 + recovery)
+    # A mapping that starts while its calls have no answers waits for all of them.
+    starts = CLIENT["attempts"] * CLIENT["read_timeout"]
+    application.must_drain(within=starts + 2 * application.visibility_seconds + 5 + recovery)
     application.check()
 
 
@@ -223,8 +228,8 @@ def run_mapping(deployment: Deployment, process: Process) -> None:
         return environment
 
     connection: Any = SimpleNamespace(
-        sqs=lambda: simulation.client(process, "sqs", attempts=3, read_timeout=30),
-        functions=lambda: simulation.client(process, "lambda", attempts=3, read_timeout=30),
+        sqs=lambda: simulation.client(process, "sqs", **CLIENT),
+        functions=lambda: simulation.client(process, "lambda", **CLIENT),
     )
     mapping = EventSourceMapping(
         connection,
