@@ -18,6 +18,7 @@ from verification.simulation.scenarios import (
     renewing,
     repair,
     sending,
+    valkey,
     workers,
 )
 from verification.simulation.simulation import Breach, Event, Plan, Simulation, simulation
@@ -37,6 +38,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "hanging": hanging.hanging,
     "long-work": long_work.long_work,
     "long-work-mild": long_work.mild,
+    "valkey": valkey.failover,
     "renewing": renewing.renewing,
     "send": sending.sender,
     "producers": sending.producers,
@@ -64,7 +66,10 @@ POINTS = (
     *(f"oneslot.runtime.sqs.{name}" for name in ("dead_letters", "deletion")),
     "oneslot.evidence.operator_log",
     *(f"oneslot.runtime.consumer.{name}" for name in ("consumer", "batch", "group_commit", "queues")),
-    *(f"oneslot.runtime.{name}" for name in ("attempt", "backoff", "powertools", "releases", "stores.renewing")),
+    *(
+        f"oneslot.runtime.{name}"
+        for name in ("attempt", "backoff", "powertools", "releases", "stores.renewing", "stores.valkey")
+    ),
     *(f"oneslot.runtime.sqs.{name}" for name in ("producer", "sending")),
     *(f"oneslot.sending.{name}" for name in ("archive", "backfill", "pacing", "sender")),
 )

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
+import redis
 from botocore.exceptions import ClientError, ParamValidationError
 
 from oneslot.runtime.effects import Effects, InvalidEffects, Once, Put, Update
 from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
+from tests.kits.consumer import Clock
 from tests.kits.stores import KEY, RETENTION_SECONDS, TABLE, InMemory, InValkey, Kept, in_dynamodb
+from verification.simulation.valkey import Valkey, ValkeyClient
 
 LEASE = 30_000
 
 
-@pytest.fixture(params=["memory", "dynamodb", pytest.param("valkey", marks=pytest.mark.valkey)])
+@pytest.fixture(params=["memory", "dynamodb", "simulated valkey", pytest.param("valkey", marks=pytest.mark.valkey)])
 def kept(request: pytest.FixtureRequest) -> Iterator[Kept]:
     match request.param:
         case "memory":
@@ -23,6 +26,8 @@ def kept(request: pytest.FixtureRequest) -> Iterator[Kept]:
         case "dynamodb":
             with in_dynamodb() as made:
                 yield made
+        case "simulated valkey":
+            yield InValkey(cast("redis.Redis", ValkeyClient(Valkey(Clock()))))
         case "valkey":
             yield InValkey(request.getfixturevalue("valkey"))
 
