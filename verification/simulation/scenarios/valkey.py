@@ -25,6 +25,7 @@ from verification.simulation.valkey import Hash, Valkey, ValkeyClient
 
 ONCE = "V1 in the history that survives, each request takes effect once at most"
 WHOLE = "V2 row, answer and effects survive together or not at all"
+HOLDER = "V4 only the holder of a claim commits"
 NOT_LOST = "V3 a request is lost only if a failover lost its commit"
 
 TICKETS, COUNTER = "tickets", {"name": "tickets"}
@@ -126,6 +127,9 @@ class Desk:
             message_id = _message_id(parameters["keys"][0])
             self.commits[message_id] += 1
             self._complete.add(message_id)
+            owner = self._server.hashes[parameters["keys"][0]]["claimed_by"]
+            if owner != parameters["args"][0]:
+                self._simulation.breach(HOLDER, f"{message_id} is claimed by {owner}, not by {parameters['args'][0]}")
 
     def _take_back(self, key: str, gone: Hash | None, back: Hash | None) -> None:
         was, is_now = ((row or {}).get("status") for row in (gone, back))
