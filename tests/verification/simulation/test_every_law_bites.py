@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,9 @@ import pytest
 from appointments.invariants import INVARIANTS
 from oneslot.evidence.operator_log import OperatorLog
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
+from oneslot.local.mapping import poller
+from oneslot.local.mapping.batching import collect
+from oneslot.local.mapping.poller import Poller
 from oneslot.repair import redrive
 from oneslot.repair.journal import Journal
 from oneslot.runtime.consumer import queues
@@ -153,7 +157,23 @@ def extend_no_lease(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RenewingLedger, "beat", lambda self: None)
 
 
+def fill_no_batch_by_size(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(poller, "collect", lambda receive, **more: collect(receive, **{**more, "batch_size": 10}))
+
+
+def offer_at_any_age(patch: pytest.MonkeyPatch) -> None:
+    offer = Poller._offer
+    patch.setattr(Poller, "_offer", lambda self, batch: offer(self, replace(batch, since=self._surroundings.steady())))
+
+
+def stop_without_waiting(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Poller, "finish", lambda self: self._stopping.set())
+
+
 LAWS: Mapping[str, tuple[str, Break]] = {
+    "M1": ("mapping", fill_no_batch_by_size),
+    "M2": ("mapping", offer_at_any_age),
+    "M3": ("mapping", stop_without_waiting),
     "Q1": ("hanging", commit_without_a_fence),
     "Q2": ("workers", fail_first_deliveries),
     "Q3": ("workers", delete_nothing),
@@ -193,4 +213,4 @@ def test_law_is_broken_by_a_broken_system(law: str, modules: Instrumented, monke
 
 
 def test_every_law_of_the_simulation_is_here() -> None:
-    assert set(LAWS) == {invariant.name for invariant in INVARIANTS if re.match("Q", invariant.name)}
+    assert set(LAWS) == {invariant.name for invariant in INVARIANTS if re.match("[MQ]", invariant.name)}

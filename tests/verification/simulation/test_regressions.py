@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from oneslot.local.mapping.poller import Poller
 from oneslot.worker import acknowledgement, pool, visibility, worker
 from oneslot.worker.job import Job
 from oneslot.worker.visibility import Visibility
@@ -58,8 +60,17 @@ def leave_the_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "ANSWER_SECONDS", 0.0)
 
 
+def count_from_the_offer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count the visibility of a batch from its offer."""
+    offer = Poller._offer
+    monkeypatch.setattr(
+        Poller, "_offer", lambda self, batch: offer(self, replace(batch, since=self._surroundings.steady()))
+    )
+
+
 MENDS: dict[str, Patch] = {
     "killed-holder": ignore_the_wait,
+    "late-offer": count_from_the_offer,
     "own-poll": leave_the_poll,
     "slow-receive": count_from_the_answer,
     "throttled-deletion": read_sender_fault_as_final,
