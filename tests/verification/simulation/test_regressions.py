@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from oneslot.local.mapping.poller import Poller
+from oneslot.repair import redrive
 from oneslot.worker import acknowledgement, pool, visibility, worker
 from oneslot.worker.job import Job
 from oneslot.worker.visibility import Visibility
@@ -68,8 +69,14 @@ def count_from_the_offer(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def wait_for_gone_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take each unseen letter of a redrive for hidden."""
+    monkeypatch.setattr(redrive, "count_in_flight", lambda target: 1)
+
+
 MENDS: dict[str, Patch] = {
     "killed-holder": ignore_the_wait,
+    "killed-redrive": wait_for_gone_letters,
     "late-offer": count_from_the_offer,
     "own-poll": leave_the_poll,
     "slow-receive": count_from_the_answer,

@@ -17,12 +17,13 @@ from oneslot.evidence.operator_log import OperatorLog
 from oneslot.repair.dropping import drop
 from oneslot.repair.forecast import forecast_all
 from oneslot.repair.journal import begin_journal, open_journal
-from oneslot.repair.ledger_row import forget, read_row, unlock
+from oneslot.repair.ledger_row import advice, consequences, forget, read_row, unlock
 from oneslot.repair.move_task import follow_move, start_move
 from oneslot.repair.redrive import redrive
 from oneslot.runtime.sqs.dead_letters import HIDDEN_SECONDS
 from oneslot.target import Target
 from oneslot.worker.settings import WorkerSettings
+from verification.simulation.application import LEDGER
 from verification.simulation.kernel import MICROSECONDS, Process
 from verification.simulation.repaired import Repaired
 from verification.simulation.scenarios.workers import run_worker
@@ -34,6 +35,10 @@ OUTAGES = 3
 """Outages of the consumer in this time, each with dead letters."""
 SHIFT_SECONDS, BREAK_SECONDS = 6.0, 54.0
 """How long a worker runs, and the time until the next: an idle one costs more steps than all operators."""
+LOOKS = 40
+"""Looks at the ledger, one a second, for a row to unlock."""
+THINKING_SECONDS = 40.0
+"""The longest time from a look at a row to its change: it can change in between."""
 RATE = 100.0
 REST_SECONDS = HIDDEN_SECONDS + 10
 """A failed command advises to continue in five minutes."""
@@ -138,19 +143,27 @@ def run_drop(application: Repaired, target: Target, log: OperatorLog) -> None:
 
 
 def run_unlock(application: Repaired, target: Target, log: OperatorLog) -> None:
-    """Unlock a row that is leased, if the operator finds one."""
-    for message_id in application.requests:
-        row = read_row(target, message_id)
-        if standing(row, target.surroundings.now_ms()) is Standing.LEASED:
-            unlock(target, row, log)
-            return
+    """Wait for a leased row, look at it, and end its lease."""
+    for _ in range(LOOKS):
+        for message_id in application.rows(LEDGER, "message_id"):
+            row = read_row(target, message_id)
+            now = target.surroundings.now_ms()
+            if standing(row, now) is Standing.LEASED:
+                application.simulation.note("operator", "reads", advice(target, row, now))
+                target.surroundings.sleep(THINKING_SECONDS * target.surroundings.jitter())
+                unlock(target, row, log)
+                return
+        target.surroundings.sleep(1)
 
 
 def run_forget(application: Repaired, target: Target, log: OperatorLog) -> None:
-    """Forget a row that is not leased."""
+    """Look at a row and at what forgetting it brings about; forget it if it is not leased."""
     ids = list(application.requests) or ["none"]
     row = read_row(target, ids[int(target.surroundings.jitter() * len(ids))])
-    if standing(row, target.surroundings.now_ms()) is not Standing.LEASED:
+    now = target.surroundings.now_ms()
+    application.simulation.note("operator", "reads", (advice(target, row, now), consequences(target, row)))
+    if standing(row, now) is not Standing.LEASED:
+        target.surroundings.sleep(THINKING_SECONDS * target.surroundings.jitter())
         forget(target, row, log)
 
 
