@@ -24,7 +24,7 @@ from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.stores.expressions import from_attributes, to_attributes
 from verification.scenarios.ours import CONFIGURATION
 from verification.scenarios.practice import APPOINTMENTS, LEDGER, SLOTS, TABLES, booking, cancellation, free_slots
-from verification.simulation.faults import is_mild
+from verification.simulation.faults import SLOW_SECONDS, is_mild
 from verification.simulation.kernel import MICROSECONDS, Process
 from verification.simulation.simulation import Simulation
 
@@ -58,6 +58,7 @@ class Application:
 
     Attributes:
         padding: follows each body, to make it larger.
+        mild_seconds: the longest answer that the consumer survives without a second receive.
         requests: what the queue accepted, by message id.
         receives, shown: how often each message was received, and made visible before its time, by its SQS id.
         effects: how many transactions wrote a request's effects, counted where DynamoDB performs them.
@@ -95,6 +96,7 @@ class Application:
             ledger_retention_seconds=retention_seconds,
         )
         self.padding = ""
+        self.mild_seconds = SLOW_SECONDS
         self.sqs = sqs
         self.requests: dict[str, Request] = {}
         self.receives: Counter[str] = Counter()
@@ -243,7 +245,7 @@ class Application:
         said = f"{request.message_id}: received {received} times"
         if simulation.calm and received > due:
             simulation.breach("Q2", f"{said} on a calm network")
-        elif is_mild(simulation.faults.met) and not simulation.had_outage and received > due:
+        elif is_mild(simulation.faults.met, self.mild_seconds) and not simulation.had_outage and received > due:
             simulation.breach("Q2", f"{said} though its worker could keep it hidden")
         if simulation.only_crashes and received > 2 * crashes + due:
             simulation.breach("Q3", f"{said} after {crashes} crashes")

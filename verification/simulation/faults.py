@@ -107,10 +107,10 @@ def kind_of(name: str) -> str:
     return LOSING if "answer" in name or "response" in name or "time out" in name or name == UNSENT else REFUSING
 
 
-def is_mild(faults: Sequence[Fault]) -> bool:
-    """Return whether a worker survives these without a second receive."""
+def is_mild(faults: Sequence[Fault], longest: float = SLOW_SECONDS) -> bool:
+    """Return whether a consumer that survives answers of `longest` seconds survives these without a second receive."""
     return len(faults) <= FEW and all(
-        fault.name in MILD and (fault.name != SLOW or fault.seconds <= SLOW_SECONDS) for fault in faults
+        fault.name in MILD and (fault.name != SLOW or fault.seconds <= longest) for fault in faults
     )
 
 
@@ -229,15 +229,15 @@ class ChosenFaults(DrawnFaults):
         return round(self._shortest + length * self._draw(process, "seconds", number), 3)
 
 
-def mild_faults(seed: int) -> Faults:
-    """Return a few faults, each of which a worker survives without a second receive."""
+def mild_faults(seed: int, longest: float = SLOW_SECONDS) -> Faults:
+    """Return a few faults that a consumer survives without a second receive; answers take at most `longest` seconds."""
     return ChosenFaults(
         seed,
         lambda choices: [each for each in choices if each.name in MILD],
         most=FEW,
         one_in=30,
         shortest=0,
-        longest=SLOW_SECONDS,
+        longest=longest,
     )
 
 

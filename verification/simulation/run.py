@@ -48,6 +48,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "redrives-fifo": repair.redrives_fifo,
     "operators": repair.operators,
     "move-tasks": repair.move_tasks,
+    "mapping-mild": mapping.mild,
     "mapping-large": mapping.large,
     "mapping-broken-release": mapping.broken_release,
     "mapping-and-workers": mapping.beside_workers,

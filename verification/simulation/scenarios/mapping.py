@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from oneslot.local.mapping.installation import Installation
 from oneslot.worker.settings import WorkerSettings
 from verification.scenarios.practice import LEDGER
 from verification.simulation.application import Application
-from verification.simulation.faults import COPIED, KINDS, STOPPING, UNDELETED, DrawnFaults, Rates, kind_of
+from verification.simulation.faults import COPIED, KINDS, STOPPING, UNDELETED, DrawnFaults, Rates, kind_of, mild_faults
 from verification.simulation.function import MAPPING_ID, ExecutionEnvironment, Handler, LambdaService
 from verification.simulation.kernel import MICROSECONDS, Process
 from verification.simulation.scenarios.workers import run_worker
@@ -25,6 +26,9 @@ from verification.simulation.simulation import Simulation
 
 CLIENT: Mapping[str, Any] = {"attempts": 3, "read_timeout": 30}
 """The local stack's settings of an AWS client (`Connection.client`)."""
+
+MILD_SECONDS = 1.0
+"""A mapping cannot keep a message hidden beyond its visibility timeout: longer answers may cost a receive."""
 
 LONGEST_DEPLOYMENT = 60  # seconds, until the next
 
@@ -50,6 +54,15 @@ def standard(simulation: Simulation) -> None:
     consume(application, simulation.number("messages", 1, 12))
 
 
+def mild(simulation: Simulation) -> None:
+    """Let a mapping consume where SQS throttles a few entries or answers slowly: each message is received once."""
+    if simulation.plan.faults is None:
+        simulation.faults = mild_faults(simulation.plan.seed, MILD_SECONDS)
+    application = Application(simulation)
+    application.open_slots(4)
+    consume(application, simulation.number("messages", 1, 12), seconds=1.0, least_batch=4)
+
+
 def fifo(simulation: Simulation) -> None:
     """Let a mapping consume a FIFO queue."""
     application = Application(simulation, fifo=True)
@@ -62,7 +75,7 @@ def large(simulation: Simulation) -> None:
     application = Application(simulation, fifo=simulation.chance("fifo", 2))
     application.padding = "\t" * 900_000
     application.open_slots(4)
-    consume(application, simulation.number("messages", 4, 7), seconds=0.1)
+    consume(application, simulation.number("messages", 4, 7), seconds=0.1, least_batch=10)
 
 
 def broken_release(simulation: Simulation) -> None:
@@ -142,6 +155,7 @@ def consume(
     seconds: float = FAULTS_SECONDS / 2,
     faults_seconds: float = FAULTS_SECONDS,
     recovery: float = 0.0,
+    least_batch: int = 1,
 ) -> None:
     """Let the function consume requests, first under faults, then without; the queue must drain, and every law hold.
 
@@ -149,13 +163,17 @@ def consume(
     """
     simulation = application.simulation
     application.send_over(messages, seconds)
-    start_mapping(application)
+    start_mapping(application, least_batch)
     simulation.run_for(faults_seconds)
     simulation.stop_faults()
     # A mapping that starts while its calls have no answers waits for all of them.
     starts = CLIENT["attempts"] * CLIENT["read_timeout"]
     application.must_drain(within=starts + 2 * application.visibility_seconds + 5 + recovery)
     application.check()
+
+
+class BrokenRelease(Exception):
+    """The error of a release that does not load, or does not work."""
 
 
 @dataclass(frozen=True)
@@ -173,12 +191,13 @@ class Deployment:
     changes: Mapping[str, Any]
 
 
-def start_mapping(application: Application) -> None:
+def start_mapping(application: Application, least_batch: int) -> None:
     """Deploy the function with its mapping, and keep the mapping running."""
     simulation = application.simulation
+    application.mild_seconds = MILD_SECONDS
     timeout = simulation.number("timeout", 10, application.visibility_seconds)
     window = 0 if application.fifo else min(simulation.number("window", 0, 5), application.visibility_seconds - timeout)
-    batch_size = simulation.number("batch_size", 1, 12 if window else 10)
+    batch_size = simulation.number("batch_size", least_batch, 12 if window else 10)
     fields: dict[str, Any] = {"BatchSize": batch_size, "MaximumBatchingWindowInSeconds": window}
     if simulation.chance("capped", 3):
         fields["ScalingConfig"] = {"MaximumConcurrency": 2}
@@ -249,6 +268,8 @@ def run_mapping(deployment: Deployment, process: Process) -> None:
     simulation.reached["a batch is throttled"] += end.throttles
     if end.in_flight or end.records != end.deleted + end.delete_refused + end.failed:
         simulation.breach("M3", f"{process.name} stopped with a wrong account: {end}")
+    if hasattr(builtins, end.last_error):  # neither the service's nor the function's
+        simulation.breach("Q9", f"{process.name}: a poller goes on after {end.last_error}")
     if any(each.alive for each in environments):
         simulation.breach("M3", f"{process.name} stopped, and left environments alive")
 
@@ -258,12 +279,12 @@ def load(deployment: Deployment, process: Process) -> Handler:
     application, simulation = deployment.application, deployment.application.simulation
     broken, way = simulation.is_down(RELEASE), deployment.broken_way
     if broken and way == NOT_LOADED:
-        raise ImportError
+        raise BrokenRelease
     consumer = application.consumer(process, through_powertools=True, **deployment.changes)
 
     def handle(event: Mapping[str, Any], context: Any) -> Any:
         if broken and way == RAISING:
-            raise KeyError
+            raise BrokenRelease
         answer = consumer(event, context)
         if broken and way == MISTAKEN:
             simulation.reached["function error: answer"] += 1
