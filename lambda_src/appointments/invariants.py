@@ -348,7 +348,7 @@ INVARIANTS = (
     Invariant("Q8", "Every dead letter has its reason.", None),
     Invariant("Q9", "No thread dies.", None),
     Invariant("Q10", "A redrive ends, however often it is killed and resumed.", None),
-    Invariant("Q11", "A redrive sends nothing again that its journal has.", None),
+    Invariant("Q11", "A redrive sends each message as its producer did, and nothing again that its journal has.", None),
     Invariant("Q12", "An operator's change is in the operator log before it is made.", None),
     Invariant("Q13", "The archive holds nothing that the queue did not accept.", None),
     Invariant("Q14", "A producer gives one result for each message, also for one that it is given twice.", None),

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from oneslot.errors import OneslotError
-from oneslot.evidence.dead_letters import count_in_flight, read_dead_letters
+from oneslot.evidence.dead_letters import count_hidden, count_in_flight, read_dead_letters
 from oneslot.repair.journal import Journal
 from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, HeldLetter, Reading
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
@@ -62,9 +62,10 @@ def redrive(target: Target, journal: Journal, progress: Callable[[int], None]) -
     before = len(journal.moved)
     if journal.left:
         hidden = queue_depth(target.sqs, target.outputs.dead_letter_queue_url).in_flight
-        seen = _move_all(target, journal, progress)
+        seen, stay = _move_all(target, journal, progress)
         unseen = journal.left - seen
-        if unseen and not hidden and not count_in_flight(target):
+        # More letters than the pass left: another reader hid some during it, and has put them back.
+        if unseen and not hidden and not count_in_flight(target) and not count_hidden(target, stay):
             journal.note_deleted(unseen)
     left = len(journal.left)
     return Redriven(
@@ -96,24 +97,26 @@ def _sent(value: Any) -> dict[str, Any]:
     return {name: value[name] for name in names if name in value}
 
 
-def _move_all(target: Target, journal: Journal, progress: Callable[[int], None]) -> set[str]:
-    """Make one pass over the dead-letter queue; return the planned messages that it showed."""
+def _move_all(target: Target, journal: Journal, progress: Callable[[int], None]) -> tuple[set[str], int]:
+    """Make one pass over the dead-letter queue; return the planned messages that it showed, and how many of all stay."""
     pacer = Pacer(journal.rate, target.surroundings)
     seen: set[str] = set()
+    stay = 0
     with read_dead_letters(target) as look:
         for batch in look:
             planned = [held for held in batch if journal.includes(held.letter.sqs_message_id)]
+            stay += len(batch)
             if planned:
-                _move(target, look, planned, journal, pacer)
+                stay -= _move(target, look, planned, journal, pacer)
                 progress(len(planned))
                 seen |= {held.letter.sqs_message_id for held in planned}
             if not journal.left:
                 break
-    return seen
+    return seen, stay
 
 
-def _move(target: Target, look: Reading, planned: list[HeldLetter], journal: Journal, pacer: Pacer) -> None:
-    """Send and delete these. A message that an earlier, killed run has sent is only deleted."""
+def _move(target: Target, look: Reading, planned: list[HeldLetter], journal: Journal, pacer: Pacer) -> int:
+    """Send and delete these; return how many are deleted. What an earlier, killed run has sent is only deleted."""
     waiting = [held for held in planned if held.letter.sqs_message_id not in journal.sent]
     if waiting:
         pacer.wait(len(waiting))
@@ -122,6 +125,7 @@ def _move(target: Target, look: Reading, planned: list[HeldLetter], journal: Jou
     gone = look.delete(accepted) if accepted else []
     if gone:
         journal.note_deleted({held.letter.sqs_message_id for held in gone})
+    return len(gone)
 
 
 def _send(target: Target, waiting: list[HeldLetter], journal: Journal) -> None:

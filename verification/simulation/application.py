@@ -31,6 +31,9 @@ from verification.simulation.simulation import Simulation
 GROUPS = ("g0", "g1", "g2")
 """The message groups of a FIFO queue."""
 
+ATTRIBUTES = {"origin": {"DataType": "String", "StringValue": "a producer"}}
+"""The attributes of each message."""
+
 MALFORMED = "malformed"
 """The type of a message that the consumer quarantines."""
 
@@ -134,7 +137,11 @@ class Application:
     def send(self, request: Request) -> None:
         """Let the queue accept a copy of a request, without a producer."""
         self.requests[request.message_id] = request
-        parameters: dict[str, Any] = {"QueueUrl": self.queue_url, "MessageBody": request.body + self.padding}
+        parameters: dict[str, Any] = {
+            "QueueUrl": self.queue_url,
+            "MessageBody": request.body + self.padding,
+            "MessageAttributes": ATTRIBUTES,
+        }
         if request.group is not None:
             name = f"{request.message_id}-{len(request.copies)}"
             parameters |= {"MessageGroupId": request.group, "MessageDeduplicationId": name}

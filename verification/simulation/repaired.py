@@ -16,7 +16,15 @@ from oneslot.repair.redrive import Redriven
 from oneslot.runtime.sqs.dead_letters import REASON_ATTRIBUTE
 from oneslot.target import Outputs, Target
 from verification.scenarios.practice import booking
-from verification.simulation.application import APPOINTMENTS, LEDGER, SLOTS, Application, Request, _message_id
+from verification.simulation.application import (
+    APPOINTMENTS,
+    ATTRIBUTES,
+    LEDGER,
+    SLOTS,
+    Application,
+    Request,
+    _message_id,
+)
 from verification.simulation.faults import REPEATING, kind_of
 from verification.simulation.kernel import Process
 from verification.simulation.simulation import Simulation
@@ -61,7 +69,7 @@ class Repaired(Application):
         body = booking(message_id).body + " " * MAXIMUM_BYTES
         group = "g0" if self.fifo else None
         more = {"MessageGroupId": group, "MessageDeduplicationId": message_id} if self.fifo else {}
-        reason = {REASON_ATTRIBUTE: {"DataType": "String", "StringValue": "invalid_field"}}
+        reason = {**ATTRIBUTES, REASON_ATTRIBUTE: {"DataType": "String", "StringValue": "invalid_field"}}
         answer = self.sqs.send_message(
             QueueUrl=self.dead_letter_queue_url, MessageBody=body, MessageAttributes=reason, **more
         )
@@ -137,10 +145,12 @@ class Repaired(Application):
         """Check nothing: a redrive changes the order."""
 
     def _check_send(self, target: Target, request: Mapping[str, Any]) -> None:
-        """A redrive sends no letter that its journal has as sent."""
+        """A redrive sends each letter with its producer's attributes, and none that its journal has as sent."""
         journal = open_journal(target)
         sent = journal.sent if journal is not None else set()
         for entry in request["Entries"]:
+            if entry.get("MessageAttributes") != ATTRIBUTES:
+                self.simulation.breach("Q11", f"sent with the attributes {entry.get('MessageAttributes')}")
             same = {letter.message_id for letter in self.dead_letters() if letter.body == entry["MessageBody"]}
             if same and same <= sent:
                 self.simulation.breach("Q11", f"{min(same)} is sent again, though the journal has it")

@@ -40,6 +40,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "long-work-mild": long_work.mild,
     "valkey": valkey.failover,
     "renewing": renewing.renewing,
+    "renewing-clock-set": renewing.clock_set,
     "send": sending.sender,
     "producers": sending.producers,
     "backfill": backfill.queue,

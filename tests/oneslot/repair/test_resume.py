@@ -130,6 +130,31 @@ def test_redrive_keeps_letters_that_a_reader_hides_since(moto_stack: MotoStack) 
     assert (resumed.moved, accepted(moto_stack)) == (3, 3)
 
 
+def test_redrive_keeps_letters_that_a_reader_hid_meanwhile(moto_stack: MotoStack) -> None:
+    """The reader comes after the run's first look at the depth, and has returned them before the next."""
+    begin(moto_stack, 3)
+    reader = Reader(moto_stack)
+    receives: list[Any] = []
+
+    class Sqs:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(moto_stack.bench.sqs, name)
+
+        def receive_message(self, **request: Any) -> Any:
+            if not receives:
+                reader.receive()
+            receives.append(moto_stack.bench.sqs.receive_message(**request))
+            if len(receives) == EMPTY_ANSWERS:
+                reader.put_back()
+            return receives[-1]
+
+    disturbed = run(moto_stack, Sqs())
+    resumed = run(moto_stack)
+
+    assert (disturbed.taken, disturbed.left) == (0, 3)
+    assert (resumed.moved, accepted(moto_stack)) == (3, 3)
+
+
 def test_redrive_ends_when_another_operator_took_letters(moto_stack: MotoStack) -> None:
     begin(moto_stack, 3)
     other = Reader(moto_stack)

@@ -12,6 +12,7 @@ from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate
 from oneslot.runtime.stores.renewing import BEATS_PER_LEASE, RenewingLedger
 from oneslot.worker.settings import WorkerSettings
 from verification.simulation.application import LEDGER, Application
+from verification.simulation.faults import ListedFaults
 from verification.simulation.kernel import MICROSECONDS, Process
 from verification.simulation.scenarios.workers import run_worker
 from verification.simulation.simulation import Simulation
@@ -28,6 +29,8 @@ MAXIMUM_RECEIVES = 100
 """A second copy of a message at work spends one receive in each lease."""
 LONGEST_WORK_SECONDS = 40.0
 HOUR_MS = 3_600_000
+CLOCK_SET = {"long limit": 1, "clock": 1, "wrong before": 0, "workers": 2}
+"""The numbers of a run in which a clock is set while leases are held."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,14 @@ def renewing(simulation: Simulation) -> None:
     application.must_drain(within=lease_seconds + 2 * settings.hidden_seconds + 5 + backlog + abs(wrong) / 1000)
     application.check()
     watch.check()
+
+
+def clock_set(simulation: Simulation) -> None:
+    """Let nothing fail but the clock of one host, which is set to a wrong time in the middle of its work."""
+    simulation.plan = replace(simulation.plan, numbers={**CLOCK_SET, **simulation.plan.numbers})
+    if simulation.plan.faults is None:
+        simulation.faults = ListedFaults(())
+    renewing(simulation)
 
 
 def send_again(application: Application) -> None:
