@@ -76,8 +76,9 @@ mutants: $(VENV)/.installed ## mutants of the runtime, judged by explorer and te
 	$(BIN)/python -m verification.figures.correctness_page
 
 simulate: SECONDS ?= 3600
-simulate: $(VENV)/.installed ## the whole system under seeds for SECONDS, or SEEDS of each scenario; figures to docs/proof
-	$(BIN)/python -m oneslot simulate $(if $(SEEDS),--seeds $(SEEDS),--seconds $(SECONDS)) --save build/simulate --write docs/proof
+simulate: $(VENV)/.installed ## the whole system under seeds for SECONDS, or SEEDS of each scenario (MUTANTS=1: judge its mutants)
+	$(if $(MUTANTS),$(BIN)/python -m verification.simulation.mutants $(if $(RECORD),--record),$(BIN)/python -m oneslot simulate \
+	$(if $(SEEDS),--seeds $(SEEDS),--seconds $(SECONDS)) --save build/simulate --write docs/proof)
 	$(BIN)/python -m verification.figures.correctness_page
 
 spec: node_modules/.installed ## the protocol's TLA+ specification, in worlds of growing size

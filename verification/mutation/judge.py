@@ -6,6 +6,7 @@ child imports the mutated core. So nothing here may import the core, or a module
 Each line on standard input is {"core": path, "do": task, "with": [...]} in JSON, each line on standard output its answer:
 
 - "explore": the breach that was found, empty if none; "with" holds the room of explorations and the first scenario.
+- "simulate": the law that is broken first, empty if none; "with" holds the first seed, how many, and the scenarios.
 - "test": the first of the tests in "with" that fails; empty if none does.
 - "survey": the functions of the core that each of the tests in "with" reaches; see `Survey`.
 """
@@ -17,7 +18,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,9 @@ from verification.mutation.survey import Surveyor
 ROOT = Path(__file__).resolve().parents[2]
 EXPLORING_SECONDS = {"quick": 12, "groups": 30}
 """The processor time after which a mutant counts as endless; the unchanged core takes a sixth of it."""
+
+SIMULATING_SECONDS = 600
+"""The processor time of all seeds; 200 seeds of the slowest scenario take a third of it."""
 
 TEST_SECONDS = 10
 """The processor time of one test; the slowest takes three."""
@@ -97,6 +101,25 @@ def explored(room: str, first: str) -> str:
     return ""
 
 
+def simulated(first: int, seeds: int, scenarios: Sequence[str]) -> str:
+    """Return the law that the core on the path breaks first in a simulation, or the error that ended the simulation."""
+    signal.setitimer(signal.ITIMER_PROF, SIMULATING_SECONDS)
+    try:
+        from verification.simulation.run import points, run
+        from verification.simulation.simulation import Plan
+
+        with points() as modules:
+            for seed in range(first, first + seeds):
+                for scenario in scenarios:
+                    breaches = run(scenario, Plan(seed), modules).breaches
+                    if breaches:
+                        return f"{breaches[0].law} ({scenario}, seed {seed})"
+    except Exception as error:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        return f"{DOES_NOT_RUN}: {type(error).__name__} in {at.name}"
+    return ""
+
+
 def tested(core: str, tests: list[str]) -> str:
     """Return the first of these tests that fails with the core on the path."""
     first = _FirstFailure()
@@ -129,6 +152,7 @@ def _pytest(core: str, arguments: list[str], *plugins: object) -> int:
 
 TASKS = {
     "explore": lambda task: explored(*task["with"]),
+    "simulate": lambda task: simulated(int(task["with"][0]), int(task["with"][1]), task["with"][2:]),
     "test": lambda task: tested(task["core"], task["with"]),
     "survey": lambda task: surveyed(task["core"], task["with"]),
 }

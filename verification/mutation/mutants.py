@@ -12,8 +12,9 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -133,10 +134,7 @@ class Workbench:
 
         `hint` is the recorded verdict, which is tried first. `tests` is called only if no quicker way catches the mutant.
         """
-        path = self.core / mutant.file
-        original = path.read_text()
-        path.write_text(mutant.source)
-        try:
+        with self.mutated(mutant):
             by, how = hint
             # Only the same answer counts, because a test that no longer exists fails, too.
             if by == UNIT_TESTS and how and self.test([how]) == how:
@@ -151,10 +149,19 @@ class Workbench:
                 return Verdict(mutant, UNIT_TESTS, failed)
             if found:
                 return Verdict(mutant, EXPLORER, found)  # `differences` reports it
-        finally:
-            path.write_text(original)
         guard = guard_of(mutant.name)
         return Verdict(mutant, GUARD, guard) if guard else Verdict(mutant, ALIVE, "")
+
+    @contextmanager
+    def mutated(self, mutant: Mutant) -> Iterator[None]:
+        """Put a mutant into the copy within a `with` block."""
+        path = self.core / mutant.file
+        original = path.read_text()
+        path.write_text(mutant.source)
+        try:
+            yield
+        finally:
+            path.write_text(original)
 
     def explore(self, before: str = "", room: str = QUICK) -> str:
         """Return the breach that the explorations of this room find in the copy as it is; empty if none.
@@ -162,6 +169,10 @@ class Workbench:
         `before` is the recorded breach; the scenario that it names is explored first.
         """
         return self._ask("explore", [room, before.rpartition("(")[2].rpartition(",")[0]])
+
+    def simulate(self, scenarios: Sequence[str], first: int, seeds: int) -> str:
+        """Return the law that the copy as it is breaks first in these scenarios under these seeds; empty if none."""
+        return self._ask("simulate", [str(first), str(seeds), *scenarios])
 
     def test(self, tests: Sequence[str]) -> str:
         """Return the first of these unit tests that fails with the copy as it is; empty if none does."""
