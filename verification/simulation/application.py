@@ -62,6 +62,7 @@ class Application:
     Attributes:
         padding: follows each body, to make it larger.
         mild_seconds: the longest answer that the consumer survives without a second receive.
+        thrice: send three copies of each request at once.
         requests: what the queue accepted, by message id.
         receives, shown: how often each message was received, and made visible before its time, by its SQS id.
         effects: how many transactions wrote a request's effects, counted where DynamoDB performs them.
@@ -98,6 +99,7 @@ class Application:
             dead_letter_queue_url=self.dead_letter_queue_url,
             ledger_retention_seconds=retention_seconds,
         )
+        self.thrice = False
         self.padding = ""
         self.mild_seconds = SLOW_SECONDS
         self.sqs = sqs
@@ -166,7 +168,8 @@ class Application:
             first = seconds * (each / number if ordered else random.random())
             copied = duplicates and random.random() < COPIED
             second = first + random.random() * (seconds - first)
-            for at in [first, second][: 1 + copied] if self.simulation.keeps(f"request {each}") else []:
+            moments = [first, first, first] if self.thrice else [first, second][: 1 + copied]
+            for at in moments if self.simulation.keeps(f"request {each}") else []:
                 kernel.at(kernel.now + int(at * MICROSECONDS), functools.partial(self.send, request))
 
     def consumer(self, process: Process, *, through_powertools: bool = False, **changes: Any) -> Consumer[Any]:

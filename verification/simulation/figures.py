@@ -8,9 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import Any
+from importlib import import_module
+from typing import Any, cast
 
-from verification.simulation.run import Run, points, run_seeds
+from verification.simulation.points import Instrumented
+from verification.simulation.run import POINTS, Run, run_seeds
+
+_modules: Instrumented | None = None
 
 TOGETHER = 25
 """Seeds that one process runs before it reports."""
@@ -78,7 +82,7 @@ def simulate(
     end = None if seconds is None else time.monotonic() + seconds
     processes = processes or os.cpu_count() or 1
     chunks = _chunks(names, first, seeds)
-    with ProcessPoolExecutor(processes) as executor:
+    with ProcessPoolExecutor(processes, initializer=_instrument) as executor:
         running: dict[Future[Figures], str] = {}
         over = False
         while not over or running:
@@ -95,13 +99,18 @@ def simulate(
     return figures
 
 
+def _instrument() -> None:
+    """Give the modules their points, for the life of this process."""
+    global _modules  # noqa: PLW0603 - one for each process of the pool
+    _modules = Instrumented(import_module(name) for name in POINTS)
+
+
 def run_chunk(name: str, first: int, seeds: int) -> Figures:
-    """Run a scenario under these seeds, in this process."""
+    """Run a scenario under these seeds, in a process of the pool."""
     figures = Figures()
     started = time.process_time()
-    with points() as modules:
-        for run in run_seeds(name, range(first, first + seeds), modules):
-            figures.add(run)
+    for run in run_seeds(name, range(first, first + seeds), cast("Instrumented", _modules)):
+        figures.add(run)
     figures.cpu_seconds = time.process_time() - started
     return figures
 

@@ -31,6 +31,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "mapping": mapping.standard,
     "mapping-fifo": mapping.fifo,
     "poison": workers.poison,
+    "triplets": workers.triplets,
     "clocks": workers.clocks,
     "late-commits": workers.late,
     "deployments": deployments.standard,

@@ -24,6 +24,7 @@ FAULTS_SECONDS = 60.0
 """Faults happen in this part of a run."""
 LIMIT_SECONDS = 30
 POISON_RECEIVES = 3
+SLOW_SECONDS = 3.0
 HOUR_MS = 3_600_000
 LATEST_SECONDS = 90.0
 """The longest way of a transaction to DynamoDB."""
@@ -54,6 +55,13 @@ def poison(simulation: Simulation) -> None:
 
     simulation.kernel.at(simulation.number("poison_at_ms", 0, 10_000) * 1000, send)
     workers(simulation, application, before=fail, recovery=POISON_RECEIVES * 2 * LIMIT_SECONDS)
+
+
+def triplets(simulation: Simulation) -> None:
+    """Three copies of each request at once, and slow decisions: most copies meet another one at work."""
+    application = Application(simulation)
+    application.thrice = True
+    workers(simulation, application, before=lambda message: simulation.kernel.sleep(SLOW_SECONDS), recovery=60)
 
 
 def clocks(simulation: Simulation) -> None:
