@@ -357,6 +357,12 @@ INVARIANTS = (
     Invariant("Q17", "A redelivery of a request that a backfill entered is not quarantined.", None),
     Invariant("Q18", "A renewed lease never ends later than its claim asked for.", None),
     Invariant("Q19", "A renewed claim is not taken over while its process lives and its calls are answered.", None),
+    Invariant(
+        "Q20",
+        "In the history of Valkey that survives, each request takes effect once, whole, and by its claim's holder.",
+        None,
+    ),
+    Invariant("Q21", "A request in Valkey is lost only if a failover lost its commit.", None),
     Invariant("M1", "A mapping keeps the limits of its function: environments, batch size, payload.", None),
     Invariant("M2", "A mapping offers no message that is visible in its queue again.", None),
     Invariant("M3", "A mapping that stops has accounted for every message that it received.", None),

@@ -50,8 +50,9 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
     if plan.points:
         yield replace(plan, points=False, faults=tuple(each for each in faults if each.place != "statement"))
     for name, value in plan.numbers.items():
-        for lower in dict.fromkeys((0, value // 2, value - 1)):
-            if lower < value:
+        nearer = value - 1 if value > 0 else value + 1
+        for lower in dict.fromkeys((0, int(value / 2), nearer)):
+            if abs(lower) < abs(value):
                 yield replace(plan, numbers={**plan.numbers, name: lower})
 
 

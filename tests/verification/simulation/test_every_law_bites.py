@@ -20,8 +20,11 @@ from oneslot.repair import redrive
 from oneslot.repair.journal import Journal
 from oneslot.runtime.consumer import queues
 from oneslot.runtime.consumer.queues import Queues
+from oneslot.runtime.protocol import Committed
 from oneslot.runtime.sqs.producer import Producer
+from oneslot.runtime.stores import valkey
 from oneslot.runtime.stores.renewing import RenewingLedger
+from oneslot.runtime.stores.valkey import ValkeyLedger
 from oneslot.sending import backfill
 from oneslot.sending.archive import Archive
 from oneslot.sending.backfill import HANDED_OVER, Feeder
@@ -129,6 +132,14 @@ def archive_other_ids_too(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Archive, "accepted", twice)
 
 
+def commit_without_the_conditions(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(valkey, "_COMMIT", valkey._COMMIT.replace("refused = refused or not holds", "refused = false"))
+
+
+def acknowledge_without_a_commit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ValkeyLedger, "commit", lambda self, claim, effects: Committed(effects.result))
+
+
 def leave_out_a_result(patch: pytest.MonkeyPatch) -> None:
     send = Producer.send
     patch.setattr(Producer, "send", lambda self, *messages, **options: send(self, *messages, **options)[1:])
@@ -193,6 +204,8 @@ LAWS: Mapping[str, tuple[str, Break]] = {
     "Q17": ("backfill-ledger", enter_other_content),
     "Q18": ("renewing", extend_beyond_the_deadline),
     "Q19": ("renewing", extend_no_lease),
+    "Q20": ("valkey", commit_without_the_conditions),
+    "Q21": ("valkey", acknowledge_without_a_commit),
 }
 
 

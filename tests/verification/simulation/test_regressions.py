@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ import pytest
 
 from oneslot.local.mapping.poller import Poller
 from oneslot.repair import redrive
+from oneslot.runtime.sqs.producer import Accepted, Outgoing, Producer, Refused
+from oneslot.sending.sender import BatchSender
 from oneslot.worker import acknowledgement, pool, visibility, worker
 from oneslot.worker.job import Job
 from oneslot.worker.visibility import Visibility
@@ -74,14 +76,32 @@ def wait_for_gone_letters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redrive, "count_in_flight", lambda target: 1)
 
 
+def forget_first_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Report what a batch got accepted at its end alone, and not after an error."""
+    send = BatchSender.send
+    monkeypatch.setattr(BatchSender, "send", lambda self, messages: iter(list(send(self, messages))))
+
+
+def merge_the_same_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give one result for a message that is in a call twice."""
+    send = Producer.send
+
+    def merged(self: Producer, messages: Iterable[Outgoing], **rest: Any) -> list[Accepted | Refused]:
+        return send(self, list({id(message): message for message in messages}.values()), **rest)
+
+    monkeypatch.setattr(Producer, "send", merged)
+
+
 MENDS: dict[str, Patch] = {
     "killed-holder": ignore_the_wait,
     "killed-redrive": wait_for_gone_letters,
     "late-offer": count_from_the_offer,
     "own-poll": leave_the_poll,
+    "same-message-twice": merge_the_same_message,
     "slow-receive": count_from_the_answer,
     "throttled-deletion": read_sender_fault_as_final,
     "throttled-heartbeat": read_sender_fault_as_final,
+    "unarchived": forget_first_answers,
     "unfinished-stop": keep_claims,
 }
 

@@ -23,10 +23,8 @@ from verification.simulation.scenarios.workers import FAULTS_SECONDS, run_worker
 from verification.simulation.simulation import Simulation
 from verification.simulation.valkey import Hash, Valkey, ValkeyClient
 
-ONCE = "V1 in the history that survives, each request takes effect once at most"
-WHOLE = "V2 row, answer and effects survive together or not at all"
-HOLDER = "V4 only the holder of a claim commits"
-NOT_LOST = "V3 a request is lost only if a failover lost its commit"
+SURVIVES = "Q20"
+NOT_LOST = "Q21"
 
 TICKETS, COUNTER = "tickets", {"name": "tickets"}
 RETENTION_SECONDS = 86_400
@@ -113,11 +111,11 @@ class Desk:
         quarantined = {json.loads(letter.body)["message_id"] for letter in application.dead_letters()}
         for message_id, count in self.commits.items():
             if count > 1 + self.lost[message_id]:
-                simulation.breach(ONCE, f"{message_id}: {count} commits, {self.lost[message_id]} lost")
+                simulation.breach(SURVIVES, f"{message_id}: {count} commits, {self.lost[message_id]} lost")
         if len(set(tickets.values())) < len(tickets) or self._next() != len(tickets) + 1:
-            simulation.breach(ONCE, f"the next ticket is {self._next()}, and given were {tickets}")
+            simulation.breach(SURVIVES, f"the next ticket is {self._next()}, and given were {tickets}")
         if tickets.keys() != self._complete:
-            simulation.breach(WHOLE, f"tickets for {sorted(tickets)}, and answers for {sorted(self._complete)}")
+            simulation.breach(SURVIVES, f"tickets for {sorted(tickets)}, and answers for {sorted(self._complete)}")
         for message_id in application.requests:
             if message_id not in self._complete | quarantined and not self.lost[message_id]:
                 simulation.breach(NOT_LOST, message_id)
@@ -129,7 +127,7 @@ class Desk:
             self._complete.add(message_id)
             owner = self._server.hashes[parameters["keys"][0]]["claimed_by"]
             if owner != parameters["args"][0]:
-                self._simulation.breach(HOLDER, f"{message_id} is claimed by {owner}, not by {parameters['args'][0]}")
+                self._simulation.breach(SURVIVES, f"{message_id} is claimed by {owner}, not by {parameters['args'][0]}")
 
     def _take_back(self, key: str, gone: Hash | None, back: Hash | None) -> None:
         was, is_now = ((row or {}).get("status") for row in (gone, back))
