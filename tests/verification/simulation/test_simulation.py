@@ -124,3 +124,11 @@ def _output(command: list[str], hash_seed: str) -> str:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.mark.slow
+def test_long_day_of_a_mapping_holds(modules: Instrumented) -> None:
+    done = run("day", Plan(0, {"messages": 2_000}), modules)
+
+    assert not done.breaches, done.breaches
+    assert done.seconds > 0.2 * 86_400
