@@ -7,8 +7,8 @@
 | between that line and the deletion, or SQS refused the deletion | only deletes it |
 | between the deletion and its line | finds it gone, and notes that |
 
-A killed run hides what it received for `HIDDEN_SECONDS`. So a message that a run does not see is gone only if no reader
-hides any, neither before the run nor after it; else it is left for the next run.
+A killed run hides what it received for `HIDDEN_SECONDS`. So a message is gone only if two passes do not see it, and no
+reader hides any before a pass or after it; else it is left for the next run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from oneslot.errors import OneslotError
-from oneslot.evidence.dead_letters import count_hidden, count_in_flight, read_dead_letters
+from oneslot.evidence.dead_letters import count_in_flight, read_dead_letters
 from oneslot.repair.journal import Journal
 from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, HeldLetter, Reading
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
@@ -28,6 +28,9 @@ from oneslot.runtime.sqs.sending import Entry, SendsBatches, send_all
 from oneslot.sending.pacing import Pacer
 from oneslot.sending.sender import WITHIN_SECONDS
 from oneslot.target import Target
+
+PASSES = 2
+"""Passes that must not see a message that is gone: another reader can hide it for just one."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +63,15 @@ def redrive(target: Target, journal: Journal, progress: Callable[[int], None]) -
     Raises `OneslotError` if the queue does not accept a message within 30 seconds; the journal can then be resumed.
     """
     before = len(journal.moved)
-    if journal.left:
+    gone = journal.left
+    for _ in range(PASSES):
+        if not gone:
+            break
         hidden = queue_depth(target.sqs, target.outputs.dead_letter_queue_url).in_flight
-        seen, stay = _move_all(target, journal, progress)
-        unseen = journal.left - seen
-        # More letters than the pass left: another reader hid some during it, and has put them back.
-        if unseen and not hidden and not count_in_flight(target) and not count_hidden(target, stay):
-            journal.note_deleted(unseen)
+        seen = _move_all(target, journal, progress)
+        gone = frozenset() if hidden or count_in_flight(target) else journal.left - seen
+    if gone:
+        journal.note_deleted(gone)
     left = len(journal.left)
     return Redriven(
         moved=len(journal.moved) - before,
@@ -97,26 +102,24 @@ def _sent(value: Any) -> dict[str, Any]:
     return {name: value[name] for name in names if name in value}
 
 
-def _move_all(target: Target, journal: Journal, progress: Callable[[int], None]) -> tuple[set[str], int]:
-    """Make one pass over the dead-letter queue; return the planned messages that it showed, and how many of all stay."""
+def _move_all(target: Target, journal: Journal, progress: Callable[[int], None]) -> set[str]:
+    """Make one pass over the dead-letter queue; return the planned messages that it showed."""
     pacer = Pacer(journal.rate, target.surroundings)
     seen: set[str] = set()
-    stay = 0
     with read_dead_letters(target) as look:
         for batch in look:
             planned = [held for held in batch if journal.includes(held.letter.sqs_message_id)]
-            stay += len(batch)
             if planned:
-                stay -= _move(target, look, planned, journal, pacer)
+                _move(target, look, planned, journal, pacer)
                 progress(len(planned))
                 seen |= {held.letter.sqs_message_id for held in planned}
             if not journal.left:
                 break
-    return seen, stay
+    return seen
 
 
-def _move(target: Target, look: Reading, planned: list[HeldLetter], journal: Journal, pacer: Pacer) -> int:
-    """Send and delete these; return how many are deleted. What an earlier, killed run has sent is only deleted."""
+def _move(target: Target, look: Reading, planned: list[HeldLetter], journal: Journal, pacer: Pacer) -> None:
+    """Send and delete these. A message that an earlier, killed run has sent is only deleted."""
     waiting = [held for held in planned if held.letter.sqs_message_id not in journal.sent]
     if waiting:
         pacer.wait(len(waiting))
@@ -125,7 +128,6 @@ def _move(target: Target, look: Reading, planned: list[HeldLetter], journal: Jou
     gone = look.delete(accepted) if accepted else []
     if gone:
         journal.note_deleted({held.letter.sqs_message_id for held in gone})
-    return len(gone)
 
 
 def _send(target: Target, waiting: list[HeldLetter], journal: Journal) -> None:

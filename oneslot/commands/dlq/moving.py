@@ -48,7 +48,7 @@ def move_in_batches(terminal: Terminal, target: Target, journal: Journal) -> dic
         "moved": redriven.moved,
         "refused": redriven.refused,
         "taken": redriven.taken,
-        "left": redriven.left,
+        "unseen": redriven.left,
         "complete": redriven.complete,
         "journal": str(redriven.journal),
     }

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
+from oneslot.explorer.services.sqs.service import SQSService
 from oneslot.repair.journal import begin_journal, open_journal
 from oneslot.repair.redrive import Redriven, redrive
 from oneslot.runtime.sqs.dead_letters import EMPTY_ANSWERS, peek
@@ -130,8 +133,8 @@ def test_redrive_keeps_letters_that_a_reader_hides_since(moto_stack: MotoStack) 
     assert (resumed.moved, accepted(moto_stack)) == (3, 3)
 
 
-def test_redrive_keeps_letters_that_a_reader_hid_meanwhile(moto_stack: MotoStack) -> None:
-    """The reader comes after the run's first look at the depth, and has returned them before the next."""
+def test_redrive_moves_letters_that_were_hidden_for_a_pass(moto_stack: MotoStack) -> None:
+    """Another reader begins after the look before the pass, and returns the letters before the look after it."""
     begin(moto_stack, 3)
     reader = Reader(moto_stack)
     receives: list[Any] = []
@@ -148,11 +151,9 @@ def test_redrive_keeps_letters_that_a_reader_hid_meanwhile(moto_stack: MotoStack
                 reader.put_back()
             return receives[-1]
 
-    disturbed = run(moto_stack, Sqs())
-    resumed = run(moto_stack)
+    done = run(moto_stack, Sqs())
 
-    assert (disturbed.taken, disturbed.left) == (0, 3)
-    assert (resumed.moved, accepted(moto_stack)) == (3, 3)
+    assert (done.moved, done.taken, accepted(moto_stack)) == (3, 0, 3)
 
 
 def test_redrive_ends_when_another_operator_took_letters(moto_stack: MotoStack) -> None:
@@ -203,3 +204,27 @@ def test_resume_deletes_a_letter_that_returned(moto_stack: MotoStack) -> None:
 
     assert (resumed.moved, resumed.complete) == (1, True)
     assert (accepted(moto_stack), visible(moto_stack)) == (1, 0)
+
+
+def test_resume_ends_when_more_letters_wait_behind_a_group(moto_stack: MotoStack) -> None:
+    """A FIFO queue shows ten letters of a group; those behind them are never planned, and no reader hides them."""
+    sqs: Any = SQSService(lambda: 0, Random(0))
+    urls = {
+        name: sqs.create_queue(QueueName=f"{name}.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+        for name in ("queue_url", "dead_letter_queue_url")
+    }
+    for number in range(12):
+        sqs.send_message(
+            QueueUrl=urls["dead_letter_queue_url"],
+            MessageBody=str(number),
+            MessageGroupId="group",
+            MessageDeduplicationId=str(number),
+        )
+    target = moto_stack.target_with(sqs, FAST)
+    target = replace(target, outputs=replace(target.outputs, **urls))
+    journal = begin_journal(target, frozenset({"a deleted letter"}), 500.0, {})
+    journal.note_sent({"a deleted letter": "its new id"})
+
+    done = redrive(target, journal, lambda _: None)
+
+    assert (done.moved, done.left) == (1, 0)
