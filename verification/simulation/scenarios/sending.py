@@ -88,7 +88,7 @@ class Sending:
     def archived(self) -> dict[str, str]:
         """Return the message ids in the archive, by SQS id."""
         return {
-            sqs_message_id: str(line.request.message_id)
+            sqs_message_id: str(line.subject[0])
             for line in read_archive(self.archive, "this stack")
             for sqs_message_id in line.sqs_message_ids
         }
@@ -124,7 +124,7 @@ class Send:
         simulation, application = self._world.simulation, self._world.application
         surroundings = simulation.surroundings(process)
         client = Watched(simulation.client(process, "sqs", attempts=3, read_timeout=10))
-        archive = Archive(self._world.archive, surroundings=surroundings)
+        archive = Archive(self._world.archive, "this stack", surroundings)
         sender = BatchSender(client, application.queue_url, surroundings)  # type: ignore[arg-type]
         counted: list[int] = []
         try:
