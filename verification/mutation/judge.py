@@ -106,7 +106,7 @@ def simulated(first: int, seeds: int, scenarios: Sequence[str]) -> str:
     signal.setitimer(signal.ITIMER_PROF, SIMULATING_SECONDS)
     try:
         from verification.simulation.run import points, run
-        from verification.simulation.simulation import Plan
+        from verification.simulation.world.simulation import Plan
 
         with points() as modules:
             for seed in range(first, first + seeds):

@@ -1,10 +1,17 @@
 """The whole system under a seed: this project's own code on a virtual clock, with faults at every call and statement.
 
-Start with `scenarios/workers.py`, which reads as a story. `simulation.py` is the world that a scenario gets: its processes
-(`kernel.py`), what they share (`threads.py`), the way to the services (`network.py`, `oneslot/explorer/services`), and the
-faults (`faults.py`). `application.py` is the appointments application in such a world, with the laws that it must keep.
-`function.py` is Lambda: the deployed function, the configuration of its mapping, and its execution environments.
-`points.py` puts a preemption before every statement of the modules in `run.POINTS`, and `run.py` runs a scenario under seeds.
+Start with `scenarios/workers.py`, which reads as a story. Then see these rooms:
+
+- `world/` is the simulated world: processes and their clocks (`kernel.py`), what their threads share (`threads.py`), a
+  preemption before every statement of the modules in `run.POINTS` (`points.py`), the way to the services (`network.py`) and the
+  faults (`faults.py`). The services are the explorer's (`oneslot/explorer/services`).
+- `systems/` is what lives in it: the appointments application with the laws that it must keep, the Lambda function, operators,
+  senders, a Valkey.
+- `regressions/` keeps each mended defect as a run that breaks a law without its mend, and `mutants/` the broken systems that
+  the scenarios must find.
+
+`run.py` runs a scenario under a seed, `shrink.py` makes a counterexample small, `places.py` puts one fault at every place, and
+`sometimes.py` lists what a long simulation must reach.
 
 A scenario is a function of a `Simulation`. It builds the services' contents, starts processes (`simulation.process`,
 `keep_running`), lets time pass (`run_for`), stops the faults, lets the world recover, and checks the laws. It draws every

@@ -17,7 +17,7 @@ from verification.simulation import figures, places
 from verification.simulation.counterexample import from_json, story, to_json
 from verification.simulation.run import SCENARIOS, Run, points, run
 from verification.simulation.shrink import shrink
-from verification.simulation.simulation import Plan
+from verification.simulation.world.simulation import Plan
 
 SEEDS = 200
 """Seeds for each scenario, where neither seeds nor seconds are given."""

@@ -13,9 +13,9 @@ from oneslot.explorer.counterexample import NotReplayable
 from oneslot.explorer.wording import describe_call
 from oneslot.explorer.world import Request
 from verification.scenarios.practice import TABLES
-from verification.simulation.faults import Fault
 from verification.simulation.run import SCENARIOS, Run
-from verification.simulation.simulation import Event, Plan
+from verification.simulation.world.faults import Fault
+from verification.simulation.world.simulation import Event, Plan
 
 _INVALID = "not a counterexample that `oneslot simulate --save` wrote"
 _BATCHES = {

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, cast
 
-from verification.simulation.points import Instrumented
 from verification.simulation.run import POINTS, Run, run_seeds
+from verification.simulation.world.points import Instrumented
 
 _modules: Instrumented | None = None
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from oneslot.explorer.faults import Choice
-from verification.simulation.faults import CALL, CRASH, STATEMENT, SUSPEND, Fault, Faults
-from verification.simulation.points import Instrumented
 from verification.simulation.run import SCENARIOS, Run, run
-from verification.simulation.simulation import Plan, simulation
+from verification.simulation.world.faults import CALL, CRASH, STATEMENT, SUSPEND, Fault, Faults
+from verification.simulation.world.points import Instrumented
+from verification.simulation.world.simulation import Plan, simulation
 
 SECONDS = 45.0
 """The length of each fault that has one: more than a message is hidden for."""

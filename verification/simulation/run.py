@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 
-from verification.simulation.points import Instrumented, instrumented
 from verification.simulation.scenarios import (
     backfill,
     deployments,
@@ -21,7 +20,8 @@ from verification.simulation.scenarios import (
     valkey,
     workers,
 )
-from verification.simulation.simulation import Breach, Event, Plan, Simulation, simulation
+from verification.simulation.world.points import Instrumented, instrumented
+from verification.simulation.world.simulation import Breach, Event, Plan, Simulation, simulation
 
 Scenario = Callable[[Simulation], None]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from verification.simulation.faults import Fault
-from verification.simulation.points import Instrumented
 from verification.simulation.run import Run, run
-from verification.simulation.simulation import Plan
+from verification.simulation.world.faults import Fault
+from verification.simulation.world.points import Instrumented
+from verification.simulation.world.simulation import Plan
 
 OTHER_SEEDS = 8
 """Seeds that are tried for a smaller plan: without a fault the threads take other turns, and may miss each other."""

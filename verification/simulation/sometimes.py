@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from verification.simulation.faults import CRASH, PAUSE, SUSPEND, choices
+from verification.simulation.world.faults import CRASH, PAUSE, SUSPEND, choices, reached_name
 
 CALLS: Mapping[str, tuple[str, ...]] = {
     "sqs": (
@@ -50,11 +50,6 @@ def must_be_reached() -> Iterator[str]:
     for outcome in OUTCOMES:
         yield f"outcome: {outcome}"
     yield from EVENTS
-
-
-def reached_name(fault: str, what: str) -> str:
-    """Return the name under which a fault at a call is counted, without the number of a transaction's item."""
-    return f"{fault.partition(' at item ')[0]} at {what}"
 
 
 def never_reached(reached: Collection[str]) -> list[str]:

@@ -33,8 +33,8 @@ from oneslot.sending.pacing import Timetable
 from oneslot.worker.acknowledgement import Acknowledgement
 from oneslot.worker.pool import Pool, Source
 from oneslot.worker.visibility import Visibility
-from verification.simulation.points import Instrumented
 from verification.simulation.run import points, run_seeds
+from verification.simulation.world.points import Instrumented
 
 SEEDS = 200
 Break = Callable[[pytest.MonkeyPatch], None]

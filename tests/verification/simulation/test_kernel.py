@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from oneslot.runtime.surroundings import Empty, Full
-from verification.simulation.kernel import Kernel, Process
-from verification.simulation.threads import VirtualThreads
+from verification.simulation.world.kernel import Kernel, Process
+from verification.simulation.world.threads import VirtualThreads
 
 SEEDS = range(20)
 

@@ -6,7 +6,7 @@ from importlib import import_module
 
 from oneslot.worker import job
 from oneslot.worker.job import InHand, Job
-from verification.simulation.points import instrumented
+from verification.simulation.world.points import instrumented
 
 
 def test_point_comes_before_each_statement_that_runs() -> None:

@@ -18,8 +18,8 @@ from oneslot.worker.job import Job
 from oneslot.worker.visibility import Visibility
 from oneslot.worker.worker import Worker
 from verification.simulation import counterexample
-from verification.simulation.points import Instrumented
 from verification.simulation.run import points, run
+from verification.simulation.world.points import Instrumented
 
 FOLDER = Path(counterexample.__file__).with_name("regressions")
 Patch = Callable[[pytest.MonkeyPatch], None]

@@ -13,12 +13,12 @@ import pytest
 from oneslot.explorer.counterexample import NotReplayable
 from oneslot.worker.pool import Pool
 from verification.simulation.counterexample import from_json, story, to_json
-from verification.simulation.faults import CALL, Fault
 from verification.simulation.places import places, run_each
-from verification.simulation.points import Instrumented
 from verification.simulation.run import SCENARIOS, Run, points, run
 from verification.simulation.shrink import shrink
-from verification.simulation.simulation import Plan
+from verification.simulation.world.faults import CALL, Fault
+from verification.simulation.world.points import Instrumented
+from verification.simulation.world.simulation import Plan
 
 ROOT = Path(__file__).parents[3]
 SMALL = {"messages": 2, "workers": 1, "threads": 1, "slots": 2}
@@ -45,7 +45,7 @@ def test_scenario_holds_under_its_first_seeds(name: str, modules: Instrumented) 
 
 TRACES = """
 from verification.simulation.run import SCENARIOS, points, run
-from verification.simulation.simulation import Plan
+from verification.simulation.world.simulation import Plan
 with points() as modules:
     for name in SCENARIOS:
         for seed in (1, 2, 3):

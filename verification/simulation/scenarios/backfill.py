@@ -17,11 +17,11 @@ from oneslot.sending.backfill import DIFFERENT, HANDED_OVER, KNOWN, UNFINISHED, 
 from oneslot.sending.request_file import LARGEST_BODY_BYTES
 from oneslot.worker.settings import WorkerSettings
 from verification.scenarios.practice import booking
-from verification.simulation.application import LEDGER, Application, Request
-from verification.simulation.kernel import MICROSECONDS, Process
 from verification.simulation.scenarios.workers import FAULTS_SECONDS, run_worker
-from verification.simulation.senders import Accepted, Repeated
-from verification.simulation.simulation import Simulation
+from verification.simulation.systems.application import LEDGER, Application, Request
+from verification.simulation.systems.senders import Accepted, Repeated
+from verification.simulation.world.kernel import MICROSECONDS, Process
+from verification.simulation.world.simulation import Simulation
 
 EACH_ROW = "Q16"
 DUPLICATE = "Q17"

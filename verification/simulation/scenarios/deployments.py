@@ -6,10 +6,10 @@ from typing import Any
 from zlib import crc32
 
 from oneslot.worker.settings import WorkerSettings
-from verification.simulation.application import Application
-from verification.simulation.kernel import Process
 from verification.simulation.scenarios.workers import deciding_after, run_worker
-from verification.simulation.simulation import Simulation
+from verification.simulation.systems.application import Application
+from verification.simulation.world.kernel import Process
+from verification.simulation.world.simulation import Simulation
 
 DEPLOYMENT_SECONDS = 60.0
 DEPLOYMENTS = 4

@@ -11,11 +11,11 @@ from zlib import crc32
 from oneslot.runtime.handlers import make_handler_idempotent
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 from oneslot.worker.settings import WorkerSettings
-from verification.simulation.application import LEDGER, Application
-from verification.simulation.faults import mild_faults
-from verification.simulation.kernel import Process
 from verification.simulation.scenarios.workers import run_worker
-from verification.simulation.simulation import Simulation
+from verification.simulation.systems.application import LEDGER, Application
+from verification.simulation.world.faults import mild_faults
+from verification.simulation.world.kernel import Process
+from verification.simulation.world.simulation import Simulation
 
 FAULTS_SECONDS = 240.0
 LOCK_SECONDS = 450

@@ -17,12 +17,21 @@ from oneslot.local.mapping.event_source_mapping import EventSourceMapping
 from oneslot.local.mapping.installation import Installation
 from oneslot.worker.settings import WorkerSettings
 from verification.scenarios.practice import LEDGER
-from verification.simulation.application import Application
-from verification.simulation.faults import COPIED, KINDS, STOPPING, UNDELETED, DrawnFaults, Rates, kind_of, mild_faults
-from verification.simulation.function import MAPPING_ID, ExecutionEnvironment, Handler, LambdaService
-from verification.simulation.kernel import MICROSECONDS, Process
 from verification.simulation.scenarios.workers import run_worker
-from verification.simulation.simulation import Simulation
+from verification.simulation.systems.application import Application
+from verification.simulation.systems.function import MAPPING_ID, ExecutionEnvironment, Handler, LambdaService
+from verification.simulation.world.faults import (
+    COPIED,
+    KINDS,
+    STOPPING,
+    UNDELETED,
+    DrawnFaults,
+    Rates,
+    kind_of,
+    mild_faults,
+)
+from verification.simulation.world.kernel import MICROSECONDS, Process
+from verification.simulation.world.simulation import Simulation
 
 CLIENT: Mapping[str, Any] = {"attempts": 3, "read_timeout": 30}
 """The local stack's settings of an AWS client (`Connection.client`)."""

@@ -11,11 +11,11 @@ from oneslot.runtime.effects import Effects
 from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Store, Taken
 from oneslot.runtime.stores.renewing import BEATS_PER_LEASE, RenewingLedger
 from oneslot.worker.settings import WorkerSettings
-from verification.simulation.application import LEDGER, Application
-from verification.simulation.faults import ListedFaults
-from verification.simulation.kernel import MICROSECONDS, Process
 from verification.simulation.scenarios.workers import run_worker
-from verification.simulation.simulation import Simulation
+from verification.simulation.systems.application import LEDGER, Application
+from verification.simulation.world.faults import ListedFaults
+from verification.simulation.world.kernel import MICROSECONDS, Process
+from verification.simulation.world.simulation import Simulation
 
 BOUNDED = "Q18"
 KEPT = "Q19"

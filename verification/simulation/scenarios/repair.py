@@ -23,11 +23,11 @@ from oneslot.repair.redrive import redrive
 from oneslot.runtime.sqs.dead_letters import HIDDEN_SECONDS
 from oneslot.target import Target
 from oneslot.worker.settings import WorkerSettings
-from verification.simulation.application import LEDGER
-from verification.simulation.kernel import MICROSECONDS, Process
-from verification.simulation.repaired import Repaired
 from verification.simulation.scenarios.workers import run_worker
-from verification.simulation.simulation import Simulation
+from verification.simulation.systems.application import LEDGER
+from verification.simulation.systems.repaired import Repaired
+from verification.simulation.world.kernel import MICROSECONDS, Process
+from verification.simulation.world.simulation import Simulation
 
 FAULTS_SECONDS = 600.0
 """Faults happen in this part of a run."""

@@ -17,11 +17,11 @@ from oneslot.sending.messages import Archived, Message
 from oneslot.sending.pacing import SHAPES, Pacing
 from oneslot.sending.sender import BatchSender, send_all
 from oneslot.worker.settings import WorkerSettings
-from verification.simulation.application import Application
-from verification.simulation.kernel import Process
 from verification.simulation.scenarios.workers import FAULTS_SECONDS, run_worker
-from verification.simulation.senders import Accepted, Repeated, Watched
-from verification.simulation.simulation import Simulation
+from verification.simulation.systems.application import Application
+from verification.simulation.systems.senders import Accepted, Repeated, Watched
+from verification.simulation.world.kernel import Process
+from verification.simulation.world.simulation import Simulation
 
 ARCHIVE = "Q7"
 NO_MORE = "Q13"

@@ -17,11 +17,11 @@ from oneslot.runtime.protocol import COMPLETE
 from oneslot.runtime.stores.valkey import ValkeyLedger
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker.settings import WorkerSettings
-from verification.simulation.application import Application
-from verification.simulation.kernel import MICROSECONDS, Process
 from verification.simulation.scenarios.workers import FAULTS_SECONDS, run_worker
-from verification.simulation.simulation import Simulation
-from verification.simulation.valkey import Hash, Valkey, ValkeyClient
+from verification.simulation.systems.application import Application
+from verification.simulation.systems.valkey import Hash, Valkey, ValkeyClient
+from verification.simulation.world.kernel import MICROSECONDS, Process
+from verification.simulation.world.simulation import Simulation
 
 SURVIVES = "Q20"
 NOT_LOST = "Q21"

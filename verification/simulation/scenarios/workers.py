@@ -15,10 +15,10 @@ from oneslot.worker.settings import WorkerSettings
 from oneslot.worker.visibility import configuration
 from oneslot.worker.worker import Worker
 from verification.scenarios.practice import booking
-from verification.simulation.application import GROUPS, Application, Request
-from verification.simulation.faults import late_commits
-from verification.simulation.kernel import MICROSECONDS, Process
-from verification.simulation.simulation import Simulation
+from verification.simulation.systems.application import GROUPS, Application, Request
+from verification.simulation.world.faults import late_commits
+from verification.simulation.world.kernel import MICROSECONDS, Process
+from verification.simulation.world.simulation import Simulation
 
 FAULTS_SECONDS = 60.0
 """Faults happen in this part of a run."""

@@ -13,7 +13,7 @@ from oneslot.runtime.effects import Effects, InvalidEffects, Once, Put, Update
 from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Taken
 from tests.kits.consumer import Clock
 from tests.kits.stores import KEY, RETENTION_SECONDS, TABLE, InMemory, InValkey, Kept, in_dynamodb
-from verification.simulation.valkey import Valkey, ValkeyClient
+from verification.simulation.systems.valkey import Valkey, ValkeyClient
 
 LEASE = 30_000
 

@@ -24,9 +24,9 @@ from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.stores.expressions import from_attributes, to_attributes
 from verification.scenarios.ours import CONFIGURATION
 from verification.scenarios.practice import APPOINTMENTS, LEDGER, SLOTS, TABLES, booking, cancellation, free_slots
-from verification.simulation.faults import SLOW_SECONDS, is_mild
-from verification.simulation.kernel import MICROSECONDS, Process
-from verification.simulation.simulation import Simulation
+from verification.simulation.world.faults import SLOW_SECONDS, is_mild
+from verification.simulation.world.kernel import MICROSECONDS, Process
+from verification.simulation.world.simulation import Simulation
 
 GROUPS = ("g0", "g1", "g2")
 """The message groups of a FIFO queue."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Never, cast
+from typing import Any, Never, Protocol, cast
 
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
 from oneslot.explorer.faults import DEATH, LATER, NEVER, SILENCE, Choice
 from oneslot.runtime.sqs.sending import THROTTLED
-from verification.simulation.faults import (
+from verification.simulation.world.faults import (
     BLAMED,
     COPIED,
     IGNORED,
@@ -22,12 +22,10 @@ from verification.simulation.faults import (
     UNDELETED,
     UNSENT,
     Fault,
+    Faults,
     choices,
 )
-from verification.simulation.kernel import MICROSECONDS, START_MS, Process, Waiter
-
-if TYPE_CHECKING:
-    from verification.simulation.simulation import Simulation
+from verification.simulation.world.kernel import MICROSECONDS, START_MS, Kernel, Process, Waiter
 
 REGION = "eu-west-2"
 SLOWEST_SECONDS = 0.04
@@ -35,6 +33,30 @@ SLOWEST_SECONDS = 0.04
 CONNECT_SECONDS = 1.0
 STIRRING = ("send_message", "change_message", "delete_message")
 """Calls after which a long poll may find a message: on a FIFO queue a deletion shows the next one of the group."""
+
+
+class Wire(Protocol):
+    """What the network needs of the simulation; see `Simulation`."""
+
+    kernel: Kernel
+    faults: Faults
+    services: Mapping[str, Any]
+    draw: Callable[[], float]
+
+    def is_down(self, service: str) -> bool:
+        """Return whether a service cannot be reached now."""
+
+    def fault_met(self, fault: Fault, what: str) -> None:
+        """Note that a fault happens."""
+
+    def performed(self, process: Process, operation: str, parameters: Mapping[str, Any], answer: Any) -> None:
+        """Note that a service has performed a call."""
+
+    def stir(self, queue_url: str) -> None:
+        """Wake the long polls of a queue."""
+
+    def polls(self, queue_url: str) -> list[Waiter]:
+        """Return the long polls that wait at a queue."""
 
 
 class Client:
@@ -45,9 +67,7 @@ class Client:
             it waits for one (seconds).
     """
 
-    def __init__(
-        self, simulation: Simulation, process: Process, service: str, attempts: int, read_timeout: float
-    ) -> None:
+    def __init__(self, simulation: Wire, process: Process, service: str, attempts: int, read_timeout: float) -> None:
         self.meta = SimpleNamespace(region_name=REGION)
         self._simulation = simulation
         self._kernel = simulation.kernel

@@ -16,8 +16,8 @@ from typing import Any
 
 from oneslot.local.mapping.handler_process import INIT_SECONDS, Answered, FunctionError
 from oneslot.runtime.sqs.batch_response import REPORT_FAILURES
-from verification.simulation.kernel import Process, Waiter
-from verification.simulation.simulation import Simulation
+from verification.simulation.world.kernel import Process, Waiter
+from verification.simulation.world.simulation import Simulation
 
 Handler = Callable[[Mapping[str, Any], Any], Any]
 

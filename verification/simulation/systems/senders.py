@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
-from verification.simulation.application import Application, Request
-from verification.simulation.kernel import MICROSECONDS, Process
-from verification.simulation.simulation import Simulation
+from verification.simulation.systems.application import Application, Request
+from verification.simulation.world.kernel import MICROSECONDS, Process
+from verification.simulation.world.simulation import Simulation
 
 
 class Accepted:

@@ -10,7 +10,7 @@ from typing import Any
 
 from oneslot.explorer.scheduler import Strand
 from oneslot.runtime.surroundings import Empty, Executor, Full, Future, Threads
-from verification.simulation.kernel import Process, Waiter
+from verification.simulation.world.kernel import Process, Waiter
 
 
 class _Shared:

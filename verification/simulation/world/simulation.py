@@ -19,7 +19,7 @@ from oneslot.explorer.services.expressions import TypedItem
 from oneslot.explorer.services.sqs.service import SQSService
 from oneslot.runtime.surroundings import Surroundings
 from verification.scenarios.practice import TABLES
-from verification.simulation.faults import (
+from verification.simulation.world.faults import (
     CRASH,
     CRASHING,
     KINDS,
@@ -30,11 +30,11 @@ from verification.simulation.faults import (
     Faults,
     ListedFaults,
     Rates,
+    reached_name,
 )
-from verification.simulation.kernel import START_MS, Kernel, Process, Waiter
-from verification.simulation.network import Client
-from verification.simulation.sometimes import reached_name
-from verification.simulation.threads import VirtualThreads
+from verification.simulation.world.kernel import START_MS, Kernel, Process, Waiter
+from verification.simulation.world.network import Client
+from verification.simulation.world.threads import VirtualThreads
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Simulation:
         self.kernel = Kernel(self._random, between=(8, 40, 200)[int(self.draw() * 3)])
         self.dynamodb = WatchedDynamoDB(lambda: self.now_ms, self._item_written)
         self.sqs = SQSService(lambda: self.now_ms, self._random)
-        self.services: dict[str, Any] = {"dynamodb": self.dynamodb, "sqs": self.sqs}
+        self.services: Mapping[str, Any] = {"dynamodb": self.dynamodb, "sqs": self.sqs}
         self.last_fault = 0
         self._down: dict[str, tuple[int, int]] = {}
         self._polls: dict[str, list[Waiter]] = {}

@@ -16,7 +16,7 @@ from oneslot.repair.redrive import Redriven
 from oneslot.runtime.sqs.dead_letters import REASON_ATTRIBUTE
 from oneslot.target import Outputs, Target
 from verification.scenarios.practice import booking
-from verification.simulation.application import (
+from verification.simulation.systems.application import (
     APPOINTMENTS,
     ATTRIBUTES,
     LEDGER,
@@ -25,9 +25,9 @@ from verification.simulation.application import (
     Request,
     _message_id,
 )
-from verification.simulation.faults import REPEATING, kind_of
-from verification.simulation.kernel import Process
-from verification.simulation.simulation import Simulation
+from verification.simulation.world.faults import REPEATING, kind_of
+from verification.simulation.world.kernel import Process
+from verification.simulation.world.simulation import Simulation
 
 RECEIVES = 3
 """Receives before a message becomes a dead letter: few, so that healthy ones do."""

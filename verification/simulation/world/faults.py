@@ -94,6 +94,11 @@ def choices(service: str, operation: str, parameters: Mapping[str, Any]) -> Sequ
     return (*CRASHES, _LOST, TIMED_OUT, SLOW_ANSWER, NO_CONNECTION)
 
 
+def reached_name(fault: str, what: str) -> str:
+    """Return the name under which a fault at a call is counted, without the number of a transaction's item."""
+    return f"{fault.partition(' at item ')[0]} at {what}"
+
+
 def kind_of(name: str) -> str:
     """Return the kind of a fault, by its name."""
     if "crash" in name:

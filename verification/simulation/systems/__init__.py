@@ -1,0 +1,1 @@
+"""What lives in the simulated world: the appointments application, its function, its operators, its senders, a Valkey."""

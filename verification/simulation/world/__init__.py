@@ -1,0 +1,1 @@
+"""The simulated world: time, processes and their threads, the network, the faults."""
