@@ -40,7 +40,7 @@ class Wire(Protocol):
 
     kernel: Kernel
     faults: Faults
-    services: Mapping[str, Any]
+    services: dict[str, Any]
     draw: Callable[[], float]
 
     def is_down(self, service: str) -> bool:

@@ -119,7 +119,7 @@ class Simulation:
         self.kernel = Kernel(self._random, between=(8, 40, 200)[int(self.draw() * 3)])
         self.dynamodb = WatchedDynamoDB(lambda: self.now_ms, self._item_written)
         self.sqs = SQSService(lambda: self.now_ms, self._random)
-        self.services: Mapping[str, Any] = {"dynamodb": self.dynamodb, "sqs": self.sqs}
+        self.services: dict[str, Any] = {"dynamodb": self.dynamodb, "sqs": self.sqs}
         self.last_fault = 0
         self._down: dict[str, tuple[int, int]] = {}
         self._polls: dict[str, list[Waiter]] = {}
