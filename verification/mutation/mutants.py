@@ -34,14 +34,17 @@ QUICK, GROUPS = "quick", "groups"
 _RUNTIME = (
     *("attempt", "backoff", "powertools", "stores/dynamodb", "stores/checks", "stores/expressions", "stores/renewing"),
     *("consumer/consumer", "consumer/record", "consumer/delivery_log", "consumer/batch", "consumer/queues"),
-    *("consumer/group_commit", "identity", "effects", "handlers"),
+    *("consumer/group_commit", "identity", "effects", "handlers", "releases", "envelopes", "lambda_consumer"),
 )
 FILES = (*(f"oneslot/runtime/{name}.py" for name in _RUNTIME), "appointments/allocation.py")
 """The files that are mutated: the protocol with what is built on it, and the domain's conditions."""
 
 EXPLORED_IN: Mapping[str, str] = {
     "oneslot/runtime/consumer/group_commit.py": GROUPS,
+    "oneslot/runtime/envelopes.py": "",
     "oneslot/runtime/handlers.py": "",
+    "oneslot/runtime/lambda_consumer.py": "",
+    "oneslot/runtime/releases.py": "",
     "oneslot/runtime/stores/renewing.py": "",
 }
 """The judge's explorations that reach a file, where they are not the quick ones; empty: none."""
