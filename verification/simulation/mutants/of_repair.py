@@ -39,15 +39,15 @@ REPAIR_CHANGES = (
     Change(
         "the redrive counts what it does not see as gone",
         "oneslot/repair/redrive.py",
-        "if unseen and not hidden and not count_in_flight(target) and not count_hidden(target, stay):",
-        "if unseen:",
+        "frozenset() if hidden or count_in_flight(target) else journal.left - seen",
+        "journal.left - seen",
         REDRIVES,
     ),
     Change(
         "a killed redrive waits for its messages for ever",
         "oneslot/repair/redrive.py",
-        "if unseen and not hidden and not count_in_flight(target) and not count_hidden(target, stay):",
-        "if False:",
+        "        journal.note_deleted(gone)\n",
+        "        pass\n",
         REDRIVES,
     ),
     Change(
