@@ -85,8 +85,8 @@ spec: node_modules/.installed ## the protocol's TLA+ specification, in worlds of
 	$(BIN)/python -m verification.specification --write docs/proof
 	$(BIN)/python -m verification.figures.correctness_page
 
-soak: SECONDS ?= 1200
-soak: MESSAGES ?= 100000
+soak: SECONDS ?= 300
+soak: MESSAGES ?= 20000
 soak: SEED ?= 1
 soak: $(VENV)/.installed ## real processes under kill -9, freezes and a bad network (SECONDS, MESSAGES, SEED)
 	$(BIN)/python -m verification.soak --seconds $(SECONDS) --messages $(MESSAGES) --seed $(SEED) --write docs/proof

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from oneslot.explorer.faults import Choice
 from verification.simulation.run import SCENARIOS, Run, run
-from verification.simulation.world.faults import CALL, CRASH, STATEMENT, SUSPEND, Fault, Faults
+from verification.simulation.world.faults import APPEND, APPEND_FAULTS, CALL, CRASH, STATEMENT, SUSPEND, Fault, Faults
 from verification.simulation.world.points import Instrumented
 from verification.simulation.world.simulation import Plan, simulation
 
@@ -31,6 +31,7 @@ class _Seen(Faults):
 
     def at_append(self, process: str, number: int) -> Fault | None:
         """See `Faults`."""
+        self.calls += [Fault(process, APPEND, number, name) for name in APPEND_FAULTS]
         return None
 
     def next_statement(self, process: str, after: int) -> Fault | None:

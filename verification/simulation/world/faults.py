@@ -68,6 +68,10 @@ FEW, SLOW_SECONDS = 2, 30.0
 """The most mild faults, and the longest answer of a receive before the SDK sends it again."""
 
 
+APPEND_FAULTS = (CRASHES[0].name, TORN, CRASH)
+"""The faults of an append to a file: a crash before it, in the middle of it, and after it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """A fault: what happens (`name`) to which call, append or statement of which process. `seconds` is its length."""
@@ -181,8 +185,8 @@ class DrawnFaults(Faults):
         rare = self._draw(process, APPEND, number) * self._rates.calls >= 1
         if self.stopped or rare or CRASHING not in self._rates.kinds:
             return None
-        names = (CRASHES[0].name, TORN, CRASH)
-        fault = Fault(process, APPEND, number, names[int(self._draw(process, "which", number) * len(names))])
+        name = APPEND_FAULTS[int(self._draw(process, "which", number) * len(APPEND_FAULTS))]
+        fault = Fault(process, APPEND, number, name)
         self.met.append(fault)
         return fault
 
