@@ -12,8 +12,8 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check lint types imports format explore audit-sown mutants simulate spec soak fuzz figures bench \
-  bench-audit synth deploy lock dependencies browser valkey clean
+.PHONY: help run test test-all check lint types imports format explore audit-sown mutants simulate simulate-mutants simulate-coverage \
+  spec soak fuzz figures bench bench-audit synth deploy lock dependencies browser valkey clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -76,10 +76,18 @@ mutants: $(VENV)/.installed ## mutants of the runtime, judged by explorer and te
 	$(BIN)/python -m verification.figures.correctness_page
 
 simulate: SECONDS ?= 3600
-simulate: $(VENV)/.installed ## the whole system under seeds for SECONDS, or SEEDS of each scenario (MUTANTS=1: judge its mutants)
-	$(if $(MUTANTS),$(BIN)/python -m verification.simulation.mutants $(if $(RECORD),--record),$(BIN)/python -m oneslot simulate \
-	$(if $(SEEDS),--seeds $(SEEDS),--seconds $(SECONDS)) --save build/simulate --write docs/proof)
+simulate: $(VENV)/.installed ## the whole system under seeds for SECONDS, or SEEDS of each scenario; figures to docs/proof
+	$(BIN)/python -m oneslot simulate $(if $(SEEDS),--seeds $(SEEDS),--seconds $(SECONDS)) --save build/simulate --write docs/proof
 	$(BIN)/python -m verification.figures.correctness_page
+
+simulate-mutants: $(VENV)/.installed ## mutants of the whole system, judged by the simulation (RECORD=1: keep the score)
+	$(BIN)/python -m verification.simulation.mutants $(if $(RECORD),--record)
+
+simulate-coverage: SEEDS ?= 40
+simulate-coverage: $(VENV)/.installed ## the branches of the simulated modules that SEEDS of each scenario take
+	@mkdir -p build
+	$(BIN)/python -m coverage run -m verification.simulation $(SEEDS)
+	$(BIN)/python -m coverage report
 
 spec: node_modules/.installed ## the protocol's TLA+ specification, in worlds of growing size
 	$(BIN)/python -m verification.specification --write docs/proof

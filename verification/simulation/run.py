@@ -32,6 +32,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "mapping-fifo": mapping.fifo,
     "poison": workers.poison,
     "triplets": workers.triplets,
+    "outages": workers.outages,
     "clocks": workers.clocks,
     "late-commits": workers.late,
     "deployments": deployments.standard,

@@ -10,6 +10,7 @@ from typing import Any
 
 from oneslot.worker.job import State
 from oneslot.worker.log import WorkerLog
+from oneslot.worker.poller import LONGEST_PAUSE
 from oneslot.worker.pool import Handler
 from oneslot.worker.settings import WorkerSettings
 from oneslot.worker.visibility import configuration
@@ -62,6 +63,13 @@ def triplets(simulation: Simulation) -> None:
     application = Application(simulation)
     application.thrice = True
     workers(simulation, application, before=lambda message: simulation.kernel.sleep(SLOW_SECONDS), recovery=60)
+
+
+def outages(simulation: Simulation) -> None:
+    """One service is gone for a while, and the other is there: nothing is received, or nothing is decided."""
+    gone = ("dynamodb", "sqs")[simulation.number("gone", 0, 1)]
+    simulation.take_down(gone, simulation.number("gone_at_s", 0, 30), simulation.number("gone_for_s", 5, 60))
+    workers(simulation, Application(simulation), recovery=LONGEST_PAUSE)
 
 
 def clocks(simulation: Simulation) -> None:
