@@ -22,7 +22,7 @@ Handler = Callable[[Mapping[str, Any], Any], Any]
 """A Lambda handler for SQS: `(event, context)` → a partial batch response, or None. The event has one record."""
 
 RETRY_AFTER = "retry_after_ms"
-"""An exception of a handler that has this attribute, an int, asks for the message again after so many milliseconds."""
+"""An exception of a handler that has this attribute, an int, asks for the message again after this many milliseconds."""
 
 _REPORTED_FAILED = "the handler reported the message as failed"
 

@@ -82,7 +82,7 @@ POINTS = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run came to. `numbers` and `faults` of the plan are those that happened."""
+    """The result of one run. `numbers` and `faults` of the plan are those that happened."""
 
     scenario: str
     plan: Plan

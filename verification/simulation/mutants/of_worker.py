@@ -81,7 +81,7 @@ WORKER_CHANGES = (
         WORKERS,
     ),
     Change(
-        "reserved threads are not given back after an error",
+        "reserved threads stay reserved after an error",
         "oneslot/worker/poller.py",
         "self._pool.become_idle(reserved - len(received))",
         "self._pool.become_idle(0)",
