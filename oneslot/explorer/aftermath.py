@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from oneslot.explorer.execution.process import LEASE_MS, Outcome
 from oneslot.explorer.laws import collect
-from oneslot.explorer.process import LEASE_MS, Outcome
 from oneslot.explorer.renaming import swap
 from oneslot.explorer.state import State
 from oneslot.explorer.system import System

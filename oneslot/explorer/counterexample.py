@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import TypeVar
 
 from oneslot.explorer.aftermath import Aftermath
+from oneslot.explorer.execution.process import capture_logs
 from oneslot.explorer.explorer import Breach
-from oneslot.explorer.process import capture_logs
 from oneslot.explorer.renaming import rename, swap
 from oneslot.explorer.scenario import Scenario, Subject
 from oneslot.explorer.system import Step, System

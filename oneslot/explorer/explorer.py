@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from oneslot.explorer.aftermath import Aftermath
+from oneslot.explorer.execution.process import capture_logs
 from oneslot.explorer.laws import law_name
-from oneslot.explorer.process import capture_logs
 from oneslot.explorer.scenario import Scenario, Subject
 from oneslot.explorer.state import State
 from oneslot.explorer.system import System

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from oneslot.explorer.process import Outcome
+from oneslot.explorer.execution.process import Outcome
 from oneslot.explorer.world import Request, Services, SqsMessage, World, error_text
 
 UNREADABLE = "unreadable"

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
+from oneslot.explorer.execution.process import LEASE_MS, Context, Process, Program
 from oneslot.explorer.faults import Choice, all_faults
 from oneslot.explorer.laws import Laws, law_name
-from oneslot.explorer.process import LEASE_MS, Context, Process, Program
 from oneslot.explorer.services.contents import Table
 from oneslot.explorer.world import Request, SqsMessage, World
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import permutations, product
 from typing import NamedTuple
 
-from oneslot.explorer.behaviour import Behaviour, Interner
+from oneslot.explorer.execution.behaviour import Behaviour, Interner
 from oneslot.explorer.renaming import Permutation, mask_others, rename, rename_lines, view_of
 from oneslot.explorer.world import World
 

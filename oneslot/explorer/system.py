@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from oneslot.explorer.behaviour import Behaviour
+from oneslot.explorer.execution.behaviour import Behaviour
+from oneslot.explorer.execution.process import Outcome
 from oneslot.explorer.faults import ANSWERED, DEATH, LATER, NOW, PERFORMED, SILENCE, Choice
 from oneslot.explorer.laws import collect, perform
-from oneslot.explorer.process import Outcome
 from oneslot.explorer.renaming import name_of, rename, swap
 from oneslot.explorer.scenario import Scenario, Subject
 from oneslot.explorer.state import ENDED, GONE, NOT_STARTED, State, Symmetry, Texts

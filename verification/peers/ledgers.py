@@ -7,8 +7,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from oneslot.explorer.clients import PortClient
-from oneslot.explorer.process import LEASE_MS, Context, Process
+from oneslot.explorer.execution.clients import PortClient
+from oneslot.explorer.execution.process import LEASE_MS, Context, Process
 from oneslot.runtime.stores.expressions import error_code
 from verification.peers.effects import message_id_of, take_slot
 from verification.scenarios.practice import LEDGER

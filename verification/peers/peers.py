@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from oneslot.explorer.process import Outcome
+from oneslot.explorer.execution.process import Outcome
 from oneslot.explorer.scenario import Subject
 from oneslot.explorer.world import Request, SqsMessage, World
 from verification.peers import ledgers, powertools

@@ -23,8 +23,8 @@ from aws_lambda_powertools.utilities.idempotency.persistence import base as laye
 from aws_lambda_powertools.utilities.idempotency.persistence import datarecord as record_module
 from aws_lambda_powertools.utilities.idempotency.persistence import dynamodb as dynamodb_module
 
-from oneslot.explorer.clients import PortClient
-from oneslot.explorer.process import Context, Process
+from oneslot.explorer.execution.clients import PortClient
+from oneslot.explorer.execution.process import Context, Process
 from verification.peers.effects import message_id_of, take_slot, take_slot_once
 from verification.scenarios.practice import LEDGER
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from appointments.invariants import Evidence, check
 from appointments.statuses import COMPLETE, IN_PROGRESS
-from oneslot.explorer.process import Outcome
+from oneslot.explorer.execution.process import Outcome
 from oneslot.explorer.renaming import is_id_of
 from oneslot.explorer.world import Request, SqsMessage, World
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE

@@ -9,8 +9,8 @@ from typing import Any
 
 from booking.compose import compose
 from booking.configuration import Configuration
-from oneslot.explorer.clients import BotocoreClients, PortClient, serve
-from oneslot.explorer.process import Context, Process, StrandExecutor
+from oneslot.explorer.execution.clients import BotocoreClients, PortClient, serve
+from oneslot.explorer.execution.process import Context, Process, StrandExecutor
 from oneslot.explorer.scenario import Subject
 from verification.scenarios.laws import OurLaws
 from verification.scenarios.practice import APPOINTMENTS, DEAD_LETTERS, LEDGER, QUEUE, SLOTS

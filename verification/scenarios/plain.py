@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 from oneslot.explorer.aftermath import Aftermath
+from oneslot.explorer.execution.process import Outcome, Process, capture_logs
 from oneslot.explorer.faults import ANSWERED, DEATH, LATER, NOW, PERFORMED, Choice
 from oneslot.explorer.laws import collect, perform
-from oneslot.explorer.process import Outcome, Process, capture_logs
 from oneslot.explorer.renaming import name_of, rename, rename_lines, swap
 from oneslot.explorer.scenario import Scenario, Subject
 from oneslot.explorer.state import GONE, State

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from oneslot.explorer.execution.process import Context, Process
 from oneslot.explorer.explorer import Explorer
-from oneslot.explorer.process import Context, Process
 from oneslot.explorer.scenario import Scenario, Subject
 from oneslot.runtime import powertools
 from oneslot.runtime.attempt import attempt

@@ -12,9 +12,9 @@ from typing import Any
 import boto3
 import pytest
 
-from oneslot.explorer.clients import intercept_requests, serve
+from oneslot.explorer.execution.clients import intercept_requests, serve
+from oneslot.explorer.execution.process import Context, Process
 from oneslot.explorer.explorer import Explorer
-from oneslot.explorer.process import Context, Process
 from oneslot.explorer.scenario import Subject
 from oneslot.runtime.surroundings import Surroundings
 from verification.scenarios.ours import OURS

@@ -10,8 +10,8 @@ import pytest
 
 from appointments.messages import BookRequest, parse_message
 from appointments.slot_choice import choose
+from oneslot.explorer.execution.process import Outcome
 from oneslot.explorer.laws import collect
-from oneslot.explorer.process import Outcome
 from oneslot.explorer.services.contents import Contents
 from oneslot.explorer.world import Request, World
 from oneslot.runtime.identity import payload_hash

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from oneslot.explorer.counterexample import counterexample, replay
+from oneslot.explorer.execution.process import Context, Process, capture_logs
 from oneslot.explorer.explorer import Explorer, explore
-from oneslot.explorer.process import Context, Process, capture_logs
 from oneslot.explorer.scenario import Subject
 from oneslot.runtime.consumer.consumer import Consumer
 from verification.scenarios.ours import OURS, our_program

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from oneslot.explorer.clients import PortClient
 from oneslot.explorer.counterexample import counterexample, replay
+from oneslot.explorer.execution.clients import PortClient
 from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.scenario import Scenario
 from oneslot.runtime.consumer.queues import Queues

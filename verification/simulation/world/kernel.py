@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from greenlet import GreenletExit
 
-from oneslot.explorer.scheduler import Scheduler, Strand
+from oneslot.explorer.execution.scheduler import Scheduler, Strand
 
 MICROSECONDS = 1_000_000
 START_MS = int(datetime(2026, 11, 20, 8, 0, tzinfo=UTC).timestamp() * 1000)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from types import TracebackType
 from typing import Any
 
-from oneslot.explorer.scheduler import Strand
+from oneslot.explorer.execution.scheduler import Strand
 from oneslot.runtime.surroundings import Empty, Executor, Full, Future, Threads
 from verification.simulation.world.kernel import Process, Waiter
 

@@ -18,7 +18,7 @@ from botocore.compat import HTTPHeaders
 from botocore.config import Config
 from botocore.exceptions import ReadTimeoutError
 
-from oneslot.explorer.process import Process
+from oneslot.explorer.execution.process import Process
 from oneslot.explorer.world import Request
 
 

@@ -17,8 +17,8 @@ from typing import Any, ClassVar, cast
 from botocore.exceptions import ClientError, ReadTimeoutError
 from greenlet import GreenletExit
 
+from oneslot.explorer.execution.scheduler import Scheduler, Strand
 from oneslot.explorer.renaming import OWN_NAME
-from oneslot.explorer.scheduler import Scheduler, Strand
 from oneslot.explorer.world import Request
 from oneslot.runtime.surroundings import Surroundings
 

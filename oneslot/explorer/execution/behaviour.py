@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from oneslot.explorer.process import Outcome, Process, Program
+from oneslot.explorer.execution.process import Outcome, Process, Program
 
 MAXIMUM_CALLS = 60
 """The most API calls of an invocation; one that makes more counts as endless."""
