@@ -43,14 +43,14 @@ class SessionSettings:
     Attributes:
         master: Spark's master.
         memory: Java's memory, in Spark's notation ("3g").
-        partitions: the number of shuffle partitions.
+        partitions: the number of shuffle partitions; None for one where the input is little, and 8 elsewhere.
         scratch: folder for temporary files; None for Spark's default.
         reads_bytes: size of the input in bytes, None if unknown.
     """
 
     master: str = "local[*]"
     memory: str = "3g"
-    partitions: int = 8
+    partitions: int | None = None
     scratch: str | None = None
     reads_bytes: int | None = None
 
@@ -86,7 +86,7 @@ def options(settings: SessionSettings) -> dict[str, str]:
         ),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.shuffle.partitions": str(settings.partitions),
+        "spark.sql.shuffle.partitions": str(settings.partitions or (1 if settings.little else 8)),
         # A sorted table has files of 64 MB rather than one for each core.
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
         # Many single files are listed by this many tasks, in place of one for each file.
@@ -105,8 +105,8 @@ def options(settings: SessionSettings) -> dict[str, str]:
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         **DECIDING,
     }
-    if settings.little:  # one task is enough after a shuffle, and re-planning each stage takes a job for each
-        chosen |= {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+    if settings.little:  # re-planning takes a job for each stage
+        chosen["spark.sql.adaptive.enabled"] = "false"
     return chosen | ({"spark.local.dir": settings.scratch} if settings.scratch else {})
 
 

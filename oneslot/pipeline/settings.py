@@ -75,7 +75,7 @@ def parse_arguments(arguments: list[str]) -> tuple[AuditSettings, SessionSetting
     session = SessionSettings(
         memory=given.memory,
         scratch=given.scratch,
-        partitions=given.partitions or SessionSettings.partitions,
+        partitions=given.partitions,
         reads_bytes=settings.reads_bytes,
     )
     return settings, session

@@ -101,8 +101,9 @@ def send_all(
 ) -> Sent:
     """Send a stream of messages, each at its time, and archive what was accepted, in bounded memory.
 
-    `workers` batches are sent at once; on a FIFO queue one, which keeps the stream's order. Whatever ends the sending, the
-    archive has each message of which the queue's answer is known, because the thread that gets an answer archives it.
+    `workers` batches are sent at once. On a FIFO queue each batch waits for the one before, and a failed one ends the sending,
+    which keeps the stream's order. Whatever ends it, the archive has each message of which the queue's answer is known, because
+    the thread that gets an answer archives it.
     """
     workers = 1 if sender.fifo else workers
     surroundings = surroundings or Surroundings()
@@ -128,7 +129,7 @@ def send_all(
             for due, batch in batches(messages, pacing):
                 timetable.wait_until(due)
                 running.append(executor.submit(send, batch))
-                if len(running) >= 2 * workers:
+                if sender.fifo or len(running) >= 2 * workers:
                     threads.wait_for_first(running)
                 running = _unfinished(running)
         except BaseException:

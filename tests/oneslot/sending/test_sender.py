@@ -396,3 +396,20 @@ def test_fifo_sends_one_batch_at_a_time(tmp_path: Path) -> None:
     send_to(queue, tmp_path, messages(40), workers=4)
 
     assert queue.bodies("Z00001") == [f'{{"n": {number}}}' for number in range(40)]
+
+
+def test_fifo_sends_nothing_behind_a_failed_batch(tmp_path: Path) -> None:
+    class Denied(ScriptedSqs):
+        tries = 0
+
+        def send_message_batch(self, **request: Any) -> dict[str, Any]:
+            self.tries += 1
+            threading.Event().wait(0.05)  # time for another batch, if one did not wait
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": ""}}, "SendMessageBatch")
+
+    queue = Denied(fifo=True)
+
+    with pytest.raises(ClientError):
+        send_to(queue, tmp_path, messages(40), workers=4)
+
+    assert queue.tries == 1

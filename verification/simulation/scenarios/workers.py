@@ -151,6 +151,12 @@ def run_worker(
         finally:
             at_work.remove(context.aws_request_id)
 
+    def note_log(text: str) -> None:
+        line = json.loads(text)
+        simulation.note(process.name, "logs", line)
+        if line.get("event") == "over_limit":
+            application.given_up[line["sqs_message_id"]] += 1
+
     def check_receive(most: int) -> None:
         running = sum(job.state is State.RUNNING for job in worker._in_hand.all())
         if running + most > settings.threads:
@@ -163,7 +169,7 @@ def run_worker(
         handle,
         settings,
         heartbeat_client=simulation.client(process, "sqs", attempts=1, read_timeout=heartbeat.read_timeout),
-        log=WorkerLog(lambda line: simulation.note(process.name, "logs", json.loads(line)), surroundings),
+        log=WorkerLog(note_log, surroundings),
         surroundings=surroundings,
     )
     application.in_hand.append(lambda: 0 if process.ended else len(worker._in_hand._jobs))

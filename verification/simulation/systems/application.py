@@ -65,6 +65,7 @@ class Application:
         thrice: send three copies of each request at once.
         requests: what the queue accepted, by message id.
         receives, shown: how often each message was received, and made visible before its time, by its SQS id.
+        given_up: how often a worker gave a message up at its hard limit, by its SQS id; SQS may not have learned of it.
         effects: how many transactions wrote a request's effects, counted where DynamoDB performs them.
         committed: the requests in the order of their first commits.
         begun: (message id, number of the event) of each attempt that a handler began.
@@ -106,6 +107,7 @@ class Application:
         self.requests: dict[str, Request] = {}
         self.receives: Counter[str] = Counter()
         self.shown: Counter[str] = Counter()
+        self.given_up: Counter[str] = Counter()
         self.effects: Counter[str] = Counter()
         self.committed: list[str] = []
         self.deliveries: list[dict[str, Any]] = []
@@ -250,7 +252,8 @@ class Application:
     def _check_receives(self, request: Request) -> None:
         """A message is received once, and again after it was shown; a crash costs two receives."""
         simulation = self.simulation
-        received, due = self.receives[request.copies[0]], 1 + self.shown[request.copies[0]]
+        copy = request.copies[0]
+        received, due = self.receives[copy], 1 + max(self.shown[copy], self.given_up[copy])
         crashes = sum("crash" in fault.name for fault in simulation.faults.met)
         said = f"{request.message_id}: received {received} times"
         if simulation.calm and received > due:

@@ -220,7 +220,7 @@ def test_throttled_batch_is_retried_until_its_visibility_ends(workshop: Workshop
 def test_stale_receipt_is_not_fatal(workshop: Workshop, tmp_path: Path) -> None:
     # The visibility timeout is below the function's, so SQS redelivers the message while the first handler works.
     overtaken = tmp_path / "overtaken"
-    source = workshop.source(OBEDIENT, visibility=1, timeout=120)
+    source = workshop.source(OBEDIENT, visibility=3, timeout=120)
     source.send(json.dumps({"until": str(overtaken)}))
     with source.poller(processes=2) as poller:
         source.until(poller, lambda now: now.deleted == 1)
