@@ -111,23 +111,11 @@ def replay_counterexample(path: Path, terminal: Terminal) -> int:
     return status
 
 
-def simulate(
-    terminal: Terminal,
-    *,
-    scenarios: Sequence[str],
-    seed: int | None,
-    first: int,
-    seeds: int | None,
-    seconds: float | None,
-    every_place: bool,
-    save: Path | None,
-    write: Path | None,
-) -> int:
-    """Simulate the whole system under seeds. Return the exit status."""
-    options = _load("verification.simulation.command", "Options")(
-        scenarios, seed, first, seeds, seconds, every_place, save, write
+def simulate(terminal: Terminal, **options: Any) -> int:
+    """Simulate the whole system. `options` are those of `oneslot simulate` but for --replay. Return the exit status."""
+    status: int = _load("verification.simulation.command", "run_simulation")(
+        _load("verification.simulation.command", "Options")(**options), terminal
     )
-    status: int = _load("verification.simulation.command", "run_simulation")(options, terminal)
     return status
 
 

@@ -15,36 +15,6 @@ from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
 from oneslot.runtime.sqs.sending import Entry, SendsBatches, send_all, text_attributes
 from oneslot.runtime.surroundings import Surroundings
 
-# The codes of a call that fails in every attempt. After any other error the next attempt may succeed.
-HOPELESS = frozenset(
-    {
-        "AccessDenied",
-        "AccessDeniedException",
-        "AWS.SimpleQueueService.NonExistentQueue",
-        "ExpiredToken",
-        "InvalidAddress",
-        "InvalidClientTokenId",
-        "InvalidSecurity",
-        "KmsAccessDenied",
-        "KmsDisabled",
-        "KmsNotFound",
-        "QueueDoesNotExist",
-        "SignatureDoesNotMatch",
-        "UnrecognizedClientException",
-        "UnsupportedOperation",
-    }
-)
-
-# The codes of a call that fails because of one of its messages, which is then found by sending each alone.
-ONE_MESSAGE = frozenset(
-    {
-        "AWS.SimpleQueueService.BatchRequestTooLong",
-        "InvalidMessageContents",
-        "InvalidParameterValue",
-        "MissingParameter",
-    }
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
