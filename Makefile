@@ -111,10 +111,10 @@ fuzz: SECONDS ?= 60
 fuzz: $(VENV)/fuzz/.installed ## coverage-guided fuzzing of parser and consumer for SECONDS; findings in build/fuzz
 	PYTHONPATH=$(VENV)/fuzz $(BIN)/python -m verification.fuzzing --seconds $(SECONDS)
 
-figures: $(VENV)/.installed ## put the figures of explore, spec and soak into docs/correctness.md
+figures: $(VENV)/.installed ## put the figures of explore, spec and soak into docs/understand/correctness.md
 	$(BIN)/python -m verification.figures.correctness_page
 
-bench: $(VENV)/.installed ## speed, beside the peers (SHORT=1; DEMAND=file; WRITE=1: into docs/performance.md)
+bench: $(VENV)/.installed ## speed, beside the peers (SHORT=1; DEMAND=file; WRITE=1: into docs/lab/performance.md)
 	$(BIN)/python -m benchmarks $(if $(SHORT),--short) $(if $(DEMAND),--demand "$(DEMAND)") $(if $(WRITE),--write)
 
 bench-audit: $(VENV)/.installed ## the Spark audit of 1, 5 and 10 million requests, beside DuckDB (10 GB of disk)

@@ -8,7 +8,7 @@ runs in a process of its own, and each figure is kept as soon as it is measured.
 
 `benchmarks.json` has the figures, `benchmarks.md` the printed tables, and `benchmarks.html` tables and plots without
 external resources. `--write` keeps the figures in `docs/proof/performance.json` and puts them into
-`docs/performance.md`.
+`docs/lab/performance.md`.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def main() -> int:
     parser.add_argument("--demand", type=Path, help="demand of the rush: a file of appointments by practice")
     parser.add_argument("--minutes", type=float, default=35.0, help="time for all parts; the rush has what is left")
     parser.add_argument("--to", type=Path, default=Path("build/benchmarks"), help="the report folder")
-    parser.add_argument("--write", action="store_true", help="put the figures into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="put the figures into docs/lab/performance.md")
     options = parser.parse_args()
     if options.minutes <= 0:
         parser.error("--minutes must be above 0")
@@ -165,7 +165,7 @@ def main() -> int:
     status = run_all(bench, parts(options), options.minutes * 60)
     bench.report()
     if options.write and status:
-        print("A part failed or was interrupted, so docs/performance.md is unchanged.", file=sys.stderr)
+        print("A part failed or was interrupted, so docs/lab/performance.md is unchanged.", file=sys.stderr)
     elif options.write:
         performance_page.write(bench.document)
     return status

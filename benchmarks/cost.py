@@ -4,7 +4,7 @@
 
 Units are measured: each handler has the same batches and a stand-in of its own that counts consumed capacity by
 DynamoDB's rules (`benchmarks/standin`). Lambda's time is measured there too: calls take 5 ms, transactions 10 ms.
-`--measure` writes the figures to `docs/proof/cost.json` and the tables into `docs/cost.md`; otherwise the tables are
+`--measure` writes the figures to `docs/proof/cost.json` and the tables into `docs/understand/cost.md`; otherwise the tables are
 printed from that file.
 
 The sums: units and billed time per message times a million; one invocation, one receive and one delete for each batch
@@ -30,7 +30,7 @@ from benchmarks.harness.command import run_main
 from benchmarks.harness.figures import table
 
 ROOT = Path(__file__).resolve().parents[1]
-FIGURES, PAGE = ROOT / "docs" / "proof" / "cost.json", ROOT / "docs" / "cost.md"
+FIGURES, PAGE = ROOT / "docs" / "proof" / "cost.json", ROOT / "docs" / "understand" / "cost.md"
 BEGIN, END = "<!-- tables of benchmarks.cost -->", "<!-- end of the tables -->"
 MILLION = 1_000_000
 SERVICE_MS = 5.0
@@ -163,7 +163,7 @@ def write(figures: Sequence[Measured]) -> None:
 def main() -> None:
     """Print the tables; with `--measure`, measure first."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--measure", action="store_true", help="measure, and write docs/cost.md")
+    parser.add_argument("--measure", action="store_true", help="measure, and write docs/understand/cost.md")
     parser.add_argument("--json", action="store_true", help="figures and bills as JSON")
     options = parser.parse_args()
     if options.measure:

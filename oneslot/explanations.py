@@ -52,7 +52,7 @@ def how_to_restore(command: Callable[[str], str]) -> str:
     """Return how to restore a stack that lacks a part. `command` is `Target.command`."""
     return (
         f"Compare `{command('env')}` with `aws dynamodb list-tables`; "
-        "docs/runbooks/failed-deliveries.md says how to restore a table."
+        "docs/do/runbooks/failed-deliveries.md says how to restore a table."
     )
 
 
@@ -70,7 +70,7 @@ def _explain_refusal(error: ClientError, command: Callable[[str], str]) -> str:
     if code in NO_QUEUE:
         text += (
             f" A queue of the stack and its messages are gone: `{command('env')}` names the queues. "
-            "docs/runbooks/stalled.md says how to restore it and which requests to send again."
+            "docs/do/runbooks/stalled.md says how to restore it and which requests to send again."
         )
     if code in BAD_CREDENTIALS and os.environ.get("AWS_ACCESS_KEY_ID") == LOCAL_ACCOUNT:
         text += " This shell has the local stack's credentials from `oneslot env`. Open another shell."

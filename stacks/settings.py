@@ -45,14 +45,14 @@ class Settings(Numbers, Thresholds):
     snap_start: bool = False  # start from a snapshot of the imported function; snapshots and restores are billed
     batch_concurrency: int = 10  # records of a batch that run at once: they wait for DynamoDB, they do not compute
     candidate_slots: int = 16  # the earliest free slots among which a request chooses
-    group_commit: bool = False  # commit a batch's first deliveries in one transaction (docs/performance.md)
+    group_commit: bool = False  # commit a batch's first deliveries in one transaction (docs/lab/performance.md)
     content_based_deduplication: bool = False  # identify a message without an id by the SHA-256 of its body
 
-    # The queue. `fifo` keeps the order within each message group (docs/fifo.md).
+    # The queue. `fifo` keeps the order within each message group (docs/do/keep-order.md).
     queue: str = "standard"
 
     # The ledger.
-    ledger_forgotten_before: str = ""  # when the retention was raised: older rows may be gone (docs/deploying.md)
+    ledger_forgotten_before: str = ""  # when the retention was raised: older rows may be gone (docs/do/deploy.md)
 
     # Keys: AWS's own, or one of this stage's that the account may audit, rotate and withdraw.
     customer_managed_keys: bool = False

@@ -1,4 +1,4 @@
-"""Put the figures of the last kept run of the benchmarks into docs/performance.md.
+"""Put the figures of the last kept run of the benchmarks into docs/lab/performance.md.
 
 `make bench WRITE=1` keeps a run and writes the page. `python -m benchmarks.pages.performance_page` writes the page
 from the kept figures. A test compares the page with them.
@@ -18,7 +18,7 @@ from benchmarks.harness.command import run_main
 from benchmarks.pages.tables import TITLES, Document, tables_of, targets, where
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PAGE = REPOSITORY / "docs" / "performance.md"
+PAGE = REPOSITORY / "docs" / "lab" / "performance.md"
 FIGURES = REPOSITORY / "docs" / "proof" / "performance.json"
 _BLOCK = re.compile(r"<!-- generated: ([a-z, ]+) -->\n.*?<!-- end -->\n", re.DOTALL)
 

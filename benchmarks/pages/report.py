@@ -38,7 +38,7 @@ def page(document: Document) -> str:
         "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>",
         "<title>Oneslot: benchmarks</title>",
         f"<style>{_STYLE}</style><h1>Oneslot: benchmarks</h1>{as_html(where(document))}",
-        "<p><code>docs/performance.md</code>, and the top of each module in <code>benchmarks/</code>, explain the figures.</p>",
+        "<p><code>docs/lab/performance.md</code>, and the modules in <code>benchmarks/</code>, explain the figures.</p>",
         f"<h2>Targets</h2>{as_html(targets(document))}",
     ]
     for part, title in TITLES.items():

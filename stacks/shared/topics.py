@@ -7,7 +7,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-RUNBOOKS = "docs/runbooks"
+RUNBOOKS = "docs/do/runbooks"
 """The runbooks' folder in this repository: it is at hand for who deployed the stage from it."""
 
 

@@ -1,4 +1,4 @@
-"""Damaged tables, restored by the program and commands of docs/restoring.md, on the embedded AWS."""
+"""Damaged tables, restored by the program and commands of docs/do/restore.md, on the embedded AWS."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.kits.consumer import booking
 
 pytestmark = pytest.mark.embedded_aws
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "restoring.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "do" / "restore.md"
 ALWAYS = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2100-01-01T08:00:00Z"}
 TABLES = ("appointments", "ledger", "slots")
 

@@ -1,4 +1,4 @@
-"""docs/performance.md has the kept figures, and every part."""
+"""docs/lab/performance.md has the kept figures, and every part."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ from tests.kits.valkey_server import ValkeyServer
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCUMENTATION = REPOSITORY / "docs"
-PAGES = ("reuse.md", "stores.md", "fifo.md", "worker.md")
+PAGES = ("do/write-a-consumer.md", "do/choose-a-store.md", "do/keep-order.md", "do/run-a-worker.md")
 ALL_PAGES = sorted(DOCUMENTATION.rglob("*.md"))
-NEEDS_VALKEY = ("stores.md",)
+NEEDS_VALKEY = ("do/choose-a-store.md",)
 LONG_WAYS = {
     "oneslot.cdk",
     "oneslot.runtime.powertools",
@@ -81,24 +81,24 @@ def headings(target: Path, page: Path) -> set[str]:
     return {heading.strip().replace(" ", "-") for heading in plain}
 
 
-@pytest.mark.parametrize("page", [*PAGES, "faults.md"])
+@pytest.mark.parametrize("page", [*PAGES, "lab/faults.md"])
 def test_page_has_a_picture(page: str) -> None:
     assert any(link.endswith(".svg") for link in links(DOCUMENTATION / page))
 
 
 def test_index_lists_every_decision() -> None:
-    records = sorted(path.name for path in (DOCUMENTATION / "decisions").glob("0*.md"))
-    assert sorted(links(DOCUMENTATION / "decisions" / "README.md")) == records
+    records = sorted(path.name for path in (DOCUMENTATION / "understand" / "decisions").glob("0*.md"))
+    assert sorted(links(DOCUMENTATION / "understand" / "decisions" / "README.md")) == records
     assert len({record[:4] for record in records}) == len(records)
 
 
 def test_glossary_is_sorted() -> None:
-    words = re.findall(r"^\| ([^|]+) \|", text("glossary.md"), re.MULTILINE)[2:]
+    words = re.findall(r"^\| ([^|]+) \|", text("look-up/glossary.md"), re.MULTILINE)[2:]
     assert words == sorted(words)
 
 
 def test_upgrading_names_modules_that_exist() -> None:
-    now = [row.rpartition(" | ")[2] for row in text("upgrading.md").splitlines() if row.startswith("| `")]
+    now = [row.rpartition(" | ")[2] for row in text("do/upgrade.md").splitlines() if row.startswith("| `")]
     names = {name for cell in now for name in re.findall(r"`((?:oneslot|booking|verification)[\w.]*)`", cell)}
     assert len(names) > 20
     assert sorted(name for name in names if not exists(name)) == []
@@ -115,7 +115,7 @@ def exists(name: str) -> bool:
 
 
 def test_faults_name_existing_tests_and_all_cases() -> None:
-    page = text("faults.md")
+    page = text("lab/faults.md")
     defined = {
         name
         for file in re.findall(r"`(tests/[a-z_/]+\.py)`", page)

@@ -71,8 +71,8 @@ def outcomes(log: str) -> list[str]:
 
 
 def fence(info: str) -> str:
-    """Return the block of docs/reuse.md that opens with this line."""
-    text = (ROOT / "docs" / "reuse.md").read_text(encoding="utf-8")
+    """Return the block of docs/do/write-a-consumer.md that opens with this line."""
+    text = (ROOT / "docs" / "do" / "write-a-consumer.md").read_text(encoding="utf-8")
     (block,) = re.findall(rf"^```{re.escape(info)}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     return str(block)
 

@@ -63,7 +63,8 @@ def test_deployment_alone_gets_a_token_and_starts_by_hand() -> None:
 
 def test_threat_model_names_existing_tests() -> None:
     named = re.findall(
-        r"`(tests/[\w/]+\.py)(?:::(\w+))?`", (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
+        r"`(tests/[\w/]+\.py)(?:::(\w+))?`",
+        (ROOT / "docs" / "understand" / "threat-model.md").read_text(encoding="utf-8"),
     )
     assert len(named) > 10
     for path, function in named:

@@ -1,4 +1,4 @@
-"""Fill the generated parts of docs/correctness.md from the code's tables and the figures of the last runs.
+"""Fill the generated parts of docs/understand/correctness.md from the code's tables and the figures of the last runs.
 
 `python -m verification.figures.correctness_page` does it. A test compares the page with its output.
 """
@@ -18,7 +18,7 @@ from verification.figures.tables import explorations_table, guards_table, mutant
 from verification.mutation.mutants import expected
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PAGE = REPOSITORY / "docs" / "correctness.md"
+PAGE = REPOSITORY / "docs" / "understand" / "correctness.md"
 FIGURES = REPOSITORY / "docs" / "proof"
 CONSUMER = REPOSITORY / "oneslot" / "runtime" / "consumer" / "consumer.py"
 _BLOCK = re.compile(r"<!-- generated: ([a-z ]+) -->\n.*?<!-- end -->\n", re.DOTALL)

@@ -1,6 +1,7 @@
 """What every ledger refuses before it writes, wherever its rows are kept: DynamoDB, Valkey or Redis, or memory.
 
-`tests/oneslot/runtime/stores/test_contract.py` holds all of them to the same behaviour; docs/stores.md says how they differ.
+`tests/oneslot/runtime/stores/test_contract.py` holds all of them to the same behaviour. docs/do/choose-a-store.md says
+how they differ.
 """
 
 from __future__ import annotations

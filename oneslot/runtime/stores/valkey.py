@@ -2,7 +2,7 @@
 
 A row is a hash with DynamoDB's field names. An item that effects write is a hash too, each value as canonical JSON, so that
 conditions compare type and value as text. A failover, or a crash before the disk was written, can lose acknowledged writes,
-and this ledger loses them too: see docs/stores.md before you choose it.
+and this ledger loses them too: see docs/do/choose-a-store.md before you choose it.
 
 It needs the client `redis` (`pip install oneslot[valkey]`), which works with both servers.
 """

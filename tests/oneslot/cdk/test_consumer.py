@@ -245,7 +245,7 @@ def test_alarms_have_a_runbook_and_notify_the_topic(tmp_path: Path) -> None:
     defined = define(tmp_path)
     topic = sns.Topic(defined.stack, "OnCall")
     defined.consumer.add_alarms(topic)
-    runbooks = Path(__file__).parents[3] / "docs" / "runbooks"
+    runbooks = Path(__file__).parents[3] / "docs" / "do" / "runbooks"
     assert len(alarms(defined)) == 9
     for name, alarm in alarms(defined).items():
         assert (runbooks / f"{name}.md").exists()

@@ -24,7 +24,7 @@ from oneslot.runtime.stores.expressions import from_attributes
 from tests.kits.local_mapping import wait_for
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "construct.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "look-up" / "construct.md").read_text(encoding="utf-8")
 
 
 def table(heading: str) -> dict[str, str]:

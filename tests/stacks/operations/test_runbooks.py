@@ -21,8 +21,9 @@ from stacks.settings import STAGES
 from tests.kits.stacks import Stage
 
 ROOT = Path(__file__).resolve().parents[3]
-FOLDER = ROOT / "docs" / "runbooks"
-PAGES = sorted([*FOLDER.glob("*.md"), *(ROOT / "docs" / name for name in ("deploying.md", "restoring.md"))])
+FOLDER = ROOT / "docs" / "do" / "runbooks"
+DEPLOY, RESTORE = FOLDER.parent / "deploy.md", FOLDER.parent / "restore.md"
+PAGES = sorted([*FOLDER.glob("*.md"), DEPLOY, RESTORE])
 CONSUMER = (ROOT / "lambda_src", ROOT / "oneslot" / "runtime")
 SECTIONS = ("What it means", "What to look at", "What to do", "What not to do")
 # Of the AWS CLI itself, beside each operation's own.
@@ -52,7 +53,7 @@ def test_alarms_and_runbooks_match(with_audit: Stage) -> None:
     named: set[str] = set()
     for part in ("-operations", "-audit"):
         text = Stage(with_audit.settings, with_audit.folder, part).template_text
-        named.update(re.findall(r"docs/runbooks/([a-z-]+)\.md", text))
+        named.update(re.findall(r"docs/do/runbooks/([a-z-]+)\.md", text))
     assert named == set(runbooks())
 
 
@@ -61,7 +62,7 @@ def test_index_lists_every_runbook() -> None:
     assert sorted(re.findall(r"\]\(([a-z-]+)\.md\)", index)) == runbooks()
 
 
-@pytest.mark.parametrize("name", [*runbooks(), "../restoring"])
+@pytest.mark.parametrize("name", [*runbooks(), "../restore"])
 def test_runbook_has_four_sections(name: str) -> None:
     text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
     assert tuple(re.findall(r"^## (.+)$", text, re.MULTILINE)) == SECTIONS
@@ -114,7 +115,7 @@ def test_variables_of_commands_are_set_before() -> None:
 def test_command_has_no_day_account_or_region_of_its_own() -> None:
     """Pasted at night, it would look at another day or account than the alarm's."""
     own = re.compile(r"\b20\d\d-\d\d-\d\d|\b\d{12}\b|\b[a-z]{2}-[a-z]+-\d\b")
-    pages = [*sorted(FOLDER.glob("*.md")), ROOT / "docs" / "restoring.md"]
+    pages = [*sorted(FOLDER.glob("*.md")), RESTORE]
     here = [(path.name, words) for path in pages for words in commands(path)]
     assert len(here) > 40
     assert [(name, words) for name, words in here if own.search(" ".join(words))] == []
@@ -129,12 +130,12 @@ def test_log_query_has_a_start_time() -> None:
 
 def test_deployment_of_a_runbook_keeps_the_given_settings() -> None:
     """The given settings come first, so the page's own change wins."""
-    pages = [*sorted(FOLDER.glob("*.md")), ROOT / "docs" / "restoring.md"]
+    pages = [*sorted(FOLDER.glob("*.md")), RESTORE]
     deployments = [words for path in pages for words in commands(path) if words[0] == "cdk"]
     assert len(deployments) >= 5
     assert {tuple(words[:6]) for words in deployments} == {("cdk", "deploy", "--all", "-c", "stage=$STAGE", "$GIVEN")}
     assert all(len(words) > 6 for words in deployments)
-    later = (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8").partition("\n## Upgrade")[2]
+    later = DEPLOY.read_text(encoding="utf-8").partition("\n## Upgrade")[2]
     deployed_again = re.findall(r"^.*(?:cdk (?:diff|deploy) --all|make deploy).*$", later, re.MULTILINE)
     assert len(deployed_again) >= 3
     assert [line for line in deployed_again if "$GIVEN" not in line] == []

@@ -46,7 +46,7 @@ def alarms(stage: Stage) -> dict[str, dict[str, Any]]:
     found = {}
     for alarm in stage.resources("AWS::CloudWatch::Alarm").values():
         properties = resolve(alarm["Properties"])
-        (name,) = re.findall(r"docs/runbooks/([a-z-]+)\.md", properties["AlarmDescription"])
+        (name,) = re.findall(r"docs/do/runbooks/([a-z-]+)\.md", properties["AlarmDescription"])
         found[name] = properties
     return found
 

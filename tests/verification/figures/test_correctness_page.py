@@ -1,4 +1,4 @@
-"""docs/correctness.md agrees with the code: its tables, its laws, its tests and its figures."""
+"""docs/understand/correctness.md agrees with the code: its tables, its laws, its tests and its figures."""
 
 from __future__ import annotations
 
