@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-all check lint types imports format explore audit-sown mutants simulate simulate-mutants simulate-coverage \
-  spec soak fuzz figures bench bench-audit synth deploy lock dependencies browser valkey clean
+  spec soak fuzz figures bench bench-audit docs synth deploy lock dependencies browser valkey clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -45,7 +45,7 @@ PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile -
 test: $(VENV)/.installed node_modules/.installed ## what a change can break, in three minutes
 	$(PYTEST) -m "not slow"
 
-test-all: test $(VENV)/fuzz/.installed ## the same, then the slow tests
+test-all: test $(VENV)/fuzz/.installed $(VENV)/docs/.installed ## the same, then the slow tests
 	$(PYTEST) -m slow
 
 check: lint types imports ## lint, types and import contracts
@@ -119,6 +119,14 @@ bench: $(VENV)/.installed ## speed, beside the peers (SHORT=1; DEMAND=file; WRIT
 
 bench-audit: $(VENV)/.installed ## the Spark audit of 1, 5 and 10 million requests, beside DuckDB (10 GB of disk)
 	$(BIN)/python -m benchmarks.audit
+
+$(VENV)/docs/.installed: requirements-docs.txt | $(VENV)/.installed
+	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(@D)
+	@$(BIN)/uv pip install -q --python $(@D)/bin/python --require-hashes -r $<
+	@touch $@
+
+docs: $(VENV)/docs/.installed ## the documentation as a site, its links checked: build/site/index.html
+	NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --quiet --strict
 
 synth: $(CDK) ## the CloudFormation templates of STAGE (dev, prod), into cdk.out
 	$(CDK) synth --quiet -c stage=$(STAGE)

@@ -1,0 +1,1 @@
+"""The documentation's generated pages, its pictures, and the site of `make docs`."""
