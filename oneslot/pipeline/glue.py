@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from typing import Any
 
@@ -35,10 +36,11 @@ def main(arguments: list[str]) -> None:
     of_aws, _ = parser.parse_known_args(arguments)
     settings, session_settings = parse_arguments(arguments)
     if of_aws.dead_letter_queue:
+        region = region_of(of_aws.dead_letter_queue)
         print(  # noqa: T201 - the job's log
             list_dead_letters(
-                boto3.client("sqs"),
-                boto3.client("s3"),
+                boto3.client("sqs", region_name=region),
+                boto3.client("s3", region_name=region),
                 of_aws.dead_letter_queue,
                 settings.history,
                 content_based=of_aws.content_based == "true",
@@ -56,6 +58,12 @@ def main(arguments: list[str]) -> None:
         print(audit(spark, settings, print).sentence)  # noqa: T201 - the job's log
     except AuditRefused as refusal:
         raise RuntimeError(str(refusal)) from None
+
+
+def region_of(queue_url: str) -> str | None:
+    """Return the Region that a queue's URL names. Glue does not promise one in the job's environment."""
+    named = re.match(r"https://sqs\.([a-z0-9-]+)\.", queue_url)
+    return named[1] if named else None
 
 
 def list_dead_letters(sqs: Any, s3: Any, queue_url: str, history: str, *, content_based: bool) -> str:

@@ -103,6 +103,9 @@ def options(settings: SessionSettings) -> dict[str, str]:
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.hadoop.parquet.compression.codec.zstd.level": "1",
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+        # Each task moves its own file into place, where the driver would move all of them in the end. In S3 that is a copy. A
+        # repeated task writes the same name, and an unfinished audit has no description, so no reader sees half a commit.
+        "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
         **DECIDING,
     }
     if settings.little:  # re-planning takes a job for each stage

@@ -32,12 +32,12 @@ def audit_conditions(
             means="The nightly audit found requests that did not take effect exactly once, or are lost or stuck.",
             metric=audit_violations(stage),
             above=0,
-            # One value a night: it holds until the next, or the alarm would say a minute later that all is well.
+            # There is one value a night. Without this the alarm would return to OK a minute after it.
             silence=cloudwatch.TreatMissingData.IGNORE,
         ),
         Condition(
             name="audit-missing",
-            means=f"No audit has ended with a verdict for {missing_hours} hours: nobody knows whether all is right.",
+            means=f"No audit has ended with a verdict for {missing_hours} hours, so losses and duplicates go unnoticed.",
             metric=cloudwatch.MathExpression(
                 expression="IF(FILL(audits, 0) > 0, 0, 1)",
                 using_metrics={"audits": succeeded},
@@ -50,16 +50,16 @@ def audit_conditions(
         ),
         Condition(
             name="unarchived-deliveries",
-            # Firehose gives a line up after a day. A night without them is called sound, with a note at most.
-            means="The delivery log does not arrive in the audit's bucket: nights are judged without what it tells.",
+            # Firehose drops a line after a day. A night without lines counts as sound, with a note at most.
+            means="The delivery log does not arrive in the audit's bucket, so nights are judged without it.",
             metric=over_window(_archive_delay(stream)),
             above=ARCHIVE_DELAY_SECONDS,
             periods=3,
         ),
         Condition(
             name="undelivered-lines",
-            # Firehose calls that delivered: the metric above is well.
-            means="Firehose set lines of the delivery log aside that it could not unpack: no night is judged by them.",
+            # Firehose counts them as delivered, so the metric above stays low.
+            means="Firehose set aside lines of the delivery log that it could not unpack. No audit reads them.",
             metric=over_window(_set_aside(bucket)),
             above=0,
         ),

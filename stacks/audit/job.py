@@ -111,7 +111,7 @@ def _rights(storage: AuditStorage) -> iam.PolicyDocument:
     return document(
         allow(["s3:ListBucket"], bucket.bucket_arn),
         allow(["s3:GetObject"], bucket.arn_for_objects("history/*")),
-        # Results are written aside and renamed, which on S3 is a copy and a deletion.
+        # Each task moves its file from an attempt's folder, and small files are replaced: on S3 a copy and a deletion.
         allow(
             ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
             bucket.arn_for_objects("audits/*"),

@@ -10,7 +10,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from oneslot.pipeline.glue import list_dead_letters
+from oneslot.pipeline.glue import list_dead_letters, region_of
 from oneslot.pipeline.read.sources import DEAD_LETTERS
 from oneslot.runtime.sqs import dead_letters
 from stacks.audit.job import DEAD_LETTERS as WRITTEN
@@ -42,6 +42,11 @@ def listed(s3: Any) -> list[dict[str, Any]] | None:
 def make_list(made: Bench, s3: Any, sqs: Any = None, *, content_based: bool = False) -> str:
     url = made.configuration.dead_letter_queue_url
     return list_dead_letters(sqs or made.sqs, s3, url, HISTORY, content_based=content_based)
+
+
+def test_region_is_that_of_the_queue() -> None:
+    assert region_of("https://sqs.eu-west-2.amazonaws.com/123456789012/Oneslot-dev-dead-letters") == "eu-west-2"
+    assert region_of("http://127.0.0.1:4566/queue") is None
 
 
 def test_list_has_every_dead_letter() -> None:
