@@ -11,13 +11,13 @@ import dataclasses
 import sys
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
 from pyspark import StorageLevel
 from pyspark.errors.exceptions.captured import CapturedException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from oneslot.pipeline.errors import AuditRefused, explain_spark_error
@@ -28,6 +28,7 @@ from oneslot.pipeline.judge.states import Moment
 from oneslot.pipeline.read.checksums import start_checksums
 from oneslot.pipeline.read.history import NOTHING, History, find_history, sample_notes
 from oneslot.pipeline.read.rejects import locate_rejects, source_finder
+from oneslot.pipeline.read.sources import JOINED
 from oneslot.pipeline.report.data import collect
 from oneslot.pipeline.report.page import render
 from oneslot.pipeline.session import open_session
@@ -77,7 +78,8 @@ def _audit(spark: SparkSession, settings: AuditSettings, say: Callable[[str], ob
         finished.begin(storage, settings.output)
         notes = [*history.notes, *sample_notes(spark, history)]
         work = Work(spark, storage, settings, history, previous)
-        judged = summarise(work, write_verdicts(work), notes)
+        verdicts_written = write_verdicts(work)
+        judged = summarise(work, verdicts_written, notes + control_notes(work))
         if checks is not None:
             checks.result()
         written = finished.list_files(storage, settings.output)
@@ -105,6 +107,7 @@ class Work:
     settings: AuditSettings
     history: History
     previous: FinishedAudit | None
+    control: Observation = field(default_factory=Observation)
 
     @property
     def output(self) -> str:
@@ -132,7 +135,7 @@ def write_verdicts(work: Work) -> DataFrame:
         retention=history.context.retention_ms,
         forgotten_before=history.context.forgotten_before,
     )
-    gathered = measures.gather(history.facts(spark), work.partitions)
+    gathered = measures.gather(history.facts(spark, work.control), work.partitions)
     folder = f"{work.output}/{finished.VERDICTS}"
     if previous is None:
         return files.write_verdicts(verdicts.judge(gathered, moment), folder).withColumn(WEIGHT, F.lit(1))
@@ -141,6 +144,15 @@ def write_verdicts(work: Work) -> DataFrame:
     after = measures.merge(before, today, work.partitions)
     written = files.write_verdicts(verdicts.judge(after, moment), folder).withColumn(WEIGHT, F.lit(1))
     return written.unionByName(before.withColumn(WEIGHT, F.lit(-1)))
+
+
+def control_notes(work: Work) -> list[str]:
+    """Return the note on CloudWatch's control messages in the delivery log, if there are any."""
+    if not work.history.lines.get(JOINED):
+        return []
+    found = work.control.get["messages"] or 0
+    messages = counted(found, "control message", "control messages")
+    return [f"CloudWatch Logs tested the delivery log's subscription: {messages} passed over."] if found else []
 
 
 def replaced_rows(layered: DataFrame, today: DataFrame) -> DataFrame:

@@ -17,7 +17,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
@@ -114,17 +114,20 @@ class History:
         items = tables.whole_items(rows) if export.start is None else tables.images(rows, export.start, export.end)
         return tables.TABLE_FACTS[name](items)
 
-    def facts(self, spark: SparkSession) -> DataFrame:
-        """Return all sources as facts. Raises AuditRefused if full exports contain nothing."""
+    def facts(self, spark: SparkSession, control: Observation | None = None) -> DataFrame:
+        """Return all sources as facts. Raises AuditRefused if full exports contain nothing.
+
+        `control` counts CloudWatch's control messages in the history's own delivery log.
+        """
         parts = []
         for table in TABLES:
             if paths := self.data_folders(table):
                 parts.append(self.facts_of(table, sources.read_lines(spark, paths, self.schema_of(table))))
         for name, files in self.lines.items():
             if files:
-                parts.append(self.facts_of(name, sources.read_log(spark, list(files), name)))
+                parts.append(self.facts_of(name, sources.read_log(spark, list(files), name, control)))
         if self.more_deliveries:
-            more = sources.read_lines(spark, list(self.more_deliveries), sources.DELIVERIES)
+            more = sources.read_log(spark, list(self.more_deliveries), sources.JOINED)
             parts.append(self.facts_of("deliveries", more).where(F.col("kind") != int(Kind.REJECT)))
         if not parts and self.start is None:
             raise AuditRefused(NOTHING.format(folder=self.folder))

@@ -8,7 +8,6 @@ from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StringType, StructField, StructType
 
 from oneslot.pipeline.errors import AuditRefused
 from oneslot.pipeline.read import sources
@@ -59,12 +58,15 @@ def rejected_lines(spark: SparkSession, history: History, name: str, paths: list
 
     Files whose first line shows that they are gzipped come first.
     """
-    schema = StructType([*history.schema_of(name), StructField(CORRUPT, StringType())])
+    schema = sources.with_corrupt(history.schema_of(name))
     text = spark.read.option("lineSep", "\n").text([*map(literal, paths)])
     number = F.monotonically_increasing_id().bitwiseAND(F.lit((1 << ROW_BITS) - 1))
     numbered = text.select(number.alias("line"), "value", F.col("_metadata.file_path").alias("file"))
+    lines = numbered.where(F.trim("value") != "").select(
+        "line", "file", F.expr(f"explode({sources.lines_within(name)}) AS value")
+    )
     fields = F.from_json("value", schema, {"columnNameOfCorruptRecord": CORRUPT}).alias("row")
-    parsed = numbered.where(F.trim("value") != "").select(
+    parsed = lines.select(
         "line",
         "file",
         fields,

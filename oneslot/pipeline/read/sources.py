@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
@@ -139,20 +139,61 @@ def incremental_export_schema(table: str) -> StructType:
     return StructType([StructField("Metadata", written), *images])
 
 
+def with_corrupt(schema: StructType) -> StructType:
+    """Return a schema with the column for the text of an invalid line."""
+    return StructType([*schema, StructField(CORRUPT, TEXT)])
+
+
 def read_lines(spark: SparkSession, paths: list[str], schema: StructType) -> DataFrame:
     """Read JSON lines into the columns of `schema`, `corrupt_line` (the text of an invalid line) and `path`."""
-    with_corrupt = StructType([*schema, StructField(CORRUPT, TEXT)])
-    reader = spark.read.schema(with_corrupt).option("columnNameOfCorruptRecord", CORRUPT)
+    reader = spark.read.schema(with_corrupt(schema)).option("columnNameOfCorruptRecord", CORRUPT)
     return reader.json([*map(literal, paths)]).selectExpr("*", f"_metadata.file_path AS {PATH}")
 
 
-def read_log(spark: SparkSession, paths: list[str], name: str) -> DataFrame:
-    """Read the lines of a log, as `read_lines` does, and mark lines of which Spark reads only a part."""
-    lines = spark.read.text([*map(literal, paths)]).selectExpr(
-        f"{unread(name)} AS {CORRUPT}", f"_metadata.file_path AS {PATH}"
+def read_log(spark: SparkSession, paths: list[str], name: str, control: Observation | None = None) -> DataFrame:
+    """Read the lines of a log, as `read_lines` does, and mark lines of which Spark reads only a part.
+
+    `control` counts CloudWatch's control messages as `messages`.
+    """
+    text = spark.read.text([*map(literal, paths)]).selectExpr(
+        "value", f"{unread(name)} AS {CORRUPT}", f"_metadata.file_path AS {PATH}"
     )
-    beside = lines.where(F.col(CORRUPT).isNotNull())
-    return read_lines(spark, paths, LINES[name]).unionByName(beside, allowMissingColumns=True)
+    whole = read_lines(spark, paths, LINES[name])
+    beside = text.where(F.col(CORRUPT).isNotNull())
+    if name == JOINED:
+        whole = whole.where(f"NOT coalesce(startswith({CORRUPT}, '{CONTROL}'), false)")
+        beside = text.where(f"{CORRUPT} IS NOT NULL OR startswith(value, '{CONTROL}')")
+        if control:
+            beside = beside.observe(control, F.sum(F.regexp_count("value", F.lit(CONTROL))).alias("messages"))
+        # `whole` has the first object of a line.
+        others = f"slice({lines_within(name)}, if(startswith(value, '{{'), 2, 1), 1000000)"
+        line = f"explode(if({several(CORRUPT)}, {others}, array(value))) AS value"
+        pieces = beside.selectExpr(line, f"NOT {several(CORRUPT)} AS malformed", PATH)
+        read = F.from_json("value", with_corrupt(LINES[name]), {"columnNameOfCorruptRecord": CORRUPT}).alias("row")
+        problem = F.expr(f"CASE WHEN malformed THEN value ELSE coalesce(row.{CORRUPT}, {unread(name)}) END")
+        beside = pieces.select(read, "value", "malformed", PATH).select("row.*", problem.alias("problem"), PATH)
+        beside = beside.drop(CORRUPT).withColumnRenamed("problem", CORRUPT)
+    return whole.unionByName(beside, allowMissingColumns=name != JOINED)
+
+
+def lines_within(name: str) -> str:
+    """Return SQL for the lines in the text `value`. Firehose may join deliveries without a line break."""
+    if name != JOINED:
+        return "array(value)"
+    # Inside a text a quote is escaped, so these letters begin an object.
+    objects = f"split(regexp_replace(value, '{CONTROL}[^{{]*', ''), r'(?<=\\}})(?=\\{{\"\\w+\"\\s*:)')"
+    return f"if({several(unread(name))}, filter({objects}, line -> line != ''), array(value))"
+
+
+def several(unread_text: str) -> str:
+    """Return SQL that is true where the text `value` holds joined lines or a control message. One object never does."""
+    joined = f"({unread_text} IS NOT NULL AND (contains(value, '}}{{') OR contains(value, '}}{CONTROL}')))"
+    return f"(startswith(value, '{CONTROL}') OR {joined})"
+
+
+JOINED = "deliveries"
+CONTROL = "CWL CONTROL MESSAGE"
+"""How CloudWatch Logs begins the line that it sends through a subscription to check the destination."""
 
 
 def unread(name: str) -> str:

@@ -16,7 +16,7 @@ from oneslot.pipeline.judge.conclusion import Conclusion
 from oneslot.pipeline.layout import Full, Part, item_line, write_export
 from oneslot.pipeline.read import logs, sources
 from oneslot.pipeline.read.manifests import newest
-from tests.kits.histories import System, World, arn, write_history
+from tests.kits.histories import START, System, World, arn, write_history
 from tests.oneslot.pipeline.audit_answers import audit_found
 from tests.oneslot.pipeline.damage import (
     REFUSED,
@@ -240,14 +240,13 @@ def test_empty_tables_are_refused_or_noted(audited: Audited, world: World, tmp_p
 @pytest.mark.parametrize(
     ("change", "lost"),
     [
-        (lambda text: text.replace("}\n{", "}{", 1), 1),
         (lambda text: text.replace("}\n{", "}, {", 1), 1),
         (lambda text: text.replace("}\n", "} and more\n", 1), 0),
         (lambda text: text.replace("}\n{", "}   \r\n\t\r\n{", 1), None),
         (lambda text: text.replace("}\n{", ', "more": {"of": "}{"}}\n{', 1), None),
         (lambda text: f'{{"message": {text.replace("}", "}}", 1)}', 1),
     ],
-    ids=["no delimiter", "commas", "more text", "spaces", "an object inside", "an envelope"],
+    ids=["commas", "more text", "spaces", "an object inside", "an envelope"],
 )
 def test_log_line_is_malformed_when_spark_reads_a_part(
     audited: Audited, history: Path, tmp_path: Path, change: Callable[[str], str], lost: int | None
@@ -261,6 +260,33 @@ def test_log_line_is_malformed_when_spark_reads_a_part(
     assert [(reject["line"], reject["problem"]) for reject in rejects] == ([] if lost is None else [(1, "not_json")])
     assert conclusion.document["sums"]["deliveries"] == written.count("\n") - (lost or 0)
     assert conclusion.document["sums"]["rejected"] == len(rejects)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("continued", [False, True])
+def test_joined_lines_and_control_messages_are_read(
+    audited: Audited, world: World, tmp_path: Path, continued: bool
+) -> None:
+    """As CloudWatch Logs and Firehose may write them. Braces inside a text join nothing."""
+    if continued:
+        audited(World(slots=world.slots, now=START), "before")
+    folder = write_history(
+        world, tmp_path / "history", since=World(slots=world.slots, now=START) if continued else None
+    )
+    log = folder / "deliveries" / "deliveries.jsonl.gz"
+    first, *lines = gzip.decompress(log.read_bytes()).decode().splitlines()
+    lines[3] = lines[3][:-1] + ', "more": "}{"}'
+    check = f"{sources.CONTROL}: Checking health of destination Firehose."
+    written = f"{check}\n{first}{check}{''.join(lines[:6])}\n{check}{''.join(lines[6:])}{first[:-9]}\n"
+    log.write_bytes(gzip.compress(written.encode(), mtime=0))
+
+    conclusion = audited(folder, previous="before" if continued else None)
+
+    assert conclusion.document["sums"]["deliveries"] == len(world.deliveries)
+    (reject,) = map(json.loads, (tmp_path / "audit" / "rejects.jsonl").read_text().splitlines())
+    assert (reject["line"], reject["problem"]) == (3, "not_json")
+    expected = "CloudWatch Logs tested the delivery log's subscription: 3 control messages passed over."
+    assert expected in conclusion.document["notes"]
 
 
 @pytest.mark.slow
