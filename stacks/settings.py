@@ -9,6 +9,7 @@ from datetime import datetime
 
 from oneslot.cdk.numbers import (
     DAY,
+    HOUR,
     LIMITS,
     Numbers,
     Thresholds,
@@ -20,9 +21,6 @@ from oneslot.cdk.numbers import (
     window_on_fifo,
 )
 from stacks.limits import AUDIT_HOURS_AROUND, DELIVERY_FOLDERS, NUMBERS, TOPIC_ARN
-
-HOUR = 3_600
-"""Seconds."""
 
 MOMENT = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"
 """A moment in UTC, as text."""

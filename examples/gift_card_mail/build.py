@@ -24,7 +24,8 @@ def build(outdir: str | None = None) -> App:
         {
             "arn:<AWS::Partition>:ses:<AWS::Region>:<AWS::AccountId>:identity/*": (
                 "the sending identity is a parameter; a condition allows the one sender's address only"
-            )
+            ),
+            "*": "listing streams takes no resource",
         },
     )
     accept(stack.undelivered, {"AwsSolutions-SQS3": "it is the dead-letter queue of the stream"})

@@ -80,6 +80,7 @@ class GiftCardMailStack(Stack):
         rights = [
             allow(["dynamodb:UpdateItem"], self.orders.ledger.table_arn),
             allow(["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"], stream),
+            allow(["dynamodb:ListStreams"], "*"),  # the mapping asks; the call takes no resource
             allow(["sqs:SendMessage"], self.undelivered.queue_arn),
             # The address is a parameter, so the identity is not known here; the condition narrows it to the sender.
             allow(["ses:SendEmail"], identities, only={"StringEquals": {"ses:FromAddress": sender}}),

@@ -19,6 +19,7 @@ from aws_cdk import (
 )
 from aws_cdk import aws_applicationautoscaling as scaling
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_ecr_assets as ecr_assets
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
@@ -119,6 +120,7 @@ class WorkerStack(Stack):
             image=ecs.ContainerImage.from_asset(
                 str(ROOT),
                 file=str(DOCKERFILE),
+                platform=ecr_assets.Platform.LINUX_ARM64,  # the task's, whatever machine builds the image
                 ignore_mode=IgnoreMode.DOCKER,
                 exclude=[
                     *("*", "!pyproject.toml", "!lambda_src", "!oneslot", f"!{DOCKERFILE}"),

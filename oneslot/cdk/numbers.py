@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-DAY = 86_400
+HOUR, DAY = 3_600, 86_400
 """Seconds."""
 
 FOREVER = "forever"
@@ -118,6 +118,11 @@ class Thresholds:
 def stalled_minutes(thresholds: Thresholds, numbers: Numbers) -> int:
     """Return the minutes of a standstill before its alarm: more than a crashed consumer's messages stay hidden."""
     return max(thresholds.alarm_stalled_minutes, -(-numbers.visibility_timeout_seconds // 60) + 1)
+
+
+def dead_letter_age_seconds(numbers: Numbers) -> int:
+    """Return the age of a dead letter at its alarm: five sevenths of what the queue keeps, so ten days of fourteen."""
+    return numbers.dead_letter_retention_seconds * 5 // 7
 
 
 def late_alarms(thresholds: Thresholds, numbers: Numbers) -> Iterator[str]:

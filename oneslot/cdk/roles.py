@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
@@ -27,7 +27,7 @@ def service_role(
     Args:
         wildcards: a resource of the policies with a wildcard, as the rules' report writes it → the reason.
         only_this_account: let the service assume the role only for this account. The service must name the account, and
-            Lambda does not.
+            Lambda and Glue do not.
     """
     account = {"StringEquals": {"aws:SourceAccount": Stack.of(scope).account}} if only_this_account else None
     role = iam.Role(
@@ -47,7 +47,7 @@ def document(*statements: iam.PolicyStatement) -> iam.PolicyDocument:
 
 
 def allow(
-    actions: list[str], *resources: str, only: Mapping[str, Mapping[str, str]] | None = None
+    actions: list[str], *resources: str, only: Mapping[str, Mapping[str, str | Sequence[str]]] | None = None
 ) -> iam.PolicyStatement:
     """Return a statement that allows these actions on these resources, under the conditions `only`."""
     return iam.PolicyStatement(actions=actions, resources=list(resources), conditions=only)

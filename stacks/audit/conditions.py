@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from oneslot.cdk.monitoring.alarms import Condition, over_window
@@ -15,16 +14,12 @@ ARCHIVE_DELAY_SECONDS = 3 * BUFFER_SECONDS
 """After this time a line of the delivery log should be in the audit's bucket, and Firehose have tried more than once."""
 
 
-def audit_conditions(
-    *, succeeded: cloudwatch.IMetric, stream: str, bucket: str, stage: str, missing_hours: int
-) -> list[Condition]:
-    """Return the conditions that wake someone, on a stage with the audit.
+def audit_conditions(*, stream: str, bucket: str, stage: str) -> list[Condition]:
+    """Return the conditions that wake someone, on a stage with the audit, beside `MissingAudit`.
 
     Args:
-        succeeded: the executions of the state machine that succeeded, over an hour.
         stream: the name of Firehose's stream.
         bucket: the name of the audit's bucket.
-        missing_hours: the hours without a verdict after which one is missing.
     """
     return [
         Condition(
@@ -34,19 +29,6 @@ def audit_conditions(
             above=0,
             # There is one value a night. Without this the alarm would return to OK a minute after it.
             silence=cloudwatch.TreatMissingData.IGNORE,
-        ),
-        Condition(
-            name="audit-missing",
-            means=f"No audit has ended with a verdict for {missing_hours} hours, so losses and duplicates go unnoticed.",
-            metric=cloudwatch.MathExpression(
-                expression="IF(FILL(audits, 0) > 0, 0, 1)",
-                using_metrics={"audits": succeeded},
-                label="no audit",
-                period=Duration.hours(1),
-            ),
-            above=0,
-            periods=missing_hours,
-            silence=cloudwatch.TreatMissingData.BREACHING,
         ),
         Condition(
             name="unarchived-deliveries",

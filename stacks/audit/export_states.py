@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from oneslot.cdk.numbers import HOUR
 from stacks.audit.plan import AuditPlan
 from stacks.audit.tasks import CALL_SECONDS, NOW, RETRY, State, caught, sdk
-from stacks.settings import HOUR
 
 POLL_SECONDS = 60  # an export takes minutes to an hour; each poll costs one state transition
 

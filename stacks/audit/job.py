@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from typing import Any
+
 from aws_cdk import ArnFormat, Duration, Stack
 from aws_cdk import aws_glue as glue
 from aws_cdk import aws_iam as iam
@@ -19,6 +23,9 @@ GLUE_VERSION, SPARK_VERSION = glue.GlueVersion.V6_0, "4.1.1"
 
 DEAD_LETTERS = "dead-letters/dead-letters.jsonl"
 """The file of the script's list, in a night's history."""
+
+KEYS = "arn:<AWS::Partition>:kms:<AWS::Region>:<AWS::AccountId>:key/*"
+"""The account's keys, as the rules' report writes them."""
 
 
 class AuditJob(Construct):
@@ -42,7 +49,7 @@ class AuditJob(Construct):
             "Role",
             "glue",
             {
-                "Code": document(allow(["s3:GetObject"], *_objects([script, packages]))),
+                "Code": _code_rights(Stack.of(self), [script, packages]),
                 "Audit": _rights(storage),
                 "DeadLetters": _dead_letter_rights(storage, deployed, customer_managed_keys=customer_managed_keys),
                 "Logs": _log_rights(Stack.of(self)),
@@ -56,7 +63,10 @@ class AuditJob(Construct):
                 "arn:<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>:log-group:/aws-glue/jobs/*": (
                     "Glue chooses the names of its log groups, below this one"
                 ),
+                KEYS: "the bootstrap may have a key of its own; a condition allows its use for the two files only",
             },
+            # No document says that Glue names the account. `iam:PassRole` on the role guards who may use it.
+            only_this_account=False,
         )
         security = _encrypted(self, storage)
         self.job = glue.PySparkEtlJob(
@@ -71,6 +81,7 @@ class AuditJob(Construct):
             # A second run would only find the first one's folder in its way, and a retry the same input.
             max_concurrent_runs=1,
             max_retries=0,
+            job_run_queuing_enabled=True,  # Glue waits for capacity instead of failing the run at once
             timeout=Duration.hours(timeout_hours),
             security_configuration=glue.SecurityConfiguration.from_security_configuration_name(
                 self, "SecurityName", security.name
@@ -83,37 +94,47 @@ class AuditJob(Construct):
 
 
 def _encrypted(scope: Construct, storage: AuditStorage) -> glue.CfnSecurityConfiguration:
-    """Return the configuration that encrypts logs, bookmarks and files with the audit's key."""
-    properties = glue.CfnSecurityConfiguration
-    key_arn = storage.key.key_arn
-    return properties(
-        scope,
-        "Security",
-        name=f"{Stack.of(scope).stack_name}-security",
-        encryption_configuration=properties.EncryptionConfigurationProperty(
-            cloud_watch_encryption=properties.CloudWatchEncryptionProperty(
-                cloud_watch_encryption_mode="SSE-KMS", kms_key_arn=key_arn
-            ),
-            job_bookmarks_encryption=properties.JobBookmarksEncryptionProperty(
-                job_bookmarks_encryption_mode="CSE-KMS", kms_key_arn=key_arn
-            ),
-            s3_encryptions=[properties.S3EncryptionProperty(s3_encryption_mode="SSE-KMS", kms_key_arn=key_arn)],
-        ),
+    """Return the configuration that encrypts logs, bookmarks and files with the audit's key.
+
+    CloudFormation replaces it at every change, and makes the new one first. So its name changes with its content.
+    """
+    stack, key_arn = Stack.of(scope), storage.key.key_arn
+    content: dict[str, Any] = {
+        "cloudWatchEncryption": {"cloudWatchEncryptionMode": "SSE-KMS", "kmsKeyArn": key_arn},
+        "jobBookmarksEncryption": {"jobBookmarksEncryptionMode": "CSE-KMS", "kmsKeyArn": key_arn},
+        "s3Encryptions": [{"s3EncryptionMode": "SSE-KMS", "kmsKeyArn": key_arn}],
+    }
+    digest = hashlib.sha256(json.dumps(stack.resolve(content), sort_keys=True).encode()).hexdigest()[:8]
+    return glue.CfnSecurityConfiguration(
+        scope, "Security", name=f"{stack.stack_name}-security-{digest}", encryption_configuration=content
     )
 
 
-def _objects(assets: list[s3_assets.Asset]) -> list[str]:
-    return [asset.bucket.arn_for_objects(asset.s3_object_key) for asset in assets]
+def _code_rights(stack: Stack, assets: list[s3_assets.Asset]) -> iam.PolicyDocument:
+    """Allow to read the script and the zip, also where the bootstrap encrypts its bucket with a key of the account's."""
+    objects = [asset.bucket.arn_for_objects(asset.s3_object_key) for asset in assets]
+    keys = stack.format_arn(service="kms", resource="key", resource_name="*")
+    # S3 encrypts in the object's name, or with a bucket key in the bucket's.
+    named = {"kms:EncryptionContext:aws:s3:arn": [*objects, assets[0].bucket.bucket_arn]}
+    conditions = {"StringEquals": {**through("s3", stack)["StringEquals"], **named}}
+    return document(allow(["s3:GetObject"], *objects), allow(["kms:Decrypt"], keys, only=conditions))
 
 
 def _rights(storage: AuditStorage) -> iam.PolicyDocument:
     bucket, key = storage.bucket, storage.key
     return document(
-        allow(["s3:ListBucket"], bucket.bucket_arn),
+        # What Hadoop's documentation of S3A names for reading and writing.
+        allow(["s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketMultipartUploads"], bucket.bucket_arn),
         allow(["s3:GetObject"], bucket.arn_for_objects("history/*")),
         # Each task moves its file from an attempt's folder, and small files are replaced: on S3 a copy and a deletion.
         allow(
-            ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
+            [
+                "s3:AbortMultipartUpload",
+                "s3:DeleteObject",
+                "s3:GetObject",
+                "s3:ListMultipartUploadParts",
+                "s3:PutObject",
+            ],
             bucket.arn_for_objects("audits/*"),
         ),
         allow(["kms:Decrypt", "kms:GenerateDataKey"], key.key_arn, only=through("s3", storage)),

@@ -6,13 +6,15 @@ from aws_cdk import Aws, CfnOutput, DefaultStackSynthesizer, Duration, Stack
 from constructs import Construct
 
 from oneslot.cdk.monitoring.alarms import Alarms
+from oneslot.cdk.numbers import HOUR
 from stacks.audit.conditions import audit_conditions
 from stacks.audit.delivery_archive import DeliveryArchive
 from stacks.audit.job import AuditJob
+from stacks.audit.missing import MissingAudit
 from stacks.audit.plan import AuditPlan
 from stacks.audit.storage import AuditStorage
 from stacks.audit.workflow import AuditWorkflow
-from stacks.settings import HOUR, Settings
+from stacks.settings import Settings
 from stacks.shared.deployed import Deployed
 from stacks.shared.topics import RUNBOOKS, named_topic, new_topic
 
@@ -70,14 +72,9 @@ class AuditStack(Stack):
             retain_data=settings.retain_data,
         )
         succeeded = workflow.machine.metric_succeeded(period=Duration.hours(1), statistic="Sum")
-        watched = audit_conditions(
-            succeeded=succeeded,
-            stream=archive.stream,
-            bucket=storage.bucket.bucket_name,
-            stage=settings.stage,
-            missing_hours=settings.audit_missing_hours,
-        )
+        watched = audit_conditions(stream=archive.stream, bucket=storage.bucket.bucket_name, stage=settings.stage)
         Alarms(self, "Alarms", conditions=watched, topic=topic, runbooks=RUNBOOKS)
+        MissingAudit(self, "Missing", succeeded=succeeded, missing_hours=settings.audit_missing_hours, topic=topic)
         outputs = {
             "AuditBucketName": storage.bucket.bucket_name,
             "AuditStateMachineArn": workflow.machine.state_machine_arn,

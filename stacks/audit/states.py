@@ -6,11 +6,20 @@ second start for a day repeats nothing and finds the first one's verdict. JSONat
 
 from __future__ import annotations
 
+from oneslot.cdk.numbers import HOUR
 from stacks.audit.export_states import export_tables
 from stacks.audit.plan import AuditPlan
 from stacks.audit.tasks import DATE, DAY_MS, RETRY, State, caught, s3_task
 from stacks.audit.verdict_states import look_for_earlier_audit, look_for_verdict, measure, notify, read_verdict
-from stacks.settings import HOUR
+
+NOT_STARTED = (
+    "AWSGlueException",  # as Step Functions reports a throttled start: its cause is "Rate exceeded"
+    "ThrottlingException",
+    "ResourceNumberLimitExceededException",
+    "InternalServiceException",
+    "OperationTimeoutException",
+)
+"""The errors of a start that Glue throttled, or had no capacity for. A run that fails has another: States.TaskFailed."""
 
 JOB_AROUND_SECONDS = HOUR  # Glue counts the job's timeout while it runs: it must start before, and stop after
 
@@ -103,7 +112,15 @@ def _audit(plan: AuditPlan) -> State:
                 "IntervalSeconds": 300,
                 "MaxAttempts": 6,
                 "BackoffRate": 1,
-            }
+            },
+            # 15 minutes in all, so both retries together end within the hour that `AUDIT_HOURS_AROUND` leaves them.
+            {
+                "ErrorEquals": [f"Glue.{error}" for error in NOT_STARTED],
+                "IntervalSeconds": 60,
+                "MaxAttempts": 4,
+                "BackoffRate": 2,
+                "JitterStrategy": "FULL",
+            },
         ],
         "TimeoutSeconds": plan.job_seconds + JOB_AROUND_SECONDS,
         "Catch": [

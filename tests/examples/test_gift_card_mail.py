@@ -316,6 +316,7 @@ def test_functions_have_the_rights_of_their_calls(template: tuple[dict[str, Any]
         "dynamodb:UpdateItem",
         "dynamodb:PutItem",
         "dynamodb:DescribeStream",
+        "dynamodb:ListStreams",
         "dynamodb:GetRecords",
         "dynamodb:GetShardIterator",
     }

@@ -68,6 +68,12 @@ def test_service_scales_on_waiting_messages_per_task(resources: dict[str, dict[s
     ]
 
 
+def test_image_is_built_for_the_tasks_processor(assembly: Path, resources: dict[str, dict[str, Any]]) -> None:
+    assets = json.loads((assembly / "OneslotWorker.assets.json").read_text())["dockerImages"]
+    assert [asset["source"]["platform"] for asset in assets.values()] == ["linux/arm64"]
+    assert only(resources, "AWS::ECS::TaskDefinition")["RuntimePlatform"]["CpuArchitecture"] == "ARM64"
+
+
 def test_service_keeps_one_task_when_the_queue_is_empty(resources: dict[str, dict[str, Any]]) -> None:
     target = only(resources, "AWS::ApplicationAutoScaling::ScalableTarget")
     assert (target["MinCapacity"], target["MaxCapacity"]) == (1, 20)

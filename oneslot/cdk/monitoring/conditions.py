@@ -7,13 +7,12 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 
 from oneslot.cdk.monitoring.alarms import WINDOW_MINUTES, Condition, over_window
 from oneslot.cdk.monitoring.metrics import ConsumerMetrics
-from oneslot.cdk.numbers import Numbers, Thresholds, stalled_minutes
+from oneslot.cdk.numbers import HOUR, Numbers, Thresholds, dead_letter_age_seconds, stalled_minutes
 
 
 def conditions(measures: ConsumerMetrics, thresholds: Thresholds, numbers: Numbers) -> list[Condition]:
     """Return the conditions that wake someone."""
     minutes = stalled_minutes(thresholds, numbers)
-    throttles = [*measures.tables("ReadThrottleEvents").values(), *measures.tables("WriteThrottleEvents").values()]
     return [
         Condition(
             name="dead-letters",
@@ -22,6 +21,13 @@ def conditions(measures: ConsumerMetrics, thresholds: Thresholds, numbers: Numbe
             above=0,
             # SQS may stop reporting a queue that was unused for six hours. Its messages are still there.
             silence=cloudwatch.TreatMissingData.IGNORE,
+        ),
+        Condition(
+            name="dead-letter-age",
+            means=f"A dead letter is {dead_letter_age_seconds(numbers) // HOUR} hours old: SQS soon deletes it unseen.",
+            metric=measures.dead_letter_age(),
+            above=dead_letter_age_seconds(numbers),
+            # No value means no dead letter, or a queue that SQS stopped reporting until the next look at it.
         ),
         Condition(
             name="oldest-message",
@@ -37,42 +43,49 @@ def conditions(measures: ConsumerMetrics, thresholds: Thresholds, numbers: Numbe
             above=0,
             periods=minutes,
         ),
-        Condition(
-            name="function-errors",
-            means="The consumer crashes, times out or cannot start, again and again.",
-            metric=over_window(measures.function("Errors")),
-            above=thresholds.alarm_function_errors,
+        *(
+            Condition(
+                name=name, means=means, metric=metric, above=getattr(thresholds, f"alarm_{name.replace('-', '_')}")
+            )
+            for name, means, metric in _counts(measures)
         ),
-        Condition(
-            name="function-throttles",
-            means="Lambda refuses to run the consumer: the account's concurrency is used up.",
-            metric=over_window(measures.function("Throttles")),
-            above=thresholds.alarm_function_throttles,
+    ]
+
+
+def _counts(measures: ConsumerMetrics) -> list[tuple[str, str, cloudwatch.IMetric]]:
+    """Return the name, meaning and metric of each condition on a count. Its name is that of its threshold."""
+    throttles = [*measures.tables("ReadThrottleEvents").values(), *measures.tables("WriteThrottleEvents").values()]
+    return [
+        (
+            "function-errors",
+            "The consumer crashes, times out or cannot start, again and again.",
+            over_window(measures.function("Errors")),
         ),
-        Condition(
-            name="failed-deliveries",
-            means="Deliveries fail inside a consumer that runs: a right, a table or the code is broken.",
-            metric=over_window(measures.deliveries("failed")),
-            above=thresholds.alarm_failed_deliveries,
+        (
+            "function-throttles",
+            "Lambda refuses to run the consumer: the account's concurrency is used up.",
+            over_window(measures.function("Throttles")),
         ),
-        Condition(
-            name="quarantined-deliveries",
-            means="Many messages at once cannot be processed and are set aside: a producer sends something wrong or new.",
+        (
+            "failed-deliveries",
+            "Deliveries fail inside a consumer that runs: a right, a table or the code is broken.",
+            over_window(measures.deliveries("failed")),
+        ),
+        (
             # The alarm on dead letters cannot say so: it rings with the first, and stays until a person has seen to it.
-            metric=over_window(measures.deliveries("quarantined")),
-            above=thresholds.alarm_quarantined_deliveries,
+            "quarantined-deliveries",
+            "Many messages at once cannot be processed and are set aside: a producer sends something wrong or new.",
+            over_window(measures.deliveries("quarantined")),
         ),
-        Condition(
-            name="table-throttles",
-            means="DynamoDB throttles a table: a hot partition, or traffic that grew faster than the table did.",
-            metric=_sum("throttles", throttles),
-            above=thresholds.alarm_table_throttles,
+        (
+            "table-throttles",
+            "DynamoDB throttles a table: a hot partition, or traffic that grew faster than the table did.",
+            _sum("throttles", throttles),
         ),
-        Condition(
-            name="transaction-conflicts",
-            means="Many transactions meet on the same rows: requests contend for them more than decisions avoid.",
-            metric=_sum("conflicts", list(measures.tables("TransactionConflict").values())),
-            above=thresholds.alarm_transaction_conflicts,
+        (
+            "transaction-conflicts",
+            "Many transactions meet on the same rows: requests contend for them more than decisions avoid.",
+            _sum("conflicts", list(measures.tables("TransactionConflict").values())),
         ),
     ]
 

@@ -43,6 +43,11 @@ class ConsumerMetrics:
         dimensions = {"QueueName": self.dead_letter_queue_name}
         return metric("AWS/SQS", "ApproximateNumberOfMessagesVisible", dimensions, "Maximum", label)
 
+    def dead_letter_age(self) -> cloudwatch.Metric:
+        """Return the seconds for which the oldest dead letter has been in the dead-letter queue."""
+        dimensions = {"QueueName": self.dead_letter_queue_name}
+        return metric("AWS/SQS", "ApproximateAgeOfOldestMessage", dimensions, "Maximum", "age of dead letters")
+
     def function(self, name: str, statistic: str = "Sum", label: str | None = None) -> cloudwatch.Metric:
         """Return a metric of the function."""
         return metric("AWS/Lambda", name, {"FunctionName": self.function_name}, statistic, label)

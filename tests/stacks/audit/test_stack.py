@@ -34,6 +34,9 @@ BROUGHT_BY_GLUE = ("pyspark", "py4j", "boto3", "botocore", "s3transfer", "jmespa
 PUBLIC_WAYS = ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets")
 
 
+FLAGS = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+
+
 def properties_of_job(audit: Stage) -> dict[str, Any]:
     """The Glue job."""
     return audit.properties("AWS::Glue::Job")
@@ -78,6 +81,7 @@ def test_job_is_small_and_runs_once(audit: Stage) -> None:
     assert job["NumberOfWorkers"] == audit.settings.audit_workers == 2
     assert job["WorkerType"] == "G.1X"
     assert job["MaxRetries"] == 0
+    assert job["JobRunQueuingEnabled"] is True, "a run waits for capacity"
     assert job["ExecutionProperty"] == {"MaxConcurrentRuns": 1}
     assert job["Timeout"] == audit.settings.audit_timeout_hours * 60
     assert job["Command"]["Name"] == "glueetl"
@@ -144,6 +148,23 @@ def test_job_depends_on_its_security_configuration(audit: Stage) -> None:
     (job,) = audit.resources("AWS::Glue::Job").values()
     (security,) = audit.resources("AWS::Glue::SecurityConfiguration")
     assert security in job["DependsOn"]
+
+
+def test_security_configuration_gets_another_name_with_other_content(audit: Stage, tmp_path: Path) -> None:
+    """CloudFormation makes the replacement first: under the same name it would fail."""
+    from aws_cdk import App, Stack, aws_kms
+
+    from stacks.audit.job import _encrypted
+    from stacks.audit.storage import AuditStorage
+
+    names = []
+    for key in ("One", "Other"):
+        stack = Stack(App(context=FLAGS), "Stack")
+        storage = AuditStorage(stack, "Storage", history_days=35, result_days=400, retain_data=False)
+        storage.key = aws_kms.Key(stack, key)
+        names.append(_encrypted(stack, storage).name)
+    assert names[0] != names[1]
+    assert all(name.startswith("Stack-security-") for name in names)
 
 
 def test_audit_of_production_outlives_its_stack(audit: Stage) -> None:

@@ -243,7 +243,11 @@ def test_task_retries_with_jitter_for_minutes(world: World) -> None:
         pauses = [retry["IntervalSeconds"] * retry["BackoffRate"] ** number for number in range(retry["MaxAttempts"])]
         assert (sum(pauses) >= 180, retry["JitterStrategy"]) == (True, "FULL"), name
         assert states[name]["TimeoutSeconds"] == 60, name
-    (busy,) = states["Audit"]["Retry"]
+    busy, short = states["Audit"]["Retry"]
+    assert {"Glue.AWSGlueException", "Glue.ResourceNumberLimitExceededException"} <= set(short["ErrorEquals"])
+    assert "States.TaskFailed" not in short["ErrorEquals"], "a run that failed is not run again"
+    started = sum(short["IntervalSeconds"] * short["BackoffRate"] ** number for number in range(short["MaxAttempts"]))
+    assert 600 <= started <= 3_600 - 1_800
     assert busy["ErrorEquals"] == ["Glue.ConcurrentRunsExceededException"]
     assert busy["IntervalSeconds"] * busy["MaxAttempts"] * busy["BackoffRate"] == 1_800, "another run has half an hour"
 
@@ -251,6 +255,12 @@ def test_task_retries_with_jitter_for_minutes(world: World) -> None:
 def test_job_times_out_before_its_state(world: World, audit: Stage) -> None:
     job = audit.properties("AWS::Glue::Job")["Timeout"] * 60
     assert job < world.definition["States"]["Audit"]["TimeoutSeconds"] < world.definition["TimeoutSeconds"] < 24 * 3600
+
+
+def test_night_starts_the_job_again_when_glue_throttles(world: World) -> None:
+    world.broken["glue:startJobRun.sync"] = StateFailure("Glue.AWSGlueException", "Rate exceeded")
+    assert world.run(FULL).failure is not None
+    assert len(world.called("startJobRun.sync")) == 5
 
 
 def test_night_retries_and_notifies_when_an_export_is_refused(world: World) -> None:

@@ -23,7 +23,7 @@ from tests.kits.stacks import Stage
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "docs" / "do" / "runbooks"
 DEPLOY, RESTORE = FOLDER.parent / "deploy.md", FOLDER.parent / "restore.md"
-PAGES = sorted([*FOLDER.glob("*.md"), DEPLOY, RESTORE])
+PAGES = sorted([*FOLDER.glob("*.md"), DEPLOY, DEPLOY.with_name("first-night.md"), RESTORE])
 CONSUMER = (ROOT / "lambda_src", ROOT / "oneslot" / "runtime")
 SECTIONS = ("What it means", "What to look at", "What to do", "What not to do")
 # Of the AWS CLI itself, beside each operation's own.
@@ -139,6 +139,14 @@ def test_deployment_of_a_runbook_keeps_the_given_settings() -> None:
     deployed_again = re.findall(r"^.*(?:cdk (?:diff|deploy) --all|make deploy).*$", later, re.MULTILINE)
     assert len(deployed_again) >= 3
     assert [line for line in deployed_again if "$GIVEN" not in line] == []
+
+
+def test_no_block_both_stops_and_starts_the_consumer() -> None:
+    """A block is pasted whole."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for block in re.findall(r"^ *```bash\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE):
+            assert not ("--no-enabled" in block and " --enabled" in block), (page.name, block)
 
 
 def test_runbook_shows_what_drifted() -> None:

@@ -46,9 +46,22 @@ def alarms(stage: Stage) -> dict[str, dict[str, Any]]:
     found = {}
     for alarm in stage.resources("AWS::CloudWatch::Alarm").values():
         properties = resolve(alarm["Properties"])
+        if "Read by" in properties["AlarmDescription"]:
+            continue  # part of a composite alarm, which notifies
         (name,) = re.findall(r"docs/do/runbooks/([a-z-]+)\.md", properties["AlarmDescription"])
         found[name] = properties
     return found
+
+
+def missing_audit(audit: Stage) -> dict[str, dict[str, Any]]:
+    """The parts of the alarm on a missing audit: `Overdue`, `Began`, and the composite `Alarm` over both."""
+    kinds = ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm")
+    found = {name: resource for kind in kinds for name, resource in audit.resources(kind).items()}
+    return {
+        re.sub(r"^Missing|[0-9A-F]{8}$", "", name): resolve(resource["Properties"])
+        for name, resource in found.items()
+        if name.startswith("Missing")
+    }
 
 
 def watched(alarm: dict[str, Any]) -> list[dict[str, Any]]:
@@ -64,9 +77,10 @@ def test_alarms_are_these(operations: Stage, audit: Stage) -> None:
     assert set(alarms(operations)) == {
         *("dead-letters", "oldest-message", "stalled", "function-errors", "function-throttles"),
         *("failed-deliveries", "quarantined-deliveries", "table-throttles", "transaction-conflicts"),
+        "dead-letter-age",
     }
-    archive = {"unarchived-deliveries", "undelivered-lines"}
-    assert set(alarms(audit)) == {"invariant-violated", "audit-missing", *archive}
+    assert set(alarms(audit)) == {"invariant-violated", "unarchived-deliveries", "undelivered-lines"}
+    assert set(missing_audit(audit)) == {"Overdue", "Began", "Alarm"}
 
 
 def test_watched_metrics_are_published(operations: Stage, audit: Stage) -> None:
@@ -199,7 +213,31 @@ def test_missing_data_breaches_only_for_a_missing_audit(operations: Stage, audit
     # The verdict comes once a night, and holds until the next one.
     assert silence.pop("invariant-violated") == "ignore"
     archive = dict.fromkeys(("unarchived-deliveries", "undelivered-lines"), "notBreaching")
-    assert silence == {"audit-missing": "breaching", **archive}
+    assert silence == archive
+
+
+def test_missing_audit_is_quiet_until_the_first_one_ended(audit: Stage) -> None:
+    parts = missing_audit(audit)
+    overdue, began = (name for name in audit.resources("AWS::CloudWatch::Alarm") if name.startswith("Missing"))
+    if "Began" in overdue:
+        overdue, began = began, overdue
+    assert parts["Alarm"]["AlarmRule"] == f'(ALARM("<{overdue}.Arn>") AND OK("<{began}.Arn>"))'
+    assert parts["Alarm"]["AlarmActions"] == parts["Alarm"]["OKActions"] != []
+    assert not {"AlarmActions", "OKActions"} & {*parts["Overdue"], *parts["Began"]}
+    # Without data `Began` stays INSUFFICIENT_DATA; any datapoint makes it OK, because no count is below 0.
+    assert parts["Began"]["TreatMissingData"] == "ignore"
+    assert (parts["Began"]["ComparisonOperator"], parts["Began"]["Threshold"]) == ("LessThanThreshold", 0)
+    assert parts["Overdue"]["TreatMissingData"] == "breaching"
+
+
+def test_dead_letter_age_alarm_rings_before_sqs_deletes(operations: Stage) -> None:
+    alarm = alarms(operations)["dead-letter-age"]
+    (age,) = watched(alarm)
+    assert (age["MetricName"], age["Stat"]) == ("ApproximateAgeOfOldestMessage", "Maximum")
+    assert age["Dimensions"] == [{"Name": "QueueName", "Value": "<DeadLetterQueueName>"}]
+    assert alarm["Threshold"] == 10 * 86_400 < operations.settings.dead_letter_retention_seconds
+    assert alarm["EvaluationPeriods"] == 1
+    assert "is 240 hours old" in alarm["AlarmDescription"]
 
 
 def test_archive_alarm_rings_before_firehose_gives_lines_up(audit: Stage) -> None:
@@ -234,7 +272,7 @@ def test_undelivered_alarm_rings_with_the_first_object(audit: Stage) -> None:
 
 def test_missing_alarm_waits_for_the_longest_night(audit: Stage) -> None:
     machine = json.loads(resolve(audit.properties("AWS::StepFunctions::StateMachine")["DefinitionString"]))
-    missing = alarms(audit)["audit-missing"]
+    missing = missing_audit(audit)["Overdue"]
     (metric,) = watched(missing)
     assert metric["Period"] == 3600
     assert (
@@ -267,6 +305,7 @@ def test_thresholds_are_the_settings(operations: Stage) -> None:
     settings = operations.settings
     assert thresholds == {
         "dead-letters": 0,
+        "dead-letter-age": 10 * 86_400,
         "stalled": 0,
         "oldest-message": settings.alarm_oldest_message_seconds,
         "function-errors": settings.alarm_function_errors,
@@ -281,6 +320,7 @@ def test_thresholds_are_the_settings(operations: Stage) -> None:
 # An alarm → its statistics, its period in seconds, and the number of periods above the threshold.
 WATCHED = {
     "dead-letters": ({"Maximum"}, 60, 1),
+    "dead-letter-age": ({"Maximum"}, 60, 1),
     "oldest-message": ({"Maximum"}, 60, 3),
     "stalled": ({"Maximum", "Sum"}, 60, 5),
     **dict.fromkeys(("function-errors", "function-throttles"), ({"Sum"}, 300, 1)),

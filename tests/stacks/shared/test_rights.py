@@ -23,9 +23,13 @@ Rights = dict[str, dict[str, set[str]]]
 AUDIT_RIGHTS = {
     "glue": {
         "<assets>": {"s3:GetObject"},
-        "<bucket>": {"s3:ListBucket"},
+        "key/*": {"kms:Decrypt"},
+        "<bucket>": {"s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketMultipartUploads"},
         "<bucket>/history/*": {"s3:GetObject"},
-        "<bucket>/audits/*": {"s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"},
+        "<bucket>/audits/*": {
+            *("s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject"),
+            *("s3:ListMultipartUploadParts", "s3:PutObject"),
+        },
         "<bucket>/history/*/dead-letters/dead-letters.jsonl": {"s3:DeleteObject", "s3:PutObject"},
         "<DeadLetterQueueArn>": {"sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"},
         "<key>": {"kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey"},
@@ -100,7 +104,7 @@ def readable(resource: Any) -> str:
         (r"<DeliveriesStream\w*\.Arn>", "<stream>"),
         (r"<DeliveriesErrors\w*\.Arn>", "<errors>"),
         (r"arn:.*:job/<\w+>", "<job>"),
-        (r"arn:<AWS::Partition>:(?:dynamodb|logs):<AWS::Region>:<AWS::AccountId>:", ""),
+        (r"arn:<AWS::Partition>:(?:dynamodb|kms|logs):<AWS::Region>:<AWS::AccountId>:", ""),
     ):
         text = re.sub(pattern, name, text)
     return text
@@ -156,7 +160,7 @@ def test_wildcard_resource_has_a_reason_beside_it(with_audit: Stage) -> None:
         *("<bucket>/history/*", "<bucket>/audits/*", "<bucket>/undelivered/*", "<bucket>/audits/*/audit.json"),
         "<bucket>/history/*/dead-letters/dead-letters.jsonl",
         *(f"table/<{table}TableName>/export/*" for table in ("Ledger", "Slots", "Appointments")),
-        *("log-group:/aws-glue/jobs/*", "*"),
+        *("log-group:/aws-glue/jobs/*", "key/*", "*"),
     }
     assert not [
         resource
@@ -177,6 +181,7 @@ def test_audit_key_is_used_through_s3_or_by_the_service_alone(audit: Stage) -> N
         (service, *listed(found["Action"])): resolve(found.get("Condition"))
         for service, found in statements(audit)
         if any(action.startswith("kms:") for action in listed(found["Action"]))
+        and readable(found["Resource"]) != "key/*"
     }
     through_s3 = {"StringEquals": {"kms:ViaService": "s3.<AWS::Region>.amazonaws.com"}}
     assert uses == {
@@ -187,10 +192,25 @@ def test_audit_key_is_used_through_s3_or_by_the_service_alone(audit: Stage) -> N
     }
 
 
+def test_job_reads_its_code_under_the_bootstraps_key(audit: Stage) -> None:
+    """A bootstrap may encrypt its bucket with a key of the account's. The context limits the right to the two files."""
+    (statement,) = [found for _, found in statements(audit) if readable(found["Resource"]) == "key/*"]
+    equals = resolve(statement["Condition"])["StringEquals"]
+    assert equals["kms:ViaService"] == "s3.<AWS::Region>.amazonaws.com"
+    (code,) = [found for _, found in statements(audit) if readable(listed(found["Resource"])[0]) == "<assets>"]
+    bucket = str(resolve(listed(code["Resource"])[0])).partition("/")[0]
+    assert equals["kms:EncryptionContext:aws:s3:arn"] == [*map(resolve, listed(code["Resource"])), bucket]
+
+
 def test_services_assume_roles_for_this_account_alone(audit: Stage) -> None:
-    for role in audit.resources("AWS::IAM::Role").values():
-        (trust,) = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
-        assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+    trusts = [
+        role["Properties"]["AssumeRolePolicyDocument"]["Statement"][0]
+        for role in audit.resources("AWS::IAM::Role").values()
+    ]
+    own = {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+    conditions = {trust["Principal"]["Service"].partition(".")[0]: trust.get("Condition") for trust in trusts}
+    # No document says that Glue names the account, and without it the job could not start.
+    assert conditions == {**dict.fromkeys(("firehose", "logs", "scheduler", "states"), own), "glue": None}
 
 
 def test_consumers_rights_on_tables_are_the_calls_it_makes(stage: Stage) -> None:
