@@ -29,7 +29,7 @@ from oneslot.pipeline.read.checksums import start_checksums
 from oneslot.pipeline.read.history import NOTHING, History, find_history, sample_notes
 from oneslot.pipeline.read.rejects import locate_rejects, source_finder
 from oneslot.pipeline.read.sources import JOINED
-from oneslot.pipeline.report.data import collect
+from oneslot.pipeline.report.data import collect, questions
 from oneslot.pipeline.report.page import render
 from oneslot.pipeline.session import open_session
 from oneslot.pipeline.settings import AuditSettings, parse_arguments
@@ -76,7 +76,7 @@ def _audit(spark: SparkSession, settings: AuditSettings, say: Callable[[str], ob
     conclusion = None
     try:
         finished.begin(storage, settings.output)
-        notes = [*history.notes, *sample_notes(spark, history)]
+        notes = [*history.notes, *sample_notes(storage, history)]
         work = Work(spark, storage, settings, history, previous)
         verdicts_written = write_verdicts(work)
         judged = summarise(work, verdicts_written, notes + control_notes(work))
@@ -171,18 +171,21 @@ def summarise(work: Work, weighed: DataFrame, notes: list[str]) -> Conclusion:
     """Write all that follows from the verdicts: totals, tables, findings, repair lists, rejects and report."""
     spark, storage, settings, history, previous = work.spark, work.storage, work.settings, work.history, work.previous
     tables = write_tables(work, weighed)
-    totals = [row.asDict() for row in tables["totals"].collect()]
     written = weighed.where(F.col(WEIGHT) == 1)
+    asked = {"totals": tables["totals"]}
+    if settings.tables:
+        tables["findings"] = write_findings(
+            storage, written, work.output, dead_letters_known=history.dead_letters_known
+        )
+        asked |= questions(written, tables, history)
+    answers = files.collect_together(asked)
+    totals = answers["totals"]
     rejects = sum(row["sum_rejected"] for row in totals)
     with_rejects = (F.col("subject") == Subject.FILE) & (F.col("rejected") > 0)
     rows = written.where(with_rejects).select("key", "rejected").collect() if rejects else []
     rejected = {unquote(row.key[1:]): row.rejected for row in rows}  # Spark names files as URLs
     check_counts(spark, history, previous, totals, rejected)
     storage.write_text(f"{work.output}/rejects.jsonl", files.json_lines(locate_rejects(spark, history, rejected)))
-    if settings.tables:
-        tables["findings"] = write_findings(
-            storage, written, work.output, dead_letters_known=history.dead_letters_known
-        )
     # A log's files may be others each night, so no later audit can see that a line was corrected.
     if earlier_rejects := rejects - sum(rejected.values()):
         notes = [*notes, REJECTED_EARLIER.format(lines=counted(earlier_rejects, "line", "lines"))]
@@ -190,7 +193,7 @@ def summarise(work: Work, weighed: DataFrame, notes: list[str]) -> Conclusion:
     layers = [*(previous.layers if previous else ()), f"{settings.output}/{finished.VERDICTS}"]
     document = {**conclusion.document, "layers": [finished.layer_name(settings.output, layer) for layer in layers]}
     if settings.tables:
-        storage.write_text(f"{work.output}/report.html", render(collect(written, tables, history, document)))
+        storage.write_text(f"{work.output}/report.html", render(collect(spark, answers, history, document)))
     return dataclasses.replace(conclusion, document=document)
 
 

@@ -110,6 +110,15 @@ class Storage:
             stream.close()
         return bytes(content).decode("utf-8", errors="replace")
 
+    def read_start(self, path: str, size: int) -> bytes:
+        """Return the first bytes of a file, at most `size`."""
+        system, location = self._at(path)
+        stream = system.open(location)
+        try:
+            return bytes(stream.readNBytes(size))
+        finally:
+            stream.close()
+
     def write_text(self, path: str, text: str) -> None:
         """Write a file in one step, so that readers see the old file or all of the new one."""
         aside = f"{path}.incomplete"

@@ -285,9 +285,10 @@ def days(tables: Mapping[str, DataFrame]) -> DataFrame:
     demand = tables["demand"].withColumn("DATE", F.col("DATE").cast("string"))  # a partition is read as a date
     totals = demand.groupBy("DATE").agg(*(F.sum(name).alias(name) for name in COUNTED))
     rated = totals.withColumn("DUPLICATE_RATE", share("COUNT_OF_DUPLICATES", "COUNT_OF_DELIVERIES"))
-    joined = rated.join(percentiles(tables["latency"]), on="DATE", how="left")
     latencies = [f"LATENCY_{name}_MS" for name in PERCENTILES]
-    return joined.select("DATE", *COUNTED, "DUPLICATE_RATE", *latencies).orderBy("DATE")
+    columns = (*COUNTED, "DUPLICATE_RATE", *latencies)
+    both = rated.unionByName(percentiles(tables["latency"]), allowMissingColumns=True)
+    return both.groupBy("DATE").agg(*(F.max(name).alias(name) for name in columns)).orderBy("DATE")
 
 
 def practices(tables: Mapping[str, DataFrame]) -> DataFrame:
@@ -295,7 +296,8 @@ def practices(tables: Mapping[str, DataFrame]) -> DataFrame:
     asked = tables["demand"].groupBy("GP_CODE").agg(*(F.sum(name).alias(name) for name in COUNTED))
     slots = ("COUNT_OF_SLOTS", "COUNT_OF_BUSY_SLOTS")
     offered = tables["utilisation"].groupBy("GP_CODE").agg(*(F.sum(name).alias(name) for name in slots))
-    joined = asked.where(F.col("GP_CODE") != "").join(offered, on="GP_CODE", how="full").fillna(0)
+    both = asked.where(F.col("GP_CODE") != "").unionByName(offered, allowMissingColumns=True)
+    joined = both.groupBy("GP_CODE").agg(*(F.sum(name).alias(name) for name in (*COUNTED, *slots))).fillna(0)
     rates = {
         "DUPLICATE_RATE": share("COUNT_OF_DUPLICATES", "COUNT_OF_DELIVERIES"),
         "UTILISATION": share("COUNT_OF_BUSY_SLOTS", "COUNT_OF_SLOTS"),

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -27,11 +28,12 @@ from oneslot.pipeline.read import logs, manifests, sources, tables
 from oneslot.pipeline.read.context import Context, read_context
 from oneslot.pipeline.read.facts import no_facts
 from oneslot.pipeline.read.manifests import Export
-from oneslot.pipeline.storage import Listed, Storage, literal
+from oneslot.pipeline.storage import Listed, Storage
 from oneslot.pipeline.vocabulary import Kind
 
 TABLES = ("ledger", "slots", "appointments")
 SAMPLED_LINES = 200
+SAMPLED_BYTES = 1 << 17
 FORGOTTEN = "Work done before ledger_forgotten_before needs no ledger row: a row missing from that time is not found."
 NOTHING = "{folder} contains no rows. Check that it holds the exports of the right tables."
 WITHOUT_DELIVERIES = "latency, duplicates and the invariants I6, I7 and I10 are not judged."
@@ -173,15 +175,24 @@ def _files(storage: Storage, folder: str) -> list[str] | None:
     return [path for path, size in files.items() if size] if files else None
 
 
-def sample_notes(spark: SparkSession, history: History) -> list[str]:
+def first_lines(storage: Storage, path: str) -> list[str]:
+    """Return the first lines of a data file, as far as its first bytes hold them. The audit itself reports damage."""
+    packed = storage.read_start(path, SAMPLED_BYTES)
+    try:
+        content = zlib.decompressobj(wbits=31).decompress(packed) if path.endswith(".gz") else packed
+    except zlib.error:
+        return []
+    return content.decode("utf-8", errors="replace").split("\n")[:SAMPLED_LINES]
+
+
+def sample_notes(storage: Storage, history: History) -> list[str]:
     """Look at the first lines of each export. Reject another table's, and return notes on unknown attributes."""
     notes = []
     for table in TABLES:
         paths = history.data_paths(table)
         if not paths:
             continue
-        rows = spark.read.text(literal(paths[0])).limit(SAMPLED_LINES).collect()
-        items = [item for row in rows for item in _items(row.value)]
+        items = [item for line in first_lines(storage, paths[0]) for item in _items(line)]
         keys = sources.KEY_ATTRIBUTES[table]
         # Tables share attributes (a booked appointment has practice and slot_id), so an attribute of another table counts.
         strange = [item for item in items if any(key not in item for key in keys) or _foreign(table) & item.keys()]

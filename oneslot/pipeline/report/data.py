@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from oneslot.pipeline.judge.conclusion import SENTENCES
 from oneslot.pipeline.judge.operations import DAY_MS, QUARTER_OF_AN_HOUR_MS, sent
 from oneslot.pipeline.read.history import History
-from oneslot.pipeline.report.lives import Life, lives
+from oneslot.pipeline.report.lives import Life, eventful, lives
 from oneslot.pipeline.vocabulary import Subject
 
-FINE_STEPS_MS = {1_000: "1 second", 10_000: "10 seconds", 60_000: "1 minute"}
+SECOND_MS = 1_000
+FINE_STEPS_MS = {SECOND_MS: "1 second", 10_000: "10 seconds", 60_000: "1 minute"}
 POINTS = 240
 DAYS_SHOWN = 7
 LISTED = 200
+Rows = Sequence[Mapping[str, Any]]
 PERCENTILES = (50, 90, 99, 99.9)
 
 
@@ -54,13 +57,43 @@ class ReportData:
         return sum(day[name] for day in self.days)
 
 
-def collect(
-    judged: DataFrame, tables: Mapping[str, DataFrame], history: History, document: Mapping[str, Any]
-) -> ReportData:
-    """Return the report's content from the rows that an audit judged, its operations tables and its findings."""
-    rush, step, scope = rush_curve(judged, tables["demand"], document)
-    latency = tables["latency"].groupBy("LATENCY_MS").agg(F.sum("COUNT_OF_REQUESTS"))
+def questions(judged: DataFrame, tables: Mapping[str, DataFrame], history: History) -> dict[str, DataFrame]:
+    """Return the small results that the report shows, by name: of the judged rows, the operations tables and the findings."""
+    demand = tables["demand"]
+    counts = ("COUNT_OF_REQUESTS", "COUNT_OF_DELIVERIES", "COUNT_OF_DUPLICATES")
+    quarters = demand.groupBy("QUARTER_HOUR").agg(*(F.sum(name).alias(name) for name in counts))
     most = [F.desc("COUNT_OF_DID_NOT_FIT"), F.desc("COUNT_OF_REQUESTS"), F.asc("GP_CODE")]
+    asked = {
+        "quarters": quarters.orderBy(F.desc("QUARTER_HOUR")).limit(DAYS_SHOWN * DAY_MS // QUARTER_OF_AN_HOUR_MS),
+        "latency": tables["latency"].groupBy("LATENCY_MS").agg(F.sum("COUNT_OF_REQUESTS").alias("requests")),
+        "days": tables["days"],
+        "practices": tables["practices"].orderBy(*most).limit(LISTED),
+        "findings": tables["findings"].limit(LISTED),
+        "eventful": eventful(judged),
+    }
+    if history.start is None:
+        # Read only if all were sent within the longest time that seconds can show.
+        span = demand.select(F.max("QUARTER_HOUR") - F.min("QUARTER_HOUR")).scalar()
+        requests = judged.where(F.col("subject").isin(Subject.REQUEST, Subject.UNIDENTIFIED) & sent().isNotNull())
+        asked["seconds"] = (
+            requests.where(span <= POINTS * max(FINE_STEPS_MS) + QUARTER_OF_AN_HOUR_MS)
+            .groupBy((F.floor(sent() / SECOND_MS) * SECOND_MS).alias("at"))
+            .agg(
+                F.count("*").alias("requests"),
+                F.sum("deliveries").alias("deliveries"),
+                F.sum("deliveries_duplicate").alias("duplicates"),
+                F.min(sent()).alias("first"),
+                F.max(sent()).alias("last"),
+            )
+        )
+    return asked
+
+
+def collect(
+    spark: SparkSession, answers: Mapping[str, list[dict[str, Any]]], history: History, document: Mapping[str, Any]
+) -> ReportData:
+    """Return the report's content from the answers to `questions`."""
+    rush, step, scope = rush_curve(answers.get("seconds", []), answers["quarters"])
     return ReportData(
         document=document,
         title_time=_time(document["end"], "%d %B %Y, %H:%M:%S UTC"),
@@ -68,37 +101,35 @@ def collect(
         rush=rush,
         rush_step=step,
         rush_scope=scope,
-        latency=[(row[0], row[1]) for row in latency.orderBy("LATENCY_MS").collect()],
-        lives=lives(judged, history),
-        days=_rows(tables["days"].orderBy("DATE")),
-        practices=_rows(tables["practices"].orderBy(*most).limit(LISTED)),
-        findings=_rows(tables["findings"].limit(LISTED)),
+        latency=sorted((row["LATENCY_MS"], row["requests"]) for row in answers["latency"]),
+        lives=lives(spark, answers["eventful"], history),
+        days=tuple(sorted(answers["days"], key=lambda row: row["DATE"])),
+        practices=tuple(answers["practices"]),
+        findings=tuple(answers["findings"]),
     )
 
 
-def rush_curve(judged: DataFrame, demand: DataFrame, document: Mapping[str, Any]) -> tuple[tuple[Rush, ...], str, str]:
+def rush_curve(seconds: Rows, quarters: Rows) -> tuple[tuple[Rush, ...], str, str]:
     """Return requests by the time they were sent, the step of time in words, and the scope.
 
     The step is the finest that gives a readable number of points. Seconds and minutes come from the verdicts of a full audit;
     quarters of an hour from the table `demand`, which includes earlier audits, for the last days.
     """
-    if document["start"] is None:
-        requests = judged.where(F.col("subject").isin(Subject.REQUEST, Subject.UNIDENTIFIED) & sent().isNotNull())
-        first, last = requests.agg(F.min(sent()), F.max(sent())).collect()[0]
-        if first is None:
-            return (), "", ""
+    if seconds:
+        first, last = min(row["first"] for row in seconds), max(row["last"] for row in seconds)
         for step, words in FINE_STEPS_MS.items():
             if (last - first) / step <= POINTS:
-                at = (F.floor(sent() / step) * step).alias("at")
-                counted = requests.groupBy(at).agg(F.count("*"), F.sum("deliveries"), F.sum("deliveries_duplicate"))
-                return _steps(counted, step), words, ""
-    (last,) = demand.agg(F.max("QUARTER_HOUR")).collect()[0]
-    if last is None:
+                counts = [(row["at"], row["requests"], row["deliveries"], row["duplicates"]) for row in seconds]
+                return _steps(counts, step), words, ""
+    if not quarters:
         return (), "", ""
-    names = ("COUNT_OF_REQUESTS", "COUNT_OF_DELIVERIES", "COUNT_OF_DUPLICATES")
-    shown = demand.where(F.col("QUARTER_HOUR") > last - DAYS_SHOWN * DAY_MS)
-    counted = shown.groupBy(F.col("QUARTER_HOUR").alias("at")).agg(*(F.sum(name) for name in names))
-    return _steps(counted, QUARTER_OF_AN_HOUR_MS), "a quarter of an hour", f"of the last {DAYS_SHOWN} days"
+    last = max(row["QUARTER_HOUR"] for row in quarters)
+    shown = [
+        (row["QUARTER_HOUR"], row["COUNT_OF_REQUESTS"], row["COUNT_OF_DELIVERIES"], row["COUNT_OF_DUPLICATES"])
+        for row in quarters
+        if row["QUARTER_HOUR"] > last - DAYS_SHOWN * DAY_MS
+    ]
+    return _steps(shown, QUARTER_OF_AN_HOUR_MS), "a quarter of an hour", f"of the last {DAYS_SHOWN} days"
 
 
 def percentiles(latency: list[tuple[int, int]]) -> list[tuple[str, int]]:
@@ -115,16 +146,15 @@ def percentiles(latency: list[tuple[int, int]]) -> list[tuple[str, int]]:
     return found
 
 
-def _steps(counted: DataFrame, step: int) -> tuple[Rush, ...]:
-    """Return rows (time, requests, deliveries, duplicates) in order, with empty steps between them and at both ends."""
-    found = {row[0]: row[1:] for row in counted.orderBy("at").collect()}
+def _steps(counts: Iterable[tuple[int, int, int, int]], step: int) -> tuple[Rush, ...]:
+    """Add rows (time, requests, deliveries, duplicates) up to steps in order, with empty ones between and at both ends."""
+    found: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for at, *more in counts:
+        step_of = found[at // step * step]
+        step_of[:] = [one + other for one, other in zip(step_of, more, strict=True)]
     times = range(min(found) - step, max(found) + step + 1, step)
     form = "%Y-%m-%d %H:%M:%S"
     return tuple(Rush(_time(time, form), *found.get(time, (0, 0, 0))) for time in times)
-
-
-def _rows(table: DataFrame) -> tuple[Mapping[str, Any], ...]:
-    return tuple(row.asDict() for row in table.collect())
 
 
 def _time(milliseconds: int, form: str) -> str:

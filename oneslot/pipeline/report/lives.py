@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from oneslot.pipeline.columns import shown_id
@@ -50,25 +50,23 @@ class Life:
     attempts: tuple[Attempt, ...]
 
 
-def lives(judged: DataFrame, history: History) -> tuple[Life, ...]:
-    """Return the messages with the most takeovers and deliveries, with every attempt on them."""
-    paths = history.delivery_logs
-    if not paths:
-        return ()
-    eventful = F.greatest(F.col("ledger_consumptions") - 1, F.lit(0)) * TAKEOVER_WEIGHT + F.col("deliveries")
+def eventful(judged: DataFrame) -> DataFrame:
+    """Return the messages with the most takeovers and deliveries."""
+    events = F.greatest(F.col("ledger_consumptions") - 1, F.lit(0)) * TAKEOVER_WEIGHT + F.col("deliveries")
     more_than_one = (F.col("deliveries") > 1) | ((F.col("deliveries") > 0) & (F.col("ledger_consumptions") > 1))
-    worst = (
-        judged.where((F.col("subject") == Subject.REQUEST) & more_than_one)
-        .orderBy(eventful.desc(), "key")
-        .limit(LIVES)
-        .select(
-            "key", shown_id(F.col("key"), F.col("key")).alias("shown"), "verdict", "ledger_consumptions", "deliveries"
-        )
-        .collect()
-    )
-    if not worst:
+    requests = judged.where((F.col("subject") == Subject.REQUEST) & more_than_one)
+    shown = shown_id(F.col("key"), F.col("key")).alias("shown")
+    columns = ("key", "verdict", "ledger_consumptions", "deliveries", events.alias("events"))
+    return requests.orderBy(events.desc(), "key").limit(LIVES).select(*columns, shown)
+
+
+def lives(spark: SparkSession, found_eventful: list[dict[str, Any]], history: History) -> tuple[Life, ...]:
+    """Return the eventful messages with every attempt on them."""
+    paths = history.delivery_logs
+    if not paths or not found_eventful:
         return ()
-    log = sound_deliveries(sources.read_lines(judged.sparkSession, paths, sources.TIMELINE))
+    worst = [Row(**row) for row in sorted(found_eventful, key=lambda row: (-row["events"], row["key"].encode()))]
+    log = sound_deliveries(sources.read_lines(spark, paths, sources.TIMELINE))
     mine = log.where(F.col("message_id").isin([row.key for row in worst]))
     in_order = Window.partitionBy("message_id").orderBy("finished", "sqs_message_id")
     first = mine.withColumn("place", F.row_number().over(in_order)).where(F.col("place") <= ATTEMPTS_SHOWN)

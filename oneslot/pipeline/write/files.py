@@ -73,6 +73,19 @@ def write_lines(storage: Storage, rows: DataFrame, path: str) -> None:
     storage.delete(f"{path}.parts")
 
 
+def collect_together(results: Mapping[str, DataFrame]) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of small results by their names, in any order, from one query. Queries are most of a little audit."""
+    whole: DataFrame | None = None
+    for name, rows in results.items():
+        row = F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("row")
+        named = rows.select(F.lit(name).alias("name"), row)
+        whole = named if whole is None else whole.unionAll(named)
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in results}
+    for name, row in whole.collect() if whole is not None else ():
+        found[name].append(json.loads(row))
+    return found
+
+
 def pretty(document: Mapping[str, Any]) -> str:
     """Return a document as indented JSON. Equal documents give equal bytes."""
     return json.dumps(document, indent=2, sort_keys=True) + "\n"

@@ -48,6 +48,12 @@ def jobs(spark: SparkSession) -> int:
     return int(context.statusStore().jobsList(None).size())
 
 
+def queries(spark: SparkSession) -> int:
+    """Return the number of Spark's SQL executions since the session's start."""
+    session: Any = spark._jsparkSession
+    return int(session.sharedState().statusStore().executionsCount())
+
+
 def test_calls_to_java_do_not_grow_with_files(spark: SparkSession, tmp_path: Path, calls: list[str]) -> None:
     world = System(92, practices=4, slots_per_practice=20).run(400)
     needed = []
@@ -170,6 +176,7 @@ def test_little_audit_with_its_report_takes_few_jobs(
 ) -> None:
     """It took 81, most of them to plan a stage again or to look up the columns of a table just written."""
     world = System(95, practices=2).run(60)
-    started = jobs(spark)
+    started, asked = jobs(spark), queries(spark)
     audited(world, tables=True)
-    assert jobs(spark) - started <= 26
+    assert jobs(spark) - started <= 15
+    assert queries(spark) - asked <= 13
