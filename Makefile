@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-all check lint types imports format explore audit-sown mutants simulate simulate-mutants simulate-coverage \
-  spec soak fuzz figures bench bench-audit docs synth deploy lock dependencies browser valkey clean
+  spec soak fuzz figures bench bench-audit docs synth deploy diff smoke lock dependencies browser valkey clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -129,10 +129,18 @@ docs: $(VENV)/docs/.installed ## the documentation as a site, its links checked:
 	NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --quiet --strict
 
 synth: $(CDK) ## the CloudFormation templates of STAGE (dev, prod), into cdk.out
-	$(CDK) synth --quiet -c stage=$(STAGE)
+	$(CDK) synth --quiet -c stage=$(STAGE) $(SETTINGS)
 
-deploy: $(CDK) ## deploy STAGE to the AWS account of your environment
-	$(CDK) deploy --all -c stage=$(STAGE) $(if $(APPROVAL),--require-approval $(APPROVAL))
+deploy: $(CDK) ## deploy STAGE to the AWS account of your environment, with stages/STAGE.json and SETTINGS ("-c a=b")
+	$(BIN)/python -m stacks.kept $(STAGE) $(SETTINGS)
+	$(CDK) deploy --all -c stage=$(STAGE) $(SETTINGS) $(if $(APPROVAL),--require-approval $(APPROVAL))
+
+# By templates alone, so it needs no more rights than to read them: a pull request's code runs with these.
+diff: $(CDK) ## what a deployment of STAGE would change in the AWS account of your environment
+	$(CDK) diff --all --method=template -c stage=$(STAGE) $(SETTINGS)
+
+smoke: $(VENV)/.installed ## test the deployed STAGE: book once from two copies, cancel, clean up
+	$(BIN)/python -m oneslot smoke --stack Oneslot-$(STAGE)
 
 LOCK := $(BIN)/uv pip compile -q --generate-hashes --no-header --python-version 3.11
 
@@ -159,12 +167,15 @@ dependencies: $(VENV)/dependencies/.installed node_modules/.installed ## secrets
 	$(CHECKERS)/pip-audit --strict --disable-pip --require-hashes -r requirements-dev.txt
 	$(NPM) audit
 
-valkey: ## install a Valkey (else Redis) server for the tests of that store; needs root and apt-get
-	@command -v valkey-server || command -v redis-server || { apt-get update -qq && \
-	{ apt-get install -y -qq --no-install-recommends valkey-server || apt-get install -y -qq --no-install-recommends redis-server; }; }
+# Root in a container, and a user with `sudo` on a runner. -n: fail instead of asking for a password.
+APT := $(if $(filter 0,$(shell id -u)),,sudo -n )apt-get
 
-browser: ## install Chromium for the tests that open the audit's report; needs root and apt-get
-	@command -v chromium chromium-browser google-chrome || { apt-get update -qq && apt-get install -y -qq chromium; }
+valkey: ## install a Valkey (else Redis) server for the tests of that store; needs apt-get, and root or sudo
+	@command -v valkey-server || command -v redis-server || { $(APT) update -qq && \
+	{ $(APT) install -y -qq --no-install-recommends valkey-server || $(APT) install -y -qq --no-install-recommends redis-server; }; }
+
+browser: ## install Chromium for the tests that open the audit's report; needs apt-get, and root or sudo
+	@command -v chromium chromium-browser google-chrome || { $(APT) update -qq && $(APT) install -y -qq chromium; }
 
 clean: ## remove everything that these targets made
 	rm -rf $(VENV) node_modules cdk.out .oneslot build dist

@@ -7,6 +7,7 @@ import sys
 
 from oneslot.cdk import ContradictorySettings, VendoringProblem
 from stacks.application import build
+from stacks.context import STAGE_FILES
 
 # The first word of CDK's error for a stack that breaks a rule. CDK has printed the findings by then.
 RULES_BROKEN = "ValidationFailed"
@@ -15,7 +16,7 @@ RULES_BROKEN = "ValidationFailed"
 def main() -> int:
     """Synthesise, and return the exit status: 0; 1 if a rule is broken; 2 if settings or packages are invalid."""
     try:
-        build(outdir=os.environ.get("CDK_OUTDIR", "cdk.out")).synth()
+        build(outdir=os.environ.get("CDK_OUTDIR", "cdk.out"), stage_files=STAGE_FILES).synth()
     except (ContradictorySettings, VendoringProblem) as problem:
         sys.stderr.write(f"Oneslot: {problem}\n")
         return 2

@@ -16,12 +16,13 @@ from stacks.shared.rules import add_rules
 CDK_JSON = Path(__file__).resolve().parents[1] / "cdk.json"
 
 
-def build(outdir: str | None = None, context: dict[str, Any] | None = None) -> App:
+def build(outdir: str | None = None, context: dict[str, Any] | None = None, stage_files: Path | None = None) -> App:
     """Return the app with its stacks, ready for `synth()`.
 
     Args:
         outdir: the folder of the cloud assembly; None for the one that the CDK CLI names.
         context: the options of `-c`, e.g. `{"stage": "prod"}`.
+        stage_files: the folder with the stages' files; None to read none.
 
     Raises:
         ContradictorySettings: the context is invalid.
@@ -30,7 +31,7 @@ def build(outdir: str | None = None, context: dict[str, Any] | None = None) -> A
     # The CDK CLI passes cdk.json's feature flags; reading them here gives `python app.py` the same template.
     flags = json.loads(CDK_JSON.read_text(encoding="utf-8"))["context"]
     app = App(outdir=outdir, context={**flags, **(context or {})})
-    settings = settings_from_context(app.node.get_all_context())
+    settings = settings_from_context(app.node.get_all_context(), stage_files)
     appointments = AppointmentsStack(app, f"Oneslot-{settings.stage}", settings=settings)
     operations = OperationsStack(
         app, f"{appointments.stack_name}-operations", settings=settings, appointments=appointments.stack_name

@@ -1,11 +1,13 @@
-"""CDK's context (`-c name=value`): read as changes of a stage's settings, and written as the options to repeat them."""
+"""A stage's file and CDK's context (`-c name=value`): read as changes of a stage's settings, and written as options."""
 
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 from oneslot.cdk.numbers import FOREVER, ContradictorySettings
@@ -41,33 +43,69 @@ OVERRIDABLE = (
     "audit_timeout_hours",
     "audit_export_hours",
 )
-"""The settings that `cdk -c name=value` may change. The others belong to a stage: change them in `stacks/settings.py`."""
+"""The settings that a stage's file and `cdk -c name=value` may change.
+
+The others belong to a stage: change them in `stacks/settings.py`.
+"""
+
+STAGE_FILES = Path(__file__).resolve().parents[1] / "stages"
+"""The folder with a file for each stage, `prod.json`: the settings that each of its deployments has."""
 
 KINDS = {field.name: field.type for field in fields(Settings)}
 """A setting → its type, as `Settings` writes it."""
 
 
-def settings_from_context(context: Mapping[str, Any]) -> Settings:
-    """Return the settings of the stage that CDK's context names (default `dev`), with the context's overrides.
+def settings_from_context(context: Mapping[str, Any], folder: Path | None = None) -> Settings:
+    """Return the settings of the stage that CDK's context names (default `dev`), with its file's and the context's overrides.
 
     Names with a colon or an at sign, or that begin with "cli-", are CDK's own and are ignored.
 
+    Args:
+        folder: has the stages' files, `STAGE_FILES`; None to read no file.
+
     Raises:
-        ContradictorySettings: the stage or a name is unknown, or a value is invalid.
+        ContradictorySettings: the stage or a name is unknown, or a value or the file is invalid.
     """
     stage = str(context.get("stage", "dev"))
     if stage not in STAGES:
         raise ContradictorySettings(f"stage {stage!r} is unknown; use -c stage= with one of: {', '.join(STAGES)}")
-    names = [name for name in context if name != "stage" and re.fullmatch(r"(?!cli-)[A-Za-z_-]+", name)]
-    overrides: dict[str, Any] = {name: _override(name, context[name]) for name in names}
+    given = {name: context[name] for name in context if re.fullmatch(r"(?!cli-|stage$)[A-Za-z_-]+", name)}
+    kept = read_stage_file(stage, folder) if folder else {}
+    overrides: dict[str, Any] = {name: _override(name, value) for name, value in {**kept, **given}.items()}
     return replace(STAGES[stage], **overrides)
 
 
+def read_stage_file(stage: str, folder: Path) -> dict[str, Any]:
+    """Return the settings in a stage's file by name; none if there is no file.
+
+    Raises:
+        ContradictorySettings: the file is not a JSON object, or names a setting that a file may not change.
+    """
+    path = folder / f"{stage}.json"
+    if not path.exists():
+        return {}
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ContradictorySettings(f"stages/{path.name} is not valid JSON: {error}; correct it") from None
+    if not isinstance(kept, dict):
+        raise ContradictorySettings(f'stages/{path.name} is not a JSON object; write one such as {{"audit": true}}')
+    for name in kept:
+        if name not in OVERRIDABLE:
+            raise ContradictorySettings(_refusal(name, f"stages/{path.name}: {name}"))
+    return kept
+
+
 def given_settings(settings: Settings) -> str:
-    """Return what `-c` changed of the stage as command-line options, e.g. `-c audit=true`; empty if nothing."""
+    """Return what its file and `-c` changed of the stage as command-line options, e.g. `-c audit=true`; empty if nothing."""
     stage = STAGES[settings.stage]
     changed = {name: getattr(settings, name) for name in OVERRIDABLE if getattr(settings, name) != getattr(stage, name)}
     return " ".join(f"-c {name}={_written(value)}" for name, value in changed.items())
+
+
+def default_of(stage: str, name: str) -> str:
+    """Return a stage's own value of a setting, as `-c` writes it."""
+    return _written(getattr(STAGES[stage], name))
 
 
 def _written(value: int | bool | str | None) -> str:
@@ -78,7 +116,7 @@ def _written(value: int | bool | str | None) -> str:
 
 def _override(name: str, value: Any) -> int | bool | str | None:
     if name not in OVERRIDABLE:
-        raise ContradictorySettings(_refusal(name))
+        raise ContradictorySettings(_refusal(name, f"-c {name}"))
     text = str(value).strip()
     kind = KINDS[name]
     if kind == "str":
@@ -95,9 +133,9 @@ def _override(name: str, value: Any) -> int | bool | str | None:
     return int(text)
 
 
-def _refusal(name: str) -> str:
+def _refusal(name: str, written: str) -> str:
     if name in KINDS:
         return f"{name} belongs to the stage; change it in stacks/settings.py"
     similar = difflib.get_close_matches(name, OVERRIDABLE, n=1)
     remedy = f"did you mean {similar[0]}?" if similar else f"use one of: {', '.join(OVERRIDABLE)}"
-    return f"-c {name} is unknown; {remedy}"
+    return f"{written} is unknown; {remedy}"

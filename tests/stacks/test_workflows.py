@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,59 @@ def steps(path: Path) -> list[dict[str, Any]]:
     return [step for job in parsed(path)["jobs"].values() for step in job["steps"]]
 
 
-def test_workflows_are_tests_and_a_deployment() -> None:
-    assert [path.stem for path in WORKFLOWS] == ["deploy", "tests"]
+def test_workflows_are_these() -> None:
+    assert [path.stem for path in WORKFLOWS] == ["deploy", "diff", "tests"]
+
+
+def test_tests_run_on_every_supported_python() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    supported = re.findall(r"Programming Language :: Python :: (3\.\d+)", text)
+    job = parsed(ROOT / ".github" / "workflows" / "tests.yml")["jobs"]["tests"]
+    assert job["strategy"]["matrix"]["python"] == supported
+    assert "${{ matrix.python }}" in [step.get("with", {}).get("python-version") for step in job["steps"]]
+
+
+@pytest.mark.parametrize("target", ["valkey", "browser"])
+@pytest.mark.parametrize(("user", "expected"), [("0", ""), ("1001", "sudo -n ")])
+def test_packages_install_with_and_without_root(tmp_path: Path, target: str, user: str, expected: str) -> None:
+    """A runner's user is not root, and CI makes a missing Valkey server a failure."""
+    (tmp_path / "id").write_text(f"#!/bin/sh\necho {user}\n")
+    (tmp_path / "id").chmod(0o755)
+    command = ["/usr/bin/env", f"PATH={tmp_path}:/usr/bin:/bin", "make", "-n", target]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert f"{{ {expected}apt-get update" in done.stdout
+    assert 'if [ "$(id -u)" = 0 ]' not in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_production_is_deployed_from_the_default_branch_alone() -> None:
+    job = parsed(ROOT / ".github" / "workflows" / "deploy.yml")["jobs"]["deploy"]
+    assert job["if"] == "inputs.stage != 'prod' || github.ref_name == github.event.repository.default_branch"
+
+
+def test_deployment_ends_with_the_smoke_test() -> None:
+    commands = [step["run"] for step in steps(ROOT / ".github" / "workflows" / "deploy.yml") if "run" in step]
+    assert commands[-2:] == ['make deploy STAGE="$STAGE" APPROVAL=never', 'make smoke STAGE="$STAGE"']
+
+
+def test_make_deploy_checks_the_kept_settings_first() -> None:
+    done = subprocess.run(
+        ["/usr/bin/env", "make", "-n", "deploy", "STAGE=prod", "SETTINGS=-c audit=true"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    check, deploy = (line for line in done.stdout.splitlines() if "audit=true" in line)
+    assert check.endswith("-m stacks.kept prod -c audit=true")
+    assert "cdk deploy --all -c stage=prod -c audit=true" in deploy
+
+
+def test_pull_request_compares_templates_alone() -> None:
+    """Its code runs with the role's rights, so the role may read templates and no data."""
+    job = parsed(ROOT / ".github" / "workflows" / "diff.yml")["jobs"]["diff"]
+    assert "github.event.pull_request.head.repo.full_name == github.repository" in job["if"]
+    done = subprocess.run(["/usr/bin/env", "make", "-n", "diff"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "cdk diff --all --method=template" in done.stdout
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
@@ -53,9 +105,10 @@ def test_action_is_pinned_to_a_commit_with_its_version(path: Path) -> None:
     assert [line for line in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v[0-9.]+", line)] == []
 
 
-def test_deployment_alone_gets_a_token_and_starts_by_hand() -> None:
+def test_deployment_starts_by_hand_and_no_test_gets_a_token() -> None:
     rights = {path.stem: parsed(path)["permissions"] for path in WORKFLOWS}
-    assert rights == {"tests": {"contents": "read"}, "deploy": {"contents": "read", "id-token": "write"}}
+    token = {"contents": "read", "id-token": "write"}
+    assert rights == {"tests": {"contents": "read"}, "deploy": token, "diff": token}
     triggers: Any = parsed(ROOT / ".github" / "workflows" / "deploy.yml")
     assert list(triggers[True]) == ["workflow_dispatch"]
     assert triggers["jobs"]["deploy"]["environment"] == "${{ inputs.stage }}"

@@ -1,0 +1,74 @@
+"""Refuse a deployment that would silently drop a setting of the deployed stage.
+
+    python -m stacks.kept STAGE [-c name=value ...]
+
+A setting that an earlier deployment was given, with `-c` or in the stage's file, must be named again, with any value. The
+output `GivenSettings` of the deployed stack has them. `make deploy` runs this before CDK.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
+from oneslot.cdk.numbers import ContradictorySettings
+from stacks.context import STAGE_FILES, default_of, read_stage_file, settings_from_context
+
+OUTPUT = "GivenSettings"
+
+
+def main(arguments: Sequence[str], client: Any = None) -> int:
+    """Return 0 if the deployment may go on, and 1 after a sentence on standard error if not.
+
+    client: CloudFormation's; made from the environment by default.
+    """
+    stage, *options = arguments
+    context = dict(pair.split("=", 1) for pair in options if pair != "-c")
+    try:
+        settings_from_context({"stage": stage, **context}, STAGE_FILES)
+        named = {*context, *read_stage_file(stage, STAGE_FILES)}
+        stack = f"Oneslot-{stage}"
+        deployed = deployed_settings(client or boto3.client("cloudformation"), stack)
+    except ContradictorySettings as problem:
+        sys.stderr.write(f"Oneslot: {problem}\n")
+        return 1
+    except (BotoCoreError, ClientError) as problem:
+        sys.stderr.write(
+            f"Oneslot: the settings of the deployed stack cannot be read: {problem} The credentials need "
+            "cloudformation:DescribeStacks (docs/do/deploy.md).\n"
+        )
+        return 1
+    lines = list(refusals(stage, deployed, named))
+    sys.stderr.write("".join(f"Oneslot: {line}\n" for line in lines))
+    return 1 if lines else 0
+
+
+def deployed_settings(client: Any, stack: str) -> dict[str, str]:
+    """Return the given settings of the deployed stack by name; none if there is no stack. Raises the client's errors."""
+    try:
+        found = client.describe_stacks(StackName=stack)["Stacks"][0]
+    except ClientError as error:
+        if "does not exist" in str(error):
+            return {}
+        raise
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", ())}
+    pairs = outputs.get(OUTPUT, "").removeprefix("-c ").split(" -c ")
+    return dict(pair.split("=", 1) for pair in pairs if pair)
+
+
+def refusals(stage: str, deployed: dict[str, str], named: Iterable[str]) -> Iterable[str]:
+    """Yield a sentence for each setting of the deployed stack that the next deployment does not name."""
+    for name in sorted(set(deployed) - set(named)):
+        value = deployed[name]
+        yield (
+            f"Oneslot-{stage} was deployed with {name}={value}, and this deployment would drop it. Write it into "
+            f"stages/{stage}.json; to end it, write its default there, {default_of(stage, name)}."
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

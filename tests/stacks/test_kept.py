@@ -1,0 +1,111 @@
+"""A stage's file is part of every deployment, and one that drops a given setting is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from oneslot.cdk.numbers import ContradictorySettings
+from stacks import kept
+from stacks.application import build
+from stacks.context import STAGE_FILES, given_settings, settings_from_context
+from stacks.settings import STAGES
+
+
+class CloudFormation:
+    """Returns one stack's outputs, or that there is none."""
+
+    def __init__(self, given: str | None, error: str = "does not exist") -> None:
+        self.given, self.error = given, error
+
+    def describe_stacks(self, StackName: str) -> Any:  # noqa: N803  # the API's spelling
+        if self.given is None:
+            raise ClientError({"Error": {"Code": "ValidationError", "Message": self.error}}, "DescribeStacks")
+        return {"Stacks": [{"Outputs": [{"OutputKey": "GivenSettings", "OutputValue": self.given}]}]}
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(kept, "STAGE_FILES", tmp_path)
+    return tmp_path
+
+
+def test_stage_file_changes_the_stages_settings(tmp_path: Path) -> None:
+    (tmp_path / "prod.json").write_text('{"audit": true, "max_concurrency": 200}')
+    settings = settings_from_context({"stage": "prod"}, tmp_path)
+    assert (settings.audit, settings.max_concurrency) == (True, 200)
+    assert given_settings(settings) == "-c max_concurrency=200 -c audit=true"
+
+
+def test_context_wins_over_the_stage_file(tmp_path: Path) -> None:
+    (tmp_path / "prod.json").write_text('{"max_concurrency": 200}')
+    assert settings_from_context({"stage": "prod", "max_concurrency": "9"}, tmp_path).max_concurrency == 9
+
+
+def test_stage_file_of_another_stage_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "prod.json").write_text('{"audit": true}')
+    assert settings_from_context({"stage": "dev"}, tmp_path) == STAGES["dev"]
+
+
+def test_app_reads_the_stage_file(tmp_path: Path) -> None:
+    (tmp_path / "dev.json").write_text('{"max_concurrency": 1}')
+    with pytest.raises(ContradictorySettings, match="max_concurrency is 1"):
+        build(str(tmp_path / "out"), {"stage": "dev"}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "stages/dev.json is not valid JSON"),
+        ("[]", "stages/dev.json is not a JSON object"),
+        ('{"audits": true}', "stages/dev.json: audits is unknown; did you mean audit?"),
+        ('{"retain_data": true}', "retain_data belongs to the stage"),
+        ('{"audit": "yes"}', "audit is 'yes'; use true or false"),
+    ],
+)
+def test_invalid_stage_file_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "dev.json").write_text(text)
+    with pytest.raises(ContradictorySettings) as refusal:
+        settings_from_context({"stage": "dev"}, tmp_path)
+    assert said in str(refusal.value)
+
+
+def test_repository_has_a_file_for_each_stage() -> None:
+    assert {path.stem for path in STAGE_FILES.glob("*.json")} == set(STAGES)
+
+
+def test_deployment_that_drops_a_setting_is_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "prod.json").write_text('{"max_concurrency": 200}')
+    deployed = CloudFormation("-c max_concurrency=200 -c customer_managed_keys=true")
+    assert kept.main(["prod"], deployed) == 1
+    assert capsys.readouterr().err == (
+        "Oneslot: Oneslot-prod was deployed with customer_managed_keys=true, and this deployment would drop it. Write it "
+        "into stages/prod.json; to end it, write its default there, false.\n"
+    )
+
+
+@pytest.mark.parametrize("options", [["-c", "audit=true"], ["-c", "audit=false"]])
+def test_deployment_that_names_every_setting_goes_on(files: Path, options: list[str]) -> None:
+    (files / "prod.json").write_text(json.dumps({"customer_managed_keys": True}))
+    assert kept.main(["prod", *options], CloudFormation("-c customer_managed_keys=true -c audit=true")) == 0
+
+
+@pytest.mark.parametrize("given", [None, ""])
+def test_first_deployment_goes_on(files: Path, given: str | None) -> None:
+    assert kept.main(["dev"], CloudFormation(given)) == 0
+
+
+def test_invalid_setting_is_refused_before_the_account_is_asked(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert kept.main(["dev", "-c", "zzz=1"], None) == 1
+    assert "-c zzz is unknown" in capsys.readouterr().err
+
+
+def test_deployment_without_the_right_to_look_is_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert kept.main(["dev"], CloudFormation(None, "not authorized")) == 1
+    assert "The credentials need cloudformation:DescribeStacks" in capsys.readouterr().err
