@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from oneslot.commands.audit import AUDIT_MEMORY, audit_history, open_spark
+from oneslot.commands.audit import AUDIT_MEMORY, audit_history
 from oneslot.commands.check import check_target, show
 from oneslot.commands.watch import LOCAL_INTERVAL, follow
 from oneslot.evidence.export import export_history
@@ -30,6 +30,7 @@ from workload.commands.send import generated, send_messages
 from workload.generator import Mix
 from workload.plan import Candidates, Plan, make_plan, read_candidates
 from workload.slots import LOCAL_TIME, next_monday
+from workload.warm_up import warm_up
 
 DAYS = 5
 # Few enough practices that patients compete for slots.
@@ -105,10 +106,9 @@ def run(
             messages = generated(target, mix, seed_number)
             with terminal.progress("Sending messages", mix.messages) as progress:
                 sent = send_messages(target, messages, Pacing(None, mix.messages), progress)
-        if audit:  # Java starts while messages drain. If that fails, the audit fails the same way and says why.
-            running.enter_context(ThreadPoolExecutor(1, "spark")).submit(
-                open_spark, AUDIT_MEMORY, count * BYTES_PER_REQUEST
-            )
+        if audit:  # Spark warms up while messages drain. If that fails, the audit fails the same way and says why.
+            spark = running.enter_context(ThreadPoolExecutor(1, "spark"))
+            spark.submit(warm_up, AUDIT_MEMORY, count * BYTES_PER_REQUEST)
         with stages.stage("drain", "Drain the queue"):
             follow(target, terminal, interval=LOCAL_INTERVAL, timeout=DRAIN_TIMEOUT_SECONDS, drain=True)
         with stages.stage("check", "Check every invariant on the evidence"):

@@ -14,9 +14,11 @@ import pytest
 from py4j.protocol import MEMORY_COMMAND_NAME
 
 from oneslot.pipeline.errors import AuditRefused
+from oneslot.pipeline.job import audit
 from oneslot.pipeline.judge.conclusion import Conclusion
 from oneslot.pipeline.read.checksums import compare_checksums
 from oneslot.pipeline.read.history import find_history
+from oneslot.pipeline.settings import AuditSettings
 from oneslot.pipeline.storage import Listed, Storage, parse_listing
 from tests.kits.histories import System, write_history
 from tests.oneslot.pipeline.damage import data_file, manifest, tampered_data
@@ -171,12 +173,16 @@ def test_rejects_of_many_files_are_located_by_one_job(
 
 
 @pytest.mark.slow
-def test_little_audit_with_its_report_takes_few_jobs(
-    spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path
-) -> None:
+def test_little_audit_with_its_report_takes_few_jobs(spark: SparkSession, tmp_path: Path) -> None:
     """It took 81, most of them to plan a stage again or to look up the columns of a table just written."""
-    world = System(95, practices=2).run(60)
+    history = write_history(System(95, practices=2).run(60), tmp_path / "history")
+    settings = AuditSettings(str(history), str(tmp_path / "audit"))
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "1")  # as a session for a little history has
     started, asked = jobs(spark), queries(spark)
-    audited(world, tables=True)
+    try:
+        audit(spark, settings)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     assert jobs(spark) - started <= 15
     assert queries(spark) - asked <= 13
