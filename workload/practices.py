@@ -107,7 +107,7 @@ def read_demand(path: Path) -> Iterator[Demand]:
     names = [CODE, TOTAL, *(name for group in CHANNEL_COLUMNS for name in group)]
     missing = [name for name in names if name not in header]
     if missing:
-        raise BadInput(f"{path}, line 1: the header row lacks the column(s) {', '.join(missing)}.")
+        raise BadInput(f"{path}, line 1: the header row lacks the columns {', '.join(missing)}.")
     place = {name: header.index(name) for name in names}
     seen: set[str] = set()
     for line, fields in lines:

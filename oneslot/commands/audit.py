@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from botocore.exceptions import BotoCoreError, ClientError
 
+from oneslot.commands.check import verdicts_table
 from oneslot.commands.export import export_stack, new_folder
 from oneslot.errors import BadInput, OneslotError
 from oneslot.evidence.export import place_for, whole_histories
@@ -18,7 +19,7 @@ from oneslot.explanations import explain
 from oneslot.options import NEW_FOLDER, json_option, memory_option, stack_option
 from oneslot.pipeline.errors import AuditRefused, explain_spark_error
 from oneslot.target import Target, format_command, home_folder, open_target
-from oneslot.terminal import Terminal, table
+from oneslot.terminal import Terminal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,11 +95,7 @@ def _show(terminal: Terminal, document: Mapping[str, Any], answer: Path, stack: 
     """Show the verdicts, the invariants that do not hold, and what to do about them."""
     from oneslot.pipeline.judge.conclusion import SENTENCES
 
-    shown = table("What became of the requests", "Verdict", "Requests", numbers=(1,))
-    for verdict, count in document["verdicts"].items():
-        if count:
-            shown.add_row(verdict.replace("_", " "), f"{count:,}")
-    terminal.show(shown)
+    terminal.show(verdicts_table(document["verdicts"]))
     for name, count in document["violations"].items():
         if count:
             terminal.plain(f"{name} does not hold for {count:,}: {SENTENCES[name]}", style="red")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -17,10 +18,12 @@ from oneslot.evidence.verdict import Counts, Verdict, judge, seen_before, unsett
 from oneslot.options import json_option, stack_option
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal, table
-from oneslot.wording import count_text
+from oneslot.wording import count_text, counted
 
 LOOKS = 3
 BREACHES_SHOWN = 10
+CONFLICT = "conflict"
+"""The reason of a message that reuses an id with other content."""
 COLOURS = {
     "holds": "bold green",
     "broken": "bold red",
@@ -85,7 +88,11 @@ def _judged(target: Target) -> Verdict:
 
 def show(terminal: Terminal, target: Target, verdict: Verdict) -> None:
     """Show the counts, the breaches, and the verdict in one sentence."""
+    if verdict.counts.verdicts:
+        terminal.show(verdicts_table(verdict.counts.verdicts))
     terminal.show(counts_table(verdict.counts))
+    for sentence in format_letters_of_others(verdict.counts):
+        terminal.plain(sentence)
     if verdict.breaches:
         shown = table("Breaches", "Invariant", "Subject", "Detail")
         for breach in verdict.breaches[:BREACHES_SHOWN]:
@@ -106,24 +113,44 @@ def counts_table(counts: Counts) -> Table:
     def row(name: str, count: int | None, style: str = "") -> None:
         shown.add_row(Text(name, style=style), Text(count_text(count), style=style))
 
-    row("requests accepted by the queue", counts.requests)
-    row("  of these malformed", counts.malformed)
-    row("messages, with re-sent copies", counts.messages)
+    row("requests", counts.requests)
+    if counts.unarchived:
+        row("  not sent by `oneslot send`", counts.unarchived)
+    row("messages sent by `oneslot send`", counts.messages)
     row("deliveries in the delivery log", counts.deliveries)
     if counts.malformed_deliveries:
         row("  malformed lines, ignored", counts.malformed_deliveries, "bold red")
+    row("  duplicates, which got the first answer", counts.duplicates, "cyan")
     shown.add_section()
-    row("appointments", counts.appointments)
-    row("  booked", counts.booked, "green")
-    row("  on the waitlist", counts.waitlisted, "yellow")
-    row("  cancelled", counts.cancelled)
-    row("requests refused", counts.refused)
-    row("duplicates suppressed", counts.duplicates_suppressed, "cyan")
-    shown.add_section()
-    row("quarantined", sum(counts.quarantined.values()))
-    for reason, count in counts.quarantined.items():
+    row("dead letters", sum(counts.dead_letters.values()))
+    for reason, count in counts.dead_letters.items():
         row(f"  {reason}", count)
     shown.add_section()
     row("lost", counts.lost, "bold red" if counts.lost else "green")
-    row("double-booked", counts.double_booked, "bold red" if counts.double_booked else "green")
+    row("booked twice", counts.double_booked, "bold red" if counts.double_booked else "green")
     return shown
+
+
+def verdicts_table(verdicts: Mapping[str, int]) -> Table:
+    """Return the number of requests by verdict as a table, in which check and audit agree."""
+    shown = table("Requests by verdict", "Verdict", "Requests", numbers=(1,))
+    for verdict, count in verdicts.items():
+        if count:
+            shown.add_row(verdict.replace("_", " "), f"{count:,}")
+    shown.add_section()
+    shown.add_row("all", f"{sum(verdicts.values()):,}")
+    return shown
+
+
+def format_letters_of_others(counts: Counts) -> Iterator[str]:
+    """Yield why the dead letters are more than the quarantined requests, if they are."""
+    if not counts.letters_of_others:
+        return
+    some = counted(counts.letters_of_others, "dead letter belongs to a request", "dead letters belong to requests")
+    if counts.letters_of_others == counts.dead_letters.get(CONFLICT):
+        yield (
+            f"{some} with another verdict, whose id {'it reuses' if counts.letters_of_others == 1 else 'they reuse'} with "
+            "other content. `oneslot send` counts such a message as a request, check and audit do not."
+        )
+    else:
+        yield f"{some} with another verdict, so the dead letters are not all quarantined requests."

@@ -10,6 +10,7 @@ from oneslot.evidence.consumer_configuration import is_content_based
 from oneslot.runtime.sqs import dead_letters
 from oneslot.runtime.sqs.dead_letters import DeadLetter, Reading, peek, reading, waiting_behind
 from oneslot.target import Target
+from oneslot.wording import counted
 
 
 def read_dead_letters(target: Target) -> AbstractContextManager[Reading]:
@@ -47,7 +48,8 @@ def format_hidden(hidden: int) -> list[str]:
     """Return a sentence about dead letters that a reader could not see; none if there are none."""
     if not hidden:
         return []
+    some = counted(hidden, "dead letter is", "dead letters are")
     return [
-        f"About {hidden:,} dead letter(s) are not shown: another reader hides them for up to five minutes, or they wait behind "
-        "others of their group on a FIFO queue. Look again later; on a FIFO queue redrive or drop the shown ones first."
+        f"About {some} not shown: another reader hides them for up to five minutes, or they wait behind others of their "
+        "group on a FIFO queue. Look again later; on a FIFO queue redrive or drop the shown ones first."
     ]

@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from oneslot.application import ANSWERED, COMPLETE, INVARIANTS, Breach, check, result_of
+from oneslot.application import ANSWERED, COMPLETE, INVARIANTS, Breach, check
+from oneslot.evidence.endings import Endings
 from oneslot.evidence.gathering import Gathered
-from oneslot.evidence.malformed import UNKNOWN, Malformed, malformed_evidence
+from oneslot.evidence.malformed import Malformed, malformed_evidence
 from oneslot.evidence.tables import Missing, Table
 from oneslot.pipeline.vocabulary import REJECT_SHARE
-from oneslot.sending.messages import MALFORMED
-from oneslot.wording import numbered
+from oneslot.pipeline.vocabulary import Verdict as Ending
+from oneslot.wording import counted, numbered
 
 Kind = Literal["holds", "broken", "unfinished", "nothing", "unreadable"]
 
@@ -27,31 +28,28 @@ class Counts:
     """The evidence in numbers; None where the evidence cannot show the number.
 
     Attributes:
-        requests: distinct requests that the queue accepted within the ledger's retention; `malformed` of them are so.
-        messages: messages that the queue accepted, re-sent copies included.
+        requests: distinct requests, whichever source names them; `verdicts` are their ends, as the audit counts them, and
+            `unarchived` of them are not in the archive of `oneslot send`.
+        messages: messages that the queue accepted from `oneslot send`, re-sent copies included.
         deliveries: the consumer's deliveries, by its log; None if the log is empty although the ledger has rows.
             `malformed_deliveries`: lines that are not counted.
-        appointments: rows, of which `booked`, `waitlisted` and `cancelled`.
-        refused: requests with a refusal as their recorded answer.
-        duplicates_suppressed: deliveries that got the recorded answer.
-        quarantined: messages in the dead-letter queue, by reason.
+        completed: requests whose row in the ledger is COMPLETE.
+        duplicates: deliveries that got the recorded answer.
+        dead_letters: messages in the dead-letter queue, by reason. `letters_of_others` belong to requests with another end.
         lost: accepted requests, or messages without an id, of which nothing is left.
         double_booked: requests with two slots, and slots with two appointments.
         too_old: accepted requests before the ledger's retention, of which a lost one would not show.
     """
 
     requests: int | None
-    malformed: int | None
+    verdicts: dict[str, int] | None
+    unarchived: int | None
     messages: int | None
     deliveries: int | None
     completed: int | None
-    appointments: int | None
-    booked: int | None
-    waitlisted: int | None
-    cancelled: int | None
-    refused: int | None
-    duplicates_suppressed: int | None
-    quarantined: dict[str, int]
+    duplicates: int | None
+    dead_letters: dict[str, int]
+    letters_of_others: int | None
     lost: int | None
     double_booked: int | None
     too_old: int
@@ -118,8 +116,9 @@ def judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[B
     read = len(evidence.ledger) + len(evidence.slots) + len(evidence.appointments) + len(evidence.deliveries)
     above = len(lines) > REJECT_SHARE * max(read, 1)
     compared = "more than" if above else "within"
+    malformed = counted(len(lines), "line of the delivery log is", "lines of the delivery log are")
     sentence = (
-        f"{verdict.sentence} {len(lines):,} line(s) of the delivery log are malformed, {compared} "
+        f"{verdict.sentence} {malformed} malformed, {compared} "
         f"the limit of {REJECT_SHARE:.3%} of all rows and lines. The first: {lines[0]}."
     )
     kind: Kind = "unreadable" if above and verdict.kind in ("holds", "nothing") else verdict.kind
@@ -150,26 +149,28 @@ def _judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[
     if breaches:
         names = ", ".join(dict.fromkeys(breach.invariant for breach in breaches))
         sentence = (
-            f"BROKEN: {len(breaches):,} breach(es) of {names}. The first: {breaches[0].subject}: {breaches[0].detail}."
+            f"Broken: {counted(len(breaches), 'breach', 'breaches')} of {names}. "
+            f"The first: {breaches[0].subject}: {breaches[0].detail}."
         )
         return Verdict("broken", sentence, counts, breaches)
     if not gathered.queue.empty:
         sentence = (
-            f"Not finished: the queue still holds {gathered.queue.total:,} message(s). Every answer so far is sound. "
+            f"Not finished: the queue still holds {numbered(gathered.queue.total, 'message')}. Every answer so far is sound. "
             f"Wait with `{command('watch --until-drained')}`, then check again."
         )
         return Verdict("unfinished", sentence, counts)
     if gathered.hidden:
+        hidden = counted(gathered.hidden, "dead letter is", "dead letters are")
         sentence = (
-            f"Not finished: about {gathered.hidden:,} dead letter(s) are not shown: another reader hides them, or they wait "
-            f"behind others of their group on a FIFO queue. See `{command('dlq list')}`, then check again."
+            f"Not finished: about {hidden} not shown, because another reader hides them or they wait behind others of "
+            f"their group on a FIFO queue. See `{command('dlq list')}`, then check again."
         )
         return Verdict("unfinished", sentence, counts)
     kept = (gathered.evidence.ledger, gathered.evidence.appointments, gathered.accepted, gathered.dead_letters)
     if not any(kept) and not gathered.too_old:
         sentence = f"Nothing to check: no request has been sent. Send some: `{command('send')}`."
         return Verdict("nothing", sentence, counts)
-    return Verdict("holds", _success(counts, _quarantined_of(gathered)), counts)
+    return Verdict("holds", _success(counts), counts)
 
 
 def _no_verdict(rows: Sequence[Malformed]) -> str:
@@ -177,15 +178,7 @@ def _no_verdict(rows: Sequence[Malformed]) -> str:
     return f"No verdict: {rows[0]}{more}. Complete or delete the row, then check again."
 
 
-def _quarantined_of(gathered: Gathered) -> int:
-    """Return the number of dead letters of archived requests; another producer may have sent the others."""
-    accepted = gathered.accepted or ()
-    ids = {line.request.message_id for line in accepted} - {None}
-    sent = {sqs_message_id for line in accepted for sqs_message_id in line.sqs_message_ids}
-    return sum(letter.message_id in ids or letter.original_sqs_message_id in sent for letter in gathered.dead_letters)
-
-
-def _success(counts: Counts, quarantined: int) -> str:
+def _success(counts: Counts) -> str:
     checked = sum(invariant.breaches is not None for invariant in INVARIANTS)
     older = f" {counts.too_old:,} more are older than the ledger's retention, and were not checked."
     unlogged = (
@@ -193,16 +186,17 @@ def _success(counts: Counts, quarantined: int) -> str:
         if counts.deliveries is None
         else ""
     )
-    if counts.requests is None or counts.messages is None:
+    quarantined = (counts.verdicts or {}).get(Ending.QUARANTINED, 0)
+    reason = f" or is quarantined with its reason ({quarantined:,})" if quarantined else ""
+    requests = numbered(counts.requests or 0, "request")  # unknown only where nothing is judged
+    if counts.messages is None:
         unknown = " There is no archive of accepted requests, so a lost one would not show."
-        completed = numbered(counts.completed or 0, "request")  # unknown only where nothing is judged
         return (
-            f"Sound: of {completed} each has exactly one answer, none is booked twice, and all "
+            f"Sound: each of {requests} has exactly one answer{reason}; none is booked twice; all "
             f"{checked} invariants hold.{older if counts.too_old else unknown}{unlogged}"
         )
     return (
-        f"Exactly once: of {numbered(counts.requests, 'request')} in {numbered(counts.messages, 'message')} each has "
-        f"exactly one answer or is quarantined with its reason ({quarantined:,}); none is lost, none is booked twice; all "
+        f"Exactly once: each of {requests} has exactly one answer{reason}; none is lost, none is booked twice; all "
         f"{checked} invariants hold.{older if counts.too_old else ''}{unlogged}"
     )
 
@@ -210,8 +204,9 @@ def _success(counts: Counts, quarantined: int) -> str:
 def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
     """Count the evidence. Without `breaches` there is no verdict, and the counts that follow from them are None."""
     evidence, accepted = gathered.evidence, gathered.accepted
-    statuses = Counter(str(row.get("status", UNKNOWN)) for row in evidence.appointments.values())
     found = breaches or ()
+    endings = None if breaches is None else Endings(gathered, breaches)
+    verdicts = None if endings is None else endings.count()
     broken = {name: {breach.subject for breach in found if breach.invariant == name} for name in ("I1", "I2", "I3")}
     complete = [row for row in evidence.ledger.values() if row.get("status") == COMPLETE]
     missing = {each.table for each in gathered.missing}
@@ -223,18 +218,15 @@ def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
         return count if evidence.deliveries or gathered.malformed_lines or not evidence.ledger else None
 
     return Counts(
-        requests=None if accepted is None else len({line.subject for line in accepted}),
-        malformed=None if accepted is None else sum(line.request.kind == MALFORMED for line in accepted),
+        requests=None if verdicts is None else sum(verdicts.values()),
+        verdicts=verdicts,
+        unarchived=None if endings is None or accepted is None else endings.unarchived,
         messages=None if accepted is None else sum(len(line.sqs_message_ids) for line in accepted),
         deliveries=logged(len(evidence.deliveries)),
         completed=of("ledger", len(complete)),
-        appointments=of("appointments", len(evidence.appointments)),
-        booked=of("appointments", statuses["booked"]),
-        waitlisted=of("appointments", statuses["waitlist"]),
-        cancelled=of("appointments", statuses["cancelled"]),
-        refused=of("ledger", sum(result_of(row).get("outcome") == "refused" for row in complete)),
-        duplicates_suppressed=logged(sum(line["outcome"] == "duplicate" for line in evidence.deliveries)),
-        quarantined=dict(sorted(Counter(letter.reason for letter in gathered.dead_letters).items())),
+        duplicates=logged(sum(line["outcome"] == "duplicate" for line in evidence.deliveries)),
+        dead_letters=dict(sorted(Counter(letter.reason for letter in gathered.dead_letters).items())),
+        letters_of_others=None if endings is None else endings.letters_of_others,
         lost=None if breaches is None or accepted is None or not gathered.complete else len(broken[NOTHING_LOST]),
         double_booked=None
         if breaches is None

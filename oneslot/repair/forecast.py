@@ -157,7 +157,7 @@ def foresee(  # noqa: PLR0911 - one return for each fate
     if row is not None:
         return (
             Outlook.STUCK,
-            f"begun {row.get('consumption_count', 'some')} time(s) and not finished; the consumer takes it over",
+            f"begun and not finished (claims: {row.get('consumption_count', 'unknown')}); the consumer takes it over",
         )
     return Outlook.RETRIED, "nothing was done for it yet; the consumer processes it as the first copy"
 

@@ -28,6 +28,7 @@ from oneslot.runtime.sqs.sending import Entry, SendsBatches, send_all
 from oneslot.sending.pacing import Pacer
 from oneslot.sending.sender import WITHIN_SECONDS
 from oneslot.target import Target
+from oneslot.wording import numbered
 
 PASSES = 2
 """Passes that must not see a message that is gone: another reader can hide it for just one."""
@@ -142,6 +143,6 @@ def _send(target: Target, waiting: list[HeldLetter], journal: Journal) -> None:
         settled += len(answer.accepted) + len(answer.refused)
     if missing := len(waiting) - settled:
         raise OneslotError(
-            f"The queue did not accept {missing:,} message(s) within {WITHIN_SECONDS:g} seconds; they are still in the "
-            f"dead-letter queue. Resume later with `{target.command('dlq redrive --resume --yes')}`."
+            f"The queue did not accept {numbered(missing, 'message')} within {WITHIN_SECONDS:g} seconds, and the dead-letter "
+            f"queue keeps the rest. Resume later with `{target.command('dlq redrive --resume --yes')}`."
         )

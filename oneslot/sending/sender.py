@@ -15,6 +15,7 @@ from oneslot.runtime.surroundings import Future, Surroundings
 from oneslot.sending.archive import Archive
 from oneslot.sending.messages import Message
 from oneslot.sending.pacing import Pacing, Timetable
+from oneslot.wording import numbered
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
@@ -74,7 +75,7 @@ class BatchSender:
             raise error
         if missing:
             raise OneslotError(
-                f"The queue did not accept {missing:,} message(s) within {WITHIN_SECONDS:g} seconds. "
+                f"The queue did not accept {numbered(missing, 'message')} within {WITHIN_SECONDS:g} seconds. "
                 "Send all again: every operation is idempotent."
             )
 

@@ -122,8 +122,8 @@ def test_demand_without_channels_gets_the_national_mix(
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "line 1: the header row lacks the column(s) gp_code, total_appointments"),
-        ("gp_code,total_appointments\n", "lacks the column(s) face_to_face, home_visit, telephone, video_online"),
+        ("", "line 1: the header row lacks the columns gp_code, total_appointments"),
+        ("gp_code,total_appointments\n", "lacks the columns face_to_face, home_visit, telephone, video_online"),
         (HEADER, "has no practice below its header row"),
         (HEADER + "A81001,1,2\n", "line 2: 3 columns, but the header row has 7"),
         (HEADER + "A81001,1,many,1,1,1,1\n", "line 2, column total_appointments: 'many' is not a whole number"),

@@ -59,7 +59,7 @@ def test_run_succeeds_and_keeps_its_report_when_sound(moto_stack: MotoStack, sta
     document = json.loads(result.stdout)
     assert document["holds"] is True
     assert (document["messages_accepted"], document["counts"]["messages"]) == (24, 24)
-    assert sum(document["counts"]["quarantined"].values()) == 2
+    assert sum(document["counts"]["dead_letters"].values()) == 2
     assert list(document["seconds"]) == ["deploy", "seed", "send", "drain", "check", "export", "stop", "audit"]
     assert result.stderr == ""
     assert document["audit"]["sound"] is True
@@ -105,7 +105,7 @@ def test_run_fails_when_a_request_is_lost(
     monkeypatch.setattr(run_module, "follow", lose_one)
     result = invoke(*ARGUMENTS)
     assert result.exit_code == 1
-    assert "BROKEN: " in result.stdout
+    assert "Broken: " in result.stdout
     assert "I2" in result.stdout
     assert stages == ["started", "stopped", "audited"]
 

@@ -103,6 +103,6 @@ def summarise(
         process_faults=process_faults,
         deliveries=Counter(line["outcome"] for line in evidence.deliveries),
         redelivered=sum(row["consumption_count"] > 1 for row in evidence.ledger.values()),
-        exhausted=verdict.counts.quarantined.get("receives_exhausted", 0),
+        exhausted=verdict.counts.dead_letters.get("receives_exhausted", 0),
         verdict=verdict,
     )

@@ -67,7 +67,7 @@ class NotAccepted(Exception):
     """
 
     def __init__(self, messages: Sequence[Outgoing], settled: Sequence[Accepted | Refused]) -> None:
-        super().__init__(f"{len(messages)} message(s) not confirmed in time; send them again with the same ids")
+        super().__init__(f"Not confirmed in time, messages: {len(messages)}; send them again with the same ids")
         self.messages = tuple(messages)
         self.settled = tuple(settled)
 

@@ -92,14 +92,14 @@ def test_counts_are_unknown_when_the_log_is_empty_or_missing(moto_stack: MotoSta
     moto_stack.bench.deliver(record(booking("m-1")))
     on_it = gathered_from(moto_stack, logs)
     verdict = judge(gather(on_it, lambda: BEFORE), on_it.command)
-    assert (verdict.kind, verdict.counts.deliveries, verdict.counts.duplicates_suppressed) == ("holds", None, None)
+    assert (verdict.kind, verdict.counts.deliveries, verdict.counts.duplicates) == ("holds", None, None)
     assert "The delivery log is empty" in verdict.sentence
     assert inspect(on_it, "m-1").ledger
 
 
 def test_counts_are_zero_when_nothing_was_done(moto_stack: MotoStack) -> None:
     counts = judge(gather(moto_stack.target), moto_stack.target.command).counts
-    assert (counts.deliveries, counts.duplicates_suppressed) == (0, 0)
+    assert (counts.deliveries, counts.duplicates) == (0, 0)
 
 
 def test_gather_raises_when_the_log_may_not_be_read(moto_stack: MotoStack) -> None:

@@ -277,7 +277,7 @@ def test_check_names_a_malformed_line_and_leaves_it_out(
     assert judged["malformed"] == [{"where": "delivery log", "key": place, "attribute": attribute}]
     people = invoke("check")
     assert (people.exit_code, f"L{place[1:]} has no valid attribute {attribute}" in people.stdout) == (1, True)
-    assert "1 line(s) of the delivery log" in people.stdout
+    assert "1 line of the delivery log" in people.stdout
     if line.get("message_id") == "m-1":
         found = document(invoke("inspect", "m-1", "--json"))
         assert [each["outcome"] for each in found["deliveries"]] == ["booked"]
@@ -307,7 +307,7 @@ def test_check_shows_a_breach_beside_a_malformed_line(moto_stack: MotoStack) -> 
         file.write('{"message": "delivery"}\n')
     judged = document(invoke("check", "--json"), exit_code=1)
     assert (judged["kind"], len(judged["malformed"])) == ("broken", 1)
-    assert "1 line(s) of the delivery log" in judged["verdict"]
+    assert "1 line of the delivery log" in judged["verdict"]
 
 
 def test_malformed_line_is_named_by_its_event_on_aws(moto_stack: MotoStack) -> None:

@@ -125,18 +125,15 @@ def test_counts_are_those_of_the_evidence() -> None:
     assert verdict.kind == "unfinished"
     counts = verdict.document()["counts"]
     assert counts == {
-        "requests": 8,  # an id with two contents is two, and one without an id is one
-        "malformed": 2,
+        "requests": 7,  # an id with two contents is one, and each message without an id is one
+        "verdicts": {"booked": 1, "waitlist": 1, "cancelled": 1, "refused": 1, "quarantined": 2, "in_flight": 1},
+        "unarchived": 0,
         "messages": 10,
         "deliveries": 5,
         "completed": 4,
-        "appointments": 3,
-        "booked": 1,
-        "waitlisted": 1,
-        "cancelled": 1,
-        "refused": 1,
-        "duplicates_suppressed": 1,
-        "quarantined": {"conflict": 1, "not_json": 2},
+        "duplicates": 1,
+        "dead_letters": {"conflict": 1, "not_json": 2},
+        "letters_of_others": 1,
         "lost": None,
         "double_booked": 0,
         "too_old": 0,
@@ -180,8 +177,7 @@ def test_double_bookings_count_slots_and_requests() -> None:
     assert sum(found.values()) == len(document["breaches"])
 
 
-def test_sentence_counts_dead_letters_of_archived_requests() -> None:
-    """Dead letters of other producers are counted, and not part of the sentence."""
+def test_requests_of_other_producers_count_as_requests() -> None:
     letters = [
         letter("bad", "invalid_field", "dlq-1"),
         letter(None, "not_json", "sqs-3"),
@@ -190,20 +186,20 @@ def test_sentence_counts_dead_letters_of_archived_requests() -> None:
     ]
     requests = [accepted("booked", "sqs-1"), accepted("bad", "sqs-2"), accepted(None, "sqs-3")]
     verdict = verdict_of(gathered(requests, letters, **sound()))
-    assert (verdict.kind, sum(verdict.counts.quarantined.values())) == ("holds", 4)
-    assert "is quarantined with its reason (2)" in verdict.sentence
+    assert (verdict.kind, verdict.counts.requests, verdict.counts.unarchived) == ("holds", 9, 6)
+    assert "is quarantined with its reason (4)" in verdict.sentence
 
 
 def test_lost_is_known_only_when_there_is_an_archive() -> None:
     known = verdict_of(gathered([accepted("booked", "sqs-1")], **sound()))
     assert (known.kind, known.counts.lost) == ("holds", 0)
-    assert known.sentence.startswith("Exactly once: of 1 request in 1 message")
+    assert known.sentence.startswith("Exactly once: each of 5 requests has")
     assert known.sentence.endswith(f"all {len(known.document()['invariants'])} invariants hold.")
     unknown = verdict_of(gathered(None, **sound()))
     assert (unknown.kind, unknown.counts.lost) == ("holds", None)
-    assert unknown.sentence.startswith("Sound: of 4 requests")
+    assert unknown.sentence.startswith("Sound: each of 5 requests")
     assert "older" not in unknown.sentence
-    assert (unknown.counts.requests, unknown.counts.messages, unknown.counts.malformed) == (None, None, None)
+    assert (unknown.counts.messages, unknown.counts.unarchived) == (None, None)
     old = verdict_of(replace(gathered(None), too_old=3))
     assert (old.kind, "3 more are older" in old.sentence) == ("holds", True)
 
@@ -237,9 +233,7 @@ def test_verdict_is_unreadable_above_the_limit_of_bad_lines() -> None:
         assert list(verdict.malformed) == [LINE]
         assert verdict.counts.malformed_deliveries == 1
         kind, above = verdict.kind, lines < 100_000
-        reported = (
-            f"1 line(s) of the delivery log are malformed, {'more than' if above else 'within'} the limit of 0.001%"
-        )
+        reported = f"1 line of the delivery log is malformed, {'more than' if above else 'within'} the limit of 0.001%"
         assert reported in verdict.sentence
         assert verdict.sentence.startswith("Not sound, because too many lines are malformed.") == (kind == "unreadable")
         return kind
@@ -250,7 +244,7 @@ def test_verdict_is_unreadable_above_the_limit_of_bad_lines() -> None:
     assert verdict_of(gathered(malformed_lines=[LINE])).kind == "unreadable"
     lost = verdict_of(gathered([accepted("never-seen", "sqs-1")], malformed_lines=[LINE]))
     assert lost.kind == "broken"
-    assert "are malformed, more than the limit" in lost.sentence
+    assert "is malformed, more than the limit" in lost.sentence
 
 
 def test_verdict_is_unreadable_when_a_row_is_malformed() -> None:

@@ -63,16 +63,16 @@ def test_verdict_holds_for_a_run_with_every_kind_of_request(moto_stack: MotoStac
     moto_stack.consume()
     verdict = verdict_of(moto_stack)
     assert verdict.holds, verdict.sentence
-    assert verdict.sentence.startswith("Exactly once: of 100 requests in 130 messages each has exactly one answer")
+    assert verdict.sentence.startswith("Exactly once: each of 99 requests has exactly one answer or is quarantined")
     counts = verdict.counts
-    assert (counts.requests, counts.malformed, counts.messages, counts.deliveries) == (100, 15, 130, 130)
-    appointments = (counts.booked, counts.waitlisted, counts.cancelled)
-    assert counts.appointments == sum(each for each in appointments if each is not None)
-    assert counts.waitlisted, "forty slots for seventy-five patients"
-    assert counts.duplicates_suppressed == 30
+    assert (counts.requests, counts.messages, counts.deliveries) == (99, 130, 130)
+    assert counts.verdicts is not None
+    assert counts.verdicts["waitlist"], "forty slots for seventy-five patients"
+    assert (counts.verdicts["quarantined"], counts.letters_of_others) == (14, 1)
+    assert counts.duplicates == 30
     malformed = {message.number: message.request for message in messages if message.request.kind == MALFORMED}
-    assert sum(counts.quarantined.values()) == len(malformed) == 15
-    assert counts.quarantined["conflict"] == 1
+    assert sum(counts.dead_letters.values()) == len(malformed) == 15
+    assert counts.dead_letters["conflict"] == 1
     # Every request ended somewhere: 85 in the ledger, of which 10 are cancellations.
     assert counts.completed == 85
     assert counts.lost == counts.double_booked == 0
@@ -90,7 +90,7 @@ def test_verdict_is_unfinished_before_the_queue_is_drained(moto_stack: MotoStack
     verdict = verdict_of(moto_stack)
     assert not verdict.holds
     assert verdict.kind == "unfinished"
-    assert "the queue still holds 12 message(s)" in verdict.sentence
+    assert "the queue still holds 12 messages" in verdict.sentence
     assert verdict.counts.lost is None
 
 
@@ -140,7 +140,7 @@ def test_verdict_is_broken_when_a_row_is_damaged(moto_stack: MotoStack, damage: 
     damage(moto_stack.bench.dynamodb, booked)
     verdict = verdict_of(moto_stack)
     assert verdict.kind == "broken"
-    assert verdict.sentence.startswith("BROKEN: ")
+    assert verdict.sentence.startswith("Broken: ")
     assert invariant in {breach.invariant for breach in verdict.breaches}
     assert verdict.counts.lost == (invariant == "I2")
     assert verdict.counts.double_booked == (invariant != "I2")
@@ -196,7 +196,7 @@ def test_message_without_id_is_found_by_its_sqs_id(moto_stack: MotoStack) -> Non
     moto_stack.consume()
     verdict = verdict_of(moto_stack)
     assert verdict.holds, verdict.sentence
-    assert verdict.counts.quarantined == {"not_json": 1}
+    assert verdict.counts.dead_letters == {"not_json": 1}
 
 
 def expire(stack: MotoStack) -> None:

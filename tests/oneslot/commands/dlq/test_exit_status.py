@@ -111,7 +111,7 @@ def hidden(letters: MotoStack, monkeypatch: pytest.MonkeyPatch) -> MotoStack:
 
 def test_list_counts_messages_that_another_reader_hides(hidden: MotoStack) -> None:
     told = invoke("dlq", "list")
-    assert "About 3 dead letter(s) are not shown: another reader hides them" in told.stdout
+    assert "About 3 dead letters are not shown: another reader hides them" in told.stdout
     assert "is empty" not in told.stdout
     assert document(invoke("dlq", "list", "--json"))["waiting_behind"] == 3
 
@@ -120,7 +120,7 @@ def test_list_counts_messages_that_another_reader_hides(hidden: MotoStack) -> No
     "verb", [("show", "unanswered"), ("redrive",), ("redrive", "unanswered"), ("drop", "unanswered"), ("drop", "--all")]
 )
 def test_verbs_name_hidden_messages_when_one_is_not_found(hidden: MotoStack, verb: tuple[str, ...]) -> None:
-    assert "About 3 dead letter(s) are not shown: another reader hides them" in invoke("dlq", *verb).output
+    assert "About 3 dead letters are not shown: another reader hides them" in invoke("dlq", *verb).output
 
 
 def test_verbs_name_no_hidden_messages_when_all_are_seen(letters: MotoStack) -> None:
