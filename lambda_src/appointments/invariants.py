@@ -338,7 +338,8 @@ INVARIANTS = (
     Invariant("Q2", "Without a fault, each message is received once.", None),
     Invariant(
         "Q3",
-        "b crashes cost a message 2b + 1 receives at most, and send it to no dead-letter queue if it has as many.",
+        "b crashes cost a message 2b + 1 receives at most, and one for each request that lands after its process died. "
+        "They send it to no dead-letter queue if it has as many.",
         None,
     ),
     Invariant("Q4", "Messages of a FIFO group are sent, begun and committed in their order.", None),

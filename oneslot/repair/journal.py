@@ -1,11 +1,14 @@
 """The journal of a redrive in batches: what was sent and what was deleted, so that a killed redrive can resume.
 
-An unfinished journal is `redrive.jsonl`; a finished one is kept in `redrives/`, under its time.
+An unfinished journal is `redrive.jsonl`; a finished one is kept in `redrives/`, under its time. One process of a machine
+runs it at a time, and holds `redrive.lock`; the operating system ends that lock with the process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+import fcntl
+from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +21,7 @@ from oneslot.target import Target
 
 JOURNAL_FILE = "redrive.jsonl"
 FINISHED_FOLDER = "redrives"
+LOCK_FILE = "redrive.lock"
 
 
 @dataclass
@@ -79,6 +83,23 @@ class Journal:
 
     def _append(self, line: Mapping[str, Any]) -> None:
         append_line(self.path, line, self.surroundings)
+
+
+@contextmanager
+def lock_journal(target: Target) -> Iterator[None]:
+    """Hold the lock of this stack's redrive. Raises `OneslotError` if another process of this machine holds it.
+
+    Two processes with one journal would not see each other's lines: both would send what either has sent.
+    """
+    target.home.mkdir(parents=True, exist_ok=True)
+    with (target.home / LOCK_FILE).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise OneslotError(
+                f"Another process of this machine is redriving {target.stack_name}. Wait until it ends."
+            ) from error
+        yield
 
 
 def begin_journal(target: Target, planned: frozenset[str], rate: float, who: Mapping[str, str]) -> Journal:

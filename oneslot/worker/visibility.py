@@ -23,6 +23,8 @@ ENTRIES = 10
 CONNECT_SECONDS = 1.0
 SHORTEST_READ_SECONDS = 1.0
 LAMBDA_LIMIT_SECONDS = 900
+EXTENSIONS_BEFORE_WORK = 2
+"""A throttled entry is extended once more; each call may delay the heartbeat of the other jobs by its timeout."""
 DEFERRAL_JITTER_MS = 2_000
 """Spreads the return of deferred messages, so that they do not all return in one moment."""
 
@@ -83,7 +85,8 @@ class Visibility:
         late = [job for job in jobs if not self._has_time(job)]
         if not late:
             return list(jobs)
-        self._extend(late)
+        for _ in range(EXTENSIONS_BEFORE_WORK):
+            self._extend([job for job in late if not job.lost and not self._has_time(job)])
         dropped = [job for job in late if job.lost or not self._has_time(job)]
         self._log.count(received_too_late=len(dropped))
         for job in dropped:

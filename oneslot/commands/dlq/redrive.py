@@ -14,7 +14,7 @@ from oneslot.errors import BadInput, OneslotError
 from oneslot.evidence.operator_log import open_operator_log
 from oneslot.options import Number, json_option, stack_option, yes_option
 from oneslot.repair.forecast import Forecast
-from oneslot.repair.journal import begin_journal, open_journal
+from oneslot.repair.journal import begin_journal, lock_journal, open_journal
 from oneslot.repair.move_task import FASTEST
 from oneslot.repair.selection import count_reordered_groups, select
 from oneslot.target import Target, open_target
@@ -68,7 +68,8 @@ def redrive(  # noqa: PLR0917 - click passes them by name
     terminal = Terminal(as_json)
     target = open_target(stack)
     if resume or abandon:
-        return _resume(terminal, target, abandon=abandon, yes=yes)
+        with lock_journal(target):
+            return _resume(terminal, target, abandon=abandon, yes=yes)
     forecasts, behind = read_letters_to_change(terminal, target)
     missing = selection.missing(forecasts)
     chosen = selection.chosen(forecasts)
@@ -102,8 +103,9 @@ def redrive(  # noqa: PLR0917 - click passes them by name
     else:
         log = open_operator_log(target)
         planned = frozenset(each.letter.sqs_message_id for each in taken)
-        journal = begin_journal(target, planned, rate, log.who)
-        outcome = move_in_batches(terminal, target, journal)
+        with lock_journal(target):
+            journal = begin_journal(target, planned, rate, log.who)
+            outcome = move_in_batches(terminal, target, journal)
     terminal.result(document | outcome | {"dry_run": False})
     return status if outcome["complete"] else 1
 

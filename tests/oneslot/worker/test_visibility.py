@@ -248,11 +248,18 @@ def test_received_message_is_dropped_when_another_consumer_has_it() -> None:
     assert received(heart, 41) == heart.jobs[1:]
 
 
-def test_received_message_is_dropped_when_its_extension_is_slow_too() -> None:
+def test_received_message_is_dropped_when_its_extensions_are_slow_too() -> None:
     heart = Heart("a")
-    heart.queue.fail["change"] = lambda _: heart.clock.__setattr__("now", 80.0)
+    heart.queue.fail["change"] = lambda _: heart.clock.__setattr__("now", heart.clock.now + 39.0)
 
     assert received(heart, 41) == []
+
+
+def test_received_message_is_begun_when_its_second_extension_succeeds() -> None:
+    heart = Heart("a")
+    heart.queue.fail["change"] = first(1, throttled)
+
+    assert received(heart, 39) == heart.jobs
 
 
 def test_release_makes_messages_visible_at_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -76,6 +77,16 @@ def wait_for_gone_letters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redrive, "count_in_flight", lambda target: 1)
 
 
+def share_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let two processes of one machine run one redrive."""
+    monkeypatch.setattr(fcntl, "flock", lambda *_: None)
+
+
+def extend_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drop a message that was received late if SQS throttles its first extension."""
+    monkeypatch.setattr(visibility, "EXTENSIONS_BEFORE_WORK", 1)
+
+
 def forget_first_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Report what a batch got accepted at its end alone, and not after an error."""
     send = BatchSender.send
@@ -100,7 +111,9 @@ MENDS: dict[str, Patch] = {
     "same-message-twice": merge_the_same_message,
     "slow-receive": count_from_the_answer,
     "throttled-deletion": read_sender_fault_as_final,
+    "throttled-extension": extend_once,
     "throttled-heartbeat": read_sender_fault_as_final,
+    "two-resumes": share_the_journal,
     "unarchived": forget_first_answers,
     "unfinished-stop": keep_claims,
 }

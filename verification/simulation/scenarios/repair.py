@@ -16,7 +16,7 @@ from oneslot.evidence.malformed import Standing, standing
 from oneslot.evidence.operator_log import OperatorLog
 from oneslot.repair.dropping import drop
 from oneslot.repair.forecast import forecast_all
-from oneslot.repair.journal import begin_journal, open_journal
+from oneslot.repair.journal import begin_journal, lock_journal, open_journal
 from oneslot.repair.ledger_row import advice, consequences, forget, read_row, unlock
 from oneslot.repair.move_task import follow_move, start_move
 from oneslot.repair.redrive import redrive
@@ -119,18 +119,19 @@ def run_operator(application: Repaired, process: Process, machine: str, commands
 
 def run_redrive(application: Repaired, target: Target, log: OperatorLog) -> None:
     """Resume the interrupted redrive, or begin another: of what it helps, or now and then of everything."""
-    journal = open_journal(target)
-    if journal is None:
-        everything = not application.settled and target.surroundings.jitter() * 4 < 1
-        planned = {each.letter.sqs_message_id for each in forecast_all(target, []) if everything or each.helps}
-        if not planned:
-            return
-        journal = begin_journal(target, frozenset(planned), RATE, log.who)
-    done = None
-    try:
-        done = redrive(target, journal, lambda _: None)
-    finally:
-        application.note_run(journal, done)
+    with lock_journal(target):
+        journal = open_journal(target)
+        if journal is None:
+            everything = not application.settled and target.surroundings.jitter() * 4 < 1
+            planned = {each.letter.sqs_message_id for each in forecast_all(target, []) if everything or each.helps}
+            if not planned:
+                return
+            journal = begin_journal(target, frozenset(planned), RATE, log.who)
+        done = None
+        try:
+            done = redrive(target, journal, lambda _: None)
+        finally:
+            application.note_run(journal, done)
     if done.left:
         target.surroundings.sleep(REST_SECONDS)
 

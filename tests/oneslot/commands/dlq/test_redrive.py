@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from oneslot.repair.journal import begin_journal, open_journal
+from oneslot.repair.journal import begin_journal, lock_journal, open_journal
 from oneslot.repair.redrive import redrive
 from oneslot.runtime.sqs.dead_letters import QUARANTINE_ATTRIBUTES, peek
 from tests.kits.consumer import NHS_NUMBER, Intercepted, booking, raising, record
@@ -107,6 +107,19 @@ def test_redrive_resumes_without_loss_when_killed(moto_stack: MotoStack, moment:
     assert len(duplicates) == (10 if moment == "after the send" else 0), "sent twice only if no journal could know"
     gone = invoke("dlq", "redrive", "--resume")
     assert (gone.exit_code, "Oneslot-dev has no interrupted redrive." in gone.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("arguments", [["--resume"], ["--abandon"], ["--all"]])
+def test_redrive_refuses_when_another_process_runs_one(moto_stack: MotoStack, arguments: list[str]) -> None:
+    ids = put_bookings(moto_stack, 1)
+    if arguments != ["--all"]:
+        begin_journal(moto_stack.target, ids, 500.0, {})
+
+    with lock_journal(moto_stack.target):
+        refused = invoke("dlq", "redrive", *arguments, "--yes", "--batches")
+
+    assert (refused.exit_code, "Another process of this machine is redriving" in refused.stderr) == (1, True)
+    assert document(invoke("dlq", "list", "--json"))["count"] == 1
 
 
 @pytest.mark.parametrize("passing", [("InternalError", False), ("RequestThrottled", True), ("KmsThrottled", True)])
