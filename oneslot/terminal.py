@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Event, Thread
 from typing import Any, Protocol
 
 import click
@@ -21,7 +22,8 @@ from oneslot.wording import as_json_value
 
 # Rich assumes 80 columns where there is no terminal, which would break the lines of a log file.
 COLUMNS_WITHOUT_TERMINAL = 120
-SECONDS_BETWEEN_PLAIN_LINES = 5.0
+SECONDS_BETWEEN_PLAIN_LINES = 2.5
+"""Where there is no terminal, a command at work says something at least this often."""
 DRY_RUN = "Nothing was changed. Add --yes to do it."
 
 
@@ -109,12 +111,31 @@ class Terminal:
 
     @contextmanager
     def working(self, what: str) -> Iterator[None]:
-        """Show a spinner on a terminal, elsewhere nothing."""
-        if self.as_json or not self.err.is_terminal:
+        """Show a spinner with the time on a terminal, elsewhere a line every few seconds, with `as_json` nothing."""
+        if self.as_json:
             yield
-        else:
-            with self.err.status(Text(what)):
+        elif self.err.is_terminal:
+            columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+            with Progress(*columns, console=self.err, transient=True) as spinner:
+                spinner.add_task(what, total=None)
                 yield
+        else:
+            yield from self._plain_working(what)
+
+    def _plain_working(self, what: str) -> Iterator[None]:
+        ended, started = Event(), time.monotonic()
+
+        def tell() -> None:
+            while not ended.wait(SECONDS_BETWEEN_PLAIN_LINES):
+                self.say(f"{what}: {time.monotonic() - started:.0f} s")
+
+        teller = Thread(target=tell, name="progress", daemon=True)
+        teller.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            teller.join()
 
 
 def table(title: str, *columns: str, numbers: tuple[int, ...] = ()) -> Table:

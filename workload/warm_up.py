@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from appointments.slot_choice import free_key
 from oneslot.commands.audit import open_spark
@@ -33,7 +34,11 @@ def write_one_request(history: Path) -> None:
     """Write the history of one request that was booked, and of one that was delivered twice."""
     place = {"practice": "A81001", "start": "2026-11-23T08:00:00Z", "end": "2026-11-23T08:10:00Z"}
     fit = {"delivery_channel": "Video", "service_type": "General Consultation Routine"}
-    ids, ledger, slots, appointments, deliveries = ("warm-1", "warm-2"), [], [], [], []
+    ids = ("warm-1", "warm-2")
+    ledger: list[dict[str, Any]] = []
+    slots: list[dict[str, Any]] = []
+    appointments: list[dict[str, Any]] = []
+    deliveries: list[dict[str, Any]] = []
     for number, message_id in enumerate(ids):
         held = {**place, "slot_id": f"slot-{number}"}
         answer = {"outcome": "booked", "appointment_id": message_id, **held}

@@ -43,7 +43,7 @@ def stages(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(run_module, "local_stack", local_stack)
     monkeypatch.setattr(run_module, "audit_history", audit_history)
-    monkeypatch.setattr(run_module, "open_spark", lambda *_: None)
+    monkeypatch.setattr(run_module, "warm_up", lambda *_: None)
     monkeypatch.setattr(run_module, "start_and_seed", start_and_seed)
     monkeypatch.setattr(run_module, "follow", lambda *_, **__: moto_stack.consume())
     return happened
@@ -84,7 +84,7 @@ def test_run_opens_spark_while_messages_drain(
         moto_stack.consume()
         drained.set()
 
-    monkeypatch.setattr(run_module, "open_spark", open_spark)
+    monkeypatch.setattr(run_module, "warm_up", open_spark)
     monkeypatch.setattr(run_module, "follow", follow)
     result = invoke(*ARGUMENTS)
     assert result.exit_code == 0, result.output
@@ -123,6 +123,21 @@ def test_run_continues_when_its_report_is_unwritable(moto_stack: MotoStack, stag
     result = invoke(*ARGUMENTS)
     assert (result.exit_code, "check.json cannot be written" in result.stdout) == (1, True)
     assert "Audit: None is lost." in result.stdout
+
+
+def test_run_ends_with_what_was_lost_and_booked_twice(stages: list[str]) -> None:
+    *_, last, report = invoke(*ARGUMENTS).stdout.splitlines()
+    assert last.startswith("0 lost · 0 booked twice · 20 requests in ")
+    assert report.startswith("Report: ")
+    assert report.endswith("report.html")
+
+
+def test_run_reports_a_difference_between_the_judges(stages: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    audited = SimpleNamespace(sound=True, sentence="", document={"verdicts": {"lost": 0, "stuck": 3}})
+    monkeypatch.setattr(run_module, "audit_history", lambda *_: audited)
+    result = invoke(*ARGUMENTS)
+    assert "Check and audit differ: stuck 0 and 3." in result.stdout
+    assert "lost 0 and 0" not in result.stdout
 
 
 def test_run_omits_the_audit_when_asked(stages: list[str]) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -23,7 +24,7 @@ from oneslot.options import COUNT, json_option, local_stack_options
 from oneslot.sending.pacing import Pacing
 from oneslot.target import Target, home_folder, local_target
 from oneslot.terminal import Terminal, table
-from oneslot.wording import numbered
+from oneslot.wording import count_text, numbered
 from workload.commands.options import mix_options, practice_options
 from workload.commands.seed import seed_plan
 from workload.commands.send import generated, send_messages
@@ -115,9 +116,12 @@ def run(
             verdict, unwritten = check_target(target, terminal)
         history, answer = (home / kind / f"{datetime.now(UTC):%Y%m%dT%H%M%S}" for kind in ("history", "audit"))
         if audit:
-            with stages.stage("export", "Export tables, delivery log, archive and dead letters"):
+            with (
+                stages.stage("export", "Export tables, delivery log, archive and dead letters"),
+                terminal.working("Exporting"),
+            ):
                 export_history(target, history, terminal.say)
-        with stages.stage("stop", "Stop everything"):
+        with stages.stage("stop", "Stop everything"), terminal.working("Stopping"):
             running.close()
     conclusion = None
     if audit:
@@ -139,8 +143,32 @@ def run(
     terminal.warn(unwritten)
     if conclusion is not None:
         terminal.plain(f"\nAudit: {conclusion.sentence}", style="bold green" if conclusion.sound else "bold red")
-        terminal.plain(f"Report, for a browser: {answer / 'report.html'}")
-    return 0 if verdict.holds and not unwritten and (conclusion is None or conclusion.sound) else 1
+        terminal.warn(differences(verdict, conclusion.document))
+    sound = verdict.holds and not unwritten and (conclusion is None or conclusion.sound)
+    terminal.plain(f"\n{last_line(verdict, stages, sound=sound)}", style="bold green" if sound else "bold red")
+    terminal.plain(f"Report: {answer / 'report.html' if audit else target.report}")
+    return 0 if sound else 1
+
+
+def differences(verdict: Verdict, audited: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each verdict of which check and audit count different numbers of requests."""
+    checked, other = verdict.counts.verdicts, audited.get("verdicts")
+    if checked is None or other is None:
+        return
+    for name, count in other.items():
+        if count != checked.get(name, 0):
+            yield f"Check and audit differ: {name.replace('_', ' ')} {checked.get(name, 0):,} and {count:,}."
+
+
+def last_line(verdict: Verdict, stages: Stages, *, sound: bool) -> str:
+    """Return the result in one line: what was lost, what was booked twice, and what it took."""
+    counts = verdict.counts
+    said = [
+        f"{count_text(counts.lost)} lost",
+        f"{count_text(counts.double_booked)} booked twice",
+        f"{numbered(counts.requests or 0, 'request')} in {stages.seconds:.0f} s",
+    ]
+    return " · ".join(said if sound else ["Not sound, see above", *said])
 
 
 @contextmanager
@@ -160,13 +188,20 @@ class Stages:
     terminal: Terminal
     done: list[tuple[str, str, float]] = field(default_factory=list)
 
+    @property
+    def seconds(self) -> float:
+        """The duration of all stages together."""
+        return sum(seconds for _, _, seconds in self.done)
+
     @contextmanager
     def stage(self, name: str, what: str) -> Iterator[None]:
         """Announce a stage, and measure it."""
         self.terminal.say(f"== {what}", style="bold")
         started = time.monotonic()
         yield
-        self.done.append((name, what, time.monotonic() - started))
+        seconds = time.monotonic() - started
+        self.done.append((name, what, seconds))
+        self.terminal.say(f"   {seconds:.1f} s", style="dim")
 
 
 def open_week(candidates: Candidates, mix: Mix, seed: int) -> Plan:
@@ -189,7 +224,7 @@ def report(terminal: Terminal, target: Target, verdict: Verdict, stages: Stages)
     for _, what, seconds in stages.done:
         took.add_row(what, f"{seconds:.1f}")
     took.add_section()
-    took.add_row("total", f"{sum(seconds for _, _, seconds in stages.done):.1f}")
+    took.add_row("total", f"{stages.seconds:.1f}")
     terminal.show(took)
     terminal.plain(f"Evidence: {target.home}\n")
     show(terminal, target, verdict)
