@@ -41,6 +41,9 @@ class Settings(Numbers, Thresholds):
 
     # The consumer.
     snap_start: bool = False  # start from a snapshot of the imported function; snapshots and restores are billed
+    gradual_deployment: bool = (
+        False  # a new version gets a tenth of the batches for five minutes, and may be rolled back
+    )
     batch_concurrency: int = 10  # records of a batch that run at once: they wait for DynamoDB, they do not compute
     candidate_slots: int = 16  # the earliest free slots among which a request chooses
     group_commit: bool = False  # commit a batch's first deliveries in one transaction (docs/lab/performance.md)
@@ -165,5 +168,7 @@ def _unworkable_stage(s: Settings) -> Iterator[str]:
 
 STAGES: Mapping[str, Settings] = {
     "dev": Settings(stage="dev"),
-    "prod": Settings(stage="prod", max_concurrency=50, log_retention_days=90, retain_data=True),
+    "prod": Settings(
+        stage="prod", max_concurrency=50, log_retention_days=90, retain_data=True, gradual_deployment=True
+    ),
 }

@@ -28,10 +28,10 @@ Case = tuple[Morning, str, Setup, Outcome]
 ADVICE = {
     "max_concurrency": "raise max_concurrency (-c max_concurrency=...), to 1,000 at most",
     "account concurrency": "ask for a higher quota of concurrent executions, before Monday",
-    "the mapping's maximum": "a shorter batch; or provisioned mode for the mapping; or a second queue by region",
-    "Lambda's scaling": "nothing to set: 300 more batches a minute; the queue holds what comes meanwhile",
+    "the mapping's maximum": "a shorter batch; or -c provisioned_pollers=...; or a second queue by region",
+    "Lambda's scaling": "provisioned_pollers, which run before the rush; or nothing: the queue holds what comes meanwhile",
     "in flight": "a smaller batch_size, or a second queue",
-    "a table's writes": "warm the tables up before Monday (warm throughput), and ask for a higher table quota",
+    "a table's writes": "warm the tables before Monday (-c table_warm_writes=...), and ask for a higher table quota",
     "one practice's partition": "spread that practice's slots over several keys: a change of the schema",
 }
 
@@ -78,6 +78,8 @@ def cases(time_ms: float) -> list[tuple[Morning, str, Setup]]:
     hot = replace(storm, name="storm, one practice with 10 %", largest_practice=0.1)
     dev, prod, free = (Setup(time_ms, max_concurrency=number) for number in (8, 50, None))
     warm = replace(free, account_concurrency=MOST_BATCHES, warm_writes=40_000)
+    polled = replace(warm, pollers=20)
+    capped = replace(warm, maximum_writes=8_000)
     return [
         (monday, "dev: max_concurrency 8", dev),
         (monday, "prod: max_concurrency 50", prod),
@@ -85,6 +87,8 @@ def cases(time_ms: float) -> list[tuple[Morning, str, Setup]]:
         (storm, "prod: max_concurrency 50", prod),
         (storm, "no maximum", free),
         (storm, "no maximum, tables warmed", warm),
+        (storm, "20 pollers, tables warmed", polled),
+        (storm, "table_maximum_writes 8,000", capped),
         (again, "prod: max_concurrency 50", prod),
         (again, "no maximum", free),
         (hot, "no maximum, tables warmed", warm),

@@ -27,6 +27,8 @@ LARGEST_PRACTICE_SHARE = 648_456 / 376_117_728
 
 # Lambda's event source mapping
 FIRST_BATCHES, MORE_BATCHES_A_MINUTE, MOST_BATCHES = 5, 300, 1_250
+# With provisioned pollers: ten batches each, from the first second
+BATCHES_PER_POLLER, MORE_BATCHES_A_MINUTE_POLLED, MOST_BATCHES_POLLED = 10, 1_000, 20_000
 ACCOUNT_CONCURRENCY = 1_000  # a new account's default quota, for all its functions together
 # SQS
 MOST_IN_FLIGHT = 120_000
@@ -62,7 +64,11 @@ class Morning:
 
 @dataclass(frozen=True)
 class Setup:
-    """The deployment. `batch_ms` is the time of a full batch, `warm_writes` a table's warm throughput in writes a second."""
+    """The deployment. `batch_ms` is the time of a full batch, `warm_writes` a table's warm throughput in writes a second.
+
+    `pollers` are provisioned ones, which run before the rush; 0 is Lambda's own scaling. `maximum_writes` is a table's
+    maximum on-demand throughput, in writes a second.
+    """
 
     batch_ms: float
     max_concurrency: int | None = None
@@ -71,6 +77,8 @@ class Setup:
     memory_mb: int = 512
     candidates: int = 16
     warm_writes: int = NEW_TABLE_WRITES
+    maximum_writes: float = math.inf
+    pollers: int = 0
 
 
 @dataclass
@@ -105,10 +113,15 @@ def arrivals(morning: Morning, second: int) -> float:
 
 def concurrency(setup: Setup, busy_seconds: int) -> tuple[int, str]:
     """Return the batches that may run after `busy_seconds`, and the limit that binds."""
+    first, more, most = (
+        (setup.pollers * BATCHES_PER_POLLER, MORE_BATCHES_A_MINUTE_POLLED, MOST_BATCHES_POLLED)
+        if setup.pollers
+        else (FIRST_BATCHES, MORE_BATCHES_A_MINUTE, MOST_BATCHES)
+    )
     allowed = {
         "account concurrency": setup.account_concurrency,
-        "the mapping's maximum": MOST_BATCHES,
-        "Lambda's scaling": FIRST_BATCHES + MORE_BATCHES_A_MINUTE * busy_seconds // 60,
+        "the mapping's maximum": most,
+        "Lambda's scaling": first + more * busy_seconds // 60,
     }
     if setup.max_concurrency is not None:
         allowed["max_concurrency"] = setup.max_concurrency
@@ -130,7 +143,7 @@ def simulate(morning: Morning, setup: Setup) -> Outcome:
         ceilings = {
             by: batches * setup.batch_size * 1000 / setup.batch_ms,
             "in flight": MOST_IN_FLIGHT * 1000 / setup.batch_ms,
-            "a table's writes": table_limit / max(slot_writes, ledger_writes),
+            "a table's writes": min(table_limit, setup.maximum_writes) / max(slot_writes, ledger_writes),
             "one practice's partition": PARTITION_WRITES / max(1e-9, slot_writes * morning.largest_practice),
         }
         limit = min(ceilings, key=lambda name: ceilings[name])

@@ -18,6 +18,7 @@ from constructs import Construct
 from oneslot.cdk.asset.code import lambda_code
 from oneslot.cdk.existing import ExistingQueue, check_ledger, find_queues, mixed_queues, numbers_of
 from oneslot.cdk.function import ConsumerFunction, EventSource
+from oneslot.cdk.gradual import GradualDeployment
 from oneslot.cdk.monitoring.alarms import Alarms
 from oneslot.cdk.monitoring.conditions import conditions
 from oneslot.cdk.monitoring.metrics import ConsumerMetrics, count_deliveries
@@ -72,7 +73,10 @@ class ExactlyOnceConsumer(Construct):
         retain_data: bool = True,
         group_commit: bool = False,
         snap_start: bool = False,
+        gradual_deployment: bool = False,
         count_outcomes: bool = True,
+        metrics_namespace: str | None = None,
+        metrics_dimensions: Mapping[str, str] | None = None,
     ) -> None:
         """Define the resources.
 
@@ -92,7 +96,10 @@ class ExactlyOnceConsumer(Construct):
             retain_data: queues, ledger and log outlive the stack.
             group_commit: also allow the ledger's calls of `GroupCommit`.
             snap_start: start from a snapshot of the imported function; snapshots and restores are billed.
+            gradual_deployment: give a new version a tenth of the batches for five minutes, and roll it back if they fail.
             count_outcomes: count the delivery log's lines by outcome; False if the function emits these metrics itself.
+            metrics_namespace: where these metrics are; by default it is made from the construct's path.
+            metrics_dimensions: the dimensions with which the function emits them.
 
         Raises:
             ContradictorySettings: the properties contradict each other.
@@ -127,7 +134,7 @@ class ExactlyOnceConsumer(Construct):
         if existing_ledger:
             check_ledger(existing_ledger, expires=expires)
         self.ledger: Table = existing_ledger or new_ledger(
-            self, "Ledger", expires=expires, retain_data=retain_data, key=key
+            self, "Ledger", numbers=self.numbers, retain_data=retain_data, key=key
         )
         consumer = ConsumerFunction(
             self,
@@ -153,6 +160,7 @@ class ExactlyOnceConsumer(Construct):
                 group_commit=group_commit,
             ),
             numbers=self.numbers,
+            published=gradual_deployment,
             snap_start=snap_start,
             retain=retain_data,
             key=key,
@@ -169,8 +177,12 @@ class ExactlyOnceConsumer(Construct):
                 LEDGER: self.ledger.table_name,
                 **{name: rights.table.table_name for name, rights in self.tables.items()},
             },
-            namespace=f"Oneslot/{path_name(self, LONGEST_NAMESPACE)}",
+            namespace=metrics_namespace or f"Oneslot/{path_name(self, LONGEST_NAMESPACE)}",
+            dimensions=metrics_dimensions or {},
         )
+        if gradual_deployment and consumer.alias:
+            watched = conditions(self.metrics, Thresholds(), self.numbers)
+            GradualDeployment(self, "Deployment", alias=consumer.alias, function=self.function, conditions=watched)
         if count_outcomes:
             count_deliveries(Construct(self, "Counts"), self.log_group, self.metrics.namespace)
 

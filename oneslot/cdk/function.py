@@ -17,9 +17,12 @@ from oneslot.cdk.resources import log_group
 from oneslot.cdk.roles import service_role
 from oneslot.cdk.rules import accept
 
+ALIAS = "live"
+"""The name that the queue invokes, where versions are published."""
+
 
 class ConsumerFunction(Construct):
-    """The function, its `log_group` and its `role`. A queue invokes `target`: the function, or its alias.
+    """The function, its `log_group` and its `role`. A queue invokes `target`: the function, or `alias` if there is one.
 
     The event source mapping bounds concurrency. None is reserved, because that would throttle the mapping's pollers and
     burn receives. X-Ray is off: its SDK costs 160 ms of cold start, and the delivery log says more.
@@ -36,6 +39,7 @@ class ConsumerFunction(Construct):
         environment: Mapping[str, str],
         rights: Callable[[logs.ILogGroup], dict[str, iam.PolicyDocument]],
         numbers: Numbers,
+        published: bool,
         snap_start: bool,
         retain: bool,
         key: kms.IKey | None = None,
@@ -61,9 +65,13 @@ class ConsumerFunction(Construct):
             environment=dict(environment),
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snap_start else None,
         )
-        self.target: lambda_.IFunction = self.function
-        if snap_start:  # Lambda takes snapshots of published versions only; a deployment moves the alias
-            self.target = lambda_.Alias(self, "Alias", alias_name="live", version=self.function.current_version)
+        # Lambda takes snapshots of published versions only, and shifts traffic between them; a deployment moves the alias.
+        self.alias = (
+            lambda_.Alias(self, "Alias", alias_name=ALIAS, version=self.function.current_version)
+            if published or snap_start
+            else None
+        )
+        self.target: lambda_.IFunction = self.alias or self.function
         if not key:
             accept(
                 self.log_group,
@@ -106,7 +114,7 @@ class EventSource(Construct):
         function: lambda_.IFunction,
     ) -> None:
         super().__init__(scope, construct_id)
-        window = numbers.batching_window_seconds
+        window, pollers = numbers.batching_window_seconds, numbers.provisioned_pollers
         self.mapping = lambda_.EventSourceMapping(
             self,
             "Mapping",
@@ -114,6 +122,12 @@ class EventSource(Construct):
             event_source_arn=queue.queue_arn,
             batch_size=numbers.batch_size,
             max_batching_window=Duration.seconds(window) if window else None,
-            max_concurrency=numbers.max_concurrency,
+            # Lambda takes one of the two: with pollers, the most of them limit the consumers at once.
+            max_concurrency=None if pollers else numbers.max_concurrency,
+            provisioned_poller_config=lambda_.ProvisionedPollerConfig(
+                minimum_pollers=pollers, maximum_pollers=numbers.most_pollers
+            )
+            if pollers
+            else None,
             report_batch_item_failures=True,
         )

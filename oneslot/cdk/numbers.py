@@ -15,6 +15,13 @@ FOREVER = "forever"
 
 MAXIMUM_BATCH_SIZE_WITHOUT_WINDOW = 10
 MAXIMUM_VISIBILITY_SECONDS = 43_200
+MAXIMUM_CONCURRENCY_WITHOUT_POLLERS = 1_000
+
+CONSUMERS_PER_POLLER = 10
+"""The invocations at once of one provisioned poller."""
+
+NEW_TABLE_WRITES = 4_000
+"""The writes a second that a new table takes."""
 
 FEWEST_RECEIVES = 5
 """SQS allows one. Crashes and deferrals burn receives, and AWS's guide for Lambda says 5 or more."""
@@ -36,7 +43,10 @@ LIMITS: Mapping[str, tuple[range, str]] = {
     "lambda_memory_mb": (range(128, 10_241), "Lambda's"),
     "batch_size": (range(1, 10_001), "Lambda's"),
     "batching_window_seconds": (range(301), "Lambda's"),
-    "max_concurrency": (range(2, 1_001), "the event source mapping's"),
+    "max_concurrency": (range(2, 20_001), "the event source mapping's"),
+    "provisioned_pollers": (range(201), "the event source mapping's"),
+    "table_warm_writes": (range(1_000_001), "the product's"),
+    "table_maximum_writes": (range(1_000_001), "the product's"),
     "visibility_multiplier": (range(1, MAXIMUM_VISIBILITY_SECONDS + 1), "the visibility timeout's"),
     "max_receive_count": (range(FEWEST_RECEIVES, 1_001), "a redrive policy's, with room for deferrals,"),
     "queue_retention_seconds": (_RETENTION, "SQS's"),
@@ -73,6 +83,7 @@ class Numbers:
     batch_size: int = 10
     batching_window_seconds: int = 0
     max_concurrency: int = 8  # consumers at once: a laptop's share
+    provisioned_pollers: int = 0  # pollers that always run, for a rush that begins at once; 0 is Lambda's own scaling
 
     # The queue and its dead-letter queue.
     visibility_multiplier: int = 1  # times the Lambda timeout; AWS suggests 6 under heavy throttling
@@ -86,11 +97,22 @@ class Numbers:
     ledger_retention_seconds: int | None = 30 * DAY  # None, written `forever`, deletes no row
     ledger_margin_seconds: int = 7 * DAY
 
+    # The tables, on demand, each in writes a second. 0 leaves AWS's own: 4,000 for a new table, 40,000 at most.
+    table_warm_writes: int = (
+        0  # before a first rush that a new table would throttle; AWS bills it once, and never lowers it
+    )
+    table_maximum_writes: int = 0  # an upper bound of the bill: above it DynamoDB throttles
+
     # The delivery log.
     log_retention_days: int = 30
 
     def __post_init__(self) -> None:
         refuse(outside_limits(self, LIMITS), contradictions(self))
+
+    @property
+    def most_pollers(self) -> int:
+        """The provisioned pollers that reach `max_concurrency`."""
+        return -(-self.max_concurrency // CONSUMERS_PER_POLLER)
 
     @property
     def visibility_timeout_seconds(self) -> int:
@@ -141,6 +163,7 @@ def contradictions(n: Numbers) -> Iterator[str]:
         choices = ", ".join(map(str, LOG_RETENTION_DAYS))
         yield f"log_retention_days is {n.log_retention_days}; CloudWatch Logs takes one of {choices}"
     yield from _unworkable_deliveries(n)
+    yield from _unworkable_rush(n)
     yield from _unsafe_retention(n)
 
 
@@ -177,6 +200,34 @@ def _unworkable_deliveries(n: Numbers) -> Iterator[str]:
         yield (
             f"batch_size {n.batch_size} is above {MAXIMUM_BATCH_SIZE_WITHOUT_WINDOW}, which Lambda takes only with a "
             f"batching window, and batching_window_seconds is {n.batching_window_seconds}; set the window to 1 or more"
+        )
+
+
+def _unworkable_rush(n: Numbers) -> Iterator[str]:
+    """Check the numbers for the morning rush: the mapping's pollers and the tables' writes."""
+    pollers, concurrency = n.provisioned_pollers, n.max_concurrency
+    if not pollers and concurrency > MAXIMUM_CONCURRENCY_WITHOUT_POLLERS:
+        yield (
+            f"max_concurrency {concurrency} is above {MAXIMUM_CONCURRENCY_WITHOUT_POLLERS}, which Lambda takes only with "
+            "provisioned_pollers; set them to 2 or more, or lower max_concurrency"
+        )
+    if pollers == 1:
+        yield "provisioned_pollers is 1, and Lambda takes 2 or more for a queue; raise it, or set it to 0 for none"
+    if pollers > n.most_pollers:
+        yield (
+            f"provisioned_pollers {pollers} run {pollers * CONSUMERS_PER_POLLER} consumers at once, above max_concurrency "
+            f"{concurrency}; raise max_concurrency or lower provisioned_pollers"
+        )
+    warm, most = n.table_warm_writes, n.table_maximum_writes
+    if 0 < warm < NEW_TABLE_WRITES:
+        yield (
+            f"table_warm_writes is {warm}, below the {NEW_TABLE_WRITES} a second that a new table takes; raise it, or set it "
+            "to 0"
+        )
+    if 0 < most < warm:
+        yield (
+            f"table_maximum_writes {most} is below table_warm_writes {warm}, so warmth would be paid for and not used; raise "
+            "the first or lower the second"
         )
 
 

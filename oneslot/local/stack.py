@@ -39,6 +39,10 @@ class LocalStack:
             )
 
 
+WITHOUT = {"gradual_deployment": "false"}
+"""Settings whose resources the embedded AWS does not have: CodeDeploy's."""
+
+
 @contextmanager
 def local_stack(
     home: Path,
@@ -64,7 +68,7 @@ def local_stack(
             progress(f"The embedded AWS answers at {aws.endpoint_url}.")
             if assembly is None:
                 progress("Synthesising the CDK app (about 5 s)...")
-                assembly = synthesise(home / "cdk.out", context={**(context or {}), "stage": stage})
+                assembly = synthesise(home / "cdk.out", context={**(context or {}), **WITHOUT, "stage": stage})
             connection = aws.connection()
             deployment = deploy(read_stack(assembly, f"Oneslot-{stage}"), connection)
             progress(f"Deployed the stack {deployment.stack_name}.")

@@ -39,7 +39,7 @@ class AppointmentsStack(Stack):
             termination_protection=settings.retain_data,
         )
         key = self._key(settings)
-        tables = Tables(self, "Tables", retain_data=settings.retain_data, key=key)
+        tables = Tables(self, "Tables", numbers=settings.numbers, retain_data=settings.retain_data, key=key)
         consumer = ExactlyOnceConsumer(
             self,
             CONSUMER,
@@ -55,7 +55,10 @@ class AppointmentsStack(Stack):
             retain_data=settings.retain_data,
             group_commit=settings.group_commit,
             snap_start=settings.snap_start,
+            gradual_deployment=settings.gradual_deployment,
             count_outcomes=False,  # the handler emits them
+            metrics_namespace=namespace(settings.stage),
+            metrics_dimensions={"service": SERVICE},
         )
         _keep_logical_id(consumer.ledger.node.default_child, LEDGER)
         outputs = {

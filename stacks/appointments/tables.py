@@ -6,7 +6,7 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from oneslot.cdk import TableRights, new_table
+from oneslot.cdk import Numbers, TableRights, new_table
 from oneslot.cdk.tables import text
 
 FREE_SLOTS_INDEX = "free_slots"
@@ -21,8 +21,11 @@ class Tables(Construct):
         appointments: one row for each answer to a booking.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, retain_data: bool, key: kms.IKey | None = None) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, numbers: Numbers, retain_data: bool, key: kms.IKey | None = None
+    ) -> None:
         super().__init__(scope, construct_id)
+        capacity = {"warm_writes": numbers.table_warm_writes, "maximum_writes": numbers.table_maximum_writes}
         self.slots = new_table(
             self,
             "Slots",
@@ -37,8 +40,11 @@ class Tables(Construct):
             ],
             retain_data=retain_data,
             key=key,
+            **capacity,
         )
-        self.appointments = new_table(self, "Appointments", "appointment_id", retain_data=retain_data, key=key)
+        self.appointments = new_table(
+            self, "Appointments", "appointment_id", retain_data=retain_data, key=key, **capacity
+        )
 
     def rights(self) -> dict[str, TableRights]:
         """Return each table by the name that a decision writes to, with the calls that the booking makes."""

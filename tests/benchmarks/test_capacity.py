@@ -69,6 +69,20 @@ def test_each_limit_can_bind(limit: str, morning: Morning, setup: Setup) -> None
     assert limit in ADVICE
 
 
+def test_provisioned_pollers_run_before_the_rush() -> None:
+    polled = Setup(500, account_concurrency=20_000, pollers=20)
+    assert concurrency(polled, 0) == (200, "Lambda's scaling")
+    assert concurrency(polled, 60) == (1_200, "Lambda's scaling")
+    assert concurrency(polled, 36_000) == (20_000, "account concurrency")
+
+
+def test_maximum_throughput_holds_a_warm_table_back() -> None:
+    storm = Morning("storm", peak=4_800)
+    capped = simulate(storm, Setup(500, warm_writes=40_000, maximum_writes=8_000))
+    assert capped.peak_writes == pytest.approx(8_000)
+    assert capped.limits["a table's writes"] > 0
+
+
 def test_duplicates_cost_less_than_requests() -> None:
     storm = Morning("storm", peak=4_800)
     assert simulate(replace(storm, duplicates=0.9), ROOMY).dollars < simulate(storm, ROOMY).dollars / 3

@@ -55,7 +55,7 @@ def test_app_needs_no_node_docker_or_aws_on_path(stages: dict[str, Stage], tmp_p
     ("context", "said"),
     [
         ({"stage": "staging"}, "stage 'staging' is unknown; use -c stage= with one of: dev, prod"),
-        ({"max_concurrency": "1"}, "max_concurrency is 1, outside the event source mapping's limits of 2 to 1000"),
+        ({"max_concurrency": "1"}, "max_concurrency is 1, outside the event source mapping's limits of 2 to 20000"),
         ({"batchsize": "5"}, "-c batchsize is unknown; did you mean batch_size?"),
     ],
 )

@@ -50,9 +50,11 @@ class Alarms(Construct):
         conditions: list[Condition],
         topic: sns.ITopic | None,
         runbooks: str = RUNBOOKS,
+        silent: str = "whom to notify is the account's choice; without a topic the alarm is seen in CloudWatch",
     ) -> None:
+        """Define the alarms. `silent`: why they notify no one, if `topic` is None."""
         super().__init__(scope, construct_id)
-        self._runbooks = runbooks
+        self._runbooks, self._silent = runbooks, silent
         self.alarms = [self._alarm(condition, topic) for condition in conditions]
 
     def _alarm(self, condition: Condition, topic: sns.ITopic | None) -> cloudwatch.Alarm:
@@ -73,11 +75,7 @@ class Alarms(Construct):
         else:
             accept(
                 alarm,
-                {
-                    "HIPAA.Security-CloudWatchAlarmAction": (
-                        "whom to notify is the account's choice; without a topic the alarm is seen in CloudWatch"
-                    )
-                },
+                {"HIPAA.Security-CloudWatchAlarmAction": self._silent},
             )
         return alarm
 

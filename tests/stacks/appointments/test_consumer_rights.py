@@ -11,6 +11,13 @@ from oneslot.runtime.stores.expressions import DynamoDB
 from tests.kits.stacks import Stage, synthesise
 
 
+def consumer_role(stage: Stage) -> dict[str, Any]:
+    """The role of the consumer's function."""
+    function = stage.of_output("ConsumerFunctionName")
+    role: dict[str, Any] = stage.resources("AWS::IAM::Role")[function["Role"]["Fn::GetAtt"][0]]["Properties"]
+    return role
+
+
 def rights(stage: Stage) -> dict[str, set[str]]:
     """Return {resource: actions} of the only role. A resource is named after its output."""
     outputs = {
@@ -29,7 +36,7 @@ def rights(stage: Stage) -> dict[str, set[str]]:
         return readable(table) + str(suffix)
 
     found: dict[str, set[str]] = {}
-    for policy in stage.properties("AWS::IAM::Role")["Policies"]:
+    for policy in consumer_role(stage)["Policies"]:
         for statement in policy["PolicyDocument"]["Statement"]:
             assert statement.keys() == {"Effect", "Action", "Resource"}
             assert statement["Effect"] == "Allow"
@@ -62,7 +69,7 @@ def test_rights_have_no_wildcard(stage: Stage) -> None:
 
 
 def test_role_is_assumed_by_lambda_alone(stage: Stage) -> None:
-    role = stage.properties("AWS::IAM::Role")
+    role = consumer_role(stage)
     (statement,) = role["AssumeRolePolicyDocument"]["Statement"]
     assert statement["Principal"] == {"Service": "lambda.amazonaws.com"}
     assert "ManagedPolicyArns" not in role

@@ -12,6 +12,12 @@ import pytest
 from appointments.slot_choice import FREE_SLOTS_INDEX
 from tests.kits.stacks import Stage, synthesise
 
+KEPT = {
+    *("TablesLedgerF9806C8B", "TablesSlots5E065B42", "TablesAppointments81B9B062"),
+    *("RequestsQueue8243F882", "RequestsDeadLetterQueueC49B2D5E", "ConsumerLogGroup43100DBC"),
+}
+"""The logical ids of what has data, as the first deployed stacks have them."""
+
 TABLES = ("LedgerTableName", "SlotsTableName", "AppointmentsTableName")
 
 
@@ -30,7 +36,10 @@ def test_message_stays_hidden_for_the_lambda_timeout(stage: Stage) -> None:
 def test_mapping_feeds_the_consumer_with_partial_responses(stage: Stage) -> None:
     mapping = stage.of_output("EventSourceMappingId")
     assert mapping["EventSourceArn"] == {"Fn::GetAtt": [stage.logical_id("QueueUrl"), "Arn"]}
-    assert mapping["FunctionName"] == {"Ref": stage.logical_id("ConsumerFunctionName")}
+    function = stage.logical_id("ConsumerFunctionName")
+    alias = list(stage.resources("AWS::Lambda::Alias"))
+    assert re.findall(r'"Ref": "(\w+)"', json.dumps(mapping["FunctionName"])) == (alias or [function])
+    assert bool(alias) == stage.settings.gradual_deployment
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert mapping["ScalingConfig"] == {"MaximumConcurrency": stage.settings.max_concurrency}
     assert mapping["BatchSize"] == stage.settings.batch_size
@@ -286,3 +295,62 @@ def test_queue_invokes_the_alias_when_snap_start_is_on(tmp_path: Path, stages: d
     assert "SnapStart" not in plain.of_output("ConsumerFunctionName")
     assert not plain.resources("AWS::Lambda::Alias")
     assert not plain.resources("AWS::Lambda::Version")
+
+
+def test_production_deploys_gradually(stages: dict[str, Stage]) -> None:
+    stage = stages["prod"]
+    group = stage.properties("AWS::CodeDeploy::DeploymentGroup")
+    assert group["DeploymentConfigName"] == "CodeDeployDefault.LambdaCanary10Percent5Minutes"
+    alarms = stage.resources("AWS::CloudWatch::Alarm")
+    assert {name for name in alarms if name in json.dumps(group["AlarmConfiguration"])} == set(alarms) != set()
+    assert "DEPLOYMENT_STOP_ON_ALARM" in group["AutoRollbackConfiguration"]["Events"]
+    (alias,) = stage.resources("AWS::Lambda::Alias").values()
+    assert "CodeDeployLambdaAliasUpdate" in alias["UpdatePolicy"]
+    assert stages["dev"].resources("AWS::CodeDeploy::DeploymentGroup") == {}
+
+
+def test_rollback_alarms_watch_the_handlers_metrics(stages: dict[str, Stage]) -> None:
+    """An alarm that stays until an operator has acted would block every deployment, also of the mend."""
+    watched = [
+        alarm["Properties"]["Metrics"][0]["MetricStat"]["Metric"]
+        for alarm in stages["prod"].resources("AWS::CloudWatch::Alarm").values()
+    ]
+    metrics = {metric["MetricName"]: metric for metric in watched}
+    assert set(metrics) == {"Errors", "DeliveriesFailed"}
+    assert metrics["DeliveriesFailed"]["Namespace"] == "Oneslot/prod"
+    assert metrics["DeliveriesFailed"]["Dimensions"] == [{"Name": "service", "Value": "appointments"}]
+
+
+def test_rollback_role_does_not_wait_for_the_alias(stages: dict[str, Stage]) -> None:
+    """The alias waits for the group and the group for the role: CloudFormation refuses a circle."""
+    stage = stages["prod"]
+    (alias,) = stage.resources("AWS::Lambda::Alias")
+    (role,) = [role for name, role in stage.resources("AWS::IAM::Role").items() if "Deployment" in name]
+    assert alias not in json.dumps(role)
+    assert ":live" in json.dumps(role)
+
+
+def test_stateful_resources_keep_their_logical_ids(stages: dict[str, Stage]) -> None:
+    """With another one CloudFormation would make a new, empty resource."""
+    kinds = ("AWS::DynamoDB::GlobalTable", "AWS::SQS::Queue", "AWS::Logs::LogGroup")
+    for stage in stages.values():
+        found = {name for kind in kinds for name in stage.resources(kind)}
+        assert found == KEPT
+
+
+def test_pollers_take_the_place_of_the_maximum(tmp_path: Path) -> None:
+    stage = synthesise(tmp_path, stage="dev", provisioned_pollers="5", max_concurrency="195")
+    mapping = stage.of_output("EventSourceMappingId")
+    assert mapping["ProvisionedPollerConfig"] == {"MinimumPollers": 5, "MaximumPollers": 20}
+    assert "ScalingConfig" not in mapping
+
+
+def test_tables_take_their_throughput_from_the_settings(tmp_path: Path, stages: dict[str, Stage]) -> None:
+    stage = synthesise(tmp_path, stage="dev", table_warm_writes="20000", table_maximum_writes="30000")
+    tables = [table["Properties"] for table in stage.resources("AWS::DynamoDB::GlobalTable").values()]
+    assert len(tables) == 3
+    for table in tables:
+        assert table["WarmThroughput"] == {"WriteUnitsPerSecond": 20_000}
+        assert table["WriteOnDemandThroughputSettings"] == {"MaxWriteRequestUnits": 30_000}
+    for table in stages["dev"].resources("AWS::DynamoDB::GlobalTable").values():
+        assert not {"WarmThroughput", "WriteOnDemandThroughputSettings"} & set(table["Properties"])
