@@ -1,4 +1,4 @@
-"""A first audit of one request, while messages drain: Java then has loaded and compiled what the run's own audit needs."""
+"""A first audit, of two requests, while messages drain: Java then has loaded and compiled what the run's own audit needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NICENESS = 10
 
 
 def warm_up(memory: str, reads_bytes: int) -> None:
-    """Open the Spark session of this process and audit one request in it. Other work goes first."""
+    """Open the Spark session of this process and audit two requests in it. Other work goes first."""
     from oneslot.pipeline.job import audit
     from oneslot.pipeline.settings import AuditSettings
 
@@ -26,19 +26,16 @@ def warm_up(memory: str, reads_bytes: int) -> None:
         os.nice(NICENESS)
     spark = open_spark(memory, reads_bytes)
     with TemporaryDirectory(prefix="oneslot-warm-up-") as folder:
-        write_one_request(Path(folder) / "history")
+        write_requests(Path(folder) / "history")
         audit(spark, AuditSettings(f"{folder}/history", f"{folder}/audit"))
 
 
-def write_one_request(history: Path) -> None:
-    """Write the history of one request that was booked, and of one that was delivered twice."""
+def write_requests(history: Path) -> None:
+    """Write the history of two booked requests, of which one was delivered twice."""
     place = {"practice": "A81001", "start": "2026-11-23T08:00:00Z", "end": "2026-11-23T08:10:00Z"}
     fit = {"delivery_channel": "Video", "service_type": "General Consultation Routine"}
     ids = ("warm-1", "warm-2")
-    ledger: list[dict[str, Any]] = []
-    slots: list[dict[str, Any]] = []
-    appointments: list[dict[str, Any]] = []
-    deliveries: list[dict[str, Any]] = []
+    ledger, slots, appointments, deliveries = (list[dict[str, Any]]() for _ in range(4))
     for number, message_id in enumerate(ids):
         held = {**place, "slot_id": f"slot-{number}"}
         answer = {"outcome": "booked", "appointment_id": message_id, **held}
@@ -60,6 +57,6 @@ def write_one_request(history: Path) -> None:
             history / table, f"arn:aws:dynamodb:eu-west-2:000000000000:table/{table}", Full(SENT + 900), [part]
         )
     accepted = [{"message_id": message_id, "sent": SENT, "copies": 1} for message_id in ids]
-    for name, lines in {"deliveries": deliveries, "accepted": accepted, "dead-letters": [], "waiting": []}.items():
+    for name, lines in (("deliveries", deliveries), ("accepted", accepted), ("dead-letters", []), ("waiting", [])):
         (history / name).mkdir()
         (history / name / "lines.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

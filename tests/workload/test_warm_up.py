@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.audit import duckdb_audit
-from workload.warm_up import write_one_request
+from workload.warm_up import write_requests
 
 
 def test_history_for_warming_up_is_sound(tmp_path: Path) -> None:
-    write_one_request(tmp_path)
+    write_requests(tmp_path)
     now = duckdb_audit.moment(tmp_path)
     with duckdb_audit.open_history(tmp_path, threads=1, memory="1GB") as connection:
         duckdb_audit.gather(connection, now, tmp_path)
