@@ -140,8 +140,9 @@ figures: $(VENV)/.installed ## put the figures of explore, spec and soak into do
 bench: $(VENV)/.installed ## speed, beside the peers (SHORT=1; DEMAND=file; WRITE=1: into docs/lab/performance.md)
 	$(BIN)/python -m benchmarks $(if $(SHORT),--short) $(if $(DEMAND),--demand "$(DEMAND)") $(if $(WRITE),--write)
 
-bench-audit: $(VENV)/.installed ## the Spark audit of 1, 5 and 10 million requests, beside DuckDB (10 GB of disk)
-	$(BIN)/python -m benchmarks.audit
+bench-audit: $(VENV)/.installed ## the Spark audit of 1, 5 and 10 million requests, beside DuckDB, then files, workers, skew (10 GB of disk)
+	$(BIN)/python -m benchmarks.audit.__main__
+	$(BIN)/python -m benchmarks.audit.scale --write
 
 $(VENV)/docs/.installed: requirements-docs.txt | $(VENV)/.installed
 	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(@D)

@@ -122,7 +122,7 @@ def write_full(folder: Path, requests: Requests, more: Mapping[str, Part] | None
         if name == "slots" and ahead:
             coming = Requests(requests.last, requests.last + ahead)
             parts = chain(parts, _parts(coming, "requests", condition, f"""'{{"Item":' || {_before(item)} || '}}'"""))
-        write_export(folder / name, _arn(name), Full(requests.end), parts, level=GZIP_LEVEL)
+        write_export(folder / name, export_arn(name), Full(requests.end), parts, level=GZIP_LEVEL)
 
     _write_all(folder, requests, table)
     for name, part in besides.items():
@@ -147,7 +147,7 @@ def write_day(folder: Path, requests: Requests, earlier: Requests) -> None:
             old = f""" || '"OldImage":' || {_before(item)} || ','"""
         line = f"""{stamp}{old} || '"NewImage":' || {item} || '}}'"""
         parts = _parts(requests, "requests", condition, line)
-        write_export(folder / name, _arn(name), Incremental(earlier.end, requests.end), parts, level=GZIP_LEVEL)
+        write_export(folder / name, export_arn(name), Incremental(earlier.end, requests.end), parts, level=GZIP_LEVEL)
 
     _write_all(folder, requests, table)
     again = earlier.end + DAY_MS // 2
@@ -193,5 +193,6 @@ def _parts(requests: Requests, source: str, condition: str, line: str) -> Iterat
     connection.close()
 
 
-def _arn(table: str) -> str:
+def export_arn(table: str) -> str:
+    """Return the ARN of a table in an export."""
     return f"arn:aws:dynamodb:eu-west-2:000000000000:table/Oneslot-benchmark-{table}"

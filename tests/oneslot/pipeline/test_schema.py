@@ -32,7 +32,7 @@ def test_page_lists_the_columns_of_the_code() -> None:
 @of_each_table
 def test_duckdb_reads_the_table_of_a_kept_version(output: Output) -> None:
     """What is renamed, retyped or removed needs a new version, and breaks readers by name."""
-    described = duckdb.sql(f"DESCRIBE {output.duckdb.replace('AUDIT', str(KEPT))}").fetchall()
+    described = duckdb.execute(f"DESCRIBE {output.duckdb.replace('AUDIT', str(KEPT))}").fetchall()
     kept = {name: kind for name, kind, *_ in described}
     assert kept.keys() <= output.columns.keys()
     kept.pop(output.partition, None)
@@ -45,7 +45,7 @@ def test_spark_reads_the_tables_of_both_versions(
     spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path
 ) -> None:
     audited(System(51, practices=1, slots_per_practice=6).run(25), tables=True)
-    parser: Any = spark._jsparkSession.sessionState().sqlParser()  # type: ignore[attr-defined]
+    parser: Any = spark._jsparkSession.sessionState().sqlParser()
     for output in OUTPUTS:
         fresh, kept = (
             eval(output.spark.replace("AUDIT", str(folder)), {"spark": spark})  # noqa: S307 - the documented line
