@@ -68,7 +68,7 @@ PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile -
 test: $(VENV)/.installed node_modules/.installed ## what a change can break, in three minutes
 	$(PYTEST) -m "not slow"
 
-test-all: test $(VENV)/fuzz/.installed $(VENV)/docs/.installed ## the same, then the slow tests
+test-all: test $(VENV)/fuzz/.installed $(VENV)/templates/.installed $(VENV)/docs/.installed ## the same, then the slow tests
 	$(PYTEST) -m slow
 
 check: lint types imports ## lint, types and import contracts
@@ -122,6 +122,11 @@ soak: SEED ?= 1
 soak: $(VENV)/.installed ## real processes under kill -9, freezes and a bad network (SECONDS, MESSAGES, SEED)
 	$(BIN)/python -m verification.soak --seconds $(SECONDS) --messages $(MESSAGES) --seed $(SEED) --write docs/proof
 	$(BIN)/python -m verification.figures.correctness_page
+
+$(VENV)/templates/.installed: requirements-templates.txt | $(VENV)/.installed
+	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(@D)
+	@$(BIN)/uv pip install -q --python $(@D)/bin/python --require-hashes -r $<
+	@touch $@
 
 # atheris has packages for Linux on x86_64 only. Elsewhere its tests are skipped.
 $(VENV)/fuzz/.installed: requirements-fuzz.txt | $(VENV)/.installed

@@ -6,12 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from aws_cdk import App
+from aws_cdk import App, Tags
 
 from stacks.appointments.stack import AppointmentsStack
 from stacks.context import settings_from_context
 from stacks.operations.stack import OperationsStack
 from stacks.shared.rules import add_rules
+
+TAGS = {"Application": "oneslot"}
+"""What every resource is tagged with, beside its `Stage`: activate both for cost allocation, and a bill shows a stage."""
 
 CDK_JSON = Path(__file__).resolve().parents[1] / "cdk.json"
 
@@ -45,5 +48,8 @@ def build(outdir: str | None = None, context: dict[str, Any] | None = None, stag
         AuditStack(app, name, settings=settings, appointments=appointments.stack_name).add_stack_dependency(
             appointments
         )
+    for name, value in TAGS.items():
+        Tags.of(app).add(name, value)
+    Tags.of(app).add("Stage", settings.stage)
     add_rules(app)
     return app

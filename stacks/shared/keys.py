@@ -11,7 +11,7 @@ from oneslot.cdk.resources import removal_policy
 
 
 def customer_managed_key(scope: Construct, construct_id: str, *, description: str, retain: bool) -> kms.Key:
-    """Return a symmetric key that rotates each year, for the account and for its log groups.
+    """Return a symmetric key that rotates each year, for the account and for its log groups, with its stack's name as alias.
 
     CloudWatch Logs uses the key of a log group in its own name, so the key's policy must allow it.
     """
@@ -23,6 +23,7 @@ def customer_managed_key(scope: Construct, construct_id: str, *, description: st
         removal_policy=removal_policy(retain=retain),
     )
     stack = Stack.of(scope)
+    key.add_alias(f"alias/{stack.stack_name}")  # deleted with its stack, so the next one of that name can have it
     groups = stack.format_arn(
         service="logs", resource="log-group", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
     )

@@ -73,3 +73,27 @@ def test_app_exits_with_1_when_a_rule_is_broken(
     monkeypatch.setattr(entry, "build", build_bad)
     assert entry.main() == 1
     assert "AwsSolutions-SQS4" in capsys.readouterr().err
+
+
+def test_resources_carry_application_and_stage(with_audit: Stage) -> None:
+    wanted = [{"Key": "Application", "Value": "oneslot"}, {"Key": "Stage", "Value": "prod"}]
+    kinds = ("AWS::SQS::Queue", "AWS::Lambda::Function", "AWS::S3::Bucket", "AWS::CloudWatch::Alarm", "AWS::KMS::Key")
+    tagged = 0
+    for part in ("", "-operations", "-audit"):
+        for kind in kinds:
+            for resource in Stage(with_audit.settings, with_audit.folder, part).resources(kind).values():
+                assert [tag for tag in resource["Properties"]["Tags"] if tag in wanted] == wanted
+                tagged += 1
+    assert tagged > 10
+
+
+def test_key_has_its_stacks_name_as_alias(audit: Stage) -> None:
+    alias = audit.properties("AWS::KMS::Alias")
+    assert alias["AliasName"] == "alias/Oneslot-prod-audit"
+    (key,) = audit.resources("AWS::KMS::Key")
+    assert alias["TargetKeyId"] == {"Fn::GetAtt": [key, "Arn"]}
+    # A retained alias would block the next stack of the same name.
+    assert {resource.get("DeletionPolicy") for resource in audit.resources("AWS::KMS::Alias").values()} <= {
+        None,
+        "Delete",
+    }

@@ -1,0 +1,92 @@
+"""Every variant of the templates, checked by cfn-lint: CloudFormation's schemas, and the Amazon States Language."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kits.stacks import Stage, resolve, synthesise
+
+ROOT = Path(__file__).resolve().parents[2]
+LINTER = ROOT / ".venv" / "templates" / "bin" / "cfn-lint"
+TOPIC = "arn:aws:sns:eu-west-2:111122223333:on-call"
+
+# W3005: CDK orders a role's policies before their user, although a reference does so already.
+ACCEPTED = ["W3005"]
+VARIANTS = {
+    "dev": {"stage": "dev"},
+    "prod": {"stage": "prod", "audit": "true"},
+    "fifo": {"stage": "dev", "queue": "fifo", "audit": "true"},
+    "keys": {
+        **{"stage": "prod", "audit": "true", "customer_managed_keys": "true", "alarm_topic_arn": TOPIC},
+        **{"ledger_retention_seconds": "forever", "log_retention_days": "90"},
+    },
+    "rush": {
+        **{"stage": "prod", "provisioned_pollers": "20", "max_concurrency": "1000", "snap_start": "true"},
+        **{"table_warm_writes": "40000", "table_maximum_writes": "40000", "group_commit": "true"},
+    },
+}
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not LINTER.exists() and not os.environ.get("CI"), reason="make .venv/templates/.installed"),
+]
+
+
+def lint(*templates: Path) -> str:
+    """Return the linter's findings, one in two lines; empty if there are none."""
+    command = list(map(str, [LINTER, "--ignore-checks", *ACCEPTED, "--", *templates]))
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    return done.stdout + done.stderr
+
+
+def write_machine(folder: Path, definition: dict[str, Any]) -> Path:
+    """Write a template with the definition as an object: cfn-lint reads a text with references in it only as text."""
+    properties = {"RoleArn": "arn:aws:iam::111122223333:role/states", "Definition": definition}
+    machine = {"Type": "AWS::StepFunctions::StateMachine", "Properties": properties}
+    path = folder / "machine.template.json"
+    path.write_text(json.dumps({"Resources": {"Machine": machine}}))
+    return path
+
+
+@pytest.fixture
+def definition(audit: Stage) -> dict[str, Any]:
+    """The nightly state machine's, with readable names for references."""
+    text = resolve(audit.properties("AWS::StepFunctions::StateMachine")["DefinitionString"])
+    parsed: dict[str, Any] = json.loads(text.replace("<AWS::Partition>", "aws"))
+    return parsed
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_template_passes_cfn_lint(name: str, tmp_path: Path) -> None:
+    stage = synthesise(tmp_path, **VARIANTS[name])
+    templates = [
+        path
+        for part in ("", "-operations", "-audit")
+        if (path := tmp_path / f"{replace(stage, part=part).stack_name}.template.json").exists()
+    ]
+    assert len(templates) == (3 if stage.settings.audit else 2)
+    assert lint(*templates) == ""
+
+
+def test_state_machine_follows_the_states_language(definition: dict[str, Any], tmp_path: Path) -> None:
+    assert lint(write_machine(tmp_path, definition)) == ""
+
+
+def test_linter_finds_a_faulty_state_machine(definition: dict[str, Any], tmp_path: Path) -> None:
+    del definition["States"]["Audit"]["Type"]
+    assert "E3601" in lint(write_machine(tmp_path, definition))
+
+
+def test_linter_finds_a_faulty_template(tmp_path: Path) -> None:
+    path = tmp_path / "faulty.template.json"
+    path.write_text(
+        '{"Resources": {"Queue": {"Type": "AWS::SQS::Queue", "Properties": {"VisibilityTimeout": "soon"}}}}'
+    )
+    assert "E3012" in lint(path)
