@@ -31,6 +31,8 @@ OVERRIDABLE = (
     "table_maximum_writes",
     "visibility_multiplier",
     "max_receive_count",
+    "longest_lease_seconds",
+    "longest_retry_delay_seconds",
     "queue_retention_seconds",
     "dead_letter_retention_seconds",
     "ledger_retention_seconds",

@@ -73,7 +73,13 @@ def compose(
     group = GroupCommit(ledger, slots.decide_together, executor)
     return Consumer(
         ledger,
-        queues=Queues(sqs, configuration.queue_url, configuration.dead_letter_queue_url, surroundings.jitter),
+        queues=Queues(
+            sqs,
+            configuration.queue_url,
+            configuration.dead_letter_queue_url,
+            surroundings.jitter,
+            configuration.deferral,
+        ),
         parse=parse_message,
         decide=slots.decide,
         log=log,

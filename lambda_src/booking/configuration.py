@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from oneslot.runtime.sqs.deferral import Deferral, deferral_of
 
 FOREVER = "forever"
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One field for each environment variable, in lower case. A retention of None stands for `forever`."""
+    """One field for each environment variable, in lower case. A retention of None stands for `forever`.
+
+    `deferral` holds the three that `deferral_of` reads.
+    """
 
     ledger_table: str
     slots_table: str
@@ -22,6 +27,7 @@ class Configuration:
     candidate_slots: int
     content_based_deduplication: bool
     group_commit: bool = False
+    deferral: Deferral = field(default_factory=Deferral)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Configuration:
@@ -55,4 +61,5 @@ class Configuration:
             content_based_deduplication=text("CONTENT_BASED_DEDUPLICATION") == "true",
             # Functions deployed before this setting existed lack the variable.
             group_commit=environment.get("GROUP_COMMIT") == "true",
+            deferral=deferral_of(environment),
         )

@@ -147,6 +147,7 @@ class ExactlyOnceConsumer(Construct):
                 "ONESLOT_QUEUE_URL": self.queue.queue_url,
                 "ONESLOT_DEAD_LETTER_QUEUE_URL": self.dead_letter_queue.queue_url,
                 "ONESLOT_LEDGER_RETENTION_SECONDS": str(self.numbers.ledger_retention_seconds or FOREVER),
+                **self.numbers.deferral_variables,
                 **variables,
                 **(environment or {}),
             },

@@ -49,6 +49,8 @@ LIMITS: Mapping[str, tuple[range, str]] = {
     "table_maximum_writes": (range(1_000_001), "the product's"),
     "visibility_multiplier": (range(1, MAXIMUM_VISIBILITY_SECONDS + 1), "the visibility timeout's"),
     "max_receive_count": (range(FEWEST_RECEIVES, 1_001), "a redrive policy's, with room for deferrals,"),
+    "longest_lease_seconds": (range(1, MAXIMUM_VISIBILITY_SECONDS - 899), "a deferral's"),
+    "longest_retry_delay_seconds": (range(MAXIMUM_VISIBILITY_SECONDS - 899), "a deferral's"),
     "queue_retention_seconds": (_RETENTION, "SQS's"),
     "dead_letter_retention_seconds": (_RETENTION, "SQS's"),
     "max_message_bytes": (_MESSAGE_BYTES, "SQS's"),
@@ -88,6 +90,8 @@ class Numbers:
     # The queue and its dead-letter queue.
     visibility_multiplier: int = 1  # times the Lambda timeout; AWS suggests 6 under heavy throttling
     max_receive_count: int = 10
+    longest_lease_seconds: int = 900  # of any consumer; raise it to the --limit of workers that share the queue
+    longest_retry_delay_seconds: int = 0  # after a failure 1 s, doubled up to this; 0 waits for the visibility timeout
     queue_retention_seconds: int = 4 * DAY
     dead_letter_retention_seconds: int = 14 * DAY
     max_message_bytes: int = 262_144  # the rest of SQS's 1 MiB is kept for the reason of a quarantine
@@ -113,6 +117,12 @@ class Numbers:
     def most_pollers(self) -> int:
         """The provisioned pollers that reach `max_concurrency`."""
         return -(-self.max_concurrency // CONSUMERS_PER_POLLER)
+
+    @property
+    def deferral_variables(self) -> dict[str, str]:
+        """The environment variables by which the consumer defers messages."""
+        names = ("max_receive_count", "longest_lease_seconds", "longest_retry_delay_seconds")
+        return {f"ONESLOT_{name.upper()}": str(getattr(self, name)) for name in names}
 
     @property
     def visibility_timeout_seconds(self) -> int:
@@ -196,6 +206,12 @@ def _unworkable_deliveries(n: Numbers) -> Iterator[str]:
             f"+ batching_window_seconds {n.batching_window_seconds}, so messages would return while a consumer has them; "
             "raise visibility_multiplier or lower batching_window_seconds"
         )
+    if n.longest_lease_seconds < n.lambda_timeout_seconds:
+        yield (
+            f"longest_lease_seconds {n.longest_lease_seconds} is shorter than lambda_timeout_seconds "
+            f"{n.lambda_timeout_seconds}, for which a consumer may rightly hold a message, so a healthy message would spend "
+            "its receives waiting; raise longest_lease_seconds"
+        )
     if n.batch_size > MAXIMUM_BATCH_SIZE_WITHOUT_WINDOW and n.batching_window_seconds < 1:
         yield (
             f"batch_size {n.batch_size} is above {MAXIMUM_BATCH_SIZE_WITHOUT_WINDOW}, which Lambda takes only with a "
@@ -244,6 +260,13 @@ def _unsafe_retention(n: Numbers) -> Iterator[str]:
             f"max_receive_count {n.max_receive_count} * the visibility timeout ({_product(n)}) is {receives} s, more than "
             f"half of queue_retention_seconds {queue}, at whose end SQS silently deletes a message. Lower "
             "max_receive_count or the visibility timeout, or raise queue_retention_seconds"
+        )
+    delayed = n.max_receive_count * n.longest_retry_delay_seconds
+    if delayed * RECEIVES_SHARE > queue:
+        yield (
+            f"max_receive_count {n.max_receive_count} * longest_retry_delay_seconds {n.longest_retry_delay_seconds} is "
+            f"{delayed} s, more than half of queue_retention_seconds {queue}, at whose end SQS silently deletes a message. "
+            "Lower one of the first two, or raise queue_retention_seconds"
         )
     if dead <= queue:
         yield (

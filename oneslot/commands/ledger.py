@@ -49,7 +49,7 @@ def unlock(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None
     """End the lease of the current claim, so that the next delivery takes the message over at once.
 
     Seldom needed: a lease ends at the deadline of the invocation that claimed it. Safe if the consumer still runs: it
-    commits first, or it is fenced and writes nothing. A copy that the queue hides until the lease's old end stays hidden.
+    commits first, or it is fenced and writes nothing. The message itself stays hidden until its visibility ends.
     """
     terminal = Terminal(as_json)
     target = open_target(stack)
@@ -70,7 +70,10 @@ def unlock(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None
     log = open_operator_log(target)
     unlock_row(target, row, log)
     terminal.result(document | {"changed": True, "operator_log": str(log.path)})
-    terminal.plain(f"Unlocked: the next delivery of {message_id} claims it. The operator log is {log.path}.")
+    terminal.plain(
+        f"Unlocked: the next delivery of {message_id} claims it. The queue may hide the message until its visibility ends; "
+        f"its producer can send it again at once. The operator log is {log.path}."
+    )
 
 
 @ledger.command(short_help="Delete a row, so that the message is unknown.")

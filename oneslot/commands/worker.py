@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
+from dataclasses import replace
 from types import FrameType
 
 import click
@@ -80,6 +82,14 @@ ONE_SIGNAL_SECONDS = 1.0
     show_default=True,
     help="Wait N seconds for messages in each poll.",
 )
+@click.option(
+    "--retry-delay",
+    metavar="N",
+    type=int,
+    default=DEFAULTS.retry_delay_seconds,
+    show_default=True,
+    help="Delay a message whose handler raised: 1 second, then twice as long each time, up to N. 0: its visibility.",
+)
 def worker(
     *,
     stack: str | None,
@@ -91,6 +101,7 @@ def worker(
     limit: float | None,
     grace: float,
     wait: int,
+    retry_delay: int,
 ) -> int:
     """Consume a queue until SIGTERM or Ctrl-C, then finish the messages in work. A second signal returns them at once.
 
@@ -110,6 +121,7 @@ def worker(
             limit_seconds=limit if limit is not None else DEFAULTS.limit_seconds if handler else OWN_LIMIT_SECONDS,
             grace_seconds=grace,
             wait_seconds=wait,
+            retry_delay_seconds=retry_delay,
         )
     except InvalidSettings as error:
         raise BadInput(str(error)) from error
@@ -125,9 +137,18 @@ def worker(
     else:
         connect, client, url, loaded = open_consumer(stack, queue_url, settings, log)
     heartbeat_client = connect(worker_visibility.configuration(settings))
-    arn = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    about = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn", "RedrivePolicy"])["Attributes"]
+    if policy := about.get("RedrivePolicy"):
+        settings = replace(settings, max_receive_count=int(json.loads(policy)["maxReceiveCount"]))
     running = Worker(
-        client, url, arn, loaded, settings, heartbeat_client=heartbeat_client, log=log, surroundings=surroundings
+        client,
+        url,
+        about["QueueArn"],
+        loaded,
+        settings,
+        heartbeat_client=heartbeat_client,
+        log=log,
+        surroundings=surroundings,
     )
 
     asked: list[float] = []

@@ -33,7 +33,8 @@ RETURNED = "returned"
 class Locked(Exception):
     """Another handler holds this message. Deliver it again in `milliseconds`.
 
-    Raise it from a worker's handler: the worker then hides the message for `retry_after_ms`, and no receive is wasted.
+    Raise it from a worker's handler: the worker hides the message for a second, then for twice as long each time, and from
+    half of its receives on for all of `milliseconds`.
     """
 
     def __init__(self, milliseconds: int) -> None:

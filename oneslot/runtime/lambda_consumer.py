@@ -7,6 +7,7 @@
 | `ONESLOT_QUEUE_URL`                | the queue                                              |
 | `ONESLOT_DEAD_LETTER_QUEUE_URL`    | its dead-letter queue                                  |
 | `ONESLOT_TABLE_ORDERS`             | the table that a decision calls "orders"; one for each |
+| `ONESLOT_MAX_RECEIVE_COUNT` ...    | the deferral's numbers, optional; see `sqs/deferral.py` |
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from oneslot.runtime.consumer.queues import Queues
 from oneslot.runtime.consumer.record import Parse
 from oneslot.runtime.effects import Effects
 from oneslot.runtime.protocol import JsonMessage, Message
+from oneslot.runtime.sqs.deferral import deferral_of
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
 
 M = TypeVar("M", bound=Message)
@@ -63,7 +65,7 @@ def consumer_from_environment(
     """
     ledger = ledger_from_environment(threads)
     sqs = boto3.client("sqs", config=client_configuration(threads))
-    queues = Queues(sqs, _text(QUEUE_URL), _text(DEAD_LETTER_QUEUE_URL))
+    queues = Queues(sqs, _text(QUEUE_URL), _text(DEAD_LETTER_QUEUE_URL), deferral=deferral_of(os.environ))
     executor = ledger.surroundings.threads.executor(threads, "record") if threads > 1 else None
     return Consumer(ledger, queues, parse, decide, **{"executor": executor, **options})
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from oneslot.runtime.handlers import Locked
 from oneslot.runtime.releases import current
 from oneslot.runtime.sqs.batch_response import Invalid, judge
 from oneslot.runtime.sqs.fifo import is_fifo
@@ -29,10 +31,10 @@ _REPORTED_FAILED = "the handler reported the message as failed"
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """A failed call: an error's name or a reason, and the wait that the handler asks for."""
+    """A failed call: an error's name or a reason, and how the message is to be hidden."""
 
     reason: str
-    retry_after_ms: int | None = None
+    hide: Callable[[Job], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +166,18 @@ class Pool:
             answer = self._handler(records, Context(job, self._surroundings, self._surroundings.new_id()))
             verdict = judge(json.dumps(answer), [job.sqs_message_id], reports_failures=True)
         except BaseException as error:  # SystemExit too: a handler must not end its thread
-            again = getattr(error, RETRY_AFTER, None)
-            return _Failure(name_of(error), again if isinstance(again, int) else None)
+            return _Failure(name_of(error), self._hiding(error))
         if isinstance(verdict, Invalid):
-            return _Failure(verdict.reason)
-        return _Failure(_REPORTED_FAILED) if verdict.failed else None
+            return _Failure(verdict.reason, self._visibility.delay)
+        # A handler that reports a failure may have hidden the message itself, as `Consumer` does.
+        return _Failure(_REPORTED_FAILED, lambda _: None) if verdict.failed else None
+
+    def _hiding(self, error: BaseException) -> Callable[[Job], None]:
+        again = getattr(error, RETRY_AFTER, None)
+        milliseconds = again if isinstance(again, int) else None
+        if milliseconds is not None and isinstance(error, Locked):
+            return partial(self._visibility.defer, lease_ms=milliseconds)
+        return partial(self._visibility.delay, milliseconds=milliseconds)
 
     def _settle(self, job: Job, failure: _Failure | None) -> bool:
         """Pass a finished job on for deletion, defer a failed one or leave it to its visibility; False if abandoned."""
@@ -186,7 +195,6 @@ class Pool:
         else:
             self._log.count(failed=1)
             self._log.event("failed", reason=failure.reason, **details)
-            if failure.retry_after_ms is not None:
-                self._visibility.defer(job, failure.retry_after_ms)
+            failure.hide(job)
             self._in_hand.drop(job)
         return True

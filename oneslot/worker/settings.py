@@ -6,11 +6,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from oneslot.runtime.sqs.deferral import LONGEST_LAMBDA_SECONDS, Deferral
+
 # SQS: a message can be in flight for 12 hours from its receive, however often it is extended.
 LONGEST_IN_FLIGHT_SECONDS = 43_200
 LONGEST_POLL_SECONDS = 20
 SHORTEST_LIMIT_SECONDS = 0.1
 MAXIMUM_THREADS = 1_000
+LONGEST_RETRY_DELAY_SECONDS = 3_600
 
 
 class InvalidSettings(ValueError):
@@ -28,6 +31,9 @@ class WorkerSettings:
         limit_seconds: the hard limit for one message. After it the message is released and its thread abandoned.
         grace_seconds: the time after a stop to finish what is in hand. The service manager must wait longer.
         wait_seconds: the long poll.
+        retry_delay_seconds: the longest wait after a handler has raised: 1 s at first, then twice as long each time.
+            0 leaves the message to its visibility timeout.
+        max_receive_count: the queue's, from its redrive policy.
     """
 
     threads: int = 8
@@ -36,6 +42,8 @@ class WorkerSettings:
     limit_seconds: float = 900
     grace_seconds: float = 25
     wait_seconds: int = 10
+    retry_delay_seconds: int = 0
+    max_receive_count: int = 10
 
     def __post_init__(self) -> None:
         problem = next(self._problems(), None)
@@ -46,6 +54,15 @@ class WorkerSettings:
     def hidden_seconds(self) -> int:
         """The visibility timeout of each receive and each heartbeat."""
         return self.visibility_seconds + self.buffer_seconds
+
+    @property
+    def deferral(self) -> Deferral:
+        """The numbers of the queue's deferrals. A Lambda function may share the queue."""
+        return Deferral(
+            max_receive_count=self.max_receive_count,
+            longest_lease_seconds=max(self.limit_seconds, LONGEST_LAMBDA_SECONDS),
+            longest_retry_delay_seconds=self.retry_delay_seconds,
+        )
 
     def _problems(self) -> Iterator[str]:
         if not 1 <= self.threads <= MAXIMUM_THREADS:
@@ -71,6 +88,11 @@ class WorkerSettings:
             yield f"--limit is {self.limit_seconds:g}; choose {SHORTEST_LIMIT_SECONDS} seconds or more."
         if not 0 <= self.wait_seconds <= LONGEST_POLL_SECONDS:
             yield f"--wait is {self.wait_seconds}; SQS polls for 0 to {LONGEST_POLL_SECONDS} seconds."
+        if not 0 <= self.retry_delay_seconds <= LONGEST_RETRY_DELAY_SECONDS:
+            yield (
+                f"--retry-delay is {self.retry_delay_seconds}; choose 0 (the visibility timeout) to "
+                f"{LONGEST_RETRY_DELAY_SECONDS} seconds."
+            )
         if self.grace_seconds <= self.wait_seconds:
             yield (
                 f"--grace {self.grace_seconds:g} is not above --wait {self.wait_seconds}, so a poll could outlast the grace "

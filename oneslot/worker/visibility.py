@@ -22,11 +22,8 @@ ENTRIES = 10
 """SQS's limit for one batch."""
 CONNECT_SECONDS = 1.0
 SHORTEST_READ_SECONDS = 1.0
-LAMBDA_LIMIT_SECONDS = 900
 EXTENSIONS_BEFORE_WORK = 2
 """A throttled entry is extended once more; each call may delay the heartbeat of the other jobs by its timeout."""
-DEFERRAL_JITTER_MS = 2_000
-"""Spreads the return of deferred messages, so that they do not all return in one moment."""
 
 
 def configuration(settings: WorkerSettings) -> Config:
@@ -104,18 +101,24 @@ class Visibility:
         self._log.count(released=released)
         return released
 
-    def defer(self, job: Job, milliseconds: int) -> None:
-        """Hide a failed message for this long, plus jitter. If SQS does not confirm that, its visibility ends as before.
+    def defer(self, job: Job, lease_ms: int) -> None:
+        """Hide a busy message whose lease has `lease_ms` left. If SQS does not confirm that, its visibility ends as before."""
+        jitter = self._surroundings.jitter()
+        self._defer(job, self._settings.deferral.after_busy(job.receive_count, lease_ms, jitter))
 
-        The longest wait is the hard limit, or that of Lambda, which may share the queue: no right lease lasts longer. A
-        longer one comes from a wrong clock, and costs one receive each time.
-        """
+    def delay(self, job: Job, milliseconds: int | None = None) -> None:
+        """Hide a failed message for this long, plus jitter; by default for its retry delay, if the settings have one."""
+        deferral, jitter = self._settings.deferral, self._surroundings.jitter()
+        if milliseconds is not None:
+            self._defer(job, deferral.whole(milliseconds, jitter))
+        elif (seconds := deferral.after_failure(job.receive_count, jitter)) is not None:
+            self._defer(job, seconds)
+
+    def _defer(self, job: Job, seconds: int) -> None:
         in_flight = self._settings.hidden_seconds + self._surroundings.steady() - job.started
-        longest = min(max(self._settings.limit_seconds, LAMBDA_LIMIT_SECONDS), LONGEST_IN_FLIGHT_SECONDS - in_flight)
-        wait = (milliseconds + self._surroundings.jitter() * DEFERRAL_JITTER_MS) / 1000
         with self._extending:
             pass
-        self._log.count(deferred=self._hide([job], math.ceil(min(wait, longest))))
+        self._log.count(deferred=self._hide([job], min(seconds, math.ceil(LONGEST_IN_FLIGHT_SECONDS - in_flight))))
 
     def _hide(self, jobs: Sequence[Job], seconds: int) -> int:
         """Hide at most ten messages for this long; return how many SQS confirmed."""

@@ -69,6 +69,14 @@ DEV = STAGES["dev"]
             ["alarm_oldest_message_seconds 60", "queue_retention_seconds 60"],
         ),
         (
+            {"lambda_timeout_seconds": 60, "longest_lease_seconds": 59},
+            ["longest_lease_seconds 59", "lambda_timeout_seconds 60", "raise longest_lease_seconds"],
+        ),
+        (
+            {"max_receive_count": 10, "longest_retry_delay_seconds": 17_281},
+            ["longest_retry_delay_seconds 17281", "172810 s", "queue_retention_seconds 345600", "Lower one"],
+        ),
+        (
             {"lambda_timeout_seconds": 900, "visibility_multiplier": 48},
             [
                 "max_receive_count 10",
@@ -160,6 +168,8 @@ LONGEST_HIDDEN = {
         {"batching_window_seconds": 30, "visibility_multiplier": 2},
         {"batch_size": 1, "batch_concurrency": 1},
         {"max_concurrency": 2},
+        {"lambda_timeout_seconds": 60, "longest_lease_seconds": 60},
+        {"longest_retry_delay_seconds": 17_280},
         {"max_concurrency": 1_000},
         {"max_concurrency": 20_000, "provisioned_pollers": 2},
         {"max_concurrency": 11, "provisioned_pollers": 2, "table_warm_writes": 4_000, "table_maximum_writes": 4_000},

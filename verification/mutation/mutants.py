@@ -34,7 +34,16 @@ QUICK, GROUPS = "quick", "groups"
 _RUNTIME = (
     *("attempt", "backoff", "powertools", "stores/dynamodb", "stores/checks", "stores/expressions", "stores/renewing"),
     *("consumer/consumer", "consumer/record", "consumer/delivery_log", "consumer/batch", "consumer/queues"),
-    *("consumer/group_commit", "identity", "effects", "handlers", "releases", "envelopes", "lambda_consumer"),
+    *(
+        "consumer/group_commit",
+        "identity",
+        "effects",
+        "handlers",
+        "releases",
+        "envelopes",
+        "lambda_consumer",
+        "sqs/deferral",
+    ),
 )
 FILES = (*(f"oneslot/runtime/{name}.py" for name in _RUNTIME), "appointments/allocation.py")
 """The files that are mutated: the protocol with what is built on it, and the domain's conditions."""
@@ -45,6 +54,7 @@ EXPLORED_IN: Mapping[str, str] = {
     "oneslot/runtime/handlers.py": "",
     "oneslot/runtime/lambda_consumer.py": "",
     "oneslot/runtime/releases.py": "",
+    "oneslot/runtime/sqs/deferral.py": "",
     "oneslot/runtime/stores/renewing.py": "",
 }
 """The judge's explorations that reach a file, where they are not the quick ones; empty: none."""

@@ -4,12 +4,12 @@
 |---------------------------------------|---------------------------|--------------|-------------------------------------|
 | decided and committed                 | COMPLETE                  | success      | deleted                             |
 | duplicate of a finished request       | untouched                 | success      | deleted                             |
-| another consumer is on it             | untouched                 | failure      | queue, hidden until that lease ends |
+| another consumer is on it             | untouched                 | failure      | queue, after its deferral           |
 | fenced: another took over             | the other's               | failure      | queue, visibility timeout           |
 | unprocessable, or same id, other body | untouched, or released    | success      | dead-letter queue, with its reason  |
 | ... and the dead-letter send fails    | untouched, or released    | failure      | queue, then the redrive policy      |
 | too little time is left for it        | untouched                 | failure      | queue, visibility timeout           |
-| any other exception                   | released (lease ended)    | failure      | queue, visibility timeout           |
+| any other exception                   | released (lease ended)    | failure      | queue, after its retry delay        |
 | the process dies                      | IN_PROGRESS until deadline | none        | queue, visibility timeout           |
 """
 
@@ -129,6 +129,8 @@ class Consumer(Generic[M]):
         except BaseException as error:
             # The class and the service's code only: messages of exceptions may quote values.
             delivery.reason = delivery.reason or _name(error)
+            if isinstance(error, Exception) and not isinstance(error, NotEnoughTime) and delivery.outcome != "busy":
+                self._delay(record, error)
             raise
         finally:
             delivery.finished = self.ledger.surroundings.now_ms()
@@ -148,7 +150,7 @@ class Consumer(Generic[M]):
                 delivery.answered(outcome)
             case Busy(milliseconds):
                 delivery.outcome = "busy"
-                self.queues.defer(record, milliseconds)
+                self.queues.defer(record, milliseconds, deadline - self.ledger.surroundings.now_ms())
                 raise NotFinished
             case Fenced(claim):
                 delivery.outcome = "fenced"
@@ -156,6 +158,14 @@ class Consumer(Generic[M]):
                 raise NotFinished
             case _:  # a record that falls through here would be deleted
                 assert_never(outcome)
+
+    def _delay(self, record: Record[M], error: Exception) -> None:
+        try:
+            self.queues.delay(record)
+        except Exception as failure:  # `error` is what the caller must see
+            error.add_note(
+                f"{type(failure).__name__} while the message was delayed: its visibility timeout ends as before"
+            )
 
     def _decide(self, record: Record[M], deadline: int) -> Answer | Busy | Fenced:
         if record.problem is not None:

@@ -1,24 +1,22 @@
-"""The consumer's own calls to SQS: defer a busy message, or quarantine an unprocessable one with its reason."""
+"""The consumer's own calls to SQS: defer a busy or failed message, or quarantine an unprocessable one with its reason."""
 
 from __future__ import annotations
 
 import base64
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from oneslot.runtime.consumer.record import Record
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
 from oneslot.runtime.sqs.dead_letters import DETAIL_ATTRIBUTE, QUARANTINE_ATTRIBUTES, REASON_ATTRIBUTE, SOURCE_ATTRIBUTE
+from oneslot.runtime.sqs.deferral import Deferral
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE
 from oneslot.runtime.surroundings import Surroundings
 
 # SQS takes ten attributes with a message.
 MAXIMUM_ATTRIBUTES = 10
-# Spreads the return of busy messages, so that they do not all return in one moment.
-DEFERRAL_JITTER_MS = 2_000
 # SQS hides a message for at most 12 hours after its receive. The receive may lie back as long as a Lambda can run: 15 minutes.
 LONGEST_DEFERRAL_SECONDS = 43_200 - 900
 
@@ -43,11 +41,24 @@ class Queues:
     queue_url: str
     dead_letter_queue_url: str
     jitter: Callable[[], float] = field(default_factory=lambda: Surroundings().jitter)
+    deferral: Deferral = field(default_factory=Deferral)
 
-    def defer(self, record: Record[Any], milliseconds: int) -> int:
-        """Hide a busy message until its lease has ended; return the seconds. Its next receive is then not wasted."""
-        wait = milliseconds + self.jitter() * DEFERRAL_JITTER_MS
-        seconds = min(LONGEST_DEFERRAL_SECONDS, math.ceil(wait / 1000))
+    def defer(self, record: Record[Any], lease_ms: int, own_lease_ms: int = 0) -> int:
+        """Hide a busy message whose lease has `lease_ms` left; return the seconds.
+
+        `own_lease_ms` is the lease of this consumer's own claims, which another consumer's may equal.
+        """
+        longest = max(self.deferral.longest_lease_seconds, own_lease_ms / 1000)
+        deferral = replace(self.deferral, longest_lease_seconds=longest)
+        return self._hide(record, deferral.after_busy(record.receive_count, lease_ms, self.jitter()))
+
+    def delay(self, record: Record[Any]) -> int | None:
+        """Hide a failed message for its retry delay; return the seconds. None leaves it to its visibility timeout."""
+        seconds = self.deferral.after_failure(record.receive_count, self.jitter())
+        return None if seconds is None else self._hide(record, seconds)
+
+    def _hide(self, record: Record[Any], seconds: int) -> int:
+        seconds = min(LONGEST_DEFERRAL_SECONDS, seconds)
         self.client.change_message_visibility(
             QueueUrl=self.queue_url, ReceiptHandle=record.receipt.handle, VisibilityTimeout=seconds
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from oneslot.cdk import ExactlyOnceConsumer, Numbers, TableRights, new_table
 from oneslot.runtime import lambda_consumer
+from oneslot.runtime.sqs.deferral import Deferral, deferral_of
 from stacks.shared.rules import add_rules
 from tests.oneslot.cdk.kit import Defined, define, new_stack
 
@@ -78,11 +80,18 @@ def test_runtime_reads_every_variable_of_the_construct(orders: Defined, monkeypa
         lambda_consumer.QUEUE_URL,
         lambda_consumer.DEAD_LETTER_QUEUE_URL,
         f"{lambda_consumer.TABLE_PREFIX}SHIPMENTS",
+        *(f"ONESLOT_{each.name.upper()}" for each in fields(Deferral)),
     }
     for name, value in {**variables, **AWS}.items():
         monkeypatch.setenv(name, value)
     ledger = lambda_consumer.ledger_from_environment()
     assert ledger.tables["shipments"] == variables["ONESLOT_TABLE_SHIPMENTS"]
+    numbers = orders.consumer.numbers
+    assert deferral_of(variables) == Deferral(
+        max_receive_count=numbers.max_receive_count,
+        longest_lease_seconds=numbers.longest_lease_seconds,
+        longest_retry_delay_seconds=numbers.longest_retry_delay_seconds,
+    )
 
 
 def test_function_has_the_rights_of_its_calls_alone(orders: Defined) -> None:

@@ -80,6 +80,12 @@ def test_unlock_lets_the_next_delivery_take_over(moto_stack: MotoStack) -> None:
     assert isinstance(ledger_of(moto_stack).claim("m-1", "hash", FAR), Claim)
 
 
+def test_unlock_says_that_the_queue_may_hide_the_message(moto_stack: MotoStack) -> None:
+    claimed(moto_stack)
+    done = invoke("ledger", "unlock", "m-1", "--yes")
+    assert "may hide the message until its visibility ends" in " ".join(done.output.split())
+
+
 def test_unlock_leaves_a_claim_that_it_did_not_read(moto_stack: MotoStack) -> None:
     claimed(moto_stack, lease_until=1)
     looked_at = read_row(moto_stack.target, "m-1")

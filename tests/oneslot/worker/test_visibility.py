@@ -16,7 +16,7 @@ from oneslot.worker.settings import WorkerSettings
 from oneslot.worker.visibility import Visibility, configuration
 from tests.oneslot.worker.kit import Clock, Entries, FakeQueue, first, no_answer, refused, throttled
 
-SETTINGS = WorkerSettings(visibility_seconds=30, buffer_seconds=10)
+SETTINGS = WorkerSettings(visibility_seconds=30, buffer_seconds=10, max_receive_count=3)
 
 
 class Heart:
@@ -138,15 +138,40 @@ def test_message_is_not_lost_when_its_own_deletion_crosses() -> None:
 
 
 class Deferral:
-    """The seconds for which a message is hidden that failed at second 5 and asks for a wait."""
+    """The seconds for which a message is hidden that is busy at second 5. With so few receives no wait is short."""
 
-    def __init__(self, *, jitter: float = 0.0, **settings: Any) -> None:
-        self.heart = Heart("a", jitter=jitter, settings=WorkerSettings(**settings))
+    def __init__(self, *, jitter: float = 0.0, max_receive_count: int = 3, **settings: Any) -> None:
+        numbers = WorkerSettings(max_receive_count=max_receive_count, **settings)
+        self.heart = Heart("a", jitter=jitter, settings=numbers)
 
     def __call__(self, milliseconds: int) -> float:
         self.heart.clock.now = 5.0
         self.heart.visibility.defer(self.heart.jobs[0], milliseconds)
         return float(self.heart.queue.messages[0]["visible_at"]) - 5.0
+
+
+@pytest.mark.parametrize(("max_receive_count", "seconds"), [(3, 450), (4, 1), (10, 1)])
+def test_first_deferral_is_short_when_receives_are_left(max_receive_count: int, seconds: int) -> None:
+    assert Deferral(max_receive_count=max_receive_count)(450_000) == seconds
+
+
+@pytest.mark.parametrize(("retry_delay", "hidden"), [(0, 35), (1, 1), (60, 2)])
+def test_failed_message_is_delayed_when_the_settings_say_so(retry_delay: int, hidden: int) -> None:
+    deferral = Deferral(jitter=1.0, retry_delay_seconds=retry_delay)
+    deferral.heart.clock.now = 5.0
+
+    deferral.heart.visibility.delay(deferral.heart.jobs[0])
+
+    assert deferral.heart.queue.messages[0]["visible_at"] - 5.0 == hidden
+
+
+def test_failed_message_waits_as_long_as_its_handler_asks() -> None:
+    deferral = Deferral(max_receive_count=10, retry_delay_seconds=60)
+    deferral.heart.clock.now = 5.0
+
+    deferral.heart.visibility.delay(deferral.heart.jobs[0], 30_000)
+
+    assert deferral.heart.queue.messages[0]["visible_at"] - 5.0 == 30
 
 
 @pytest.mark.parametrize(("jitter", "seconds"), [(0.0, 861), (0.9, 863)])

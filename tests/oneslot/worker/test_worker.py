@@ -181,6 +181,10 @@ def test_failed_message_is_left_to_its_visibility() -> None:
     assert "secret" not in str(running.lines)
 
 
+def failing_all(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    return {"batchItemFailures": [{"itemIdentifier": record["messageId"]} for record in event["Records"]]}
+
+
 class Later(Exception):
     """A handler's failure that asks for the message again after some time."""
 
@@ -190,7 +194,7 @@ class Later(Exception):
 
 @pytest.mark.parametrize(
     ("error", "hidden"),
-    [(Locked(860_000), 860), (Later(5_000), 5), (Later(None), 40), (Later("5"), 40)],
+    [(Locked(860_000), 1), (Later(5_000), 5), (Later(None), 40), (Later("5"), 40)],
 )
 def test_failed_message_is_hidden_for_as_long_as_its_handler_asks(error: Exception, hidden: int) -> None:
     queue = FakeQueue(["a"])
@@ -201,6 +205,21 @@ def test_failed_message_is_hidden_for_as_long_as_its_handler_asks(error: Excepti
         hides = queue.messages[0]["visible_at"] - received
     assert hidden <= hides < hidden + 4  # jitter of 2 s, and the time of the test
     assert queue.receives() == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("answer", "hidden"),
+    [(Mock(side_effect=ValueError), 1), (lambda event, _: {"batchItemFailures": 3}, 1), (failing_all, 40)],
+    ids=["raised", "invalid answer", "reported"],
+)
+def test_retry_delay_leaves_a_reported_failure_to_its_handler(answer: Any, hidden: int) -> None:
+    queue = FakeQueue(["a"])
+    received = time.monotonic()
+    with working(queue, answer, threads=1, retry_delay_seconds=60) as running:
+        wait_for(lambda: bool(running.events("failed")))
+        running.stop()
+        hides = queue.messages[0]["visible_at"] - received
+    assert hidden <= hides < hidden + 4
 
 
 def test_handler_that_exits_fails_only_its_message() -> None:
@@ -495,6 +514,8 @@ def test_worker_is_stuck_when_a_pool_thread_dies(monkeypatch: pytest.MonkeyPatch
         ({"limit_seconds": float("nan")}, "--limit is nan"),
         ({"grace_seconds": float("inf")}, "--grace is inf"),
         ({"wait_seconds": 21}, "--wait is 21"),
+        ({"retry_delay_seconds": -1}, "--retry-delay is -1"),
+        ({"retry_delay_seconds": 3_601}, "--retry-delay is 3601"),
         ({"grace_seconds": 10, "wait_seconds": 10}, "--grace 10 is not above --wait 10"),
     ],
 )

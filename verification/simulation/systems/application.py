@@ -20,6 +20,7 @@ from oneslot.runtime.consumer.batch import process as process_batch
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.sqs.dead_letters import REASON_ATTRIBUTE
+from oneslot.runtime.sqs.deferral import SHORT_WAITS_SHARE, Deferral
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.stores.expressions import from_attributes, to_attributes
 from verification.scenarios.ours import CONFIGURATION
@@ -102,6 +103,7 @@ class Application:
             queue_url=self.queue_url,
             dead_letter_queue_url=self.dead_letter_queue_url,
             ledger_retention_seconds=retention_seconds,
+            deferral=Deferral(max_receive_count=maximum_receives),
         )
         self.thrice = False
         self.padding = ""
@@ -253,7 +255,7 @@ class Application:
                 self._check_receives(request)
 
     def _check_receives(self, request: Request) -> None:
-        """A message is received once, and again after it was shown; a crash costs two receives.
+        """A message is received once, and again after it was shown; a crash costs two receives, and short waits a share.
 
         A request of the killed process that lands later is one more: it can shorten the time that its successor asked for.
         """
@@ -267,8 +269,13 @@ class Application:
             simulation.breach("Q2", f"{said} on a calm network")
         elif is_mild(simulation.faults.met, self.mild_seconds) and not simulation.had_outage and received > due:
             simulation.breach("Q2", f"{said} though its worker could keep it hidden")
-        if simulation.only_crashes and received > 2 * crashes + landing + due:
+        if simulation.only_crashes and received > 2 * crashes + landing + due + self._short_waits:
             simulation.breach("Q3", f"{said} after {crashes} crashes")
+
+    @property
+    def _short_waits(self) -> int:
+        """The receives that a busy message may spend on waits shorter than the lease."""
+        return max(0, self.maximum_receives // SHORT_WAITS_SHARE - 1)
 
     def _check_dead_letter(self, letter: Message) -> None:
         message_id = _message_id(letter.body)
@@ -277,7 +284,7 @@ class Application:
         if not by_policy and REASON_ATTRIBUTE not in letter.attributes:
             self.simulation.breach("Q8", f"{message_id}: in the dead-letter queue without a reason")
         crashes = len(self.simulation.faults.met)
-        due = 1 + self.shown[letter.message_id] + 2 * crashes
+        due = 1 + self.shown[letter.message_id] + 2 * crashes + self._short_waits
         few = self.simulation.only_crashes and due <= self.maximum_receives
         if request and request.healthy and by_policy and few:
             self.simulation.breach("Q3", f"{message_id}: healthy, and in the dead-letter queue after {crashes} crashes")

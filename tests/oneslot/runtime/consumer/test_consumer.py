@@ -27,6 +27,7 @@ from oneslot.runtime.effects import INVALID_MESSAGE_ID, Effects, Unprocessable, 
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, payload_hash
 from oneslot.runtime.powertools import exactly_once
 from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Store, Taken
+from oneslot.runtime.sqs.deferral import Deferral
 from oneslot.runtime.stores.memory import MemoryLedger
 from tests.kits.consumer import Clock, Context, record, service_error, surroundings
 from tests.kits.sqs import ScriptedSqs
@@ -65,11 +66,12 @@ class Desk:
     ledger: Store | None = None
     attempt: Any = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    deferral: Deferral = field(default_factory=Deferral)
 
     def deliver(self, *records: dict[str, Any]) -> list[str]:
         """Invoke; returns the ids of the records that were reported as failed."""
         ledger = self.ledger or MemoryLedger(surroundings=surroundings(self.clock))
-        queues = Queues(self.sqs, "queue", "dead-letters", lambda: 0.0)
+        queues = Queues(self.sqs, "queue", "dead-letters", lambda: 0.0, self.deferral)
         consumer = Consumer(
             ledger,
             queues,
@@ -300,14 +302,15 @@ def test_fenced_delivery_is_reported_as_failed() -> None:
     assert desk.sqs.calls == []
 
 
-def test_a_busy_message_is_hidden_until_the_lease_ends() -> None:
+@pytest.mark.parametrize(("receive_count", "seconds"), [(1, 1), (5, 20)])
+def test_a_busy_message_is_hidden_for_its_deferral(receive_count: int, seconds: int) -> None:
     desk = Desk()
     desk.ledger = MemoryLedger(surroundings=surroundings(desk.clock))
-    one = record({"message_id": "m"})
+    one = record({"message_id": "m"}, receive_count=receive_count)
     desk.ledger.claim("m", payload_hash({"message_id": "m"}), desk.clock() + 30_000)
     desk.clock.now += 10_000
     assert desk.deliver(one) == [one["messageId"]]
-    hidden = {"QueueUrl": "queue", "ReceiptHandle": one["receiptHandle"], "VisibilityTimeout": 20}
+    hidden = {"QueueUrl": "queue", "ReceiptHandle": one["receiptHandle"], "VisibilityTimeout": seconds}
     assert desk.sqs.calls == [("change_message_visibility", hidden)]
     assert desk.log[-1].outcome == "busy"
 
@@ -425,4 +428,70 @@ def test_consumer_needs_neither_log_nor_jitter(capsys: pytest.CaptureFixture[str
 
     assert json.loads(capsys.readouterr().out)["outcome"] == "busy"
     (hidden,) = desk.sqs.requests
-    assert 30 <= hidden["VisibilityTimeout"] <= 32
+    assert 1 <= hidden["VisibilityTimeout"] <= 2
+
+
+class RefusingSqs(ScriptedSqs):
+    """A queue that throttles every change of a visibility."""
+
+    def change_message_visibility(self, **request: Any) -> None:
+        super().change_message_visibility(**request)
+        raise service_error("ThrottlingException")
+
+
+def delaying(error: BaseException, **options: Any) -> Desk:
+    """A consumer with a retry delay, whose decisions raise."""
+    return Desk(decide=raiser(error), options=options, deferral=Deferral(longest_retry_delay_seconds=60))
+
+
+def test_failed_message_is_delayed_by_its_receives() -> None:
+    desk = delaying(RuntimeError("an outage"))
+    first, later = record({"message_id": "m"}), record({"message_id": "m"}, receive_count=4)
+
+    assert desk.deliver(first, later) == [first["messageId"], later["messageId"]]
+
+    assert [request["VisibilityTimeout"] for request in desk.sqs.requests] == [1, 8]
+    assert [(line.outcome, line.reason) for line in desk.log] == [("failed", "RuntimeError")] * 2
+
+
+def test_record_without_time_is_not_delayed() -> None:
+    """It was not begun, and returns when its visibility ends."""
+    desk = delaying(RuntimeError("never raised"), minimum_remaining_ms=30_001)
+
+    desk.deliver(record({"message_id": "m"}))
+
+    assert desk.sqs.calls == []
+
+
+def test_failure_keeps_its_error_when_sqs_refuses_the_delay() -> None:
+    desk = delaying(error := RuntimeError("an outage"))
+    desk.sqs = RefusingSqs()
+    one = record({"message_id": "m"})
+
+    assert desk.deliver(one) == [one["messageId"]]
+
+    assert [line.reason for line in desk.log] == ["RuntimeError"]
+    assert error.__notes__ == ["ClientError while the message was delayed: its visibility timeout ends as before"]
+
+
+def test_busy_message_is_deferred_once_when_sqs_refuses_it() -> None:
+    desk = delaying(RuntimeError("never raised"))
+    desk.ledger = MemoryLedger(surroundings=surroundings(desk.clock))
+    desk.ledger.claim("m", payload_hash({"message_id": "m"}), desk.clock() + 30_000)
+    desk.sqs = RefusingSqs()
+
+    desk.deliver(record({"message_id": "m"}))
+
+    assert len(desk.sqs.calls) == 1
+    assert [(line.outcome, line.reason) for line in desk.log] == [("busy", "ThrottlingException")]
+
+
+def test_deferral_may_last_for_the_consumers_own_lease() -> None:
+    desk = Desk()
+    ledger = MemoryLedger(surroundings=surroundings(desk.clock))
+    ledger.claim("m", payload_hash({"message_id": "m"}), desk.clock() + 5_000_000)
+    consumer = Consumer(ledger, Queues(desk.sqs, "queue", "dead-letters", lambda: 0.0), desk.parse, desk.decide)
+
+    consumer({"Records": [record({"message_id": "m"}, receive_count=5)]}, Context(desk.clock, timeout_ms=3_600_000))
+
+    assert desk.sqs.requests[0]["VisibilityTimeout"] == 3_600

@@ -10,19 +10,48 @@ from moto import mock_aws
 
 from oneslot.runtime.consumer.queues import SQS, Queues
 from oneslot.runtime.effects import Unprocessable
+from oneslot.runtime.sqs.deferral import Deferral
 from tests.kits.consumer import as_record, record
 from tests.kits.sqs import ScriptedSqs
 
 
 @pytest.mark.parametrize(
-    ("milliseconds", "jitter", "seconds"),
-    [(0, 0.0, 0), (1, 0.0, 1), (1_000, 0.0, 1), (1_001, 0.0, 2), (29_500, 1.0, 32), (10**9, 0.0, 42_300)],
+    ("lease_ms", "receive_count", "seconds"),
+    [(20_000, 1, 1), (20_000, 5, 20), (10**9, 5, 900)],
+    ids=["early receive", "late receive", "wrong clock"],
 )
-def test_a_deferral_never_ends_before_the_lease(milliseconds: int, jitter: float, seconds: int) -> None:
-    """But for one of more than half a day: SQS refuses what goes beyond twelve hours after the receive."""
+def test_busy_message_is_hidden_for_its_deferral(lease_ms: int, receive_count: int, seconds: int) -> None:
     sqs = ScriptedSqs()
-    assert Queues(sqs, "queue", "letters", lambda: jitter).defer(as_record(record("{}")), milliseconds) == seconds
+    busy = as_record(record("{}", receive_count=receive_count))
+
+    assert Queues(sqs, "queue", "letters", lambda: 0.0).defer(busy, lease_ms) == seconds
+
     assert sqs.requests[0]["VisibilityTimeout"] == seconds
+
+
+@pytest.mark.parametrize(("own_lease_ms", "seconds"), [(3_600_000, 3_600), (60_000, 900), (10**9, 42_300)])
+def test_deferral_may_last_as_long_as_the_own_lease(own_lease_ms: int, seconds: int) -> None:
+    """SQS refuses what ends later than twelve hours after the receive."""
+    busy = as_record(record("{}", receive_count=5))
+
+    assert Queues(ScriptedSqs(), "queue", "letters", lambda: 0.0).defer(busy, 10**9, own_lease_ms) == seconds
+
+
+def test_failed_message_is_hidden_for_its_retry_delay() -> None:
+    sqs = ScriptedSqs()
+    queues = Queues(sqs, "queue", "letters", lambda: 0.5, Deferral(longest_retry_delay_seconds=10))
+
+    assert [queues.delay(as_record(record("{}", receive_count=count))) for count in (1, 2, 3, 4)] == [2, 3, 6, 10]
+
+    assert [request["VisibilityTimeout"] for request in sqs.requests] == [2, 3, 6, 10]
+
+
+def test_failed_message_keeps_its_visibility_without_a_delay() -> None:
+    sqs = ScriptedSqs()
+
+    assert Queues(sqs, "queue", "letters").delay(as_record(record("{}"))) is None
+
+    assert sqs.calls == []
 
 
 def test_quarantined_message_keeps_body_and_attributes() -> None:

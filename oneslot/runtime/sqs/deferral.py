@@ -1,0 +1,76 @@
+"""Deferral: how long SQS hides a message before its next receive. Every receive counts towards the dead-letter queue.
+
+| the message            | its wait                                                                    |
+|------------------------|-----------------------------------------------------------------------------|
+| busy, early receives   | 1 s, doubled with each receive, and at most the lease that is left          |
+| busy, from half of them | the lease that is left, at most the longest that a consumer can rightly have |
+| failed                 | 1 s, doubled with each receive, up to the retry delay; 0: the visibility timeout |
+
+A busy message mostly waits for a twin that commits in milliseconds, so its first waits are short. They spend fewer than half
+of its receives. After that one wait outlasts any right lease, so a healthy message does not reach the dead-letter queue.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+SHORT_WAITS_SHARE = 2
+"""Short waits spend fewer than 1/SHORT_WAITS_SHARE of a message's receives."""
+FIRST_DELAY_MS = 1_000
+LEASE_JITTER_MS = 2_000
+"""Spreads the return of messages whose leases end together."""
+MOST_DOUBLINGS = 16
+"""The delay is then above SQS's longest visibility timeout of 12 hours."""
+LONGEST_LAMBDA_SECONDS = 900
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deferral:
+    """The numbers of a queue's deferrals.
+
+    Attributes:
+        max_receive_count: the receives after which SQS moves the message to the dead-letter queue.
+        longest_lease_seconds: the longest lease of any consumer of the queue. A longer one comes from a wrong clock.
+        longest_retry_delay_seconds: the longest wait after a failure. 0 leaves a failed message to its visibility timeout.
+    """
+
+    max_receive_count: int = 10
+    longest_lease_seconds: float = LONGEST_LAMBDA_SECONDS
+    longest_retry_delay_seconds: float = 0
+
+    def after_busy(self, receive_count: int, lease_ms: float, jitter: float) -> int:
+        """Return the seconds to hide a message whose lease has `lease_ms` left. `jitter` is from 0 to 1."""
+        whole = self.whole(lease_ms, jitter)
+        if receive_count < self.max_receive_count // SHORT_WAITS_SHARE:
+            return min(whole, math.ceil(_grown_ms(receive_count, jitter) / 1000))
+        return whole
+
+    def whole(self, milliseconds: float, jitter: float) -> int:
+        """Return the seconds to hide a message for all of `milliseconds`, up to the longest lease."""
+        return math.ceil((min(milliseconds, self.longest_lease_seconds * 1000) + jitter * LEASE_JITTER_MS) / 1000)
+
+    def after_failure(self, receive_count: int, jitter: float) -> int | None:
+        """Return the seconds to hide a message after a failure; None leaves it to its visibility timeout."""
+        if not self.longest_retry_delay_seconds:
+            return None
+        return math.ceil(min(_grown_ms(receive_count, jitter) / 1000, self.longest_retry_delay_seconds))
+
+
+def deferral_of(environment: Mapping[str, str]) -> Deferral:
+    """Return the numbers that the environment sets, in `ONESLOT_` and the field's name in capitals.
+
+    Raises:
+        ValueError: naming the variable that is malformed.
+    """
+    given = {each.name: environment.get(f"ONESLOT_{each.name.upper()}") for each in fields(Deferral)}
+    for name, text in given.items():
+        if text is not None and not text.isdecimal():
+            raise ValueError(f"environment variable ONESLOT_{name.upper()} must be a whole number of 0 or more")
+    return Deferral(**{name: int(text) for name, text in given.items() if text is not None})
+
+
+def _grown_ms(receive_count: int, jitter: float) -> float:
+    doublings: int = 2 ** min(receive_count - 1, MOST_DOUBLINGS)
+    return FIRST_DELAY_MS * doublings * (1 + jitter)
