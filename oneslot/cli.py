@@ -6,24 +6,21 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
+from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
-from oneslot.commands.env import env
-from oneslot.commands.worker import worker
-from oneslot.errors import OneslotError
+from oneslot.declaration.declaration import Declaration
+from oneslot.declaration.reading import find_declaration, read_declaration
+from oneslot.errors import BadInput, OneslotError
 from oneslot.explanations import DEBUG_VARIABLE, explain, with_notes
 
 FAILURE, INTERRUPTED = 1, 130
 STACK_OPTION = "--stack"
-APPLICATION = ("appointments", "booking", "workload")
-APPLICATION_IS_MISSING = (
-    "Only env and worker are available here: the other verbs need the appointments application. "
-    "Run them in Oneslot's repository, after `make` and `source .venv/bin/activate`."
-)
+OWN_VERBS_AFTER = "env"
 
 
 class Verbs(click.Group):
@@ -45,15 +42,13 @@ class Verbs(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the verbs in the order of use, rather than of the alphabet."""
-        return list(self.commands)
+        names = list(self.commands)
+        at = names.index(OWN_VERBS_AFTER) + 1
+        return [*names[:at], *own_verbs(), *names[at:]]
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the verb. Raise `OneslotError` for one that needs the application where that is not installed."""
-        if not application_is_installed() and args[0] not in self.commands:
-            raise OneslotError(APPLICATION_IS_MISSING)
-        return super().resolve_command(ctx, args)
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a verb of every consumer, or the declared consumer's own."""
+        return super().get_command(ctx, cmd_name) or own_verbs().get(cmd_name)
 
 
 def run_command(command: Callable[[], Any], *, as_json: bool, stack: str | None = None) -> int:
@@ -97,46 +92,76 @@ def find_stack(arguments: Sequence[str]) -> str | None:
     return stack
 
 
-def application_is_installed() -> bool:
-    """Return True in the repository, and False where `pip install oneslot` brought the library alone."""
-    return all(find_spec(package) for package in APPLICATION)
+def own_verbs() -> dict[str, click.Command]:
+    """Return the verbs of the declared consumer by name. Raise `BadInput` for one that is not a verb."""
+    declaration = find_declaration()
+    return {} if declaration is None else _own_verbs(declaration.path)
+
+
+@cache
+def _own_verbs(path: Path | None) -> dict[str, click.Command]:
+    declaration = read_declaration(path) if path else None
+    return {} if declaration is None else dict(_own_verb(declaration, name) for name in declaration.verbs)
+
+
+def _own_verb(declaration: Declaration, dotted: str) -> tuple[str, click.Command]:
+    found = declaration.load(dotted, "verbs")
+    if isinstance(found, click.Command):
+        return str(found.name), found
+    if not callable(found):
+        raise BadInput(
+            f"{declaration.path}: verbs names {dotted!r}, which is a {type(found).__name__}. "
+            "Name a click command, or a function from a list of arguments to an exit status."
+        )
+    main_function: Callable[[list[str]], Any] = found
+    name = dotted.rpartition(".")[2].replace("_", "-")
+
+    @click.command(
+        name,
+        short_help=(found.__doc__ or "").partition("\n")[0],
+        context_settings={"ignore_unknown_options": True, "help_option_names": []},
+    )
+    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+    def verb(arguments: tuple[str, ...]) -> Any:
+        return main_function(list(arguments))
+
+    return name, verb
 
 
 def all_verbs() -> Sequence[click.Command]:
-    """Return the verbs in the order of use. Needs the application."""
-    from oneslot import application
+    """Return the verbs in the order of use."""
     from oneslot.commands.audit import audit
     from oneslot.commands.backfill import backfill
     from oneslot.commands.check import check
     from oneslot.commands.dlq.group import dlq
+    from oneslot.commands.env import env
     from oneslot.commands.explore import explore
     from oneslot.commands.export import export
     from oneslot.commands.inspect import inspect
     from oneslot.commands.ledger import ledger
-    from oneslot.commands.simulate import simulate
     from oneslot.commands.stack import down, up
     from oneslot.commands.status import status
     from oneslot.commands.watch import watch
+    from oneslot.commands.worker import worker
 
-    seed, send, smoke, run = application.verbs()
-    deployed = (up, env, seed, send, watch, inspect, status, check, smoke, dlq, ledger)
-    return (*deployed, export, audit, backfill, worker, explore, simulate, down, run)
+    return (up, env, watch, inspect, status, check, dlq, ledger, export, audit, backfill, worker, explore, down)
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="oneslot", message="%(prog)s %(version)s")
 def main() -> None:
-    """Give every appointment request exactly one slot, however often it is delivered.
+    """Make each message of a queue take effect exactly once, and show that it did.
 
     \b
-    oneslot run                deploy, send, drain and judge on this machine
-    oneslot up, seed, send     the same, step by step
+    oneslot up                 deploy the consumer of oneslot.toml on this machine
     oneslot check              count the evidence, and judge it
     oneslot dlq, ledger        inspect what failed, and repair it
+    oneslot audit              judge a whole history in Spark
 
-    Every verb but up, down, run, explore and simulate also works on a stack on AWS: --stack NAME.
+    Verbs with --stack NAME also work on a stack on AWS, and those with --consumer FILE on another consumer. A consumer's
+    own verbs are among these: for the appointments `oneslot run` deploys, sends, drains and judges.
     """
 
 
-for verb in all_verbs() if application_is_installed() else (env, worker):
-    main.add_command(verb)
+for each_verb in all_verbs():
+    main.add_command(each_verb)

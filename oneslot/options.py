@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
+from oneslot.declaration.reading import choosing
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
@@ -94,8 +96,28 @@ def local_stack_options(function: F) -> F:
     return function
 
 
+def choose_consumer(context: click.Context, _option: click.Parameter, path: Path | None) -> None:
+    """Use the file of `--consumer` until the command ends."""
+    if path is not None:
+        context.with_resource(choosing(path))
+
+
+def consumer_option(function: F) -> F:
+    """`--consumer`: the declaration that the verb works for. It is not passed on; `declared` returns it."""
+    return click.option(
+        "--consumer",
+        type=FILE,
+        metavar="FILE",
+        expose_value=False,
+        is_eager=True,
+        callback=choose_consumer,
+        help="Work for the consumer that this file declares. Default: oneslot.toml here, or in a folder above.",
+    )(function)
+
+
 def stack_option(function: F) -> F:
-    """`--stack`: passed on as `stack`, None for the local one."""
+    """`--stack`: passed on as `stack`, None for the local one. Adds `--consumer`, too."""
+    function = consumer_option(function)
     return click.option(
         "--stack",
         metavar="NAME",

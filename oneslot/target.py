@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,6 +13,8 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 
+from oneslot.declaration.declaration import Declaration
+from oneslot.declaration.reading import declared, find_declaration
 from oneslot.errors import BadInput, OneslotError
 from oneslot.local.state import LocalState, read_state
 from oneslot.runtime.surroundings import Surroundings
@@ -31,28 +33,41 @@ REPORT_FILE = "check.json"
 
 @dataclass(frozen=True)
 class Outputs:
-    """The stack's CloudFormation outputs, which are named like these fields, in capitals: `QueueUrl`."""
+    """The stack's CloudFormation outputs, which are named like these fields, in capitals: `QueueUrl`.
+
+    `tables` has the name of each table of the consumer, by the name that its declaration uses.
+    """
 
     queue_url: str
     dead_letter_queue_url: str
     ledger_table_name: str
-    slots_table_name: str
-    appointments_table_name: str
     consumer_function_name: str
     consumer_log_group_name: str
     event_source_mapping_id: str
+    tables: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, stack_name: str, outputs: Mapping[str, str]) -> Outputs:
+    def of(cls, stack_name: str, outputs: Mapping[str, str], declaration: Declaration) -> Outputs:
         """Pick the outputs that are needed. Raises `OneslotError` that names the missing ones."""
-        names = {field.name: field.name.title().replace("_", "") for field in fields(cls)}
-        missing = [name for name in names.values() if name not in outputs]
+        names = {name: declaration.output(name.title().replace("_", "")) for name in STACK_OUTPUTS}
+        tables = {name: table.output for name, table in declaration.schema.tables.items()}
+        missing = [output for output in (*names.values(), *tables.values()) if output not in outputs]
         if missing:
             raise OneslotError(
-                f"The stack {stack_name} has no output {', '.join(missing)}, so it is not one of Oneslot's. "
-                "Name one as Oneslot-<stage>, e.g. Oneslot-dev."
+                f"The stack {stack_name} has no output {', '.join(missing)}, so its consumer is not {declaration.name}. "
+                f"Name a stack of it, e.g. {declaration.stack}, or another consumer with --consumer."
             )
-        return cls(**{field: outputs[name] for field, name in names.items()})
+        found = {name: outputs[output] for name, output in names.items()}
+        return cls(**found, tables={name: outputs[output] for name, output in tables.items()})
+
+    def variables(self) -> dict[str, str]:
+        """Return each output by its name in capitals: `QUEUE_URL`."""
+        tables = {f"{name}_table_name": table for name, table in self.tables.items()}
+        named = {name: str(getattr(self, name)) for name in STACK_OUTPUTS}
+        return {name.upper(): value for name, value in {**named, **tables}.items()}
+
+
+STACK_OUTPUTS = tuple(name for name in Outputs.__dataclass_fields__ if name != "tables")
 
 
 class Clients(Protocol):
@@ -94,6 +109,7 @@ class Target:
         local: the state of the local run; None on AWS.
         clients: makes the clients.
         surroundings: clock, sleep, ids and synced writes of everything that works with this stack.
+        declaration: its consumer.
     """
 
     stack_name: str
@@ -103,6 +119,7 @@ class Target:
     local: LocalState | None = None
     clients: Clients = field(default_factory=DefaultClients)
     surroundings: Surroundings = field(default_factory=Surroundings)
+    declaration: Declaration = field(default_factory=declared)
 
     def command(self, verb: str) -> str:
         """Return the command line of a verb for this stack: `oneslot dlq list --stack Oneslot-prod`."""
@@ -150,11 +167,11 @@ def format_command(verb: str, stack: str | None) -> str:
 
 
 def home_folder() -> Path:
-    """Return the state folder: `ONESLOT_HOME`, else `.oneslot` in the repository, else in the current directory."""
+    """Return the state folder: `ONESLOT_HOME`, else `.oneslot` beside the declaration, else in the current directory."""
     if override := os.environ.get(HOME_VARIABLE):
         return Path(override)
-    repository = Path(__file__).resolve().parent.parent
-    return (repository if (repository / "app.py").exists() else Path.cwd()) / ".oneslot"
+    declaration = find_declaration()
+    return (declaration.folder if declaration else Path.cwd()) / ".oneslot"
 
 
 def open_target(stack: str | None) -> Target:
@@ -165,7 +182,8 @@ def open_target(stack: str | None) -> Target:
     state = read_state(home)
     if state is None:
         raise OneslotError(
-            "No local stack is running. Start one with `oneslot up`, or name one on AWS with `--stack Oneslot-dev`."
+            "No local stack is running. Start one with `oneslot up`, or name one on AWS with "
+            f"`--stack {declared().stack}`."
         )
     return local_target(state, home)
 
@@ -174,8 +192,9 @@ def local_target(state: LocalState, home: Path) -> Target:
     """Return the target that a local run's state describes."""
     # The start time of its process is part of the identity: the next local stack may get the same port.
     identity = f"{state.endpoint_url} {state.supervisor_pid} {state.supervisor_start}"
-    outputs = Outputs.of(state.stack_name, state.outputs)
-    return Target(state.stack_name, identity, outputs, home, state, state.connection)
+    declaration = declared()
+    outputs = Outputs.of(state.stack_name, state.outputs, declaration)
+    return Target(state.stack_name, identity, outputs, home, state, state.connection, declaration=declaration)
 
 
 def aws_target(stack: str) -> Target:
@@ -183,7 +202,9 @@ def aws_target(stack: str) -> Target:
     description = _describe(stack)
     outputs = {output["OutputKey"]: output["OutputValue"] for output in description.get("Outputs", [])}
     home = home_folder() / "stacks" / description["StackName"]
-    return Target(description["StackName"], description["StackId"], Outputs.of(stack, outputs), home)
+    declaration = declared()
+    found = Outputs.of(stack, outputs, declaration)
+    return Target(description["StackName"], description["StackId"], found, home, declaration=declaration)
 
 
 def _describe(stack: str) -> Any:

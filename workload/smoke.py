@@ -14,11 +14,12 @@ from uuid import uuid4
 
 from botocore.exceptions import ClientError
 
+from appointments.allocation import APPOINTMENTS, SLOTS
 from appointments.slot_choice import free_key, utc_text
 from appointments.statuses import BUSY, CANCELLED, COMPLETE, FREE
 from oneslot.errors import OneslotError
 from oneslot.evidence.deliveries import valid_deliveries
-from oneslot.evidence.tables import APPOINTMENTS, LEDGER, SLOTS, projection
+from oneslot.evidence.tables import LEDGER, projection
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.stores.expressions import error_code, from_attributes, to_attributes
 from oneslot.sending.request_file import sample_request
@@ -111,7 +112,7 @@ class Smoke:
         for slot in self._slots():
             try:
                 self.target.dynamodb.delete_item(
-                    TableName=self.target.outputs.slots_table_name,
+                    TableName=self.target.outputs.tables[SLOTS],
                     Key=to_attributes({"practice": self.practice, "slot_id": slot["slot_id"]}),
                     ConditionExpression="#status = :free",
                     ExpressionAttributeNames={"#status": "status"},
@@ -148,7 +149,7 @@ class Smoke:
             "service_type": SERVICE,
         }
         self.target.dynamodb.put_item(
-            TableName=self.target.outputs.slots_table_name,
+            TableName=self.target.outputs.tables[SLOTS],
             Item=to_attributes({**slot, "free_key": free_key(slot)}),
             ConditionExpression="attribute_not_exists(slot_id)",
         )
@@ -191,20 +192,25 @@ class Smoke:
 
     def _appointment(self) -> dict[str, Any]:
         key = {"appointment_id": self.message_id}
-        return self._get(self.target.outputs.appointments_table_name, key, APPOINTMENTS)
+        return self._own(APPOINTMENTS, key)
 
     def _slot(self, slot_id: str) -> dict[str, Any]:
-        return self._get(self.target.outputs.slots_table_name, {"practice": self.practice, "slot_id": slot_id}, SLOTS)
+        return self._own(SLOTS, {"practice": self.practice, "slot_id": slot_id})
 
     def _slots(self) -> Iterator[dict[str, Any]]:
         answer = self.target.dynamodb.query(
-            TableName=self.target.outputs.slots_table_name,
+            TableName=self.target.outputs.tables[SLOTS],
             ConsistentRead=True,
             KeyConditionExpression="practice = :practice",
             ExpressionAttributeValues={":practice": {"S": self.practice}},
         )
         for item in answer["Items"]:
             yield from_attributes(item)
+
+    def _own(self, table: str, key: dict[str, str]) -> dict[str, Any]:
+        return self._get(
+            self.target.outputs.tables[table], key, self.target.declaration.schema.tables[table].attributes
+        )
 
     def _get(self, table: str, key: dict[str, str], attributes: tuple[str, ...]) -> dict[str, Any]:
         answer = self.target.dynamodb.get_item(

@@ -84,8 +84,8 @@ def run(
     """Run `measure` in a process of its own."""
     output = history.parent / name
     command = [sys.executable, "-m", "benchmarks.audit.scale", "--measure", str(history), str(output), master]
-    environment = os.environ | (more or {})
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    merged = os.environ | (environment or {})
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=merged)
     shutil.rmtree(output)
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     print(f"{name:24}{result}", flush=True)

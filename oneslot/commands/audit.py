@@ -93,12 +93,12 @@ def _target_to_audit(stack: str | None) -> Target:
 
 def _show(terminal: Terminal, document: Mapping[str, Any], answer: Path, stack: str | None) -> None:
     """Show the verdicts, the invariants that do not hold, and what to do about them."""
-    from oneslot.pipeline.judge.conclusion import SENTENCES
+    from oneslot.pipeline.judge.conclusion import sentences
 
     terminal.show(verdicts_table(document["verdicts"]))
     for name, count in document["violations"].items():
         if count:
-            terminal.plain(f"{name} does not hold for {count:,}: {SENTENCES[name]}", style="red")
+            terminal.plain(f"{name} does not hold for {count:,}: {sentences()[name]}", style="red")
     redrive, look = (answer / "repair" / name for name in ("redrive.jsonl", "look-at.jsonl"))
     if look.stat().st_size:
         terminal.plain(f"Requests that need a decision: {look}")

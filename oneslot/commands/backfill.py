@@ -72,7 +72,7 @@ def backfill(
         if into == "queue":
             return Feeder(access, target.outputs.queue_url, share)
         kept = retention_seconds or ledger_retention_seconds(target)
-        return Seeder(access, target.outputs.ledger_table_name, kept, share)
+        return Seeder(access, target.outputs.ledger_table_name, kept, share, consumer=target.declaration.path)
 
     with terminal.working(f"Backfilling the {into}"):
         counts = backfill_file(file, handler, rate, memory, terminal.say)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict
 
 import click
 
@@ -30,7 +29,7 @@ def env(stack: str | None, as_json: bool) -> None:
 
 def shell_variables(target: Target) -> dict[str, str]:
     """Return the variables to export, by name."""
-    variables = {name.upper(): value for name, value in asdict(target.outputs).items()}
+    variables = target.outputs.variables()
     if target.local is None:
         return variables
     return {

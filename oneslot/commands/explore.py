@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 from click.core import ParameterSource
 
-from oneslot.application import explore_handlers, replay_counterexample
+from oneslot.declaration.reading import declared
+from oneslot.errors import BadInput
 from oneslot.options import FILE, json_option
 from oneslot.terminal import Terminal
 
@@ -48,8 +50,8 @@ def explore(  # noqa: PLR0917 - click passes them by name
     _refuse_ineffective_options()
     terminal = Terminal(as_json)
     if replay is not None:
-        return replay_counterexample(replay, terminal)
-    return explore_handlers(
+        return _declared_tool("replay")(replay, terminal)
+    return _declared_tool("explore")(
         terminal,
         short=short,
         mutants=mutants,
@@ -58,6 +60,16 @@ def explore(  # noqa: PLR0917 - click passes them by name
         save=save,
         write=write,
     )
+
+
+def _declared_tool(name: str) -> Callable[..., int]:
+    declaration = declared()
+    tool = declaration.tool(name)
+    if tool is None:
+        raise BadInput(
+            f"{declaration.path}: tools.{name} is missing, so {declaration.name} has no explorations of its own."
+        )
+    return tool
 
 
 def _refuse_ineffective_options() -> None:

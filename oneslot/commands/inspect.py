@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from oneslot.application import result_of
 from oneslot.commands.message_id import message_id_argument
+from oneslot.declaration.evidence import result_of
 from oneslot.errors import OneslotError
 from oneslot.evidence.inspection import Inspection
 from oneslot.evidence.inspection import inspect as look_up
@@ -24,9 +24,10 @@ from oneslot.wording import time_text, with_time
 @stack_option
 @json_option
 def inspect(message_id: str, stack: str | None, as_json: bool) -> int:
-    """Show a request's ledger row, appointment and deliveries. MESSAGE_ID may also be SQS's own id.
+    """Show a request's ledger row, effects and deliveries. MESSAGE_ID may also be SQS's own id.
 
-    The patient's number is never shown. Exit status 1 if nothing is known of the request, or a table is missing.
+    Only the attributes that the consumer declares are shown. Exit status 1 if nothing is known of the request, or a table
+    is missing.
     """
     terminal = Terminal(as_json)
     target = open_target(stack)
@@ -45,7 +46,7 @@ def inspect(message_id: str, stack: str | None, as_json: bool) -> int:
 
 def _show(terminal: Terminal, target: Target, found: Inspection) -> None:
     terminal.plain(f"{found.message_id}\n{found.summary()}\n")
-    for title, row in (("Ledger", found.ledger), ("Appointment", found.appointment), ("Slot", found.slot)):
+    for title, row in (("Ledger", found.ledger), *((name.capitalize(), row) for name, row in found.rows.items())):
         if row is not None:
             shown = table(title, "Attribute", "Value")
             for name, value in row.items():

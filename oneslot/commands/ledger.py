@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from oneslot.application import result_of
 from oneslot.commands.message_id import message_id_argument
+from oneslot.declaration.evidence import result_of
 from oneslot.errors import OneslotError
 from oneslot.evidence.malformed import Standing, malformed_ledger_row, standing
 from oneslot.evidence.operator_log import open_operator_log

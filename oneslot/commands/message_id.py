@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 
 import click
 
-from oneslot.application import contains_nhs_number
+from oneslot.declaration.reading import find_declaration
 from oneslot.runtime.identity import MESSAGE_ID_FORM, is_message_id
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class MessageId(click.ParamType[str]):
-    """A request's message id, or SQS's own id of a message. Rejects an NHS number."""
+    """A request's message id, or SQS's own id of a message. Rejects what the consumer declares as private."""
 
     name = "message_id"
 
@@ -23,8 +23,9 @@ class MessageId(click.ParamType[str]):
         text = str(value)
         if not is_message_id(text):
             self.fail(f"MESSAGE_ID must be {MESSAGE_ID_FORM}", param, ctx)
-        if contains_nhs_number(text):
-            self.fail("That is an NHS number. Give the request's message_id.", param, ctx)
+        declaration = find_declaration()
+        if declaration and declaration.private and declaration.is_private(text):
+            self.fail(f"That is {declaration.private.name}. Give the request's message_id.", param, ctx)
         return text
 
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import click
 from click.core import ParameterSource
 
-from oneslot.application import next_steps
+from oneslot.declaration.reading import declared
 from oneslot.errors import OneslotError
 from oneslot.local.launcher import down as stop_stack
 from oneslot.local.launcher import up as start_stack
 from oneslot.local.state import LocalState, read_state
 from oneslot.options import json_option, local_stack_options
-from oneslot.target import home_folder, local_target
+from oneslot.target import Target, home_folder, local_target
 from oneslot.terminal import Terminal
 
 
@@ -34,7 +34,7 @@ def up(stage: str, processes: int, context: Sequence[tuple[str, str]], as_json: 
     else:
         with terminal.working("Starting the local stack"):
             state = start_stack(home, progress=terminal.say, stage=stage, processes=processes, context=dict(context))
-    lines = next_steps(local_target(state, home), state)
+    lines = (declared().tool("next_steps") or next_steps)(local_target(state, home), state)
     terminal.result(
         {
             "endpoint_url": state.endpoint_url,
@@ -48,6 +48,24 @@ def up(stage: str, processes: int, context: Sequence[tuple[str, str]], as_json: 
     terminal.plain(f"{state.stack_name} is up at {state.endpoint_url}\n")
     for _, what, text in lines:
         terminal.plain(f"# {what}\n{text}\n")
+
+
+def next_steps(target: Target, state: LocalState) -> list[tuple[str, str, str]]:
+    """Return `(name, purpose, shell lines)`: how to send a message and judge it, for a consumer without steps of its own."""
+    endpoint = f"--endpoint-url {state.endpoint_url}"
+    keys = f"AWS_ACCESS_KEY_ID={state.access_key_id} AWS_SECRET_ACCESS_KEY={state.secret_access_key}"
+    return [
+        ("credentials", "let the AWS CLI reach it", f"export {keys} AWS_DEFAULT_REGION={state.region}"),
+        (
+            "send",
+            "send a message; give each request its own message_id",
+            f"aws sqs send-message {endpoint} --queue-url {target.outputs.queue_url} "
+            """--message-body '{"message_id": "first-1"}'""",
+        ),
+        ("inspect", "see what became of it", "oneslot inspect first-1"),
+        ("check", "judge the result", "oneslot watch --until-drained\noneslot check"),
+        ("down", "stop the local stack", "oneslot down"),
+    ]
 
 
 def _refuse_other_settings(state: LocalState, stage: str, context: Sequence[tuple[str, str]]) -> None:

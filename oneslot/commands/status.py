@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
+from oneslot.declaration.schema import Table
 from oneslot.evidence.malformed import Tally, format_malformed, tally
 from oneslot.evidence.observation import Observer
 from oneslot.evidence.tables import Missing, format_missing, unless_missing
-from oneslot.evidence.tables import Table as Which
 from oneslot.local.state import read_statistics
 from oneslot.options import json_option, stack_option
 from oneslot.target import Target, open_target
@@ -19,25 +19,27 @@ from oneslot.terminal import Terminal, table
 from oneslot.wording import count_text
 
 
-@click.command(short_help="Count messages, ledger rows, slots and appointments.")
+@click.command(short_help="Count messages and the rows of each table.")
 @stack_option
 @json_option
 def status(stack: str | None, as_json: bool) -> int:
-    """Count messages, ledger rows, slots and appointments. On AWS this costs a consistent scan of each table.
+    """Count messages and the rows of each table. On AWS this costs a consistent scan of each table.
 
     Exit status 1 if a table is missing; the rest is shown even so.
     """
     terminal = Terminal(as_json)
     target = open_target(stack)
-    outputs = target.outputs
     with terminal.working("Counting"), ThreadPoolExecutor(3) as executor:
         observed = executor.submit(Observer(target).look)
-        slots = executor.submit(_tally, target, outputs.slots_table_name, "slots")
-        appointments = executor.submit(_tally, target, outputs.appointments_table_name, "appointments")
+        counting = {
+            name: executor.submit(_tally, target, table) for name, table in target.declaration.schema.tables.items()
+        }
         snapshot = observed.result()
-    tallies = (slots.result(), appointments.result())
-    malformed = [*snapshot.malformed, *(one for each in tallies if isinstance(each, Tally) for one in each.malformed)]
-    missing = [*snapshot.missing, *(each for each in tallies if isinstance(each, Missing))]
+    tallies = {name: each.result() for name, each in counting.items()}
+    counted = [each for each in tallies.values() if isinstance(each, Tally)]
+    malformed = [*snapshot.malformed, *(one for each in counted for one in each.malformed)]
+    missing = [*snapshot.missing, *(each for each in tallies.values() if isinstance(each, Missing))]
+    statuses = {name: _statuses(each) for name, each in tallies.items()}
     statistics = read_statistics(target.home) if target.local else None
     document: dict[str, Any] = {
         "stack_name": target.stack_name,
@@ -50,8 +52,7 @@ def status(stack: str | None, as_json: bool) -> int:
             "released": snapshot.released,
             "unknown": snapshot.unknown,
         },
-        "slots": _statuses(tallies[0]),
-        "appointments": _statuses(tallies[1]),
+        **statuses,
         "missing": [asdict(one) for one in missing],
         "malformed": [asdict(one) for one in malformed],
         "poller": statistics.to_json() if statistics else None,
@@ -62,8 +63,7 @@ def status(stack: str | None, as_json: bool) -> int:
         ("queue", document["queue"]),
         ("dead-letter queue", {"messages": snapshot.dead_letters}),
         ("ledger", document["ledger"]),
-        ("slots", document["slots"]),
-        ("appointments", document["appointments"]),
+        *statuses.items(),
     ):
         for name, count in (counts or {"none": 0} if counts is not None else {"any": None}).items():
             shown.add_row(what, name.replace("_", " "), count_text(count))
@@ -78,8 +78,8 @@ def status(stack: str | None, as_json: bool) -> int:
     return int(bool(missing))
 
 
-def _tally(target: Target, name: str, which: Which) -> Tally | Missing:
-    return unless_missing(lambda: tally(target.dynamodb, name, which), which, name)
+def _tally(target: Target, which: Table) -> Tally | Missing:
+    return unless_missing(lambda: tally(target, which), which.name, target.outputs.tables[which.name])
 
 
 def _statuses(counted: Tally | Missing) -> dict[str, int] | None:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 import boto3
 from botocore.config import Config
 
-from oneslot.errors import BadInput, OneslotError
+from oneslot.declaration.reading import declared
+from oneslot.errors import BadInput
 from oneslot.target import open_target
 from oneslot.worker.log import WorkerLog
 from oneslot.worker.pool import Handler
@@ -64,16 +65,16 @@ def _place(error: BaseException) -> str:
 def open_consumer(
     stack: str | None, queue_url: str | None, settings: WorkerSettings, log: WorkerLog
 ) -> tuple[Connect, SQSClient, str, Handler]:
-    """Return the application's consumer, configured as the function of a stack is, or by the environment.
+    """Return the declared consumer, configured as the function of a stack is, or by the environment.
 
-    Raises `OneslotError` where the application is not installed, and `BadInput` for a wrong configuration.
+    Raises `BadInput` for a wrong configuration, and for a consumer that declares no `tools.compose`.
     """
-    try:
-        from oneslot.application import compose_consumer
-    except ImportError as error:
-        raise OneslotError(
-            "Oneslot's own consumer is not part of the installed package. Run this in its repository, or give --handler."
-        ) from error
+    declaration = declared()
+    compose_consumer = declaration.tool("compose")
+    if compose_consumer is None:
+        raise BadInput(
+            f"{declaration.name} declares no tools.compose. Give its handler with --handler and --queue-url."
+        )
     dynamodb: Any = None
     connect: Connect = connect_on_aws
     if stack is None and "ONESLOT_LEDGER_TABLE" in os.environ:

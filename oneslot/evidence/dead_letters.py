@@ -1,11 +1,11 @@
-"""The dead letters of a stack, each under the id that its consumer finds, unless that id is a patient's NHS number."""
+"""The dead letters of a stack, each under the id that its consumer finds, unless that id must not be shown."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from functools import cache
+from typing import Any
 
-from oneslot.application import contains_nhs_number
 from oneslot.evidence.consumer_configuration import is_content_based
 from oneslot.runtime.sqs import dead_letters
 from oneslot.runtime.sqs.dead_letters import DeadLetter, Reading, peek, reading, waiting_behind
@@ -18,9 +18,8 @@ def read_dead_letters(target: Target) -> AbstractContextManager[Reading]:
     return reading(
         target.sqs,
         target.outputs.dead_letter_queue_url,
-        withheld=contains_nhs_number,
-        content_based=cache(lambda: is_content_based(target)),
         surroundings=target.surroundings,
+        **_rules(target),
     )
 
 
@@ -29,9 +28,17 @@ def list_dead_letters(target: Target) -> list[DeadLetter]:
     return peek(
         target.sqs,
         target.outputs.dead_letter_queue_url,
-        withheld=contains_nhs_number,
-        content_based=cache(lambda: is_content_based(target)),
+        **_rules(target),
     )
+
+
+def _rules(target: Target) -> dict[str, Any]:
+    """Return how the consumer identifies a message."""
+    return {
+        "withheld": target.declaration.is_private,
+        "content_based": cache(lambda: is_content_based(target)),
+        "identity": target.declaration.tool("identity"),
+    }
 
 
 def count_hidden(target: Target, seen: int) -> int:

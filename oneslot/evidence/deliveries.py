@@ -36,7 +36,7 @@ def valid_deliveries(
     local file does.
     """
     for place, line in _unless_missing(_lines(target, since_ms, mentioning)):
-        if attribute := malformed_delivery(line):
+        if attribute := malformed_delivery(line, target.declaration.schema):
             malformed.append(Malformed(DELIVERY_LOG, place, attribute))
         else:
             yield {"message_id": None, "sqs_message_id": None, **line}

@@ -11,12 +11,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from oneslot.application import ANSWERED, CANCELLED, COMPLETE, Breach, result_of
+from oneslot.declaration.evidence import Breach, result_of
+from oneslot.declaration.schema import is_answer
 from oneslot.evidence.gathering import Gathered
 from oneslot.pipeline.vocabulary import Verdict
-
-_ENDED = frozenset({"booked", "waitlist", "cancelled", "refused"})
-"""Outcomes, and statuses of an appointment, that are a verdict of the same name."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,9 @@ class Endings:
         """Return the number of requests by verdict, in the audit's order, without those that no request has."""
         found = Counter(self._verdict(message_id) for message_id in self._identified)
         found.update(self._verdict_without_id(sqs_message_id) for sqs_message_id in self._unidentified)
-        return {verdict.value: found[verdict] for verdict in Verdict if found[verdict]}
+        outcomes = self.gathered.declaration.outcomes or sorted(found.keys() - set(Verdict))
+        order = dict.fromkeys([*outcomes, *map(str, Verdict)])
+        return {verdict: found[verdict] for verdict in order if found[verdict]}
 
     @property
     def unarchived(self) -> int:
@@ -44,7 +44,7 @@ class Endings:
     def letters_of_others(self) -> int:
         """The number of dead letters whose request has another end: they reuse its id with other content, for example."""
         return sum(
-            letter.message_id is not None and self._verdict(letter.message_id) is not Verdict.QUARANTINED
+            letter.message_id is not None and self._verdict(letter.message_id) != Verdict.QUARANTINED
             for letter in self.gathered.dead_letters
         )
 
@@ -66,14 +66,18 @@ class Endings:
         return frozenset(letter.message_id for letter in self.gathered.dead_letters if letter.message_id)
 
     @cached_property
-    def _cancellers(self) -> frozenset[str]:
-        rows = self.gathered.evidence.appointments.values()
-        return frozenset(str(row.get("cancelled_by")) for row in rows if row.get("status") == CANCELLED)
+    def _made(self) -> Mapping[str, str]:
+        """What the consumer's rows say of the requests that they name: the row's status, or the deed."""
+        evidence = self.gathered.evidence
+        return {
+            effect.request: str(evidence.rows(table.name)[key].get("status")) if effect.deed == "made" else effect.deed
+            for table, key, effect in evidence.effects()
+        }
 
     @cached_property
     def _logged_outcomes(self) -> Mapping[str | None, str]:
         lines = self.gathered.evidence.deliveries
-        return {line["message_id"]: line["outcome"] for line in lines if line["outcome"] in ANSWERED}
+        return {line["message_id"]: line["outcome"] for line in lines if is_answer(line["outcome"])}
 
     @cached_property
     def _broken(self) -> Mapping[str, set[str]]:
@@ -83,19 +87,26 @@ class Endings:
             found[breach.invariant].add(breach.subject)
         return found
 
-    def _verdict(self, message_id: str) -> Verdict:
-        row = self.gathered.evidence.ledger.get(message_id)
-        if message_id in self._broken["I1"]:
+    def _verdict(self, message_id: str) -> str:
+        evidence = self.gathered.evidence
+        if message_id in self._broken["I1"] | self._broken["I12"]:
             return Verdict.DUPLICATE_EFFECT
-        if row is not None and row["status"] == COMPLETE:
-            appointment = self.gathered.evidence.appointments.get(message_id, {})
-            outcome = str(result_of(row).get("outcome"))
-            return Verdict.CANCELLED if appointment.get("status") == CANCELLED else _of(outcome)
+        if evidence.complete(message_id):
+            return self._status(message_id) or self._of(str(result_of(evidence.ledger[message_id]).get("outcome")))
         if message_id in self._letters:
             return Verdict.QUARANTINED
-        return (self._without_row(message_id) if row is None else None) or self._unfinished(message_id, row is None)
+        never_begun = message_id not in evidence.ledger
+        return (self._without_row(message_id) if never_begun else None) or self._unfinished(message_id, never_begun)
 
-    def _unfinished(self, message_id: str, never_begun: bool) -> Verdict:
+    def _status(self, message_id: str) -> str | None:
+        """Return the status of the row with the request's id, if it is an outcome: the end may have changed since."""
+        for table in self.gathered.evidence.schema.tables.values():
+            status = self.gathered.evidence.rows(table.name).get(message_id, {}).get("status")
+            if table.by_request and status in self.gathered.declaration.outcomes:
+                return str(status)
+        return None
+
+    def _unfinished(self, message_id: str, never_begun: bool) -> str:
         if message_id in self.gathered.evidence.quarantined:
             return Verdict.DROPPED
         if message_id in self._broken["I9"]:
@@ -103,21 +114,18 @@ class Endings:
         lost = never_begun and message_id in self._broken["I2"]
         return Verdict.LOST if lost else Verdict.IN_FLIGHT
 
-    def _without_row(self, message_id: str) -> Verdict | None:
-        """Return the verdict on a request whose row is gone, by its appointment or by the log; None if neither shows it."""
-        appointment = self.gathered.evidence.appointments.get(message_id, {})
-        if appointment.get("practice"):
-            return _of(str(appointment.get("status")))
-        if message_id in self._cancellers:
-            return Verdict.CANCELLED
+    def _without_row(self, message_id: str) -> str | None:
+        """Return the verdict on a request whose row is gone, by its effect or by the log; None if neither shows it."""
+        if made := self._made.get(message_id):
+            return self._of(made)
         if not self.gathered.evidence.forgotten(message_id):
             return None
         logged = self._logged_outcomes.get(message_id)
-        return _of(logged) if logged else Verdict.FORGOTTEN
+        return self._of(logged) if logged else Verdict.FORGOTTEN
 
-    def _verdict_without_id(self, sqs_message_id: str) -> Verdict:
+    def _verdict_without_id(self, sqs_message_id: str) -> str:
         return Verdict.LOST if sqs_message_id in self._broken["I2"] else Verdict.QUARANTINED
 
-
-def _of(outcome: str) -> Verdict:
-    return Verdict(outcome) if outcome in _ENDED else Verdict.STUCK
+    def _of(self, outcome: str) -> str:
+        known = self.gathered.declaration.outcomes
+        return outcome if not known or outcome in known else Verdict.STUCK

@@ -1,8 +1,8 @@
 """`oneslot export`: write the evidence of a stack as a history that the audit reads.
 
 The tables are scanned and written in the layout of DynamoDB's export to S3, because the embedded AWS accepts the export call
-and writes nothing. The scan is one moment's state only if nothing is written meanwhile, so drain the queue first. The
-patient's number is not read, so a history holds no personal data.
+and writes nothing. The scan is one moment's state only if nothing is written meanwhile, so drain the queue first. Only
+the declared attributes are read, so a history of appointments holds no patient's number.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from oneslot.evidence.consumer_configuration import FOREVER, ledger_forgotten_be
 from oneslot.evidence.dead_letters import count_hidden, format_hidden, list_dead_letters
 from oneslot.evidence.deliveries import read_deliveries
 from oneslot.evidence.operator_log import drops, read_lines
-from oneslot.evidence.tables import APPOINTMENTS, LEDGER, SLOTS, scan
+from oneslot.evidence.tables import LEDGER, scan
 from oneslot.pipeline.layout import CONTEXT, Full, Part, item_line, write_export
 from oneslot.runtime.sqs.queue_depth import queue_depth
 from oneslot.target import ARCHIVE_FILE, Target
@@ -62,8 +62,7 @@ def _write_history(target: Target, folder: Path, note: Callable[[str], None]) ->
     outputs = target.outputs
     tables = {
         "ledger": (outputs.ledger_table_name, LEDGER),
-        "slots": (outputs.slots_table_name, SLOTS),
-        "appointments": (outputs.appointments_table_name, APPOINTMENTS),
+        **{name: (outputs.tables[name], table.attributes) for name, table in target.declaration.schema.tables.items()},
     }
     counts = {}
     for table, (name, attributes) in tables.items():

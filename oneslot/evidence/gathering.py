@@ -5,16 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from oneslot.application import Evidence
+from oneslot.declaration.declaration import Declaration
+from oneslot.declaration.evidence import Evidence
+from oneslot.declaration.reading import declared
 from oneslot.evidence.consumer_configuration import ledger_forgotten_before, ledger_retention_seconds
 from oneslot.evidence.dead_letters import count_hidden, list_dead_letters
 from oneslot.evidence.deliveries import valid_deliveries
 from oneslot.evidence.malformed import Malformed
 from oneslot.evidence.operator_log import drops
-from oneslot.evidence.tables import APPOINTMENTS, LEDGER, SLOTS, Missing, Table, scan, unless_missing
+from oneslot.evidence.tables import LEDGER, Missing, scan, unless_missing
 from oneslot.runtime.sqs.dead_letters import DeadLetter
 from oneslot.runtime.sqs.queue_depth import QueueDepth, queue_depth
 from oneslot.sending.archive import AcceptedRequest, read_archive
@@ -46,6 +48,7 @@ class Gathered:
     hidden: int = 0
     malformed_lines: Sequence[Malformed] = ()
     missing: Sequence[Missing] = ()
+    declaration: Declaration = field(default_factory=declared)
 
     @property
     def complete(self) -> bool:
@@ -66,24 +69,26 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
     retention_ms = None if seconds is None else seconds * 1000
     forgotten_before = ledger_forgotten_before(target, now_ms())
     since = max(0, min((line.sent for line in archived), default=0) - CLOCK_DIFFERENCE_MS)
+    schema = target.declaration.schema
     with ThreadPoolExecutor(4, "gather") as executor:
         ledger = executor.submit(_rows, target, outputs.ledger_table_name, "ledger", LEDGER)
-        slots = executor.submit(_rows, target, outputs.slots_table_name, "slots", SLOTS)
-        appointments = executor.submit(_rows, target, outputs.appointments_table_name, "appointments", APPOINTMENTS)
+        others = {
+            name: executor.submit(_rows, target, outputs.tables[name], name, table.attributes)
+            for name, table in schema.tables.items()
+        }
         dead_letters = executor.submit(list_dead_letters, target)
         malformed_lines: list[Malformed] = []
         deliveries = list(valid_deliveries(target, malformed_lines, since_ms=since))
-    tables = [each.result() for each in (ledger, slots, appointments)]
-    rows = [[] if isinstance(each, Missing) else each for each in tables]
+    found = {"ledger": ledger.result(), **{name: each.result() for name, each in others.items()}}
+    rows = {name: [] if isinstance(each, Missing) else each for name, each in found.items()}
     letters = dead_letters.result()
     hidden = count_hidden(target, len(letters))
     if queue.empty:  # a redrive may have moved messages to it before the dead-letter queue was read
         queue = queue_depth(target.sqs, outputs.queue_url)
     dropped = {line["message_id"] for line in drops(target) if line.get("message_id")}
     evidence = Evidence(
-        ledger={row["message_id"]: row for row in rows[0]},
-        slots={(row["practice"], row["slot_id"]): row for row in rows[1]},
-        appointments={row["appointment_id"]: row for row in rows[2]},
+        ledger={row["message_id"]: row for row in rows["ledger"]},
+        tables={name: table.by_key(rows[name]) for name, table in schema.tables.items()},
         # A dead letter that an operator dropped is not lost.
         quarantined={letter.message_id for letter in letters if letter.message_id} | dropped,
         deliveries=deliveries,
@@ -92,6 +97,7 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
         now=now_ms(),
         retention_ms=retention_ms,
         forgotten_before=forgotten_before,
+        schema=schema,
     )
     accepted = [line for line in archived if not evidence.may_be_gone(line.sent)] or None
     requests = accepted and {line.request.message_id for line in accepted if line.request.message_id}
@@ -103,9 +109,10 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
         len({line.subject for line in archived} - {line.subject for line in accepted or ()}),
         hidden,
         malformed_lines,
-        [each for each in tables if isinstance(each, Missing)],
+        [each for each in found.values() if isinstance(each, Missing)],
+        target.declaration,
     )
 
 
-def _rows(target: Target, name: str, table: Table, attributes: Sequence[str]) -> list[dict[str, Any]] | Missing:
+def _rows(target: Target, name: str, table: str, attributes: Sequence[str]) -> list[dict[str, Any]] | Missing:
     return unless_missing(lambda: list(scan(target.dynamodb, name, attributes)), table, name)

@@ -1,65 +1,63 @@
-"""Everything that the evidence knows about one request, as a timeline. The patient's number is masked."""
+"""Everything that the evidence knows about one request, as a timeline. Only the declared attributes are read."""
 
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from oneslot.application import CANCELLED, COMPLETE, Evidence, result_of
+from oneslot.declaration.declaration import Declaration
+from oneslot.declaration.evidence import COMPLETE, Evidence, result_of
+from oneslot.declaration.reading import declared
 from oneslot.evidence.dead_letters import list_dead_letters
 from oneslot.evidence.deliveries import valid_deliveries
 from oneslot.evidence.malformed import (
     Malformed,
     Standing,
-    is_epoch_ms,
     malformed_evidence,
     malformed_ledger_row,
     standing,
 )
-from oneslot.evidence.tables import APPOINTMENTS, LEDGER, SLOTS, Missing, Table, read_row, unless_missing
+from oneslot.evidence.tables import LEDGER, Missing, read_row, unless_missing
 from oneslot.runtime.sqs.dead_letters import DeadLetter
 from oneslot.sending.archive import AcceptedRequest, read_archive
 from oneslot.target import Target
-
-MASKED = "*** *** ****"
 
 
 @dataclass(frozen=True)
 class Inspection:
     """The evidence about one message id, or one SQS message id; None or empty where there is none.
 
-    `missing`: missing tables that may have had a row about it.
+    `rows`: its row in each of the consumer's tables. `missing`: missing tables that may have had a row about it.
     """
 
     message_id: str
     ledger: dict[str, Any] | None
-    appointment: dict[str, Any] | None
-    slot: dict[str, Any] | None
+    rows: dict[str, dict[str, Any]]
     accepted: list[AcceptedRequest]
     deliveries: list[dict[str, Any]]
     dead_letters: list[DeadLetter]
     malformed_lines: list[Malformed] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
+    declaration: Declaration = field(default_factory=declared)
 
     @property
     def malformed(self) -> list[Malformed]:
         """The malformed attributes of the rows and the log lines about it."""
-        appointments = {self.appointment["appointment_id"]: self.appointment} if self.appointment else {}
-        slots = {(self.slot["practice"], self.slot["slot_id"]): self.slot} if self.slot else {}
+        schema = self.declaration.schema
+        tables = {name: schema.tables[name].by_key([row]) for name, row in self.rows.items()}
         return [
             *(malformed_ledger_row(self.ledger) if self.ledger else ()),
-            *malformed_evidence(Evidence(appointments=appointments, slots=slots)),
+            *malformed_evidence(Evidence(tables=tables, schema=schema)),
             *self.malformed_lines,
         ]
 
     @property
     def known(self) -> bool:
         """Return whether there is any evidence about it."""
-        return any(
-            (self.ledger, self.appointment, self.accepted, self.deliveries, self.dead_letters, self.malformed_lines)
-        )
+        return any((self.ledger, self.rows, self.accepted, self.deliveries, self.dead_letters, self.malformed_lines))
 
     def document(self) -> dict[str, Any]:
         """Return the inspection as JSON."""
@@ -67,8 +65,7 @@ class Inspection:
             "message_id": self.message_id,
             "summary": self.summary(),
             "ledger": self.ledger and {**self.ledger, "result": result_of(self.ledger) or None},
-            "appointment": self.appointment,
-            "slot": self.slot,
+            "rows": self.rows,
             "accepted": [asdict(line) for line in self.accepted],
             "deliveries": self.deliveries,
             "dead_letters": [asdict(letter) for letter in self.dead_letters],
@@ -82,24 +79,38 @@ class Inspection:
         complete = self.ledger is not None and self.ledger.get("status") == COMPLETE
         if self.ledger is not None and complete and not malformed_ledger_row(self.ledger):
             return self._with_letters(self._answered(result_of(self.ledger)))
-        if not complete and self.appointment is not None and self.appointment.get("practice"):
-            sentence = _format_outcome(str(self.appointment.get("status")), self.appointment)
+        if not complete and (made := self._made()):
+            name, row = made
+            outcome = str(row.get("status", ""))
+            known = outcome in self.declaration.outcomes
+            sentence = format_outcome(self.declaration, outcome, row) if known else f"Its row in {name} is there."
             gone = any(each.table == "ledger" for each in self.missing)
             why = "is missing" if gone else "has no complete row of it"
-            return self._with_letters(f"{sentence} The ledger {why}; the appointment shows the answer.")
+            return self._with_letters(f"{sentence} The ledger {why}; the row in {name} shows the answer.")
         return self._unfinished(complete)
 
+    def _made(self) -> tuple[str, dict[str, Any]] | None:
+        """Return the table and the row that name this request as done."""
+        for name, row in self.rows.items():
+            effects = self.declaration.schema.tables[name].effects
+            if effects and any(effect.request == self.message_id for effect in effects(row)):
+                return name, row
+        return None
+
     def _answered(self, result: Mapping[str, Any]) -> str:
-        outcome = str(result.get("outcome"))
-        sentence = _format_outcome(outcome, result)
-        if outcome in ("booked", "waitlist") and self.appointment and self.appointment.get("status") == CANCELLED:
-            sentence += f" Cancelled since, by {self.appointment.get('cancelled_by')}."
-        return sentence
+        sentence = format_outcome(self.declaration, str(result.get("outcome", "complete")), result)
+        return " ".join([sentence, *(said for _, _, said in self._story() if said)])
+
+    def _story(self) -> list[tuple[int | None, str, str]]:
+        """Return (time, event, sentence) of what the consumer says about the rows; no time for no event."""
+        story = self.declaration.tool("story")
+        return list(story(self.message_id, self.rows)) if story else []
 
     def _unfinished(self, complete: bool) -> str:
         if self.dead_letters and not complete:
             return f"Quarantined: {self.dead_letters[0].reason}."
-        if self.ledger is None and (asked := [each for each in self.missing if each.table != "slots"]):
+        asked = [each for each in self.missing if each.table == "ledger" or self._tells(each.table)]
+        if self.ledger is None and asked:
             return f"Unknown: {asked[0]}."
         if self.ledger is None:
             return "Accepted by the queue, and not consumed yet." if self.accepted else "Not answered."
@@ -111,6 +122,9 @@ class Inspection:
                 "have its producer send it again with the same message_id."
             )
         return "In progress: a consumer holds its lease."
+
+    def _tells(self, table: str) -> bool:
+        return self.declaration.schema.tables[table].effects is not None
 
     def _with_letters(self, sentence: str) -> str:
         if not self.dead_letters:
@@ -139,9 +153,7 @@ class Inspection:
             )
         for letter in self.dead_letters:
             yield letter.sent, f"in the dead-letter queue: {letter.reason}: {letter.detail}"
-        cancelled = self.appointment is not None and self.appointment.get("status") == CANCELLED
-        if self.appointment and cancelled and is_epoch_ms(self.appointment.get("updated")):
-            yield self.appointment["updated"], f"appointment cancelled by {self.appointment.get('cancelled_by')}"
+        yield from ((at, what) for at, what, _ in self._story() if at is not None)
 
 
 def inspect(target: Target, message_id: str) -> Inspection:
@@ -149,7 +161,7 @@ def inspect(target: Target, message_id: str) -> Inspection:
     outputs = target.outputs
     missing: list[Missing] = []
 
-    def row(table: Table, name: str, key: Mapping[str, str], attributes: tuple[str, ...]) -> dict[str, Any] | None:
+    def row(table: str, name: str, key: Mapping[str, Any], attributes: tuple[str, ...]) -> dict[str, Any] | None:
         found = unless_missing(lambda: read_row(target.dynamodb, name, key, attributes), table, name)
         if not isinstance(found, Missing):
             return found
@@ -157,28 +169,32 @@ def inspect(target: Target, message_id: str) -> Inspection:
         return None
 
     ledger = row("ledger", outputs.ledger_table_name, {"message_id": message_id}, LEDGER)
-    answered = result_of(ledger).get("appointment_id") if ledger else None
-    answered = answered if isinstance(answered, str) and answered else message_id
-    appointment = row("appointments", outputs.appointments_table_name, {"appointment_id": answered}, APPOINTMENTS)
-    slot = None
-    if appointment is not None:
-        if appointment.get("practice"):
-            appointment["nhs_number"] = MASKED
-        place = {name: appointment.get(name) for name in ("practice", "slot_id")}
-        key = {name: value for name, value in place.items() if isinstance(value, str) and value}
-        if key.keys() == place.keys():
-            slot = row("slots", outputs.slots_table_name, key, SLOTS)
+    # The answer names the rows, or a row found before does; else a row may have the request's own id.
+    named = dict(result_of(ledger)) if ledger else {}
+    rows: dict[str, dict[str, Any]] = {}
+    asked: set[str] = set()
+    tables = target.declaration.schema.tables
+    for _ in tables:
+        for name, table in tables.items():
+            known = {table.key[0]: message_id} | named if table.by_request else named
+            key = {attribute: known[attribute] for attribute in table.key if known.get(attribute)}
+            if name in asked or key.keys() != set(table.key) or not all(isinstance(each, str) for each in key.values()):
+                continue
+            asked.add(name)
+            if found := row(name, outputs.tables[name], key, table.attributes):
+                rows[name] = found
+                named = {**found, **named}
     malformed_lines: list[Malformed] = []
     return Inspection(
         message_id,
         ledger,
-        appointment,
-        slot,
+        dict(sorted(rows.items(), key=lambda found: found[0])),
         accepted=[line for line in read_archive(target.archive, target.identity) if _is_about(line, message_id)],
         deliveries=list(valid_deliveries(target, malformed_lines, mentioning=message_id)),
         dead_letters=[letter for letter in list_dead_letters(target) if letter.answers_to(message_id)],
         malformed_lines=malformed_lines,
         missing=missing,
+        declaration=target.declaration,
     )
 
 
@@ -186,11 +202,9 @@ def _is_about(line: AcceptedRequest, message_id: str) -> bool:
     return message_id == line.request.message_id or message_id in line.sqs_message_ids
 
 
-def _format_outcome(outcome: str, about: Mapping[str, Any]) -> str:
-    """Return an outcome as a sentence; `about` is the recorded result, or the appointment."""
-    return {
-        "booked": f"Booked: {about.get('practice')}, slot {about.get('slot_id')}, {about.get('start')}.",
-        "waitlist": f"On the waitlist of {about.get('practice')}: no slot was free in its window.",
-        "cancelled": f"Cancelled: appointment {about.get('appointment_id')}.",
-        "refused": f"Refused: {about.get('reason')}.",
-    }.get(outcome, f"Complete: {outcome}.")
+def format_outcome(declaration: Declaration, outcome: str, about: Mapping[str, Any]) -> str:
+    """Return an outcome as a sentence; `about` is the recorded result, or a row with the same attributes."""
+    known = declaration.outcomes.get(outcome)
+    if known is None or not known.sentence:
+        return f"Complete: {outcome}."
+    return known.sentence.format_map(defaultdict(lambda: "None", {name: str(value) for name, value in about.items()}))

@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from oneslot.application import COMPLETE, IN_PROGRESS, Evidence, lacking, result_of
-from oneslot.evidence.tables import Table, scan
-from oneslot.pipeline.vocabulary import FILE_PREFIX, SLOT_PREFIX, UNIDENTIFIED_PREFIX, Delivered
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb.client import DynamoDBClient
+from oneslot.declaration.evidence import COMPLETE, IN_PROGRESS, Evidence, lacking, result_of
+from oneslot.declaration.schema import Schema, Table
+from oneslot.evidence.tables import scan
+from oneslot.pipeline.vocabulary import FILE_PREFIX, SLOT_PREFIX, UNIDENTIFIED_PREFIX
+from oneslot.target import Target
 
 DELIVERY_LOG = "delivery log"
 RELEASED = "released"
@@ -28,26 +27,18 @@ UNKNOWN = "unknown"
 LATEST_EPOCH_MS = 4_102_444_800_000  # the year 2100
 SHOWN = 10
 
-# The attributes that `lacking` checks, keys first.
-_KEYS: Mapping[Table, tuple[str, ...]] = {
-    "ledger": ("message_id",),
-    "slots": ("practice", "slot_id"),
-    "appointments": ("appointment_id",),
-}
-_CHECKED: Mapping[Table, tuple[str, ...]] = {
-    "ledger": ("status", "consumption_count", "lease_until"),
-    "slots": ("status", "appointment_id"),
-    "appointments": ("status", "practice", "slot_id", "created", "updated", "cancelled_by"),
-}
+ROWS = "rows"
+"""The status under which the rows of a table without statuses are counted."""
+LEDGER = Table("ledger", ("message_id",), attributes=("message_id", "status", "consumption_count", "lease_until"))
+"""The attributes that `lacking` checks."""
 _ROWS_AT_ONCE = 1_000
-_OUTCOMES = frozenset(delivered.name.lower() for delivered in Delivered)
 
 
 @dataclass(frozen=True)
 class Malformed:
     """One attribute that is missing, of another type, or out of range.
 
-    `where` is a table (`ledger`, `slots`, `appointments`) or the delivery log; `key` is the row's key or the line's place.
+    `where` is a table or the delivery log; `key` is the row's key or the line's place.
     """
 
     where: str
@@ -67,39 +58,41 @@ class Tally:
     malformed: list[Malformed] = field(default_factory=list)
 
 
-def tally(client: DynamoDBClient, table_name: str, table: Table) -> Tally:
+def tally(target: Target, table: Table = LEDGER) -> Tally:
     """Scan the whole table and count its rows. A ledger row with a released lease counts as `released`."""
     counted = Tally()
-    rows = scan(client, table_name, tuple(dict.fromkeys((*_KEYS[table], *_CHECKED[table]))))
+    name = target.outputs.ledger_table_name if table is LEDGER else target.outputs.tables[table.name]
+    usual = UNKNOWN if table is LEDGER or "status" in table.attributes else ROWS
+    rows = scan(target.dynamodb, name, table.attributes)
     while some := list(islice(rows, _ROWS_AT_ONCE)):
-        counted.statuses.update(_status(row) for row in some)
+        counted.statuses.update(_status(row, usual) for row in some)
         counted.malformed += malformed_rows(table, some)
     return counted
 
 
-def _status(row: Mapping[str, Any]) -> str:
+def _status(row: Mapping[str, Any], usual: str) -> str:
     status = row.get("status")
     if status == IN_PROGRESS and row.get("lease_until") == 0:
         return RELEASED
-    return status if isinstance(status, str) else UNKNOWN
+    return status if isinstance(status, str) else usual
 
 
 def malformed_rows(table: Table, rows: Iterable[Mapping[str, Any]]) -> list[Malformed]:
-    """Return the malformed attributes that the invariants need, in these rows of one table."""
-    keys = _KEYS[table]
-    by_key = {row[keys[0]] if len(keys) == 1 else tuple(row[key] for key in keys): row for row in rows}
-    of_table: dict[str, Any] = {table: by_key}
-    return malformed_evidence(Evidence(**of_table))
+    """Return the malformed attributes that the laws need, in these rows of one table."""
+    by_key = table.by_key(rows)
+    if table is LEDGER:
+        return malformed_evidence(Evidence(ledger={str(key): row for key, row in by_key.items()}))
+    return malformed_evidence(Evidence(tables={table.name: by_key}, schema=Schema({table.name: table})))
 
 
 def malformed_evidence(evidence: Evidence) -> list[Malformed]:
-    """Return the malformed attributes that the invariants need, in all rows of the evidence."""
+    """Return the malformed attributes that the laws need, in all rows of the evidence."""
     return [Malformed(*found) for found in lacking(evidence)]
 
 
 def malformed_ledger_row(row: Mapping[str, Any]) -> list[Malformed]:
     """Return the malformed attributes of a ledger row that the invariants, the consumer or the repairs need."""
-    found = malformed_rows("ledger", [row])
+    found = malformed_rows(LEDGER, [row])
     others = {name: isinstance(row.get(name), str) for name in ("claimed_by", "payload_hash")}
     others["updated"] = is_epoch_ms(row.get("updated"))
     others["result"] = row.get("status") != COMPLETE or bool(result_of(row))
@@ -137,11 +130,11 @@ def standing(row: Mapping[str, Any], now_ms: int) -> Standing:
     return Standing.LEASED if row.get("lease_until", 0) >= now_ms else Standing.STUCK
 
 
-def malformed_delivery(line: Mapping[str, Any]) -> str | None:
+def malformed_delivery(line: Mapping[str, Any], schema: Schema) -> str | None:
     """Return the first malformed attribute of a line of the delivery log, by the audit's rules; None if it is valid."""
     ids = line.get("message_id"), line.get("sqs_message_id")
     valid = {
-        "outcome": isinstance(line.get("outcome"), str) and line["outcome"] in _OUTCOMES,
+        "outcome": isinstance(line.get("outcome"), str) and schema.knows(line["outcome"]),
         "finished": is_epoch_ms(line.get("finished")),
         "sent": is_epoch_ms(line.get("sent")),
         "message_id": _is_text(ids[0]) and not _is_reserved(ids[0]) and ids != (None, None),

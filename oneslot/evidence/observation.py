@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from oneslot.application import COMPLETE, IN_PROGRESS
+from oneslot.declaration.evidence import COMPLETE, IN_PROGRESS
 from oneslot.evidence.malformed import RELEASED, Malformed, Tally, tally
 from oneslot.evidence.tables import Missing, unless_missing
 from oneslot.runtime.sqs.queue_depth import QueueDepth, queue_depth
@@ -101,8 +101,8 @@ class Observer:
         share = SHARE_OF_TIME_WHEN_IDLE if self._empty_looks >= LOOKS_WHEN_EMPTY else SHARE_OF_TIME
         if not now and started < self._counted_at + self._count_took / share:
             return
-        client, name = self._target.dynamodb, self._target.outputs.ledger_table_name
-        self._ledger = unless_missing(lambda: tally(client, name, "ledger"), "ledger", name)
+        name = self._target.outputs.ledger_table_name
+        self._ledger = unless_missing(lambda: tally(self._target), "ledger", name)
         self._counted_at = self._clock()
         self._count_took = self._counted_at - started
 

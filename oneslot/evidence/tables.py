@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore.exceptions import ClientError
 
@@ -20,15 +20,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Table = Literal["ledger", "slots", "appointments"]
-
 NOT_FOUND = "ResourceNotFoundException"
 SEGMENTS = 4
 # BatchGetItem takes 100 keys.
 KEYS_AT_ONCE = 100
 READ_WITHIN_MS = 30_000
 
-# All attributes but the patient's number, which no verb needs.
 LEDGER = (
     "message_id",
     "status",
@@ -39,33 +36,6 @@ LEDGER = (
     "payload_hash",
     "result",
     "expires_at",
-)
-SLOTS = (
-    "practice",
-    "slot_id",
-    "start",
-    "end",
-    "status",
-    "delivery_channel",
-    "service_type",
-    "appointment_id",
-    "free_key",
-)
-APPOINTMENTS = (
-    "appointment_id",
-    "status",
-    "practice",
-    "delivery_channel",
-    "service_type",
-    "payload_hash",
-    "not_before",
-    "not_after",
-    "slot_id",
-    "start",
-    "end",
-    "created",
-    "updated",
-    "cancelled_by",
 )
 
 
@@ -137,7 +107,9 @@ def read_rows(
 
 
 def projection(attributes: Sequence[str]) -> dict[str, Any]:
-    """Return the arguments by which DynamoDB answers with these attributes only, reserved words among them."""
+    """Return the arguments by which DynamoDB answers with these attributes only, reserved words among them; all if none."""
+    if not attributes:
+        return {}
     return {
         "ProjectionExpression": ", ".join(f"#{name}" for name in attributes),
         "ExpressionAttributeNames": {f"#{name}": name for name in attributes},
@@ -148,14 +120,14 @@ def projection(attributes: Sequence[str]) -> dict[str, Any]:
 class Missing:
     """A table that DynamoDB does not know, because it was deleted or is being restored; `name` is its name there."""
 
-    table: Table
+    table: str
     name: str
 
     def __str__(self) -> str:
         return f"the table {self.name} ({self.table}) is missing"
 
 
-def unless_missing(read: Callable[[], T], table: Table, name: str) -> T | Missing:
+def unless_missing(read: Callable[[], T], table: str, name: str) -> T | Missing:
     """Return what `read` returns, or the missing table. Any other error of `read` is raised."""
     try:
         return read()

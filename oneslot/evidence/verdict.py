@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from oneslot.application import ANSWERED, COMPLETE, INVARIANTS, Breach, check
+from oneslot.declaration.evidence import COMPLETE, Breach, Law
+from oneslot.declaration.schema import is_answer
 from oneslot.evidence.endings import Endings
 from oneslot.evidence.gathering import Gathered
 from oneslot.evidence.malformed import Malformed, malformed_evidence
-from oneslot.evidence.tables import Missing, Table
+from oneslot.evidence.tables import Missing
 from oneslot.pipeline.vocabulary import REJECT_SHARE
 from oneslot.pipeline.vocabulary import Verdict as Ending
 from oneslot.wording import counted, numbered
@@ -20,7 +21,7 @@ from oneslot.wording import counted, numbered
 Kind = Literal["holds", "broken", "unfinished", "nothing", "unreadable"]
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-ONE_SLOT_PER_REQUEST, ONE_APPOINTMENT_PER_SLOT, NOTHING_LOST = "I1", "I3", "I2"
+NOTHING_LOST, TWICE = "I2", ("I1", "I3", "I12")
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Verdict:
     breaches: Sequence[Breach] = field(default_factory=tuple)
     malformed: Sequence[Malformed] = field(default_factory=tuple)
     missing: Sequence[Missing] = field(default_factory=tuple)
+    laws: Sequence[Law] = field(default_factory=tuple)
 
     @property
     def holds(self) -> bool:
@@ -85,8 +87,7 @@ class Verdict:
                     "sentence": invariant.sentence,
                     "breaches": sum(breach.invariant == invariant.name for breach in self.breaches),
                 }
-                for invariant in INVARIANTS
-                if invariant.breaches is not None
+                for invariant in self.laws
             ],
             "breaches": [asdict(breach) for breach in self.breaches],
             "malformed": [asdict(one) for one in self.malformed],
@@ -101,6 +102,10 @@ def judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[B
     delivery log are left out; a share above the audit's limit is a failure. `lasting` replaces the breaches found, where an
     earlier look has shown which of them last. `command` is `Target.command`.
     """
+    return replace(_judge_all(gathered, command, lasting), laws=gathered.declaration.judged)
+
+
+def _judge_all(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[Breach] | None) -> Verdict:
     lines = gathered.malformed_lines
     rows = malformed_evidence(gathered.evidence)
     if missing := gathered.missing:
@@ -113,7 +118,8 @@ def judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[B
     if not lines:
         return verdict
     evidence = gathered.evidence
-    read = len(evidence.ledger) + len(evidence.slots) + len(evidence.appointments) + len(evidence.deliveries)
+    rows_read = len(evidence.ledger) + sum(map(len, evidence.tables.values()))
+    read = rows_read + len(evidence.deliveries)
     above = len(lines) > REJECT_SHARE * max(read, 1)
     compared = "more than" if above else "within"
     malformed = counted(len(lines), "line of the delivery log is", "lines of the delivery log are")
@@ -144,7 +150,9 @@ def unsettled(verdict: Verdict, command: Callable[[str], str]) -> Verdict:
 
 
 def _judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[Breach] | None) -> Verdict:
-    breaches = [*check(gathered.evidence), *_lost_without_identity(gathered)] if lasting is None else list(lasting)
+    breaches = list(lasting or ())
+    if lasting is None:
+        breaches = [*gathered.declaration.check(gathered.evidence), *_lost_without_identity(gathered)]
     counts = _count(gathered, breaches)
     if breaches:
         names = ", ".join(dict.fromkeys(breach.invariant for breach in breaches))
@@ -166,11 +174,12 @@ def _judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[
             f"their group on a FIFO queue. See `{command('dlq list')}`, then check again."
         )
         return Verdict("unfinished", sentence, counts)
-    kept = (gathered.evidence.ledger, gathered.evidence.appointments, gathered.accepted, gathered.dead_letters)
+    made = list(gathered.evidence.effects())
+    kept = (gathered.evidence.ledger, made, gathered.accepted, gathered.dead_letters)
     if not any(kept) and not gathered.too_old:
-        sentence = f"Nothing to check: no request has been sent. Send some: `{command('send')}`."
+        sentence = f"Nothing to check: no request has been sent. Send some, then run `{command('check')}` again."
         return Verdict("nothing", sentence, counts)
-    return Verdict("holds", _success(counts), counts)
+    return Verdict("holds", _success(counts, len(gathered.declaration.judged)), counts)
 
 
 def _no_verdict(rows: Sequence[Malformed]) -> str:
@@ -178,8 +187,7 @@ def _no_verdict(rows: Sequence[Malformed]) -> str:
     return f"No verdict: {rows[0]}{more}. Complete or delete the row, then check again."
 
 
-def _success(counts: Counts) -> str:
-    checked = sum(invariant.breaches is not None for invariant in INVARIANTS)
+def _success(counts: Counts, checked: int) -> str:
     older = f" {counts.too_old:,} more are older than the ledger's retention, and were not checked."
     unlogged = (
         " The delivery log is empty, so a changed or deleted answer would not show."
@@ -207,11 +215,13 @@ def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
     found = breaches or ()
     endings = None if breaches is None else Endings(gathered, breaches)
     verdicts = None if endings is None else endings.count()
-    broken = {name: {breach.subject for breach in found if breach.invariant == name} for name in ("I1", "I2", "I3")}
+    broken = {
+        name: {breach.subject for breach in found if breach.invariant == name} for name in ("I1", "I2", "I3", "I12")
+    }
     complete = [row for row in evidence.ledger.values() if row.get("status") == COMPLETE]
     missing = {each.table for each in gathered.missing}
 
-    def of(table: Table, count: int) -> int | None:
+    def of(table: str, count: int) -> int | None:
         return None if table in missing else count
 
     def logged(count: int) -> int | None:
@@ -228,9 +238,7 @@ def _count(gathered: Gathered, breaches: Sequence[Breach] | None) -> Counts:
         dead_letters=dict(sorted(Counter(letter.reason for letter in gathered.dead_letters).items())),
         letters_of_others=None if endings is None else endings.letters_of_others,
         lost=None if breaches is None or accepted is None or not gathered.complete else len(broken[NOTHING_LOST]),
-        double_booked=None
-        if breaches is None
-        else len(broken[ONE_SLOT_PER_REQUEST]) + len(broken[ONE_APPOINTMENT_PER_SLOT]),
+        double_booked=None if breaches is None else sum(len(broken[name]) for name in TWICE),
         too_old=gathered.too_old,
         malformed_deliveries=len(gathered.malformed_lines),
     )
@@ -244,9 +252,10 @@ def _lost_without_identity(gathered: Gathered) -> list[Breach]:
     """
     if gathered.accepted is None or not gathered.complete:
         return []
-    ended = ANSWERED | {"duplicate", "quarantined"}
     accounted = {letter.original_sqs_message_id for letter in gathered.dead_letters} | {
-        line["sqs_message_id"] for line in gathered.evidence.deliveries if line["outcome"] in ended
+        line["sqs_message_id"]
+        for line in gathered.evidence.deliveries
+        if is_answer(line["outcome"]) or line["outcome"] in ("duplicate", "quarantined")
     }
     answered = {
         row.get("payload_hash")

@@ -8,7 +8,7 @@ from enum import IntEnum
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the usual name in Spark programs
 
-from oneslot.application import NHS_NUMBER_PATTERN
+from oneslot.declaration.reading import declared
 from oneslot.pipeline.vocabulary import FILE_PREFIX, SLOT_PREFIX, UNIDENTIFIED_PREFIX
 
 WITHHELD = "withheld-"
@@ -74,9 +74,13 @@ def place_link(practice: Column, slot_id: Column, start: Column, end: Column) ->
 
 
 def holds_nhs_number(written: Column) -> Column:
-    """Return true where a text contains a valid NHS number: `appointments.nhs_number.contains_one` as a column."""
+    """Return true where a text contains a valid number of the declared pattern: `Declaration.is_private` as a column."""
+    private = declared().private
+    if private is None:
+        return F.lit(False)
+    pattern = declared().load(private.pattern, "private.pattern").pattern
     digits = F.transform(
-        F.regexp_extract_all(written, F.lit(NHS_NUMBER_PATTERN.pattern), F.lit(0)),
+        F.regexp_extract_all(written, F.lit(pattern), F.lit(0)),
         lambda found: F.regexp_replace(found, "[^0-9]", ""),
     )
     return F.exists(digits, _has_check_digit)

@@ -19,7 +19,7 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 from pyspark.sql import SparkSession
 
-from oneslot.application import contains_nhs_number
+from oneslot.declaration.reading import declared
 from oneslot.pipeline.errors import AuditRefused
 from oneslot.pipeline.job import audit
 from oneslot.pipeline.session import options, set_options
@@ -76,7 +76,7 @@ def list_dead_letters(sqs: Any, s3: Any, queue_url: str, history: str, *, conten
     bucket, _, folder = history.partition("://")[2].partition("/")
     place = {"Bucket": bucket, "Key": f"{folder}/dead-letters/dead-letters.jsonl"}
     try:
-        letters = peek(sqs, queue_url, withheld=contains_nhs_number, content_based=lambda: content_based)
+        letters = peek(sqs, queue_url, withheld=declared().is_private, content_based=lambda: content_based)
         behind = waiting_behind(sqs, queue_url, len(letters))
         if not behind:
             lines = "".join(json.dumps(letter.line) + "\n" for letter in letters)

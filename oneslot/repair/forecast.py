@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from oneslot.application import COMPLETE, BookRequest, answer_of, parse_message, result_of
+from oneslot.declaration.declaration import Declaration
+from oneslot.declaration.evidence import COMPLETE, result_of
+from oneslot.declaration.schema import Table
 from oneslot.evidence.dead_letters import read_dead_letters
-from oneslot.evidence.malformed import Malformed, blocking_attributes
-from oneslot.evidence.tables import APPOINTMENTS, LEDGER, Missing, Table, read_rows, unless_missing
+from oneslot.evidence.malformed import blocking_attributes
+from oneslot.evidence.tables import LEDGER, Missing, read_rows, unless_missing
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import parse_body, payload_hash
-from oneslot.runtime.sqs.dead_letters import DeadLetter, HeldLetter, identity_of
+from oneslot.runtime.sqs.dead_letters import DeadLetter, HeldLetter, identity_and_content, identity_of
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.target import Target
 
@@ -47,16 +48,14 @@ FINISHED = frozenset({Outlook.DUPLICATE, Outlook.DONE_BEFORE})
 class Facts:
     """The parts of a message that decide its outlook, without personal data.
 
-    `problem` is the reason for which the consumer would quarantine it; None if it would not. Only a booking has `practice`
-    and `not_after`.
+    `problem` is the reason for which the consumer would quarantine it; None if it would not. `request` is what the
+    consumer's `parse` returns; None without that.
     """
 
     message_id: str | None
-    type: str | None = None
     payload_hash: str | None = None
-    practice: str | None = None
-    not_after: datetime | None = None
     problem: str | None = None
+    request: Any = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +91,6 @@ class Forecast:
             "message_id": self.letter.message_id,
             "sqs_message_id": self.letter.sqs_message_id,
             "source_sqs_message_id": self.letter.source_sqs_message_id,
-            "type": self.facts.type,
-            "practice": self.facts.practice,
             "payload_hash": self.facts.payload_hash,
             "bytes": self.bytes,
             "sent": self.letter.sent,
@@ -105,29 +102,57 @@ class Forecast:
         }
 
 
-def facts_of(held: HeldLetter) -> Facts:
+class Reader:
+    """Reads the consumer's tables for its `Foresight`."""
+
+    def __init__(self, target: Target, asked: Callable[[Callable[[], Any], str, str], Any]) -> None:
+        self._target = target
+        self._asked = asked
+
+    @cache  # noqa: B019 - a reader lives as long as one forecast
+    def has(self, table: str, key: str) -> bool | Missing:
+        """Return whether a table has a row with this partition key."""
+        name = self._target.outputs.tables[table]
+        attribute = self._target.declaration.schema.tables[table].key[0]
+        found: bool | Missing = self._asked(lambda: _has_rows(self._target.dynamodb, name, attribute, key), table, name)
+        return found
+
+
+Rows = Mapping[str, Mapping[str, Any] | Missing | None]
+"""A request's rows in the tables whose key is its id: the row, None without one, or the missing table."""
+
+Foresight = Callable[[Any, Rows, Reader, int], "tuple[Outlook, str] | Missing | None"]
+"""A consumer's `tools.foresee`: the parsed message, its rows, a reader and the time (epoch ms) → the outlook with its reason.
+
+None means that the consumer processes it, and a missing table that its deliveries fail.
+"""
+
+
+def facts_of(held: HeldLetter, declaration: Declaration) -> Facts:
     """Parse a message as the consumer does."""
+    own, parse = declaration.tool("identity"), declaration.tool("parse")
     try:
-        identity = held.letter.message_id or identity_of(held.body, held.attributes)
-        body = parse_body(held.body)
+        if own is not None:
+            identity, body = identity_and_content(own, {"Body": held.body, "MessageAttributes": held.attributes})
+        else:
+            identity = held.letter.message_id or identity_of(held.body, held.attributes)
+            body = parse_body(held.body)
         digest = payload_hash(body)
     except Unprocessable as problem:
         return Facts(held.letter.message_id, problem=problem.detail)
     try:
-        request = parse_message(identity, digest, body)
+        request = parse(identity, digest, body) if parse else None
     except Unprocessable as problem:
         return Facts(held.letter.message_id, payload_hash=digest, problem=problem.detail)
-    if isinstance(request, BookRequest):
-        return Facts(identity, "book", digest, request.practice, request.not_after)
-    return Facts(identity, "cancel", digest)
+    return Facts(identity, digest, request=request)
 
 
 def foresee(  # noqa: PLR0911 - one return for each fate
     facts: Facts,
     row: Mapping[str, Any] | Missing | None,
-    appointment: Mapping[str, Any] | Missing | None,
+    rows: Rows,
     *,
-    practice_is_known: Callable[[str], bool | Missing],
+    foresight: Callable[[Any, Rows], tuple[Outlook, str] | Missing | None],
     now_ms: int,
     command: Callable[[str], str],
 ) -> tuple[Outlook, str]:
@@ -140,20 +165,11 @@ def foresee(  # noqa: PLR0911 - one return for each fate
         return Outlook.FAILS_AGAIN, f"{malformed[0]}. See: {command(f'ledger show {facts.message_id}')}"
     if row is not None and (known := _foresee_known(facts, row, now_ms)):
         return known
-    if isinstance(appointment, Missing):
-        return _fails_without(appointment)
-    if facts.type == "book" and appointment is not None:
-        return _foresee_answered(facts, appointment)
-    if facts.not_after is not None and int(facts.not_after.timestamp() * 1000) <= now_ms:
-        return Outlook.REFUSED, "its window has passed, so it is refused"
-    known_practice = facts.practice is None or practice_is_known(facts.practice)
-    if isinstance(known_practice, Missing):
-        return _fails_without(known_practice)
-    if not known_practice:
-        return (
-            Outlook.FAILS_AGAIN,
-            f"practice {facts.practice} has no slots. Correct its code, or open its slots, then redrive",
-        )
+    foreseen = foresight(facts.request, rows)
+    if isinstance(foreseen, Missing):
+        return _fails_without(foreseen)
+    if foreseen:
+        return foreseen
     if row is not None:
         return (
             Outlook.STUCK,
@@ -166,19 +182,14 @@ def _fails_without(missing: Missing) -> tuple[Outlook, str]:
     return Outlook.FAILS_AGAIN, f"{missing}, so every delivery fails. Restore it, then redrive"
 
 
-def _foresee_answered(facts: Facts, appointment: Mapping[str, Any]) -> tuple[Outlook, str]:
-    """Return the outlook of a request that the ledger forgot, from its appointment."""
-    if appointment.get("payload_hash", facts.payload_hash) != facts.payload_hash:
-        return OTHER_CONTENT
-    try:
-        answer_of(appointment)
-    except KeyError as missing:
-        malformed = Malformed("appointments", appointment["appointment_id"], missing.args[0])
-        return Outlook.FAILS_AGAIN, f"{malformed}. Complete it by hand"
-    return (
-        Outlook.DONE_BEFORE,
-        f"its ledger row expired, but its appointment is there ({appointment['status']}); it gets that answer",
-    )
+def foresee_rows(_request: Any, rows: Rows) -> tuple[Outlook, str] | Missing | None:
+    """Return the outlook of a consumer without a foresight: a row of the request shows that it is done."""
+    for name, row in rows.items():
+        if isinstance(row, Missing):
+            return row
+        if row is not None:
+            return Outlook.DONE_BEFORE, f"its ledger row expired, but its row in {name} is there; it gets that answer"
+    return None
 
 
 def _foresee_known(facts: Facts, row: Mapping[str, Any], now_ms: int) -> tuple[Outlook, str] | None:
@@ -204,16 +215,13 @@ def forecast_all(target: Target, missing: list[Missing]) -> list[Forecast]:
     with read_dead_letters(target) as look:
         for batch in look:
             for held in batch:
-                facts = facts_of(held)
+                facts = facts_of(held, target.declaration)
                 found.append((held.letter, facts, len(held.body.encode()), held.group if fifo else None))
     ids = sorted({facts.message_id for _, facts, *_ in found if facts.message_id})
-    ledger, slots, appointments_table = (
-        outputs.ledger_table_name,
-        outputs.slots_table_name,
-        outputs.appointments_table_name,
-    )
+    ledger = outputs.ledger_table_name
+    declaration = target.declaration
 
-    def asked(read: Callable[[], T], table: Table, name: str) -> T | Missing:
+    def asked(read: Callable[[], T], table: str, name: str) -> T | Missing:
         answer = unless_missing(read, table, name)
         if isinstance(answer, Missing) and answer not in missing:
             missing.append(answer)
@@ -222,25 +230,30 @@ def forecast_all(target: Target, missing: list[Missing]) -> list[Forecast]:
     rows = asked(
         lambda: read_rows(client, ledger, "message_id", ids, LEDGER, surroundings=target.surroundings), "ledger", ledger
     )
-    # An appointment outlives the ledger row, so it may show the answer of a request whose row is not complete.
+    # A row of the consumer's outlives the ledger's, so it may show the answer of a request whose ledger row is not complete.
     known = {} if isinstance(rows, Missing) else rows
     open_ids = [each for each in ids if known.get(each, {}).get("status") != COMPLETE]
-    appointments = asked(
-        lambda: read_rows(
-            client, appointments_table, "appointment_id", open_ids, APPOINTMENTS, surroundings=target.surroundings
-        ),
-        "appointments",
-        appointments_table,
-    )
-    is_known = cache(lambda practice: asked(lambda: _has_slots(client, slots, practice), "slots", slots))
+    effects: dict[str, Mapping[str, Any] | Missing] = {}
+    for name, each in declaration.schema.tables.items():
+        if each.by_request:
+            effects[name] = asked(partial(_read_open, target, each, open_ids), name, outputs.tables[name])
+    own, reader = declaration.tool("foresee"), Reader(target, asked)
     now_ms = target.surroundings.now_ms()
+
+    def foresight(request: Any, its_rows: Rows) -> tuple[Outlook, str] | Missing | None:
+        found: tuple[Outlook, str] | Missing | None = (
+            own(request, its_rows, reader, now_ms) if own else foresee_rows(request, its_rows)
+        )
+        return found
+
     forecasts = []
     for place, (letter, facts, size, group) in enumerate(found):
         row = rows if isinstance(rows, Missing) else rows.get(facts.message_id or "")
-        appointment = appointments if isinstance(appointments, Missing) else appointments.get(facts.message_id or "")
-        outlook, because = foresee(
-            facts, row, appointment, practice_is_known=is_known, now_ms=now_ms, command=target.command
-        )
+        its_rows = {
+            name: found_rows if isinstance(found_rows, Missing) else found_rows.get(facts.message_id or "")
+            for name, found_rows in effects.items()
+        }
+        outlook, because = foresee(facts, row, its_rows, foresight=foresight, now_ms=now_ms, command=target.command)
         known_row = None if isinstance(row, Missing) else row
         forecasts.append(Forecast(letter, facts, outlook, because, size, known_row, place, group))
     return sorted(forecasts, key=lambda each: (each.letter.reason, each.letter.sent, each.letter.sqs_message_id))
@@ -255,12 +268,18 @@ def grouped(forecasts: Sequence[Forecast]) -> Iterator[tuple[str, Outlook, list[
         yield reason, outlook, members
 
 
-def _has_slots(client: DynamoDBClient, table: str, practice: str) -> bool:
+def _read_open(target: Target, table: Table, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    name = target.outputs.tables[table.name]
+    return read_rows(target.dynamodb, name, table.key[0], ids, table.attributes, surroundings=target.surroundings)
+
+
+def _has_rows(client: DynamoDBClient, table: str, attribute: str, key: str) -> bool:
     answer = client.query(
         TableName=table,
-        ConsistentRead=True,  # an eventually consistent read could miss a practice that was opened a moment ago
-        KeyConditionExpression="practice = :practice",
-        ExpressionAttributeValues={":practice": {"S": practice}},
+        ConsistentRead=True,  # an eventually consistent read could miss a row that was put a moment ago
+        KeyConditionExpression="#key = :key",
+        ExpressionAttributeNames={"#key": attribute},
+        ExpressionAttributeValues={":key": {"S": key}},
         Limit=1,
         Select="COUNT",
     )

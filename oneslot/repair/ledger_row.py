@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from botocore.exceptions import ClientError
 
-from oneslot.application import COMPLETE, result_of
+from oneslot.declaration.evidence import COMPLETE, result_of
 from oneslot.errors import OneslotError
 from oneslot.evidence import tables
 from oneslot.evidence.malformed import Standing, format_malformed, malformed_ledger_row, standing
@@ -20,6 +20,7 @@ from oneslot.target import Target
 
 UNLOCK, FORGET = "ledger unlock", "ledger forget"
 RELEASE_WITHIN_MS = 10_000
+AGAIN = "A later copy is decided again, and may get another answer."
 
 
 def read_row(target: Target, message_id: str) -> dict[str, Any]:
@@ -120,24 +121,16 @@ def consequences(target: Target, row: Mapping[str, Any]) -> str:
     """Return what deleting this row brings about."""
     if malformed_ledger_row(row):
         return (
-            "The row does not show what was done. The next copy of the message is processed as the first: it finds an "
-            "appointment that exists and gets the same answer, and a refusal is decided again."
+            "The row does not show what was done. The next copy of the message is processed as the first: an effect that is "
+            "put once is found and gives the same answer, and everything else is decided again."
         )
     if row["status"] != COMPLETE:
         return (
             "The next copy of the message is processed as the first, and its consumption_count starts again at 1. "
             "Nothing was written for the request yet."
         )
-    match result_of(row).get("outcome"):
-        case "booked" | "waitlist":
-            what = (
-                "Its appointment stays and keeps its slot. A later copy finds the appointment and gets the same answer. "
-                "Another request with the same id stays a conflict, unless it comes first: then later copies are the conflict."
-            )
-        case "cancelled":
-            what = "The appointment stays cancelled, and a later copy changes nothing."
-        case _:
-            what = "A later copy is decided again, and may get another answer."
+    known = target.declaration.outcomes.get(str(result_of(row).get("outcome")))
+    what = known.forgotten if known and known.forgotten else AGAIN
     return (
         f"{what} `{target.command('check')}` and the audit report the missing row (I5r, I6) until a copy comes, and then its "
         "consumption_count, which starts again at 1 (I10)."

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from oneslot.application import contains_nhs_number
+from oneslot.declaration.reading import find_declaration
 from oneslot.errors import BadInput
 from oneslot.repair.forecast import Forecast
 from oneslot.runtime.identity import is_message_id
@@ -73,6 +73,8 @@ def read_repair_list(path: Path) -> list[str]:
     Raises `BadInput`, naming the line, for a missing or invalid id and for another action than `redrive`.
     """
     ids: list[str] = []
+    declaration = find_declaration()
+    private = declaration.private if declaration else None
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -90,8 +92,8 @@ def read_repair_list(path: Path) -> list[str]:
                 f"{path}, line {number}: no valid message_id. "
                 'Write each line as in the audit\'s repair/redrive.jsonl: {"message_id": "...", "action": "redrive"}.'
             )
-        if contains_nhs_number(message_id):
-            raise BadInput(f"{path}, line {number}: message_id is an NHS number, which is never a message's id.")
+        if private and declaration and declaration.is_private(message_id):
+            raise BadInput(f"{path}, line {number}: message_id is {private.name}, which is never a message's id.")
         if isinstance(line, dict) and line.get("action", "redrive") != "redrive":
             raise BadInput(
                 f"{path}, line {number}: the action is not 'redrive'. Remove the line; an operator must look at its message."

@@ -11,13 +11,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any, TypeVar
 
 import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from oneslot.application import contains_nhs_number, parse_message
+from oneslot.declaration.declaration import Declaration
+from oneslot.declaration.reading import declared, find_declaration, read_declaration
 from oneslot.local.aws.connection import Connection
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import identify, parse_body, payload_hash
@@ -33,7 +35,8 @@ T = TypeVar("T")
 
 WRITERS = 8
 ATTEMPTS = 8
-RESULT_REASON = "handled_before_migration"
+HANDLED_BEFORE = "handled_before_migration"
+"""The outcome of a request that is entered as done, for a consumer that declares no result of its own."""
 HANDED_OVER, KNOWN, UNFIT = "handed_over", "already_known", "unfit"
 UNFINISHED, DIFFERENT = "in_progress", "known_with_other_content"
 OUTCOMES = (HANDED_OVER, KNOWN, UNFINISHED, DIFFERENT, UNFIT)
@@ -82,7 +85,7 @@ class Feeder:
 class Seeder:
     """Enters rows into the ledger as COMPLETE, at most `rate` a second, so that a redelivery is a duplicate.
 
-    It skips a row that the consumer would quarantine.
+    It skips a row that the consumer would quarantine. `consumer` is the file of its declaration; None: the one in the folder.
     """
 
     access: Access
@@ -90,27 +93,33 @@ class Seeder:
     retention_seconds: int | None
     rate: float
     surroundings: Surroundings | None = None
+    consumer: Path | None = None
 
     def __call__(self, rows: Iterable[Any]) -> Counter[str]:
         """Enter all rows of one partition; return the outcomes. An existing row stays as it is."""
         surroundings = self.surroundings or Surroundings()
         client = self.access.client("dynamodb")
+        declaration = read_declaration(self.consumer) if self.consumer else declared()
         tally: Counter[str] = Counter({HANDED_OVER: 0})
         with surroundings.threads.executor(WRITERS, "seed") as writers:
             cut = _cut(rows, max(1, min(WRITERS, int(self.rate))))
             for batch in _paced(cut, Pacer(self.rate, surroundings)):
-                tally.update(writers.map(lambda row: self._enter(client, row.body, surroundings.now_ms()), batch))
+                tally.update(
+                    writers.map(lambda row: self._enter(client, declaration, row.body, surroundings.now_ms()), batch)
+                )
         client.close()
         return tally
 
-    def _enter(self, client: Any, text: str, now: int) -> str:
+    def _enter(self, client: Any, declaration: Declaration, text: str, now: int) -> str:
+        parse, result_before = declaration.tool("parse"), declaration.tool("handled_before")
         try:
             body = parse_body(text)
             message_id = identify({}, body, text)
-            parse_message(message_id, payload_hash(body), body)
+            if parse:
+                parse(message_id, payload_hash(body), body)
         except Unprocessable:
             return UNFIT
-        result = {"outcome": "refused", "appointment_id": message_id, "reason": RESULT_REASON}
+        result = result_before(message_id) if result_before else {"outcome": HANDLED_BEFORE}
         item = {
             "message_id": {"S": message_id},
             "status": {"S": COMPLETE},
@@ -140,11 +149,13 @@ class Seeder:
 
 
 def may_be_shown(message_id: str) -> bool:
-    """Return whether an id from a file is valid and holds no NHS number."""
+    """Return whether an id from a file is valid and holds nothing private."""
     try:
-        return not contains_nhs_number(identify({}, {"message_id": message_id}, ""))
+        identity = identify({}, {"message_id": message_id}, "")
     except Unprocessable:
         return False
+    declaration = find_declaration()
+    return declaration is None or not declaration.is_private(identity)
 
 
 def _fit(rows: Iterable[Any], tally: Counter[str]) -> Iterator[Message]:

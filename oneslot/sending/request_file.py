@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from oneslot.application import contains_nhs_number
+from oneslot.declaration.reading import declared
 from oneslot.errors import BadInput
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import identify, parse_body, payload_hash
@@ -57,7 +57,7 @@ def _identity(body: Any, text: str) -> str | None:
         identity = identify({}, body, text)
     except Unprocessable:
         return None
-    return None if contains_nhs_number(identity) else identity
+    return None if declared().is_private(identity) else identity
 
 
 def sample_request(practice: str, not_before: str, not_after: str, patient: str, message_id: str) -> str:

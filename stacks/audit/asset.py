@@ -18,6 +18,9 @@ SCRIPT = ROOT / "oneslot" / "pipeline" / "glue.py"
 PACKAGES = {"oneslot": ROOT / "oneslot", "appointments": ROOT / "lambda_src" / "appointments"}
 """The zip's packages by import name. They are whole, because a list of modules could be wrong."""
 
+DECLARATION = ROOT / "oneslot.toml"
+"""What the audit must know of the consumer: inside the package, because a zip is no folder to look in."""
+
 REPORT_PACKAGES = ("jinja2", "markupsafe", "plotly")
 """The report's packages, which Glue does not promise: the installed files, of the pinned versions."""
 
@@ -35,6 +38,7 @@ def package_files() -> dict[PurePosixPath, bytes]:
         for name, folder in PACKAGES.items()
         for path, content in source_files(folder).items()
     }
+    files[PurePosixPath("oneslot") / DECLARATION.name] = DECLARATION.read_bytes()
     pins = {pin.name: pin.version for pin in read_pins(ROOT / "requirements.txt")}
     for name in REPORT_PACKAGES:
         files |= _installed(name, pins[name])

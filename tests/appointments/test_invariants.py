@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import replace as replace_fields
 from typing import Any
 
 import pytest
 
-from appointments.invariants import INVARIANTS, Evidence, check, lacking
+from oneslot.declaration.evidence import Evidence, lacking
 from tests.kits.consumer import PRACTICE, slot_item
+from workload.declared import CONSUMER
 
 NOW = 1_795_161_600_000
 
@@ -35,9 +36,28 @@ def place(number: int) -> dict[str, Any]:
     return {name: slot_item(number)[name] for name in ("practice", "slot_id", "start", "end")}
 
 
+def evidence(*, appointments: dict[str, Any] | None = None, **parts: Any) -> Evidence:
+    """Return evidence, with its key in each appointment."""
+    return CONSUMER.evidence(appointments=keyed(appointments or {}), **parts)
+
+
+def keyed(appointments: dict[str, Any]) -> dict[str, Any]:
+    return {key: {"appointment_id": key, **rows} for key, rows in appointments.items()}
+
+
+def replace(before: Evidence, **changes: Any) -> Evidence:
+    """Replace fields, or the rows of a table."""
+    tables = dict(before.tables)
+    if "slots" in changes:
+        tables["slots"] = changes.pop("slots")
+    if "appointments" in changes:
+        tables["appointments"] = keyed(changes.pop("appointments"))
+    return replace_fields(before, tables=tables, **changes)
+
+
 SLOT_0, SLOT_1, SLOT_2 = (str(slot_item(number)["slot_id"]) for number in range(3))
 
-CORRECT = Evidence(
+CORRECT = evidence(
     requests={"booked", "waiting", "late", "busy", "bad", "cancel", "gone"},
     ledger={
         "booked": row("booked", "booked", **place(0)),
@@ -65,20 +85,20 @@ CORRECT = Evidence(
 )
 
 
-def found(evidence: Evidence) -> set[tuple[str, str]]:
-    return {(breach.invariant, breach.subject) for breach in check(evidence)}
+def found(left: Evidence) -> set[tuple[str, str]]:
+    return {(breach.invariant, breach.subject) for breach in CONSUMER.check(left)}
 
 
 def test_correct_evidence_has_no_breach() -> None:
-    assert check(CORRECT) == []
-    assert check(Evidence()) == []
+    assert CONSUMER.check(CORRECT) == []
+    assert CONSUMER.check(CONSUMER.evidence()) == []
 
 
 def changed(name: str, **entries: Any) -> dict[Any, Any]:
-    return {**getattr(CORRECT, name), **entries}
+    return {**(CORRECT.ledger if name == "ledger" else CORRECT.rows(name)), **entries}
 
 
-SLOTS = dict(CORRECT.slots)
+SLOTS = dict(CORRECT.rows("slots"))
 BREACHES = {
     "a second slot": ("I1", "booked", {"slots": {**SLOTS, (PRACTICE, SLOT_2): taken(2, "booked")}}),
     "a request lost": ("I2", "new", {"requests": {*(CORRECT.requests or ()), "new"}}),
@@ -232,19 +252,19 @@ def test_each_breach_is_found(invariant: str, subject: str, changes: dict[str, A
 
 
 def test_every_invariant_of_a_history_has_a_breach() -> None:
-    assert {name for name, _, _ in BREACHES.values()} == {law.name for law in INVARIANTS if law.breaches is not None}
+    assert {name for name, _, _ in BREACHES.values()} == {law.name for law in CONSUMER.laws if law.breaches is not None}
 
 
 def test_nothing_is_lost_when_archive_or_queue_is_unknown() -> None:
     forgotten = replace(CORRECT, ledger={}, appointments={}, slots={}, deliveries=())
-    assert check(forgotten) != []
-    assert check(replace(forgotten, requests=None)) == check(replace(forgotten, waiting=None)) == []
+    assert CONSUMER.check(forgotten) != []
+    assert CONSUMER.check(replace(forgotten, requests=None)) == CONSUMER.check(replace(forgotten, waiting=None)) == []
 
 
 RETENTION = 30 * 86_400_000
 LAST_DAY = NOW + RETENTION
 
-ALL_DONE = Evidence(
+ALL_DONE = evidence(
     requests={"booked", "late", "cancel"},
     slots={(PRACTICE, SLOT_0): taken(0, "booked")},
     appointments={
@@ -323,10 +343,16 @@ def test_young_line_of_an_expired_row_does_not_judge_its_successor() -> None:
 
 ROWS: dict[str, Any] = {
     "ledger": CORRECT.ledger,
-    "slots": CORRECT.slots,
-    "appointments": {**ALL_DONE.appointments, "gone": CORRECT.appointments["gone"]},
+    "slots": CORRECT.rows("slots"),
+    "appointments": {**ALL_DONE.rows("appointments"), "gone": CORRECT.rows("appointments")["gone"]},
 }
-EVERY_ATTRIBUTE = [(table, key, name) for table, rows in ROWS.items() for key, row in rows.items() for name in row]
+EVERY_ATTRIBUTE = [
+    (table, key, name)
+    for table, rows in ROWS.items()
+    for key, row in rows.items()
+    for name in row
+    if name != "appointment_id" or table == "slots"
+]
 
 
 @pytest.mark.parametrize("value", [None, {"a": "map"}], ids=["left out", "of another type"])
@@ -342,7 +368,7 @@ def test_row_is_judged_or_named_when_attribute_is_missing(value: Any) -> None:
             assert missing == [(table, "/".join(key) if isinstance(key, tuple) else key, name)]
             named.add((table, name))
         else:
-            check(damaged)
+            CONSUMER.check(damaged)
     always = {("ledger", "status"), ("ledger", "consumption_count"), ("ledger", "lease_until"), ("slots", "status")}
     of_another_type = {("slots", "appointment_id")} if value else set()
     others = ("created", "updated", "cancelled_by") if value else ()

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from appointments.invariants import check
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.mapping.configuration import read_mapping
@@ -33,6 +32,7 @@ from tests.kits.real_stack import Stack, deliveries, deployed_shortened
 from verification.soak.deployment import reach_aws_through
 from verification.soak.plan import NetworkFault, NetworkPlan
 from verification.soak.proxy_process import ProxyProcess
+from workload.declared import CONSUMER
 
 pytestmark = pytest.mark.embedded_aws
 
@@ -100,7 +100,7 @@ def test_m_32_consumers_book_each_slot_once(patient_stack: Stack, tmp_path: Path
     assert stack.statuses("slots") == Counter(busy=slots)
     assert stack.statuses("appointments") == Counter(booked=slots, waitlist=requests - slots)
     assert stack.statuses("ledger") == Counter(COMPLETE=requests)
-    assert check(stack.evidence(sent, [tmp_path / "consumer.jsonl"])) == []
+    assert CONSUMER.check(stack.evidence(sent, [tmp_path / "consumer.jsonl"])) == []
     outcomes = Counter(line["outcome"] for line in deliveries([tmp_path / "consumer.jsonl"]))
     assert (outcomes["booked"], outcomes["waitlist"]) == (slots, requests - slots)
     assert outcomes["duplicate"] == requests
@@ -166,7 +166,7 @@ def test_a_drain_survives_killed_handlers(stack: Stack, tmp_path: Path) -> None:
             drained(stack)
             if most_claims() > 1:  # otherwise each kill met no claim
                 break
-    assert check(stack.evidence(sent, [log])) == []
+    assert CONSUMER.check(stack.evidence(sent, [log])) == []
     assert stack.statuses("ledger") == Counter(COMPLETE=len(sent))
     assert stack.statuses("appointments") == Counter(booked=slots, waitlist=len(sent) - slots)
     assert most_claims() > 1, "no kill met a claim"
@@ -203,7 +203,7 @@ def test_j_lost_commit_answer_over_real_http(patient_stack: Stack, tmp_path: Pat
     (delivery,) = deliveries([tmp_path / "consumer.jsonl"])
     assert (delivery["outcome"], delivery["consumption_count"]) == ("booked", 1)
     assert stack.statuses("slots") == Counter(busy=1, free=2)
-    assert check(stack.evidence(sent, [tmp_path / "consumer.jsonl"])) == []
+    assert CONSUMER.check(stack.evidence(sent, [tmp_path / "consumer.jsonl"])) == []
 
 
 @pytest.mark.slow
@@ -229,7 +229,7 @@ def test_k_lost_refused_and_late_calls_over_real_http(patient_stack: Stack, tmp_
     outcomes = Counter(line["outcome"] for line in deliveries([tmp_path / "consumer.jsonl"]))
     assert outcomes == Counter(booked=8)
     assert {row["consumption_count"] for row in stack.rows("ledger")} == {1}
-    assert check(stack.evidence(sent, [tmp_path / "consumer.jsonl"])) == []
+    assert CONSUMER.check(stack.evidence(sent, [tmp_path / "consumer.jsonl"])) == []
 
 
 @pytest.mark.slow
@@ -250,7 +250,7 @@ def test_f_busy_messages_avoid_the_dead_letter_queue(stack: Stack, tmp_path: Pat
     # A deferral to the lease's end spends one receive. The queue's visibility timeout would spend two, a busy loop ten.
     assert max(line["receive_count"] for line in lines) <= 4
     assert min(line["finished"] for line in lines if line["outcome"] == "booked") >= lease_until
-    assert check(stack.evidence(sent, [tmp_path / "consumer.jsonl"])) == []
+    assert CONSUMER.check(stack.evidence(sent, [tmp_path / "consumer.jsonl"])) == []
 
 
 def _held_by_another(stack: Stack, bodies: list[dict[str, Any]], lease_until: int) -> None:

@@ -64,13 +64,13 @@ def test_fifo_keeps_a_practices_order_under_kills(
     for practice in practices:
         for number in range(EACH):
             item = to_attributes(slot_item(number, practice))
-            target.dynamodb.put_item(TableName=target.outputs.slots_table_name, Item=item)
+            target.dynamodb.put_item(TableName=target.outputs.tables["slots"], Item=item)
     requests = [(f"{practice}-{number}", practice) for number in range(EACH) for practice in practices]
     with killing(poller) as killed:
         for copies in (requests, requests[::2]):
             send_in_order(target, copies)
         terminal.drain()
-    answer = target.dynamodb.scan(TableName=target.outputs.appointments_table_name)
+    answer = target.dynamodb.scan(TableName=target.outputs.tables["appointments"])
     appointments = [from_attributes(item) for item in answer["Items"]]
     assert len(killed) >= KILLS
     assert poller.statistics.function_errors > 0

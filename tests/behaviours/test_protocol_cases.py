@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from appointments.invariants import Evidence, check
+from oneslot.declaration.evidence import Evidence
 from oneslot.runtime.effects import Effects, InvalidEffects
 from oneslot.runtime.powertools import exactly_once
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
@@ -32,12 +32,13 @@ from tests.kits.consumer import (
     service_error,
     surroundings,
 )
+from workload.declared import CONSUMER
 
 LEASE_MS = 30_000
 
 
 def evidence(made: Bench) -> Evidence:
-    return Evidence(
+    return CONSUMER.evidence(
         ledger={row["message_id"]: row for row in made.rows("ledger")},
         slots={(row["practice"], row["slot_id"]): row for row in made.rows("slots")},
         appointments={row["appointment_id"]: row for row in made.rows("appointments")},
@@ -51,7 +52,7 @@ def evidence(made: Bench) -> Evidence:
 
 def held(made: Bench) -> int:
     """Busy slots; and whatever else is asked, no invariant may be broken."""
-    assert check(evidence(made)) == []
+    assert CONSUMER.check(evidence(made)) == []
     return sum(row["status"] == "busy" for row in made.rows("slots"))
 
 

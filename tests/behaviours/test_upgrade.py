@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from appointments.invariants import check
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.mapping import event_source_mapping
@@ -20,6 +19,7 @@ from oneslot.runtime.stores.expressions import to_attributes
 from tests.kits.consumer import booking, cancellation
 from tests.kits.local_mapping import wait_for
 from tests.kits.real_stack import Stack, deliveries, deployed_shortened
+from workload.declared import CONSUMER
 
 pytestmark = pytest.mark.embedded_aws
 
@@ -107,7 +107,7 @@ def test_two_releases_keep_every_invariant_side_by_side(
             old.stop()
             new.stop()
         logs = [old.log_file, new.log_file]
-        assert check(stack.evidence(sent, logs)) == []
+        assert CONSUMER.check(stack.evidence(sent, logs)) == []
         assert stack.statuses("ledger") == Counter(COMPLETE=REQUESTS + len(late) + len(cancellations))
         assert sum(stack.statuses("appointments").values()) == REQUESTS + len(late)
         assert stack.dead_letters() == []

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from appointments.invariants import Evidence
-from oneslot.evidence.tables import APPOINTMENTS, LEDGER, SLOTS, scan
+from oneslot.declaration.evidence import Evidence
+from oneslot.evidence.tables import LEDGER, scan
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment, deploy
@@ -21,6 +21,7 @@ from oneslot.runtime.sqs.queue_depth import queue_depth
 from oneslot.runtime.stores.expressions import to_attributes
 from tests.kits.consumer import slot_item
 from verification.soak.deployment import shortened
+from workload.declared import CONSUMER
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
@@ -66,7 +67,7 @@ class Stack:
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """Return the rows of "ledger", "slots" or "appointments"."""
-        attributes = {"ledger": LEDGER, "slots": SLOTS, "appointments": APPOINTMENTS}[table]
+        attributes = LEDGER if table == "ledger" else CONSUMER.schema.tables[table].attributes
         return list(scan(self.dynamodb, self.outputs[f"{table.title()}TableName"], attributes))
 
     def statuses(self, table: str) -> Counter[str]:
@@ -80,7 +81,7 @@ class Stack:
     def evidence(self, requests: set[str], logs: Iterable[Path] = ()) -> Evidence:
         """Return the evidence of a stack whose queue is drained."""
         quarantined = {letter.message_id for letter in peek(self.sqs, self.outputs["DeadLetterQueueUrl"])}
-        return Evidence(
+        return CONSUMER.evidence(
             requests=requests,
             ledger={row["message_id"]: row for row in self.rows("ledger")},
             slots={(row["practice"], row["slot_id"]): row for row in self.rows("slots")},

@@ -19,7 +19,6 @@ import pytest
 from botocore.exceptions import NoRegionError
 from click.testing import Result
 
-from oneslot.cli import APPLICATION_IS_MISSING
 from oneslot.explanations import explain
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,15 +48,18 @@ def test_command_line_names_a_missing_package(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.slow
-def test_verb_is_refused_when_the_application_is_missing(tmp_path: Path) -> None:
+def test_verb_is_refused_when_no_consumer_is_declared(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "oneslot", tmp_path / "oneslot", ignore=shutil.ignore_patterns("__pycache__"))
-    command = [sys.executable, "-S", "-c", PROGRAM.format(packages=SITE_PACKAGES), "check"]
+    command = [sys.executable, "-S", "-c", PROGRAM.format(packages=SITE_PACKAGES), "ledger", "show", "order-1"]
 
     refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    helped = subprocess.run([*command[:-1], "--help"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    helped = subprocess.run([*command[:-3], "--help"], cwd=tmp_path, capture_output=True, text=True, check=False)
 
-    assert (refused.returncode, refused.stderr) == (1, f"Error: {APPLICATION_IS_MISSING}\n")
-    assert re.findall(r"^  ([a-z]+)  ", helped.stdout.partition("Commands:")[2], re.MULTILINE) == ["env", "worker"]
+    assert refused.returncode == 1
+    assert "No local stack is running" in refused.stderr or "There is no oneslot.toml in" in refused.stderr
+    verbs = re.findall(r"^  ([a-z]+)  ", helped.stdout.partition("Commands:")[2], re.MULTILINE)
+    assert {"check", "dlq", "ledger", "worker"} <= set(verbs)
+    assert "seed" not in verbs
 
 
 @pytest.mark.parametrize(

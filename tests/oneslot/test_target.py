@@ -15,6 +15,7 @@ from oneslot.errors import BadInput, OneslotError
 from oneslot.explanations import explain
 from oneslot.target import Outputs, home_folder, local_target, open_target
 from tests.kits.moto_stack import MotoStack, invoke
+from workload.declared import CONSUMER
 
 
 def test_home_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +38,7 @@ def test_target_creates_a_client_once(moto_stack: MotoStack) -> None:
 
 def test_outputs_are_refused_when_one_is_missing() -> None:
     with pytest.raises(OneslotError, match="has no output QueueUrl, DeadLetterQueueUrl, LedgerTableName"):
-        Outputs.of("Other", {})
+        Outputs.of("Other", {}, CONSUMER)
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from appointments.invariants import INVARIANTS
 from verification.figures.tables import explorations_table, guards_table, mutants_score, peers_table, table
 from verification.mutation.mutants import expected
+from workload.declared import CONSUMER as DECLARED
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "understand" / "correctness.md"
@@ -61,7 +61,7 @@ def laws() -> str:
             invariant.sentence,
             _SHOWN_BY.get(invariant.name[0], "the explorer") if invariant.breaches is None else "all",
         ]
-        for invariant in INVARIANTS
+        for invariant in DECLARED.laws
     ]
     return table(["law", "what must hold", "shown by"], rows)
 

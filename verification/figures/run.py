@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
@@ -59,6 +60,11 @@ def run(options: Options, terminal: Terminal) -> int:
     terminal.result(results.document)
     _show(terminal, results)
     return 0 if results.holds else 1
+
+
+def explore_handlers(terminal: Terminal, **options: Any) -> int:
+    """Run this project's explorations and mutants; `options` are those of `Options`. Return the exit status."""
+    return run(Options(**options), terminal)
 
 
 def run_replay(path: Path, terminal: Terminal) -> int:

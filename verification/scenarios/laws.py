@@ -11,13 +11,13 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from appointments.invariants import Evidence, check
 from appointments.statuses import COMPLETE, IN_PROGRESS
 from oneslot.explorer.execution.process import Outcome
 from oneslot.explorer.renaming import is_id_of
 from oneslot.explorer.world import Request, SqsMessage, World
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
 from verification.scenarios.practice import APPOINTMENTS, LEDGER, PATIENTS, SLOTS, dead_letters
+from workload.declared import CONSUMER
 
 UNFINISHED = ("failed", "busy", "fenced")
 
@@ -27,7 +27,7 @@ class OurLaws:
 
     def in_state(self, world: World, waiting: Collection[str], requests: Collection[str], now: int) -> Iterator[str]:
         """See `Laws`."""
-        evidence = Evidence(
+        evidence = CONSUMER.evidence(
             requests=requests,
             ledger=world.by(LEDGER, "message_id"),
             slots=world.by(SLOTS, "practice", "slot_id"),
@@ -36,7 +36,7 @@ class OurLaws:
             waiting=waiting,
             now=now,
         )
-        for breach in check(evidence):
+        for breach in CONSUMER.check(evidence):
             yield f"{breach.invariant} {breach.subject}: {breach.detail}"
         for message_id, row in evidence.ledger.items():
             count, granted = row.get("consumption_count"), world.claims.get(message_id, 0)

@@ -88,7 +88,7 @@ def seed(
 
 def seed_plan(target: Target, plan: Plan, terminal: Terminal) -> Seeded:
     """Insert the plan's slots, and note it for `send`."""
-    writer = SlotWriter(target.dynamodb, target.outputs.slots_table_name)
+    writer = SlotWriter(target.dynamodb, target.outputs.tables["slots"])
     with terminal.progress("Seeding slots", plan.slots) as progress:
         seeded = insert(plan.items(), writer, progress=progress)
     save(plan, target.plan, target.identity)

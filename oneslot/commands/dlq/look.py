@@ -76,6 +76,8 @@ def show(message_id: str, stack: str | None, as_json: bool) -> int:
     terminal.warn(format_missing(missing, target.command))
     for each in found:
         shown = table(name_of(each), "Attribute", "Value")
+        if remedy := target.declaration.reasons.get(each.letter.reason):
+            shown.add_row("remedy", remedy)
         for name, value in each.document().items():
             if name == "sent":
                 shown.add_row("age", age(value))

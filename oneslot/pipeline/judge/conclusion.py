@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oneslot.application import INVARIANTS
+from oneslot.declaration.reading import declared
 from oneslot.pipeline.judge.operations import SUMMED
 from oneslot.pipeline.judge.violations import SOURCE_FINDINGS
 from oneslot.pipeline.read.history import NO_ACCEPTED, NO_DELIVERY, History
@@ -16,11 +16,10 @@ from oneslot.pipeline.vocabulary import UNSOUND, Subject, Verdict, counted
 VERSION = 5
 """The version of `audit.json` and of the columns of verdicts. An audit continues only one of its own version."""
 
-SENTENCES = {
-    **{invariant.name: invariant.sentence for invariant in INVARIANTS if invariant.breaches is not None},
-    **SOURCE_FINDINGS,
-}
-"""Everything that a history can show, by name, in the order of `appointments.invariants`."""
+
+def sentences() -> dict[str, str]:
+    """Return everything that a history can show, by name, in the order of the consumer's laws."""
+    return {**{law.name: law.sentence for law in declared().judged}, **SOURCE_FINDINGS}
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def conclude(
         "requests": sum(verdicts.values()),
         "verdicts": {verdict.value: verdicts[verdict] for verdict in Verdict},
         "slots": sum(row["subjects"] for row in totals if row["subject"] == Subject.SLOT),
-        "violations": {name: broken[name] for name in SENTENCES},
+        "violations": {name: broken[name] for name in sentences()},
         "sums": sums,
         "rejects": {"lines": sums["rejected"], "limit_share": reject_share, "above_limit": too_many_rejects},
         "notes": [*notes, *(note for note, holds in silent.items() if holds)],

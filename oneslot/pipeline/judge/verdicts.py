@@ -83,7 +83,7 @@ def subject() -> Column:
 
 def verdict(moment: Moment) -> Column:
     """Return the first verdict that applies, from the worst to the plainest."""
-    effect_twice = (F.col("held_slots") > 1) | (F.col("appointment_rows") > 1) | (F.col("ledger_rows") > 1)
+    double_booked = (F.col("held_slots") > 1) | (F.col("appointment_rows") > 1) | (F.col("ledger_rows") > 1)
     status = F.col("appointment_status")
     by_outcome = outcome_verdict(F.col("ledger_outcome"))
     by_appointment = outcome_verdict(status)
@@ -91,7 +91,7 @@ def verdict(moment: Moment) -> Column:
     cancelled = status.isin(int(AppointmentStatus.CANCELLED), int(AppointmentStatus.TOMBSTONE))
     old = forgotten(moment)
     return (
-        F.when(effect_twice, F.lit(Verdict.DUPLICATE_EFFECT))
+        F.when(double_booked, F.lit(Verdict.DUPLICATE_EFFECT))
         .when(complete() & cancelled, F.lit(Verdict.CANCELLED))
         .when(complete(), by_outcome)
         .when(F.col("dead_letters") > 0, F.lit(Verdict.QUARANTINED))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from oneslot.application import PLACE
 from oneslot.pipeline.columns import (
     absent,
     bad_number,
@@ -22,6 +21,8 @@ from oneslot.pipeline.read.facts import LARGEST_COUNT, LATEST_EPOCH_MS, fact, fa
 from oneslot.pipeline.read.sources import CORRUPT, PATH
 from oneslot.pipeline.vocabulary import AppointmentStatus, Channel, Kind, Outcome, Problem, SlotStatus
 
+PLACE = ("practice", "slot_id", "start", "end")
+"""Place and time of an appointment; the recorded answer names the same."""
 FREE_KEY = ("delivery_channel", "service_type", "start", "end", "slot_id")
 CHANNELS = {"In-person": Channel.IN_PERSON, "Telephone": Channel.TELEPHONE, "Video": Channel.VIDEO}
 RESULT_SCHEMA = "outcome string, appointment_id string, practice string, slot_id string, start string, end string"

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from oneslot.pipeline.judge.conclusion import SENTENCES
+from oneslot.pipeline.judge.conclusion import sentences
 from oneslot.pipeline.judge.operations import DAY_MS, QUARTER_OF_AN_HOUR_MS, sent
 from oneslot.pipeline.read.history import History
 from oneslot.pipeline.report.lives import Life, eventful, lives
@@ -94,10 +94,11 @@ def collect(
 ) -> ReportData:
     """Return the report's content from the answers to `questions`."""
     rush, step, scope = rush_curve(answers.get("seconds", []), answers["quarters"])
+    said = sentences()
     return ReportData(
         document=document,
         title_time=_time(document["end"], "%d %B %Y, %H:%M:%S UTC"),
-        invariants=tuple((name, SENTENCES[name], count) for name, count in document["violations"].items()),
+        invariants=tuple((name, said[name], count) for name, count in document["violations"].items()),
         rush=rush,
         rush_step=step,
         rush_scope=scope,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from oneslot.runtime.backoff import Backoff
 from oneslot.runtime.effects import Unprocessable
-from oneslot.runtime.identity import identify, parse_body
+from oneslot.runtime.identity import Identify, Identity, identify, parse_body, require_message_id
 from oneslot.runtime.sqs.deletion import BATCH, delete_batch
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
 from oneslot.runtime.sqs.queue_depth import queue_depth
@@ -95,7 +95,7 @@ class Reading:
     """One pass over the queue, in batches as SQS returns them.
 
     `withheld` returns whether an id must not be shown. `content_based` returns whether the consumer identifies a message
-    without an id by its content; it is called only for such a message.
+    without an id by its content; it is called only for such a message. `identity` is the consumer's own rule for the id.
     """
 
     def __init__(
@@ -105,12 +105,15 @@ class Reading:
         withheld: Callable[[str], bool],
         content_based: Callable[[], bool],
         surroundings: Surroundings,
+        *,
+        identity: Identify | None = None,
     ) -> None:
         self._client = client
         self._surroundings = surroundings
         self._queue_url = queue_url
         self._withheld = withheld
         self._content_based = content_based
+        self._identity = identity
         self._receipts: dict[str, str] = {}
 
     def __iter__(self) -> Iterator[list[HeldLetter]]:
@@ -193,7 +196,7 @@ class Reading:
         texts = {name: value.get("StringValue", "") for name, value in attributes.items()} if by_consumer else {}
         letter = DeadLetter(
             sqs_message_id=message["MessageId"],
-            message_id=self._shown_identity(message["Body"], attributes),
+            message_id=self._shown_identity(message),
             reason=texts.get(REASON_ATTRIBUTE, RECEIVES_EXHAUSTED),
             detail=texts.get(
                 DETAIL_ATTRIBUTE, "received as often as the queue's redrive policy allows, without success"
@@ -203,11 +206,15 @@ class Reading:
         )
         return HeldLetter(letter, message["ReceiptHandle"], message["Body"], attributes, system.get(GROUP_ATTRIBUTE))
 
-    def _shown_identity(self, body: str, attributes: Mapping[str, Any]) -> str | None:
+    def _shown_identity(self, message: MessageTypeDef) -> str | None:
+        body, attributes = message["Body"], message.get("MessageAttributes", {})
         try:
-            identity = identity_of(body, attributes)
+            if self._identity is not None:
+                identity = identity_and_content(self._identity, message).message_id
+            else:
+                identity = identity_of(body, attributes)
         except Unprocessable as problem:
-            if problem.reason != MISSING_MESSAGE_ID or not self._content_based():
+            if problem.reason != MISSING_MESSAGE_ID or self._identity or not self._content_based():
                 return None
             return identity_of(body, attributes, content_based=True)
         return None if self._withheld(identity) else identity
@@ -221,9 +228,10 @@ def reading(
     withheld: Callable[[str], bool] = lambda _: False,
     content_based: Callable[[], bool] = lambda: False,
     surroundings: Surroundings | None = None,
+    identity: Identify | None = None,
 ) -> Iterator[Reading]:
     """Read the queue, then put back what was not deleted. A pass adds 1 to the receive count of every message."""
-    look = Reading(client, queue_url, withheld, content_based, surroundings or Surroundings())
+    look = Reading(client, queue_url, withheld, content_based, surroundings or Surroundings(), identity=identity)
     try:
         yield look
     finally:
@@ -236,9 +244,10 @@ def peek(
     *,
     withheld: Callable[[str], bool] = lambda _: False,
     content_based: Callable[[], bool] = lambda: False,
+    identity: Identify | None = None,
 ) -> list[DeadLetter]:
     """Return every dead letter that the queue shows, and make all of them visible again."""
-    with reading(client, queue_url, withheld=withheld, content_based=content_based) as look:
+    with reading(client, queue_url, withheld=withheld, content_based=content_based, identity=identity) as look:
         return [held.letter for batch in look for held in batch]
 
 
@@ -273,3 +282,33 @@ def identity_of(body: str, attributes: Mapping[str, Any], *, content_based: bool
     """Return the id that the consumer would find. Raises `Unprocessable` if it would find none."""
     as_in_lambda = {name: {"stringValue": value.get("StringValue")} for name, value in attributes.items()}
     return identify(as_in_lambda, parse_body(body), body, content_based=content_based)
+
+
+def identity_and_content(identity: Identify, message: Mapping[str, Any]) -> Identity:
+    """Return what a consumer's own rule finds in a message, as SQS returns it. Raises `Unprocessable` if it finds nothing.
+
+    An error of the rule counts as a message without an id, because a delivery of it fails, too.
+    """
+    body = str(message["Body"])
+    attributes = {
+        name: {"dataType": value.get("DataType", "String"), "stringValue": value.get("StringValue")}
+        for name, value in message.get("MessageAttributes", {}).items()
+        if name not in QUARANTINE_ATTRIBUTES
+    }
+    record = {
+        "messageId": message.get("MessageId", ""),
+        "receiptHandle": "",
+        "body": body,
+        "attributes": dict(message.get("Attributes", {})),
+        "messageAttributes": attributes,
+    }
+    content = parse_body(body)
+    try:
+        found = identity(record)
+    except Unprocessable:
+        raise
+    except Exception as error:
+        raise Unprocessable(MISSING_MESSAGE_ID, f"the consumer's identity raised {type(error).__name__}") from error
+    chosen = found if isinstance(found, Identity) else Identity(found, content)
+    require_message_id(chosen.message_id)
+    return chosen

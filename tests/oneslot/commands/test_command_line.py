@@ -140,15 +140,15 @@ def test_help_lists_the_verbs_in_the_order_of_use() -> None:
         "env",
         "seed",
         "send",
+        "smoke",
+        "run",
         "watch",
         "inspect",
         "status",
         "check",
-        "smoke",
         "dlq",
         "ledger",
         "down",
-        "run",
     ]
     assert [verb for verb in verbs if verb in of_use] == of_use
 
@@ -267,7 +267,7 @@ def test_stack_on_aws_is_found_by_its_outputs(moto_stack: MotoStack, monkeypatch
     monkeypatch.setattr(target, "_describe", lambda name: described | {"Outputs": outputs[:-1]})
     result = invoke("status", "--stack", "Oneslot-prod")
     assert result.exit_code == 1
-    assert "has no output ConsumerLogGroupName, so it is not one of Oneslot's." in result.stderr
+    assert "has no output ConsumerLogGroupName, so its consumer is not appointments." in result.stderr
 
 
 def test_version_ends_with_0() -> None:

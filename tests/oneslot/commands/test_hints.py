@@ -116,7 +116,7 @@ def test_verdict_names_the_stack(on_aws: Target) -> None:
     def told() -> str:
         return str(json.loads(invoke("check", *ON_PROD, "--json").stdout)["verdict"])
 
-    assert "Send some: `oneslot send --stack Oneslot-prod`." in told()
+    assert "Send some, then run `oneslot check --stack Oneslot-prod` again." in told()
     on_aws.sqs.send_message(QueueUrl=on_aws.outputs.queue_url, MessageBody=json.dumps(booking("m-1")))
     assert "Wait with `oneslot watch --until-drained --stack Oneslot-prod`, then" in told()
 

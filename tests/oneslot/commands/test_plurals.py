@@ -9,7 +9,7 @@ import pytest
 
 from oneslot.commands import backfill as backfill_command
 from oneslot.errors import BadInput
-from oneslot.pipeline.judge.conclusion import SENTENCES, sentence
+from oneslot.pipeline.judge.conclusion import sentence, sentences
 from oneslot.pipeline.report.page import story
 from oneslot.pipeline.vocabulary import Verdict
 from oneslot.sending.backfill import OUTCOMES
@@ -24,7 +24,7 @@ def told(verdict: Verdict, count: int, *, sound: bool = True) -> tuple[str, list
         "sound": sound,
         "requests": count,
         "verdicts": dict.fromkeys(Verdict, 0) | {verdict: count},
-        "violations": dict.fromkeys(SENTENCES, 0),
+        "violations": dict.fromkeys(sentences(), 0),
         "sums": {"deliveries": 2 * count, "deliveries_duplicate": count},
         "rejects": {"lines": count, "above_limit": False, "limit_share": 0.001},
     }

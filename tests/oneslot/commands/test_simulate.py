@@ -9,10 +9,10 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from oneslot.commands.simulate import simulate
 from oneslot.errors import BadInput, OneslotError
 from verification.simulation import counterexample
 from verification.simulation.run import points, run
+from verification.simulation.verb import simulate
 from verification.simulation.world.simulation import Plan
 
 WORKERS = ("--scenario", "workers")

@@ -34,7 +34,7 @@ SETTINGS = WorkerSettings(threads=3)
 def composed(monkeypatch: pytest.MonkeyPatch) -> list[Configuration]:
     """The configurations that consumers are composed of."""
     given: list[Configuration] = []
-    monkeypatch.setattr("booking.compose.compose", lambda configuration, *_, **__: given.append(configuration))
+    monkeypatch.setattr("booking.worker.compose", lambda configuration, *_, **__: given.append(configuration))
     return given
 
 

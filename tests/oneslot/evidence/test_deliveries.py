@@ -12,7 +12,7 @@ from oneslot.evidence.deliveries import read_deliveries
 from oneslot.evidence.gathering import gather
 from oneslot.evidence.inspection import inspect
 from oneslot.evidence.verdict import judge
-from oneslot.target import Outputs, Target
+from oneslot.target import Target
 from tests.kits.consumer import BEFORE, booking, record
 from tests.kits.moto_stack import MotoStack
 
@@ -44,7 +44,7 @@ LINES = [json.dumps({"message": "delivery", "message_id": f"m-{number}", "sqs_me
 def on_aws(stack: MotoStack, logs: Logs) -> Target:
     """The same stack as if it were on AWS."""
     assert stack.target.local is not None
-    target = Target("Oneslot-prod", "arn", Outputs.of("Oneslot-prod", stack.target.local.outputs), stack.home)
+    target = Target("Oneslot-prod", "arn", stack.target.outputs, stack.home)
     target.__dict__["logs"] = logs
     return target
 

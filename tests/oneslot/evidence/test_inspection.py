@@ -7,7 +7,7 @@ import pytest
 from tests.kits.consumer import booking, cancellation, record
 from tests.kits.moto_stack import MotoStack, document, invoke
 
-STANDS = "The ledger has no complete row of it; the appointment shows the answer."
+STANDS = "The ledger has no complete row of it; the row in appointments shows the answer."
 
 
 def forget(stack: MotoStack, message_id: str) -> None:

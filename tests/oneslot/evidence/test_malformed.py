@@ -16,6 +16,7 @@ from oneslot.runtime.stores.expressions import from_attributes, to_attributes
 from tests.kits.consumer import booking, cancellation, record
 from tests.kits.moto_stack import MotoStack, document, invoke
 from tests.oneslot.evidence.test_deliveries import Logs, on_aws
+from workload.declared import CONSUMER
 
 ROW = {
     "message_id": "by-hand",
@@ -257,7 +258,7 @@ MALFORMED_LINES: list[tuple[dict[str, Any], str]] = (
 
 @pytest.mark.parametrize(("line", "attribute"), MALFORMED_LINES)
 def test_malformed_delivery_names_the_attribute(line: dict[str, Any], attribute: str) -> None:
-    assert malformed_delivery(line) == attribute
+    assert malformed_delivery(line, CONSUMER.schema) == attribute
 
 
 @pytest.mark.parametrize(("line", "attribute"), [MALFORMED_LINES[0], MALFORMED_LINES[-1]])

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from appointments.invariants import Evidence
 from oneslot.evidence.gathering import Gathered
 from oneslot.evidence.malformed import DELIVERY_LOG, Malformed
 from oneslot.evidence.verdict import Verdict, judge
@@ -17,6 +16,7 @@ from oneslot.runtime.sqs.dead_letters import DeadLetter
 from oneslot.runtime.sqs.queue_depth import QueueDepth
 from oneslot.sending.archive import AcceptedRequest
 from oneslot.sending.messages import MALFORMED, Archived
+from workload.declared import CONSUMER
 
 NOW = 1_800_000_000_000
 EMPTY = QueueDepth(0, 0, 0)
@@ -73,7 +73,7 @@ def gathered(
     ids = None if requests is None else {line.request.message_id for line in requests if line.request.message_id}
     quarantined = {each.message_id for each in letters if each.message_id}
     waiting: frozenset[str] | None = frozenset() if queue.empty and not behind else None
-    found = Evidence(requests=ids, quarantined=quarantined, waiting=waiting, now=NOW, **evidence)
+    found = CONSUMER.evidence(requests=ids, quarantined=quarantined, waiting=waiting, now=NOW, **evidence)
     return Gathered(found, requests or None, letters, queue, 0, behind, malformed_lines)
 
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import duckdb
 
-from appointments.invariants import Evidence, check
 from benchmarks.audit import duckdb_audit as audit_duckdb
 from tests.kits.histories import World
+from workload.declared import CONSUMER
 
 Found = set[tuple[str, str]]
 
@@ -58,7 +58,7 @@ def audit_verdicts(folder: Path) -> dict[str, str]:
 def list_found(world: World, retention_ms: int | None = None, forgotten_before: int = 0) -> Found:
     """Return (invariant, subject) by the project's list, with `retention_ms` and `forgotten_before` as in `Evidence`."""
     deliveries = [line for line in world.deliveries if line["message_id"] and line["finished"] < world.now]
-    evidence = Evidence(
+    evidence = CONSUMER.evidence(
         requests={row["message_id"] for row in world.accepted} | {line["message_id"] for line in deliveries},
         ledger=world.ledger,
         slots=world.slots,
@@ -70,7 +70,7 @@ def list_found(world: World, retention_ms: int | None = None, forgotten_before: 
         retention_ms=retention_ms,
         forgotten_before=forgotten_before,
     )
-    return {(breach.invariant, breach.subject) for breach in check(evidence)}
+    return {(breach.invariant, breach.subject) for breach in CONSUMER.check(evidence)}
 
 
 def duckdb_answers(folder: Path, now: int) -> tuple[dict[str, str], Found]:

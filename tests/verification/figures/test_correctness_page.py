@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from appointments.invariants import INVARIANTS
 from verification.figures.correctness_page import CONSUMER, PAGE, REPOSITORY, fill
+from workload.declared import CONSUMER as DECLARED
 
 TEXT = PAGE.read_text()
 
@@ -43,7 +43,7 @@ def test_page_has_the_consumers_failure_table() -> None:
 
 
 def test_page_lists_every_invariant() -> None:
-    assert [(row[0], row[1]) for row in rows("The laws")] == [(each.name, each.sentence) for each in INVARIANTS]
+    assert [(row[0], row[1]) for row in rows("The laws")] == [(each.name, each.sentence) for each in DECLARED.laws]
 
 
 def test_page_names_existing_tests_for_every_case() -> None:

@@ -12,7 +12,6 @@ import pytest
 from botocore.exceptions import ClientError
 
 from appointments import allocation
-from appointments.invariants import INVARIANTS
 from appointments.messages import BookRequest
 from oneslot.explorer.explorer import explore
 from oneslot.explorer.scenario import Scenario
@@ -23,6 +22,7 @@ from oneslot.runtime.stores.expressions import transact_item
 from verification.mutation.mutants import EXPLORER, expected
 from verification.scenarios.ours import OURS
 from verification.scenarios.scenarios import ALONE, ONE_REQUEST, SAME_SLOT
+from workload.declared import CONSUMER
 
 Change = Callable[[pytest.MonkeyPatch], None]
 
@@ -108,5 +108,5 @@ def test_every_law_has_a_mutant_that_breaks_it() -> None:
     score = expected()
     said = [re.match(r"[A-Z]\d+r?", score.mutants[name][1]) for name in score.by(EXPLORER)]
     # The laws of the simulation (M, Q) have a broken system each in tests/verification/simulation.
-    laws = {invariant.name for invariant in INVARIANTS if invariant.name[0] not in "MQ"}
+    laws = {invariant.name for invariant in CONSUMER.laws if invariant.name[0] not in "MQ"}
     assert {law[0] for law in said if law} | set(HERE) == laws

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from appointments.invariants import INVARIANTS
 from oneslot.evidence.operator_log import OperatorLog
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
 from oneslot.local.mapping import poller
@@ -35,6 +34,7 @@ from oneslot.worker.pool import Pool, Source
 from oneslot.worker.visibility import Visibility
 from verification.simulation.run import points, run_seeds
 from verification.simulation.world.points import Instrumented
+from workload.declared import CONSUMER
 
 SEEDS = 200
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -226,4 +226,4 @@ def test_law_is_broken_by_a_broken_system(law: str, modules: Instrumented, monke
 
 
 def test_every_law_of_the_simulation_is_here() -> None:
-    assert set(LAWS) == {invariant.name for invariant in INVARIANTS if re.match("[MQ]", invariant.name)}
+    assert set(LAWS) == {invariant.name for invariant in CONSUMER.laws if re.match("[MQ]", invariant.name)}

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, field, replace
 from random import Random
 from typing import Any
 
-from appointments.invariants import Evidence, check
 from appointments.statuses import COMPLETE
 from booking.compose import compose
+from oneslot.declaration.evidence import Evidence
 from oneslot.explorer.services.sqs.message import Message
 from oneslot.runtime import powertools
 from oneslot.runtime.attempt import attempt
@@ -28,6 +28,7 @@ from verification.scenarios.practice import APPOINTMENTS, LEDGER, SLOTS, TABLES,
 from verification.simulation.world.faults import SLOW_SECONDS, is_mild
 from verification.simulation.world.kernel import MICROSECONDS, Process
 from verification.simulation.world.simulation import Simulation
+from workload.declared import CONSUMER
 
 ON_ITS_WAY = "on its way"
 """In the name of a fault whose request lands later."""
@@ -217,7 +218,7 @@ class Application:
     def evidence(self) -> Evidence:
         """Return what the run left behind, for `appointments.invariants`."""
         ids = [_message_id(letter.body) for letter in self.dead_letters()]
-        return Evidence(
+        return CONSUMER.evidence(
             requests=list(self.requests),
             ledger=self.rows(LEDGER, "message_id"),
             slots=self.rows(SLOTS, "practice", "slot_id"),
@@ -236,7 +237,7 @@ class Application:
     def check(self) -> None:
         """Check every law about what the run left behind."""
         simulation = self.simulation
-        for breach in check(self.evidence()):
+        for breach in CONSUMER.check(self.evidence()):
             if not self.is_excused(breach.invariant, breach.subject):
                 simulation.breach(breach.invariant, f"{breach.subject}: {breach.detail}")
         for message_id, count in self.effects.items():

@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from appointments.invariants import Evidence
+from oneslot.declaration.evidence import Evidence
 from oneslot.evidence.operator_log import BEGUN, DROP, OPERATOR_LOG_FILE, OperatorLog, drops, read_lines
 from oneslot.explorer.services.sqs.message import Message
 from oneslot.repair.journal import Journal, open_journal
@@ -90,7 +90,15 @@ class Repaired(Application):
             delete_item=lambda request: self._check_change(target, request, forgets=True),
         )
         clients: Any = SimpleNamespace(sqs=lambda: sqs, dynamodb=lambda: dynamodb)
-        outputs = Outputs(self.queue_url, self.dead_letter_queue_url, LEDGER, SLOTS, APPOINTMENTS, "consumer", "", "")
+        outputs = Outputs(
+            self.queue_url,
+            self.dead_letter_queue_url,
+            LEDGER,
+            "consumer",
+            "",
+            "",
+            {"slots": SLOTS, "appointments": APPOINTMENTS},
+        )
         surroundings = self.simulation.surroundings(process)
         target = Target("Oneslot-dev", "the stack", outputs, home, None, clients, surroundings)
         self._machines[name] = target

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from appointments.invariants import INVARIANTS
-from oneslot.pipeline.judge.conclusion import SENTENCES, Conclusion
+from oneslot.pipeline.judge.conclusion import Conclusion, sentences
 from tests.kits.histories import System
 from tests.oneslot.pipeline.audit_answers import audit_found, audit_verdicts, duckdb_answers, list_found
 from tests.oneslot.pipeline.corruptions import CORRUPTIONS, Picker
+from workload.declared import CONSUMER
 
 pytestmark = pytest.mark.spark
 
@@ -23,9 +23,9 @@ def test_audit_judges_every_invariant_of_the_list() -> None:
     from oneslot.pipeline.judge.states import Moment
     from oneslot.pipeline.judge.violations import SOURCE_FINDINGS, violations
 
-    shown = {invariant.name for invariant in INVARIANTS if invariant.breaches is not None}
+    shown = {invariant.name for invariant in CONSUMER.laws if invariant.breaches is not None}
     assert set(violations(Moment(0))) == shown | set(SOURCE_FINDINGS)
-    assert list(SENTENCES) == list(violations(Moment(0)))
+    assert list(sentences()) == list(violations(Moment(0)))
 
 
 @pytest.mark.slow
@@ -65,5 +65,5 @@ def test_corruptions_break_every_invariant() -> None:
     world = System(33, practices=8, slots_per_practice=26).run(420)
     pick = Picker(world, random.Random(33))
     broken = {corruption(pick)[0] for corruption in CORRUPTIONS}
-    assert broken == {invariant.name for invariant in INVARIANTS if invariant.breaches is not None}
+    assert broken == {invariant.name for invariant in CONSUMER.laws if invariant.breaches is not None}
     assert len(CORRUPTIONS) >= 15

@@ -17,7 +17,7 @@ from booking.compose import compose
 from booking.configuration import Configuration
 from oneslot.commands.backfill import backfill_file
 from oneslot.errors import BadInput, OneslotError
-from oneslot.evidence.tables import APPOINTMENTS, LEDGER, scan
+from oneslot.evidence.tables import LEDGER, scan
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import deploy
@@ -59,7 +59,7 @@ def target(
     monkeypatch.setenv("ONESLOT_HOME", str(tmp_path))
     made = local_target(state, tmp_path)
     for number in range(REQUESTS // 2):
-        made.dynamodb.put_item(TableName=made.outputs.slots_table_name, Item=to_dynamodb_json(slot_item(number)))
+        made.dynamodb.put_item(TableName=made.outputs.tables["slots"], Item=to_dynamodb_json(slot_item(number)))
     return made
 
 
@@ -92,8 +92,8 @@ def consume(target: Target) -> list[Delivery]:
     outputs, log = target.outputs, list[Delivery]()
     configuration = Configuration(
         ledger_table=outputs.ledger_table_name,
-        slots_table=outputs.slots_table_name,
-        appointments_table=outputs.appointments_table_name,
+        slots_table=outputs.tables["slots"],
+        appointments_table=outputs.tables["appointments"],
         queue_url=outputs.queue_url,
         dead_letter_queue_url=outputs.dead_letter_queue_url,
         ledger_retention_seconds=86_400,
@@ -127,7 +127,7 @@ def rows(target: Target) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     outputs = target.outputs
     return (
         list(scan(target.dynamodb, outputs.ledger_table_name, LEDGER)),
-        list(scan(target.dynamodb, outputs.appointments_table_name, APPOINTMENTS)),
+        list(scan(target.dynamodb, outputs.tables["appointments"], ())),
     )
 
 

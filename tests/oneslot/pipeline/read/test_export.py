@@ -49,8 +49,8 @@ def test_audit_reads_an_exported_stack(audited: Callable[..., Any], target: Targ
     """The audit sees the tables and queues; the patient's number never leaves the table."""
     world = System(71, practices=2, slots_per_practice=8).run(25)
     names = target.outputs
-    tables = {"ledger": names.ledger_table_name, "slots": names.slots_table_name}
-    tables["appointments"] = names.appointments_table_name
+    tables = {"ledger": names.ledger_table_name, "slots": names.tables["slots"]}
+    tables["appointments"] = names.tables["appointments"]
     for table, items in world.tables().items():
         for item in items.values():
             target.dynamodb.put_item(TableName=tables[table], Item=to_dynamodb_json(item))

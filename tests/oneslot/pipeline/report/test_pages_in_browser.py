@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from oneslot.pipeline.judge.conclusion import SENTENCES, sentence
+from oneslot.pipeline.judge.conclusion import sentence, sentences
 from oneslot.pipeline.report.data import ReportData, Rush
 from oneslot.pipeline.report.lives import Attempt, Life
 from oneslot.pipeline.report.page import render
@@ -29,7 +29,7 @@ def document(requests: int, **broken: int) -> dict[str, Any]:
         "sound": not broken,
         "requests": requests,
         "verdicts": {verdict.value: 0 for verdict in Verdict} | {"booked": requests},
-        "violations": dict.fromkeys(SENTENCES, 0) | broken,
+        "violations": dict.fromkeys(sentences(), 0) | broken,
         "sums": {"deliveries": 2 * requests, "deliveries_duplicate": requests},
         "slots": TEN_MILLION,
         "rejects": {"lines": 0, "above_limit": False, "limit_share": 0.001},
@@ -50,7 +50,7 @@ def page(said: dict[str, Any]) -> str:
         ReportData(
             document=said,
             title_time="23 November 2026, 16:00:00 UTC",
-            invariants=tuple((name, SENTENCES[name], count) for name, count in said["violations"].items()),
+            invariants=tuple((name, sentences()[name], count) for name, count in said["violations"].items()),
             rush=tuple(Rush(f"2026-11-23 08:00:0{second}", 1, 2, 1) for second in range(3)),
             rush_step="1 second",
             rush_scope="",

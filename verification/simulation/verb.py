@@ -6,8 +6,6 @@ from pathlib import Path
 
 import click
 
-from oneslot.application import replay_simulation
-from oneslot.application import simulate as run_simulation
 from oneslot.options import FILE, json_option
 from oneslot.terminal import Terminal
 
@@ -56,17 +54,9 @@ def simulate(  # noqa: PLR0917 - click passes them by name
     """
     if sum(given is not None for given in (seed, seeds, seconds, replay)) + every_place > 1:
         raise click.UsageError("Give one of --seed, --seeds, --seconds, --every-place and --replay.")
+    from verification.simulation.command import Options, run_replay, run_simulation
+
     terminal = Terminal(as_json)
     if replay is not None:
-        return replay_simulation(replay, terminal)
-    return run_simulation(
-        terminal,
-        scenarios=scenarios,
-        seed=seed,
-        first=first,
-        seeds=seeds,
-        seconds=seconds,
-        every_place=every_place,
-        save=save,
-        write=write,
-    )
+        return run_replay(replay, terminal)
+    return run_simulation(Options(scenarios, seed, first, seeds, seconds, every_place, save, write), terminal)

@@ -1,0 +1,226 @@
+"""The declaration of one consumer, typed and frozen. `oneslot.declaration.reading` reads it from a file."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from oneslot.declaration.evidence import Breach, Evidence, Law, check, lacks
+from oneslot.declaration.laws import EFFECT_ROWS, join_laws
+from oneslot.declaration.schema import Effect, Outcome, Row, Schema, Table
+from oneslot.errors import BadInput
+
+
+@dataclass(frozen=True)
+class DeclaredTable:
+    """A table as the file writes it; `Table` is the same with its functions.
+
+    `request` is an attribute, or the dotted name of a function from row to the requests that it names: ids or `Effect`s.
+    `time` is the attribute with the time of the commit (epoch ms). `lacking` is the dotted name of a function.
+    """
+
+    key: tuple[str, ...]
+    request: str | None = None
+    time: str | None = None
+    rows: int | None = None
+    outcomes: tuple[str, ...] = ()
+    by_request: bool = False
+    attributes: tuple[str, ...] = ()
+    lacking: str | None = None
+
+
+@dataclass(frozen=True)
+class Private:
+    """Text that no id and no tool's output may hold, such as a patient's number.
+
+    `find` is the dotted name of a function from text to bool, `pattern` of the compiled pattern of its candidates: ten digits
+    with a check digit by Modulus 11. `name` calls it in a sentence: "an NHS number".
+    """
+
+    find: str
+    name: str
+    pattern: str
+
+
+@dataclass(frozen=True)
+class Tools:
+    """Dotted names of functions of the consumer that a verb calls; each may be missing.
+
+    Attributes:
+        identity: a record → the message's id, as `Consumer.identity`.
+        parse: `(message_id, payload_hash, body)` → the message, as `Consumer.parse`.
+        foresee: what a redrive of a message would do; see `oneslot.repair.forecast.Foresight`.
+        story: the rows of a request → `(time, event, sentence)` for `oneslot inspect`.
+        compose: the consumer that `oneslot worker` runs; see `oneslot.commands.worker_handler`.
+        next_steps: what `oneslot up` prints; see `oneslot.commands.stack`.
+        handled_before: a message id → the result of a request that `oneslot backfill` enters as done.
+        explore, replay: the consumer's own explorations.
+    """
+
+    identity: str | None = None
+    parse: str | None = None
+    foresee: str | None = None
+    story: str | None = None
+    compose: str | None = None
+    next_steps: str | None = None
+    handled_before: str | None = None
+    explore: str | None = None
+    replay: str | None = None
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A consumer, as the tools see it.
+
+    Attributes:
+        name: of the consumer, in sentences.
+        path: the file; None for a declaration inside a package.
+        handler: the function in `entry`, as Lambda writes it.
+        entry: the folder with the handler, from the file's folder.
+        stack: the name of its CDK stack.
+        outputs: the prefix of the stack's outputs, where a stack has several consumers.
+        laws: dotted names of the consumer's own laws: functions, `Law`s, or sequences of them.
+        verbs: dotted names of its own verbs: click commands, or functions from a list of arguments to an exit status.
+        reasons: what an operator does about a dead letter, by its reason.
+    """
+
+    name: str
+    path: Path | None
+    handler: str
+    stack: str
+    entry: str = "."
+    outputs: str = ""
+    declared_tables: Mapping[str, DeclaredTable] = field(default_factory=dict)
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    law_names: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    private: Private | None = None
+    tools: Tools = field(default_factory=Tools)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the file."""
+        return self.path.parent if self.path else Path.cwd()
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The tables and outcomes, with the tables' functions. Raises `BadInput` for a name that cannot be imported."""
+        tables = {name: self._table(name, declared) for name, declared in self.declared_tables.items()}
+        return Schema(tables, self.outcomes)
+
+    @cached_property
+    def laws(self) -> tuple[Law, ...]:
+        """The ledger's laws and the consumer's own. Raises `BadInput` for a name that is not a law's."""
+        own = [law for name in self.law_names for law in self._laws(name)]
+        if any(table.rows is not None for table in self.declared_tables.values()):
+            own.insert(0, EFFECT_ROWS)
+        return join_laws(own)
+
+    @property
+    def judged(self) -> list[Law]:
+        """The laws that a history can show."""
+        return [law for law in self.laws if law.breaches is not None]
+
+    def check(self, evidence: Evidence) -> list[Breach]:
+        """Return all breaches, in the order of the laws."""
+        return check(evidence, self.laws)
+
+    def evidence(self, *, ledger: Mapping[str, Row] | None = None, **parts: Any) -> Evidence:
+        """Return evidence about this consumer. Rows of its tables are given by the tables' names."""
+        tables = {name: parts.pop(name) for name in self.declared_tables if name in parts}
+        return Evidence(ledger=ledger or {}, tables=tables, schema=self.schema, **parts)
+
+    def is_private(self, text: str) -> bool:
+        """Return whether the text holds what must not be shown."""
+        return self.private is not None and bool(self.load(self.private.find)(text))
+
+    def output(self, name: str) -> str:
+        """Return the name of one of the stack's outputs: `QueueUrl`, after the declared prefix."""
+        return f"{self.outputs}{name}"
+
+    def tool(self, name: str) -> Callable[..., Any] | None:
+        """Return one of `Tools`, None if it is not declared. Raises `BadInput` if it cannot be imported."""
+        dotted = getattr(self.tools, name)
+        return None if dotted is None else self._function(dotted, f"tools.{name}")
+
+    def load(self, dotted: str, field_name: str = "") -> Any:
+        """Import what a dotted name names. Raises `BadInput`, which names field and remedy."""
+        for folder in (self.folder / self.entry, self.folder):
+            if self.path and str(folder.resolve()) not in sys.path:
+                sys.path.insert(0, str(folder.resolve()))
+        module, _, name = dotted.rpartition(".")
+        try:
+            return getattr(import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise BadInput(
+                f"{self.path or 'oneslot.toml'}: {field_name or 'a name'} is {dotted!r}, which cannot be imported: {error}. "
+                f"Write module.name, importable from {self.folder} or its entry {self.entry!r}."
+            ) from error
+
+    def _function(self, dotted: str, field_name: str) -> Callable[..., Any]:
+        found = self.load(dotted, field_name)
+        if not callable(found):
+            raise BadInput(
+                f"{self.path}: {field_name} is {dotted!r}, which is a {type(found).__name__}. Name a function."
+            )
+        function: Callable[..., Any] = found
+        return function
+
+    def _table(self, name: str, declared: DeclaredTable) -> Table:
+        effects = self._effects(name, declared)
+        needed = () if not declared.request or "." in declared.request else (declared.request,)
+        lacking = (
+            self._function(declared.lacking, f"tables.{name}.lacking")
+            if declared.lacking
+            else lambda row: lacks(row, dict.fromkeys(needed, str), {declared.time: int} if declared.time else {})
+        )
+        return Table(
+            name,
+            declared.key,
+            self.output(f"{name.title().replace('_', '')}TableName"),
+            declared.attributes,
+            effects,
+            declared.rows,
+            frozenset(declared.outcomes),
+            declared.by_request or declared.key == needed,
+            lacking,
+        )
+
+    def _effects(self, name: str, declared: DeclaredTable) -> Callable[[Row], Iterable[Effect]] | None:
+        request, time = declared.request, declared.time
+        if request is None:
+            return None
+        if "." not in request:
+            return lambda row: (Effect(row[request], int(row.get(time or "", 0))),) if request in row else ()
+        function = self._function(request, f"tables.{name}.request")
+
+        def effects(row: Row) -> Iterator[Effect]:
+            named = function(row)
+            for each in (named,) if isinstance(named, str | Effect) else named or ():
+                yield each if isinstance(each, Effect) else Effect(each, int(row.get(time or "", 0)))
+
+        return effects
+
+    def _laws(self, dotted: str) -> Sequence[Law]:
+        found = self.load(dotted, "laws")
+        several: Collection[Any] = found if isinstance(found, list | tuple) else (found,)
+        return [self._law(dotted, each) for each in several]
+
+    def _law(self, dotted: str, found: Any) -> Law:
+        if isinstance(found, Law):
+            return found
+        if not callable(found):
+            raise BadInput(
+                f"{self.path}: laws names {dotted!r}, which is a {type(found).__name__}. "
+                "Name a function from the evidence to (subject, detail) for each breach."
+            )
+        name = str(getattr(found, "__name__", dotted))
+        sentence = re.sub(r"\s+", " ", (found.__doc__ or "").strip().partition("\n\n")[0])
+        return Law(name, sentence or f"{name.replace('_', ' ').capitalize()}.", found)

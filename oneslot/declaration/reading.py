@@ -1,0 +1,246 @@
+"""`oneslot.toml`, read and checked. Every error names file, field and remedy."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import fields
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NoReturn
+
+from oneslot.declaration.declaration import Declaration, DeclaredTable, Private, Tools
+from oneslot.declaration.schema import Outcome
+from oneslot.errors import BadInput
+
+FILE_NAME = "oneslot.toml"
+VARIABLE = "ONESLOT_CONSUMER"
+REPOSITORY = Path(__file__).resolve().parents[2]
+NONE = (
+    f"There is no {FILE_NAME} in {{folder}} or above it, so the consumer is not known. "
+    "Make one with `oneslot new`, or name one with --consumer."
+)
+_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+_TABLE_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_HANDLER = re.compile(r"[A-Za-z_][\w.]*\.[A-Za-z_]\w*")
+_STACK = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
+
+_chosen: ContextVar[Path | None] = ContextVar("consumer", default=None)
+
+
+@contextmanager
+def choosing(path: Path) -> Iterator[None]:
+    """Use this file in place of the one in the current folder."""
+    token = _chosen.set(path)
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+def declared() -> Declaration:
+    """Return the declaration of the consumer that the tools work for. Raises `BadInput` if there is none."""
+    declaration = find_declaration()
+    if declaration is None:
+        raise BadInput(NONE.format(folder=Path.cwd()))
+    return declaration
+
+
+def find_declaration() -> Declaration | None:
+    """Return the declaration of `--consumer`, `ONESLOT_CONSUMER`, the current folder or one above it; None without one.
+
+    Elsewhere a checkout of Oneslot uses its own, and a package of the audit's job the one inside it.
+    """
+    if path := _chosen.get() or os.environ.get(VARIABLE):
+        return read_declaration(Path(path))
+    here = Path.cwd()
+    for folder in (here, *here.parents, REPOSITORY):
+        if (path := folder / FILE_NAME).is_file():
+            return read_declaration(path)
+    packed = files("oneslot") / FILE_NAME
+    return parse_declaration(packed.read_text(encoding="utf-8"), None) if packed.is_file() else None
+
+
+def read_declaration(path: Path) -> Declaration:
+    """Read a file. Raises `BadInput`."""
+    path = path.resolve()
+    try:
+        return _read(path, path.stat().st_mtime_ns)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}. Name a consumer's {FILE_NAME}.") from error
+
+
+@lru_cache(16)
+def _read(path: Path, _written: int) -> Declaration:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path} is not UTF-8 text. Save it as UTF-8.") from error
+    return parse_declaration(text, path)
+
+
+def parse_declaration(text: str, path: Path | None) -> Declaration:
+    """Return the declaration in a file's text. Raises `BadInput`."""
+    where = str(path or FILE_NAME)
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{where} is not TOML: {error}. Correct that line.") from error
+    top = Part(where, "", document)
+    reasons = top.part("reasons")
+    declaration = Declaration(
+        name=top.matching("name", _NAME, "small letters, digits, - and _"),
+        path=path,
+        handler=top.matching("handler", _HANDLER, "module.function, as Lambda does, e.g. app.handler"),
+        stack=top.matching("stack", _STACK, "the name of its CDK stack, e.g. Orders"),
+        entry=top.text("entry", "."),
+        outputs=top.text("outputs", ""),
+        declared_tables={name: _table(name, part) for name, part in top.parts("tables")},
+        outcomes={
+            name: Outcome(name, part.text("request", None), part.text("sentence", ""), part.text("forgotten", ""))
+            for name, part in top.parts("outcomes")
+        },
+        law_names=top.texts("laws"),
+        verbs=top.texts("verbs"),
+        reasons={name: reasons.text(name, "") for name in reasons.content},
+        private=_private(top),
+        tools=_tools(top.part("tools")),
+    )
+    _refuse_contradictions(where, declaration)
+    if path and not (path.parent / declaration.entry).is_dir():
+        raise BadInput(
+            f"{where}: entry is {declaration.entry!r}, which is not a folder. Name the folder of the handler."
+        )
+    top.refuse_unknown()
+    return declaration
+
+
+class Part:
+    """A table of the file, whose values are checked as they are taken."""
+
+    def __init__(self, where: str, name: str, content: Mapping[str, Any]) -> None:
+        self.where = where
+        self.name = name
+        self.content = content
+        self._taken: set[str] = set()
+        self._inner: list[Part] = []
+
+    def refuse(self, name: str, remedy: str) -> NoReturn:
+        """Raise `BadInput` about one value."""
+        value = self.content.get(name)
+        is_what = "is missing" if value is None else f"is {value!r}"
+        raise BadInput(f"{self.where}: {self._full(name)} {is_what}. Write {remedy}.")
+
+    def take(self, name: str, default: Any, fits: Callable[[Any], bool], remedy: str) -> Any:
+        """Return a value, or `default` if it is missing and None is not."""
+        self._taken.add(name)
+        value = self.content.get(name, default)
+        if value is not default and not fits(value):
+            self.refuse(name, remedy)
+        return value
+
+    def text(self, name: str, default: Any) -> Any:
+        """Return a text."""
+        return self.take(name, default, lambda value: isinstance(value, str), "text in quotes")
+
+    def matching(self, name: str, pattern: re.Pattern[str], remedy: str) -> str:
+        """Return a text that must be there."""
+        value = self.text(name, None)
+        if value is None or not pattern.fullmatch(value):
+            self.refuse(name, remedy)
+        return str(value)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return a list of texts; a single text is a list of one."""
+
+        def fits(value: Any) -> bool:
+            return isinstance(value, str) or (isinstance(value, list) and all(isinstance(each, str) for each in value))
+
+        value = self.take(name, [], fits, 'a list of texts, e.g. ["order_id"]')
+        return (value,) if isinstance(value, str) else tuple(value)
+
+    def part(self, name: str) -> Part:
+        """Return a table inside this one; empty if it is missing."""
+        content = self.take(name, {}, lambda value: isinstance(value, dict), f"a table, [{self._full(name)}]")
+        inner = Part(self.where, self._full(name), content)
+        self._inner.append(inner)
+        return inner
+
+    def parts(self, name: str) -> list[tuple[str, Part]]:
+        """Return the tables inside a table, by name."""
+        outer = self.part(name)
+        return [(each, outer.part(each)) for each in outer.content]
+
+    def refuse_unknown(self) -> None:
+        """Raise `BadInput` for a name that was not asked for."""
+        if unknown := sorted(self.content.keys() - self._taken):
+            known = ", ".join(sorted(self._taken)) or "nothing"
+            raise BadInput(f"{self.where}: {self._full(unknown[0])} is not a known name. Use {known}.")
+        for inner in self._inner:
+            inner.refuse_unknown()
+
+    def _full(self, name: str) -> str:
+        return f"{self.name}.{name}" if self.name else name
+
+
+def _table(name: str, part: Part) -> DeclaredTable:
+    if not _TABLE_NAME.fullmatch(name) or name == "ledger":
+        raise BadInput(
+            f"{part.where}: tables.{name} is not a valid name of a table. "
+            "Use small letters, digits and underscores, and not 'ledger'."
+        )
+    declared = DeclaredTable(
+        key=part.texts("key"),
+        request=part.text("request", None),
+        time=part.text("time", None),
+        rows=part.take("rows", None, lambda value: type(value) is int and value > 0, "a whole number above 0"),
+        outcomes=part.texts("outcomes"),
+        by_request=part.take("by_request", False, lambda value: isinstance(value, bool), "true or false"),
+        attributes=part.texts("attributes"),
+        lacking=part.text("lacking", None),
+    )
+    if not 1 <= len(declared.key) <= 2:  # noqa: PLR2004 - a partition key, and a sort key
+        part.refuse("key", 'the one or two attributes of the table\'s key, e.g. ["order_id"]')
+    if declared.request is None and (declared.rows or declared.time or declared.by_request):
+        part.refuse("request", "the attribute that names a row's request, or a function's dotted name")
+    if declared.outcomes and declared.rows is None:
+        part.refuse("rows", "the number of rows that a request with one of these outcomes has, e.g. 1")
+    needed = {*declared.key, *((declared.time,) if declared.time else ())}
+    needed |= {declared.request} if declared.request and "." not in declared.request else set()
+    if declared.attributes and (left_out := sorted(needed - set(declared.attributes))):
+        raise BadInput(
+            f"{part.where}: {part.name}.attributes leaves out {left_out[0]}, which the laws need. "
+            "Add it, or remove attributes to read all."
+        )
+    return declared
+
+
+def _private(top: Part) -> Private | None:
+    part = top.part("private")
+    if not part.content:
+        return None
+    names = ("find", "name", "pattern")
+    found = {name: part.text(name, None) for name in names}
+    for name in names:
+        if found[name] is None:
+            part.refuse(name, "text: find and pattern name a function and its pattern, name calls it in a sentence")
+    return Private(**found)
+
+
+def _tools(part: Part) -> Tools:
+    return Tools(**{each.name: part.text(each.name, None) for each in fields(Tools)})
+
+
+def _refuse_contradictions(where: str, declaration: Declaration) -> None:
+    for name, table in declaration.declared_tables.items():
+        for outcome in table.outcomes:
+            if declaration.outcomes and outcome not in declaration.outcomes:
+                raise BadInput(
+                    f"{where}: tables.{name}.outcomes has {outcome!r}, which is not one of [outcomes]. "
+                    f"Use {', '.join(declaration.outcomes)}, or add [outcomes.{outcome}]."
+                )

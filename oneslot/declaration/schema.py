@@ -1,0 +1,103 @@
+"""The tables and the answers of a consumer, as the laws read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+Row = Mapping[str, Any]
+Key = str | tuple[Any, ...]
+
+LIBRARY_OUTCOMES = frozenset({"duplicate", "busy", "quarantined", "fenced", "failed"})
+"""The outcomes in the delivery log that are the library's own. Every other one is the consumer's first answer."""
+
+
+class Effect(NamedTuple):
+    """A row's statement that a request took effect.
+
+    `request` is empty if the row names none although it should. `at` is the time of the commit (epoch ms). 0 means that no
+    row says it, so the ledger may have forgotten the request; None means a moment ago.
+    """
+
+    request: str
+    at: int | None = 0
+    deed: str = "made"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the consumer, beside the ledger.
+
+    Attributes:
+        name: as decisions write to it.
+        key: the attributes of its key.
+        output: the stack's output with the table's name.
+        attributes: those that the tools read and show; all if empty.
+        effects: the requests that a row names; None for a table that the ledger's laws do not judge.
+        rows: how many rows name a request that took effect; None if the number is not judged.
+        outcomes: the recorded outcomes of requests with these rows; others have none. Empty: not judged.
+        by_request: whether the key is the id of the row's request.
+        lacking: the attributes of a row that the consumer's own laws need, and that are missing or invalid.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    output: str = ""
+    attributes: tuple[str, ...] = ()
+    effects: Callable[[Row], Iterable[Effect]] | None = None
+    rows: int | None = None
+    outcomes: frozenset[str] = frozenset()
+    by_request: bool = False
+    lacking: Callable[[Row], Iterable[str]] = lambda _: ()
+
+    def key_of(self, row: Row) -> Key:
+        """Return the row's key: one value, or a tuple."""
+        return row[self.key[0]] if len(self.key) == 1 else tuple(row[name] for name in self.key)
+
+    def by_key(self, rows: Iterable[Row]) -> dict[Key, Row]:
+        """Return the rows by their keys."""
+        return {self.key_of(row): row for row in rows}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """An answer that the consumer gives, by the word in its result's `outcome`.
+
+    Attributes:
+        request: the attribute of the result with the request's own id; None if the result does not repeat it.
+        sentence: says what was answered, with the result's attributes in braces.
+        forgotten: what deleting the ledger's row brings about.
+    """
+
+    name: str
+    request: str | None = None
+    sentence: str = ""
+    forgotten: str = ""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The tables and outcomes of one consumer, by name. Without declared outcomes every word is one."""
+
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+
+    @property
+    def effect_tables(self) -> list[Table]:
+        """The tables whose rows name their requests."""
+        return [table for table in self.tables.values() if table.effects]
+
+    def knows(self, outcome: str) -> bool:
+        """Return whether the delivery log may have this outcome."""
+        return not self.outcomes or outcome in self.outcomes or outcome in LIBRARY_OUTCOMES
+
+
+def is_answer(outcome: str) -> bool:
+    """Return whether a delivery with this outcome completed its request."""
+    return outcome not in LIBRARY_OUTCOMES
+
+
+def text_of(key: Key) -> str:
+    """Return a key as one text."""
+    return "/".join(map(str, key)) if isinstance(key, tuple) else str(key)

@@ -1,0 +1,195 @@
+"""`check`, `inspect`, `dlq` and `ledger` on a consumer that is not the appointments', with ids of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneslot.local.aws.connection import Connection
+from oneslot.local.processes import start_ticks
+from oneslot.local.state import LocalState
+from oneslot.runtime.consumer.consumer import Consumer
+from oneslot.runtime.consumer.delivery_log import Delivery
+from oneslot.runtime.consumer.queues import Queues
+from oneslot.runtime.protocol import JsonMessage
+from oneslot.runtime.sqs.lambda_event import Context
+from oneslot.runtime.stores.dynamodb import DynamoDBLedger
+from oneslot.runtime.stores.expressions import to_attributes
+from oneslot.runtime.surroundings import Surroundings
+from tests.kits.consumer import bench, record
+from tests.kits.moto_stack import ENVIRONMENT, Functions, document, invoke
+from tests.oneslot.declaration.orders import order_book
+
+ORDERS = Path(__file__).with_name("orders") / "oneslot.toml"
+ON_ORDERS = ("--consumer", str(ORDERS))
+
+
+def order(number: int, pence: int = 250, **more: Any) -> dict[str, Any]:
+    return {"shop": "north", "number": number, "pence": pence, **more}
+
+
+@dataclass
+class Orders:
+    """The consumer of orders on moto, and its state folder."""
+
+    dynamodb: Any
+    sqs: Any
+    consumer: Consumer[JsonMessage]
+    log: Path
+    deliveries: list[Delivery] = field(default_factory=list)
+
+    def deliver(self, *orders: dict[str, Any]) -> None:
+        event = {"Records": [record(each) for each in orders]}
+        assert self.consumer(event, Context()) == {"batchItemFailures": []}
+        lines = [{"message": "delivery", **asdict(each)} for each in self.deliveries]
+        self.log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def put(self, table: str, **row: Any) -> None:
+        self.dynamodb.put_item(TableName=table, Item=to_attributes(row))
+
+
+@pytest.fixture
+def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Orders]:
+    with bench(slots=0) as made:
+        made.dynamodb.create_table(
+            TableName="charges",
+            KeySchema=[{"AttributeName": "order_id", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "order_id", "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        deliveries: list[Delivery] = []
+        names = made.configuration
+        ledger = DynamoDBLedger(made.dynamodb, "ledger", retention_seconds=86_400, tables={"charges": "charges"})
+        consumer = Consumer(
+            ledger,
+            Queues(made.sqs, names.queue_url, names.dead_letter_queue_url, Surroundings().jitter),
+            JsonMessage,
+            order_book.decide,
+            log=deliveries.append,
+            identity=order_book.identity,
+        )
+        outputs = {
+            "QueueUrl": names.queue_url,
+            "DeadLetterQueueUrl": names.dead_letter_queue_url,
+            "LedgerTableName": "ledger",
+            "ChargesTableName": "charges",
+            "ConsumerFunctionName": "consumer",
+            "EventSourceMappingId": "mapping",
+            "ConsumerLogGroupName": "/orders",
+        }
+        process = os.getpid()
+        started, log = start_ticks(process) or 0, tmp_path / "consumer.jsonl"
+        state = LocalState(
+            "http://127.0.0.1:1", "eu-west-2", "0", "local", "Orders", outputs, process, started, str(log)
+        )
+        state.write(tmp_path)
+        monkeypatch.setenv("ONESLOT_HOME", str(tmp_path))
+        monkeypatch.setattr(Connection, "dynamodb", lambda _: made.dynamodb)
+        monkeypatch.setattr(Connection, "sqs", lambda _: made.sqs)
+        monkeypatch.setattr(Connection, "functions", lambda _: Functions(ENVIRONMENT))
+        monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.WAIT_SECONDS", 0)
+        yield Orders(made.dynamodb, made.sqs, consumer, log, deliveries)
+
+
+def test_check_holds_for_orders_that_are_delivered_twice(orders: Orders) -> None:
+    orders.deliver(order(1), order(2), order(3, pence=0))
+    orders.deliver(order(1))
+
+    checked = document(invoke("check", *ON_ORDERS, "--json"))
+
+    assert (checked["kind"], checked["counts"]["verdicts"]) == ("holds", {"charged": 2, "free": 1})
+    assert "all 9 invariants hold" in checked["verdict"]
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "breach"),
+    [
+        ("charges", {"order_id": "ghost", "pence": 1, "charged_at": 4_000_000_000_000}, ("I5r", "ghost")),
+        ("charges", {"order_id": "north-3", "pence": 1, "charged_at": order_book.NOW}, ("I12", "north-3")),
+        ("charges", {"order_id": "north-1", "pence": -1}, ("every_order_costs_something", "north-1")),
+    ],
+)
+def test_check_finds_a_breach_of_each_kind_of_law(
+    orders: Orders, table: str, row: dict[str, Any], breach: tuple[str, str]
+) -> None:
+    orders.deliver(order(1), order(3, pence=0))
+    orders.put(table, **row)
+
+    checked = document(invoke("check", *ON_ORDERS, "--json"), 1)
+
+    assert [(each["invariant"], each["subject"]) for each in checked["breaches"]] == [breach]
+
+
+def test_check_finds_an_answer_without_its_effect(orders: Orders) -> None:
+    orders.deliver(order(1))
+    orders.dynamodb.delete_item(TableName="charges", Key={"order_id": {"S": "north-1"}})
+
+    checked = document(invoke("check", *ON_ORDERS, "--json"), 1)
+
+    assert [(each["invariant"], each["detail"]) for each in checked["breaches"]] == [
+        ("I12", "COMPLETE with outcome charged, and 0 of 1 rows of charges name it")
+    ]
+
+
+def test_inspect_shows_an_order_with_its_effect(orders: Orders) -> None:
+    orders.deliver(order(1))
+
+    found = document(invoke("inspect", "north-1", *ON_ORDERS, "--json"))
+
+    assert (found["summary"], found["rows"]["charges"]["pence"]) == ("Charged: 250 pence.", 250)
+
+
+def test_dlq_knows_a_letter_by_the_consumers_own_id(orders: Orders) -> None:
+    orders.deliver(order(7, article="unknown"))
+
+    listed = document(invoke("dlq", "list", *ON_ORDERS, "--json"))
+    shown = invoke("dlq", "show", "north-7", *ON_ORDERS)
+    found = document(invoke("inspect", "north-7", *ON_ORDERS, "--json"))
+
+    assert [(each["message_id"], each["outlook"]) for each in listed["messages"]] == [("north-7", "stuck")]
+    assert "Correct the article, and send the order again." in shown.stdout
+    assert found["summary"] == "Quarantined: unknown_article."
+
+
+def test_dlq_foresees_a_duplicate_and_a_forgotten_answer(orders: Orders) -> None:
+    orders.deliver(order(1), order(2))
+    orders.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "north-2"}})
+    letters = invoke("env", *ON_ORDERS, "--json")
+    url = json.loads(letters.stdout)["DEAD_LETTER_QUEUE_URL"]
+    for number in (1, 2):
+        orders.sqs.send_message(QueueUrl=url, MessageBody=json.dumps(order(number)))
+
+    listed = document(invoke("dlq", "list", *ON_ORDERS, "--json"))
+
+    outlooks = {each["message_id"]: each["outlook"] for each in listed["messages"]}
+    assert outlooks == {"north-1": "duplicate", "north-2": "done_before"}
+
+
+def test_ledger_forget_says_what_the_consumer_declares(orders: Orders) -> None:
+    orders.deliver(order(1))
+    told = invoke("ledger", "forget", "north-1", *ON_ORDERS)
+    assert "Its charge stays, and a later copy gets the same answer." in told.stdout.replace("\n", " ")
+
+
+def test_status_counts_the_declared_tables(orders: Orders) -> None:
+    orders.deliver(order(1), order(2))
+    assert document(invoke("status", *ON_ORDERS, "--json"))["charges"] == {"rows": 2}
+
+
+def test_verb_of_the_consumer_is_one_of_the_commands(orders: Orders, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ORDERS.parent)
+    counted = invoke("count-articles", "--all", "pot")
+    assert (counted.exit_code, counted.stdout) == (3, "articles: 2\n")
+    assert "Count the articles." in invoke("--help").stdout
+
+
+def test_stack_is_refused_when_another_consumer_is_declared(orders: Orders) -> None:
+    refused = invoke("check")
+    assert refused.exit_code == 1
+    assert "has no output SlotsTableName, AppointmentsTableName, so its consumer is not appointments." in refused.stderr

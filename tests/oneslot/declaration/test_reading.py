@@ -1,0 +1,97 @@
+"""`oneslot.toml`: what is read, and a sentence for each thing that cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from oneslot.declaration.reading import REPOSITORY, declared, parse_declaration, read_declaration
+from oneslot.errors import BadInput
+
+ORDERS = Path(__file__).with_name("orders") / "oneslot.toml"
+LEAST = 'name = "orders"\nhandler = "app.handler"\nstack = "Orders"\n'
+TABLE = LEAST + '[tables.charges]\nkey = "order_id"\n'
+
+
+def test_declaration_is_read_with_its_laws_and_tables() -> None:
+    declaration = read_declaration(ORDERS)
+
+    (table,) = declaration.schema.tables.values()
+    assert (table.key, table.output, table.by_request) == (("order_id",), "ChargesTableName", True)
+    names = [law.name for law in declaration.judged]
+    assert names == ["I2", "I5r", "I6", "I7", "I9", "I10", "I11", "I12", "every_order_costs_something"]
+    assert declaration.judged[-1].sentence == "A charge is above zero."
+
+
+def test_declaration_of_the_appointments_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert declared().path == REPOSITORY / "oneslot.toml"
+    (tmp_path / "oneslot.toml").write_text(LEAST)
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    assert declared().name == "orders"
+
+
+def test_outputs_have_the_declared_prefix() -> None:
+    declaration = parse_declaration('outputs = "Orders"\n' + TABLE, None)
+    assert declaration.output("QueueUrl") == "OrdersQueueUrl"
+    assert declaration.schema.tables["charges"].output == "OrdersChargesTableName"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("name = ", "is not TOML: Invalid value (at end of document). Correct that line."),
+        (LEAST.replace('"orders"', "3"), "name is 3. Write text in quotes."),
+        (LEAST.replace("app.handler", "handler"), "handler is 'handler'. Write module.function"),
+        (LEAST.replace('stack = "Orders"', ""), "stack is missing. Write the name of its CDK stack, e.g. Orders."),
+        (LEAST + 'hander = "a.b"', "hander is not a known name. Use entry, handler, laws"),
+        (LEAST + "laws = [1]", 'laws is [1]. Write a list of texts, e.g. ["order_id"].'),
+        (LEAST + "[tables]\ncharges = 1", "tables.charges is 1. Write a table, [tables.charges]."),
+        (LEAST + "[tables.Charges]", "tables.Charges is not a valid name of a table. Use small letters"),
+        (LEAST + "[tables.ledger]", "tables.ledger is not a valid name of a table."),
+        (LEAST + "[tables.charges]", "tables.charges.key is missing. Write the one or two attributes"),
+        (TABLE + "rows = 0", "tables.charges.rows is 0. Write a whole number above 0."),
+        (TABLE + "rows = 1", "tables.charges.request is missing. Write the attribute that names a row's request"),
+        (TABLE + 'request = "order_id"\noutcomes = ["a"]', "tables.charges.rows is missing. Write the number of rows"),
+        (TABLE + 'attributes = ["pence"]', "tables.charges.attributes leaves out order_id, which the laws need."),
+        (TABLE + "row = 1", "tables.charges.row is not a known name. Use attributes, by_request, key"),
+        (
+            TABLE + 'request = "order_id"\nrows = 1\noutcomes = ["a"]\n[outcomes.b]',
+            "tables.charges.outcomes has 'a', which is not one of [outcomes]. Use b, or add [outcomes.a].",
+        ),
+        (LEAST + '[private]\nname = "a secret"', "private.find is missing. Write text: find and pattern"),
+        (LEAST + "[tools]\nparse = 1", "tools.parse is 1. Write text in quotes."),
+    ],
+)
+def test_unusable_declaration_is_refused_by_a_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        parse_declaration(text, None)
+    assert sentence in str(refused.value)
+    assert str(refused.value).startswith("oneslot.toml")
+
+
+@pytest.mark.parametrize(
+    ("law", "sentence"),
+    [
+        ("nowhere.law", "laws is 'nowhere.law', which cannot be imported: No module named 'nowhere'."),
+        ("order_book.missing", "which cannot be imported: module 'order_book' has no attribute 'missing'."),
+        ("order_book.NOW", "laws names 'order_book.NOW', which is a int. Name a function from the evidence"),
+    ],
+)
+def test_law_is_refused_when_it_is_not_a_function(tmp_path: Path, law: str, sentence: str) -> None:
+    (tmp_path / "order_book.py").write_text(ORDERS.with_name("order_book.py").read_text())
+    path = tmp_path / "oneslot.toml"
+    path.write_text(LEAST.replace("\nhandler", f'\nlaws = "{law}"\nhandler'))
+    with pytest.raises(BadInput) as refused:
+        _ = read_declaration(path).laws
+    assert sentence in str(refused.value)
+
+
+def test_declaration_is_refused_when_file_or_entry_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot be read: No such file or directory"):
+        read_declaration(tmp_path / "oneslot.toml")
+    (tmp_path / "oneslot.toml").write_text('entry = "src"\n' + LEAST)
+    with pytest.raises(BadInput, match="entry is 'src', which is not a folder"):
+        read_declaration(tmp_path / "oneslot.toml")
