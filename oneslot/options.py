@@ -15,6 +15,7 @@ from oneslot.declaration.reading import choosing
 F = TypeVar("F", bound=Callable[..., Any])
 
 FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+FILE_OR_PIPE = click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True, path_type=Path)
 NEW_FOLDER = click.Path(exists=False, path_type=Path)
 
 

@@ -76,12 +76,11 @@ class Terminal:
         if self.as_json:
             click.echo(json.dumps(document, indent=2, ensure_ascii=False, default=as_json_value))
 
-    def confirm(self, question: str, *, yes: bool) -> bool:
-        """Return True for `--yes` or a yes at the terminal. Otherwise say that nothing was changed."""
-        if yes or (not self.as_json and sys.stdin.isatty() and sys.stdout.isatty() and click.confirm(question)):
-            return True
-        self.plain(DRY_RUN, style="yellow")
-        return False
+    def goes_ahead(self, *, yes: bool) -> bool:
+        """Return `yes`. Without it, say that nothing was changed: a dry run asks nothing, so pasted lines stay commands."""
+        if not yes:
+            self.plain(DRY_RUN, style="yellow")
+        return yes
 
     @contextmanager
     def progress(self, what: str, total: int | None) -> Iterator[Advance]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
+from rich.table import Table
 
 from oneslot.commands.message_id import message_id_argument
 from oneslot.declaration.evidence import result_of
@@ -31,7 +33,7 @@ def inspect(message_id: str, stack: str | None, as_json: bool) -> int:
     """
     terminal = Terminal(as_json)
     target = open_target(stack)
-    with terminal.working("Looking it up"):
+    with terminal.working("Looking the request up"):
         found = look_up(target, message_id)
     if not found.known:
         nothing = f"Nothing is known of {message_id} in {target.stack_name}."
@@ -48,16 +50,21 @@ def _show(terminal: Terminal, target: Target, found: Inspection) -> None:
     terminal.plain(f"{found.message_id}\n{found.summary()}\n")
     for title, row in (("Ledger", found.ledger), *((name.capitalize(), row) for name, row in found.rows.items())):
         if row is not None:
-            shown = table(title, "Attribute", "Value")
-            for name, value in row.items():
-                shown.add_row(name, _value(name, value))
-            terminal.show(shown)
+            terminal.show(row_table(title, row))
     timeline = table("Timeline", "Time (UTC)", "Event")
     for at, what in found.timeline():
         timeline.add_row(time_text(at), what)
     terminal.show(timeline)
     terminal.warn(format_malformed(found.malformed, target.command))
     terminal.warn(format_missing(found.missing, target.command))
+
+
+def row_table(title: str, row: Mapping[str, Any]) -> Table:
+    """Return a row of one of the tables, its times and its answer in words."""
+    shown = table(title, "Attribute", "Value")
+    for name, value in row.items():
+        shown.add_row(name, _value(name, value))
+    return shown
 
 
 def _value(name: str, value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from oneslot.commands.inspect import row_table
 from oneslot.commands.message_id import message_id_argument
 from oneslot.declaration.evidence import result_of
 from oneslot.errors import OneslotError
@@ -17,8 +18,7 @@ from oneslot.repair.ledger_row import advice, consequences, read_row
 from oneslot.repair.ledger_row import forget as forget_row
 from oneslot.repair.ledger_row import unlock as unlock_row
 from oneslot.target import Target, open_target
-from oneslot.terminal import Terminal, table
-from oneslot.wording import with_time
+from oneslot.terminal import Terminal
 
 
 @click.group(short_help="Show a row of the ledger; unlock or forget it.")
@@ -64,7 +64,7 @@ def unlock(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None
         what = "is complete" if standing(row, now) is Standing.COMPLETE else "has no lease"
         raise OneslotError(f"There is nothing to unlock: {message_id} {what}.")
     document = _document(target, row, now)
-    if not terminal.confirm(f"End the lease of {message_id} now?", yes=yes):
+    if not terminal.goes_ahead(yes=yes):
         terminal.result(document | {"changed": False})
         return
     log = open_operator_log(target)
@@ -99,7 +99,7 @@ def forget(message_id: str, yes: bool, stack: str | None, as_json: bool) -> None
     warning = consequences(target, row)
     terminal.plain(warning)
     document = _document(target, row, now) | {"consequences": warning}
-    if not terminal.confirm(f"Delete the row of {message_id}?", yes=yes):
+    if not terminal.goes_ahead(yes=yes):
         terminal.result(document | {"changed": False})
         return
     log = open_operator_log(target)
@@ -119,11 +119,6 @@ def _document(target: Target, row: dict[str, Any], now: int) -> dict[str, Any]:
 
 
 def _show(terminal: Terminal, target: Target, row: dict[str, Any], now: int) -> None:
-    shown = table(row["message_id"], "Attribute", "Value")
-    for name, value in row.items():
-        if name in ("updated", "lease_until"):
-            shown.add_row(name, with_time(value))
-        else:
-            shown.add_row(name, str(value))
-    terminal.show(shown)
+    terminal.plain(row["message_id"])
+    terminal.show(row_table("Ledger", row))
     terminal.plain(advice(target, row, now))

@@ -25,6 +25,8 @@ from oneslot.runtime.sqs.dead_letters import DeadLetter
 from oneslot.sending.archive import AcceptedRequest, read_archive
 from oneslot.target import Target
 
+_ENDED = {Standing.RELEASED: "was released after an error", Standing.EXPIRED: "has expired"}
+
 
 @dataclass(frozen=True)
 class Inspection:
@@ -116,10 +118,11 @@ class Inspection:
             return "Accepted by the queue, and not consumed yet." if self.accepted else "Not answered."
         if malformed := malformed_ledger_row(self.ledger):
             return f"Unknown: {malformed[0]}."
-        if standing(self.ledger, time.time_ns() // 1_000_000) is Standing.STUCK:
+        begun = standing(self.ledger, time.time_ns() // 1_000_000)
+        if begun in (Standing.RELEASED, Standing.EXPIRED):
             return (
-                "Begun and not finished. Its lease has expired, so the next delivery takes it over; if no queue holds a copy, "
-                "have its producer send it again with the same message_id."
+                f"Begun and not finished. Its lease {_ENDED[begun]}, so the next delivery takes it over; if no queue holds a "
+                "copy, have its producer send it again with the same message_id."
             )
         return "In progress: a consumer holds its lease."
 

@@ -117,7 +117,8 @@ class Standing(StrEnum):
 
     COMPLETE = "complete"
     LEASED = "leased"
-    STUCK = "stuck"
+    RELEASED = "released"
+    EXPIRED = "expired"
     MALFORMED = "malformed"
 
 
@@ -127,7 +128,9 @@ def standing(row: Mapping[str, Any], now_ms: int) -> Standing:
         return Standing.MALFORMED
     if row["status"] == COMPLETE:
         return Standing.COMPLETE
-    return Standing.LEASED if row.get("lease_until", 0) >= now_ms else Standing.STUCK
+    if row["lease_until"] == 0:
+        return Standing.RELEASED
+    return Standing.LEASED if row["lease_until"] >= now_ms else Standing.EXPIRED
 
 
 def malformed_delivery(line: Mapping[str, Any], schema: Schema) -> str | None:

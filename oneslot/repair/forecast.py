@@ -31,7 +31,7 @@ class Outlook(StrEnum):
 
     DUPLICATE = "duplicate"
     DONE_BEFORE = "done_before"
-    STUCK = "stuck"
+    TAKEN_OVER = "taken_over"
     BUSY = "busy"
     RETRIED = "retried"
     REFUSED = "refused"
@@ -172,7 +172,7 @@ def foresee(  # noqa: PLR0911 - one return for each fate
         return foreseen
     if row is not None:
         return (
-            Outlook.STUCK,
+            Outlook.TAKEN_OVER,
             f"begun and not finished (claims: {row.get('consumption_count', 'unknown')}); the consumer takes it over",
         )
     return Outlook.RETRIED, "nothing was done for it yet; the consumer processes it as the first copy"

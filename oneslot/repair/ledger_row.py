@@ -48,10 +48,11 @@ def advice(target: Target, row: Mapping[str, Any], now_ms: int) -> str:
                 f"A consumer holds its lease for {(row['lease_until'] - now_ms) / 1000:.0f} s more. Wait until it ends, or end "
                 f"it now with `{unlock_it}` if that consumer is dead."
             )
-        case _:
+        case state:
             show_it = target.command(f"dlq show {row['message_id']}")
             return (
-                "Begun and not finished. Its lease has expired, so the next delivery takes it over: redrive its dead letter "
+                f"Begun and not finished. Its lease {'was released' if state is Standing.RELEASED else 'has expired'}, so the "
+                "next delivery takes it over: redrive its dead letter "
                 f"(`{show_it}`), or have its producer send it again with the same message_id."
             )
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from oneslot.declaration.reading import declared
 from oneslot.errors import BadInput
@@ -15,6 +16,8 @@ from oneslot.sending.messages import Archived, Message, group_of
 
 # SQS's limit for one message (1 MiB).
 LARGEST_BODY_BYTES = 1_048_576
+STANDARD_INPUT = Path("-")
+EMPTY = "{path} holds no request. Write one JSON object on each line."
 
 
 def check_file(path: Path) -> int:
@@ -24,14 +27,27 @@ def check_file(path: Path) -> int:
     """
     count = sum(1 for _ in read_requests(path))
     if count == 0:
-        raise BadInput(f"{path} holds no request. Write one JSON object on each line.")
+        raise BadInput(EMPTY.format(path=path))
     return count
+
+
+def load_requests(path: Path) -> tuple[int, Iterable[Message]]:
+    """Return the number of requests and the requests. A file is read twice, in bounded memory, anything else once.
+
+    Raises `BadInput` as `check_file` does.
+    """
+    if path.is_file():
+        return check_file(path), read_requests(path)
+    messages = list(read_requests(path))  # a pipe gives its content once
+    if not messages:
+        raise BadInput(EMPTY.format(path=path))
+    return len(messages), messages
 
 
 def read_requests(path: Path) -> Iterator[Message]:
     """Yield the file's requests; skip empty lines. Raises `BadInput` for a line that is not one, or another kind of file."""
     try:
-        with path.open(encoding="utf-8") as file:
+        with _open(path) as file:
             for line, text in enumerate(file, 1):
                 if text.strip():
                     yield _message(path, line, text.strip())
@@ -39,6 +55,10 @@ def read_requests(path: Path) -> Iterator[Message]:
         raise BadInput(f"{path} is not UTF-8 text.") from error
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _open(path: Path) -> TextIO:
+    return sys.stdin if path == STANDARD_INPUT else path.open(encoding="utf-8")
 
 
 def _message(path: Path, line: int, text: str) -> Message:

@@ -51,7 +51,7 @@ def test_redrive_moves_messages_once_their_practice_exists(terminal: Terminal, t
     assert listed["outlooks"] == {"fails_again": 35}
     assert terminal.json("dlq", "redrive", "--yes")["moved"] == 0, "it would only come back"
     terminal.json("seed", "--slots", "150", "--practice-count", "3")
-    assert terminal.json("dlq", "redrive")["outlooks"] == {"stuck": 30}
+    assert terminal.json("dlq", "redrive")["outlooks"] == {"taken_over": 30}
     repair_list = tmp_path / "redrive-list.jsonl"
     repair_list.write_text("".join(f'{{"message_id":"early-{number}","action":"redrive"}}\n' for number in range(3)))
     assert terminal.json("dlq", "redrive", "--file", str(repair_list), "--yes")["moved"] == 3
@@ -120,7 +120,7 @@ def test_redrive_succeeds_after_an_unlock(terminal: Terminal) -> None:
     assert terminal.json("dlq", "list")["outlooks"] == {"busy": 1}
     assert terminal.json("ledger", "show", "m-1")["standing"] == "leased"
     assert terminal.json("ledger", "unlock", "m-1", "--yes")["changed"]
-    assert terminal.json("dlq", "list")["outlooks"] == {"stuck": 1}
+    assert terminal.json("dlq", "list")["outlooks"] == {"taken_over": 1}
     assert terminal.json("dlq", "redrive", "m-1", "--yes")["moved"] == 1
     terminal.drain()
     shown = terminal.json("ledger", "show", "m-1")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
-from click.testing import Result
+from click.testing import CliRunner, Result
 
+from oneslot.cli import main
 from oneslot.errors import OneslotError
 from tests.kits.consumer import booking
 from tests.kits.moto_stack import PLAN, MotoStack, document, invoke
@@ -77,3 +80,15 @@ def test_seed_reads_its_files_before_it_opens_a_stack(nothing_runs: Invoke, tmp_
     result = nothing_runs("seed", "--practices", str(path))
     assert result.exit_code == 2
     assert "no active GP practice" in result.stderr
+
+
+@pytest.mark.parametrize("dash", [True, False])
+def test_send_reads_a_pipe_once(moto_stack: MotoStack, tmp_path: Path, dash: bool) -> None:
+    line = json.dumps(booking("piped-1")) + "\n"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    if not dash:
+        Thread(target=pipe.write_text, args=(line,), daemon=True).start()
+    result = CliRunner().invoke(main, ["send", "--file", "-" if dash else str(pipe)], input=line)
+    assert "1 request in 1 message accepted" in result.stdout
+    assert "piped-1" in moto_stack.target.archive.read_text()

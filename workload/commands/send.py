@@ -12,11 +12,11 @@ import click
 from click.core import ParameterSource
 
 from oneslot.errors import BadInput, OneslotError
-from oneslot.options import COUNT, FILE, Number, json_option, stack_option
+from oneslot.options import COUNT, FILE_OR_PIPE, Number, json_option, stack_option
 from oneslot.sending.archive import Archive
 from oneslot.sending.messages import Message
 from oneslot.sending.pacing import SHAPES, STEADY, Pacing
-from oneslot.sending.request_file import check_file, read_requests
+from oneslot.sending.request_file import load_requests
 from oneslot.sending.sender import BatchSender, Sent, send_all
 from oneslot.target import Target, open_target
 from oneslot.terminal import Advance, Terminal
@@ -37,7 +37,12 @@ GENERATOR_OPTIONS = ("count", "duplicates", "malformed", "cancellations", "seed_
     type=int,
     help="Use this seed: it sends the same requests again. Default: a new one.",
 )
-@click.option("--file", type=FILE, metavar="FILE", help="Send the requests of a file: one JSON object on each line.")
+@click.option(
+    "--file",
+    type=FILE_OR_PIPE,
+    metavar="FILE",
+    help="Send the requests of a file, or - for standard input: one JSON object a line.",
+)
 @click.option("--rate", type=Number(min=0, min_open=True), metavar="N", help="Send N messages a second, on average.")
 @click.option(
     "--shape",
@@ -70,8 +75,8 @@ def send(
         given = [name for name in GENERATOR_OPTIONS if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
         if given:
             raise click.UsageError("--file sends the file as it is. Leave out --count, --seed and the shares.")
-        requests = total = check_file(file)
-        messages: Iterable[Message] = read_requests(file)
+        total, messages = load_requests(file)
+        requests = total
     mix = Mix(count, duplicates, malformed, cancellations)
     terminal = Terminal(as_json)
     target = open_target(stack)

@@ -19,11 +19,11 @@ SECONDS_A_DAY, SECONDS_AN_HOUR, SECONDS_A_MINUTE = 86_400, 3_600, 60
 WOULD = {
     "duplicate": "answer it as a duplicate",
     "done_before": "repeat the answer of its appointment",
-    "stuck": "finish its interrupted attempt",
+    "taken_over": "finish its interrupted attempt",
     "busy": "wait for the consumer that has it",
     "retried": "process it",
     "refused": "refuse it: its window has passed",
-    "fails_again": "FAIL AGAIN",
+    "fails_again": "fail again",
 }
 
 

@@ -68,7 +68,7 @@ def drop(  # noqa: PLR0917 - click passes them by name
     say_not_found(terminal, missing)
     say_no_such_reason(terminal, selection, chosen, forecasts)
     show_some(terminal, list(taken.values()))
-    if not taken or not terminal.confirm(f"Delete {numbered(len(taken), 'message')} for good?", yes=yes):
+    if not taken or not terminal.goes_ahead(yes=yes):
         terminal.result(document | {"dropped": 0, "dry_run": not yes})
         return status
     log = open_operator_log(target)

@@ -95,7 +95,7 @@ def redrive(  # noqa: PLR0917 - click passes them by name
             ]
         )
     say_no_such_reason(terminal, selection, chosen, forecasts)
-    if not taken or not terminal.confirm(f"Send {numbered(len(taken), 'message')} to the queue again?", yes=yes):
+    if not taken or not terminal.goes_ahead(yes=yes):
         terminal.result(document | {"moved": 0, "dry_run": not yes})
         return status
     if by_task:
@@ -119,7 +119,7 @@ def _resume(terminal: Terminal, target: Target, *, abandon: bool, yes: bool) -> 
         f"{len(journal.sent - journal.deleted):,} sent but not deleted, "
         f"{len(journal.planned - journal.sent - set(journal.refused)):,} not sent."
     )
-    if not terminal.confirm("End it?" if abandon else "Continue?", yes=yes):
+    if not terminal.goes_ahead(yes=yes):
         terminal.result({"stack_name": target.stack_name, "left": len(journal.left), "moved": 0, "dry_run": True})
         return 0
     if abandon:

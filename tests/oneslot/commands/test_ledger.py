@@ -35,11 +35,13 @@ def audit(stack: MotoStack) -> list[tuple[str, str]]:
 def test_show_says_the_state_and_what_to_do(moto_stack: MotoStack) -> None:
     moto_stack.bench.deliver(record(booking("complete")))
     claimed(moto_stack, "leased")
-    claimed(moto_stack, "stuck", lease_until=1)
+    claimed(moto_stack, "expired", lease_until=1)
+    claimed(moto_stack, "released", lease_until=0)
     for name, advice in (
         ("complete", "Every copy gets this answer"),
         ("leased", "if that consumer is dead"),
-        ("stuck", "redrive its dead letter (`oneslot dlq show stuck`)"),
+        ("expired", "redrive its dead letter (`oneslot dlq show expired`)"),
+        ("released", "Its lease was released"),
     ):
         shown = document(invoke("ledger", "show", name, "--json"))
         assert (shown["standing"], advice in shown["advice"]) == (name, True)
@@ -55,8 +57,8 @@ def test_show_says_the_state_and_what_to_do(moto_stack: MotoStack) -> None:
         (FAR, "In progress: a consumer holds its lease."),
         (
             0,
-            "Begun and not finished. Its lease has expired, so the next delivery takes it over; if no queue holds a copy, have "
-            "its producer send it again with the same message_id.",
+            "Begun and not finished. Its lease was released after an error, so the next delivery takes it over; if no queue "
+            "holds a copy, have its producer send it again with the same message_id.",
         ),
     ],
 )
