@@ -11,6 +11,7 @@ from oneslot.explorer.state import State
 from oneslot.explorer.system import System
 from oneslot.explorer.world import Request
 
+REMAINS = "is still in the queue"
 TRAVEL_MS = 1
 """The least time until a visible message is delivered; without it the clock would stand still."""
 
@@ -62,9 +63,9 @@ class Aftermath:
             now += hidden + TRAVEL_MS
         if acknowledged != everything:
             breaches.append(
-                f"I9: after {scenario.redeliveries} deliveries without a fault, a message is still in the queue"
+                f"{scenario.unfinished} {scenario.redeliveries} deliveries without a fault, a message {REMAINS}"
             )
-        for position in range(len(scenario.messages)):
+        for position in range(len(scenario.messages)) if scenario.once_more else ():
             delivered = self.deliver(world, position, now, name)
             name += 1
             breaches += delivered.breaches
@@ -79,7 +80,7 @@ class Aftermath:
     def deliver(self, world: int, message: int, now: int, name: int) -> Delivered:
         """Deliver one message alone and without a fault, under a name of its own."""
         system = self._system
-        behaviour = system.behaviour((message,))
+        behaviour = system.behaviour((message,), name)
         node = behaviour.start(now)
         calls: list[Request] = []
         breaches: list[str] = []

@@ -187,7 +187,7 @@ def _describe_step(system: System, step: Step) -> str:
         text += f"{': ' if call else ''}{step.name}"
     if step.node < 0:
         return text
-    behaviour = system.behaviour(system.scenario.deliveries[step.delivery])
+    behaviour = system.behaviour(system.scenario.deliveries[step.delivery], step.delivery)
     node = behaviour.nodes[step.node]
     if node.observation >= 0:
         text += f" -> {describe_observation(system.observations.texts[node.observation])}"

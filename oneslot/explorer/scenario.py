@@ -30,14 +30,19 @@ Run = Callable[[Process, Context, Sequence[dict[str, Any]], bool], Mapping[str, 
 
 @dataclass(frozen=True)
 class Subject:
-    """The code under test, and the laws that it must keep."""
+    """The code under test, and the laws that it must keep.
+
+    `identified`: each delivery has a program of its own, because its ids have forms that cannot be renamed in a text.
+    """
 
     name: str
     run: Run
     laws: Laws
+    process: type[Process] = Process
+    identified: bool = False
 
-    def program(self, messages: Sequence[SqsMessage], side_by_side: bool) -> Program:
-        """Return one invocation with these messages as its batch."""
+    def program(self, messages: Sequence[SqsMessage], side_by_side: bool, delivery: int = 0) -> Program:
+        """Return one invocation with these messages as its batch. `delivery` is its number if it is identified."""
         records = json.dumps([message.record(position) for position, message in enumerate(messages)])
         return lambda process, context: self.run(process, context, json.loads(records), side_by_side)
 
@@ -59,6 +64,8 @@ class Scenario:
         exempt: laws that are not checked: they do not hold at the start, or assume one clock.
         ends_with: the final statuses of all rows with effects; None where they depend on the order.
         redeliveries: the deliveries without a fault that must be enough afterwards (I9).
+        once_more: whether every message is delivered once more, after it was acknowledged.
+        unfinished: how the breach starts that a message is never acknowledged.
         ends_by_itself: whether each delivery must acknowledge without another one (E1).
 
     Raises `ValueError`, naming the attribute, for deliveries, clocks or a budget that would be explored wrongly.
@@ -80,6 +87,8 @@ class Scenario:
     ends_with: tuple[str, ...] | None = None
     redeliveries: int = MOST_REDELIVERIES
     start: int = NOON
+    once_more: bool = True
+    unfinished: str = "I9: after"
 
     def __post_init__(self) -> None:
         positions = range(len(self.messages))
@@ -95,6 +104,14 @@ class Scenario:
             raise ValueError("faults: must be 0 or more")
         if not 0 <= self.expiries <= len(EXPIRIES):
             raise ValueError(f"expiries: must be 0 to {len(EXPIRIES)}")
+
+    def may_start(self, delivery: int, codes: Sequence[int]) -> bool:
+        """Return whether a delivery may start beside the others, whose `codes` are as in a `State`."""
+        return True
+
+    def times_after(self, expiries: int, running: bool) -> Sequence[int]:
+        """Return the numbers of expiries that the next step of the clock may lead to."""
+        return (expiries + 1,) if expiries < self.expiries else ()
 
     @property
     def size(self) -> str:

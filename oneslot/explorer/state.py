@@ -20,7 +20,10 @@ is forgotten, because only the messages can still make a difference.
 
 
 class State(NamedTuple):
-    """A state. `codes` holds for each delivery NOT_STARTED, GONE (crashed, or over), ENDED or the number of its history."""
+    """A state. `codes` holds for each delivery NOT_STARTED, GONE (crashed, or over), ENDED or the number of its history.
+
+    `warm` is the number of the environment that the next invocation may reuse, if it would behave differently there.
+    """
 
     world: int
     expiries: int
@@ -28,6 +31,7 @@ class State(NamedTuple):
     acknowledged: int
     network: tuple[int, ...]
     codes: tuple[int, ...]
+    warm: int = -1
 
 
 class Texts:
@@ -98,14 +102,14 @@ class Symmetry:
     def _permuted(self, state: State, permutation: Permutation) -> State:
         if not permutation:
             return state
-        world, expiries, faults, acknowledged, network, codes = state
+        world, expiries, faults, acknowledged, network, codes, warm = state
         exchanged = list(codes)
         for delivery, code in enumerate(codes):
             exchanged[permutation[delivery]] = code if code < 0 else self._permuted_node(delivery, code, permutation)
         if network:
             network = tuple(sorted([self._texts.renamed("request", request, permutation) for request in network]))
         world = self._texts.renamed("world", world, permutation)
-        return State(world, expiries, faults, acknowledged, network, tuple(exchanged))
+        return State(world, expiries, faults, acknowledged, network, tuple(exchanged), warm)
 
     def _permuted_node(self, delivery: int, node: int, permutation: Permutation) -> int:
         view = view_of(permutation, delivery)
@@ -115,8 +119,8 @@ class Symmetry:
         known = self._renamed_node.get(key)
         if known is None:
             behaviour = self._behaviours[delivery]
-            (_, _, started), *steps = behaviour.steps(node)
-            known = behaviour.start(started)
+            (environment, _, started), *steps = behaviour.steps(node)
+            known = behaviour.start(started, environment)
             for strand, observation, clock in steps:
                 known = behaviour.advance(known, strand, self._texts.renamed("observation", observation, view), clock)
             self._renamed_node[key] = known

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from oneslot.explorer.execution.behaviour import Behaviour
+from oneslot.explorer.execution.behaviour import COLD, Behaviour
 from oneslot.explorer.execution.process import Outcome
 from oneslot.explorer.faults import ANSWERED, DEATH, LATER, NOW, PERFORMED, SILENCE, Choice
 from oneslot.explorer.laws import collect, perform
@@ -14,6 +14,8 @@ from oneslot.explorer.renaming import name_of, rename, swap
 from oneslot.explorer.scenario import Scenario, Subject
 from oneslot.explorer.state import ENDED, GONE, NOT_STARTED, State, Symmetry, Texts
 from oneslot.explorer.world import InMemoryServices, Request, Services
+
+WARM = "invoked in the environment of the one before"
 
 
 class Step(NamedTuple):
@@ -36,7 +38,8 @@ class Step(NamedTuple):
 class _Move(NamedTuple):
     """A step of one delivery, independent of the others; `code` and `world` are those after it.
 
-    `sent` is a request that it leaves in the network, or -1. The other fields are those of `Step`.
+    `sent` is a request that it leaves in the network, or -1. `environment` is the one that it leaves, if it matters. The
+    other fields are those of `Step`.
     """
 
     strand: int
@@ -48,6 +51,7 @@ class _Move(NamedTuple):
     breaches: tuple[str, ...]
     fault: bool
     node: int
+    environment: int
 
 
 class System:
@@ -60,15 +64,18 @@ class System:
         self.requests, self.observations, self.worlds = self.texts.requests, self.texts.observations, self.texts.worlds
         self.calls_made = 0
         self._services = services or InMemoryServices(scenario.tables)
-        self._behaviours: dict[tuple[int, ...], Behaviour] = {}
+        self._behaviours: dict[tuple[tuple[int, ...], int], Behaviour] = {}
+        self._environments: list[tuple[Behaviour, int]] = []
         self._apply: dict[tuple[int, int, int, int, int], tuple[int, int, tuple[str, ...]]] = {}
         self._choices: dict[int, tuple[Choice, ...]] = {}
         self._in_state: dict[tuple[int, int, int], tuple[str, ...]] = {}
         self._moves: dict[tuple[int, int, int, int, bool], list[_Move]] = {}
-        self._behaviour = [self.behaviour(messages) for messages in scenario.deliveries]
+        self._behaviour = [self.behaviour(messages, name) for name, messages in enumerate(scenario.deliveries)]
         self._ahead = [ahead for _, ahead in scenario.kinds]
         self._clocks = [scenario.clock(expiries) for expiries in range(scenario.expiries + 1)]
-        classes = [scenario.kinds.index(kind) for kind in scenario.kinds]
+        classes = list(range(len(scenario.kinds)))
+        if not subject.identified:
+            classes = [scenario.kinds.index(kind) for kind in scenario.kinds]
         self.canonical = Symmetry(self.texts, self._behaviour, classes).canonical
         self.renamed, self.world_number = self.texts.renamed, self.texts.world_number
 
@@ -83,26 +90,30 @@ class System:
         """The runs of the code under test from its start."""
         return sum(behaviour.executions for behaviour in self._behaviours.values())
 
-    def behaviour(self, messages: tuple[int, ...]) -> Behaviour:
-        """Return the known behaviour of invocations with these messages."""
-        if messages not in self._behaviours:
+    def behaviour(self, messages: tuple[int, ...], delivery: int) -> Behaviour:
+        """Return the known behaviour of invocations with these messages, and of this delivery if it is identified."""
+        key = (messages, delivery if self.subject.identified else 0)
+        if key not in self._behaviours:
             program = self.subject.program(
-                [self.scenario.messages[position] for position in messages], self.scenario.side_by_side
+                [self.scenario.messages[position] for position in messages], self.scenario.side_by_side, key[1]
             )
-            self._behaviours[messages] = Behaviour(program, self.requests, self.observations)
-        return self._behaviours[messages]
+            behaviour = Behaviour(program, self.requests, self.observations, self.subject.process)
+            behaviour.left_by(self._environments)
+            self._behaviours[key] = behaviour
+        return self._behaviours[key]
 
     def steps(self, state: State) -> Iterator[Step]:
         """Yield every step that can be taken in a state."""
-        world, expiries, faults, acknowledged, network, codes = state
-        active = False
+        world, expiries, faults, acknowledged, network, codes, warm = state
+        active = running = False
         for delivery, code in enumerate(codes):
             if code == GONE:
                 continue
             active = True
+            running |= code >= 0
             if code == NOT_STARTED:
-                node = self._behaviour[delivery].start(self._clocks[expiries] + self._ahead[delivery])
-                yield Step(delivery, 0, "invoked", -1, state._replace(codes=_put(codes, delivery, node)), node=node)
+                if self.scenario.may_start(delivery, codes):
+                    yield from self._starts(state, delivery)
                 continue
             if code <= ENDED:
                 yield from self._deletion(state, delivery, ENDED - code)
@@ -112,9 +123,10 @@ class System:
             if moves is None:
                 moves = self._moves[key] = list(self._moves_of(*key))
             before, after = codes[:delivery], codes[delivery + 1 :]
-            for strand, name, call, then, new, sent, breaches, fault, node in moves:
+            for strand, name, call, then, new, sent, breaches, fault, node, environment in moves:
                 left = network if sent < 0 else tuple(sorted((*network, sent)))
-                reached = State(then, expiries, faults - fault, acknowledged, left, (*before, new, *after))
+                kept = warm if environment == COLD else environment
+                reached = State(then, expiries, faults - fault, acknowledged, left, (*before, new, *after), kept)
                 yield Step(delivery, strand, name, call, reached, breaches, fault, node)
         for position, request in enumerate(network):
             if position and network[position - 1] == request:
@@ -122,8 +134,19 @@ class System:
             landed, _, breaches = self.apply(world, request, self._clocks[expiries])
             left = network[:position] + network[position + 1 :]
             yield Step(-1, 0, "lands late", request, state._replace(world=landed, network=left), breaches)
-        if expiries < self.scenario.expiries and (active or network):
-            yield Step(-1, 0, "time passes", -1, state._replace(expiries=expiries + 1))
+        if active or network:
+            for later in self.scenario.times_after(expiries, running):
+                yield Step(-1, 0, "time passes", -1, state._replace(expiries=later))
+
+    def _starts(self, state: State, delivery: int) -> Iterator[Step]:
+        behaviour, now = self._behaviour[delivery], self._clocks[state.expiries] + self._ahead[delivery]
+        node = behaviour.start(now)
+        started = _put(state.codes, delivery, node)
+        yield Step(delivery, 0, "invoked", -1, state._replace(codes=started), node=node)
+        if state.warm > COLD:
+            node = behaviour.start(now, state.warm)
+            started = _put(state.codes, delivery, node)
+            yield Step(delivery, 0, WARM, -1, state._replace(codes=started, warm=-1), node=node)
 
     def choices(self, request: int) -> tuple[Choice, ...]:
         """Return the faults of a call."""
@@ -172,7 +195,7 @@ class System:
 
     def at_end(self, world: int, delivery: int, messages: tuple[int, ...], node: int) -> tuple[str, ...]:
         """Return the breaches by the end of an invocation; `delivery` is its number."""
-        outcome = self.behaviour(messages).nodes[node].outcome
+        outcome = self.behaviour(messages, delivery).nodes[node].outcome
         if outcome is None:
             return ()
         named = replace(outcome, lines=tuple(rename(line, swap(delivery)) for line in outcome.lines))
@@ -190,14 +213,16 @@ class System:
     def _moves_of(self, world: int, expiries: int, delivery: int, code: int, faulty: bool) -> Iterator[_Move]:
         for strand, seen_request in self._behaviour[delivery].nodes[code].pending:
             request = self.renamed("request", seen_request, swap(delivery))
-            for choice in (PERFORMED, *(self.choices(request) if faulty else ())):
+            for choice in (PERFORMED, *self.choices(request)):
+                if choice.is_fault and not faulty:
+                    continue
                 yield self._move((world, self._clocks[expiries], delivery, code), strand, request, choice)
 
     def _move(self, at: tuple[int, int, int, int], strand: int, request: int, choice: Choice) -> _Move:
         """`at`: the world, the time (epoch ms), the delivery's number and its code."""
         world, now, delivery, code = at
         breaches: tuple[str, ...] = ()
-        after, observation, history = world, -1, -1
+        after, observation, history, environment = world, -1, -1, COLD
         if choice.performed == NOW or choice.conflict is not None:
             conflict = -1 if choice.conflict is None else choice.conflict
             after, observation, breaches = self.apply(world, request, now, delivery, conflict)
@@ -214,11 +239,20 @@ class System:
                 messages = self.scenario.deliveries[delivery]
                 breaches += self.at_end(after, delivery, messages, code)
                 acknowledged = self.acknowledges(messages, outcome)
+                if outcome.dirty:
+                    environment = self._environment(behaviour, code)
                 code = ENDED - acknowledged if acknowledged else GONE
         elif choice.seen != SILENCE:
             raise ValueError(choice.seen)
         sent = request if choice.performed == LATER else -1
-        return _Move(strand, choice.name, request, after, code, sent, breaches, choice.is_fault, history)
+        return _Move(strand, choice.name, request, after, code, sent, breaches, choice.is_fault, history, environment)
+
+    def _environment(self, behaviour: Behaviour, node: int) -> int:
+        """Return the number of the environment that an invocation leaves."""
+        left = (behaviour, node)
+        if left not in self._environments:
+            self._environments.append(left)
+        return self._environments.index(left) + 1
 
     def _deletion(self, state: State, delivery: int, messages: int) -> Iterator[Step]:
         codes = _put(state.codes, delivery, GONE)

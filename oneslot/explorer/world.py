@@ -19,6 +19,7 @@ from oneslot.explorer.services.sqs.explored import ExploredSQS
 from oneslot.runtime.stores.expressions import from_attributes, to_attributes
 
 TRANSIENT_CONFLICT = "TransactionConflictException"
+Line = list[Any]
 CLAIMS = "claims"
 """The kind of line that counts granted claims by message id. The code under test never sees it."""
 
@@ -75,7 +76,13 @@ class World:
     text: str
 
     @classmethod
-    def of(cls, contents: Contents, queues: Mapping[str, list[Mapping[str, Any]]], claims: Mapping[str, int]) -> World:
+    def of(
+        cls,
+        contents: Contents,
+        queues: Mapping[str, list[Mapping[str, Any]]],
+        claims: Mapping[str, int],
+        others: Iterable[Line] = (),
+    ) -> World:
         """Return the world in which the services hold this."""
         lines: list[list[Any]] = [
             ["item", table, key, item] for table, items in contents.tables.items() for key, item in items.items()
@@ -83,6 +90,7 @@ class World:
         lines += [["token", "", token, list(value)] for token, value in contents.tokens.items()]
         lines += [["message", queue, "", message] for queue, messages in queues.items() for message in messages]
         lines += [[CLAIMS, "", message_id, count] for message_id, count in claims.items()]
+        lines += others
         return cls("\n".join(sorted(json.dumps(line, sort_keys=True) for line in lines)))
 
     @classmethod
@@ -98,7 +106,8 @@ class World:
                     claims[row["message_id"]] = row["consumption_count"]
         return cls.of(contents, {}, claims)
 
-    def _lines(self, kind: str) -> Iterator[tuple[str, str, Any]]:
+    def lines(self, kind: str) -> Iterator[tuple[str, str, Any]]:
+        """Yield container, key and value of each line of a kind."""
         for line in self.text.splitlines():
             if line.startswith(f'["{kind}"'):
                 _, container, key, value = json.loads(line)
@@ -107,29 +116,29 @@ class World:
     def contents(self, tables: Iterable[str]) -> Contents:
         """Return what DynamoDB holds, with an entry for each of these tables."""
         contents = Contents({name: {} for name in tables})
-        for table, key, item in self._lines("item"):
+        for table, key, item in self.lines("item"):
             contents.tables[table][key] = item
-        contents.tokens = {token: (since, request) for _, token, (since, request) in self._lines("token")}
+        contents.tokens = {token: (since, request) for _, token, (since, request) in self.lines("token")}
         return contents
 
     @property
     def queues(self) -> dict[str, list[Mapping[str, Any]]]:
         """The messages that were sent, by queue URL."""
         queues: dict[str, list[Mapping[str, Any]]] = {}
-        for queue, _, message in self._lines("message"):
+        for queue, _, message in self.lines("message"):
             queues.setdefault(queue, []).append(message)
         return queues
 
     @cached_property
     def claims(self) -> dict[str, int]:
         """Claims granted, by message id, as the services counted them."""
-        return {message_id: count for _, message_id, count in self._lines(CLAIMS)}
+        return {message_id: count for _, message_id, count in self.lines(CLAIMS)}
 
     @cached_property
     def rows(self) -> Mapping[str, Mapping[str, dict[str, Any]]]:
         """Items in plain values, by table and key. A table without items is empty."""
         rows: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
-        for table, key, item in self._lines("item"):
+        for table, key, item in self.lines("item"):
             rows[table][key] = from_attributes(item)
         return rows
 

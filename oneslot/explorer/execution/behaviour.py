@@ -7,13 +7,22 @@ from dataclasses import dataclass
 
 from oneslot.explorer.execution.process import Outcome, Process, Program
 
+COLD = 0
+"""The environment of an invocation that starts in a fresh one; the others are numbered from 1."""
+
+ANSWER = -2
+"""Stands for every answer, where the code has read none of it."""
+
 MAXIMUM_CALLS = 60
 """The most API calls of an invocation; one that makes more counts as endless."""
 
 
 @dataclass(slots=True)
 class Node:
-    """A history of one invocation: its last observation, and the calls or the outcome that follow."""
+    """A history of one invocation: its last observation, and the calls or the outcome that follow.
+
+    Without a parent, `strand` is the environment that the invocation starts in.
+    """
 
     parent: int
     strand: int
@@ -45,18 +54,27 @@ class Behaviour:
 
     KEPT_ALIVE = 500
 
-    def __init__(self, program: Program, requests: Interner, observations: Interner) -> None:
+    def __init__(
+        self, program: Program, requests: Interner, observations: Interner, process: type[Process] = Process
+    ) -> None:
         self.nodes: list[Node] = []
         self.executions = 0
         self._program = program
+        self._process = process
         self._requests = requests
         self._observations = observations
         self._children: dict[tuple[int, int, int, int], int] = {}
+        self._unread: dict[tuple[int, int, int, int], int] = {}
+        self._environments: list[tuple[Behaviour, int]] = []
         self._alive: OrderedDict[int, Process] = OrderedDict()
 
-    def start(self, clock: int) -> int:
+    def start(self, clock: int, environment: int = COLD) -> int:
         """Return the history of an invocation that starts at `clock` (epoch ms)."""
-        return self._child((-1, 0, -1, clock))
+        return self._child((-1, environment, -1, clock))
+
+    def left_by(self, environments: list[tuple[Behaviour, int]]) -> None:
+        """Set the environments: each is the history of the invocation that left it."""
+        self._environments = environments
 
     def advance(self, node: int, strand: int, observation: int, clock: int) -> int:
         """Return the history after `node` in which `strand` saw `observation` at `clock` (epoch ms)."""
@@ -74,22 +92,41 @@ class Behaviour:
     def _child(self, step: tuple[int, int, int, int]) -> int:
         child = self._children.get(step)
         if child is None:
-            child = self._children[step] = self._run(*step)
+            child = self._children[step] = self._equal(*step) or self._run(*step)
         return child
 
+    def _equal(self, parent: int, strand: int, observation: int, clock: int) -> int | None:
+        """Return a known history that differs only in what the code has not read; None if there is none."""
+        if parent < 0 or not self._unread:
+            return None
+        kind = self._kind(observation)
+        known = self._unread.get((parent, strand, observation, -1)) or self._unread.get((parent, strand, kind, clock))
+        return known or self._unread.get((parent, strand, kind, -1))
+
+    def _kind(self, observation: int) -> int:
+        """Return ANSWER for an answer, which may stay unread; an error is always seen."""
+        return ANSWER if self._observations.texts[observation].startswith('{"answer"') else observation
+
+    def _started(self, environment: int, clock: int) -> Process:
+        self.executions += 1
+        if environment == COLD:
+            return self._process(self._program, clock)
+        behaviour, node = self._environments[environment - 1]
+        return self._process(self._program, clock, behaviour._replayed(node))
+
+    def _replayed(self, node: int) -> Process:
+        """Return the process after a history, by running the code again from its start."""
+        ((environment, _, started), *steps) = self.steps(node)
+        process = self._started(environment, started)
+        for step in steps:
+            process.answer(step[0], self._observations.texts[step[1]], step[2])
+        return process
+
     def _run(self, parent: int, strand: int, observation: int, clock: int) -> int:
-        process = self._alive.pop(parent, None) if parent >= 0 else Process(self._program, clock)
         if parent < 0:
-            self.executions += 1
-        elif process is None:
-            self.executions += 1
-            ((_, _, started), *steps) = self.steps(parent)
-            process = Process(self._program, started)
-            for step in steps:
-                process.answer(step[0], self._observations.texts[step[1]], step[2])
-        if process is None:
-            raise RuntimeError("no process")
-        if parent >= 0:
+            process = self._started(strand, clock)
+        else:
+            process = self._alive.pop(parent) if parent in self._alive else self._replayed(parent)
             process.answer(strand, self._observations.texts[observation], clock)
         depth = self.nodes[parent].depth + 1 if parent >= 0 else 0
         outcome = process.outcome
@@ -102,6 +139,10 @@ class Behaviour:
             else tuple((number, self._requests(request.text)) for number, request in sorted(process.pending.items()))
         )
         self.nodes.append(Node(parent, strand, observation, clock, depth, pending, outcome))
+        answer_unread, clock_unread = process.unread()
+        if parent >= 0 and (answer_unread or clock_unread):
+            seen = self._kind(observation) if answer_unread else observation
+            self._unread[parent, strand, seen, -1 if clock_unread else clock] = len(self.nodes) - 1
         if outcome is None:
             self._alive[len(self.nodes) - 1] = process
             if len(self._alive) > self.KEPT_ALIVE:

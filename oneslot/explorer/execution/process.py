@@ -28,12 +28,16 @@ LEASE_MS = 30_000
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of an invocation: the SQS ids it reported as failed, its error, its delivery log, its other log lines."""
+    """The end of an invocation: the SQS ids it reported as failed, its error, its delivery log, its other log lines.
+
+    `dirty`: the next invocation in this environment may behave differently from one in a fresh environment.
+    """
 
     failed: tuple[str, ...] = ()
     error: str | None = None
     lines: tuple[str, ...] = ()
     logged: tuple[str, ...] = ()
+    dirty: bool = False
 
 
 @dataclass
@@ -59,13 +63,16 @@ Program = Callable[["Process", Context], Mapping[str, Any]]
 class Process(Scheduler):
     """A running invocation. `pending` holds the call at which each of its strands waits.
 
+    `before` is the invocation that left the environment in which this one runs; None for a fresh environment.
+
     `running` is the process whose code runs at this moment: processes take turns in one thread.
     """
 
     running: ClassVar[Process | None] = None
 
-    def __init__(self, program: Program, clock: int) -> None:
+    def __init__(self, program: Program, clock: int, before: Process | None = None) -> None:
         super().__init__()
+        self.before = before
         self.clock = clock
         self.pending: dict[int, Request] = {}
         self.outcome: Outcome | None = None
@@ -117,10 +124,14 @@ class Process(Scheduler):
         if not self._dead:
             self.lines.append(json.dumps(line, sort_keys=True))
 
-    def note(self, text: str) -> None:
+    def note(self, text_of: Callable[[logging.LogRecord], str], record: logging.LogRecord) -> None:
         """Keep a line that was logged beside the delivery log."""
         if not self._dead:
-            self.logged.append(text)
+            self.logged.append(text_of(record))
+
+    def unread(self) -> tuple[bool, bool]:
+        """Return whether the code can no longer read its last answer, and whether it has not read the clock since."""
+        return False, False
 
     def end(self, failed: tuple[str, ...] = (), error: str | None = None) -> Outcome:
         """End the invocation, with what it has logged so far."""
@@ -194,7 +205,7 @@ class _StrandFuture(Future[Any]):
 class _LogCapture(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if Process.running is not None:
-            Process.running.note(self.format(record))
+            Process.running.note(self.format, record)
 
 
 @contextmanager
