@@ -14,7 +14,7 @@ from oneslot.explorer.renaming import rename, swap
 from oneslot.explorer.scenario import Scenario, Subject
 from oneslot.explorer.system import Step, System
 from oneslot.explorer.wording import describe_call, describe_observation, describe_world, lettered
-from oneslot.explorer.world import Request
+from oneslot.explorer.world import Request, Services
 
 T = TypeVar("T")
 
@@ -132,13 +132,13 @@ class Replay:
 
 
 @capture_logs()
-def replay(kept: Counterexample, scenario: Scenario, subject: Subject) -> Replay:
+def replay(kept: Counterexample, scenario: Scenario, subject: Subject, services: Services | None = None) -> Replay:
     """Walk the path on the current code. Raises `NotReplayable` at a step that cannot be taken."""
     try:
         sized = replace(scenario, deliveries=kept.deliveries, faults=kept.faults, expiries=kept.expiries)
     except ValueError as error:
         raise NotReplayable(f"{_INVALID}: {error}") from error
-    system = System(sized, subject)
+    system = System(sized, subject, services)
     state = system.start
     lines, broken = list(_heading(kept, sized)), list[str]()
     before = list(describe_world(system.worlds[state.world], sized.tables, sized.start))

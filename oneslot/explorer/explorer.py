@@ -90,8 +90,10 @@ class Explorer:
         self._laws: dict[str, None] = {}
 
     @capture_logs()
-    def run(self, stop_at_first: bool, progress: Callable[[int, int], None]) -> Exploration:
-        """Explore breadth first, so that the first breach has a shortest path."""
+    def run(
+        self, stop_at_first: bool, progress: Callable[[int, int], None], over: Callable[[], bool] = lambda: False
+    ) -> Exploration:
+        """Explore breadth first, so that the first breach has a shortest path. `over` ends it before its end."""
         started = time.perf_counter()
         system = self.system
         # Millions of small tuples without cycles: collecting garbage would cost more than all the rest.
@@ -104,6 +106,8 @@ class Explorer:
             current += 1
             if current % 2_000 == 0:
                 progress(current, len(self.states) - current)
+            if current % 50 == 0 and over():
+                break
         complete = current == len(self.states)
         schedules, violating = self._count() if complete else (0, 0)
         if collecting:
@@ -144,6 +148,11 @@ class Explorer:
                 self._note(step.breaches, current, "step", number)
             self._targets.append(number)
         self._offsets.append(len(self._targets))
+        if moved and system.scenario.may_end(state.codes, bool(state.network)):
+            laws = self._aftermath(state)
+            if laws:
+                self._broken_states[current] = laws
+                self._note(laws, current, "aftermath")
         if not moved:
             self.ends.add(current)
             laws = self._aftermath(state)

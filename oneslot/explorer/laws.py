@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from oneslot.explorer.execution.process import Outcome
+from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.world import Request, Services, SqsMessage, World, error_text
 
 UNREADABLE = "unreadable"
@@ -76,6 +77,8 @@ def perform(
     """Perform a request at `now` (epoch ms), and check the laws of writes if it changed the world."""
     try:
         after, observation = services(before, request, now, conflict)
+    except NotExplorable:
+        raise
     except Exception as error:  # DynamoDB would refuse it, too
         refusal = error_text({"Error": {"Code": "ValidationException", "Message": ""}})
         return Performed(before, refusal, (unreadable(error),))

@@ -109,6 +109,10 @@ class Scenario:
         """Return whether a delivery may start beside the others, whose `codes` are as in a `State`."""
         return True
 
+    def may_end(self, codes: Sequence[int], travelling: bool) -> bool:
+        """Return whether a schedule may end before all of its deliveries. `travelling`: a request may still land."""
+        return False
+
     def times_after(self, expiries: int, running: bool) -> Sequence[int]:
         """Return the numbers of expiries that the next step of the clock may lead to."""
         return (expiries + 1,) if expiries < self.expiries else ()

@@ -140,13 +140,25 @@ class System:
 
     def _starts(self, state: State, delivery: int) -> Iterator[Step]:
         behaviour, now = self._behaviour[delivery], self._clocks[state.expiries] + self._ahead[delivery]
-        node = behaviour.start(now)
-        started = _put(state.codes, delivery, node)
-        yield Step(delivery, 0, "invoked", -1, state._replace(codes=started), node=node)
-        if state.warm > COLD:
-            node = behaviour.start(now, state.warm)
-            started = _put(state.codes, delivery, node)
-            yield Step(delivery, 0, WARM, -1, state._replace(codes=started, warm=-1), node=node)
+        for name, environment in (("invoked", COLD), (WARM, state.warm)):
+            if name == WARM and environment <= COLD:
+                continue
+            node = behaviour.start(now, environment)
+            code, breaches, left = self._ended(state.world, delivery, node)
+            warm = left or (-1 if environment else state.warm)
+            started = state._replace(codes=_put(state.codes, delivery, code), warm=warm)
+            yield Step(delivery, 0, name, -1, started, breaches, node=node)
+
+    def _ended(self, world: int, delivery: int, node: int) -> tuple[int, tuple[str, ...], int]:
+        """Return the code after a history, the breaches if it has ended, and the environment that it leaves."""
+        behaviour, messages = self._behaviour[delivery], self.scenario.deliveries[delivery]
+        outcome = behaviour.nodes[node].outcome
+        if outcome is None:
+            return node, (), COLD
+        environment = self._environment(behaviour, node) if outcome.dirty else COLD
+        acknowledged = self.acknowledges(messages, outcome)
+        code = ENDED - acknowledged if acknowledged else GONE
+        return code, self.at_end(world, delivery, messages, node), environment
 
     def choices(self, request: int) -> tuple[Choice, ...]:
         """Return the faults of a call."""
@@ -233,15 +245,9 @@ class System:
         elif choice.seen == ANSWERED:
             seen = self.renamed("observation", observation, swap(delivery))
             behaviour = self._behaviour[delivery]
-            code = history = behaviour.advance(code, strand, seen, now + self._ahead[delivery])
-            outcome = behaviour.nodes[code].outcome
-            if outcome is not None:
-                messages = self.scenario.deliveries[delivery]
-                breaches += self.at_end(after, delivery, messages, code)
-                acknowledged = self.acknowledges(messages, outcome)
-                if outcome.dirty:
-                    environment = self._environment(behaviour, code)
-                code = ENDED - acknowledged if acknowledged else GONE
+            history = behaviour.advance(code, strand, seen, now + self._ahead[delivery])
+            code, ended, environment = self._ended(after, delivery, history)
+            breaches += ended
         elif choice.seen != SILENCE:
             raise ValueError(choice.seen)
         sent = request if choice.performed == LATER else -1

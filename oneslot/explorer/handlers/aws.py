@@ -1,0 +1,213 @@
+"""boto3 below its clients, resources and tables: calls stop at the explorer instead of being signed and sent."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import boto3
+from botocore import xform_name
+from botocore.client import BaseClient
+from botocore.exceptions import ParamValidationError, ReadTimeoutError
+from botocore.response import StreamingBody
+from botocore.validate import ParamValidator
+
+from oneslot.explorer.refusal import NotExplorable
+from oneslot.explorer.world import Request
+
+OWN = ("dynamodb", "sqs")
+"""The services whose calls are named by the method alone, as the explorer's faults and words know them."""
+
+_clients: dict[str, Any] = {}
+_making_resource = [False]
+
+
+def call_name(service: str, operation: str) -> str:
+    """Return the name of a call in a request."""
+    return operation if service in OWN else f"{service}.{operation}"
+
+
+def to_text(value: Any) -> str:
+    """Return JSON text of parameters or an answer, with bytes and times in it."""
+    return json.dumps(value, sort_keys=True, default=_encoded)
+
+
+def from_text(text: str) -> Any:
+    """Return what `to_text` was given."""
+    return json.loads(text, object_hook=_decoded if '"$' in text else None)
+
+
+def _encoded(value: Any) -> Any:
+    if hasattr(value, "read"):
+        value = value.read()
+    match value:
+        case str():
+            return value
+        case bytes() | bytearray():
+            return {"$bytes": base64.b64encode(value).decode()}
+        case datetime():
+            return {"$time": value.isoformat()}
+        case Decimal():
+            return int(value) if value == int(value) else float(value)
+        case set() | frozenset() | tuple():
+            return sorted(value)
+    raise TypeError(f"{type(value).__name__} is not a parameter of an AWS call")
+
+
+def _decoded(value: dict[str, Any]) -> Any:
+    if value.keys() == {"$bytes"}:
+        return base64.b64decode(value["$bytes"])
+    return datetime.fromisoformat(value["$time"]) if value.keys() == {"$time"} else value
+
+
+class Answer(dict[str, Any]):
+    """An answer that notes whether the code has read it. `unread` is set when it is dropped without a look."""
+
+    def __init__(self, values: Mapping[str, Any], dropped: list[bool]) -> None:
+        super().__init__(values)
+        self._dropped: list[bool] | None = dropped
+
+    def __del__(self) -> None:
+        if self._dropped is not None:
+            self._dropped[0] = True
+
+
+def _reading(name: str) -> Any:
+    original = getattr(dict, name)
+
+    def method(self: Answer, *values: Any, **named: Any) -> Any:
+        self._dropped = None
+        return original(self, *values, **named)
+
+    return method
+
+
+for _name in [
+    "__contains__",
+    "__eq__",
+    "__getitem__",
+    "__iter__",
+    "__len__",
+    "__ne__",
+    "__or__",
+    "__repr__",
+    "__reversed__",
+    "__ror__",
+    "copy",
+    "get",
+    "items",
+    "keys",
+    "pop",
+    "popitem",
+    "setdefault",
+    "values",
+    "__reduce_ex__",
+]:
+    setattr(Answer, _name, _reading(_name))
+
+
+class _Http:
+    status_code, headers, content = 200, {}, b""  # type: ignore[var-annotated]
+
+
+@contextmanager
+def intercepted(running: Any) -> Iterator[None]:
+    """Intercept the calls of the process that `running` returns, and cache boto3's clients by their arguments."""
+    if any(
+        getattr(getattr(module, "botocore_stubber", None), "enabled", False)
+        for name, module in list(sys.modules.items())
+        if name == "moto.core.models"
+    ):
+        raise NotExplorable(
+            "moto's mock_aws is active, and the explorer brings its own AWS. Leave mock_aws out of this test."
+        )
+    base: Any = BaseClient
+    call, client, resource = base._make_api_call, boto3.Session.client, boto3.Session.resource
+
+    def make_api_call(self: Any, operation_name: str, parameters: Any) -> Any:
+        process = running()
+        return (
+            call(self, operation_name, parameters)
+            if process is None
+            else _perform(self, process, operation_name, parameters)
+        )
+
+    def cached_client(self: Any, *arguments: Any, **options: Any) -> Any:
+        if running() is None or _making_resource[0]:
+            return client(self, *arguments, **options)
+        return _cached("client", self, arguments, options, client)
+
+    def cached_resource(self: Any, *arguments: Any, **options: Any) -> Any:
+        if running() is None:
+            return resource(self, *arguments, **options)
+        _making_resource[0] = True
+        try:
+            return _cached("resource", self, arguments, options, resource)
+        finally:
+            _making_resource[0] = False
+
+    base._make_api_call = make_api_call
+    boto3.Session.client, boto3.Session.resource = cached_client, cached_resource  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        base._make_api_call = call
+        boto3.Session.client, boto3.Session.resource = client, resource  # type: ignore[method-assign]
+        _clients.clear()
+
+
+def _cached(kind: str, session: Any, arguments: Any, options: Any, make: Any) -> Any:
+    settings = {
+        name: getattr(value, "_user_provided_options", None) or repr(value) if name == "config" else value
+        for name, value in options.items()
+    }
+    key = f"{kind} {session.region_name} {arguments} {sorted(settings.items(), key=str)}"
+    if key not in _clients:
+        _clients[key] = make(session, *arguments, **options)
+    return _clients[key]
+
+
+def _perform(client: Any, process: Any, operation_name: str, parameters: Any) -> Any:
+    model = client._service_model.operation_model(operation_name)
+    service = client._service_model.service_name
+    context = {
+        "client_region": client.meta.region_name,
+        "client_config": client.meta.config,
+        "has_streaming_input": model.has_streaming_input,
+        "auth_type": None,
+    }
+    parameters = client._emit_api_params(api_params=parameters, operation_model=model, context=context)
+    if model.input_shape is not None:
+        report = ParamValidator().validate(parameters, model.input_shape)
+        if report.has_errors():
+            raise ParamValidationError(report=report.generate_report())
+    observation = process.wait(Request(to_text([call_name(service, xform_name(operation_name)), parameters])))
+    seen = from_text(observation)
+    if "unanswered" in seen:
+        raise ReadTimeoutError(endpoint_url=client.meta.endpoint_url)
+    parsed = seen["answer"] if "answer" in seen else seen["error"]
+    parsed["ResponseMetadata"] = {
+        "RequestId": "explored",
+        "HTTPStatusCode": 200 if "answer" in seen else 400,
+        "HTTPHeaders": {},
+        "RetryAttempts": 0,
+    }
+    if service == "dynamodb":  # a resource turns typed attributes into plain ones here
+        event = f"after-call.dynamodb.{operation_name}"
+        client.meta.events.emit(event, http_response=_Http, parsed=parsed, model=model, context=context)
+    if "error" in seen:
+        raise client.exceptions.from_code(parsed["Error"]["Code"])(parsed, operation_name)
+    if model.has_streaming_output:
+        member = model.output_shape.serialization["payload"]
+        body = parsed.get(member, b"")
+        parsed[member] = StreamingBody(
+            io.BytesIO(content := body if isinstance(body, bytes) else str(body).encode()), len(content)
+        )
+    return Answer(parsed, process.await_reading())

@@ -1,0 +1,184 @@
+"""The laws of any handler: "as if once" without a word from the user, the ready ones, and the user's own."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from oneslot.explorer.execution.process import Outcome
+from oneslot.explorer.handlers.services import effects_of
+from oneslot.explorer.services.contents import Table
+from oneslot.explorer.world import Request, SqsMessage, World
+
+GENERATED = "(generated)"
+Rows = dict[str, list[dict[str, Any]]]
+
+
+class View:
+    """The end of a schedule: `world["orders"]` is a list of rows, `world.effects` what left the account."""
+
+    def __init__(self, world: World, tables: Mapping[str, Table]) -> None:
+        self.tables: Rows = {name: list(world.rows[name].values()) for name in tables}
+        self.effects = effects_of(world)
+
+    def __getitem__(self, table: str) -> list[dict[str, Any]]:
+        if table not in self.tables:
+            raise KeyError(f"no table {table}; there are {', '.join(sorted(self.tables))}")
+        return self.tables[table]
+
+
+Law = Callable[[View], object]
+
+
+def at_most_one(table: str, *attributes: str) -> Law:
+    """Return the law that a table has at most one row for each value of these attributes."""
+
+    def law(world: View) -> bool:
+        counts = Counter(tuple(repr(row.get(name)) for name in attributes) for row in world[table])
+        return all(count == 1 for count in counts.values())
+
+    law.__doc__ = f"at most one row of {table} for each {' and '.join(attributes)}"
+    return law
+
+
+def at_least_one(table: str) -> Law:
+    """Return the law that a table is not empty once faults have stopped."""
+
+    def law(world: View) -> bool:
+        return bool(world[table])
+
+    law.__doc__ = f"at least one row of {table} once faults have stopped"
+    return law
+
+
+@dataclass
+class HandlerLaws:
+    """The laws of one exploration.
+
+    Attributes:
+        law: the user's; None for "as if once".
+        once: the masked ends of single deliveries without a fault, for "as if once".
+        masks: the attributes, by table, that hold generated times and ids.
+        ignore: "table.attribute" of counters that may differ.
+        twice: the outside effects that some schedule has more often than any run without a fault.
+    """
+
+    tables: Mapping[str, Table]
+    law: Law | None = None
+    ignore: Collection[str] = ()
+    acknowledges_only_finished: bool = False
+    masks: set[str] = field(default_factory=set)
+    once: list[Rows] = field(default_factory=list)
+    once_effects: Counter[str] = field(default_factory=Counter)
+    twice: dict[str, int] = field(default_factory=dict)
+
+    def in_state(self, world: World, waiting: Collection[str], requests: Collection[str], now: int) -> Iterator[str]:
+        """See `oneslot.explorer.laws.Laws`."""
+        yield from ()
+
+    def at_write(self, before: World, after: World, request: Request, now: int, sender: str | None) -> Iterator[str]:
+        """See `oneslot.explorer.laws.Laws`."""
+        yield from ()
+
+    def at_end(self, world: World, messages: Sequence[SqsMessage], outcome: Outcome) -> Iterator[str]:
+        """See `oneslot.explorer.laws.Laws`."""
+        if self.acknowledges_only_finished and outcome.error is None and not outcome.failed and outcome.logged:
+            yield "acknowledged: an invocation whose last call failed acknowledged its messages"
+
+    def at_last(self, world: World, wanted: Sequence[str]) -> Iterator[str]:
+        """Yield the breaches of the user's law, or of "as if once"."""
+        view = View(world, self.tables)
+        for effect, count in effect_counts(view.effects).items():
+            if self.once and count > self.once_effects[effect]:
+                self.twice[effect] = max(count, self.twice.get(effect, 0))
+        if self.law is not None:
+            yield from broken(self.law, view)
+        elif self.once:
+            rows = masked(view.tables, self.masks | set(self.ignore))
+            if rows not in self.once:
+                yield f"as-if-once: {difference(rows, self.once[0], self.tables)}"
+
+    def of_duplicate(
+        self, before: World, message: SqsMessage, calls: Sequence[Request], outcome: Outcome
+    ) -> Iterator[str]:
+        """See `oneslot.explorer.laws.Laws`."""
+        yield from ()
+
+
+def law_text(law: Law) -> str:
+    """Return a law's name: the first line of its docstring, or its source if it is a lambda."""
+    return str(law.__doc__ or getattr(law, "__name__", "law")).strip().splitlines()[0].replace("<lambda>", "the law")
+
+
+def broken(law: Law, view: View) -> Iterator[str]:
+    """Yield the breach if a law returns a false value, or fails by an assertion."""
+    try:
+        holds = law(view)
+    except AssertionError as error:
+        yield f"{law_text(law)}: does not hold{f': {error}' if str(error) else ''}"
+        return
+    if holds is not None and not holds:
+        yield f"{law_text(law)}: does not hold"
+
+
+def masked(rows: Rows, masks: Collection[str]) -> Rows:
+    """Return sorted rows, with generated values replaced, and ignored counters as well."""
+    hidden = {
+        table: [
+            {name: GENERATED if f"{table}.{name}" in masks else value for name, value in row.items()} for row in held
+        ]
+        for table, held in rows.items()
+    }
+    return {table: sorted(held, key=_text) for table, held in hidden.items()}
+
+
+def generated(first: Rows, second: Rows) -> set[str]:
+    """Return the attributes that differ between two runs which differ only in time and ids."""
+    masks: set[str] = set()
+    for table, held in first.items():
+        others = list(second[table])
+        for row in held:
+            if not others:
+                break
+            best = max(others, key=lambda other: sum(other.get(name) == value for name, value in row.items()))
+            others.remove(best)
+            masks |= {f"{table}.{name}" for name in row if name in best and best[name] != row[name]}
+    return masks
+
+
+def effect_counts(effects: Sequence[Mapping[str, Any]]) -> Counter[str]:
+    """Return how often each service, operation and target was used."""
+    return Counter(f"{one['service']}.{one['operation']} to {one['target']}" for one in effects)
+
+
+def difference(rows: Rows, once: Rows, tables: Mapping[str, Table]) -> str:
+    """Return a sentence for the first difference between an end and what single deliveries leave."""
+    for table, held in rows.items():
+        expected = once[table]
+        if len(held) != len(expected):
+            return f"{table} has {_rows(len(held))}, and single deliveries leave {_rows(len(expected))}"
+        for row, wanted in zip(held, expected, strict=True):
+            changed = [name for name in {**row, **wanted} if row.get(name) != wanted.get(name)]
+            if changed:
+                key = "/".join(str(row.get(part)) for part in tables[table].keys)
+                name = changed[0]
+                return (
+                    f"{table} {key}: {name} is {_short(row.get(name))}, and single deliveries leave "
+                    f'{_short(wanted.get(name))} (a counter of deliveries? ignore=["{table}.{name}"])'
+                )
+    return "the tables differ"
+
+
+def _rows(count: int) -> str:
+    return f"{count} row{'' if count == 1 else 's'}"
+
+
+def _short(value: Any) -> str:
+    return "missing" if value is None else _text(value)[:60]
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=repr)

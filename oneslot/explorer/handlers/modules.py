@@ -1,0 +1,127 @@
+"""The handler's modules: fresh for each environment, and out of sight of all others."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from oneslot.explorer.refusal import NotExplorable
+
+_SHARED = ("site-packages", "dist-packages", "lib/python")
+_OURS = str(Path(__file__).parents[2])
+_DEEPEST = 6
+
+
+class Code:
+    """A handler by name: "app.handler", or "app:handler". Its modules are those below `root`."""
+
+    def __init__(self, handler: str, root: Path) -> None:
+        module, _, function = handler.replace(":", ".").rpartition(".")
+        if not module:
+            raise ValueError(f'handler: "{handler}" names no function. Write it as Lambda does: "app.handler".')
+        self.name, self.module, self.function, self.root = handler, module, function, root.resolve()
+        self.reads_clock = self.reads_identity = self.draws = False
+        self._compiled: dict[str, tuple[CodeType, Any]] = {}
+
+    def load(self) -> Any:
+        """Return the function of the running environment, imported where it is not yet."""
+        return getattr(importlib.import_module(self.module), self.function)
+
+    def is_own(self, origin: str | None) -> bool:
+        """Return whether a file is the handler's."""
+        path = origin or ""
+        below = path.startswith(f"{self.root}/") and not path.startswith(_OURS)
+        return below and not any(part in path[len(str(self.root)) :] for part in _SHARED)
+
+    @contextmanager
+    def importable(self) -> Iterator[None]:
+        """Put the root first on the path, and hide what is imported of it already."""
+        hidden = {
+            name: module
+            for name, module in sys.modules.items()
+            if self.is_own(getattr(module, "__file__", None)) and not name.startswith(("tests", "test_", "conftest"))
+        }
+        for name in hidden:
+            del sys.modules[name]
+        sys.path.insert(0, str(self.root))
+        sys.meta_path.insert(0, self)
+        importlib.invalidate_caches()
+        try:
+            yield
+        finally:
+            sys.meta_path.remove(self)
+            sys.path.remove(str(self.root))
+            sys.modules.update(hidden)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Return the spec of an own module, whose code is compiled once; None for all others."""
+        from oneslot.explorer.execution.process import Process
+
+        process: Any = Process.running
+        if process is None:
+            return None
+        if name not in self._compiled:
+            spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+            if spec is None or spec.loader is None or not self.is_own(spec.origin):
+                return None
+            code = spec.loader.get_code(name)  # type: ignore[attr-defined]
+            self._compiled[name] = (code, spec)
+        process.own_modules[name] = None
+        _, known = self._compiled[name]
+        spec = importlib.machinery.ModuleSpec(name, self, origin=known.origin)  # type: ignore[arg-type]
+        spec.submodule_search_locations = known.submodule_search_locations
+        spec.has_location = True
+        return spec
+
+    def create_module(self, spec: Any) -> None:
+        """Let Python make the module."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the code of a module."""
+        code, _ = self._compiled[module.__name__]
+        exec(code, module.__dict__)  # noqa: S102 - it is the code under test
+
+
+def fingerprint(modules: dict[str, ModuleType | None]) -> str:
+    """Return a text that changes when an invocation changes what its modules hold."""
+    seen: set[int] = set()
+    return repr([(name, _state(vars(module), seen, 0)) for name, module in sorted(modules.items()) if module])
+
+
+def _state(value: Any, seen: set[int], depth: int) -> Any:  # noqa: PLR0911 - one for each kind of value
+    if value is None or isinstance(value, (str, int, float, bytes)):
+        return value
+    if id(value) in seen or depth > _DEEPEST:
+        return type(value).__name__
+    seen.add(id(value))
+    match value:
+        case dict():
+            return [
+                (str(name), _state(one, seen, depth + 1)) for name, one in list(value.items()) if name != "__builtins__"
+            ]
+        case list() | tuple() | set() | frozenset():
+            return [_state(one, seen, depth + 1) for one in value]
+        case FunctionType():
+            return _state([value.__defaults__, vars(value)], seen, depth + 1)
+    if hasattr(value, "cache_info"):
+        return value.cache_info().currsize
+    module = type(value).__module__.partition(".")[0]
+    if isinstance(value, (ModuleType, type)) or module in ("boto3", "botocore", "logging", "aws_lambda_powertools"):
+        return type(value).__name__
+    return [type(value).__name__, _state(getattr(value, "__dict__", None), seen, depth + 1)]
+
+
+def found(handler: str, root: Path) -> Code:
+    """Return the handler. Raises `NotExplorable` if its module is not below the root."""
+    code = Code(handler, root)
+    first = code.module.partition(".")[0]
+    if not any((code.root / candidate).exists() for candidate in (f"{first}.py", first)):
+        raise NotExplorable(f"{code.root} has no module {first}. Name the folder that has it: path=... (--path).")
+    return code

@@ -1,0 +1,185 @@
+"""One invocation of an unmodified handler, in an environment of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import json
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, NoReturn
+
+from oneslot.explorer.execution.process import Outcome, Process, Program
+from oneslot.explorer.handlers.aws import to_text
+from oneslot.explorer.handlers.modules import Code, fingerprint
+from oneslot.explorer.refusal import NotExplorable, Stop
+from oneslot.explorer.world import Request
+
+BOTH_WAYS = 2
+"""The random numbers of an invocation that are drawn low and high; later ones are fixed."""
+
+DRAW = "random.random"
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """The program of a process: the event, and what Lambda says beside it."""
+
+    code: Code
+    event: str
+    identity: int
+    timeout_ms: int
+    batch: tuple[str, ...] | None
+
+    def __call__(self, process: Process, context: Any) -> Mapping[str, Any]:
+        """Run the handler once. Raises what it raises."""
+        handler = self.code.load()
+        answer = handler(json.loads(self.event), Context(process, self))  # type: ignore[arg-type]
+        return {"batchItemFailures": [{"itemIdentifier": one} for one in failed(answer, self.batch)]}
+
+
+def failed(answer: Any, batch: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the messages that SQS keeps after an answer; all of them if the answer names one that was not delivered."""
+    if batch is None or not isinstance(answer, dict) or not answer.get("batchItemFailures"):
+        return ()
+    named = tuple(one.get("itemIdentifier") for one in answer["batchItemFailures"])
+    return named if set(named) <= set(batch) else batch
+
+
+class Context:
+    """Lambda's context."""
+
+    def __init__(self, process: HandlerProcess, invocation: Invocation) -> None:
+        self._process, self._invocation = process, invocation
+        self.function_name = self.log_group_name = "explored"
+        self.function_version, self.log_stream_name, self.memory_limit_in_mb = "$LATEST", "explored", 128
+        self.invoked_function_arn = "arn:aws:lambda:eu-west-2:000000000000:function:explored"
+        self.identity = self.client_context = None
+
+    @property
+    def aws_request_id(self) -> str:
+        """The id of the invocation."""
+        self._process.code.reads_identity = True
+        return f"5b4e0c1a-0000-4000-8000-{self._invocation.identity + 1:012d}"
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Return the milliseconds that are left."""
+        return max(0, self._process.started_at + self._invocation.timeout_ms - self._process.read_clock())
+
+
+class HandlerProcess(Process):
+    """A running invocation. Its modules and its event loop are in place only while it runs."""
+
+    def __init__(self, program: Program, clock: int, before: Process | None = None) -> None:
+        self.code: Code = program.code  # type: ignore[attr-defined]
+        self._invocation: Invocation = program  # type: ignore[assignment]
+        self.own_modules: dict[str, ModuleType | None] = dict(getattr(before, "own_modules", {}))
+        self.started_at = clock
+        self.refusal: str | None = None
+        self.last_failed = False
+        self._slept = self._draws = self._uniques = 0
+        self._clock_read = False
+        self._dropped = [False]
+        self._read_at_import = False
+        self._loop: Any = None
+        self._clean = ""
+        super().__init__(program, clock, before)
+
+    def read_clock(self) -> int:
+        """Return the time (epoch ms), and note that the code has read it."""
+        self._clock_read = self.code.reads_clock = True
+        return self.clock + self._slept
+
+    def sleep(self, seconds: float) -> None:
+        """Pass this invocation's time. Lambda ends it at its timeout."""
+        self._slept += int(seconds * 1000)
+        if self.clock + self._slept >= self.started_at + self._invocation.timeout_ms:
+            raise TimeoutError("the function's timeout, while it sleeps")
+
+    def unique_bytes(self, size: int) -> bytes:
+        """Return bytes that no other invocation gets."""
+        self.code.reads_identity = True
+        self._uniques += 1
+        digest = hashlib.sha256(f"{self._invocation.identity}/{self._uniques}".encode()).digest()
+        return (digest * (size // len(digest) + 1))[:size]
+
+    def draw(self) -> float:
+        """Return a random number: the explorer's choice of low or high, then a fixed one."""
+        self.code.reads_identity = self.code.draws = True
+        self._draws += 1
+        apart = (7 * (self._invocation.identity * 8 + self._draws) % 1000 + 1) / 10_000
+        if self._draws > BOTH_WAYS:
+            return 0.4 + apart
+        high = json.loads(self.wait(Request(to_text([DRAW, {}]))))["answer"]["high"]
+        return 1 - apart if high else apart
+
+    def refuse(self, sentence: str) -> NoReturn:
+        """End the exploration with this sentence, whatever the handler catches."""
+        self.refusal = sentence
+        raise Stop(sentence)
+
+    def await_reading(self) -> list[bool]:
+        """Return the cell that the next answer fills when it is dropped unread."""
+        self._dropped = [False]
+        return self._dropped
+
+    def unread(self) -> tuple[bool, bool]:
+        """See `Process.unread`."""
+        return self._dropped[0] and len(self._strands) == 1, not self._clock_read
+
+    def answer(self, strand: int, observation: str, clock: int) -> None:
+        """See `Process.answer`."""
+        self._clock_read, self._dropped = False, [False]
+        self.last_failed = not observation.startswith('{"answer"')
+        super().answer(strand, observation, clock)
+
+    def note(self, text_of: Callable[[logging.LogRecord], str], record: logging.LogRecord) -> None:
+        """Keep nothing: no law reads a handler's log."""
+
+    def _main(self) -> None:
+        failures: tuple[str, ...] = ()
+        error = None
+        try:
+            if self.before is None:
+                self.code.load()
+                self._clean, self._read_at_import = fingerprint(self._modules()), self._clock_read
+            answer = self._program(self, None)  # type: ignore[arg-type]
+            failures = tuple(failure["itemIdentifier"] for failure in answer["batchItemFailures"])
+        except Exception as raised:
+            error = f"{type(raised).__name__}: {raised}"
+        except (Stop, SystemExit) as raised:
+            error = f"{type(raised).__name__}: {raised}"
+            self._clean = ""  # Lambda starts a new environment
+        dirty = bool(self._clean) and (self._read_at_import or fingerprint(self._modules()) != self._clean)
+        self.code.reads_identity |= dirty
+        self.outcome = Outcome(failures, error, (), ("unfinished",) if self.last_failed else (), dirty)
+
+    def _modules(self) -> dict[str, ModuleType | None]:
+        return {name: sys.modules.get(name) for name in self.own_modules}
+
+    def _run(self) -> None:
+        outer, out, errors = Process.running, sys.stdout, sys.stderr
+        sys.modules.update({name: module for name, module in self.own_modules.items() if module is not None})
+        asyncio._set_running_loop(self._loop)
+        sys.stdout = sys.stderr = io.StringIO()
+        Process.running = self
+        try:
+            self.run()
+        finally:
+            Process.running = outer
+            sys.stdout, sys.stderr = out, errors
+            self._loop = asyncio._get_running_loop()
+            asyncio._set_running_loop(None)
+            for name in self.own_modules:
+                self.own_modules[name] = sys.modules.pop(name, None)
+        if self.refusal is not None:
+            raise NotExplorable(self.refusal)
+
+
+def running() -> HandlerProcess | None:
+    """Return the invocation whose code runs at this moment."""
+    return Process.running if isinstance(Process.running, HandlerProcess) else None

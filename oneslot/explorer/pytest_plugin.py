@@ -1,0 +1,17 @@
+"""The fixture `explore` for pytest: the explorer for any handler, which needs `oneslot[explorer]`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def explore() -> Callable[..., Any]:
+    """Return the function that explores a handler; see `oneslot.explorer.handlers.exploration.explore`."""
+    # Not imported before it is used: every pytest run of the environment loads this plugin.
+    from oneslot.explorer.handlers.exploration import explore as explore_handler
+
+    return explore_handler

@@ -1,0 +1,113 @@
+"""Handlers as users write them. Each is explored unmodified, from this file."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+import uuid
+from typing import Any
+
+import boto3
+
+table = boto3.resource("dynamodb").Table("orders")
+client = boto3.client("dynamodb")
+seen: set[str] = set()
+DEFAULT_LOCK_SECONDS = 10
+
+
+def _orders(event: Any) -> list[str]:
+    return [json.loads(record["body"])["order"] for record in event["Records"]]
+
+
+def put(event: Any, context: Any) -> None:
+    for order in _orders(event):
+        table.put_item(Item={"id": order, "at": int(time.time())})
+
+
+def put_under_new_id(event: Any, context: Any) -> None:
+    for order in _orders(event):
+        table.put_item(Item={"id": str(uuid.uuid4())[:8], "order": order})
+
+
+def charge_then_mark(event: Any, context: Any) -> None:
+    for order in _orders(event):
+        if "Item" in table.get_item(Key={"id": order}):
+            continue
+        client.update_item(
+            TableName="orders",
+            Key={"id": {"S": "total"}},
+            UpdateExpression="ADD amount :five",
+            ExpressionAttributeValues={":five": {"N": "5"}},
+        )
+        table.put_item(Item={"id": order})
+
+
+def swallow(event: Any, context: Any) -> None:
+    try:
+        put(event, context)
+    except Exception:
+        return
+
+
+def remember_in_module(event: Any, context: Any) -> None:
+    for order in _orders(event):
+        if order not in seen:
+            seen.add(order)
+            put(event, context)
+
+
+def raise_always(event: Any, context: Any) -> None:
+    raise KeyError("order")
+
+
+def start_thread(event: Any, context: Any) -> None:
+    try:
+        threading.Thread(target=put, args=(event, context)).start()
+    except:  # noqa: E722 - a refusal must not be swallowed
+        return
+
+
+def flip(event: Any, context: Any) -> None:
+    if random.random() > 0.5:
+        return
+    put(event, context)
+
+
+def publish(event: Any, context: Any) -> None:
+    boto3.client("athena").start_query_execution(QueryString="SELECT 1")
+
+
+def report_second(event: Any, context: Any) -> dict[str, Any]:
+    return {"batchItemFailures": [{"itemIdentifier": event["Records"][0]["messageId"]}]}
+
+
+def add_five_times(event: Any, context: Any) -> None:
+    for _ in range(5):
+        table.update_item(
+            Key={"id": "n"},
+            UpdateExpression="ADD n :one",
+            ExpressionAttributeValues={":one": 1},
+            ReturnValues="UPDATED_NEW",
+        )
+
+
+def put_ten(event: Any, context: Any) -> None:
+    for number in range(10):
+        table.update_item(
+            Key={"id": "n"},
+            UpdateExpression="SET n = :n",
+            ExpressionAttributeValues={":n": number},
+            ReturnValues="ALL_OLD",
+        )
+
+
+def add_twice(event: Any, context: Any) -> None:
+    for _ in range(2):
+        table.update_item(
+            Key={"id": "n"},
+            UpdateExpression="ADD n :one",
+            ExpressionAttributeValues={":one": 1},
+            ReturnValues="UPDATED_NEW",
+        )

@@ -1,0 +1,116 @@
+"""Unmodified handlers: the verdict, the level at which they break, and what is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneslot.explorer.handlers.exploration import Result, explore
+from oneslot.explorer.refusal import NotExplorable
+
+ORDER = {"order": "o-1"}
+
+
+def explored(handler: str, **options: Any) -> Result:
+    given: dict[str, Any] = {"messages": [ORDER], "tables": {"orders": "id"}, "path": Path(__file__).parent, **options}
+    return explore(f"subjects.{handler}", **given)
+
+
+@pytest.mark.parametrize(
+    ("handler", "level"),
+    [
+        ("put_under_new_id", "twice"),
+        ("charge_then_mark", "one fault, then again"),
+        ("swallow", "one fault, then again"),
+        ("remember_in_module", "one fault, then again"),
+    ],
+)
+def test_handler_breaks_at_its_mildest_level(handler: str, level: str) -> None:
+    result = explored(handler)
+
+    assert (result.holds, result.level) == (False, level)
+    assert "as-if-once" in result.counterexample
+
+
+def test_random_number_is_drawn_both_ways() -> None:
+    free = explored("flip")
+    bound = explored("flip", law=lambda world: len(world["orders"]) == 1)
+
+    assert (free.holds, bound.holds) == (True, False)
+    assert "drawn high" in bound.counterexample
+
+
+def test_handler_holds_when_a_write_replaces_itself() -> None:
+    result = explored("put")
+
+    assert result.holds
+    assert result.complete
+    assert result.masked == ("orders.at",)
+
+
+def test_counter_may_differ_when_it_is_ignored() -> None:
+    result = explored("charge_then_mark", ignore=["orders.amount"])
+
+    assert result.holds
+
+
+def test_user_law_is_named_when_it_breaks() -> None:
+    def law(world: Any) -> bool:
+        """one row an order"""
+        return len(world["orders"]) == 1
+
+    result = explored("put_under_new_id", law=law)
+
+    assert "one row an order: does not hold" in result.verdict
+
+
+def test_handler_that_always_fails_is_reported_first() -> None:
+    result = explored("raise_always")
+
+    assert result.verdict == "fails when nothing goes wrong, at message 1: KeyError: 'order'"
+
+
+@pytest.mark.parametrize(
+    ("handler", "words"), [("start_thread", "a thread"), ("publish", "athena.start_query_execution")]
+)
+def test_unknown_territory_is_refused_by_name(handler: str, words: str) -> None:
+    with pytest.raises(NotExplorable, match=words):
+        explored(handler)
+
+
+def test_refused_call_is_answered_when_the_user_gives_it() -> None:
+    result = explored("publish", answers={"athena.start_query_execution": {"QueryExecutionId": "q"}})
+
+    assert result.holds
+
+
+def test_reported_failure_keeps_its_message() -> None:
+    result = explored("report_second")
+
+    assert "fails when nothing goes wrong" in result.verdict
+
+
+def test_missing_module_names_the_remedy() -> None:
+    with pytest.raises(NotExplorable, match="path="):
+        explore("nowhere.handler", messages=[ORDER])
+
+
+def test_budget_ends_honestly() -> None:
+    result = explored("put_ten", budget=0.0)
+
+    assert (result.complete, result.verdict) == (False, 'budget over at level "twice"; no level is complete')
+
+
+def test_ten_calls_are_explored_when_their_answers_stay_unread() -> None:
+    result = explored("put_ten", law=lambda world: True)
+
+    assert result.complete
+
+
+def test_fixture_explores_a_handler(explore: Callable[..., Result]) -> None:
+    result = explore("subjects.put", messages=[ORDER], tables=["orders:id"], path=Path(__file__).parent)
+
+    assert result.holds
