@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from oneslot.runtime.backoff import Backoff
-from oneslot.runtime.effects import Effects
+from oneslot.runtime.effects import Effects, own_result
 from oneslot.runtime.protocol import (
     Answer,
     Busy,
@@ -59,7 +59,8 @@ def _decide_and_commit(store: Store, claim: Claim, message: M, decide: Callable[
             case Fenced() as fenced:
                 return fenced
             case Exists(item):
-                effects, duplicate = Effects(effects.once.answer(item) if effects.once else {}), True
+                answer = effects.once.answer if effects.once else own_result
+                effects, duplicate = Effects(effects.result if answer is own_result else answer(item)), True
             case Taken():
                 backoff = backoff or Backoff(store.surroundings, claim.lease_until, started)
                 if not backoff.pause():

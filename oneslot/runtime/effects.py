@@ -79,17 +79,23 @@ class Update:
 Write = Put | Update
 
 
+def own_result(item: Item) -> Result:  # noqa: ARG001 - recognised, and not called
+    """Stand for the result of the decision itself, whatever the item says."""
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Once:
     """The write that marks the effect as done, for as long as its item exists.
 
     If the item exists already, the effect has happened: the ledger's row may have expired since. `answer` then turns the
-    item into the result. It may raise `conflict()` if the item belongs to another message with this id: keep the message's
+    item into the result; by default the result is the decision's own.
+    It may raise `conflict()` if the item belongs to another message with this id: keep the message's
     `payload_hash` in the item to compare.
     """
 
     write: Put
-    answer: Callable[[Item], Result]
+    answer: Callable[[Item], Result] = own_result
 
     def __post_init__(self) -> None:
         if not isinstance(self.write, Put):

@@ -20,7 +20,7 @@ from oneslot.runtime.stores.expressions import from_attributes
 
 def take(order: JsonMessage) -> Effects:
     item = {"order_id": order.message_id, "article": order.body["article"]}
-    return Effects({"outcome": "taken"}, once=Once(Put("orders", "order_id", item), answer=lambda _: {}))
+    return Effects({"outcome": "taken"}, once=Once(Put("orders", "order_id", item)))
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from oneslot.runtime.consumer import batch
 from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.consumer.delivery_log import Delivery
 from oneslot.runtime.consumer.queues import Queues
-from oneslot.runtime.effects import INVALID_MESSAGE_ID, Effects, Unprocessable, Update
+from oneslot.runtime.effects import INVALID_MESSAGE_ID, Effects, Once, Put, Unprocessable, Update
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE, payload_hash
 from oneslot.runtime.powertools import exactly_once
 from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Exists, Fenced, Store, Taken
@@ -495,3 +495,17 @@ def test_deferral_may_last_for_the_consumers_own_lease() -> None:
     consumer({"Records": [record({"message_id": "m"}, receive_count=5)]}, Context(desk.clock, timeout_ms=3_600_000))
 
     assert desk.sqs.requests[0]["VisibilityTimeout"] == 3_600
+
+
+def test_forgotten_request_gets_the_decisions_result_without_an_answer() -> None:
+    put = Put("orders", "order_id", {"order_id": "m"})
+    desk = Desk(decide=lambda request: Effects({"outcome": "taken"}, once=Once(put)))
+    desk.ledger = ledger = MemoryLedger(surroundings=surroundings(desk.clock))
+    desk.deliver(record({"message_id": "m"}))
+    ledger.rows.clear()
+
+    assert desk.deliver(record({"message_id": "m"})) == []
+
+    first, again = desk.log
+    assert (first.outcome, again.outcome, again.answer) == ("taken", "duplicate", first.answer)
+    assert len(ledger.tables["orders"]) == 1
