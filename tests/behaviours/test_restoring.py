@@ -1,13 +1,11 @@
-"""Damaged tables, restored by the program and commands of docs/do/restore.md, on the embedded AWS."""
+"""Damaged tables, restored by `oneslot restore` and the commands of its page, on the embedded AWS."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,11 +31,8 @@ class Engineer:
 
     def __init__(self, terminal: Terminal, account: Connection, folder: Path) -> None:
         self.terminal, self.folder, self.target = terminal, folder, terminal.target
-        block = re.search(r"^ *```python\n(.*?)^ *```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-        assert block is not None
-        (folder / "put_back.py").write_text(textwrap.dedent(block[1]))
         outputs = self.target.outputs
-        self.names = {table: str(getattr(outputs, f"{table}_table_name")) for table in TABLES}
+        self.names = {table: outputs.tables.get(table, outputs.ledger_table_name) for table in TABLES}
         self.before = ""
         self.environment = {
             **os.environ,
@@ -70,9 +65,8 @@ class Engineer:
         self.shell(commands("aws dynamodb restore-table-to-point-in-time"))
 
     def put_back(self, *flags: str) -> str:
-        lines = [line for line in commands("python put_back.py") if line.endswith(" ".join(['"$BEFORE"', *flags]))]
-        assert len(lines) == 3
-        return self.shell(lines)
+        assert len([line for line in commands("oneslot restore") if line.endswith(" ".join(["$STACK", *flags]))]) == 1
+        return self.terminal.run("restore", "--since", self.before, *flags).stdout
 
     def rows(self, table: str, suffix: str = "") -> list[dict[str, Any]]:
         items = self.target.dynamodb.scan(TableName=self.names[table] + suffix, ConsistentRead=True)["Items"]
@@ -147,11 +141,11 @@ def test_put_back_restores_only_the_damaged_rows(engineer: Engineer) -> None:
     assert not engineer.checked()[0]
 
     damaged = {table: engineer.rows(table) for table in TABLES}
-    assert "nothing was changed" in engineer.put_back()
+    assert "Nothing was changed" in engineer.put_back()
     assert {table: engineer.rows(table) for table in TABLES} == damaged
-    output = engineer.put_back("yes").splitlines()
+    output = engineer.put_back("--yes").splitlines()
     assert sum(line.startswith("goes back") for line in output) == 11
-    assert {line.split()[1] for line in output if line.startswith("stays") and "Z0" not in line} == {
+    assert {line.split()[2] for line in output if line.startswith("stays") and "Z0" not in line} == {
         *(f"new-{number:02}" for number in range(10)),
         "cancel-19",
         "old-19",
@@ -168,7 +162,7 @@ def test_put_back_of_all_tables_holds_after_a_resend(engineer: Engineer) -> None
         {"message_id": "cancel-19", "type": "cancel", "appointment_id": "old-19"},
     ]
     engineer.send(since)
-    engineer.put_back("everything", "yes")
+    engineer.put_back("--everything", "--yes")
     assert {table: engineer.rows(table) for table in TABLES} == before
     assert engineer.checked() == (False, {"I2", "I6"}), "the undone requests are named"
     restarted = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -236,7 +236,8 @@ def check_oneslot(words: list[str]) -> None:
         for parameter in command.params:
             if isinstance(parameter.type, click.Path):
                 patch.setattr(parameter.type, "exists", False)  # the file is the reader's
-        command.parse_args(context, list(words))
+        # The shell sets the moment; the option reads it.
+        command.parse_args(context, [word.replace("$BEFORE", "2026-11-23T02:39:00Z") for word in words])
 
 
 def check_cdk(words: list[str]) -> None:

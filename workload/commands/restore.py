@@ -1,0 +1,67 @@
+"""`restore`: put rows back from tables that were restored beside the deployed ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+
+import click
+
+from oneslot.evidence.operator_log import open_operator_log
+from oneslot.options import json_option, stack_option, yes_option
+from oneslot.target import open_target
+from oneslot.terminal import Terminal
+from workload.restoring import differences, put_back
+
+
+def _moment(_: click.Context, __: click.Parameter, text: str) -> int:
+    """Return a moment with a time zone as epoch milliseconds."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise click.BadParameter(f"{text!r} is not a moment with a time zone; use one such as 2026-11-23T02:39:00Z")
+    return int(moment.timestamp() * 1000)
+
+
+@click.command(short_help="Put rows back from restored tables.")
+@click.option(
+    "--since", callback=_moment, required=True, metavar="TIME", help="The moment of the restored tables, in UTC."
+)
+@click.option("--suffix", default="-before", show_default=True, help="The end of the restored tables' names.")
+@click.option("--everything", is_flag=True, help="Make the tables equal to the restored ones: no row stays.")
+@yes_option
+@stack_option
+@json_option
+def restore(  # noqa: PLR0917 - click passes them by name
+    since: int, suffix: str, everything: bool, yes: bool, stack: str | None, as_json: bool
+) -> None:
+    """List the rows that differ from the tables restored beside these; with --yes, put them back.
+
+    Rows that the consumer wrote since --since stay, and so do rows that the restored table lacks. Stop the consumer first:
+    docs/do/restore.md has every step.
+    """
+    terminal = Terminal(as_json)
+    target = open_target(stack)
+    with terminal.working("Comparing the tables"):
+        found = list(differences(target, suffix=suffix, since_ms=since, everything=everything))
+    for one in found:
+        terminal.plain(f"{one.what}  {one.table}  {'/'.join(value for _, value in one.key)}")
+    counts = dict(Counter(one.what for one in found))
+    if yes:
+        log = open_operator_log(target)
+        subject = {"since_ms": since, "suffix": suffix, "everything": everything}
+        log.write("restore", subject, "begin", counts=counts)
+        for one in found:
+            put_back(target, one)
+        log.write("restore", subject, "done", counts=counts)
+    terminal.result(
+        {
+            "rows": [{"table": one.table, "key": dict(one.key), "what": one.what} for one in found],
+            "counts": counts,
+            "done": yes,
+        }
+    )
+    summary = ", ".join(f"{number} {what}" for what, number in counts.items()) or "The tables are equal"
+    terminal.plain(f"{summary}. " + ("Done." if yes else "Nothing was changed: add --yes to do it."))
