@@ -6,14 +6,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
+from oneslot.pipeline.judge.violations import SOURCE_FINDINGS
 from oneslot.pipeline.report.data import ReportData, percentiles
 from oneslot.pipeline.report.figures import latency_figure, rush_figure, timeline_figure
 from oneslot.pipeline.vocabulary import VERDICT_SENTENCES, Verdict, counted
+
+TWICE = ("I1", "I3")
+"""The invariants that a double booking breaks."""
 
 
 def render(data: ReportData) -> str:
@@ -29,12 +34,45 @@ def render(data: ReportData) -> str:
     return environment.get_template("report.html.j2").render(
         data=data,
         verdict_sentences={verdict.value: VERDICT_SENTENCES[verdict] for verdict in Verdict},
+        headline=headline(data.document),
+        next_steps=next_steps(data.document),
         story=story(data),
         percentiles=percentiles(data.latency),
         duration=duration,
         figures=_safe({name: figure for name, figure in figures.items() if figure}),
         plotly=get_plotlyjs(),
     )
+
+
+def headline(document: Mapping[str, Any]) -> list[str]:
+    """Return the result in the fewest words: `0 lost`, `0 booked twice`, and what else is broken."""
+    verdicts, violations = document["verdicts"], document["violations"]
+    twice = sum(violations.get(name, 0) for name in TWICE) or verdicts["duplicate_effect"]
+    said = [f"{verdicts['lost']:,} lost", f"{twice:,} booked twice"]
+    if verdicts["stuck"]:
+        said.append(f"{verdicts['stuck']:,} stuck")
+    if not document["sound"] and not (verdicts["lost"] or twice or verdicts["stuck"]):
+        said.append("not sound")
+    return said
+
+
+def next_steps(document: Mapping[str, Any]) -> list[str]:
+    """Return what a person on call does first about an unsound history, the most urgent step first."""
+    broken = [name for name, count in document["violations"].items() if count]
+    steps = []
+    if any(name in TWICE for name in broken) or document["verdicts"]["duplicate_effect"]:
+        steps.append(
+            "Booked twice: stop the consumer, then decide for each line of repair/look-at.jsonl which booking stays."
+        )
+    if document["verdicts"]["lost"] or document["verdicts"]["stuck"]:
+        steps.append(
+            "Lost or stuck: have their producer send the requests of repair/look-at.jsonl again, with the same message_id."
+        )
+    if broken:
+        steps.append(f"Broken invariants: {', '.join(broken)}. The findings below name each request and slot.")
+    if document["rejects"]["above_limit"]:
+        steps.append("Unreadable lines: rejects.jsonl locates each of them. Correct the source, then audit again.")
+    return [*steps, "The runbook is docs/do/runbooks/invariant-violated.md."]
 
 
 def story(data: ReportData) -> list[str]:
@@ -61,6 +99,7 @@ def story(data: ReportData) -> list[str]:
         if verdicts[verdict]
     ]
     broken = [name for name, count in document["violations"].items() if count]
+    invariants = len(document["violations"]) - len(SOURCE_FINDINGS)
     sentences = [f"Of {counted(document['requests'], 'request', 'requests')}, {_listed(said)}."] if said else []
     if sums["deliveries"]:
         takeovers = data.total("COUNT_OF_TAKEOVERS")
@@ -71,11 +110,11 @@ def story(data: ReportData) -> list[str]:
         )
     if broken:
         sentences.append(
-            f"{len(broken)} of {len(document['violations'])} invariants do not hold. The findings are below; the repair lists "
-            "are in repair/, beside this page."
+            f"Not everything holds: {', '.join(broken)}. The findings are below; the repair lists are in repair/, beside "
+            "this page."
         )
     else:
-        sentences.append(f"All {len(document['violations'])} invariants that a history can show hold.")
+        sentences.append(f"All {invariants} invariants that a history can show hold, and no export has an item twice.")
     within = dict(percentiles(data.latency))
     if within:
         sentences.append(

@@ -1,0 +1,43 @@
+"""The first line of the report, and what a person on call does next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oneslot.pipeline.report.page import headline, next_steps
+
+
+def audited(*, sound: bool = False, rejects: bool = False, **counts: int) -> dict[str, Any]:
+    """The part of an audit's document that the two read; `counts` are verdicts and invariants by name."""
+    verdicts = {name: counts.get(name, 0) for name in ("lost", "stuck", "duplicate_effect")}
+    violations = {name: counts.get(name, 0) for name in ("I1", "I2", "I3", "I7")}
+    return {"sound": sound, "verdicts": verdicts, "violations": violations, "rejects": {"above_limit": rejects}}
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        (audited(sound=True), ["0 lost", "0 booked twice"]),
+        (audited(lost=2, I2=2), ["2 lost", "0 booked twice"]),
+        (audited(duplicate_effect=1, I1=1, I3=1), ["0 lost", "2 booked twice"]),
+        (audited(stuck=3), ["0 lost", "0 booked twice", "3 stuck"]),
+        (audited(I7=1), ["0 lost", "0 booked twice", "not sound"]),
+    ],
+)
+def test_headline_names_what_is_broken(document: dict[str, Any], said: list[str]) -> None:
+    assert headline(document) == said
+
+
+@pytest.mark.parametrize(
+    ("document", "first"),
+    [
+        (audited(lost=1, I3=1), "Booked twice: "),
+        (audited(stuck=1), "Lost or stuck: "),
+        (audited(I7=1), "Broken invariants: I7."),
+        (audited(rejects=True), "Unreadable lines: "),
+    ],
+)
+def test_next_step_is_the_most_urgent_one(document: dict[str, Any], first: str) -> None:
+    assert next_steps(document)[0].startswith(first)
