@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import jsii
-from aws_cdk import CfnOutput, CfnParameter, DefaultStackSynthesizer, Duration, RemovalPolicy, Stack
+from aws_cdk import CfnParameter, DefaultStackSynthesizer, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -62,14 +62,7 @@ class GiftCardMailStack(Stack):
             retain_data=False,
         )
         self.mail_role = self._mail(sender.value_as_string)
-        for name, value in {
-            "QueueUrl": self.orders.queue.queue_url,
-            "DeadLetterQueueUrl": self.orders.dead_letter_queue.queue_url,
-            "LedgerTableName": self.orders.ledger.table_name,
-            "CardsTableName": self.cards.table_name,
-            "OutboxTableName": self.outbox.table_name,
-        }.items():
-            CfnOutput(self, name, value=value)
+        self.orders.add_outputs()
 
     def _mail(self, sender: str) -> iam.Role:
         stream = str(self.outbox.table_stream_arn)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from aws_cdk import CfnOutput, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
@@ -199,6 +200,23 @@ class ExactlyOnceConsumer(Construct):
         """Allow the function further actions, such as `dynamodb:GetItem`, on a table or on one of its indexes."""
         arn = f"{table.table_arn}/index/{index}" if index else table.table_arn
         return iam.Grant.add_to_principal(grantee=self.function, actions=list(actions), resource_arns=[arn])
+
+    def add_outputs(self, prefix: str = "") -> None:
+        """Add the stack's outputs by which the tools find this consumer. `prefix` is the `outputs` of its `oneslot.toml`."""
+        outputs = {
+            "QueueUrl": self.queue.queue_url,
+            "DeadLetterQueueUrl": self.dead_letter_queue.queue_url,
+            "LedgerTableName": self.ledger.table_name,
+            **{
+                f"{name.title().replace('_', '')}TableName": rights.table.table_name
+                for name, rights in self.tables.items()
+            },
+            "ConsumerFunctionName": self.function.function_name,
+            "ConsumerLogGroupName": self.log_group.log_group_name,
+            "EventSourceMappingId": self.mapping.event_source_mapping_id,
+        }
+        for name, value in outputs.items():
+            CfnOutput(Stack.of(self), f"{prefix}{name}", value=value)
 
     def add_alarms(
         self, topic: sns.ITopic | None = None, thresholds: Thresholds | None = None

@@ -17,6 +17,9 @@ import boto3
 import pytest
 
 from examples.gift_card_mail.build import build
+from oneslot.declaration.reading import choosing
+from oneslot.evidence.gathering import gather
+from oneslot.evidence.verdict import judge
 from oneslot.local.aws.cloud_assembly import SynthesisedStack, read_stack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment, deploy
@@ -25,12 +28,15 @@ from oneslot.local.mapping.event_source_mapping import EventSourceMapping
 from oneslot.local.mapping.handler_pool import HandlerPool
 from oneslot.local.mapping.handler_process import Answered
 from oneslot.local.mapping.installation import Installation, install
+from oneslot.local.state import DELIVERY_LOG, LocalState
 from oneslot.runtime.stores.expressions import from_attributes
+from oneslot.target import local_target
 from tests.kits.local_mapping import wait_for
 
 pytestmark = pytest.mark.embedded_aws
 
 SENDER = "cards@example.org"
+DECLARATION = Path(__file__).resolve().parents[2] / "examples" / "gift_card_mail" / "oneslot.toml"
 ORDERS = 12
 
 
@@ -121,6 +127,7 @@ def test_each_card_is_made_once_and_its_mail_goes_out(
         order_cards(account, deployment, sqs, tmp_path / "issue")
         cards = dynamodb.scan(TableName=deployment.outputs["CardsTableName"])["Items"]
         assert sorted(from_attributes(card)["card_id"] for card in cards) == sorted(names())
+        assert check_orders(deployment, tmp_path / "issue") == ("holds", {"issued": ORDERS})
         # A dead handler's lock holds the stream up for as long as it lasts: here for a second and not for a minute.
         mail = physical(deployment, "AWS::Lambda::Function", "Mail")
         variables = functions.get_function_configuration(FunctionName=mail)["Environment"]["Variables"]
@@ -147,6 +154,14 @@ def test_each_card_is_made_once_and_its_mail_goes_out(
     assert ORDERS <= len(mails) <= ORDERS + 1
     assert stream.invocations > 2
     assert "@example.org" not in log.read_text()
+
+
+def check_orders(deployment: Deployment, folder: Path) -> tuple[str, dict[str, int] | None]:
+    """Return the kind of the verdict of `oneslot check`, and the number of orders by their end."""
+    with choosing(DECLARATION):
+        target = local_target(LocalState.of(deployment, folder / DELIVERY_LOG), folder)
+    verdict = judge(gather(target), target.command)
+    return verdict.kind, verdict.counts.verdicts
 
 
 def names() -> list[str]:

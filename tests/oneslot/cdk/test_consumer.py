@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from oneslot.cdk import ExactlyOnceConsumer, Numbers, TableRights, new_table
+from oneslot.declaration.reading import parse_declaration
 from oneslot.runtime import lambda_consumer
 from oneslot.runtime.sqs.deferral import Deferral, deferral_of
+from oneslot.target import STACK_OUTPUTS, Outputs
 from stacks.shared.rules import add_rules
 from tests.oneslot.cdk.kit import Defined, define, new_stack
 
 from aws_cdk import App, Stack  # isort: skip
+from aws_cdk.assertions import Template  # isort: skip
 from aws_cdk import aws_iam as iam  # isort: skip
 from aws_cdk import aws_kms as kms  # isort: skip
 from aws_cdk import aws_sns as sns  # isort: skip
@@ -259,3 +262,15 @@ def test_alarms_have_a_runbook_and_notify_the_topic(tmp_path: Path) -> None:
     for name, alarm in alarms(defined).items():
         assert (runbooks / f"{name}.md").exists()
         assert alarm["AlarmActions"] == alarm["OKActions"] == [f"<{defined.logical_id(topic)}>"]
+
+
+def test_outputs_are_those_that_a_declaration_asks_for(tmp_path: Path) -> None:
+    defined = define(tmp_path)
+    defined.consumer.add_outputs("Orders")
+    names = 'name = "orders"\nhandler = "app.handler"\nstack = "Shop"\noutputs = "Orders"\n'
+    declaration = parse_declaration(names + '[tables.shipments]\nkey = "shipment_id"', None)
+
+    outputs = Template.from_stack(defined.stack).to_json()["Outputs"]
+
+    assert Outputs.of("Shop", dict.fromkeys(outputs, "x"), declaration).tables == {"shipments": "x"}
+    assert len(outputs) == len(STACK_OUTPUTS) + 1
