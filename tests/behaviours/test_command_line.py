@@ -40,8 +40,8 @@ def test_printed_commands_book_a_message_from_the_aws_cli(terminal: Terminal) ->
     assert sorted(
         delivery["sqs_message_id"] for delivery in inspected["deliveries"] if delivery["outcome"] != "busy"
     ) == (sorted(answers))
-    assert inspected["slot"]["status"] == "busy"
-    assert terminal.json("check")["counts"]["booked"] == 1
+    assert inspected["rows"]["slots"]["status"] == "busy"
+    assert terminal.json("check")["counts"]["verdicts"] == {"booked": 1}
 
 
 @pytest.mark.slow

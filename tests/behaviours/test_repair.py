@@ -135,7 +135,7 @@ def test_redrive_succeeds_after_an_unlock(terminal: Terminal) -> None:
     assert terminal.json("ledger", "show", "m-1")["row"]["result"] == before
     checked = terminal.json("check", exit_code=1)
     assert {breach["invariant"] for breach in checked["breaches"]} == {"I10"}, "it is seen that a row was deleted"
-    assert (checked["counts"]["tables"]["appointments"], checked["counts"]["double_booked"]) == ({"booked": 1}, 0)
+    assert (checked["counts"]["verdicts"], checked["counts"]["double_booked"]) == ({"booked": 1}, 0)
 
 
 def test_smoke_passes_on_a_working_stack(terminal: Terminal) -> None:
