@@ -96,7 +96,9 @@ def test_commands_parse(page: str, words: list[str]) -> None:
 
 def variables_of_env() -> set[str]:
     """Return the variables that `eval "$(oneslot env --stack NAME)"` sets."""
-    return {field.name.upper() for field in fields(Outputs)}
+    tables = re.findall(r"^\[tables\.(\w+)\]", (ROOT / "oneslot.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    found = {field.name: "" for field in fields(Outputs) if field.name != "tables"}
+    return set(Outputs(**found, tables=dict.fromkeys(tables, "")).variables())
 
 
 def test_variables_of_commands_are_set_before() -> None:
