@@ -152,7 +152,7 @@ def test_dlq_knows_a_letter_by_the_consumers_own_id(orders: Orders) -> None:
     shown = invoke("dlq", "show", "north-7", *ON_ORDERS)
     found = document(invoke("inspect", "north-7", *ON_ORDERS, "--json"))
 
-    assert [(each["message_id"], each["outlook"]) for each in listed["messages"]] == [("north-7", "stuck")]
+    assert [(each["message_id"], each["outlook"]) for each in listed["messages"]] == [("north-7", "taken_over")]
     assert "Correct the article, and send the order again." in shown.stdout
     assert found["summary"] == "Quarantined: unknown_article."
 
