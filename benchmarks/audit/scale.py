@@ -78,9 +78,7 @@ def measure(history: str, output: str, master: str) -> dict[str, Any]:
     }
 
 
-def run(
-    history: Path, name: str, master: str = "local[*]", environment: dict[str, str] | None = None
-) -> dict[str, Any]:
+def run(history: Path, name: str, master: str = "local[*]", more: dict[str, str] | None = None) -> dict[str, Any]:
     """Run `measure` in a process of its own."""
     output = history.parent / name
     command = [sys.executable, "-m", "benchmarks.audit.scale", "--measure", str(history), str(output), master]

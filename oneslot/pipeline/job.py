@@ -1,6 +1,6 @@
 """The audit as a job: read, judge, write. It runs under any `spark-submit`.
 
-    spark-submit oneslot/pipeline/job.py --history s3://.../history --output s3://.../audit/2026-11-23 [--previous ...]
+    spark-submit --py-files audit.zip oneslot/pipeline/job.py --history s3://.../history --output s3://.../audit/2026-11-23
 
 Exit status: 0 sound, 1 something does not hold, 2 the input cannot be audited and a sentence says why.
 """

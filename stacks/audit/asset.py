@@ -1,8 +1,13 @@
-"""The audit's code for Glue: one script, and a zip of the packages that it imports."""
+"""The audit's code for Glue: one script, and a zip of the packages that it imports.
+
+python -m stacks.audit.asset audit.zip       write the zip, for `spark-submit --py-files`
+"""
 
 from __future__ import annotations
 
 import re
+import sys
+import zipfile
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
 
@@ -83,3 +88,14 @@ def audit_packages(scope: Construct) -> s3_assets.Asset:
         asset_hash_type=AssetHashType.CUSTOM,
         bundling=BundlingOptions(image=DockerImage.from_registry("not-used"), local=WriteFiles(files)),
     )
+
+
+def write_zip(path: Path) -> None:
+    """Write the zip of the packages."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+        for name, content in package_files().items():
+            zipped.writestr(str(name), content)
+
+
+if __name__ == "__main__":
+    write_zip(Path(sys.argv[1]))

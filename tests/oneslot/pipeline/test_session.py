@@ -16,6 +16,7 @@ import pytest
 from oneslot.pipeline import session
 from oneslot.pipeline.java import find_java, launcher_home
 from oneslot.pipeline.settings import AuditSettings
+from stacks.audit.asset import write_zip
 from tests.kits.histories import System, write_history
 
 
@@ -52,17 +53,29 @@ def test_options_survive_a_folder_of_any_name(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_job_keeps_what_spark_submit_gives(tmp_path: Path) -> None:
-    """The documented command: the master is the given one, and what verdicts depend on is the job's own."""
+def test_job_runs_from_the_zip_and_keeps_what_spark_submit_gives(tmp_path: Path) -> None:
+    """The documented command, without this installation."""
     write_history(System(67, practices=1).run(10), tmp_path / "history")
+    archive = tmp_path / "audit.zip"
+    write_zip(archive)
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -S "$@"\n')
+    python.chmod(0o755)
+    (tmp_path / "brought").mkdir()  # boto3, which the cluster's Python must have
+    for name in ("boto3", "botocore", "dateutil", "jmespath", "s3transfer", "urllib3", "six"):
+        found = Path(str(find_spec(name).origin))  # type: ignore[union-attr]
+        found = found.parent if found.stem == "__init__" else found
+        (tmp_path / "brought" / found.name).symlink_to(found)
+    home = Path(str(find_spec("pyspark").origin)).parent  # type: ignore[union-attr]
     environment = {
-        **os.environ,
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
         "JAVA_HOME": str(launcher_home(find_java(os.environ), tmp_path / "java")),
-        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_HOME": str(home),
+        "PYSPARK_PYTHON": str(python),
+        "PYTHONPATH": str(tmp_path / "brought"),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    submit = Path(find_spec("pyspark").origin).parent / "bin" / "spark-submit"  # type: ignore[union-attr, arg-type]
     events = tmp_path / "events"
     events.mkdir()
     settings = {
@@ -75,14 +88,17 @@ def test_job_keeps_what_spark_submit_gives(tmp_path: Path) -> None:
         "spark.sql.shuffle.partitions": "3",
     }
     given = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
-    job = str(Path(session.__file__).with_name("job.py"))
-    command = [str(submit), "--master", "local[1]", "--driver-memory", "700m", *given, job]
+    submit = [str(home / "bin" / "spark-submit"), "--master", "local[1]", "--driver-memory", "700m", *given]
+    job = ["--py-files", str(archive), str(Path(session.__file__).with_name("job.py"))]
     arguments = ["--history", str(tmp_path / "history"), "--output", str(tmp_path / "audit"), "--partitions", "2"]
 
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(
+        [*submit, *job, *arguments], capture_output=True, text=True, check=False, env=environment, cwd=tmp_path
+    )
 
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     assert "took effect at most once" in done.stdout
+    assert (tmp_path / "audit" / "audit.json").is_file()
     (log,) = events.iterdir()
     started = [json.loads(line) for line in log.read_text().splitlines()]
     (shown,) = [event["Spark Properties"] for event in started if event["Event"] == "SparkListenerEnvironmentUpdate"]

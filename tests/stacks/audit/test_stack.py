@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from oneslot.pipeline.judge.conclusion import VERSION
 from oneslot.pipeline.session import FOR_LITTLE
 from oneslot.pipeline.write.finished import DESCRIPTION
 from oneslot.runtime.consumer.delivery_log import Delivery
-from stacks.audit.asset import ROOT, SCRIPT, package_files
+from stacks.audit.asset import ROOT, SCRIPT, package_files, write_zip
 from stacks.audit.delivery_archive import DELIVERIES
 from stacks.audit.job import SPARK_VERSION
 from stacks.audit.plan import AUDIT_VERSION, VERDICT_FILE
@@ -337,9 +336,7 @@ def test_zip_has_the_package_files_alone(audit: Stage) -> None:
 def test_script_audits_a_history_from_the_zip_alone(tmp_path: Path) -> None:
     """Glue starts it with script, zip, Spark and Python, and without this repository."""
     archive = tmp_path / "packages.zip"
-    with zipfile.ZipFile(archive, "w") as zipped:
-        for path, content in package_files().items():
-            zipped.writestr(str(path), content)
+    write_zip(archive)
     history, output = tmp_path / "history", tmp_path / "audits" / "day"
     output.parent.mkdir()
     write_history(System(seed=5).run(60), history)
