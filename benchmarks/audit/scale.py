@@ -82,7 +82,7 @@ def run(history: Path, name: str, master: str = "local[*]", more: dict[str, str]
     """Run `measure` in a process of its own."""
     output = history.parent / name
     command = [sys.executable, "-m", "benchmarks.audit.scale", "--measure", str(history), str(output), master]
-    merged = os.environ | (environment or {})
+    merged = os.environ | (more or {})
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=merged)
     shutil.rmtree(output)
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
