@@ -67,14 +67,14 @@ def slots(bodies: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
 def create_tables(dynamodb: Any) -> None:
     """Create the tables of every handler. dynamodb: boto3's client."""
     for name, keys in ALL_TABLES.items():
-        attributes = [*keys.keys, *keys.indexes.values()]
+        attributes = [*keys.keys, *(index.sort_key for index in keys.indexes.values())]
         indexes = [
             {
                 "IndexName": index,
-                "KeySchema": _key_schema(keys.partition_key, sort_key),
+                "KeySchema": _key_schema(keys.partition_key, held.sort_key),
                 "Projection": {"ProjectionType": "KEYS_ONLY"},
             }
-            for index, sort_key in keys.indexes.items()
+            for index, held in keys.indexes.items()
         ]
         dynamodb.create_table(
             TableName=name,

@@ -100,10 +100,10 @@ class MeteredDynamoDB(InMemoryDynamoDB):
                 self._read(size, consistent=wanted.get("ConsistentRead", False))
         return answer
 
-    def _projected(self, items: Sequence[Any], wanted: Sequence[str] | None) -> list[Any]:
+    def _projected(self, items: Sequence[Any], wanted: Sequence[Any] | None) -> list[Any]:
         # DynamoDB bills whole index entries, before the projection. Our index holds keys only; a query for more attributes is
         # billed as one on an index that holds them all.
-        of_keys = wanted is not None and INDEX_KEYS.issuperset(wanted)
+        of_keys = wanted is not None and INDEX_KEYS.issuperset(path[0] for path in wanted)
         held = [{name: item[name] for name in INDEX_KEYS} for item in items] if of_keys else items
         self._found_bytes = sum(item_bytes(item) for item in held)
         return super()._projected(items, wanted)
@@ -125,7 +125,7 @@ class MeteredDynamoDB(InMemoryDynamoDB):
             raise
         after = outcome[2] or {}
         self.units[WRITES] += factor * max(1, math.ceil(max(item_bytes(before), item_bytes(after)) / KB))
-        for index_key in self.tables[write["TableName"]].indexes.values():
+        for index_key in (index.sort_key for index in self.tables[write["TableName"]].indexes.values()):
             old, new = before.get(index_key), after.get(index_key)
             if old != new:
                 self.units[WRITES] += factor * sum(

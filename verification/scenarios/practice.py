@@ -8,14 +8,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from appointments.slot_choice import free_key, utc_text
-from oneslot.explorer.services.contents import Table
+from oneslot.explorer.services.contents import Index, Table
 from oneslot.explorer.world import SqsMessage, World
 
 LEDGER, SLOTS, APPOINTMENTS = "ledger", "slots", "appointments"
 QUEUE, DEAD_LETTERS = "https://sqs.example/requests", "https://sqs.example/requests-dead-letters"
 TABLES: Mapping[str, Table] = {
     LEDGER: Table("message_id"),
-    SLOTS: Table("practice", "slot_id", {"free_slots": "free_key"}),
+    SLOTS: Table("practice", "slot_id", {"free_slots": Index("practice", "free_key", ())}),
     APPOINTMENTS: Table("appointment_id"),
 }
 """The three tables as the stack defines them; a test compares them with the template."""

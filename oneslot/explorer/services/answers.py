@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from botocore.exceptions import ClientError
 
 from oneslot.explorer.services.expressions import TypedItem
+from oneslot.explorer.services.expressions.paths import Path, project
+
+_MEASURES = {"ReturnConsumedCapacity", "ReturnItemCollectionMetrics"}
+_LEGACY = {
+    "AttributesToGet": "Use ProjectionExpression.",
+    "AttributeUpdates": "Use UpdateExpression.",
+    "ConditionalOperator": "Use AND and OR in an expression.",
+    "Expected": "Use ConditionExpression.",
+    "KeyConditions": "Use KeyConditionExpression.",
+    "QueryFilter": "Use FilterExpression.",
+    "ScanFilter": "Use FilterExpression.",
+    "Segment": "Scan the table in one segment.",
+    "TotalSegments": "Scan the table in one segment.",
+}
+"""What to use instead of a parameter that the stand-in refuses. Most of them are legacy (developer guide)."""
 
 
 class UnsupportedRequest(AssertionError):
@@ -38,19 +53,22 @@ def cancelled(reasons: Iterable[Mapping[str, Any]]) -> ClientError:
     return client_error("TransactWriteItems", "TransactionCanceledException", message, CancellationReasons=reasons)
 
 
-def returned(wanted: str, before: TypedItem, after: TypedItem, written: set[str]) -> Mapping[str, Any]:
-    """Return the attributes of a write's answer, by `ReturnValues`."""
+def returned(wanted: str, before: TypedItem, after: TypedItem, written: Sequence[Path]) -> Mapping[str, Any]:
+    """Return the attributes of a write's answer, by `ReturnValues`; `written` are the paths of an update."""
     match wanted:
         case "NONE":
-            return {}
+            found: TypedItem = {}
         case "ALL_NEW":
-            return {"Attributes": dict(after)}
+            found = after
         case "ALL_OLD":
-            return {"Attributes": dict(before)} if before else {}
+            found = before
         case "UPDATED_NEW":
-            changed = {name: value for name, value in after.items() if name in written}
-            return {"Attributes": changed} if changed else {}
-    raise UnsupportedRequest(f"ReturnValues {wanted}")
+            found = project(after, written)
+        case "UPDATED_OLD":
+            found = project(before, written)
+        case _:
+            raise UnsupportedRequest(f"ReturnValues {wanted}")
+    return {"Attributes": dict(found)} if found else {}
 
 
 def answer(body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -58,11 +76,13 @@ def answer(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**body, "ResponseMetadata": {"HTTPStatusCode": 200}}
 
 
-def refuse_unknown(request: Mapping[str, Any], known: str) -> None:
-    """Raise `UnsupportedRequest` for parameters other than the known ones, separated by spaces."""
+def refuse_unknown(name: str, request: Mapping[str, Any], known: str) -> None:
+    """Raise `UnsupportedRequest` for parameters of an operation other than the known ones, separated by spaces."""
     unknown = set(request) - set(known.split())
-    if unknown:
-        raise UnsupportedRequest(f"parameters {sorted(unknown)}")
+    unknown -= {one for one in unknown & _MEASURES if request[one] == "NONE"}
+    for parameter in sorted(unknown):
+        remedy = _LEGACY.get(parameter, "Leave it out, or give the answer of the call in `answers`.")
+        raise UnsupportedRequest(f"The explorer does not support {parameter} in {name}. {remedy}")
 
 
 def client_error(name: str, code: str, message: str, **more: Any) -> ClientError:

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from oneslot.explorer.services.expressions import TypedItem
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table's keys and its local secondary indexes (name → sort key)."""
+class Index:
+    """A secondary index.
+
+    Attributes:
+        projected: the attributes beside the keys that the index holds; None for all.
+        is_global: whether it may have another partition key than its table, and no consistent reads.
+    """
 
     partition_key: str
     sort_key: str = ""
-    indexes: Mapping[str, str] = field(default_factory=dict)
+    projected: tuple[str, ...] | None = None
+    is_global: bool = False
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The names of the index key's attributes."""
+        return (self.partition_key, self.sort_key) if self.sort_key else (self.partition_key,)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table's keys, its secondary indexes by name, and the types ("S", "N", "B") of key attributes that are known."""
+
+    partition_key: str
+    sort_key: str = ""
+    indexes: Mapping[str, Index] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -24,7 +47,12 @@ class Table:
 
     def key_text(self, item: TypedItem) -> str:
         """Return an item's primary key as text."""
-        return "/".join(json.dumps(item[name], sort_keys=True) for name in self.keys)
+        return "/".join(json.dumps(item[name], sort_keys=True, default=binary_text) for name in self.keys)
+
+
+def binary_text(value: Any) -> str:
+    """Return binary as text, for JSON."""
+    return base64.b64encode(value).decode()
 
 
 @dataclass

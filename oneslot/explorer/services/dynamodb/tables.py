@@ -1,0 +1,144 @@
+"""The tables of the stand-in, and what every operation on an item checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from oneslot.explorer.services.answers import client_error, refuse
+from oneslot.explorer.services.contents import Contents, Table
+from oneslot.explorer.services.expressions import AttributeValue, InvalidExpression, TypedItem
+from oneslot.explorer.services.expressions.parser import Parsed, ParsedCondition, parse_condition
+from oneslot.explorer.services.expressions.paths import Path
+from oneslot.explorer.services.expressions.scope import Scope
+from oneslot.explorer.services.expressions.values import normalised, type_of
+
+INVALID = "One or more parameter values were invalid: "
+
+
+class Tables:
+    """The tables and their items. `now_ms` is the clock (epoch ms), used only for the tokens of transactions."""
+
+    def __init__(
+        self, now_ms: Callable[[], int], tables: Mapping[str, Table] | None = None, contents: Contents | None = None
+    ) -> None:
+        self._now_ms = now_ms
+        self.tables = dict(tables or {})
+        self.contents = contents or Contents({name: {} for name in self.tables})
+
+    def _table(self, name: str, request: Mapping[str, Any]) -> Table:
+        table = self.tables.get(request["TableName"])
+        if table is None:
+            refuse(name, "ResourceNotFoundException", "Requested resource not found")
+        return table
+
+    def _items(self, request: Mapping[str, Any]) -> dict[str, TypedItem]:
+        return self.contents.tables[request["TableName"]]
+
+    def _store(self, table_name: str, key: str, after: TypedItem | None) -> None:
+        if after is None:
+            self.contents.tables[table_name].pop(key, None)
+        else:
+            self.contents.tables[table_name][key] = after
+
+    def _key(self, name: str, table: Table, key: TypedItem) -> TypedItem:
+        """Return a request's key, normalised, or raise its refusal."""
+        try:
+            return checked_key(table, key)
+        except InvalidExpression as error:
+            raise client_error(name, "ValidationException", str(error)) from None
+
+
+def checked_key(table: Table, key: TypedItem) -> TypedItem:
+    """Return a key in its normal form.
+
+    Raises:
+        InvalidExpression: if it is not a key of this table.
+    """
+    key = {name: normalised(value) for name, value in key.items()}
+    if set(key) != set(table.keys) or any(type_of(value) not in _types(table, name) for name, value in key.items()):
+        raise InvalidExpression("The provided key element does not match the schema")
+    refuse_empty_keys(table.keys, key)
+    return key
+
+
+def checked_item(table: Table, item: TypedItem) -> TypedItem:
+    """Return an item in its normal form.
+
+    Raises:
+        InvalidExpression: if the table cannot hold it.
+    """
+    item = {name: normalised(value) for name, value in item.items()}
+    for name in table.keys:
+        if name not in item:
+            raise InvalidExpression(f"{INVALID}Missing the key {name} in the item")
+        expected, actual = _types(table, name), type_of(item[name])
+        if actual not in expected:
+            raise InvalidExpression(f"{INVALID}Type mismatch for key {name} expected: {expected} actual: {actual}")
+    refuse_empty_keys(table.keys, item)
+    return item
+
+
+def refuse_keys(table: Table, written: Iterable[Path]) -> None:
+    """Raise `InvalidExpression` if an update writes an attribute of the primary key."""
+    for path in written:
+        if path[0] in table.keys:
+            raise InvalidExpression(f"{INVALID}Cannot update attribute {path[0]}. This attribute is part of the key")
+
+
+def refuse_index_keys(table: Table, item: TypedItem) -> None:
+    """Raise `InvalidExpression` for an item whose attributes do not fit as the keys of an index."""
+    for index_name, index in table.indexes.items():
+        for name in index.keys:
+            value = item.get(name)
+            if value is None:
+                continue
+            expected, actual = _types(table, name), type_of(value)
+            if actual not in expected:
+                raise InvalidExpression(
+                    f"{INVALID}Type mismatch for Index Key {name} Expected: {expected} Actual: {actual} "
+                    f"IndexName: {index_name}"
+                )
+        refuse_empty_keys(index.keys, item)
+
+
+def _types(table: Table, name: str) -> tuple[str, ...]:
+    return (table.types[name],) if name in table.types else ("S", "N", "B")
+
+
+def refuse_empty_keys(names: Iterable[str], item: TypedItem) -> None:
+    """Raise `InvalidExpression` for an empty text or binary as a key."""
+    for name in names:
+        value = item.get(name)
+        if value is not None and not next(iter(value.values())):
+            raise InvalidExpression(
+                "One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an "
+                f"empty string value. Key: {name}"
+            )
+
+
+def checked_condition(text: str, scope: Scope) -> ParsedCondition:
+    """Return a parsed condition.
+
+    Raises:
+        InvalidExpression: for what is invalid whatever the item is.
+    """
+    parsed = parse_condition(text)
+    parsed.tree.check(scope)
+    return parsed
+
+
+def refuse_unused(request: Mapping[str, Any], expressions: Iterable[Parsed]) -> None:
+    """Raise `InvalidExpression` for a defined name or value that none of the expressions uses."""
+    expressions = list(expressions)
+    for field in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
+        if field not in request:
+            continue
+        defined: Mapping[str, AttributeValue | str] = request[field]
+        if not expressions:
+            raise InvalidExpression(f"{field} can only be specified when using expressions")
+        if not defined:
+            raise InvalidExpression(f"{field} must not be empty")
+        for name in defined:
+            if not any(name in parsed.placeholders for parsed in expressions):
+                raise InvalidExpression(f"Value provided in {field} unused in expressions: keys: {{{name}}}")
