@@ -149,7 +149,7 @@ bench-audit: $(VENV)/.installed ## the Spark audit of 1, 5 and 10 million reques
 	$(BIN)/python -m benchmarks.audit.__main__
 	$(BIN)/python -m benchmarks.audit.scale --write
 
-$(VENV)/docs/.installed: requirements-docs.txt | $(VENV)/.installed
+$(VENV)/docs/.installed: requirements-docs.txt $(VENV)/.installed
 	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(@D)
 	@$(BIN)/uv pip install -q --python $(@D)/bin/python --require-hashes -r $<
 	@touch $@
