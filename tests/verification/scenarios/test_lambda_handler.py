@@ -15,7 +15,7 @@ import pytest
 from oneslot.explorer.execution.clients import intercept_requests, serve
 from oneslot.explorer.execution.process import Context, Process
 from oneslot.explorer.explorer import Explorer
-from oneslot.explorer.scenario import Subject
+from oneslot.explorer.scenario import MOST_REDELIVERIES, Subject
 from oneslot.runtime.surroundings import Surroundings
 from verification.scenarios.ours import OURS
 from verification.scenarios.practice import APPOINTMENTS, DEAD_LETTERS, LEDGER, QUEUE, SLOTS
@@ -28,6 +28,7 @@ ENVIRONMENT = {
     "ONESLOT_QUEUE_URL": QUEUE,
     "ONESLOT_DEAD_LETTER_QUEUE_URL": DEAD_LETTERS,
     "ONESLOT_LEDGER_RETENTION_SECONDS": str(30 * 86_400),
+    "ONESLOT_MAX_RECEIVE_COUNT": str(MOST_REDELIVERIES),
     "BATCH_CONCURRENCY": "1",
     "CANDIDATE_SLOTS": "20",
     "CONTENT_BASED_DEDUPLICATION": "false",
