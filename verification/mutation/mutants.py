@@ -113,6 +113,7 @@ class Workbench:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / "lambda_src", self.core, ignore=ignored)
         shutil.copytree(ROOT / "oneslot", self.core / "oneslot", ignore=ignored)
+        shutil.copy(ROOT / "oneslot.toml", self.core)  # the tools look for it beside their package
         environment = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
