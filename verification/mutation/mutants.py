@@ -113,7 +113,9 @@ class Workbench:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / "lambda_src", self.core, ignore=ignored)
         shutil.copytree(ROOT / "oneslot", self.core / "oneslot", ignore=ignored)
-        shutil.copy(ROOT / "oneslot.toml", self.core)  # the tools look for it beside their package
+        # The tools read the declaration beside their package, and it must name a folder that exists.
+        shutil.copy(ROOT / "oneslot.toml", self.core)
+        (self.core / "lambda_src").mkdir()
         environment = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
