@@ -21,7 +21,9 @@ def test_progress_writes_plain_lines_without_a_terminal(
             now[0] += 3
             progress(1_000)
     assert capsys.readouterr().err.splitlines() == [
+        "Seeding slots: 1,000 of 3,000",
         "Seeding slots: 2,000 of 3,000",
+        "Seeding slots: 3,000 of 3,000",
         "Seeding slots: 3,000 in 9.0 s",
     ]
 

@@ -1,7 +1,7 @@
 ------------------------------- MODULE ledger -------------------------------
 \* One request, sent by its producer as several messages, each delivered any number of times, to any consumers, at once.
-\* docs/understand/correctness.md says which line of the code each action is. Left out: other requests (they meet only at a slot,
-\* whose condition is in the same transaction), the ledger's time to live, quarantine.
+\* docs/understand/correctness.md says which line of the code each action is. Left out: other requests (they meet only at
+\* a slot, whose condition is in the same transaction), the ledger's time to live, quarantine.
 EXTENDS Naturals, FiniteSets
 CONSTANTS Consumers, Messages, Ids, Faults
 VARIABLES row, effects, queue, network, consumer, faults, completed, trespass

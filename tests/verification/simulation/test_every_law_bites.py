@@ -18,8 +18,8 @@ from oneslot.local.mapping.poller import Poller
 from oneslot.repair import redrive
 from oneslot.repair.journal import Journal
 from oneslot.runtime.consumer import queues
-from oneslot.runtime.consumer.queues import Queues
 from oneslot.runtime.protocol import Committed
+from oneslot.runtime.sqs.deferral import Deferral
 from oneslot.runtime.sqs.producer import Producer
 from oneslot.runtime.stores import valkey
 from oneslot.runtime.stores.renewing import RenewingLedger
@@ -29,7 +29,7 @@ from oneslot.sending.archive import Archive
 from oneslot.sending.backfill import HANDED_OVER, Feeder
 from oneslot.sending.messages import Message
 from oneslot.sending.pacing import Timetable
-from oneslot.worker.acknowledgement import Acknowledgement
+from oneslot.worker import pool
 from oneslot.worker.pool import Pool, Source
 from oneslot.worker.visibility import Visibility
 from verification.simulation.run import points, run_seeds
@@ -66,10 +66,6 @@ def fail_first_deliveries(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Pool, "_call", lambda pool, job: call(pool, job) or ("x" if job.receive_count == 1 else None))
 
 
-def delete_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Acknowledgement, "_attempt", lambda self, jobs: [])
-
-
 def take_a_group_for_single_messages(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Source, "fifo", property(lambda self: False))
 
@@ -80,8 +76,11 @@ def reserve_threads_that_are_busy(patch: pytest.MonkeyPatch) -> None:
 
 
 def hide_busy_messages_for_hours(patch: pytest.MonkeyPatch) -> None:
-    defer = Queues.defer
-    patch.setattr(Queues, "defer", lambda self, record, milliseconds: defer(self, record, 7_200_000))
+    patch.setattr(Deferral, "after_busy", lambda self, receive_count, lease_ms, jitter: 7_200)
+
+
+def leave_busy_messages_to_their_visibility(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(pool, "RETRY_AFTER", "not an attribute")
 
 
 def archive_every_second_message(patch: pytest.MonkeyPatch) -> None:
@@ -187,7 +186,7 @@ LAWS: Mapping[str, tuple[str, Break]] = {
     "M3": ("mapping", stop_without_waiting),
     "Q1": ("hanging", commit_without_a_fence),
     "Q2": ("workers", fail_first_deliveries),
-    "Q3": ("workers", delete_nothing),
+    "Q3": ("long-work", leave_busy_messages_to_their_visibility),
     "Q4": ("workers-fifo", take_a_group_for_single_messages),
     "Q5": ("workers", reserve_threads_that_are_busy),
     "Q6": ("workers", hide_busy_messages_for_hours),
