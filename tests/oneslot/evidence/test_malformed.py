@@ -138,7 +138,7 @@ def test_forecast_for_a_malformed_row_comes_true(moto_stack: MotoStack) -> None:
     failing = {name for name in rows if moto_stack.bench.deliver(record(booking(name))) != []}
     assert {name for name, outlook in foreseen.items() if outlook == "fails_again"} == failing
     assert {"no-payload_hash", "unreadable", "malformed-0"} <= failing
-    assert set(foreseen.values()) == {"fails_again", "stuck", "duplicate"}
+    assert set(foreseen.values()) == {"fails_again", "taken_over", "duplicate"}
 
 
 APPOINTMENTS = [
