@@ -23,7 +23,7 @@ VARIABLE = "ONESLOT_CONSUMER"
 REPOSITORY = Path(__file__).resolve().parents[2]
 NONE = (
     f"There is no {FILE_NAME} in {{folder}} or above it, so the consumer is not known. "
-    "Make one with `oneslot new`, or name one with --consumer."
+    "Write one as docs/look-up/declaration.md says, or name one with --consumer FILE."
 )
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _TABLE_NAME = re.compile(r"[a-z][a-z0-9_]*")
