@@ -144,8 +144,8 @@ LEDGER_LAWS = (
     Law("Q2", "Without a fault, each message is received once.", None),
     Law(
         "Q3",
-        "b crashes cost a message 2b + 1 receives, its short waits, and one for each request that lands after its process died. "
-        "They send it to no dead-letter queue if it has as many.",
+        "b crashes cost a message 2b + 1 receives, its short waits, and one for each request that lands after its process "
+        "died. They send it to no dead-letter queue if it has as many.",
         None,
     ),
     Law("Q4", "Messages of a FIFO group are sent, begun and committed in their order.", None),
