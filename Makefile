@@ -179,7 +179,7 @@ lock: $(VENV)/.installed ## resolve and hash every requirements.in into its requ
 	for list in requirements requirements-run; do $(LOCK) $$list.in -c requirements-dev.txt -o $$list.txt || exit; done
 
 # The licences that code deployed with ours may have: the Lambda function's packages, and those of the audit's report.
-SHIPPED := aws-lambda-powertools jmespath typing_extensions jinja2 markupsafe plotly
+SHIPPED := aws-lambda-powertools jmespath typing_extensions jinja2 markupsafe
 LICENCES := MIT;BSD;Apache;PSF;Python Software Foundation
 CHECKERS := $(VENV)/dependencies/bin
 

@@ -29,7 +29,7 @@ from oneslot.pipeline.read.checksums import start_checksums
 from oneslot.pipeline.read.history import NOTHING, History, find_history, sample_notes
 from oneslot.pipeline.read.rejects import locate_rejects, source_finder
 from oneslot.pipeline.read.sources import JOINED
-from oneslot.pipeline.report.data import collect, questions
+from oneslot.pipeline.report.data import collect, questions, run_facts
 from oneslot.pipeline.report.page import render
 from oneslot.pipeline.session import open_session
 from oneslot.pipeline.settings import AuditSettings, parse_arguments
@@ -193,7 +193,8 @@ def summarise(work: Work, weighed: DataFrame, notes: list[str]) -> Conclusion:
     layers = [*(previous.layers if previous else ()), f"{settings.output}/{finished.VERDICTS}"]
     document = {**conclusion.document, "layers": [finished.layer_name(settings.output, layer) for layer in layers]}
     if settings.tables:
-        storage.write_text(f"{work.output}/report.html", render(collect(spark, answers, history, document)))
+        run = run_facts(history, settings, document["layers"], spark.version)
+        storage.write_text(f"{work.output}/report.html", render(collect(spark, answers, history, document, run)))
     return dataclasses.replace(conclusion, document=document)
 
 

@@ -5,7 +5,6 @@ python -m stacks.audit.asset audit.zip       write the zip, for `spark-submit --
 
 from __future__ import annotations
 
-import re
 import sys
 import zipfile
 from importlib.metadata import PackageNotFoundError, distribution
@@ -26,14 +25,8 @@ PACKAGES = {"oneslot": ROOT / "oneslot", "appointments": ROOT / "lambda_src" / "
 DECLARATION = ROOT / "oneslot.toml"
 """What the audit must know of the consumer: inside the package, because a zip is no folder to look in."""
 
-REPORT_PACKAGES = ("jinja2", "markupsafe", "plotly")
+REPORT_PACKAGES = ("jinja2", "markupsafe")
 """The report's packages, which Glue does not promise: the installed files, of the pinned versions."""
-
-# Of Plotly only its JavaScript and the modules that read it: the whole has 1,500 files and 39 MB.
-_LEFT_OUT = re.compile(
-    r"plotly/(validators|graph_objs|graph_objects|labextension|express|figure_factory|matplotlylib|data|api)/"
-    r"|plotly/package_data/(datasets|templates|widgetbundle)"
-)
 
 
 def package_files() -> dict[PurePosixPath, bytes]:
@@ -51,7 +44,7 @@ def package_files() -> dict[PurePosixPath, bytes]:
 
 
 def _installed(name: str, version: str) -> dict[PurePosixPath, bytes]:
-    """Return Python, JavaScript and licences of an installed package, without what is compiled for this machine."""
+    """Return Python and licences of an installed package, without what is compiled for this machine."""
     try:
         package = distribution(name)
     except PackageNotFoundError:
@@ -66,9 +59,7 @@ def _installed(name: str, version: str) -> dict[PurePosixPath, bytes]:
     return {
         PurePosixPath(file): Path(str(file.locate())).read_bytes()
         for file in package.files or ()
-        if ".." not in file.parts
-        and (file.suffix in {".py", ".js"} or "licenses" in file.parts)
-        and not _LEFT_OUT.match(str(file))
+        if ".." not in file.parts and (file.suffix == ".py" or "licenses" in file.parts)
     }
 
 

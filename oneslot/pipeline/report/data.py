@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import metadata
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +16,7 @@ from oneslot.pipeline.judge.conclusion import sentences
 from oneslot.pipeline.judge.operations import DAY_MS, QUARTER_OF_AN_HOUR_MS, sent
 from oneslot.pipeline.read.history import History
 from oneslot.pipeline.report.lives import Life, eventful, lives
+from oneslot.pipeline.settings import AuditSettings
 from oneslot.pipeline.vocabulary import Subject
 
 SECOND_MS = 1_000
@@ -37,8 +39,24 @@ class Rush:
 
 
 @dataclass(frozen=True)
+class Drain:
+    """The requests that were sent, and of these were answered and still waited, at the end of one step of time."""
+
+    time: str
+    sent: int
+    answered: int
+    waiting: int
+
+
+@dataclass(frozen=True)
 class ReportData:
-    """The content of the report. `rush_scope` names the requests of the rush curve if it does not cover all."""
+    """The content of the report.
+
+    Attributes:
+        rush_scope: names the requests of the rush curve if it does not cover all.
+        drain: empty unless this audit read when each request was answered.
+        run: what was audited and how, by name.
+    """
 
     document: Mapping[str, Any]
     title_time: str
@@ -46,6 +64,8 @@ class ReportData:
     rush: tuple[Rush, ...]
     rush_step: str
     rush_scope: str
+    drain: tuple[Drain, ...]
+    run: Mapping[str, str]
     latency: list[tuple[int, int]]
     lives: tuple[Life, ...]
     days: tuple[Mapping[str, Any], ...]
@@ -55,6 +75,27 @@ class ReportData:
     def total(self, name: str) -> int:
         """Return a count of the table `days` over all its days."""
         return sum(day[name] for day in self.days)
+
+
+def run_facts(history: History, settings: AuditSettings, layers: Sequence[str], spark_version: str) -> dict[str, str]:
+    """Return which run this is, of which tables, by which versions and with which settings."""
+    form = "%d %B %Y, %H:%M:%S UTC"
+    since = "full" if history.start is None else f"changes since {_time(history.start, form)}"
+    try:
+        version = metadata.version("oneslot")
+    except metadata.PackageNotFoundError:  # Glue reads the code from a zip
+        version = "from a zip, without its version"
+    retention = history.context.retention_ms
+    kept = f"for {retention // SECOND_MS:,} s" if retention else "for ever"
+    limits = f"patience {settings.patience_seconds:,} s, at most {settings.reject_share:g} of all lines unreadable"
+    return {
+        "Run": layers[-1].split("/")[0],
+        "Continues": ", ".join(layer.split("/")[0] for layer in layers[:-1]) or "no earlier run",
+        "Tables": ", ".join(history.exports[name].table_arn.rpartition("/")[2] for name in sorted(history.exports)),
+        "Exports": f"{since}, as of {_time(history.end, form)}",
+        "Version": f"oneslot {version}, Spark {spark_version}",
+        "Settings": f"{limits}, ledger rows kept {kept}",
+    }
 
 
 def questions(judged: DataFrame, tables: Mapping[str, DataFrame], history: History) -> dict[str, DataFrame]:
@@ -75,25 +116,34 @@ def questions(judged: DataFrame, tables: Mapping[str, DataFrame], history: Histo
         # Read only if all were sent within the longest time that seconds can show.
         span = demand.select(F.max("QUARTER_HOUR") - F.min("QUARTER_HOUR")).scalar()
         requests = judged.where(F.col("subject").isin(Subject.REQUEST, Subject.UNIDENTIFIED) & sent().isNotNull())
-        asked["seconds"] = (
-            requests.where(span <= POINTS * max(FINE_STEPS_MS) + QUARTER_OF_AN_HOUR_MS)
-            .groupBy((F.floor(sent() / SECOND_MS) * SECOND_MS).alias("at"))
-            .agg(
-                F.count("*").alias("requests"),
-                F.sum("deliveries").alias("deliveries"),
-                F.sum("deliveries_duplicate").alias("duplicates"),
-                F.min(sent()).alias("first"),
-                F.max(sent()).alias("last"),
-            )
+        within = requests.where(span <= POINTS * max(FINE_STEPS_MS) + QUARTER_OF_AN_HOUR_MS)
+        # A consumer's clock may be behind SQS's.
+        answered = F.floor(F.greatest(F.col("first_done"), sent()) / SECOND_MS) * SECOND_MS
+        asked["answers"] = (
+            within.where(F.col("first_done").isNotNull())
+            .groupBy(answered.alias("at"))
+            .agg(F.count("*").alias("requests"))
+        )
+        asked["seconds"] = within.groupBy((F.floor(sent() / SECOND_MS) * SECOND_MS).alias("at")).agg(
+            F.count("*").alias("requests"),
+            F.sum("deliveries").alias("deliveries"),
+            F.sum("deliveries_duplicate").alias("duplicates"),
+            F.min(sent()).alias("first"),
+            F.max(sent()).alias("last"),
         )
     return asked
 
 
 def collect(
-    spark: SparkSession, answers: Mapping[str, list[dict[str, Any]]], history: History, document: Mapping[str, Any]
+    spark: SparkSession,
+    answers: Mapping[str, list[dict[str, Any]]],
+    history: History,
+    document: Mapping[str, Any],
+    run: Mapping[str, str],
 ) -> ReportData:
     """Return the report's content from the answers to `questions`."""
-    rush, step, scope = rush_curve(answers.get("seconds", []), answers["quarters"])
+    seconds = answers.get("seconds", [])
+    rush, step, scope = rush_curve(seconds, answers["quarters"])
     said = sentences()
     return ReportData(
         document=document,
@@ -102,6 +152,8 @@ def collect(
         rush=rush,
         rush_step=step,
         rush_scope=scope,
+        drain=drain_curve(seconds, answers.get("answers", [])),
+        run=run,
         latency=sorted((row["LATENCY_MS"], row["requests"]) for row in answers["latency"]),
         lives=lives(spark, answers["eventful"], history),
         days=tuple(sorted(answers["days"], key=lambda row: row["DATE"])),
@@ -131,6 +183,25 @@ def rush_curve(seconds: Rows, quarters: Rows) -> tuple[tuple[Rush, ...], str, st
         if row["QUARTER_HOUR"] > last - DAYS_SHOWN * DAY_MS
     ]
     return _steps(shown, QUARTER_OF_AN_HOUR_MS), "a quarter of an hour", f"of the last {DAYS_SHOWN} days"
+
+
+def drain_curve(seconds: Rows, answers: Rows) -> tuple[Drain, ...]:
+    """Return how many requests were sent, were answered and waited, in the finest step of time that is readable."""
+    times = [row["at"] for row in (*seconds, *answers)]
+    step = next((step for step in FINE_STEPS_MS if times and (max(times) - min(times)) / step <= POINTS), None)
+    if step is None or not answers:
+        return ()
+    sent, answered = Counter[int](), Counter[int]()
+    for rows, counts in ((seconds, sent), (answers, answered)):
+        for row in rows:
+            counts[row["at"] // step] += row["requests"]
+    found, sent_by_now, answered_by_now = [], 0, 0
+    for number in range(min(times) // step - 1, max(times) // step + 2):
+        sent_by_now += sent[number]
+        answered_by_now += answered[number]
+        time = _time(number * step, "%Y-%m-%d %H:%M:%S")
+        found.append(Drain(time, sent_by_now, answered_by_now, sent_by_now - answered_by_now))
+    return tuple(found)
 
 
 def percentiles(latency: list[tuple[int, int]]) -> list[tuple[str, int]]:

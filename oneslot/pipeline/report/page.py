@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from plotly.offline import get_plotlyjs
 
 from oneslot.pipeline.judge.violations import SOURCE_FINDINGS
 from oneslot.pipeline.report.data import ReportData, percentiles
-from oneslot.pipeline.report.figures import latency_figure, rush_figure, timeline_figure
+from oneslot.pipeline.report.figures import drain_figure, latency_figure, rush_figure, timeline_figure
 from oneslot.pipeline.vocabulary import VERDICT_SENTENCES, Verdict, counted
 
 TWICE = ("I1", "I3")
@@ -30,7 +28,6 @@ def render(data: ReportData) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    figures = {"rush": rush_figure(data), "latency": latency_figure(data), "timelines": timeline_figure(data)}
     return environment.get_template("report.html.j2").render(
         data=data,
         verdict_sentences={verdict.value: VERDICT_SENTENCES[verdict] for verdict in Verdict},
@@ -39,8 +36,10 @@ def render(data: ReportData) -> str:
         story=story(data),
         percentiles=percentiles(data.latency),
         duration=duration,
-        figures=_safe({name: figure for name, figure in figures.items() if figure}),
-        plotly=get_plotlyjs(),
+        drain=drain_figure(data),
+        rush=rush_figure(data),
+        latency=latency_figure(data),
+        timelines=timeline_figure(data),
     )
 
 
@@ -134,8 +133,3 @@ def duration(milliseconds: int) -> str:
             value = milliseconds / length
             return f"{value:.0f} {unit}" if value >= 10 else f"{value:.1f} {unit}"  # noqa: PLR2004
     return f"{milliseconds} ms"
-
-
-def _safe(document: Any) -> str:
-    """Return JSON that cannot end the script element around it."""
-    return json.dumps(document).replace("<", "\\u003c")

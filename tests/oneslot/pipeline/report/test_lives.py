@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from oneslot.pipeline.report.data import percentiles
-from oneslot.pipeline.report.figures import LANE, lanes, latency_figure
+from oneslot.pipeline.report.data import drain_curve, percentiles
+from oneslot.pipeline.report.figures import LANE, TICKS, lanes, latency_figure
 from oneslot.pipeline.report.lives import CRASHED, Attempt, attempts_of
 
 
@@ -73,8 +74,22 @@ def test_latency_axis_has_marks_around_a_single_time(milliseconds: int) -> None:
     data: Any = SimpleNamespace(latency=[(milliseconds, 500)])
     figure = latency_figure(data)
     assert figure is not None
-    axis = figure["layout"]["xaxis"]
-    low, high = (10**end for end in axis["range"])
-    seen = [tick for tick in axis["tickvals"] if low * 0.999 <= tick <= high * 1.001]
-    assert any(tick <= max(milliseconds, 1) for tick in seen)
-    assert any(tick > milliseconds for tick in seen) or milliseconds > max(axis["tickvals"])
+    marks = [round(at, 1) for at, _ in figure.x_ticks]
+    line = [float(at) for at in re.findall(r"H([0-9.]+)", figure.lines[0].path)]
+    assert min(marks) <= min(line)
+    assert max(marks) >= max(line) or milliseconds > max(TICKS)
+
+
+def test_waiting_is_what_was_sent_and_not_answered() -> None:
+    """The second that is empty is drawn, too."""
+    sent = [{"at": 1_000, "requests": 5}, {"at": 3_000, "requests": 1}]
+    drain = drain_curve(sent, [{"at": 3_000, "requests": 4}])
+    assert [(row.sent, row.answered, row.waiting) for row in drain] == [
+        (0, 0, 0),
+        (5, 0, 5),
+        (5, 0, 5),
+        (6, 4, 2),
+        (6, 4, 2),
+    ]
+    assert drain_curve(sent, []) == ()
+    assert drain_curve([], []) == ()

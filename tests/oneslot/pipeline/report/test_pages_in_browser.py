@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from oneslot.pipeline.judge.conclusion import sentence, sentences
-from oneslot.pipeline.report.data import ReportData, Rush
+from oneslot.pipeline.report.data import Drain, ReportData, Rush
 from oneslot.pipeline.report.lives import Attempt, Life
 from oneslot.pipeline.report.page import render
 from oneslot.pipeline.vocabulary import Verdict
@@ -54,6 +54,8 @@ def page(said: dict[str, Any]) -> str:
             rush=tuple(Rush(f"2026-11-23 08:00:0{second}", 1, 2, 1) for second in range(3)),
             rush_step="1 second",
             rush_scope="",
+            drain=tuple(Drain(f"2026-11-23 08:00:0{second}", TEN_MILLION, second, TEN_MILLION) for second in range(3)),
+            run=dict.fromkeys(("Run", "Tables", "Settings"), " ".join(HOSTILE)),
             latency=[(500, TEN_MILLION)],
             lives=tuple(Life(name, f"1. {name[:20]}", "booked", 1, 2, attempts) for name in HOSTILE),
             days=({**day, **numbers, **times},),
@@ -72,23 +74,28 @@ parent.postMessage({
   wide: document.documentElement.scrollWidth,
   cut: [...all('#verdicts, #invariants').filter(table => table.scrollWidth > table.parentElement.clientWidth),
         ...all('.figure b').filter(figure => figure.scrollWidth > figure.clientWidth)].map(element => element.textContent),
-  labels: all('#timelines .ytick text').map(label => label.textContent),
+  collisions: all('.canvas').flatMap(canvas => ['.x', '.y'].flatMap(axis => {
+    const boxes = [...canvas.querySelectorAll(axis)].map(label => label.getBoundingClientRect());
+    return boxes.flatMap((a, at) => boxes.slice(at + 1).filter(b =>
+      a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom).map(() => canvas.parentElement.id));
+  })),
+  labels: all('#timelines .y').map(label => label.textContent),
   strangers: all('main img, main b b').length,
   order: all('h2').map(head => head.textContent),
-  drawn: all('.plot .main-svg').length > 0,
+  drawn: all('.plot path.line').length > 0,
   unnamed: all('.plot, .wide').filter(element => !element.getAttribute('aria-label') || !element.getAttribute('role')).length,
   unreachable: all('.wide').filter(element => element.tabIndex !== 0).length,
 }, '*');
 </script>
 """
-FRAME = """<!doctype html><iframe src="page.html" style="width:360px;height:640px;border:0"></iframe>
-<script>addEventListener('message', event => { document.body.dataset.said = JSON.stringify(event.data); });</script>"""
+FRAME = """<!doctype html><iframe src="page.html" style="width:{width}px;height:640px;border:0"></iframe>
+<script>addEventListener('message', event => {{ document.body.dataset.said = JSON.stringify(event.data); }});</script>"""
 
 
-def shown(text: str, folder: Path) -> dict[str, Any]:
-    """Return measurements of the page on a phone of 360 pixels."""
+def shown(text: str, folder: Path, width: int = 360) -> dict[str, Any]:
+    """Return measurements of the page on a screen of this many pixels, by default a small phone."""
     (folder / "page.html").write_text(text.replace("</body>", PROBE + "</body>"))
-    (folder / "phone.html").write_text(FRAME)
+    (folder / "phone.html").write_text(FRAME.format(width=width))
     dom = opened(folder / "phone.html", folder, "--dump-dom")
     found = re.search(r'data-said="([^"]*)"', dom)
     assert found is not None
@@ -103,6 +110,13 @@ def test_report_fits_a_small_phone_with_hostile_names(tmp_path: Path) -> None:
     assert said["cut"] == []
     assert [label[3:] for label in said["labels"]] == [name[:20] for name in HOSTILE]
     assert (said["strangers"], said["drawn"]) == (0, True)
+
+
+@pytest.mark.parametrize("width", [390, 820, 1280])
+def test_page_fits_its_screen_and_no_labels_collide(tmp_path: Path, width: int) -> None:
+    said = shown(page(document(TEN_MILLION, I2=4)), tmp_path, width)
+    assert said["wide"] <= width
+    assert said["collisions"] == []
 
 
 def test_findings_come_before_the_plots(tmp_path: Path) -> None:
