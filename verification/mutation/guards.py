@@ -22,7 +22,7 @@ GUARDS: Mapping[str, Guard] = {
     ),
     "once, or nothing exists": Guard(
         "`Exists` answers a refused `once` write, so there is always one to ask for its answer.",
-        ("oneslot/runtime/attempt.py:_decide_and_commit:always true:bc07a4",),
+        ("oneslot/runtime/attempt.py:_decide_and_commit:always true:fe784e",),
     ),
     "nothing decided, nothing committed": Guard(
         "A record without a decision has no effects, and the ledger refuses that before it sends anything. So the group"

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -459,6 +460,16 @@ def test_record_without_time_is_not_delayed() -> None:
     desk = delaying(RuntimeError("never raised"), minimum_remaining_ms=30_001)
 
     desk.deliver(record({"message_id": "m"}))
+
+    assert desk.sqs.calls == []
+
+
+def test_process_that_ends_delays_no_message() -> None:
+    """SystemExit ends the environment, so no further call may hold that up."""
+    desk = delaying(SystemExit())
+
+    with suppress(SystemExit):
+        desk.deliver(record({"message_id": "m"}))
 
     assert desk.sqs.calls == []
 
