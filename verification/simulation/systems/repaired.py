@@ -35,7 +35,7 @@ MAXIMUM_BYTES = 4096
 """The size of a message that the queue takes."""
 RUNS = 3
 """Runs that a redrive may take once nothing disturbs it: the first can meet what a killed one hides."""
-OF_ROWS_THAT_STAY = frozenset({"I2", "I5r", "I6", "I9", "I10", "I11", "Q1"})
+OF_ROWS_THAT_STAY = frozenset({"I2", "I5r", "I6", "I7", "I9", "I10", "I11", "Q1"})
 """The laws that an operator suspends for a request whose row is forgotten."""
 
 
