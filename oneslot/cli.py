@@ -160,6 +160,10 @@ def main() -> None:
 
     Verbs with --stack NAME also work on a stack on AWS, and those with --consumer FILE on another consumer. A consumer's
     own verbs are among these: for the appointments `oneslot run` deploys, sends, drains and judges.
+
+    \b
+    To complete verbs and options by Tab, in bash (or zsh, fish):
+    eval "$(_ONESLOT_COMPLETE=bash_source oneslot)"
     """
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from oneslot.declaration.evidence import Law
 from verification.figures.tables import explorations_table, guards_table, mutants_score, peers_table, table
 from verification.mutation.mutants import expected
 from workload.declared import CONSUMER as DECLARED
@@ -53,16 +54,14 @@ def failures() -> str:
 _SHOWN_BY = {"Q": "the simulation", "M": "the simulation"}
 
 
+def shown_by(law: Law) -> str:
+    """Return who checks a law, in words."""
+    return _SHOWN_BY.get(law.name[0], "the explorer") if law.breaches is None else "all"
+
+
 def laws() -> str:
     """Return the table of invariants."""
-    rows = [
-        [
-            invariant.name,
-            invariant.sentence,
-            _SHOWN_BY.get(invariant.name[0], "the explorer") if invariant.breaches is None else "all",
-        ]
-        for invariant in DECLARED.laws
-    ]
+    rows = [[law.name, law.sentence, shown_by(law)] for law in DECLARED.laws]
     return table(["law", "what must hold", "shown by"], rows)
 
 

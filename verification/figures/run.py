@@ -16,12 +16,15 @@ from oneslot.errors import OneslotError
 from oneslot.explorer.counterexample import Counterexample, NotReplayable, replay
 from oneslot.terminal import Terminal, table
 from verification.figures import exploration
+from verification.figures.correctness_page import shown_by
 from verification.figures.exploration import SUBJECTS, Explored, Results, to_json
 from verification.figures.picture import peers_picture
 from verification.figures.tables import mutants_score, page
 from verification.mutation import mutants
 from verification.mutation.mutants import ALIVE, Verdict
+from verification.peers.peers import PEERS
 from verification.scenarios.budgets import BY_NAME
+from workload.declared import CONSUMER as DECLARED
 
 
 @dataclass(frozen=True)
@@ -124,12 +127,25 @@ def _show(terminal: Terminal, results: Results) -> None:
             terminal.plain(f"{figures.scenario} ({figures.size}): {'; '.join(found.laws)}", style="bold red")
     if results.mutants:
         _show_mutants(terminal, results.mutants, results.unexpected)
+    terminal.plain("The laws:")
+    for law in (law for law in DECLARED.laws if shown_by(law) in ("all", "the explorer")):
+        terminal.plain(f"  {law.name:4} {law.sentence}")
+    for number, line in enumerate(ending(results)):
+        terminal.plain(line, style=("bold green" if results.holds else "bold red") if not number else "")
+
+
+def ending(results: Results) -> list[str]:
+    """Return the verdict, what was explored, and how many of the peers were found to be broken."""
     totals = results.document["totals"]
-    terminal.plain(
-        f"{totals['schedules']:,} schedules of ours, {totals['violating']:,} violating;"
-        f" {totals['executions']:,} executions in {results.seconds:,.0f} s.",
-        style="bold green" if results.holds else "bold red",
+    found = sum(
+        peer.breaks <= set(one.exploration.laws_broken) for peer, one in zip(PEERS, results.peers, strict=False)
     )
+    return [
+        "PASS" if results.holds else "FAIL",
+        f"Our explorations: {len(results.ours)}; {totals['schedules']:,} schedules, {totals['violating']:,} violating;"
+        f" {totals['executions']:,} executions in {results.seconds:,.0f} s.",
+        f"{found} of {len(PEERS)} broken handlers found.",
+    ]
 
 
 def _table(title: str, first_column: str, explored: Sequence[Explored]) -> Table:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import click
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
-from click.testing import Result
+from click.testing import CliRunner, Result
 
 from oneslot import target
 from oneslot.cli import main
@@ -274,3 +274,14 @@ def test_version_ends_with_0() -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert ended.value.code == 0
+
+
+def test_shell_completes_a_verb_by_the_line_of_the_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = CliRunner().invoke(main, ["--help"], standalone_mode=False).output
+    assert "_ONESLOT_COMPLETE=bash_source oneslot" in text
+    for name, value in (("_ONESLOT_COMPLETE", "bash_complete"), ("COMP_WORDS", "oneslot led"), ("COMP_CWORD", "1")):
+        monkeypatch.setenv(name, value)
+
+    answer = CliRunner().invoke(main, [], prog_name="oneslot")
+
+    assert answer.output == "plain,ledger\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ from oneslot.explorer.counterexample import Counterexample, counterexample
 from oneslot.explorer.explorer import Exploration, Explorer
 from oneslot.explorer.scenario import Subject
 from verification.figures.exploration import Explored, Results, explore_one
+from verification.figures.run import ending
 from verification.mutation.mutants import ALIVE, EXPLORER, Verdict, all_mutants
 from verification.peers.peers import CONTROL, PEERS
 from verification.scenarios.ours import OURS
 from verification.scenarios.scenarios import ALONE, ONE_REQUEST
+from workload.declared import CONSUMER as DECLARED
 
 FINE = Exploration("Oneslot", "one request", "K=2 F=1 T=1", 9, 0, 9, 9, 9, 9, 9, 0.1, complete=True)
 OURS_FINE = (Explored(FINE, ()),)
@@ -58,6 +61,27 @@ def test_results_hold_when_all_rows_are_as_expected() -> None:
 )
 def test_results_do_not_hold_when_a_row_differs(change: dict[str, Any]) -> None:
     assert not replace(RESULTS, **change).holds
+
+
+def test_ending_says_what_was_found_when_all_or_less_is() -> None:
+    missed = replace(RESULTS, peers=(*OURS_FINE, *PEERS_FOUND[1:], *OURS_FINE))
+
+    assert ending(RESULTS) == [
+        "PASS",
+        "Our explorations: 1; 9 schedules, 0 violating; 9 executions in 0 s.",
+        "5 of 5 broken handlers found.",
+    ]
+    assert (ending(missed)[0], ending(missed)[2]) == ("FAIL", "4 of 5 broken handlers found.")
+
+
+def test_explored_laws_are_shown_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EXPLORE_ALL, lambda *_: (OURS_FINE, (*PEERS_FOUND, *OURS_FINE)))
+
+    answer = CliRunner().invoke(explore, ["--short"], standalone_mode=False)
+
+    shown = dict(re.findall(r"^  (\w+) +(.+)$", answer.output, re.MULTILINE))
+    assert shown["I1"] == next(law.sentence for law in DECLARED.laws if law.name == "I1")
+    assert "Q1" not in shown
 
 
 def test_explorations_are_written_before_mutants_are_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
