@@ -14,6 +14,7 @@ from oneslot.options import FILE, json_option
 from oneslot.terminal import Terminal
 
 INEFFECTIVE = {
+    "handler": ("short", "mutants", "only_mutants", "record", "save", "write", "replay"),
     "replay": ("short", "mutants", "only_mutants", "record", "save", "write"),
     "only_mutants": ("short", "mutants", "save", "write"),
     "short": ("record",),
@@ -31,6 +32,9 @@ DIRECTORY = click.Path(file_okay=False, writable=True, path_type=Path)
 @click.option("--save", type=DIRECTORY, help="Write each counterexample to this directory, for --replay.")
 @click.option("--write", type=DIRECTORY, help="Write the figures, the tables and the picture to this directory.")
 @click.option("--replay", type=FILE, help="Replay the counterexample in this file on the current code.")
+@click.option("--handler", help="Explore this unmodified handler, as `app:handler`, below the current directory.")
+@click.option("--scenario", type=FILE, help="Its messages, tables, law and so on: a Python file with these names.")
+@click.option("--budget", type=click.FloatRange(min=0), help="Seconds for --handler; 60 unless the scenario says so.")
 @json_option
 def explore(  # noqa: PLR0917 - click passes them by name
     short: bool,
@@ -40,15 +44,25 @@ def explore(  # noqa: PLR0917 - click passes them by name
     save: Path | None,
     write: Path | None,
     replay: Path | None,
+    handler: str | None,
+    scenario: Path | None,
+    budget: float | None,
     as_json: bool,
 ) -> int:
     """Explore our handler and the peers', judge the mutants of ours, and print what was covered and what broke.
 
     Exit status 0 only if no schedule of ours breaks a law, every peer breaks its known laws, and every mutant has its
-    recorded verdict.
+    recorded verdict. With --handler: exit status 0 only if no explored schedule breaks the law.
     """
     _refuse_ineffective_options()
     terminal = Terminal(as_json)
+    if handler is not None:
+        # Not imported before it is used: it needs `oneslot[explorer]`.
+        from oneslot.commands.explore_handler import explore_handler
+
+        return explore_handler(handler, scenario, budget, terminal)
+    if scenario is not None or budget is not None:
+        raise click.UsageError("--scenario and --budget need --handler. Add --handler app:handler.")
     if replay is not None:
         return _declared_tool("replay")(replay, terminal)
     return _declared_tool("explore")(

@@ -141,7 +141,7 @@ def replay(kept: Counterexample, scenario: Scenario, subject: Subject, services:
     system = System(sized, subject, services)
     state = system.start
     lines, broken = list(_heading(kept, sized)), list[str]()
-    before = list(describe_world(system.worlds[state.world], sized.tables, sized.start))
+    before = list(describe_world(system.worlds[state.world], sized.tables, sized.start, not sized.once_more))
     lines += [f"      {line}" for line in before]
     for number, move in enumerate(kept.moves, 1):
         step = next((step for step in system.steps(state) if _move(system, step) == move), None)
@@ -149,7 +149,7 @@ def replay(kept: Counterexample, scenario: Scenario, subject: Subject, services:
             raise NotReplayable(f"step {number} ({move.what}) cannot be taken, because the code has changed")
         state = step.state
         lines.append(f"{number:3}  {_describe_step(system, step)}")
-        after = list(describe_world(system.worlds[state.world], sized.tables, sized.start))
+        after = list(describe_world(system.worlds[state.world], sized.tables, sized.start, not sized.once_more))
         lines += [f"      {line}" for line in after if line not in before]
         lines += [
             f"      gone: {line}" for line in before if line.split(":")[0] not in {one.split(":")[0] for one in after}
@@ -158,7 +158,8 @@ def replay(kept: Counterexample, scenario: Scenario, subject: Subject, services:
         broken += step.breaches
         broken += system.in_state(state.world, state.acknowledged, sized.clock(state.expiries))
     if kept.where == "aftermath":
-        lines.append("     then faults stop; messages are delivered until acknowledged, then once more")
+        more = ", then once more" if sized.once_more else ""
+        lines.append(f"     then faults stop; messages are delivered until acknowledged{more}")
         broken += Aftermath(system)(state)
     lines += [f"  => {law}" for law in dict.fromkeys(broken)] or ["  => no law is broken"]
     return Replay(tuple(lettered(line) for line in lines), tuple(dict.fromkeys(broken)))

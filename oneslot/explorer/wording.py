@@ -71,17 +71,25 @@ def describe_observation(text: str) -> str:
     return "done"
 
 
-def describe_world(world: World, tables: Mapping[str, Table], start: int) -> Iterator[str]:
-    """Yield a line for each row and each sent message; times in seconds from `start` (epoch ms)."""
+def describe_world(world: World, tables: Mapping[str, Table], start: int, whole: bool = False) -> Iterator[str]:
+    """Yield a line for each row and each sent message; times in seconds from `start` (epoch ms).
+
+    `whole`: show each attribute of a row, not only those of a ledger.
+    """
     for name, table in tables.items():
         for row in world.rows[name].values():
             key = "/".join(str(row[part]) for part in table.keys)
-            yield lettered(f"{name} {key}: {_row(row, table, start)}")
+            yield lettered(f"{name} {key}: {_attributes(row, table) if whole else _row(row, table, start)}")
     for queue, messages in world.queues.items():
         for message in messages:
             attributes = message.get("MessageAttributes", {}).items()
             said = ", ".join(f"{name} {value.get('StringValue')}" for name, value in attributes)
             yield f"{queue.rpartition('/')[2]}: {said or 'a message'}"
+
+
+def _attributes(row: Mapping[str, Any], table: Table) -> str:
+    """The attributes beside the key."""
+    return ", ".join(f"{name} {row[name]}" for name in sorted(row) if name not in table.keys) or "there"
 
 
 def _row(row: Mapping[str, Any], table: Table, start: int) -> str:

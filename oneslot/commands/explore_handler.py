@@ -1,0 +1,48 @@
+"""`explore --handler`: one unmodified handler, with the scenario of a Python file."""
+
+from __future__ import annotations
+
+import inspect
+import runpy
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from oneslot.errors import BadInput
+from oneslot.explorer.handlers.exploration import explore
+from oneslot.explorer.refusal import NotExplorable
+from oneslot.terminal import Terminal
+
+GIVEN = set(inspect.signature(explore).parameters) - {"handler", "progress"}
+"""The names that a scenario file may define."""
+
+
+def explore_handler(handler: str, scenario: Path | None, budget: float | None, terminal: Terminal) -> int:
+    """Explore the handler and print the verdict. Return 1 with the counterexample if a law breaks."""
+    if scenario is None:
+        raise BadInput(
+            "--handler needs the handler's messages. Add --scenario with a Python file that defines messages."
+        )
+    options = _options(scenario)
+    if budget is not None:
+        options["budget"] = budget
+    try:
+        with terminal.progress("states", None) as advance:
+            result = explore(handler.replace(":", "."), progress=lambda *_: advance(), **options)
+    except NotExplorable as error:
+        raise BadInput(str(error)) from error
+    terminal.plain(str(result), style="" if result.holds else "red")
+    terminal.result(asdict(result))
+    return 0 if result.holds else 1
+
+
+def _options(scenario: Path) -> dict[str, Any]:
+    try:
+        values = runpy.run_path(str(scenario))
+    except Exception as error:
+        raise BadInput(
+            f"{scenario}: {type(error).__name__}: {error}. Mend the file, which is run as Python."
+        ) from error
+    if "messages" not in values:
+        raise BadInput(f"{scenario}: messages is missing. Define a list of bodies, records or events.")
+    return {name: value for name, value in values.items() if name in GIVEN}

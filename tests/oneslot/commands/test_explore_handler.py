@@ -1,0 +1,38 @@
+"""`explore --handler`: its verdict as exit status, and scenario files that it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from oneslot.commands.explore import explore
+
+SUBJECTS = Path(__file__).parents[1] / "explorer" / "handlers"
+
+
+def explored(handler: str, folder: Path, text: str, *options: str) -> Result:
+    scenario = folder / "scenario.py"
+    scenario.write_text(text)
+    arguments = ["--handler", f"subjects:{handler}", "--scenario", str(scenario), *options]
+    return CliRunner().invoke(explore, arguments, standalone_mode=False)
+
+
+@pytest.mark.parametrize(("handler", "status"), [("put", 0), ("charge_then_mark", 1)])
+def test_verdict_is_the_exit_status(handler: str, status: int, tmp_path: Path) -> None:
+    text = f'messages = [{{"order": "o-1"}}]\ntables = {{"orders": "id"}}\npath = {str(SUBJECTS)!r}\n'
+
+    result = explored(handler, tmp_path, text, "--json")
+
+    shown = json.loads(result.stdout)
+    assert (result.return_value, shown["holds"]) == (status, not status)
+    assert ("orders total: amount 5" in shown["counterexample"]) == bool(status)
+    assert "once more" not in shown["counterexample"]
+
+
+def test_scenario_is_refused_without_messages(tmp_path: Path) -> None:
+    result = explored("put", tmp_path, "tables = {}")
+
+    assert "messages is missing" in str(result.exception)
