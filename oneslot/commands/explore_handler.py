@@ -13,6 +13,9 @@ from oneslot.explorer.handlers.exploration import explore
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.terminal import Terminal
 
+STATES_A_REPORT = 2_000
+"""The explorer reports its progress after this many states."""
+
 GIVEN = set(inspect.signature(explore).parameters) - {"handler", "progress"}
 """The names that a scenario file may define."""
 
@@ -28,7 +31,7 @@ def explore_handler(handler: str, scenario: Path | None, budget: float | None, t
         options["budget"] = budget
     try:
         with terminal.progress("states", None) as advance:
-            result = explore(handler.replace(":", "."), progress=lambda *_: advance(), **options)
+            result = explore(handler.replace(":", "."), progress=lambda *_: advance(STATES_A_REPORT), **options)
     except NotExplorable as error:
         raise BadInput(str(error)) from error
     terminal.plain(str(result), style="" if result.holds else "red")
