@@ -39,7 +39,7 @@ WORKER_CHANGES = (
     Change(
         "the worker deletes a message that the handler reported as failed",
         "oneslot/worker/pool.py",
-        "return _Failure(_REPORTED_FAILED) if verdict.failed else None",
+        "return _Failure(_REPORTED_FAILED, lambda _: None) if verdict.failed else None",
         "return None",
         WORKERS,
     ),
@@ -104,7 +104,7 @@ WORKER_CHANGES = (
     Change(
         "no failed message asks for its own wait",
         "oneslot/worker/pool.py",
-        "failure.retry_after_ms is not None",
+        "milliseconds is not None and isinstance(error, Locked)",
         "False",
         LONG,
     ),
