@@ -104,8 +104,8 @@ WORKER_CHANGES = (
     Change(
         "no failed message asks for its own wait",
         "oneslot/worker/pool.py",
-        "milliseconds is not None and isinstance(error, Locked)",
-        "False",
+        "again = getattr(error, RETRY_AFTER, None)",
+        "again = None",
         LONG,
     ),
     Change(
