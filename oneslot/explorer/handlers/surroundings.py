@@ -68,11 +68,15 @@ REFUSED: tuple[tuple[Any, str, str, str], ...] = (
 
 @contextmanager
 def taken_over(running: Running, environment: dict[str, str]) -> Iterator[None]:
-    """Take over what a process perceives beside its calls; leave all else in the interpreter as it is."""
+    """Take over what a process perceives beside its calls; leave all else in the interpreter as it is.
+
+    Only this thread runs processes. Another one, such as a library's, keeps the real clock and its own calls.
+    """
     if datetime.datetime.__name__ == "FakeDatetime":
         raise NotExplorable(
             "freezegun is active, and the explorer moves the clock itself. Leave freezegun out of this test."
         )
+    running = _in_this_thread(running)
     draws = Draws(running)
     with ExitStack() as stack:
         patch = stack.enter_context
@@ -98,6 +102,11 @@ def taken_over(running: Running, environment: dict[str, str]) -> Iterator[None]:
         time_machine.traveller_stack.append(Clock(running))  # type: ignore[arg-type]
         stack.callback(time_machine.traveller_stack.pop)
         yield
+
+
+def _in_this_thread(running: Running) -> Running:
+    here = threading.get_ident()
+    return lambda: running() if threading.get_ident() == here else None
 
 
 def _either(running: Running, inside: Any, outside: Any) -> Any:
