@@ -17,8 +17,8 @@ from oneslot.cdk.numbers import (
     late_alarms,
     outside_limits,
     refuse,
+    refused_on_fifo,
     stalled_minutes,
-    window_on_fifo,
 )
 from stacks.limits import AUDIT_HOURS_AROUND, DELIVERY_FOLDERS, NUMBERS, TOPIC_ARN
 
@@ -147,8 +147,8 @@ def _is_moment(text: str) -> bool:
 
 def _unworkable_stage(s: Settings) -> Iterator[str]:
     """Check the queue's kind, the threads of a batch, and the audit against a day and its own results."""
-    if s.fifo and s.batching_window_seconds:
-        yield window_on_fifo(s.batching_window_seconds)
+    if s.fifo:
+        yield from refused_on_fifo(s)
     if s.batch_concurrency > s.batch_size:
         yield (
             f"batch_concurrency {s.batch_concurrency} is above batch_size {s.batch_size}, so some threads would never "

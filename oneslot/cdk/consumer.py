@@ -23,7 +23,15 @@ from oneslot.cdk.gradual import GradualDeployment
 from oneslot.cdk.monitoring.alarms import Alarms
 from oneslot.cdk.monitoring.conditions import conditions
 from oneslot.cdk.monitoring.metrics import ConsumerMetrics, count_deliveries
-from oneslot.cdk.numbers import FOREVER, ContradictorySettings, Numbers, Thresholds, late_alarms, refuse, window_on_fifo
+from oneslot.cdk.numbers import (
+    FOREVER,
+    ContradictorySettings,
+    Numbers,
+    Thresholds,
+    late_alarms,
+    refuse,
+    refused_on_fifo,
+)
 from oneslot.cdk.queues import RequestQueue
 from oneslot.cdk.resources import path_name, unique_name
 from oneslot.cdk.rights import TableRights, consumer_rights
@@ -129,8 +137,8 @@ class ExactlyOnceConsumer(Construct):
                 key=key,
             )
         self.queue, self.dead_letter_queue = queues.queue, queues.dead_letter_queue
-        if self.queue.fifo and self.numbers.batching_window_seconds:
-            raise ContradictorySettings(window_on_fifo(self.numbers.batching_window_seconds))
+        if self.queue.fifo and (sentence := next(refused_on_fifo(self.numbers), None)):
+            raise ContradictorySettings(sentence)
         expires = self.numbers.ledger_retention_seconds is not None
         if existing_ledger:
             check_ledger(existing_ledger, expires=expires)

@@ -184,12 +184,18 @@ def outside_limits(numbers: object, limits: Mapping[str, tuple[range, str]]) -> 
             yield f"{name} is {value}, outside {whose} limits of {limit[0]} to {limit[-1]}; choose a number between them"
 
 
-def window_on_fifo(window_seconds: int) -> str:
-    """Return the sentence that refuses a batching window on a FIFO queue."""
-    return (
-        f"batching_window_seconds is {window_seconds}, and Lambda takes no batching window with a FIFO queue; set it to "
-        "0, or use a standard queue"
-    )
+def refused_on_fifo(n: Numbers) -> Iterator[str]:
+    """Yield a sentence for each number that a FIFO queue does not allow."""
+    if n.batching_window_seconds:
+        yield (
+            f"batching_window_seconds is {n.batching_window_seconds}, and Lambda takes no batching window with a FIFO queue; "
+            "set it to 0, or use a standard queue"
+        )
+    if n.longest_retry_delay_seconds:
+        yield (
+            f"longest_retry_delay_seconds is {n.longest_retry_delay_seconds}, and short retries on a FIFO queue can spend a "
+            "message's receives while its commit is on the way, so its group goes on without it; set it to 0"
+        )
 
 
 def _unworkable_deliveries(n: Numbers) -> Iterator[str]:

@@ -114,6 +114,7 @@ DEV = STAGES["dev"]
             ["30 s", "batching_window_seconds 5", "raise visibility_multiplier"],
         ),
         ({"batch_size": 11}, ["batch_size 11", "above 10", "batching_window_seconds is 0", "1 or more"]),
+        ({"queue": "fifo", "longest_retry_delay_seconds": 30}, ["longest_retry_delay_seconds is 30", "set it to 0"]),
         ({"batch_concurrency": 11}, ["batch_concurrency 11", "batch_size 10", "lower batch_concurrency"]),
         (
             {"dead_letter_retention_seconds": 4 * DAY},
