@@ -23,7 +23,7 @@ from oneslot.wording import as_json_value
 # Rich assumes 80 columns where there is no terminal, which would break the lines of a log file.
 COLUMNS_WITHOUT_TERMINAL = 120
 SECONDS_BETWEEN_PLAIN_LINES = 2.5
-"""Where there is no terminal, a command at work says something at least this often."""
+"""The longest silence of a command at work, in seconds, when the output is not a terminal."""
 DRY_RUN = "Nothing was changed. Add --yes to do it."
 
 

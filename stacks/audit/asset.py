@@ -23,7 +23,7 @@ PACKAGES = {"oneslot": ROOT / "oneslot", "appointments": ROOT / "lambda_src" / "
 """The zip's packages by import name. They are whole, because a list of modules could be wrong."""
 
 DECLARATION = ROOT / "oneslot.toml"
-"""What the audit must know of the consumer: inside the package, because a zip is no folder to look in."""
+"""The consumer's declaration. It lies inside the package, because the job reads it from the zip."""
 
 REPORT_PACKAGES = ("jinja2", "markupsafe")
 """The report's packages, which Glue does not promise: the installed files, of the pinned versions."""

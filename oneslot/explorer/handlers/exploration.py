@@ -299,7 +299,7 @@ class _Exploration:
 
     @property
     def subject(self) -> HandlerSubject:
-        """The subject; its deliveries are told apart once the code has read an id or a random number."""
+        """Return the subject. Its deliveries differ once the code has read an id or a random number."""
         return HandlerSubject(
             name=self.code.name,
             run=lambda *_: {},

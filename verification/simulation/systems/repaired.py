@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+from appointments.statuses import CANCELLED
 from oneslot.declaration.evidence import Evidence
 from oneslot.evidence.operator_log import BEGUN, DROP, OPERATOR_LOG_FILE, OperatorLog, drops, read_lines
 from oneslot.explorer.services.sqs.message import Message
@@ -35,7 +36,7 @@ MAXIMUM_BYTES = 4096
 """The size of a message that the queue takes."""
 RUNS = 3
 """Runs that a redrive may take once nothing disturbs it: the first can meet what a killed one hides."""
-OF_ROWS_THAT_STAY = frozenset({"I2", "I5r", "I6", "I7", "I9", "I10", "I11", "Q1"})
+OF_ROWS_THAT_STAY = frozenset({"I2", "I5r", "I6", "I9", "I10", "I11", "Q1"})
 """The laws that an operator suspends for a request whose row is forgotten."""
 
 
@@ -137,7 +138,12 @@ class Repaired(Application):
 
     def is_excused(self, law: str, subject: str) -> bool:
         """See `Application`."""
-        return subject in self.forgotten and law in OF_ROWS_THAT_STAY
+        return subject in self.forgotten and (law in OF_ROWS_THAT_STAY or (law == "I7" and self._is_cancelled(subject)))
+
+    def _is_cancelled(self, appointment_id: str) -> bool:
+        """Return whether the appointment is cancelled: a later copy of its forgotten booking answers that."""
+        appointment = self.rows(APPOINTMENTS, "appointment_id").get(appointment_id, {})
+        return appointment.get("status") == CANCELLED
 
     def _create(self, name: str, attributes: Mapping[str, str]) -> str:
         """Let the queue take smaller messages than the dead-letter queue."""
