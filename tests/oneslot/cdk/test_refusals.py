@@ -101,6 +101,13 @@ def imported(shop: Stack, name: str) -> sqs.IQueue:
             ["batching_window_seconds is 1", "no batching window with a FIFO queue"],
         ),
         (
+            lambda shop: {
+                "existing_queue": queue(shop, fifo=True, visibility_timeout=Duration.seconds(30)),
+                "numbers": Numbers(longest_retry_delay_seconds=30),
+            },
+            ["longest_retry_delay_seconds is 30", "break the order", "set it to 0"],
+        ),
+        (
             lambda shop: {"existing_ledger": new_table(shop, "Orders2", "order_id")},
             ["Shop/Orders2 has the key order_id", "message_id alone", "pass another table"],
         ),
@@ -132,6 +139,7 @@ def imported(shop: Stack, name: str) -> sqs.IQueue:
         (lambda _: {"entry": "no/such/folder"}, ["no/such/folder is not a folder", "name the folder"]),
         (lambda _: {"entry": None}, ["entry, a folder, or code, an asset", "pass one"]),
         (lambda _: {"fifo": True, "numbers": Numbers(batching_window_seconds=1, visibility_multiplier=2)}, ["FIFO"]),
+        (lambda _: {"fifo": True, "numbers": Numbers(longest_retry_delay_seconds=30)}, ["break the order"]),
     ],
 )
 def test_property_is_refused_when_it_contradicts(

@@ -18,6 +18,10 @@ from oneslot.errors import BadInput
         (["--handler", "slow_work"], "Write it as module:name"),
         (["--handler", "nowhere:handle", "--queue-url", "https://sqs/x"], "No module named 'nowhere'"),
         (["--handler", "json:loads"], "--handler needs a queue"),
+        (
+            ["--handler", "json:loads", "--queue-url", "https://sqs/x.fifo", "--retry-delay", "30"],
+            "--retry-delay is 30, and a retry delay on a FIFO queue can break the order",
+        ),
         (["--threads", "0"], "--threads is 0"),
         (["--handler", "json:loads", "--limit", "inf"], "^--limit is inf"),
     ],
@@ -25,6 +29,8 @@ from oneslot.errors import BadInput
 def test_worker_command_rejects_bad_options(options: list[str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ONESLOT_QUEUE_URL", raising=False)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-2")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")  # without them a new client asks the network
     with pytest.raises(BadInput, match=said):
         worker.main(options, standalone_mode=False)
 
