@@ -30,7 +30,7 @@ from botocore import xform_name
 from benchmarks.handlers import ledger_by_hand, ours, powertools
 from benchmarks.harness.batches import BATCH, CONCURRENCY, Handler, LambdaContext, booking, event
 from benchmarks.harness.command import measurement_parser, print_figures, run_main
-from benchmarks.harness.figures import median_ms, quartiles_ms, table
+from benchmarks.harness.figures import cell_text, median_ms, quartiles_ms, table
 from benchmarks.standin.client import StandIn, stand_in
 
 SERVICE_MS = (5.0, 20.0, 2.0)
@@ -239,40 +239,29 @@ CONTENDERS: Mapping[str, Contender] = {
 
 
 def tables(figures: Sequence[Figure]) -> str:
-    """Return the figures as Markdown, a table for each service time. Figures of other contenders are left out."""
-    header = [
-        "batch",
-        "handler",
-        "billed ms",
-        "quartiles",
-        "x less than (a)",
-        "x floor",
-        "CPU ms",
-        "calls/msg",
-        "WRU/msg",
-        "RRU/msg",
-    ]
-    parts = []
+    """Return the figures as Markdown: times, then calls and units. Figures of other contenders are left out."""
     shown = [one for one in figures if one.handler in CONTENDERS]
-    for service_ms in dict.fromkeys(one.service_ms for one in shown):
-        known = {(one.batch, one.handler): one for one in shown if one.service_ms == service_ms}
-        rows = [
-            [
-                kind,
-                name,
-                one.billed_ms,
-                f"{one.quartiles_ms[0]:,.1f} to {one.quartiles_ms[1]:,.1f}",
-                known[kind, POWERTOOLS].billed_ms / one.billed_ms if (kind, POWERTOOLS) in known else "",
-                one.billed_ms / known[kind, FLOOR].billed_ms,
-                one.cpu_ms,
-                one.calls,
-                one.write_units if name != FLOOR else "",
-                one.read_units if name != FLOOR else "",
-            ]
-            for (kind, name), one in known.items()
-        ]
-        parts.append(f"Calls that take {service_ms:g} ms, transactions {2 * service_ms:g} ms:\n\n{table(header, rows)}")
-    return "\n\n".join(parts)
+    known = {(one.service_ms, one.batch, one.handler): one for one in shown}
+    handlers = list(dict.fromkeys(one.handler for one in shown))
+    kinds = list(dict.fromkeys((one.service_ms, one.batch) for one in shown))
+    first = kinds[0][0] if kinds else 0
+    times = [[f"{ms:g} ms", kind, *(_times(known.get((ms, kind, name))) for name in handlers)] for ms, kind in kinds]
+    units = [[kind, *(_units(known.get((ms, kind, name))) for name in handlers)] for ms, kind in kinds if ms == first]
+    return (
+        f"Billed ms (CPU ms):\n\n{table(['a call', 'batch', *handlers], times)}\n\n"
+        f"Calls, WRU and RRU of a message, where a call takes {first:g} ms:\n\n{table(['batch', *handlers], units)}"
+    )
+
+
+def _times(one: Figure | None) -> str:
+    return f"{cell_text(one.billed_ms)} ({cell_text(one.cpu_ms)})" if one else ""
+
+
+def _units(one: Figure | None) -> str:
+    if one is None:
+        return ""
+    units = (one.calls,) if one.handler == FLOOR else (one.calls, one.write_units, one.read_units)
+    return ", ".join(f"{each:.2f}" for each in units)
 
 
 def main() -> int:

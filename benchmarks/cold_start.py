@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.command import measurement_parser, print_figures, run_main
-from benchmarks.harness.figures import table
+from benchmarks.harness.figures import cell_text, table
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = os.pathsep.join((str(ROOT / "lambda_src"), str(ROOT)))
@@ -178,16 +178,13 @@ def tables(figures: Sequence[Figures]) -> str:
     starts: Sequence[Sequence[Any]] = [
         [name, each["cpu_ms"], each["cpu_ms"] / floor, each["memory_mb"]] for name, each in one.starts.items()
     ]
-    packages = [list(pair) for pair in list(one.imports_ms.items())[:10]]
-    modules: list[list[Any]] = [[module, own] for module, own in list(one.modules_ms.items())[:14]]
-    rest = sum(one.modules_ms.values()) - sum(list(one.modules_ms.values())[:14])
-    modules.append([f"{max(0, len(one.modules_ms) - 14)} more", rest])
+    packages = ", ".join(f"{name} {cell_text(ms)}" for name, ms in list(one.imports_ms.items())[:10])
+    deployed = ", ".join(f"{name} {cell_text(kilobytes)} KB" for name, kilobytes in one.package_kb.items())
     return "\n\n".join(
         [
             table(["start", "CPU ms", "x floor", "memory MB"], starts),
-            f"Imports of the handler, a package's own time:\n\n{table(['package', 'ms'], packages)}",
-            f"Of those, the modules that the floor does not import:\n\n{table(['module', 'ms'], modules)}",
-            f"What is deployed:\n\n{table(['part', 'KB'], [list(pair) for pair in one.package_kb.items()])}",
+            f"Imports of the handler, a package's own ms: {packages}.",
+            f"Deployed: {deployed}.",
         ]
     )
 

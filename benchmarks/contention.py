@@ -22,7 +22,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from appointments import allocation
@@ -30,7 +30,7 @@ from appointments.messages import BookRequest
 from appointments.slot_choice import choose
 from benchmarks.harness.batches import BATCH, CONFIGURATION, LambdaContext, booking, event
 from benchmarks.harness.command import measurement_parser, print_figures, run_main
-from benchmarks.harness.figures import table
+from benchmarks.harness.figures import cell_text, table
 from benchmarks.standin.client import StandIn, stand_in
 from booking.compose import compose
 
@@ -141,9 +141,19 @@ def run(standin: StandIn, short: bool) -> Iterator[Figure]:
 
 
 def tables(figures: Sequence[Figure]) -> str:
-    """Return the figures as Markdown."""
-    header = ["way", "free slots", "candidates", "strategy", "bookings", "retries/booking", "p50 ms", "p99 ms"]
-    return table([*header, "wasted WRU/booking", "seconds"], [list(asdict(one).values()) for one in figures])
+    """Return retries, p99 in ms and wasted WRU of a booking as Markdown, a column for each choice of a slot."""
+    choices = list(dict.fromkeys((one.strategy, one.candidates) for one in figures))
+    known = {(one.way, one.free_slots, one.strategy, one.candidates): one for one in figures}
+    rows = [
+        [way, free, *(_figures(known.get((way, free, *choice))) for choice in choices)]
+        for way, free in dict.fromkeys((one.way, one.free_slots) for one in figures)
+    ]
+    return table(["way", "free slots", *(f"{strategy}, of {most}" for strategy, most in choices)], rows)
+
+
+def _figures(one: Figure | None) -> str:
+    shown = (one.retries_per_booking, one.p99_ms, one.wasted_units) if one else ()
+    return ", ".join(map(cell_text, shown))
 
 
 def main() -> int:

@@ -21,15 +21,16 @@ def quartiles_ms(runs: Sequence[float]) -> tuple[float, float]:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return a Markdown table. Fractions have two decimals below 10, one below 100, else none."""
-    texts = [[_text(cell) for cell in row] for row in (header, *rows)]
+    """Return a Markdown table of the cells' texts, which `cell_text` makes."""
+    texts = [[cell_text(cell) for cell in row] for row in (header, *rows)]
     widths = [max(len(row[column]) for row in texts) for column in range(len(header))]
     lines = [" | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in texts]
     lines.insert(1, " | ".join("-" * width for width in widths))
     return "\n".join(f"| {line} |" for line in lines)
 
 
-def _text(cell: Any) -> str:
+def cell_text(cell: Any) -> str:
+    """Return a cell's text; a fraction has two decimals below 10, one below 100, else none."""
     if isinstance(cell, float):
         return f"{cell:,.0f}" if abs(cell) >= 100 else f"{cell:,.2f}" if abs(cell) < 10 else f"{cell:,.1f}"
     return f"{cell:,}" if isinstance(cell, int) else str(cell)

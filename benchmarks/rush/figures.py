@@ -60,11 +60,8 @@ def tables(figures: Sequence[Figures]) -> str:
         + [over_time([sample[column] for sample in one.memory]) for column in (1, 2)]
         for one in figures
     ]
-    names = list(dict.fromkeys(name for one in figures for name in list(one.packages)[:6]))
+    names = list(dict.fromkeys(name for one in figures for name in list(one.packages)[:4]))
     profiles = [[one.handler, *(f"{one.packages.get(name, 0.0):.0%}" for name in names)] for one in figures]
-    functions = [
-        [one.handler, ", ".join(f"{name} {share:.0%}" for name, share in one.functions[:5])] for one in figures
-    ]
     cpu = [f"CPU ms/msg: {process}" for process in processes]
     stopped = [one.handler for one in figures if not one.drained]
     said = f"Stopped before the queue was empty, at their share of the time: {', '.join(stopped)}." if stopped else ""
@@ -74,14 +71,10 @@ def tables(figures: Sequence[Figures]) -> str:
             *([said] if said else []),
             table(["handler", *cpu, "cores busy", "consumer MB", "server MB"], costs),
             f"The handler's CPU by package:\n\n{table(['handler', *names], profiles)}",
-            f"The handler's functions with the most CPU of their own:\n\n{table(['handler', 'functions'], functions)}",
         ]
     )
 
 
 def over_time(values: Sequence[float]) -> str:
-    """Return the first value, those at the quarters and the last, with arrows between them."""
-    if not values:
-        return ""
-    chosen = [values[round(quarter * (len(values) - 1) / 4)] for quarter in range(5)]
-    return " → ".join(f"{value:.0f}" for value in chosen)
+    """Return the first and the last value, with an arrow between them."""
+    return f"{values[0]:.0f} → {values[-1]:.0f}" if values else ""
