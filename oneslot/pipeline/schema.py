@@ -45,10 +45,10 @@ class Output:
     @property
     def athena(self) -> str:
         """The statement that makes the table known to Athena, for an audit in s3://BUCKET/audits/AUDIT."""
-        columns = ", ".join(f"`{name}` {kind}" for name, kind in self.columns.items() if name != self.partition)
+        columns = ",\n  ".join(f"`{name}` {kind}" for name, kind in self.columns.items() if name != self.partition)
         divided = f" PARTITIONED BY (`{self.partition}` {TEXT})" if self.partition else ""
         place = f"LOCATION 's3://BUCKET/audits/AUDIT/{self.folder}/'"
-        return f"CREATE EXTERNAL TABLE {self.name} ({columns}){divided} STORED AS PARQUET {place}"
+        return f"CREATE EXTERNAL TABLE {self.name} (\n  {columns}\n){divided} STORED AS PARQUET {place}"
 
 
 def _operations() -> list[Output]:
@@ -77,7 +77,8 @@ INTRODUCTION = f"""# The tables of an audit
 
 <!-- Made by `python -m oneslot.pipeline.schema`. -->
 
-An audit is a folder of Parquet tables, version {VERSION}. Read columns by name: a later version may add some.
+An audit is a folder of Parquet tables, version {VERSION}. Athena's statements list the columns and types.
+Read columns by name: a later version may add some.
 
 In `verdicts` null stands for 0, and in `claim_high` and `answer_high` for the value of `claim_low` and `answer_low`.
 After an audit of changes `verdicts` holds the rows of that day.
@@ -89,11 +90,10 @@ def page() -> str:
     """Return the page as Markdown."""
     parts = [INTRODUCTION]
     for output in OUTPUTS:
-        rows = "\n".join(f"| `{name}` | {kind} |" for name, kind in output.columns.items())
-        lines = f"DuckDB: `{output.duckdb}`\n\nSpark: `{output.spark}`\n\nAthena: `{output.athena}`"
-        if output.partition:
-            lines += f"; then `MSCK REPAIR TABLE {output.name}`"
-        parts.append(f"## {output.name}\n{lines}\n\n| column | type |\n|---|---|\n{rows}\n")
+        lines = [f"-- DuckDB\n{output.duckdb}", f"-- Spark\n{output.spark}", f"-- Athena\n{output.athena}"]
+        lines += [f"MSCK REPAIR TABLE {output.name}"] if output.partition else []
+        block = "\n".join(lines)
+        parts.append(f"## {output.name}\n\n```sql\n{block}\n```\n")
     return "\n".join(parts)
 
 
