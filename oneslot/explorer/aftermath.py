@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from oneslot.explorer.execution.process import LEASE_MS, Outcome
+from oneslot.explorer.execution.process import Outcome
 from oneslot.explorer.laws import collect
 from oneslot.explorer.renaming import swap
 from oneslot.explorer.state import State
@@ -57,7 +57,7 @@ class Aftermath:
                 world = delivered.world
                 breaches += delivered.breaches
                 acknowledged |= system.acknowledges((position,), delivered.outcome)
-                hidden = max(hidden, _hidden_ms(delivered.calls))
+                hidden = max(hidden, _hidden_ms(delivered.calls, scenario.visibility_ms))
             if acknowledged == everything:
                 break
             now += hidden + TRAVEL_MS
@@ -96,9 +96,9 @@ class Aftermath:
         return Delivered(world, outcome, node, tuple(calls), tuple(breaches))
 
 
-def _hidden_ms(calls: tuple[Request, ...]) -> int:
+def _hidden_ms(calls: tuple[Request, ...], visibility_ms: int) -> int:
     """Return how long a failed delivery hides its message: the time that it requested, else the visibility timeout."""
-    hidden = LEASE_MS
+    hidden = visibility_ms
     for call in calls:
         operation, parameters = call.parts
         if operation == "change_message_visibility":

@@ -67,6 +67,7 @@ class Scenario:
         once_more: whether every message is delivered once more, after it was acknowledged.
         unfinished: how the breach starts that a message is never acknowledged.
         ends_by_itself: whether each delivery must acknowledge without another one (E1).
+        visibility_ms: the queue's visibility timeout.
 
     Raises `ValueError`, naming the attribute, for deliveries, clocks or a budget that would be explored wrongly.
     """
@@ -89,6 +90,7 @@ class Scenario:
     start: int = NOON
     once_more: bool = True
     unfinished: str = "I9: after"
+    visibility_ms: int = LEASE_MS
 
     def __post_init__(self) -> None:
         positions = range(len(self.messages))

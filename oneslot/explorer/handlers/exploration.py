@@ -23,9 +23,10 @@ from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.handlers.aws import intercepted
 from oneslot.explorer.handlers.laws import HandlerLaws, Law, View, effect_counts, generated, masked
 from oneslot.explorer.handlers.modules import Code, found
-from oneslot.explorer.handlers.process import HandlerProcess, Invocation, running
+from oneslot.explorer.handlers.process import AT_IMPORT, HandlerProcess, Invocation, running
 from oneslot.explorer.handlers.services import AccountServices, handler_faults
 from oneslot.explorer.handlers.surroundings import taken_over
+from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scenario import Scenario, Subject
 from oneslot.explorer.services.contents import Table
 from oneslot.explorer.state import GONE, NOT_STARTED
@@ -41,6 +42,7 @@ LAMBDA = {
     "AWS_EC2_METADATA_DISABLED": "true",
     "POWERTOOLS_TRACE_DISABLED": "true",
 }
+IMPORT_REMEDY = "Install what it imports here, name its folders in path, and give its variables in env."
 MOST_ORDERS = 4
 """The most messages whose orders are all tried for "as if once"."""
 
@@ -119,7 +121,6 @@ class HandlerScenario(Scenario):
     apart: bool = False
     timed: bool = True
     timeout_ms: int = 30_000
-    visibility_ms: int = 30_000
 
     def may_start(self, delivery: int, codes: Sequence[int]) -> bool:
         """Start equal deliveries in their order, and one after another on the levels without overlap."""
@@ -195,6 +196,19 @@ def message_of(position: int, message: Any) -> SqsMessage:
     return Numbered(str(position), text, position, json.dumps(more))
 
 
+def records_of(messages: Sequence[Any]) -> list[Any]:
+    """Return the messages, with the records of a whole event of SQS in its place: SQS redelivers each apart."""
+    return [
+        one
+        for message in messages
+        for one in (message["Records"] if isinstance(message, dict) and _is_sqs(message.get("Records")) else [message])
+    ]
+
+
+def _is_sqs(records: Any) -> bool:
+    return bool(records) and all("body" in record for record in records)
+
+
 def tables_of(tables: Any) -> dict[str, Table]:
     """Return tables from a mapping of names to a key, a (partition key, sort key) or a `Table`, or from bare strings."""
     pairs = (
@@ -217,7 +231,7 @@ def explore(
     env: Mapping[str, str] | None = None,
     answers: Mapping[str, Any] | None = None,
     rows: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
-    path: str | Path = ".",
+    path: str | Path | Sequence[str | Path] = ".",
     copies: int = 2,
     faults: int = 1,
     budget: float = 60,
@@ -239,11 +253,13 @@ def explore(
         rows: the rows that exist before, by table, in plain values.
         copies, faults: the deliveries of each message, and the most faults of a schedule.
         budget: seconds for all levels.
+        path: the folder of the handler; a list if it has layers.
         timeout, visibility: the function's timeout and the queue's visibility timeout, in seconds.
 
     Raises `NotExplorable`, naming what the explorer does not have and the remedy.
     """
-    code = found(handler, Path(path))
+    code = found(handler, [Path(one) for one in ([path] if isinstance(path, str | Path) else path)])
+    messages = records_of(messages)
     return _Exploration(
         code=code,
         laws=HandlerLaws(tables_of(tables), law, ignore, acknowledges_only_finished),
@@ -328,6 +344,8 @@ class _Exploration:
                     world = delivered.world
                     if not system.acknowledges((position,), delivered.outcome):
                         error = delivered.outcome.error or "it reports the message as failed"
+                        if error.startswith(AT_IMPORT):
+                            raise NotExplorable(f"{self.code.name} fails {error}. {IMPORT_REMEDY}")
                         text = f"fails when nothing goes wrong, at message {position + 1}: {error}"
                         return Result(self.code.name, False, False, text, level="once")
                 ends.append(View(system.worlds[world], self.scenario.tables))

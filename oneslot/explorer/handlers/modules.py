@@ -6,7 +6,7 @@ import importlib
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -20,13 +20,14 @@ _DEEPEST = 6
 
 
 class Code:
-    """A handler by name: "app.handler", or "app:handler". Its modules are those below `root`."""
+    """A handler by name: "app.handler", or "app:handler". Its modules are those below `roots`: its folder and layers."""
 
-    def __init__(self, handler: str, root: Path) -> None:
+    def __init__(self, handler: str, roots: Sequence[Path]) -> None:
         module, _, function = handler.replace(":", ".").rpartition(".")
         if not module:
             raise ValueError(f'handler: "{handler}" names no function. Write it as Lambda does: "app.handler".')
-        self.name, self.module, self.function, self.root = handler, module, function, root.resolve()
+        self.name, self.module, self.function = handler, module, function
+        self.roots = [root.resolve() for root in roots]
         self.reads_clock = self.reads_identity = self.draws = False
         self._compiled: dict[str, tuple[CodeType, Any]] = {}
 
@@ -37,12 +38,14 @@ class Code:
     def is_own(self, origin: str | None) -> bool:
         """Return whether a file is the handler's."""
         path = origin or ""
-        below = path.startswith(f"{self.root}/") and not path.startswith(_OURS)
-        return below and not any(part in path[len(str(self.root)) :] for part in _SHARED)
+        root = next((str(root) for root in self.roots if path.startswith(f"{root}/")), None)
+        if root is None or path.startswith(_OURS):
+            return False
+        return not any(part in path[len(root) :] for part in _SHARED)
 
     @contextmanager
     def importable(self) -> Iterator[None]:
-        """Put the root first on the path, and hide what is imported of it already."""
+        """Put the roots first on the path, and hide what is imported of them already."""
         hidden = {
             name: module
             for name, module in sys.modules.items()
@@ -50,14 +53,15 @@ class Code:
         }
         for name in hidden:
             del sys.modules[name]
-        sys.path.insert(0, str(self.root))
+        sys.path[:0] = map(str, self.roots)
         sys.meta_path.insert(0, self)
         importlib.invalidate_caches()
         try:
             yield
         finally:
             sys.meta_path.remove(self)
-            sys.path.remove(str(self.root))
+            for root in self.roots:
+                sys.path.remove(str(root))
             sys.modules.update(hidden)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
@@ -118,10 +122,11 @@ def _state(value: Any, seen: set[int], depth: int) -> Any:  # noqa: PLR0911 - on
     return [type(value).__name__, _state(getattr(value, "__dict__", None), seen, depth + 1)]
 
 
-def found(handler: str, root: Path) -> Code:
-    """Return the handler. Raises `NotExplorable` if its module is not below the root."""
-    code = Code(handler, root)
+def found(handler: str, roots: Sequence[Path]) -> Code:
+    """Return the handler. Raises `NotExplorable` if its module is in none of the folders."""
+    code = Code(handler, roots)
     first = code.module.partition(".")[0]
-    if not any((code.root / candidate).exists() for candidate in (f"{first}.py", first)):
-        raise NotExplorable(f"{code.root} has no module {first}. Name the folder that has it: path=... (--path).")
+    if not any((root / candidate).exists() for root in code.roots for candidate in (f"{first}.py", first)):
+        folders = ", ".join(map(str, code.roots))
+        raise NotExplorable(f"{folders}: no module {first}. Name the folder that has it: path=...")
     return code

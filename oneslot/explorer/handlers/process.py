@@ -24,6 +24,9 @@ BOTH_WAYS = 2
 
 DRAW = "random.random"
 
+AT_IMPORT = "at import"
+"""How the error of an invocation starts whose module raised."""
+
 
 @dataclass(frozen=True)
 class Invocation:
@@ -142,15 +145,16 @@ class HandlerProcess(Process):
 
     def _main(self) -> None:
         failures: tuple[str, ...] = ()
-        error = None
+        error, where = None, f"{AT_IMPORT}: "
         try:
             if self.before is None:
                 self.code.load()
                 self._clean, self._read_at_import = fingerprint(self._modules()), self._clock_read
+            where = ""
             answer = self._program(self, None)  # type: ignore[arg-type]
             failures = tuple(failure["itemIdentifier"] for failure in answer["batchItemFailures"])
         except Exception as raised:
-            error = f"{type(raised).__name__}: {raised}"
+            error = f"{where}{type(raised).__name__}: {raised}"
         except (Stop, SystemExit) as raised:
             error = f"{type(raised).__name__}: {raised}"
             self._clean = ""  # Lambda starts a new environment

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,17 @@ from oneslot.explorer.world import Request, World
 
 STATE, EFFECT = "state", "effect"
 _READING = ("get_", "list_", "describe_", "query", "scan", "head_", "batch_get")
+
+REFUSED_PARTS: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
+    "batch_write_item": lambda parameters: {"UnprocessedItems": parameters["RequestItems"]},
+    "send_message_batch": lambda parameters: {
+        "Successful": [],
+        "Failed": [
+            {"Id": entry["Id"], "Code": "InternalError", "SenderFault": False} for entry in parameters["Entries"]
+        ],
+    },
+}
+"""The answers with which a batch succeeds and does nothing. A handler that does not read them loses messages."""
 
 
 @dataclass(frozen=True)
@@ -70,16 +81,19 @@ class AccountServices:
 
 def handler_faults(request: Request) -> tuple[Choice, ...]:
     """Return what may become of a call: one fault of each kind that a handler can tell apart."""
-    name, _ = from_text(request.text)
+    name, parameters = from_text(request.text)
     operation = name.rpartition(".")[2]
     if name == DRAW:
         return (Choice("drawn high", seen="answered", observation=to_text({"answer": {"high": True}}), is_fault=False),)
     if operation in READS or operation.startswith(_READING):
         return (CRASHES[0], THROTTLED)
-    conflicts: tuple[Choice, ...] = ()
-    if operation == "transact_write_items":
-        conflicts = (Choice("TransactionConflict at item 1", "never", conflict=0),)
-    return (*CRASHES, *LOST, THROTTLED, TIMED_OUT, *conflicts)
+    own: tuple[Choice, ...] = ()
+    if name == "transact_write_items":
+        own = (Choice("TransactionConflict at item 1", "never", conflict=0),)
+    elif name in REFUSED_PARTS:
+        refused = to_text({"answer": REFUSED_PARTS[name](parameters)})
+        own = (Choice("answered with all of it refused", "never", observation=refused),)
+    return (*CRASHES, *LOST, THROTTLED, TIMED_OUT, *own)
 
 
 def effects_of(world: World) -> list[dict[str, Any]]:

@@ -111,3 +111,23 @@ def add_twice(event: Any, context: Any) -> None:
             ExpressionAttributeValues={":one": 1},
             ReturnValues="UPDATED_NEW",
         )
+
+
+def put_batch(event: Any, context: Any) -> None:
+    items: list[Any] = [{"PutRequest": {"Item": {"id": {"S": order}}}} for order in _orders(event)]
+    client.batch_write_item(RequestItems={"orders": items})
+
+
+def wait_for_a_minute(event: Any, context: Any) -> None:
+    for order in _orders(event):
+        seen_at = int(
+            client.update_item(
+                TableName="orders",
+                Key={"id": {"S": order}},
+                UpdateExpression="SET seen_at = if_not_exists(seen_at, :now)",
+                ExpressionAttributeValues={":now": {"N": str(int(time.time()))}},
+                ReturnValues="ALL_NEW",
+            )["Attributes"]["seen_at"]["N"]
+        )
+        if 0 < int(time.time()) - seen_at < 60:
+            raise RuntimeError("too early")

@@ -114,3 +114,42 @@ def test_fixture_explores_a_handler(explore: Callable[..., Result]) -> None:
     result = explore("subjects.put", messages=[ORDER], tables=["orders:id"], path=Path(__file__).parent)
 
     assert result.holds
+
+
+def test_batch_is_answered_with_unprocessed_items() -> None:
+    result = explored("put_batch")
+
+    assert "all of it refused" in result.counterexample
+
+
+def test_failing_record_of_a_whole_event_is_redelivered() -> None:
+    record = {"messageId": "m-1", "body": '{"order": "o-1"}', "eventSource": "aws:sqs"}
+
+    result = explored("report_second", messages=[{"Records": [record]}])
+
+    assert "it reports the message as failed" in result.verdict
+
+
+@pytest.mark.parametrize(("visibility", "holds"), [(5, False), (60, True)])
+def test_redelivery_waits_for_the_visibility_timeout(visibility: int, holds: bool) -> None:
+    result = explored("wait_for_a_minute", visibility=visibility, law=lambda world: True)
+
+    assert result.holds == holds
+
+
+def test_failing_import_is_refused_with_its_remedy(tmp_path: Path) -> None:
+    (tmp_path / "needy.py").write_text("import os\nTABLE = os.environ['NEEDED']\ndef handler(event, context): ...\n")
+
+    with pytest.raises(NotExplorable, match=r"at import: KeyError: 'NEEDED'\. Install"):
+        explore("needy.handler", messages=[ORDER], path=tmp_path)
+
+
+def test_layer_is_a_second_folder(tmp_path: Path) -> None:
+    (tmp_path / "function").mkdir()
+    (tmp_path / "layer").mkdir()
+    (tmp_path / "function" / "app_of_test.py").write_text("from layer_of_test import handler\n")
+    (tmp_path / "layer" / "layer_of_test.py").write_text("def handler(event, context): ...\n")
+
+    result = explore("app_of_test.handler", messages=[ORDER], path=[tmp_path / "function", tmp_path / "layer"])
+
+    assert result.holds

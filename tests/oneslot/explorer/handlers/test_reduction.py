@@ -46,7 +46,7 @@ def naive_ends(system: System) -> set[str]:
     ("handler", "faults"), [("charge_then_mark", 0), ("charge_then_mark", 1), ("put", 1), ("add_twice", 1)]
 )
 def test_reduced_exploration_reaches_the_naive_ends(handler: str, faults: int) -> None:
-    code = found(f"subjects.{handler}", Path(__file__).parent)
+    code = found(f"subjects.{handler}", [Path(__file__).parent])
     scenario = HandlerScenario(
         name=handler,
         sentence="",
