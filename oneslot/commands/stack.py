@@ -74,7 +74,7 @@ def _refuse_other_settings(state: LocalState, stage: str, context: Sequence[tupl
     known = {text.strip().removeprefix("-c ") for text in given}
     asked = [f"-c {name}={value}" for name, value in context if f"{name}={value}" not in known]
     named = click.get_current_context().get_parameter_source("stage") is not ParameterSource.DEFAULT
-    if named and state.stack_name != f"Oneslot-{stage}":
+    if named and state.stack_name != declared().stack_of(stage):
         asked.insert(0, f"--stage {stage}")
     if asked:
         raise OneslotError(

@@ -141,6 +141,10 @@ class Declaration:
         """Return whether the text holds what must not be shown."""
         return self.private is not None and bool(self.load(self.private.find)(text))
 
+    def stack_of(self, stage: str) -> str:
+        """Return the name of a stage's stack: `Orders-dev` is `Orders-prod` in prod; a name without -dev is the same in all."""
+        return re.sub(r"-dev$", f"-{stage}", self.stack)
+
     def output(self, name: str) -> str:
         """Return the name of one of the stack's outputs: `QueueUrl`, after the declared prefix."""
         return f"{self.outputs}{name}"

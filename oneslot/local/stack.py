@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from oneslot.declaration.reading import declared
 from oneslot.local.aws.cloud_assembly import read_stack
-from oneslot.local.aws.deployment import deploy
+from oneslot.local.aws.deployment import Deployment, deploy
 from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.local.aws.synthesis import synthesise
-from oneslot.local.errors import AlreadyRunning, HandlerFailed
+from oneslot.local.errors import AlreadyRunning, HandlerFailed, LocalRunError
 from oneslot.local.mapping.event_source_mapping import DEFAULT_PROCESSES, EventSourceMapping
 from oneslot.local.state import STATE_FILE, STATISTICS_FILE, LocalState, prepare_home, write_atomically
 
@@ -62,19 +63,20 @@ def local_stack(
     """
     home = home.resolve()
     home.mkdir(parents=True, exist_ok=True)
+    consumer = declared()
     with _owned(home):
         prepare_home(home)
         with EmbeddedAws(home) as aws:
             progress(f"The embedded AWS answers at {aws.endpoint_url}.")
             if assembly is None:
                 progress("Synthesising the CDK app (about 5 s)...")
-                assembly = synthesise(home / "cdk.out", context={**(context or {}), **WITHOUT, "stage": stage})
+                settings = {**(context or {}), **WITHOUT, "stage": stage}
+                assembly = synthesise(home / "cdk.out", context=settings, app=consumer.folder)
             connection = aws.connection()
-            deployment = deploy(read_stack(assembly, f"Oneslot-{stage}"), connection)
+            deployment = deploy(read_stack(assembly, consumer.stack_of(stage)), connection)
             progress(f"Deployed the stack {deployment.stack_name}.")
-            poller = EventSourceMapping(
-                connection, deployment.outputs["EventSourceMappingId"], folder=home, processes=processes
-            )
+            mapping = _mapping_of(deployment, consumer.output("EventSourceMappingId"))
+            poller = EventSourceMapping(connection, mapping, folder=home, processes=processes)
             state = LocalState.of(deployment, poller.log_file)
             poller.log_file.touch(mode=0o600)
             try:
@@ -84,6 +86,16 @@ def local_stack(
             finally:
                 (home / STATE_FILE).unlink(missing_ok=True)
                 poller.stop()
+
+
+def _mapping_of(deployment: Deployment, output: str) -> str:
+    try:
+        return deployment.outputs[output]
+    except KeyError:
+        raise LocalRunError(
+            f"The stack {deployment.stack_name} has no output {output}. "
+            "Add it in the CDK app: ExactlyOnceConsumer.add_outputs()."
+        ) from None
 
 
 def in_use(home: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
 STACK_SECONDS = 60.0  # measured: 0.05-0.3 s
+BOOTSTRAP_VERSION = "30"
 _POLL_SECONDS = 0.05
 _TABLE_TYPES = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
 
@@ -43,9 +44,11 @@ class Deployment:
 def deploy(stack: SynthesisedStack, connection: Connection) -> Deployment:
     """Upload the assets, create the stack, wait for it, and set by API what the emulator ignores in templates.
 
+    Alarms on metric math are left out: the emulator refuses them, and no alarm of it would ever ring.
     The event source mappings are disabled: nothing is consumed until an `EventSourceMapping` of ours starts.
     The account must not have the stack yet. Raises `DeploymentFailed` with the reasons that CloudFormation gave.
     """
+    stack = replace(stack, template=_without_metric_math(stack.template))
     with ExitStack() as clients:
         s3 = clients.enter_context(closing(connection.s3()))
         cloudformation = clients.enter_context(closing(connection.cloudformation()))
@@ -53,6 +56,7 @@ def deploy(stack: SynthesisedStack, connection: Connection) -> Deployment:
         functions = clients.enter_context(closing(connection.functions()))
         for asset in stack.assets:
             _upload(asset, connection, s3)
+        _bootstrap(stack.template, connection)
         template_url = _upload_template(stack, connection, s3)
         _create(cloudformation, stack.name, template_url)
         outputs = _wait(cloudformation, stack.name)
@@ -64,6 +68,15 @@ def deploy(stack: SynthesisedStack, connection: Connection) -> Deployment:
         _set_reserved_concurrency(stack.template, resources, functions)
         _disable_mappings(stack.template, resources, functions)
     return Deployment(connection, stack.name, outputs, resources, stack.template)
+
+
+def _without_metric_math(template: dict[str, Any]) -> dict[str, Any]:
+    kept = {
+        name: resource
+        for name, resource in template["Resources"].items()
+        if not (resource["Type"] == "AWS::CloudWatch::Alarm" and "Metrics" in resource["Properties"])
+    }
+    return {**template, "Resources": kept}
 
 
 def _fill(text: str, connection: Connection) -> str:
@@ -80,6 +93,14 @@ def _upload(asset: FileAsset, connection: Connection, s3: S3Client) -> None:
     bucket = _fill(asset.bucket, connection)
     _make_bucket(bucket, connection, s3)
     s3.put_object(Bucket=bucket, Key=_fill(asset.key, connection), Body=asset.content())
+
+
+def _bootstrap(template: dict[str, Any], connection: Connection) -> None:
+    """Leave what `cdk bootstrap` leaves in an account, as far as a template asks for it: the version of its resources."""
+    with closing(connection.client("ssm")) as parameters:
+        for parameter in template.get("Parameters", {}).values():
+            if (name := str(parameter.get("Default", ""))).startswith("/cdk-bootstrap/"):
+                parameters.put_parameter(Name=name, Value=BOOTSTRAP_VERSION, Type="String", Overwrite=True)
 
 
 def _upload_template(stack: SynthesisedStack, connection: Connection, s3: S3Client) -> str:

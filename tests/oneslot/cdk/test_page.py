@@ -75,16 +75,9 @@ def resources(deployment: Deployment, kind: str) -> dict[str, str]:
     return {name: deployment.resources[name] for name, resource in template.items() if resource["Type"] == kind}
 
 
-def bootstrap(account: Connection) -> None:
-    """Leave what `cdk bootstrap` leaves in an account, as far as a template asks for it: the version of its resources."""
-    with closing(account.client("ssm")) as parameters:
-        parameters.put_parameter(Name="/cdk-bootstrap/hnb659fds/version", Value="30", Type="String")
-
-
 @pytest.mark.slow
 @pytest.mark.embedded_aws
 def test_order_sent_twice_ships_once(account: Connection, tmp_path: Path) -> None:
-    bootstrap(account)
     deployment = deploy(read_stack(assembly(tmp_path), "Orders"), account)
     (mapping,) = resources(deployment, "AWS::Lambda::EventSourceMapping").values()
     (shipments,) = (

@@ -40,6 +40,14 @@ def test_outputs_have_the_declared_prefix() -> None:
 
 
 @pytest.mark.parametrize(
+    ("stack", "prod"), [("Orders-dev", "Orders-prod"), ("Orders", "Orders"), ("Orders-devices", "Orders-devices")]
+)
+def test_stack_is_named_after_its_stage(stack: str, prod: str) -> None:
+    declaration = parse_declaration(LEAST.replace('"Orders"', f'"{stack}"'), None)
+    assert (declaration.stack_of("dev"), declaration.stack_of("prod")) == (stack, prod)
+
+
+@pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("name = ", "is not TOML: Invalid value (at end of document). Correct that line."),

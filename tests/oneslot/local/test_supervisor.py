@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from oneslot.declaration.reading import choosing
 from oneslot.local.errors import AlreadyRunning, LocalRunError, StaleState
 from oneslot.local.launcher import down, up
 from oneslot.local.processes import start_ticks
@@ -143,6 +144,19 @@ def test_up_reports_a_function_that_does_not_start(tmp_path: Path, assembly: Pat
     assert "nothing_of_that_name" in log.read_text()
     wait_for(lambda: not in_use(home), seconds=60)
     assert read_state(home) is None
+
+
+@pytest.mark.slow
+def test_local_stack_asks_for_the_outputs(tmp_path: Path, assembly: Path) -> None:
+    (tmp_path / "oneslot.toml").write_text(
+        'name = "orders"\nhandler = "app.handler"\nstack = "Oneslot-dev"\noutputs = "Orders"\n'
+    )
+    with (
+        choosing(tmp_path / "oneslot.toml"),
+        pytest.raises(LocalRunError, match=r"no output OrdersEventSourceMappingId\. Add it in the CDK app"),
+        local_stack(tmp_path, progress=lambda _: None, assembly=assembly),
+    ):
+        pass
 
 
 @pytest.mark.slow

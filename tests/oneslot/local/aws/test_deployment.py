@@ -150,6 +150,15 @@ def test_deploy_names_a_failed_resource_and_its_reason(account: Connection, synt
         deploy(replace(synthesised, template=template, assets=()), account)
 
 
+def test_deploy_takes_a_stack_as_cdk_defines_it(account: Connection, synthesised: SynthesisedStack) -> None:
+    version = {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/cdk-bootstrap/hnb659fds/version"}
+    queue = {"Type": "AWS::SQS::Queue", "Properties": {}}
+    alarm = {"Type": "AWS::CloudWatch::Alarm", "Properties": {"Metrics": [{"Id": "sum", "Expression": "a + b"}]}}
+    template = {"Parameters": {"BootstrapVersion": version}, "Resources": {"Queue": queue, "Alarm": alarm}}
+    deployment = deploy(replace(synthesised, template=template, assets=()), account)
+    assert set(deployment.resources) == {"Queue"}, "the emulator has no metric math, and its alarms never ring"
+
+
 def test_deploy_names_a_missing_asset(account: Connection, synthesised: SynthesisedStack, tmp_path: Path) -> None:
     gone = replace(synthesised.assets[0], source=tmp_path / "gone")
     with pytest.raises(DeploymentFailed, match="Synthesise again"):

@@ -47,9 +47,18 @@ def test_synthesis_quotes_a_failing_app(tmp_path: Path) -> None:
         )
 
 
-def test_synthesis_needs_a_checkout(tmp_path: Path) -> None:
-    with pytest.raises(SynthesisFailed, match="checkout"):
+@pytest.mark.parametrize("settings", [None, "{", "[]", "{}", '{"app": 1}', '{"app": ""}'])
+def test_synthesis_asks_for_the_apps_command(tmp_path: Path, settings: str | None) -> None:
+    if settings is not None:
+        (tmp_path / "cdk.json").write_text(settings)
+    with pytest.raises(SynthesisFailed, match=r"does not name the command of the CDK app\. Write it beside"):
         synthesise(tmp_path / "out", context={}, app=tmp_path)
+
+
+def test_synthesis_runs_the_command_of_cdk_json(tmp_path: Path) -> None:
+    (tmp_path / "cdk.json").write_text('{"app": "python3 \\"the stack.py\\" manifest.json"}')
+    (tmp_path / "the stack.py").write_text("import os, sys; open(f'{os.environ[\"CDK_OUTDIR\"]}/{sys.argv[1]}', 'w')")
+    assert (synthesise(tmp_path / "out", context={}, app=tmp_path) / "manifest.json").is_file()
 
 
 def test_find_node_prefers_path_to_the_wheel(tmp_path: Path) -> None:
