@@ -304,6 +304,9 @@ class _Exploration:
             stack.enter_context(taken_over(running, self.environment))
             stack.enter_context(intercepted(running))
             stack.enter_context(self.code.importable())
+            # A library is imported once in a process. What it reads then is not what the handler reads.
+            self._deliver_first()
+            self.code.forget_reads()
             result = self._fails_without_faults() or self._explored(started)
         return replace(
             result,
@@ -325,6 +328,10 @@ class _Exploration:
             code=self.code,
             timeout_ms=self.scenario.timeout_ms,
         )
+
+    def _deliver_first(self) -> None:
+        system = System(self.scenario, replace(self.subject, identified=True), self.services)
+        Aftermath(system).deliver(system.start.world, 0, self.scenario.start, 0)
 
     def _fails_without_faults(self) -> Result | None:
         """Deliver each message once, in every order, with low and with high random numbers; learn what that leaves."""

@@ -28,8 +28,12 @@ class Code:
             raise ValueError(f'handler: "{handler}" names no function. Write it as Lambda does: "app.handler".')
         self.name, self.module, self.function = handler, module, function
         self.roots = [root.resolve() for root in roots]
-        self.reads_clock = self.reads_identity = self.draws = False
+        self.forget_reads()
         self._compiled: dict[str, tuple[CodeType, Any]] = {}
+
+    def forget_reads(self) -> None:
+        """Forget that an invocation has read the clock, an id or a random number."""
+        self.reads_clock = self.reads_identity = self.draws = False
 
     def load(self) -> Any:
         """Return the function of the running environment, imported where it is not yet."""

@@ -95,6 +95,11 @@ class HandlerProcess(Process):
     def read_clock(self) -> int:
         """Return the time (epoch ms), and note that the code has read it."""
         self._clock_read = self.code.reads_clock = True
+        return self.now
+
+    @property
+    def now(self) -> int:
+        """The time of this invocation (epoch ms)."""
         return self.clock + self._slept
 
     def sleep(self, seconds: float) -> None:

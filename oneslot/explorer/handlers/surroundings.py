@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import datetime
+import logging
 import os
 import random
 import socket
@@ -41,6 +42,25 @@ class Clock:
         """Return the time of the running process, which notes the reading."""
         process = self._running()
         return int(_time_machine.original_time_ns() if process is None else process.read_clock() * 1_000_000)
+
+
+class LogClock:
+    """A replacement of `time` in `logging`: the time of a log line is not an observation of the code."""
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+    def time(self) -> float:
+        """Return the time (s) of the running process, which does not note the reading."""
+        process = self._running()
+        return float(time.time() if process is None else process.now / 1000)
+
+    def time_ns(self) -> int:
+        """Return the same in nanoseconds."""
+        return int(self.time() * 1e9)
 
 
 class Draws(random.Random):
@@ -94,6 +114,7 @@ def taken_over(running: Running, environment: dict[str, str]) -> Iterator[None]:
         patch(mock.patch.object(random, "_urandom", entropy))
         patch(mock.patch.object(uuid, "uuid1", _either(running, lambda *_, **__: uuid.uuid4(), uuid.uuid1)))
         patch(mock.patch.object(time, "sleep", _either(running, lambda seconds: running().sleep(seconds), time.sleep)))
+        patch(mock.patch.object(logging, "time", LogClock(running)))
         for name in ("monotonic", "perf_counter"):
             patch(mock.patch.object(time, name, _either(running, time.time, getattr(time, name))))
         if not time_machine.traveller_stack:

@@ -1,0 +1,50 @@
+"""The counts of an exploration: equal from run to run, whatever a library does once in a process."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+import boto3
+import pytest
+
+from oneslot.explorer.handlers.exploration import explore
+
+LIBRARY = "import time\n\nSTARTED = time.time()\n"
+HANDLER = """
+import boto3
+import loaded_once
+
+def put(event, context):
+    boto3.client("dynamodb").put_item(TableName="orders", Item={"id": {"S": "o-1"}})
+"""
+LOGGING = HANDLER.replace("import loaded_once", "import logging").replace("    boto3", "    logging.warning(1); boto3")
+
+
+def counts(path: Path) -> list[tuple[int, int, int]]:
+    result = explore("app.put", messages=["o-1"], tables=["orders:id"], path=path)
+    return [(level.states, level.schedules, level.executions) for level in result.levels]
+
+
+def test_first_exploration_counts_as_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "site-packages" / "loaded_once.py").write_text(LIBRARY)
+    (tmp_path / "app.py").write_text(HANDLER)
+    monkeypatch.syspath_prepend(str(tmp_path / "site-packages"))
+    try:
+        first = counts(tmp_path)
+    finally:
+        sys.modules.pop("loaded_once", None)
+    monkeypatch.setitem(sys.modules, "loaded_once", logging)
+
+    assert first == counts(tmp_path)
+
+
+def test_log_line_is_no_reading_of_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "app.py").write_text(HANDLER.replace("import loaded_once", ""))
+    silent = counts(tmp_path)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    (tmp_path / "app.py").write_text(LOGGING)
+
+    assert counts(tmp_path) == silent
