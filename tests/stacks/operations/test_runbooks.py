@@ -137,7 +137,7 @@ def test_deployment_of_a_runbook_keeps_the_given_settings() -> None:
     assert len(deployments) >= 5
     assert {tuple(words[:6]) for words in deployments} == {("cdk", "deploy", "--all", "-c", "stage=$STAGE", "$GIVEN")}
     assert all(len(words) > 6 for words in deployments)
-    later = DEPLOY.read_text(encoding="utf-8").partition("\n## Upgrade")[2]
+    later = DEPLOY.read_text(encoding="utf-8").partition("\n## Deploy a new version")[2]
     deployed_again = re.findall(r"^.*cdk (?:diff|deploy) --all.*$", later, re.MULTILINE)
     assert len(deployed_again) >= 3
     assert [line for line in deployed_again if "$GIVEN" not in line] == []
