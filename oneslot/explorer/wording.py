@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from oneslot.explorer.services.contents import Table
-from oneslot.explorer.world import UNANSWERED, Request, World
+from oneslot.explorer.world import EFFECT, STATE, UNANSWERED, Request, World
 
 _OWN_ID = re.compile(r"delivery-(\d+)(?:-(\d+))?")
 _VERBS = {"get_item": "read", "put_item": "put", "update_item": "update", "delete_item": "delete"}
@@ -43,6 +44,8 @@ def describe_call(request: Request, tables: Mapping[str, Table]) -> str:
             return f"send it to {parameters['QueueUrl'].rpartition('/')[2]}"
     update = parameters.get("UpdateExpression", "")
     verb = _VERBS.get(operation, operation)
+    if "Bucket" in parameters:
+        verb += f" s3://{parameters['Bucket']}/{parameters.get('Key', '')}"
     if "claimed_by = " in update:
         verb = "claim in"
     elif "lease_until = :ended" in update:
@@ -85,6 +88,18 @@ def describe_world(world: World, tables: Mapping[str, Table], start: int, whole:
             attributes = message.get("MessageAttributes", {}).items()
             said = ", ".join(f"{name} {value.get('StringValue')}" for name, value in attributes)
             yield f"{queue.rpartition('/')[2]}: {said or 'a message'}"
+    effects = Counter(effect_name(json.loads(text)) for _, _, text in world.lines(EFFECT))
+    yield from (f"{name}: {count} time{'' if count == 1 else 's'}" for name, count in sorted(effects.items()))
+    for container, key, _ in world.lines(STATE):
+        if container.startswith("s3/"):
+            yield f"s3://{container.removeprefix('s3/')}/{key}: an object"
+
+
+def effect_name(effect: Mapping[str, Any]) -> str:
+    """Return an outside effect's call and what it goes to, without the account and region of an ARN or a URL."""
+    target = str(effect["target"])
+    short = target.rpartition(":")[2] if target.startswith("arn:") else target.rpartition("/")[2]
+    return f"{effect['service']}.{effect['operation']}{f' to {short}' if short else ''}"
 
 
 def _attributes(row: Mapping[str, Any], table: Table) -> str:

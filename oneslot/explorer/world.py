@@ -22,6 +22,8 @@ TRANSIENT_CONFLICT = "TransactionConflictException"
 Line = list[Any]
 CLAIMS = "claims"
 """The kind of line that counts granted claims by message id. The code under test never sees it."""
+STATE, EFFECT = "state", "effect"
+"""The kinds of lines that hold what other services than DynamoDB and SQS keep, and what left the account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,11 @@ class SqsMessage:
         }
 
 
+def line_text(line: Line) -> str:
+    """Return the text of a line."""
+    return json.dumps(line, sort_keys=True)
+
+
 @dataclass(frozen=True)
 class World:
     """Items, tokens, queues and claim counts as sorted lines of JSON: comparable, hashable, and renamed as text.
@@ -91,7 +98,7 @@ class World:
         lines += [["message", queue, "", message] for queue, messages in queues.items() for message in messages]
         lines += [[CLAIMS, "", message_id, count] for message_id, count in claims.items()]
         lines += others
-        return cls("\n".join(sorted(json.dumps(line, sort_keys=True) for line in lines)))
+        return cls("\n".join(sorted(line_text(line) for line in lines)))
 
     @classmethod
     def before(cls, rows: Mapping[str, Sequence[Mapping[str, Any]]], tables: Mapping[str, Table]) -> World:

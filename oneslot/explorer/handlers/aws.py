@@ -193,9 +193,10 @@ def _perform(client: Any, process: Any, operation_name: str, parameters: Any) ->
     if "unanswered" in seen:
         raise ReadTimeoutError(endpoint_url=client.meta.endpoint_url)
     parsed = seen["answer"] if "answer" in seen else seen["error"]
+    status = parsed.get("ResponseMetadata", {}).get("HTTPStatusCode", 200 if "answer" in seen else 400)
     parsed["ResponseMetadata"] = {
         "RequestId": "explored",
-        "HTTPStatusCode": 200 if "answer" in seen else 400,
+        "HTTPStatusCode": status,
         "HTTPHeaders": {},
         "RetryAttempts": 0,
     }

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import permutations, product
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,8 @@ from oneslot.explorer.aftermath import Aftermath
 from oneslot.explorer.counterexample import counterexample, replay
 from oneslot.explorer.execution.process import Program
 from oneslot.explorer.explorer import Explorer
-from oneslot.explorer.handlers.aws import intercepted
-from oneslot.explorer.handlers.laws import HandlerLaws, Law, View, effect_counts, generated, masked
+from oneslot.explorer.handlers.aws import intercepted, to_text
+from oneslot.explorer.handlers.laws import HandlerLaws, Law, View
 from oneslot.explorer.handlers.modules import Code, found
 from oneslot.explorer.handlers.process import AT_IMPORT, HandlerProcess, Invocation, running
 from oneslot.explorer.handlers.services import AccountServices, handler_faults
@@ -29,9 +30,11 @@ from oneslot.explorer.handlers.surroundings import taken_over
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scenario import Scenario, Subject
 from oneslot.explorer.services.contents import Table
+from oneslot.explorer.services.objects import before as objects_before
+from oneslot.explorer.services.values import PARAMETERS, SECRETS
 from oneslot.explorer.state import GONE, NOT_STARTED
 from oneslot.explorer.system import System
-from oneslot.explorer.world import SqsMessage
+from oneslot.explorer.world import STATE, SqsMessage, World, line_text
 
 LAMBDA = {
     "AWS_ACCESS_KEY_ID": "explorer",
@@ -121,6 +124,14 @@ class HandlerScenario(Scenario):
     apart: bool = False
     timed: bool = True
     timeout_ms: int = 30_000
+    objects: Mapping[str, Mapping[str, bytes | str]] = field(default_factory=dict)
+
+    @property
+    def world(self) -> World:
+        """The world at the start, with its objects."""
+        since = datetime.fromtimestamp(self.start / 1000, UTC)
+        lines = [[STATE, bucket, key, to_text(held)] for bucket, key, held in objects_before(self.objects, since)]
+        return World("\n".join(sorted([*super().world.text.splitlines(), *map(line_text, lines)])))
 
     def may_start(self, delivery: int, codes: Sequence[int]) -> bool:
         """Start equal deliveries in their order, and one after another on the levels without overlap."""
@@ -231,6 +242,9 @@ def explore(
     env: Mapping[str, str] | None = None,
     answers: Mapping[str, Any] | None = None,
     rows: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+    objects: Mapping[str, Mapping[str, bytes | str]] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    secrets: Mapping[str, Any] | None = None,
     path: str | Path | Sequence[str | Path] = ".",
     copies: int = 2,
     faults: int = 1,
@@ -249,8 +263,11 @@ def explore(
         law: a function of the end; without one, the tables must be as if each message was delivered once.
         ignore: "table.attribute" of counters that may differ.
         env: environment variables, set before the import.
-        answers: answers of services without a stand-in: {"ssm.get_parameter": {...}}.
+        answers: answers of operations without a stand-in: {"athena.start_query_execution": {...}}, or functions of
+            the parameters.
         rows: the rows that exist before, by table, in plain values.
+        objects: the objects that exist before, by bucket and key.
+        parameters, secrets: values of Systems Manager's parameters and of secrets, by name.
         copies, faults: the deliveries of each message, and the most faults of a schedule.
         budget: seconds for all levels.
         path: the folder of the handler; a list if it has layers.
@@ -270,6 +287,7 @@ def explore(
             deliveries=tuple((position,) for position in range(len(messages)) for _ in range(copies)),
             tables=tables_of(tables),
             before=rows or {},
+            objects=objects or {},
             faults=faults,
             expiries=2,
             choices=handler_faults,
@@ -279,11 +297,16 @@ def explore(
             timeout_ms=timeout * 1000,
             visibility_ms=visibility * 1000,
         ),
-        services=AccountServices(tables_of(tables), answers or {}),
+        services=AccountServices(tables_of(tables), answers or {}, _values(parameters, secrets)),
         environment={**LAMBDA, **(env or {})},
         budget=budget,
         progress=progress,
     ).run()
+
+
+def _values(parameters: Mapping[str, Any] | None, secrets: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
+    given = {PARAMETERS: parameters, SECRETS: secrets}
+    return {kind: values for kind, values in given.items() if values is not None}
 
 
 @dataclass
@@ -312,7 +335,7 @@ class _Exploration:
             result,
             levels=tuple(self.levels),
             seconds=time.perf_counter() - started,
-            outside=tuple(f"{effect} ({count} times)" for effect, count in sorted(self.laws.twice.items())),
+            outside=tuple(f"{effect} ({count} times)" for effect, count in sorted(self.laws.left.twice.items())),
             masked=tuple(sorted(self.laws.masks)),
         )
 
@@ -340,12 +363,13 @@ class _Exploration:
         for order, high in product(orders, (False, True)):
             if high and not self.code.draws:
                 continue
-            ends = []
+            runs: list[list[View]] = []
             for later, name in ((0, 10), (4_567_890, 40)):
                 system = System(
                     self.scenario, replace(self.subject, identified=True), replace(self.services, high=high)
                 )
                 world = system.start.world
+                views = []
                 for position in order:
                     delivered = Aftermath(system).deliver(world, position, self.scenario.start + later, name + position)
                     world = delivered.world
@@ -355,13 +379,10 @@ class _Exploration:
                             raise NotExplorable(f"{self.code.name} fails {error}. {IMPORT_REMEDY}")
                         text = f"fails when nothing goes wrong, at message {position + 1}: {error}"
                         return Result(self.code.name, False, False, text, level="once")
-                ends.append(View(system.worlds[world], self.scenario.tables))
-            first, second = ends
-            self.laws.masks |= generated(first.tables, second.tables)
-            self.laws.once_effects |= effect_counts(first.effects)
-            self.laws.once.append(first.tables)
-        hidden = self.laws.masks | set(self.laws.ignore)
-        self.laws.once = [masked(rows, hidden) for rows in self.laws.once]
+                    views.append(View(system.worlds[world], self.scenario.tables))
+                runs.append(views)
+            self.laws.learn(order, *runs)
+        self.laws.settle()
         return None
 
     def _explored(self, started: float) -> Result:

@@ -9,20 +9,38 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oneslot.explorer.execution.process import Outcome
-from oneslot.explorer.handlers.services import effects_of
+from oneslot.explorer.handlers.aws import from_text
+from oneslot.explorer.handlers.effects import GENERATED, Left, effects_of
 from oneslot.explorer.services.contents import Table
-from oneslot.explorer.world import Request, SqsMessage, World
+from oneslot.explorer.services.objects import BUCKET
+from oneslot.explorer.world import STATE, Request, SqsMessage, World
 
-GENERATED = "(generated)"
 Rows = dict[str, list[dict[str, Any]]]
 
 
 class View:
-    """The end of a schedule: `world["orders"]` is a list of rows, `world.effects` what left the account."""
+    """The end of a schedule.
+
+    `world["orders"]` is a list of rows, `world.effects` what left the account, `world.objects["bucket"]["key"]` the content
+    of an object in S3.
+    """
 
     def __init__(self, world: World, tables: Mapping[str, Table]) -> None:
         self.tables: Rows = {name: list(world.rows[name].values()) for name in tables}
         self.effects = effects_of(world)
+        self.objects: dict[str, dict[str, bytes]] = {}
+        for container, key, value in world.lines(STATE):
+            if container.startswith(BUCKET):
+                self.objects.setdefault(container.removeprefix(BUCKET), {})[key] = from_text(value)["Body"]
+
+    @property
+    def rows(self) -> Rows:
+        """The rows of the tables, and the objects of each bucket as rows."""
+        objects: Rows = {
+            f"s3://{bucket}": [{"Key": key, "Body": body.decode(errors="replace")} for key, body in held.items()]
+            for bucket, held in self.objects.items()
+        }
+        return {**self.tables, **objects}
 
     def __getitem__(self, table: str) -> list[dict[str, Any]]:
         if table not in self.tables:
@@ -63,7 +81,7 @@ class HandlerLaws:
         once: the masked ends of single deliveries without a fault, for "as if once".
         masks: the attributes, by table, that hold generated times and ids.
         ignore: "table.attribute" of counters that may differ.
-        twice: the outside effects that some schedule has more often than any run without a fault.
+        left: what left the account.
     """
 
     tables: Mapping[str, Table]
@@ -72,8 +90,18 @@ class HandlerLaws:
     acknowledges_only_finished: bool = False
     masks: set[str] = field(default_factory=set)
     once: list[Rows] = field(default_factory=list)
-    once_effects: Counter[str] = field(default_factory=Counter)
-    twice: dict[str, int] = field(default_factory=dict)
+    left: Left = field(default_factory=Left)
+
+    def learn(self, order: Sequence[int], first: Sequence[View], second: Sequence[View]) -> None:
+        """Learn from two runs that differ only in time and ids: the views after each message of an order."""
+        self.masks |= generated(first[-1].rows, second[-1].rows)
+        self.left.learn(order, [view.effects for view in first], [view.effects for view in second])
+        self.once.append(first[-1].rows)
+
+    def settle(self) -> None:
+        """Mask what is generated, once all orders are known."""
+        self.left.settle()
+        self.once = [masked(rows, self.masks | set(self.ignore)) for rows in self.once]
 
     def in_state(self, world: World, waiting: Collection[str], requests: Collection[str], now: int) -> Iterator[str]:
         """See `oneslot.explorer.laws.Laws`."""
@@ -91,15 +119,14 @@ class HandlerLaws:
     def at_last(self, world: World, wanted: Sequence[str]) -> Iterator[str]:
         """Yield the breaches of the user's law, or of "as if once"."""
         view = View(world, self.tables)
-        for effect, count in effect_counts(view.effects).items():
-            if self.once and count > self.once_effects[effect]:
-                self.twice[effect] = max(count, self.twice.get(effect, 0))
+        missing = list(self.left.missing(view.effects))
         if self.law is not None:
             yield from broken(self.law, view)
         elif self.once:
-            rows = masked(view.tables, self.masks | set(self.ignore))
+            rows = masked(view.rows, self.masks | set(self.ignore))
             if rows not in self.once:
                 yield f"as-if-once: {difference(rows, self.once[0], self.tables)}"
+            yield from (f"as-if-once: {sentence}" for sentence in missing)
 
     def of_duplicate(
         self, before: World, message: SqsMessage, calls: Sequence[Request], outcome: Outcome
@@ -139,7 +166,7 @@ def generated(first: Rows, second: Rows) -> set[str]:
     """Return the attributes that differ between two runs which differ only in time and ids."""
     masks: set[str] = set()
     for table, held in first.items():
-        others = list(second[table])
+        others = list(second.get(table, ()))
         for row in held:
             if not others:
                 break
@@ -149,21 +176,17 @@ def generated(first: Rows, second: Rows) -> set[str]:
     return masks
 
 
-def effect_counts(effects: Sequence[Mapping[str, Any]]) -> Counter[str]:
-    """Return how often each service, operation and target was used."""
-    return Counter(f"{one['service']}.{one['operation']} to {one['target']}" for one in effects)
-
-
 def difference(rows: Rows, once: Rows, tables: Mapping[str, Table]) -> str:
     """Return a sentence for the first difference between an end and what single deliveries leave."""
-    for table, held in rows.items():
-        expected = once[table]
+    for table in {**rows, **once}:
+        held, expected = rows.get(table, []), once.get(table, [])
         if len(held) != len(expected):
             return f"{table} has {_rows(len(held))}, and single deliveries leave {_rows(len(expected))}"
         for row, wanted in zip(held, expected, strict=True):
             changed = [name for name in {**row, **wanted} if row.get(name) != wanted.get(name)]
             if changed:
-                key = "/".join(str(row.get(part)) for part in tables[table].keys)
+                keys = tables[table].keys if table in tables else ("Key",)
+                key = "/".join(str(row.get(part)) for part in keys)
                 name = changed[0]
                 return (
                     f"{table} {key}: {name} is {_short(row.get(name))}, and single deliveries leave "

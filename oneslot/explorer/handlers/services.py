@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,21 +12,30 @@ from oneslot.explorer.faults import _LOST as LOST
 from oneslot.explorer.faults import (
     CRASHES,
     READS,
-    THROTTLED,
     TIMED_OUT,
     Choice,
+    error_choice,
 )
 from oneslot.explorer.handlers.aws import OWN, from_text, to_text
 from oneslot.explorer.handlers.process import DRAW
 from oneslot.explorer.refusal import NotExplorable
+from oneslot.explorer.services.account import READING, Account
 from oneslot.explorer.services.answers import UnsupportedRequest
 from oneslot.explorer.services.contents import Table
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
-from oneslot.explorer.services.stand_in import Account, perform
-from oneslot.explorer.world import Request, World
+from oneslot.explorer.services.stand_in import perform
+from oneslot.explorer.world import EFFECT, STATE, Request, World
 
-STATE, EFFECT = "state", "effect"
-_READING = ("get_", "list_", "describe_", "query", "scan", "head_", "batch_get")
+THROTTLES = {
+    "dynamodb": "ProvisionedThroughputExceededException",
+    "lambda": "TooManyRequestsException",
+    "s3": "SlowDown",
+    "ses": "Throttling",
+    "sesv2": "TooManyRequestsException",
+    "sns": "Throttled",
+    "sqs": "RequestThrottled",
+}
+"""The code by which a service refuses too many requests; all others say ThrottlingException."""
 
 REFUSED_PARTS: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
     "batch_write_item": lambda parameters: {"UnprocessedItems": parameters["RequestItems"]},
@@ -47,6 +55,7 @@ class AccountServices:
 
     tables: Mapping[str, Table]
     answers: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     high: bool = False
 
     def __call__(self, world: World, request: Request, now: int, conflict: int | None = None) -> tuple[World, str]:
@@ -54,14 +63,13 @@ class AccountServices:
         name, parameters = from_text(request.text)
         if name == DRAW:
             return world, to_text({"answer": {"high": self.high}})
-        service, _, operation = name.rpartition(".")
-        if not service:
-            service, operation = OWN["message" in name or "queue" in name], name
+        service, operation = service_and_operation(name)
         state: dict[str, dict[str, Any]] = {}
         for container, key, value in world.lines(STATE):
             state.setdefault(container, {})[key] = from_text(value)
         effects = [from_text(value) for _, _, value in world.lines(EFFECT)]
-        account = Account(now, self.tables, world.contents(self.tables), world.queues, state, effects, self.answers)
+        contents = world.contents(self.tables)
+        account = Account(now, self.tables, contents, world.queues, state, effects, self.answers, self.values)
         try:
             if conflict is not None:
                 InMemoryDynamoDB(lambda: now, self.tables, account.contents).refuse_for_conflict(conflict, **parameters)
@@ -79,29 +87,25 @@ class AccountServices:
         return World.of(account.contents, account.sent, {}, others), to_text({"answer": answer})
 
 
+def service_and_operation(name: str) -> tuple[str, str]:
+    """Return the service and the operation of a call's name, in which DynamoDB's and SQS's stand alone."""
+    service, _, operation = name.rpartition(".")
+    return service or OWN["message" in name or "queue" in name], operation
+
+
 def handler_faults(request: Request) -> tuple[Choice, ...]:
     """Return what may become of a call: one fault of each kind that a handler can tell apart."""
     name, parameters = from_text(request.text)
-    operation = name.rpartition(".")[2]
+    service, operation = service_and_operation(name)
+    throttled = error_choice(THROTTLES.get(service, "ThrottlingException"))
     if name == DRAW:
         return (Choice("drawn high", seen="answered", observation=to_text({"answer": {"high": True}}), is_fault=False),)
-    if operation in READS or operation.startswith(_READING):
-        return (CRASHES[0], THROTTLED)
+    if operation in READS or operation.startswith(READING):
+        return (CRASHES[0], throttled)
     own: tuple[Choice, ...] = ()
     if name == "transact_write_items":
         own = (Choice("TransactionConflict at item 1", "never", conflict=0),)
     elif name in REFUSED_PARTS:
         refused = to_text({"answer": REFUSED_PARTS[name](parameters)})
         own = (Choice("answered with all of it refused", "never", observation=refused),)
-    return (*CRASHES, *LOST, THROTTLED, TIMED_OUT, *own)
-
-
-def effects_of(world: World) -> list[dict[str, Any]]:
-    """Return what left the account: recorded effects, and messages sent to queues."""
-    recorded = [from_text(value) for _, _, value in world.lines(EFFECT)]
-    sent = [
-        {"service": "sqs", "operation": "send_message", "target": queue.rpartition("/")[2], "parameters": dict(message)}
-        for queue, messages in world.queues.items()
-        for message in messages
-    ]
-    return sorted([*recorded, *sent], key=lambda one: json.dumps(one, sort_keys=True, default=repr))
+    return (*CRASHES, *LOST, throttled, TIMED_OUT, *own)

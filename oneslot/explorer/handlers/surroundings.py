@@ -19,6 +19,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
+import boto3.s3.transfer
+
 from oneslot.explorer.refusal import NotExplorable
 
 try:
@@ -117,12 +119,24 @@ def taken_over(running: Running, environment: dict[str, str]) -> Iterator[None]:
         patch(mock.patch.object(logging, "time", LogClock(running)))
         for name in ("monotonic", "perf_counter"):
             patch(mock.patch.object(time, name, _either(running, time.time, getattr(time, name))))
+        patch(mock.patch.object(boto3.s3.transfer, "TransferManager", _in_one_thread(running)))
         if not time_machine.traveller_stack:
             _time_machine.patch()
             stack.callback(_time_machine.unpatch)
         time_machine.traveller_stack.append(Clock(running))  # type: ignore[arg-type]
         stack.callback(time_machine.traveller_stack.pop)
         yield
+
+
+def _in_one_thread(running: Running) -> Any:
+    """Return S3's transfer manager, which inside the handler moves files without threads of its own."""
+    manager = boto3.s3.transfer.TransferManager
+
+    def transfer_manager(client: Any, config: Any, osutil: Any = None, executor_cls: Any = None) -> Any:
+        executor = executor_cls if running() is None else boto3.s3.transfer.NonThreadedExecutor
+        return manager(client, config, osutil, executor)
+
+    return transfer_manager
 
 
 def _in_this_thread(running: Running) -> Running:

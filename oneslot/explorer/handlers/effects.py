@@ -1,0 +1,131 @@
+"""What left the account: mails, messages, workflows; and which message each of them belongs to."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from oneslot.explorer.handlers.aws import from_text
+from oneslot.explorer.wording import effect_name
+from oneslot.explorer.world import EFFECT, World
+
+GENERATED = "(generated)"
+Effect = Mapping[str, Any]
+Identity = tuple[str, str]
+"""An effect's name, and the text of its parameters without what is generated."""
+
+
+def effects_of(world: World) -> list[dict[str, Any]]:
+    """Return what left the account: recorded effects, and messages sent to queues."""
+    recorded = [from_text(value) for _, _, value in world.lines(EFFECT)]
+    sent = [
+        {"service": "sqs", "operation": "send_message", "target": queue, "parameters": dict(message)}
+        for queue, messages in world.queues.items()
+        for message in messages
+    ]
+    return sorted([*recorded, *sent], key=lambda one: json.dumps(one, sort_keys=True, default=repr))
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the path and the value of each leaf. JSON within a text is taken apart, too."""
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        with suppress(ValueError):
+            value = json.loads(value)
+    if isinstance(value, Mapping):
+        for name, one in value.items():
+            yield from leaves(one, f"{path}.{name}")
+    elif isinstance(value, list):
+        for position, one in enumerate(value):
+            yield from leaves(one, f"{path}.{position}")
+    else:
+        yield path, value
+
+
+def generated_leaves(first: Sequence[Effect], second: Sequence[Effect]) -> set[str]:
+    """Return the leaves that differ between two runs which differ only in time and ids."""
+    masks: set[str] = set()
+    others = [(_call(one), dict(leaves(one["parameters"]))) for one in second]
+    for effect in first:
+        call, own = _call(effect), dict(leaves(effect["parameters"]))
+        alike = [other for other in others if other[0] == call]
+        if not alike:
+            continue
+        best = max(alike, key=lambda other: sum(other[1].get(path) == value for path, value in own.items()))
+        others.remove(best)
+        masks |= {f"{call}{path}" for path, value in own.items() if path in best[1] and best[1][path] != value}
+    return masks
+
+
+def _call(effect: Effect) -> str:
+    return f"{effect['service']}.{effect['operation']}"
+
+
+def identity(effect: Effect, masks: Collection[str]) -> Identity:
+    """Return what makes two effects the same one."""
+    call = _call(effect)
+    seen = {path: GENERATED if f"{call}{path}" in masks else value for path, value in leaves(effect["parameters"])}
+    return effect_name(effect), json.dumps(seen, sort_keys=True, default=repr)
+
+
+@dataclass
+class Left:
+    """What single deliveries without a fault leave outside of the account, and what schedules do more than once.
+
+    Attributes:
+        twice: the effects that some schedule has more often, each with its message, and the most that was seen.
+    """
+
+    twice: dict[str, int] = field(default_factory=dict)
+    _masks: set[str] = field(default_factory=set)
+    _runs: list[tuple[Sequence[int], Sequence[Sequence[Effect]]]] = field(default_factory=list)
+    _most: Counter[Identity] = field(default_factory=Counter)
+    _least: Counter[Identity] = field(default_factory=Counter)
+    _messages: dict[Identity, set[int]] = field(default_factory=dict)
+
+    def learn(
+        self, order: Sequence[int], first: Sequence[Sequence[Effect]], second: Sequence[Sequence[Effect]]
+    ) -> None:
+        """Learn from two runs that differ only in time and ids: the effects after each message of an order."""
+        self._masks |= generated_leaves(first[-1], second[-1])
+        self._runs.append((order, first))
+
+    def settle(self) -> None:
+        """Count the effects of all runs, once every generated leaf is known."""
+        totals = []
+        for order, after in self._runs:
+            before: Counter[Identity] = Counter()
+            for position, effects in zip(order, after, strict=True):
+                now = self._counted(effects)
+                for one in now - before:
+                    self._messages.setdefault(one, set()).add(position)
+                before = now
+            totals.append(before)
+        for total in totals:
+            self._most |= total
+        self._least = totals[0].copy()
+        for total in totals:
+            self._least &= total
+
+    def missing(self, effects: Sequence[Effect]) -> Iterator[str]:
+        """Note what happened more than once; yield a sentence for each effect that never happened."""
+        counts = self._counted(effects)
+        unknown = {one[0] for one in counts if one not in self._most}
+        for one, count in counts.items():
+            if count > max(self._most[one], 1):
+                text = f"{one[0]} for {self._message(one)}"
+                self.twice[text] = max(count, self.twice.get(text, 0))
+        for one, count in self._least.items():
+            if counts[one] < count and one[0] not in unknown:
+                yield f"{one[0]} for {self._message(one)} never happens, and single deliveries do it"
+
+    def _counted(self, effects: Sequence[Effect]) -> Counter[Identity]:
+        return Counter(identity(effect, self._masks) for effect in effects)
+
+    def _message(self, one: Identity) -> str:
+        positions = sorted(self._messages.get(one, ()))
+        numbers = " or ".join(str(position + 1) for position in positions)
+        return f"message {numbers}" if numbers else "no message alone"

@@ -1,0 +1,69 @@
+"""The account that the stand-ins of one call share.
+
+A stand-in lives for one call. All state is in the account, which the explorer turns into a world and back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from oneslot.explorer.services.contents import Contents, Table
+from oneslot.explorer.services.sqs.explored import Sent
+
+READING = ("get_", "list_", "describe_", "query", "scan", "head_", "batch_get")
+"""How the names of operations begin that change nothing."""
+
+
+@dataclass
+class Account:
+    """The state that the stand-ins share while one call is performed.
+
+    Attributes:
+        now_ms: the time of the call (epoch ms).
+        tables: DynamoDB's tables by name; `contents` holds their items and the tokens of transactions.
+        sent: the parameters of messages sent to SQS, by queue URL.
+        state: the state of all other stand-ins: container ("s3/bucket", "states/arn") → key → value. Values are JSON, and
+            `bytes` and `datetime` within them. Empty containers are forgotten.
+        effects: what left the account for good, in any order: the explorer reports what may happen twice.
+        answers: the user's answers by "service.operation" ("athena.start_query_execution"): a mapping, or a function of
+            the parameters.
+        values: the values that the user gives, by kind ("parameters" or "secrets") and name.
+    """
+
+    now_ms: int
+    tables: Mapping[str, Table]
+    contents: Contents
+    sent: Sent = field(default_factory=dict)
+    state: dict[str, dict[str, Any]] = field(default_factory=dict)
+    effects: list[dict[str, Any]] = field(default_factory=list)
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def now(self) -> datetime:
+        """The time of the call."""
+        return datetime.fromtimestamp(self.now_ms / 1000, UTC)
+
+    def record(self, service: str, operation: str, target: str, parameters: Mapping[str, Any]) -> str:
+        """Record an outside effect; return an id for it: the same for equal effects, with a count.
+
+        `target` is what it goes to: a topic, a bus, an address. `parameters` are what makes two effects the same one.
+        """
+        effect = {"service": service, "operation": operation, "target": target, "parameters": dict(parameters)}
+        text = json.dumps(effect, sort_keys=True, default=repr)
+        equal = sum(json.dumps(one, sort_keys=True, default=repr) == text for one in self.effects)
+        self.effects.append(effect)
+        return f"{hashlib.sha256(text.encode()).hexdigest()[:12]}-{equal + 1}"
+
+
+Operation = Callable[[Account, Mapping[str, Any]], Mapping[str, Any]]
+"""One operation of a stand-in: the answer to these parameters, in the shapes of boto3's client.
+
+Bytes are `bytes`, times are aware `datetime`s; the body of a stream is given and returned as `bytes`. It raises botocore's
+`ClientError` where AWS would, and `UnsupportedRequest`, with the remedy, for what is not modelled.
+"""

@@ -1,0 +1,172 @@
+"""S3: objects that a write replaces whole. Buckets exist by use."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, NoReturn
+from urllib.parse import unquote
+
+from oneslot.explorer.services.account import Account, Operation
+from oneslot.explorer.services.answers import client_error, refuse_unknown
+
+BUCKET = "s3/"
+MAXIMUM_KEYS = 1000
+"""The keys of one listing or deletion (API references)."""
+
+Parameters = Mapping[str, Any]
+Objects = dict[str, dict[str, Any]]
+
+_KEPT = ("ContentType", "Metadata", "ContentEncoding", "ContentDisposition", "CacheControl")
+_WRITTEN = (
+    "Bucket Key Body ContentLength ContentMD5 ChecksumAlgorithm IfMatch IfNoneMatch ACL Tagging StorageClass "
+    f"ServerSideEncryption SSEKMSKeyId ExpectedBucketOwner {' '.join(_KEPT)}"
+)
+_READ = "Bucket Key IfMatch IfNoneMatch ChecksumMode ExpectedBucketOwner"
+
+
+def object_of(content: bytes | str, **kept: Any) -> dict[str, Any]:
+    """Return what a bucket holds of an object with this content."""
+    body = content.encode() if isinstance(content, str) else bytes(content)
+    return {"Body": body, "ContentType": "binary/octet-stream", **kept}
+
+
+def etag(held: Mapping[str, Any]) -> str:
+    """Return the ETag of an object that was put whole."""
+    return f'"{hashlib.md5(held["Body"], usedforsecurity=False).hexdigest()}"'
+
+
+def _objects(account: Account, parameters: Parameters) -> Objects:
+    return account.state.setdefault(BUCKET + parameters["Bucket"], {})
+
+
+def _fail(name: str, status: int, code: str, message: str) -> NoReturn:
+    raise client_error(name, code, message, ResponseMetadata={"HTTPStatusCode": status})
+
+
+def _refuse_condition(name: str, held: Mapping[str, Any] | None, parameters: Parameters) -> None:
+    """Raise the refusal of a conditional write, as S3 gives it."""
+    wanted = parameters.get("IfMatch")
+    if wanted is not None and held is None:
+        _fail(name, 404, "NoSuchKey", "The specified key does not exist.")
+    taken = parameters.get("IfNoneMatch") == "*" and held is not None
+    if taken or (wanted is not None and held is not None and wanted.strip('"') != etag(held).strip('"')):
+        message = "At least one of the pre-conditions you specified did not hold"
+        _fail(name, 412, "PreconditionFailed", message)
+
+
+def put_object(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+    """Write an object, perhaps under a condition on the one that it replaces."""
+    refuse_unknown("PutObject", parameters, _WRITTEN)
+    objects, key = _objects(account, parameters), parameters["Key"]
+    _refuse_condition("PutObject", objects.get(key), parameters)
+    kept = {name: parameters[name] for name in _KEPT if name in parameters}
+    objects[key] = {**object_of(parameters.get("Body", b""), **kept), "LastModified": account.now}
+    return {"ETag": etag(objects[key])}
+
+
+def _found(name: str, account: Account, parameters: Parameters) -> Mapping[str, Any]:
+    refuse_unknown(name, parameters, _READ)
+    held = _objects(account, parameters).get(parameters["Key"])
+    if held is None:
+        if name == "HeadObject":
+            _fail(name, 404, "404", "Not Found")
+        _fail(name, 404, "NoSuchKey", "The specified key does not exist.")
+    if "IfMatch" in parameters and parameters["IfMatch"].strip('"') != etag(held).strip('"'):
+        message = "Precondition Failed" if name == "HeadObject" else "At least one of the pre-conditions did not hold"
+        _fail(name, 412, "412" if name == "HeadObject" else "PreconditionFailed", message)
+    if "IfNoneMatch" in parameters and parameters["IfNoneMatch"].strip('"') == etag(held).strip('"'):
+        _fail(name, 304, "304", "Not Modified")
+    return held
+
+
+def _described(held: Mapping[str, Any]) -> dict[str, Any]:
+    rest = {name: value for name, value in held.items() if name != "Body"}
+    return {"Metadata": {}, **rest, "ETag": etag(held), "ContentLength": len(held["Body"])}
+
+
+def get_object(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+    """Read an object."""
+    held = _found("GetObject", account, parameters)
+    return {**_described(held), "Body": held["Body"]}
+
+
+def head_object(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+    """Read what describes an object."""
+    return _described(_found("HeadObject", account, parameters))
+
+
+def delete_object(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+    """Delete an object; there need be none."""
+    refuse_unknown("DeleteObject", parameters, "Bucket Key ExpectedBucketOwner")
+    _objects(account, parameters).pop(parameters["Key"], None)
+    return {}
+
+
+def delete_objects(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+    """Delete up to 1,000 objects."""
+    refuse_unknown("DeleteObjects", parameters, "Bucket Delete ChecksumAlgorithm ExpectedBucketOwner")
+    wanted = parameters["Delete"]["Objects"]
+    if not 1 <= len(wanted) <= MAXIMUM_KEYS:
+        _fail("DeleteObjects", 400, "MalformedXML", "The XML you provided was not well-formed")
+    for one in wanted:
+        _objects(account, parameters).pop(one["Key"], None)
+    return {} if parameters["Delete"].get("Quiet") else {"Deleted": [{"Key": one["Key"]} for one in wanted]}
+
+
+def copy_object(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+    """Copy an object whole."""
+    known = f"Bucket Key CopySource MetadataDirective {' '.join(_KEPT)} ACL StorageClass ServerSideEncryption"
+    refuse_unknown("CopyObject", parameters, known)
+    source = parameters["CopySource"]
+    if isinstance(source, str):
+        bucket, _, key = unquote(source).lstrip("/").partition("/")
+        source = {"Bucket": bucket, "Key": key}
+    held = _objects(account, source).get(source["Key"])
+    if held is None:
+        _fail("CopyObject", 404, "NoSuchKey", "The specified key does not exist.")
+    if parameters.get("MetadataDirective") == "REPLACE":
+        held = object_of(held["Body"], **{name: parameters[name] for name in _KEPT if name in parameters})
+    _objects(account, parameters)[parameters["Key"]] = {**held, "LastModified": account.now}
+    return {"CopyObjectResult": {"ETag": etag(held), "LastModified": account.now}}
+
+
+def list_objects_v2(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+    """List up to 1,000 keys that begin with a prefix."""
+    refuse_unknown("ListObjectsV2", parameters, "Bucket Prefix StartAfter MaxKeys EncodingType ExpectedBucketOwner")
+    prefix, after = parameters.get("Prefix", ""), parameters.get("StartAfter", "")
+    objects = _objects(account, parameters)
+    keys = [key for key in sorted(objects) if key.startswith(prefix) and key > after]
+    most = min(parameters.get("MaxKeys", MAXIMUM_KEYS), MAXIMUM_KEYS)
+    shown = [
+        {
+            "Key": key,
+            "LastModified": objects[key].get("LastModified", account.now),
+            "ETag": etag(objects[key]),
+            "Size": len(objects[key]["Body"]),
+            "StorageClass": "STANDARD",
+        }
+        for key in keys[:most]
+    ]
+    body = {"Name": parameters["Bucket"], "Prefix": prefix, "MaxKeys": most, "KeyCount": len(shown)}
+    return {**body, "IsTruncated": len(keys) > most, **({"Contents": shown} if shown else {})}
+
+
+def before(objects: Mapping[str, Mapping[str, bytes | str]], since: datetime) -> Iterator[list[Any]]:
+    """Yield the container, key and value of each object that exists at the start."""
+    for bucket, held in objects.items():
+        for key, content in held.items():
+            yield [BUCKET + bucket, key, {**object_of(content), "LastModified": since}]
+
+
+_ALL: tuple[Callable[[Account, Parameters], Mapping[str, Any]], ...] = (
+    put_object,
+    get_object,
+    head_object,
+    delete_object,
+    delete_objects,
+    copy_object,
+    list_objects_v2,
+)
+OPERATIONS: dict[str, Operation] = {f"s3.{operation.__name__}": operation for operation in _ALL}

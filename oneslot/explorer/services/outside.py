@@ -1,0 +1,243 @@
+"""Outside effects: operations that only leave the account, as one table of what they go to and what AWS answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from oneslot.explorer.services.account import Account, Operation
+from oneslot.explorer.services.answers import UnsupportedRequest, refuse
+
+ID = object()
+"""Stands for the id of an effect in an answer."""
+
+DEDUPLICATION_MS = 5 * 60 * 1000
+"""How long a FIFO topic remembers a MessageDeduplicationId (API reference, Publish)."""
+
+SEQUENCE_NUMBER = "10000000000000003000"
+
+MAXIMUM_BYTES = 262_144
+"""The limit of a message of SNS, and of an entry of EventBridge (API references)."""
+
+MAXIMUM_ENTRIES = 10
+"""The limit of a batch of SNS and of EventBridge (API references)."""
+
+Parameters = Mapping[str, Any]
+Refusal = tuple[str, str, Callable[[Parameters], Any]]
+"""A code, a message, and when AWS gives it."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One operation.
+
+    Attributes:
+        name: the API's name of it.
+        targets: the parameters that may say where it goes; the first that is given does.
+        answer: what AWS answers for each effect.
+        refusals: what AWS refuses, the first one first.
+        entries: the parameter that holds a batch, each of whose entries is an effect. `answer` is that of an entry then.
+        around: the answer of a batch from those of its entries.
+        single: the operation that an entry of a batch is counted as.
+        default: the target if none is given.
+        kept: what an entry of a batch says about itself, which its answer repeats.
+        invalid: returns the code and the message for an entry that AWS does not accept, else None.
+    """
+
+    name: str
+    targets: tuple[str, ...]
+    answer: Mapping[str, Any]
+    refusals: tuple[Refusal, ...] = ()
+    entries: str = ""
+    around: Callable[[list[Any]], Mapping[str, Any]] = lambda answers: answers[0]
+    single: str = ""
+    default: str = ""
+    kept: tuple[str, ...] = ("Id",)
+    invalid: Callable[[Parameters], tuple[str, str] | None] = lambda entry: None
+
+
+def _target(effect: Effect, parameters: Parameters) -> str:
+    for name in effect.targets:
+        if parameters.get(name):
+            value = parameters[name]
+            return value if isinstance(value, str) else ", ".join(_addresses(value))
+    return effect.default
+
+
+def _addresses(value: Any) -> Iterator[str]:
+    """Yield the texts within a value, such as the addresses of a destination."""
+    match value:
+        case str():
+            yield value
+        case Mapping():
+            for one in value.values():
+                yield from _addresses(one)
+        case list():
+            for one in value:
+                yield from _addresses(one)
+
+
+def _is_fifo(parameters: Parameters) -> bool:
+    return str(parameters.get("TopicArn") or parameters.get("TargetArn") or "").endswith(".fifo")
+
+
+_SNS: tuple[Refusal, ...] = (
+    (
+        "InvalidParameter",
+        "Invalid parameter: TopicArn or TargetArn Reason: no value for required parameter",
+        lambda given: not (given.get("TopicArn") or given.get("TargetArn") or given.get("PhoneNumber")),
+    ),
+    ("InvalidParameter", "Invalid parameter: Empty message", lambda given: not given["Message"]),
+    (
+        "InvalidParameter",
+        "Invalid parameter: Message too long",
+        lambda given: len(given["Message"].encode()) > MAXIMUM_BYTES,
+    ),
+    (
+        "InvalidParameter",
+        "Invalid parameter: The MessageGroupId parameter is required for FIFO topics",
+        lambda given: _is_fifo(given) and not given.get("MessageGroupId"),
+    ),
+)
+
+
+def _batch(entries: str, prefix: str) -> tuple[Refusal, ...]:
+    def repeated(given: Parameters) -> bool:
+        ids = [one["Id"] for one in given[entries]]
+        return len(set(ids)) != len(ids)
+
+    return (
+        (f"{prefix}EmptyBatchRequest", "The batch request doesn't contain any entries.", lambda p: not p[entries]),
+        (
+            f"{prefix}TooManyEntriesInBatchRequest",
+            "The batch request contains more entries than permissible.",
+            lambda given: len(given[entries]) > MAXIMUM_ENTRIES,
+        ),
+        (
+            f"{prefix}BatchEntryIdsNotDistinct",
+            "Two or more batch entries in the request have the same Id.",
+            repeated,
+        ),
+    )
+
+
+def _validation(entries: str, maximum: int, message: str) -> tuple[Refusal, ...]:
+    return (("ValidationException", message, lambda given: not 1 <= len(given[entries]) <= maximum),)
+
+
+def _invalid_event(entry: Parameters) -> tuple[str, str] | None:
+    """Return the error of an entry that EventBridge does not accept, while it accepts the others."""
+    for name in ("Source", "DetailType", "Detail"):
+        if not entry.get(name):
+            return "InvalidArgument", f"Parameter {name} is not valid. Reason: {name} is a required argument."
+    try:
+        json.loads(entry["Detail"])
+    except ValueError:
+        return "MalformedDetail", "Detail is malformed."
+    return None
+
+
+_NO_DESTINATION: Refusal = (
+    "InvalidParameterValue",
+    "Missing final '@domain'",
+    lambda given: any("@" not in one for one in _addresses(given.get("Destination", given.get("Destinations", ())))),
+)
+
+_MAIL = {"MessageId": ID}
+
+EFFECTS: dict[str, Effect] = {
+    "sns.publish": Effect("Publish", ("TopicArn", "TargetArn", "PhoneNumber"), {"MessageId": ID}, _SNS),
+    "sns.publish_batch": Effect(
+        "PublishBatch",
+        ("TopicArn",),
+        {"MessageId": ID},
+        _batch("PublishBatchRequestEntries", ""),
+        "PublishBatchRequestEntries",
+        lambda answers: {"Successful": answers, "Failed": []},
+        "publish",
+    ),
+    "events.put_events": Effect(
+        "PutEvents",
+        ("EventBusName",),
+        {"EventId": ID},
+        _validation("Entries", MAXIMUM_ENTRIES, "Value at 'entries' must have length less than or equal to 10"),
+        "Entries",
+        lambda answers: {"FailedEntryCount": sum("ErrorCode" in one for one in answers), "Entries": answers},
+        default="default",
+        kept=(),
+        invalid=_invalid_event,
+    ),
+    "ses.send_email": Effect("SendEmail", ("Destination",), _MAIL, (_NO_DESTINATION,)),
+    "ses.send_raw_email": Effect("SendRawEmail", ("Destinations",), _MAIL),
+    "ses.send_templated_email": Effect("SendTemplatedEmail", ("Destination",), _MAIL, (_NO_DESTINATION,)),
+    "sesv2.send_email": Effect("SendEmail", ("Destination",), _MAIL),
+    "firehose.put_record": Effect("PutRecord", ("DeliveryStreamName",), {"RecordId": ID, "Encrypted": False}),
+    "firehose.put_record_batch": Effect(
+        "PutRecordBatch",
+        ("DeliveryStreamName",),
+        {"RecordId": ID},
+        entries="Records",
+        around=lambda answers: {"FailedPutCount": 0, "RequestResponses": answers},
+        single="put_record",
+        kept=(),
+    ),
+}
+"""The operations by "service.operation"."""
+
+
+def perform_effect(name: str, effect: Effect, account: Account, parameters: Parameters) -> Mapping[str, Any]:
+    """Record the effects of a call and return its answer."""
+    for code, message, applies in effect.refusals:
+        if applies(parameters):
+            refuse(effect.name, code, message)
+    if not effect.entries:
+        return _one(name, effect, account, parameters)
+    around = {key: value for key, value in parameters.items() if key != effect.entries}
+    single = f"{name.partition('.')[0]}.{effect.single or name.partition('.')[2]}"
+    answers = []
+    for entry in parameters[effect.entries]:
+        invalid = effect.invalid(entry)
+        if invalid is not None:
+            answers.append(dict(zip(("ErrorCode", "ErrorMessage"), invalid, strict=True)))
+            continue
+        own = {key: value for key, value in entry.items() if key not in effect.kept}
+        answered = _one(single, effect, account, {**around, **own})
+        answers.append({**{key: entry[key] for key in effect.kept}, **answered})
+    return effect.around(answers)
+
+
+def _one(name: str, effect: Effect, account: Account, parameters: Parameters) -> dict[str, Any]:
+    service, _, operation = name.partition(".")
+    target = _target(effect, parameters)
+    if _is_fifo(parameters):
+        token = parameters.get("MessageDeduplicationId") or f"content {parameters['Message']}"
+        effect_id = once(account, target, token, lambda: account.record(service, operation, target, parameters))
+        return {"MessageId": effect_id, "SequenceNumber": SEQUENCE_NUMBER}
+    effect_id = account.record(service, operation, target, parameters)
+    return {key: effect_id if value is ID else value for key, value in effect.answer.items()}
+
+
+def once(account: Account, target: str, token: str, send: Callable[[], str]) -> str:
+    """Send and return the id; or, for a deduplication id of the last five minutes, only return the first id."""
+    held = account.state.setdefault(f"deduplication/{target}", {})
+    if token not in held or held[token]["until"] <= account.now_ms:
+        held[token] = {"until": account.now_ms + DEDUPLICATION_MS, "id": send()}
+    return str(held[token]["id"])
+
+
+def invoke(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+    """Record an asynchronous invocation. Raises `UnsupportedRequest` for one whose answer only the user knows."""
+    if parameters.get("InvocationType") != "Event":
+        remedy = 'Give the answer of the function: answers={"lambda.invoke": {"StatusCode": 200, "Payload": b"{}"}}'
+        raise UnsupportedRequest(f"the function {parameters['FunctionName']} has no stand-in. {remedy}")
+    account.record("lambda", "invoke", str(parameters["FunctionName"]), parameters)
+    return {"StatusCode": 202, "Payload": b""}
+
+
+OPERATIONS: dict[str, Operation] = {
+    **{name: partial(perform_effect, name, effect) for name, effect in EFFECTS.items()},
+    "lambda.invoke": invoke,
+}

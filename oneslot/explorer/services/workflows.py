@@ -1,0 +1,64 @@
+"""Step Functions: executions of standard workflows. State machines exist by use, and executions run on."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from oneslot.explorer.services.account import Account, Operation
+from oneslot.explorer.services.answers import refuse, refuse_unknown
+
+MAXIMUM_NAME = 80
+_FORBIDDEN = re.compile(r"""[\s<>{}\[\]?*"#%\\^|~`$&,;:/\x00-\x1f\x7f-\x9f]""")
+"""What the name of an execution may not include (API reference, StartExecution)."""
+
+Parameters = Mapping[str, Any]
+
+
+def start_execution(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+    """Start an execution.
+
+    With "the same name and input as a running execution, the call succeeds and return the same response as the original
+    request"; with another input it is refused (API reference). Without a name each call starts one.
+    """
+    name = "StartExecution"
+    refuse_unknown(name, parameters, "stateMachineArn name input traceHeader")
+    arn, given = parameters["stateMachineArn"], parameters.get("input", "{}")
+    try:
+        json.loads(given)
+    except ValueError:
+        refuse(name, "InvalidExecutionInput", f"Invalid State Machine Execution Input: '{given[:80]}'")
+    wanted = parameters.get("name")
+    if wanted is not None and (not 1 <= len(wanted) <= MAXIMUM_NAME or _FORBIDDEN.search(wanted)):
+        refuse(name, "InvalidName", f"Invalid Name: '{wanted}'")
+    executions = account.state.setdefault(f"states/{arn}", {})
+    if wanted in executions:
+        started = executions[wanted]
+        if started["input"] != given:
+            refuse(name, "ExecutionAlreadyExists", f"Execution Already Exists: '{_arn(arn, wanted)}'")
+        return {"executionArn": _arn(arn, wanted), "startDate": started["startDate"]}
+    effect_id = account.record("stepfunctions", "start_execution", arn, parameters)
+    executions[wanted or effect_id] = {"input": given, "startDate": account.now}
+    return {"executionArn": _arn(arn, wanted or effect_id), "startDate": account.now}
+
+
+def describe_execution(account: Account, parameters: Parameters) -> Mapping[str, Any]:
+    """Describe an execution, which runs."""
+    arn = parameters["executionArn"]
+    machine, _, wanted = arn.replace(":execution:", ":stateMachine:").rpartition(":")
+    started = account.state.get(f"states/{machine}", {}).get(wanted)
+    if started is None:
+        refuse("DescribeExecution", "ExecutionDoesNotExist", f"Execution Does Not Exist: '{arn}'")
+    return {"executionArn": arn, "stateMachineArn": machine, "name": wanted, "status": "RUNNING", **started}
+
+
+def _arn(machine: str, name: str) -> str:
+    return f"{machine.replace(':stateMachine:', ':execution:')}:{name}"
+
+
+OPERATIONS: dict[str, Operation] = {
+    "stepfunctions.start_execution": start_execution,
+    "stepfunctions.describe_execution": describe_execution,
+}

@@ -1,0 +1,65 @@
+"""Handlers with effects outside of their tables. Each is explored unmodified, from this file."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from typing import Any
+
+import boto3
+
+table = boto3.resource("dynamodb").Table("orders")
+sns, s3, ssm = boto3.client("sns"), boto3.client("s3"), boto3.client("ssm")
+TOPIC = "arn:aws:sns:eu-west-2:000000000000:paid"
+MACHINE = "arn:aws:states:eu-west-2:000000000000:stateMachine:ship"
+
+
+def _orders(event: Any) -> list[str]:
+    return [json.loads(record["body"])["order"] for record in event["Records"]]
+
+
+def publish_then_mark(event: Any, context: Any) -> None:
+    for order in _orders(event):
+        if "Item" not in table.get_item(Key={"id": order}):
+            sns.publish(TopicArn=TOPIC, Message=json.dumps({"order": order, "trace": str(uuid.uuid4())}))
+            table.put_item(Item={"id": order})
+
+
+def mark_then_publish(event: Any, context: Any) -> None:
+    for order in _orders(event):
+        if "Item" not in table.get_item(Key={"id": order}):
+            table.put_item(Item={"id": order})
+            sns.publish(TopicArn=TOPIC, Message=order)
+
+
+def start_named(event: Any, context: Any) -> None:
+    for order in _orders(event):
+        boto3.client("stepfunctions").start_execution(stateMachineArn=MACHINE, name=order, input="{}")
+
+
+def start_unnamed(event: Any, context: Any) -> None:
+    for _ in _orders(event):
+        boto3.client("stepfunctions").start_execution(stateMachineArn=MACHINE, input="{}")
+
+
+def bill(event: Any, context: Any) -> None:
+    bucket = ssm.get_parameter(Name="/bucket")["Parameter"]["Value"]
+    for order in _orders(event):
+        s3.put_object(Bucket=bucket, Key=f"bills/{order}", Body=order)
+
+
+def bill_under_new_key(event: Any, context: Any) -> None:
+    for order in _orders(event):
+        s3.put_object(Bucket="bills", Key=str(uuid.uuid4()), Body=order)
+
+
+def upload(event: Any, context: Any) -> None:
+    s3.download_file("bills", "template", "/tmp/template")  # noqa: S108 - as in Lambda
+    with open("/tmp/template", "rb") as template:  # noqa: PTH123, S108
+        s3.upload_fileobj(template, "bills", _orders(event)[0])
+    os.remove("/tmp/template")  # noqa: PTH107, S108
+
+
+def ask(event: Any, context: Any) -> None:
+    boto3.client("lambda").invoke(FunctionName="price", Payload=b"{}")

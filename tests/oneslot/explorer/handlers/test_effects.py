@@ -1,0 +1,71 @@
+"""What leaves the account: told with its message when it may happen twice, and a breach when it never happens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneslot.explorer.handlers.exploration import Result, explore
+from oneslot.explorer.refusal import NotExplorable
+
+
+def explored(handler: str, **options: Any) -> Result:
+    messages = [{"order": "o-1"}, {"order": "o-2"}]
+    given: dict[str, Any] = {"messages": messages, "tables": {"orders": "id"}, "faults": 0, **options}
+    return explore(f"senders.{handler}", path=Path(__file__).parent, **given)
+
+
+def test_repeated_effect_names_its_message() -> None:
+    result = explored("publish_then_mark", messages=[{"order": "o-1"}], faults=1)
+
+    assert result.holds
+    assert result.outside == ("sns.publish to paid for message 1 (3 times)",)
+
+
+def test_effect_breaks_the_law_when_it_may_never_happen() -> None:
+    result = explored("mark_then_publish", messages=[{"order": "o-1"}], faults=1)
+
+    assert (result.holds, result.level) == (False, "one fault, then again")
+    assert "sns.publish to paid for message 1 never happens" in result.verdict
+
+
+def test_named_execution_starts_once() -> None:
+    assert explored("start_named").outside == ()
+
+
+def test_unnamed_execution_may_start_twice() -> None:
+    (told, *_) = explored("start_unnamed", messages=[{"order": "o-1"}]).outside
+
+    assert told == "stepfunctions.start_execution to ship for message 1 (2 times)"
+
+
+def test_object_replaces_itself_when_its_key_is_stable() -> None:
+    result = explored("bill", parameters={"/bucket": "bills"})
+
+    assert (result.holds, result.complete) == (True, True)
+
+
+def test_objects_multiply_when_their_keys_are_new() -> None:
+    result = explored("bill_under_new_key", messages=[{"order": "o-1"}])
+
+    assert "s3://bills has 2 rows, and single deliveries leave 1 row" in result.verdict
+
+
+def test_law_reads_objects_that_an_upload_left() -> None:
+    def law(world: Any) -> bool:
+        """the order's object is the template"""
+        return bool(world.objects["bills"]["o-1"] == b"Dear")
+
+    result = explored("upload", messages=[{"order": "o-1"}], objects={"bills": {"template": "Dear"}}, law=law)
+
+    assert result.holds
+
+
+@pytest.mark.parametrize(
+    ("handler", "remedy"), [("bill", 'parameters={"/bucket"'), ("ask", 'answers={"lambda.invoke"')]
+)
+def test_missing_value_is_refused_with_the_remedy(handler: str, remedy: str) -> None:
+    with pytest.raises(NotExplorable, match=remedy):
+        explored(handler)
