@@ -33,6 +33,8 @@ except ImportError as error:  # pragma: no cover
 
 Running = Callable[[], Any]
 
+_TRANSFER: Any = boto3.s3.transfer
+
 
 class Clock:
     """What time-machine asks for the time: the running process, or else the real clock."""
@@ -119,7 +121,7 @@ def taken_over(running: Running, environment: dict[str, str]) -> Iterator[None]:
         patch(mock.patch.object(logging, "time", LogClock(running)))
         for name in ("monotonic", "perf_counter"):
             patch(mock.patch.object(time, name, _either(running, time.time, getattr(time, name))))
-        patch(mock.patch.object(boto3.s3.transfer, "TransferManager", _in_one_thread(running)))
+        patch(mock.patch.object(_TRANSFER, "TransferManager", _in_one_thread(running)))
         if not time_machine.traveller_stack:
             _time_machine.patch()
             stack.callback(_time_machine.unpatch)
@@ -130,10 +132,10 @@ def taken_over(running: Running, environment: dict[str, str]) -> Iterator[None]:
 
 def _in_one_thread(running: Running) -> Any:
     """Return S3's transfer manager, which inside the handler moves files without threads of its own."""
-    manager = boto3.s3.transfer.TransferManager
+    manager = _TRANSFER.TransferManager
 
     def transfer_manager(client: Any, config: Any, osutil: Any = None, executor_cls: Any = None) -> Any:
-        executor = executor_cls if running() is None else boto3.s3.transfer.NonThreadedExecutor
+        executor = executor_cls if running() is None else _TRANSFER.NonThreadedExecutor
         return manager(client, config, osutil, executor)
 
     return transfer_manager
