@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from oneslot.declaration.evidence import Law
-from verification.figures.tables import explorations_table, guards_table, mutants_score, peers_table, table
+from verification.figures.tables import guards_table, mutants_score, peers_table, table
 from verification.mutation.mutants import expected
 from workload.declared import CONSUMER as DECLARED
 
@@ -33,7 +33,7 @@ def fill(page: str, figures: Path = FIGURES) -> str:
     writers: Mapping[str, Callable[[], str]] = {
         "failures": failures,
         "laws": laws,
-        "make explore": lambda: _figures(figures / "explored.json", "make explore", explorations_table),
+        "make explore": lambda: _figures(figures / "explored.json", "make explore", _explored),
         "peers": lambda: _figures(figures / "explored.json", "make explore", lambda found: peers_table(found["peers"])),
         "mutants": lambda: f"{mutants_score(expected().counts)}\n\n{guards_table()}",
         "make simulate": lambda: _figures(figures / "simulated.json", "make simulate", _simulated),
@@ -60,9 +60,13 @@ def shown_by(law: Law) -> str:
 
 
 def laws() -> str:
-    """Return the table of invariants."""
-    rows = [[law.name, law.sentence, shown_by(law)] for law in DECLARED.laws]
-    return table(["law", "what must hold", "shown by"], rows)
+    """Return the table of invariants, and who shows which."""
+    rows = [[law.name, law.sentence] for law in DECLARED.laws]
+    names: dict[str, list[str]] = {}
+    for law in DECLARED.laws:
+        names.setdefault(shown_by(law), []).append(law.name)
+    shown = "; ".join(f"{who}: {', '.join(shown_laws)}" for who, shown_laws in names.items())
+    return f"{table(['law', 'what must hold'], rows)}\nShown by {shown}.\n"
 
 
 def _figures(path: Path, command: str, write: Callable[[Any], str]) -> str:
@@ -71,20 +75,22 @@ def _figures(path: Path, command: str, write: Callable[[Any], str]) -> str:
     return write(json.loads(path.read_text()))
 
 
+def _explored(found: Any) -> str:
+    totals = found["totals"]
+    return (
+        f"{len(found['explorations'])} explorations: {totals['schedules']:,} schedules, {totals['violating']:,} of them"
+        f" violating, through {totals['states']:,} states, with {totals['executions']:,} executions of the handler, in"
+        f" {found['seconds']:,.0f} seconds.\n"
+    )
+
+
 def _simulated(found: Any) -> str:
-    named = [*found["scenarios"].items(), ("all", found["total"])]
-    rows = [
-        [
-            name,
-            f"{each['seeds']:,}",
-            f"{each['steps']:,}",
-            f"{each['virtual_hours']:,.0f}",
-            f"{each['faults']:,}",
-            f"{each['violating']:,}",
-        ]
-        for name, each in named
-    ]
-    return table(["scenario", "seeds", "steps", "virtual hours", "faults", "violating"], rows)
+    total = found["total"]
+    violating = [f"{name} ({each['violating']:,})" for name, each in found["scenarios"].items() if each["violating"]]
+    return (
+        f"{total['seeds']:,} seeds, {total['steps']:,} steps, {total['virtual_hours']:,.0f} virtual hours, {total['faults']:,}"
+        f" faults. Violating runs: {', '.join(violating) or 'none'}. Scenarios: {', '.join(found['scenarios'])}.\n"
+    )
 
 
 def _specified(found: Any) -> str:
@@ -103,20 +109,22 @@ def _specified(found: Any) -> str:
 
 
 def _soaked(run: Any) -> str:
+    counts = run["counts"]
     rows = [
         ["messages", f"{run['messages']:,} in {run['seconds']:,.0f} s ({run['messages_per_second']:,.0f} a second)"],
-        ["requests", f"{run['counts']['requests']:,}"],
+        ["requests", f"{counts['requests']:,}, {run['claimed_more_than_once']:,} of them claimed more than once"],
         ["calls through the proxy", f"{run['calls']:,}"],
-        *([f"fault: {kind.replace('_', ' ')}", f"{times:,}"] for kind, times in sorted(run["faults_by_kind"].items())),
-        ["all faults", f"{run['faults']:,}"],
-        *([f"deliveries: {outcome}", f"{times:,}"] for outcome, times in sorted(run["deliveries"].items())),
-        ["requests claimed more than once", f"{run['claimed_more_than_once']:,}"],
+        ["faults", f"{run['faults']:,}: {_listed(run['faults_by_kind'])}"],
+        ["deliveries", _listed(run["deliveries"])],
         ["messages out of receives", f"{run['receives_exhausted']:,}"],
-        ["lost", f"{run['counts']['lost']:,}"],
-        ["booked twice", f"{run['counts']['double_booked']:,}"],
+        ["lost, booked twice", f"{counts['lost']:,}, {counts['double_booked']:,}"],
         ["violations of any law", f"{run['violations']:,}"],
     ]
     return table([f"`make soak SEED={run['seed']}`", ""], rows)
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {number:,}" for name, number in sorted(counts.items()))
 
 
 def main() -> None:

@@ -19,14 +19,12 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], alignment: Seque
 
 
 def explorations_table(document: Row) -> str:
-    """Return a row for each of our explorations, and one for all."""
-    header = ["exploration", "budget", "schedules", "violating", "states", "executions", "seconds"]
-    totals = {"scenario": "all", "size": "", **document["totals"], "seconds": document["seconds"]}
+    """Return a row for each of our explorations."""
+    header = ["exploration", "budget", "schedules", "violating", "states", "executions"]
     rows = [
-        [row["scenario"], row["size"], *(f"{row[name]:,}" for name in header[2:6]), f"{row['seconds']:,.1f}"]
-        for row in (*document["explorations"], totals)
+        [row["scenario"], row["size"], *(f"{row[name]:,}" for name in header[2:])] for row in document["explorations"]
     ]
-    return table(header, rows, [LEFT, LEFT, *[RIGHT] * 5])
+    return table(header, rows, [LEFT, LEFT, *[RIGHT] * 4])
 
 
 def peers_table(peers: Sequence[Row]) -> str:
@@ -68,16 +66,13 @@ def share(row: Row) -> str:
 def page(document: Row) -> str:
     """Return the text of `explored.md`."""
     totals = document["totals"]
-    mutants = document.get("mutants")
     return (
         "# Explored\n\n"
         "Written by `make explore`, or for small budgets by"
         " `oneslot explore --short --no-mutants --write docs/proof`.\n"
-        "A budget is the deliveries (K), faults (F) and lease expiries (T) of one schedule.\n\n"
+        "A budget is the deliveries (K), faults (F) and lease expiries (T) of one schedule."
+        " [Correctness](../understand/correctness.md#what-was-explored) has peers and mutants.\n\n"
         f"{totals['schedules']:,} schedules, {totals['violating']:,} of them violating, through {totals['states']:,}"
         f" states, with {totals['executions']:,} executions of the handler, in {document['seconds']:,.0f} seconds.\n\n"
-        f"{explorations_table(document)}\n"
-        "## The peers\n\n"
-        f"{peers_table(document['peers'])}"
-        + (f"\n## Mutants\n\n{mutants_score(mutants)}\n\n{guards_table()}" if mutants else "")
+        f"{explorations_table(document)}"
     )
