@@ -21,6 +21,8 @@ from oneslot.explanations import DEBUG_VARIABLE, explain, with_notes
 FAILURE, INTERRUPTED = 1, 130
 STACK_OPTION = "--stack"
 OWN_VERBS_AFTER = "env"
+REPLACEABLE = "send"
+"""The verb that a consumer may have in a form of its own, under the same name."""
 
 
 class Verbs(click.Group):
@@ -44,11 +46,14 @@ class Verbs(click.Group):
         """Return the verbs in the order of use, rather than of the alphabet."""
         names = list(self.commands)
         at = names.index(OWN_VERBS_AFTER) + 1
-        return [*names[:at], *own_verbs(), *names[at:]]
+        return list(dict.fromkeys([*names[:at], *own_verbs(), *names[at:]]))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a verb of every consumer, or the declared consumer's own."""
-        return super().get_command(ctx, cmd_name) or own_verbs().get(cmd_name)
+        common = super().get_command(ctx, cmd_name)
+        if common is not None and cmd_name != REPLACEABLE:
+            return common
+        return own_verbs().get(cmd_name, common)
 
 
 def run_command(command: Callable[[], Any], *, as_json: bool, stack: str | None = None) -> int:
@@ -139,12 +144,13 @@ def all_verbs() -> Sequence[click.Command]:
     from oneslot.commands.export import export
     from oneslot.commands.inspect import inspect
     from oneslot.commands.ledger import ledger
+    from oneslot.commands.send import send
     from oneslot.commands.stack import down, up
     from oneslot.commands.status import status
     from oneslot.commands.watch import watch
     from oneslot.commands.worker import worker
 
-    return (up, env, watch, inspect, status, check, dlq, ledger, export, audit, backfill, worker, explore, down)
+    return (up, env, send, watch, inspect, status, check, dlq, ledger, export, audit, backfill, worker, explore, down)
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -50,20 +50,17 @@ def up(stage: str, processes: int, context: Sequence[tuple[str, str]], as_json: 
         terminal.plain(f"# {what}\n{text}\n")
 
 
-def next_steps(target: Target, state: LocalState) -> list[tuple[str, str, str]]:
+def next_steps(_target: Target, _state: LocalState) -> list[tuple[str, str, str]]:
     """Return `(name, purpose, shell lines)`: how to send a message and judge it, for a consumer without steps of its own."""
-    endpoint = f"--endpoint-url {state.endpoint_url}"
-    keys = f"AWS_ACCESS_KEY_ID={state.access_key_id} AWS_SECRET_ACCESS_KEY={state.secret_access_key}"
     return [
-        ("credentials", "let the AWS CLI reach it", f"export {keys} AWS_DEFAULT_REGION={state.region}"),
         (
             "send",
-            "send a message; give each request its own message_id",
-            f"aws sqs send-message {endpoint} --queue-url {target.outputs.queue_url} "
-            """--message-body '{"message_id": "first-1"}'""",
+            "send a message twice; give each request its own message_id",
+            """oneslot send '{"message_id": "first-1"}' --copies 2\noneslot watch --until-drained""",
         ),
         ("inspect", "see what became of it", "oneslot inspect first-1"),
-        ("check", "judge the result", "oneslot watch --until-drained\noneslot check"),
+        ("check", "judge the result", "oneslot check"),
+        ("credentials", "let the AWS CLI reach it", 'eval "$(oneslot env)"'),
         ("down", "stop the local stack", "oneslot down"),
     ]
 

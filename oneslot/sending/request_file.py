@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -12,6 +12,7 @@ from oneslot.declaration.reading import declared
 from oneslot.errors import BadInput
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import identify, parse_body, payload_hash
+from oneslot.runtime.sqs.dead_letters import identity_and_content
 from oneslot.sending.messages import Archived, Message, group_of
 
 # SQS's limit for one message (1 MiB).
@@ -50,34 +51,43 @@ def read_requests(path: Path) -> Iterator[Message]:
         with _open(path) as file:
             for line, text in enumerate(file, 1):
                 if text.strip():
-                    yield _message(path, line, text.strip())
+                    yield _message(f"{path}, line {line}", text.strip(), line)
     except UnicodeDecodeError as error:
         raise BadInput(f"{path} is not UTF-8 text.") from error
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}.") from error
 
 
+def read_request(text: str) -> Message:
+    """Return the message with this body. Raises `BadInput` for one that is not a request."""
+    return _message("The message", text.strip(), number=0)
+
+
 def _open(path: Path) -> TextIO:
     return sys.stdin if path == STANDARD_INPUT else path.open(encoding="utf-8")
 
 
-def _message(path: Path, line: int, text: str) -> Message:
+def _message(where: str, text: str, number: int) -> Message:
     if len(text.encode()) > LARGEST_BODY_BYTES:
-        raise BadInput(f"{path}, line {line}: more than {LARGEST_BODY_BYTES:,} bytes, SQS's limit for a message.")
+        raise BadInput(f"{where}: more than {LARGEST_BODY_BYTES:,} bytes, SQS's limit for a message.")
     try:
         body = parse_body(text)
     except Unprocessable as problem:
-        raise BadInput(f"{path}, line {line}: {problem.detail}.") from problem
-    request = Archived(_identity(body, text), payload_hash=payload_hash(body))
-    return Message(text, request, number=line, group=group_of(body.get("practice")))
+        raise BadInput(f"{where}: {problem.detail}.") from problem
+    return Message(text, _archived(body, text), number=number, group=group_of(body.get("practice")))
 
 
-def _identity(body: Any, text: str) -> str | None:
+def _archived(body: Mapping[str, Any], text: str) -> Archived:
+    """Return the request's id, as the consumer finds it, and the digest of its content."""
+    own, content = declared().tool("identity"), body
     try:
-        identity = identify({}, body, text)
+        if own is None:
+            identity = identify({}, body, text)
+        else:
+            identity, content = identity_and_content(own, {"Body": text})
     except Unprocessable:
-        return None
-    return None if declared().is_private(identity) else identity
+        return Archived(None, payload_hash=payload_hash(body))
+    return Archived(None if declared().is_private(identity) else identity, payload_hash=payload_hash(content))
 
 
 def sample_request(practice: str, not_before: str, not_after: str, patient: str, message_id: str) -> str:

@@ -16,6 +16,7 @@ import click
 
 from oneslot.commands.audit import AUDIT_MEMORY, audit_history
 from oneslot.commands.check import check_target, show
+from oneslot.commands.send import send_messages
 from oneslot.commands.watch import LOCAL_INTERVAL, follow
 from oneslot.evidence.export import export_history
 from oneslot.evidence.verdict import Verdict
@@ -27,7 +28,7 @@ from oneslot.terminal import Terminal, table
 from oneslot.wording import count_text, numbered
 from workload.commands.options import mix_options, practice_options
 from workload.commands.seed import seed_plan
-from workload.commands.send import generated, send_messages
+from workload.commands.send import generated
 from workload.generator import Mix
 from workload.plan import Candidates, Plan, make_plan, read_candidates
 from workload.slots import LOCAL_TIME, next_monday

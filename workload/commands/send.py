@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import click
 from click.core import ParameterSource
 
+from oneslot.commands.send import send_reported
 from oneslot.errors import BadInput, OneslotError
 from oneslot.options import COUNT, FILE_OR_PIPE, Number, json_option, stack_option
-from oneslot.sending.archive import Archive
 from oneslot.sending.messages import Message
 from oneslot.sending.pacing import SHAPES, STEADY, Pacing
 from oneslot.sending.request_file import load_requests
-from oneslot.sending.sender import BatchSender, Sent, send_all
 from oneslot.target import Target, open_target
-from oneslot.terminal import Advance, Terminal
-from oneslot.wording import numbered
+from oneslot.terminal import Terminal
 from workload.commands.options import mix_options
 from workload.generator import Mix, RequestGenerator, utc_now
 from workload.plan import load
@@ -83,37 +79,7 @@ def send(
     if file is None:
         seed_number = random.SystemRandom().randrange(1_000_000_000) if seed_number is None else seed_number
         messages, requests, total = generated(target, mix, seed_number), mix.count, mix.messages
-    same_again = "" if seed_number is None else f" (--seed {seed_number} sends the same again)"
-    accepted = 0
-    started = time.monotonic()
-    with terminal.progress("Sending messages", total) as progress:
-
-        def counted(steps: int = 1) -> None:
-            nonlocal accepted
-            accepted += steps
-            progress(steps)
-
-        try:
-            sent = send_messages(target, messages, Pacing(rate, total, shape), counted)
-        except (KeyboardInterrupt, Exception) as error:
-            error.add_note(f"The queue accepted {accepted:,} of {numbered(total, 'message')}{same_again}.")
-            raise
-    seconds = time.monotonic() - started
-    document: dict[str, Any] = {
-        "stack_name": target.stack_name,
-        "requests": requests,
-        "messages_accepted": sent.accepted,
-        "entries_sent_again": sent.sent_again,
-        "seed": seed_number,
-        "seconds": round(seconds, 3),
-        "archive": str(target.archive),
-    }
-    terminal.result(document)
-    again = f", {sent.sent_again:,} sent again" if sent.sent_again else ""
-    terminal.plain(
-        f"{numbered(requests, 'request')} in {numbered(sent.accepted, 'message')} accepted in {seconds:.1f} s"
-        f"{again}{same_again}."
-    )
+    send_reported(terminal, target, requests, messages, Pacing(rate, total, shape), seed=seed_number)
 
 
 def generated(target: Target, mix: Mix, seed: int) -> Iterable[Message]:
@@ -129,9 +95,3 @@ def generated(target: Target, mix: Mix, seed: int) -> Iterable[Message]:
             f"Seed it first (`{target.command('seed')}`), or send your own requests with --file."
         )
     return generator.messages()
-
-
-def send_messages(target: Target, messages: Iterable[Message], pacing: Pacing, progress: Advance) -> Sent:
-    """Send the messages, and archive the requests that the queue accepted."""
-    archive = Archive(target.archive, target.identity)
-    return send_all(messages, BatchSender(target.sqs, target.outputs.queue_url), archive, pacing, progress=progress)

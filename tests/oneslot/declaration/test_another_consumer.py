@@ -137,6 +137,36 @@ def test_check_finds_an_answer_without_its_effect(orders: Orders) -> None:
     ]
 
 
+def test_send_archives_the_ids_that_the_consumer_finds(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ONESLOT_CONSUMER", str(ORDERS))
+
+    sent = invoke("send", json.dumps(order(1)), "--copies", "2")
+
+    assert "1 request in 2 messages accepted" in sent.stdout
+    archived = [json.loads(line) for line in (tmp_path / "accepted.jsonl").read_text().splitlines()]
+    assert [line["message_id"] for line in archived] == ["north-1", "north-1"]
+    assert document(invoke("check", "--json"), 1)["kind"] == "unfinished", "the queue has both"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "Pass one message"),
+        (("{}", "--file", str(ORDERS)), "Pass one message"),
+        (("no JSON",), "The message: the body must be one JSON object"),
+    ],
+)
+def test_send_refuses_what_is_not_one_message(
+    monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], sentence: str
+) -> None:
+    monkeypatch.setenv("ONESLOT_CONSUMER", str(ORDERS))
+    refused = invoke("send", *arguments)
+    assert refused.exit_code == 2
+    assert sentence in refused.stderr
+
+
 def test_inspect_shows_an_order_with_its_effect(orders: Orders) -> None:
     orders.deliver(order(1))
 
