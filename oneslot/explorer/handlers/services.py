@@ -22,6 +22,7 @@ from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.services.account import READING, Account
 from oneslot.explorer.services.answers import UnsupportedRequest
 from oneslot.explorer.services.contents import Table
+from oneslot.explorer.services.deduplication import DEDUPLICATION
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
 from oneslot.explorer.services.stand_in import perform
 from oneslot.explorer.world import EFFECT, STATE, Request, World
@@ -51,12 +52,18 @@ REFUSED_PARTS: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = 
 
 @dataclass(frozen=True)
 class AccountServices:
-    """The services of an account with these tables; see `oneslot.explorer.world.Services`. `high`: how numbers are drawn."""
+    """The services of an account with these tables; see `oneslot.explorer.world.Services`.
+
+    Attributes:
+        high: how numbers are drawn.
+        depends_on_time: called when an answer may depend on the time, by FIFO's deduplication.
+    """
 
     tables: Mapping[str, Table]
     answers: Mapping[str, Any] = field(default_factory=dict)
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     high: bool = False
+    depends_on_time: Callable[[], None] = lambda: None
 
     def __call__(self, world: World, request: Request, now: int, conflict: int | None = None) -> tuple[World, str]:
         """Perform a call. Raises `NotExplorable` for what the stand-ins do not model."""
@@ -78,6 +85,8 @@ class AccountServices:
             return world, to_text({"error": error.response})
         except UnsupportedRequest as error:
             raise NotExplorable(f"{service}.{operation}: {error}") from error
+        if any(container.startswith(DEDUPLICATION) for container in account.state):
+            self.depends_on_time()
         others = [
             [STATE, container, key, to_text(value)]
             for container, values in account.state.items()

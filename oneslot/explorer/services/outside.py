@@ -10,12 +10,10 @@ from typing import Any
 
 from oneslot.explorer.services.account import Account, Operation
 from oneslot.explorer.services.answers import UnsupportedRequest, refuse
+from oneslot.explorer.services.deduplication import once
 
 ID = object()
 """Stands for the id of an effect in an answer."""
-
-DEDUPLICATION_MS = 5 * 60 * 1000
-"""How long a FIFO topic remembers a MessageDeduplicationId (API reference, Publish)."""
 
 SEQUENCE_NUMBER = "10000000000000003000"
 
@@ -212,20 +210,13 @@ def perform_effect(name: str, effect: Effect, account: Account, parameters: Para
 def _one(name: str, effect: Effect, account: Account, parameters: Parameters) -> dict[str, Any]:
     service, _, operation = name.partition(".")
     target = _target(effect, parameters)
+    record = partial(account.record, service, operation, target, parameters)
     if _is_fifo(parameters):
         token = parameters.get("MessageDeduplicationId") or f"content {parameters['Message']}"
-        effect_id = once(account, target, token, lambda: account.record(service, operation, target, parameters))
+        effect_id = once(account.state, account.now_ms, target, token, record)
         return {"MessageId": effect_id, "SequenceNumber": SEQUENCE_NUMBER}
-    effect_id = account.record(service, operation, target, parameters)
+    effect_id = record()
     return {key: effect_id if value is ID else value for key, value in effect.answer.items()}
-
-
-def once(account: Account, target: str, token: str, send: Callable[[], str]) -> str:
-    """Send and return the id; or, for a deduplication id of the last five minutes, only return the first id."""
-    held = account.state.setdefault(f"deduplication/{target}", {})
-    if token not in held or held[token]["until"] <= account.now_ms:
-        held[token] = {"until": account.now_ms + DEDUPLICATION_MS, "id": send()}
-    return str(held[token]["id"])
 
 
 def invoke(account: Account, parameters: Parameters) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from oneslot.explorer.services import objects, outside, values, workflows
 from oneslot.explorer.services.account import READING, Account, Operation
 from oneslot.explorer.services.answers import UnsupportedRequest
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
+from oneslot.explorer.services.sqs import explored
 from oneslot.explorer.services.sqs.explored import ExploredSQS
 
 OPERATIONS: dict[str, Operation] = {
@@ -39,7 +40,8 @@ def perform(account: Account, service: str, operation: str, parameters: Mapping[
         dynamodb = InMemoryDynamoDB(lambda: account.now_ms, account.tables, account.contents)
         return _method(dynamodb, name)(**parameters)
     if service == "sqs":
-        return _method(ExploredSQS(account.sent), name)(**parameters)
+        port = ExploredSQS(account.sent, now_ms=account.now_ms, state=account.state)
+        return _method(port if operation in explored.OPERATIONS else None, name)(**parameters)
     if name not in OPERATIONS:
         raise UnsupportedRequest(f'it has no stand-in. Give its answer: answers={{"{name}": {{...}}}}')
     return OPERATIONS[name](account, parameters)

@@ -11,6 +11,8 @@ import boto3
 
 table = boto3.resource("dynamodb").Table("orders")
 sns, s3, ssm = boto3.client("sns"), boto3.client("s3"), boto3.client("ssm")
+sqs = boto3.client("sqs")
+QUEUE = "https://sqs.eu-west-2.amazonaws.com/000000000000/orders"
 TOPIC = "arn:aws:sns:eu-west-2:000000000000:paid"
 MACHINE = "arn:aws:states:eu-west-2:000000000000:stateMachine:ship"
 
@@ -63,3 +65,25 @@ def upload(event: Any, context: Any) -> None:
 
 def ask(event: Any, context: Any) -> None:
     boto3.client("lambda").invoke(FunctionName="price", Payload=b"{}")
+
+
+def delete_then_put(event: Any, context: Any) -> None:
+    for record in event["Records"]:
+        sqs.delete_message(QueueUrl=QUEUE, ReceiptHandle=record["receiptHandle"])
+        table.put_item(Item={"id": json.loads(record["body"])["order"]})
+
+
+def put_then_delete(event: Any, context: Any) -> None:
+    for record in event["Records"]:
+        table.put_item(Item={"id": json.loads(record["body"])["order"]})
+        sqs.delete_message(QueueUrl=QUEUE, ReceiptHandle=record["receiptHandle"])
+
+
+def forward_in_order(event: Any, context: Any) -> None:
+    url = sqs.get_queue_url(QueueName="next.fifo")["QueueUrl"]
+    entries: Any = [{"Id": str(at), "MessageBody": one, "MessageGroupId": "g"} for at, one in enumerate(_orders(event))]
+    sqs.send_message_batch(QueueUrl=url, Entries=entries)
+
+
+def poll(event: Any, context: Any) -> None:
+    sqs.receive_message(QueueUrl=QUEUE)

@@ -63,8 +63,30 @@ def test_law_reads_objects_that_an_upload_left() -> None:
     assert result.holds
 
 
+def test_message_is_lost_when_it_is_deleted_first() -> None:
+    early, late = (
+        explored(name, messages=[{"order": "o-1"}], faults=1) for name in ("delete_then_put", "put_then_delete")
+    )
+
+    assert (early.holds, late.holds) == (False, True)
+    assert "orders has 0 rows" in early.verdict
+
+
+def test_fifo_queue_deduplicates_for_five_minutes_only() -> None:
+    soon, late = (
+        explored("forward_in_order", messages=[{"order": "o-1"}], visibility=seconds).outside for seconds in (30, 300)
+    )
+
+    assert (soon, late) == ((), ("sqs.send_message to next.fifo for message 1 (2 times)",))
+
+
 @pytest.mark.parametrize(
-    ("handler", "remedy"), [("bill", 'parameters={"/bucket"'), ("ask", 'answers={"lambda.invoke"')]
+    ("handler", "remedy"),
+    [
+        ("poll", 'answers={"sqs.receive_message"'),
+        ("bill", 'parameters={"/bucket"'),
+        ("ask", 'answers={"lambda.invoke"'),
+    ],
 )
 def test_missing_value_is_refused_with_the_remedy(handler: str, remedy: str) -> None:
     with pytest.raises(NotExplorable, match=remedy):

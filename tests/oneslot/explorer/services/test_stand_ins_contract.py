@@ -92,7 +92,14 @@ def _function(client: Any) -> None:
     client.create_function(FunctionName="ship", Code={"ZipFile": code.getvalue()}, **settings)
 
 
+def _queues(client: Any) -> None:
+    client.create_queue(QueueName="orders")
+    fifo = {"FifoQueue": "true", "ContentBasedDeduplication": "true"}
+    client.create_queue(QueueName="orders.fifo", Attributes=fifo)
+
+
 PREPARE: dict[str, Callable[[Any], Any]] = {
+    "sqs": _queues,
     "sns": _topics,
     "ses": lambda client: client.verify_email_identity(EmailAddress="shop@example.com"),
     "sesv2": lambda client: client.create_email_identity(EmailIdentity="shop@example.com"),
@@ -151,11 +158,26 @@ def shape(value: Any) -> Any:
     return value
 
 
+QUEUE = f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/orders"
+FIFO_ENTRY = {"MessageBody": "m", "MessageGroupId": "g"}
 ENTRY = {"Source": "shop", "DetailType": "paid", "Detail": '{"order": "o-1"}'}
 MAIL = {"Subject": {"Data": "paid"}, "Body": {"Text": {"Data": "o-1"}}}
 TO = {"ToAddresses": ["a@example.com", "b@example.com"]}
 
 CALLS: list[tuple[str, str, dict[str, Any], Any]] = [
+    ("sqs", "send_message", {"QueueUrl": QUEUE, "MessageBody": "m"}, {"MessageId": "text", "MD5OfMessageBody": "text"}),
+    (
+        "sqs",
+        "send_message_batch",
+        {"QueueUrl": QUEUE, "Entries": [{"Id": "1", "MessageBody": "m"}, {"Id": "2", "MessageBody": "n"}]},
+        {"Successful": [{"Id": "text", "MessageId": "text", "MD5OfMessageBody": "text"}] * 2},
+    ),
+    (
+        "sqs",
+        "send_message",
+        {"QueueUrl": f"{QUEUE}.fifo", **FIFO_ENTRY, "MessageDeduplicationId": "d"},
+        {"MessageId": "text", "MD5OfMessageBody": "text", "SequenceNumber": "text"},
+    ),
     ("sns", "publish", {"TopicArn": Aws.topic, "Message": "m"}, {"MessageId": "text"}),
     (
         "sns",
@@ -232,7 +254,10 @@ def test_effect_has_the_answer_of_its_service(
 
 @pytest.mark.parametrize(
     ("service", "operation", "parameters", "count"),
-    [(one[0], one[1], one[2], 2 if one[1] in ("publish_batch", "put_events") else 1) for one in CALLS],
+    [
+        (one[0], one[1], one[2], 2 if one[1] in ("publish_batch", "put_events", "send_message_batch") else 1)
+        for one in CALLS
+    ],
     ids=[f"{one[0]}.{one[1]}-{at}" for at, one in enumerate(CALLS)],
 )
 def test_each_entry_is_one_effect(port: Aws, service: str, operation: str, parameters: Any, count: int) -> None:
@@ -252,6 +277,18 @@ def failure(call: Callable[..., Any], **parameters: Any) -> str:
 
 ELEVEN = [{"Id": str(one), "Message": "m"} for one in range(11)]
 REFUSED: dict[str, tuple[str, str, dict[str, Any], str]] = {
+    "no group in a queue": (
+        "sqs",
+        "send_message",
+        {"QueueUrl": f"{QUEUE}.fifo", "MessageBody": "m"},
+        "MissingParameter 400",
+    ),
+    "same ids in a queue": (
+        "sqs",
+        "send_message_batch",
+        {"QueueUrl": QUEUE, "Entries": [{"Id": "1", "MessageBody": "m"}] * 2},
+        "AWS.SimpleQueueService.BatchEntryIdsNotDistinct 400",
+    ),
     "no topic": ("sns", "publish", {"Message": "m"}, "InvalidParameter 400"),
     "empty message": ("sns", "publish", {"TopicArn": Aws.topic, "Message": ""}, "InvalidParameter 400"),
     "long message": ("sns", "publish", {"TopicArn": Aws.topic, "Message": "m" * 262_145}, "InvalidParameter 400"),
@@ -294,6 +331,24 @@ def test_call_is_refused_as_its_service_does(aws: Aws, refused: str) -> None:
     service, operation, parameters, expected = REFUSED[refused]
 
     assert failure(getattr(aws.client_of(service), operation), **parameters) == expected
+
+
+@pytest.mark.parametrize("token", [{}, {"MessageDeduplicationId": "d"}], ids=["content", "id"])
+def test_fifo_queue_takes_a_message_once_in_five_minutes(port: Aws, token: dict[str, str]) -> None:
+    assert port.direct is not None
+    message = {"QueueUrl": f"{QUEUE}.fifo", **FIFO_ENTRY, **token}
+    batch = {"QueueUrl": message.pop("QueueUrl"), "Entries": [{"Id": "1", **message}, {"Id": "2", **message}]}
+
+    (first, second) = port.sqs.send_message_batch(**batch)["Successful"]
+
+    assert first["MessageId"] == second["MessageId"]
+    assert len(effects_of(port.direct.world)) == 1
+    port.direct.now += 5 * 60 * 1000 - 1
+    port.sqs.send_message_batch(**batch)
+    assert len(effects_of(port.direct.world)) == 1
+    port.direct.now += 1
+    port.sqs.send_message_batch(**batch)
+    assert len(effects_of(port.direct.world)) == 2
 
 
 def test_fifo_topic_answers_the_first_id_within_five_minutes(aws: Aws) -> None:
