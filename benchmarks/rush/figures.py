@@ -52,7 +52,7 @@ class Figures:
 
 
 def tables(figures: Sequence[Figures]) -> str:
-    """Return the figures as Markdown: results, CPU and memory, and the profile."""
+    """Return the figures as Markdown: results, then CPU and memory."""
     reached = [[getattr(one, name) for name in REACHED] for one in figures]
     processes = list(figures[0].cpu_ms)
     costs = [
@@ -60,8 +60,6 @@ def tables(figures: Sequence[Figures]) -> str:
         + [over_time([sample[column] for sample in one.memory]) for column in (1, 2)]
         for one in figures
     ]
-    names = list(dict.fromkeys(name for one in figures for name in list(one.packages)[:4]))
-    profiles = [[one.handler, *(f"{one.packages.get(name, 0.0):.0%}" for name in names)] for one in figures]
     cpu = [f"CPU ms/msg: {process}" for process in processes]
     stopped = [one.handler for one in figures if not one.drained]
     said = f"Stopped before the queue was empty, at their share of the time: {', '.join(stopped)}." if stopped else ""
@@ -70,7 +68,6 @@ def tables(figures: Sequence[Figures]) -> str:
             table(list(REACHED.values()), reached),
             *([said] if said else []),
             table(["handler", *cpu, "cores busy", "consumer MB", "server MB"], costs),
-            f"The handler's CPU by package:\n\n{table(['handler', *names], profiles)}",
         ]
     )
 
