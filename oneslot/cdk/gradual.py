@@ -16,7 +16,7 @@ ROLLS_BACK = ("function-errors", "failed-deliveries")
 """The conditions that roll a deployment back: they begin with a faulty version, and end within minutes without it.
 
 A deployment does not start while one holds. One that stays until an operator has acted, such as `dead-letters`, would block
-every mend.
+every correction.
 """
 
 

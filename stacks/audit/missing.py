@@ -16,8 +16,8 @@ class MissingAudit(Construct):
     """A composite alarm: no verdict for `missing_hours`, and there was a first one.
 
     Without the second part it would ring minutes after the first deployment, because CloudWatch cannot know how long the
-    hours without data were there. A first night that fails notifies by itself; one that never begins is for the person
-    who deployed (docs/do/first-night.md).
+    hours without data were there. The first night sends a notification if it fails; if it never begins, nothing does, so
+    the operator looks (docs/do/first-night.md).
     """
 
     def __init__(

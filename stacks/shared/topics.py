@@ -8,7 +8,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 RUNBOOKS = "docs/do/runbooks"
-"""The runbooks' folder in this repository: it is at hand for who deployed the stage from it."""
+"""The runbooks' folder in this repository: an operator who deployed the stage has it."""
 
 
 def named_topic(scope: Construct, construct_id: str, arn: str) -> sns.ITopic | None:

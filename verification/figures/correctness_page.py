@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from oneslot.declaration.evidence import Law
-from verification.figures.tables import guards_table, mutants_score, peers_table, table
+from verification.figures.tables import mutants_score, peers_table, table
 from verification.mutation.mutants import expected
 from workload.declared import CONSUMER as DECLARED
 
@@ -35,7 +35,7 @@ def fill(page: str, figures: Path = FIGURES) -> str:
         "laws": laws,
         "make explore": lambda: _figures(figures / "explored.json", "make explore", _explored),
         "peers": lambda: _figures(figures / "explored.json", "make explore", lambda found: peers_table(found["peers"])),
-        "mutants": lambda: f"{mutants_score(expected().counts)}\n\n{guards_table()}",
+        "mutants": lambda: f"{mutants_score(expected().counts)}\n",
         "make simulate": lambda: _figures(figures / "simulated.json", "make simulate", _simulated),
         "make spec": lambda: _figures(figures / "specification.json", "make spec", _specified),
         "make soak": lambda: _figures(figures / "soak.json", "make soak", _soaked),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from verification.mutation.guards import GUARDS
 from verification.mutation.mutants import BY_WHOM
 
 Row = Mapping[str, Any]
@@ -41,12 +40,6 @@ def peers_table(peers: Sequence[Row]) -> str:
     ]
     header = [f"handler ({peers[0]['size']})", "schedules", "violating", "share", "laws broken"]
     return table(header, rows, [LEFT, RIGHT, RIGHT, RIGHT, LEFT])
-
-
-def guards_table() -> str:
-    """Return a row for each guard that explains why mutants live."""
-    rows = [[name, str(len(guard.mutants)), guard.sentence] for name, guard in GUARDS.items()]
-    return table(["guard", "mutants", "why they change nothing"], rows, [LEFT, RIGHT, LEFT])
 
 
 def mutants_score(counts: Mapping[str, int]) -> str:
