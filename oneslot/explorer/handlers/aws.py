@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import io
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 import boto3
@@ -19,6 +15,7 @@ from botocore.exceptions import ParamValidationError, ReadTimeoutError
 from botocore.response import StreamingBody
 from botocore.validate import ParamValidator
 
+from oneslot.explorer.encoding import from_text, to_text
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.world import Request
 
@@ -32,39 +29,6 @@ _making_resource = [False]
 def call_name(service: str, operation: str) -> str:
     """Return the name of a call in a request."""
     return operation if service in OWN else f"{service}.{operation}"
-
-
-def to_text(value: Any) -> str:
-    """Return JSON text of parameters or an answer, with bytes and times in it."""
-    return json.dumps(value, sort_keys=True, default=_encoded)
-
-
-def from_text(text: str) -> Any:
-    """Return what `to_text` was given."""
-    return json.loads(text, object_hook=_decoded if '"$' in text else None)
-
-
-def _encoded(value: Any) -> Any:
-    if hasattr(value, "read"):
-        value = value.read()
-    match value:
-        case str():
-            return value
-        case bytes() | bytearray():
-            return {"$bytes": base64.b64encode(value).decode()}
-        case datetime():
-            return {"$time": value.isoformat()}
-        case Decimal():
-            return int(value) if value == int(value) else float(value)
-        case set() | frozenset() | tuple():
-            return sorted(value)
-    raise TypeError(f"{type(value).__name__} is not a parameter of an AWS call")
-
-
-def _decoded(value: dict[str, Any]) -> Any:
-    if value.keys() == {"$bytes"}:
-        return base64.b64decode(value["$bytes"])
-    return datetime.fromisoformat(value["$time"]) if value.keys() == {"$time"} else value
 
 
 class Answer(dict[str, Any]):

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from oneslot.explorer.handlers.aws import from_text
+from oneslot.explorer.encoding import from_text
 from oneslot.explorer.wording import effect_name
 from oneslot.explorer.world import EFFECT, World
 

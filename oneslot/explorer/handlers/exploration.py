@@ -19,9 +19,10 @@ from typing import Any
 
 from oneslot.explorer.aftermath import Aftermath
 from oneslot.explorer.counterexample import counterexample, replay
+from oneslot.explorer.encoding import to_text
 from oneslot.explorer.execution.process import Program
 from oneslot.explorer.explorer import Explorer
-from oneslot.explorer.handlers.aws import intercepted, to_text
+from oneslot.explorer.handlers.aws import intercepted
 from oneslot.explorer.handlers.laws import HandlerLaws, Law, View
 from oneslot.explorer.handlers.modules import Code, found
 from oneslot.explorer.handlers.process import AT_IMPORT, HandlerProcess, Invocation, running

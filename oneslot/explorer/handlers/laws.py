@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from oneslot.explorer.encoding import from_text
 from oneslot.explorer.execution.process import Outcome
-from oneslot.explorer.handlers.aws import from_text
 from oneslot.explorer.handlers.effects import GENERATED, Left, effects_of
 from oneslot.explorer.services.contents import Table
 from oneslot.explorer.services.objects import BUCKET

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NoReturn
 
+from oneslot.explorer.encoding import to_text
 from oneslot.explorer.execution.process import Outcome, Process, Program
-from oneslot.explorer.handlers.aws import to_text
 from oneslot.explorer.handlers.modules import Code, fingerprint
 from oneslot.explorer.refusal import NotExplorable, Stop
 from oneslot.explorer.world import Request

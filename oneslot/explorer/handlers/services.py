@@ -8,6 +8,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from oneslot.explorer.encoding import from_text, to_text
 from oneslot.explorer.faults import _LOST as LOST
 from oneslot.explorer.faults import (
     CRASHES,
@@ -16,16 +17,17 @@ from oneslot.explorer.faults import (
     Choice,
     error_choice,
 )
-from oneslot.explorer.handlers.aws import OWN, from_text, to_text
+from oneslot.explorer.handlers.aws import OWN
 from oneslot.explorer.handlers.process import DRAW
 from oneslot.explorer.refusal import NotExplorable
+from oneslot.explorer.services import web
 from oneslot.explorer.services.account import READING, Account
 from oneslot.explorer.services.answers import UnsupportedRequest
 from oneslot.explorer.services.contents import Table
 from oneslot.explorer.services.deduplication import DEDUPLICATION
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
 from oneslot.explorer.services.stand_in import perform
-from oneslot.explorer.world import EFFECT, STATE, Request, World
+from oneslot.explorer.world import EFFECT, STATE, UNANSWERED, Request, World
 
 THROTTLES = {
     "dynamodb": "ProvisionedThroughputExceededException",
@@ -48,6 +50,11 @@ REFUSED_PARTS: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = 
     },
 }
 """The answers with which a batch succeeds and does nothing. A handler that does not read them loses messages."""
+
+HTTP_503 = Choice(
+    "answered with 503", "never", observation=to_text({"answer": {"status": 503, "headers": {}, "body": b""}})
+)
+HTTP_TIMED_OUT = Choice("times out, and the request is on its way", "later", observation=UNANSWERED)
 
 
 @dataclass(frozen=True)
@@ -109,6 +116,8 @@ def handler_faults(request: Request) -> tuple[Choice, ...]:
     throttled = error_choice(THROTTLES.get(service, "ThrottlingException"))
     if name == DRAW:
         return (Choice("drawn high", seen="answered", observation=to_text({"answer": {"high": True}}), is_fault=False),)
+    if service == "http":
+        return (CRASHES[0], HTTP_503) if operation in web.READING else (*CRASHES, HTTP_503, HTTP_TIMED_OUT)
     if operation in READS or operation.startswith(READING):
         return (CRASHES[0], throttled)
     own: tuple[Choice, ...] = ()

@@ -21,6 +21,7 @@ from unittest import mock
 
 import boto3.s3.transfer
 
+from oneslot.explorer.handlers.http import answered
 from oneslot.explorer.refusal import NotExplorable
 
 try:
@@ -83,8 +84,8 @@ REFUSED: tuple[tuple[Any, str, str, str], ...] = (
     (threading.Thread, "start", "a thread", "Call the function directly, or explore it without the thread"),
     (concurrent.futures.ThreadPoolExecutor, "submit", "a thread pool", "Let the test replace it by a plain loop"),
     (asyncio.BaseEventLoop, "run_in_executor", "a thread of asyncio", "Await plain coroutines"),
-    (socket.socket, "connect", "a socket", "Let the test replace that client"),
-    (socket, "getaddrinfo", "a socket", "Let the test replace that client"),
+    (socket.socket, "connect", "a socket that is not of HTTP", "Let the test replace that client"),
+    (socket, "getaddrinfo", "a socket that is not of HTTP", "Let the test replace that client"),
     (subprocess.Popen, "__init__", "a subprocess", "Let the test replace it"),
     (os, "fork", "a fork", "Let the test replace it"),
 )
@@ -121,6 +122,7 @@ def taken_over(running: Running, environment: dict[str, str]) -> Iterator[None]:
         patch(mock.patch.object(logging, "time", LogClock(running)))
         for name in ("monotonic", "perf_counter"):
             patch(mock.patch.object(time, name, _either(running, time.time, getattr(time, name))))
+        patch(answered(running))
         patch(mock.patch.object(_TRANSFER, "TransferManager", _in_one_thread(running)))
         if not time_machine.traveller_stack:
             _time_machine.patch()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from oneslot.explorer.services import objects, outside, values, workflows
+from oneslot.explorer.services import objects, outside, values, web, workflows
 from oneslot.explorer.services.account import READING, Account, Operation
 from oneslot.explorer.services.answers import UnsupportedRequest
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
@@ -30,6 +30,8 @@ def perform(account: Account, service: str, operation: str, parameters: Mapping[
     unless it only reads.
     """
     name = f"{service}.{operation}"
+    if service == "http":
+        return web.request(account, operation, parameters)
     given = account.answers.get(name)
     if given is not None:
         if not operation.startswith(READING):

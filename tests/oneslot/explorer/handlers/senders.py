@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import urllib.request
 import uuid
 from typing import Any
 
 import boto3
+import requests
 
 table = boto3.resource("dynamodb").Table("orders")
 sns, s3, ssm = boto3.client("sns"), boto3.client("s3"), boto3.client("ssm")
 sqs = boto3.client("sqs")
 QUEUE = "https://sqs.eu-west-2.amazonaws.com/000000000000/orders"
+CHARGES = "https://pay.example/charges"
 TOPIC = "arn:aws:sns:eu-west-2:000000000000:paid"
 MACHINE = "arn:aws:states:eu-west-2:000000000000:stateMachine:ship"
 
@@ -87,3 +91,25 @@ def forward_in_order(event: Any, context: Any) -> None:
 
 def poll(event: Any, context: Any) -> None:
     sqs.receive_message(QueueUrl=QUEUE)
+
+
+def charge(event: Any, context: Any) -> None:
+    for order in _orders(event):
+        answered = requests.post(CHARGES, json={"order": order}, timeout=5)
+        answered.raise_for_status()
+        table.put_item(Item={"id": order, "charge": answered.json()["id"]})
+
+
+def charge_with_key(event: Any, context: Any) -> None:
+    for order in _orders(event):
+        headers = {"Idempotency-Key": order}
+        requests.post(CHARGES, json={"order": order}, headers=headers, timeout=5).raise_for_status()
+
+
+def fetch(event: Any, context: Any) -> None:
+    with urllib.request.urlopen("http://prices.example:8080/o-1?currency=GBP") as answered:
+        table.put_item(Item={"id": "price", "value": answered.read().decode()})
+
+
+def connect(event: Any, context: Any) -> None:
+    socket.create_connection(("redis.example", 6379))

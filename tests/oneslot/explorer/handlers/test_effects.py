@@ -80,6 +80,29 @@ def test_fifo_queue_deduplicates_for_five_minutes_only() -> None:
     assert (soon, late) == ((), ("sqs.send_message to next.fifo for message 1 (2 times)",))
 
 
+PAID = {"POST https://pay.example/*": {"status": 201, "body": {"id": "c-1"}}}
+
+
+@pytest.mark.parametrize(
+    ("handler", "outside"),
+    [("charge", ("http.post to charges for message 1 (2 times)",)), ("charge_with_key", ())],
+)
+def test_http_request_may_repeat_unless_it_has_a_key(handler: str, outside: tuple[str, ...]) -> None:
+    result = explored(handler, messages=[{"order": "o-1"}], faults=1, answers=PAID)
+
+    assert (result.holds, result.outside) == (True, outside)
+
+
+def test_http_answer_is_the_user_s() -> None:
+    def law(world: Any) -> bool:
+        """the row holds the price"""
+        return [row["value"] for row in world["orders"]] == ["7"]
+
+    answers = {"GET http://prices.example:8080/*": lambda request: {"body": "7" if "GBP" in request["url"] else ""}}
+
+    assert explored("fetch", messages=[{}], answers=answers, law=law).holds
+
+
 @pytest.mark.parametrize(
     ("handler", "remedy"),
     [
