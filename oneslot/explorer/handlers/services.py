@@ -23,6 +23,7 @@ from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.services import web
 from oneslot.explorer.services.account import READING, Account
 from oneslot.explorer.services.answers import UnsupportedRequest
+from oneslot.explorer.services.batches import BATCHES
 from oneslot.explorer.services.contents import Table
 from oneslot.explorer.services.deduplication import DEDUPLICATION
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
@@ -39,17 +40,6 @@ THROTTLES = {
     "sqs": "RequestThrottled",
 }
 """The code by which a service refuses too many requests; all others say ThrottlingException."""
-
-REFUSED_PARTS: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
-    "batch_write_item": lambda parameters: {"UnprocessedItems": parameters["RequestItems"]},
-    "send_message_batch": lambda parameters: {
-        "Successful": [],
-        "Failed": [
-            {"Id": entry["Id"], "Code": "InternalError", "SenderFault": False} for entry in parameters["Entries"]
-        ],
-    },
-}
-"""The answers with which a batch succeeds and does nothing. A handler that does not read them loses messages."""
 
 HTTP_503 = Choice(
     "answered with 503", "never", observation=to_text({"answer": {"status": 503, "headers": {}, "body": b""}})
@@ -85,9 +75,15 @@ class AccountServices:
         contents = world.contents(self.tables)
         account = Account(now, self.tables, contents, world.queues, state, effects, self.answers, self.values)
         try:
-            if conflict is not None:
-                InMemoryDynamoDB(lambda: now, self.tables, account.contents).refuse_for_conflict(conflict, **parameters)
-            answer = perform(account, service, operation, parameters)
+            if conflict is None:
+                answer = perform(account, service, operation, parameters)
+            elif name in BATCHES:
+                rest, last = BATCHES[name].split(parameters)
+                answered = {} if rest is None else perform(account, service, operation, rest)
+                answer = BATCHES[name].refuse(answered, last)
+            else:
+                dynamodb = InMemoryDynamoDB(lambda: now, self.tables, account.contents)
+                dynamodb.refuse_for_conflict(conflict, **parameters)
         except ClientError as error:
             return world, to_text({"error": error.response})
         except UnsupportedRequest as error:
@@ -118,12 +114,11 @@ def handler_faults(request: Request) -> tuple[Choice, ...]:
         return (Choice("drawn high", seen="answered", observation=to_text({"answer": {"high": True}}), is_fault=False),)
     if service == "http":
         return (CRASHES[0], HTTP_503) if operation in web.READING else (*CRASHES, HTTP_503, HTTP_TIMED_OUT)
-    if operation in READS or operation.startswith(READING):
-        return (CRASHES[0], throttled)
     own: tuple[Choice, ...] = ()
     if name == "transact_write_items":
         own = (Choice("TransactionConflict at item 1", "never", conflict=0),)
-    elif name in REFUSED_PARTS:
-        refused = to_text({"answer": REFUSED_PARTS[name](parameters)})
-        own = (Choice("answered with all of it refused", "never", observation=refused),)
+    elif name in BATCHES and BATCHES[name].may_refuse(parameters):
+        own = (Choice("answered with the last entry refused", "never", conflict=0),)
+    if operation in READS or operation.startswith(READING):
+        return (CRASHES[0], throttled, *own)
     return (*CRASHES, *LOST, throttled, TIMED_OUT, *own)

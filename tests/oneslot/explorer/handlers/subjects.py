@@ -114,8 +114,16 @@ def add_twice(event: Any, context: Any) -> None:
 
 
 def put_batch(event: Any, context: Any) -> None:
-    items: list[Any] = [{"PutRequest": {"Item": {"id": {"S": order}}}} for order in _orders(event)]
+    names = [f"{order}-{line}" for order in _orders(event) for line in (1, 2)]
+    items: list[Any] = [{"PutRequest": {"Item": {"id": {"S": name}}}} for name in names]
     client.batch_write_item(RequestItems={"orders": items})
+
+
+def put_batch_again(event: Any, context: Any) -> None:
+    with table.batch_writer() as batch:
+        for order in _orders(event):
+            for line in (1, 2):
+                batch.put_item(Item={"id": f"{order}-{line}"})
 
 
 def wait_for_a_minute(event: Any, context: Any) -> None:

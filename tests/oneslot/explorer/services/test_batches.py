@@ -1,0 +1,78 @@
+"""A batch without its last entry: what is performed, and how the answer names the refused one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oneslot.explorer.encoding import from_text, to_text
+from oneslot.explorer.handlers.effects import effects_of
+from oneslot.explorer.handlers.services import AccountServices, handler_faults
+from oneslot.explorer.services.contents import Table
+from oneslot.explorer.world import Request, World
+
+SERVICES = AccountServices({"orders": Table("id")})
+QUEUE = "https://sqs.eu-west-2.amazonaws.com/000000000000/next"
+EVENT = {"Source": "shop", "DetailType": "paid", "Detail": "{}"}
+
+
+def keys(*names: str) -> list[dict[str, Any]]:
+    return [{"id": {"S": name}} for name in names]
+
+
+def puts(*names: str) -> list[dict[str, Any]]:
+    return [{"PutRequest": {"Item": key}} for key in keys(*names)]
+
+
+def test_items_stay_unprocessed() -> None:
+    written = Request(to_text(["batch_write_item", {"RequestItems": {"orders": puts("a", "b")}}]))
+    read = Request(to_text(["batch_get_item", {"RequestItems": {"orders": {"Keys": keys("a", "b")}}}]))
+
+    world, wrote = SERVICES(World(""), written, 0, 0)
+    full, _ = SERVICES(World(""), written, 0)
+    _, found = SERVICES(full, read, 0, 0)
+
+    assert from_text(wrote)["answer"]["UnprocessedItems"] == {"orders": puts("b")}
+    assert list(world.rows["orders"].values()) == [{"id": "a"}]
+    answer = from_text(found)["answer"]
+    assert (answer["Responses"], answer["UnprocessedKeys"]) == ({"orders": keys("a")}, {"orders": {"Keys": keys("b")}})
+
+
+@pytest.mark.parametrize("items", [puts("a"), puts("a", "b")], ids=len)
+def test_single_item_is_throttled_instead(items: Any) -> None:
+    faults = handler_faults(Request(to_text(["batch_write_item", {"RequestItems": {"orders": items}}])))
+
+    assert any("last entry" in fault.name for fault in faults) == (len(items) > 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "parameters", "failed"),
+    [
+        ("send_message_batch", {"QueueUrl": QUEUE, "Entries": [{"Id": "1", "MessageBody": "m"}]}, ["Failed", 0, "Id"]),
+        (
+            "sns.publish_batch",
+            {"TopicArn": "t", "PublishBatchRequestEntries": [{"Id": "1", "Message": "m"}]},
+            ["Failed", 0, "Id"],
+        ),
+        ("events.put_events", {"Entries": [EVENT]}, ["Entries", 0, "ErrorCode"]),
+        (
+            "firehose.put_record_batch",
+            {"DeliveryStreamName": "s", "Records": [{"Data": b"r"}]},
+            ["RequestResponses", 0, "ErrorCode"],
+        ),
+    ],
+)
+def test_refused_entry_has_no_effect(call: str, parameters: dict[str, Any], failed: list[Any]) -> None:
+    entries = next(name for name, value in parameters.items() if isinstance(value, list))
+    other = {**parameters[entries][0], **({"Id": "2"} if "Id" in parameters[entries][0] else {})}
+    both = {**parameters, entries: [*parameters[entries], other]}
+
+    alone, answer = SERVICES(World(""), Request(to_text([call, parameters])), 0, 0)
+    one, _ = SERVICES(World(""), Request(to_text([call, both])), 0, 0)
+
+    found = from_text(answer)["answer"]
+    for step in failed:
+        found = found[step]
+    assert found in ("1", "InternalError")
+    assert (len(effects_of(alone)), len(effects_of(one))) == (0, 1)
