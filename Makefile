@@ -79,6 +79,7 @@ lint: $(VENV)/.installed ## ruff, code and format
 
 types: $(VENV)/.installed ## mypy --strict
 	$(BIN)/mypy
+	cd oneslot/starter && ../../$(BIN)/mypy --cache-dir ../../.mypy_cache/starter .
 
 imports: $(VENV)/.installed ## the import contracts
 	$(BIN)/lint-imports

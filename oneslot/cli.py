@@ -144,13 +144,31 @@ def all_verbs() -> Sequence[click.Command]:
     from oneslot.commands.export import export
     from oneslot.commands.inspect import inspect
     from oneslot.commands.ledger import ledger
+    from oneslot.commands.new import new
     from oneslot.commands.send import send
     from oneslot.commands.stack import down, up
     from oneslot.commands.status import status
     from oneslot.commands.watch import watch
     from oneslot.commands.worker import worker
 
-    return (up, env, send, watch, inspect, status, check, dlq, ledger, export, audit, backfill, worker, explore, down)
+    return (
+        new,
+        up,
+        env,
+        send,
+        watch,
+        inspect,
+        status,
+        check,
+        dlq,
+        ledger,
+        export,
+        audit,
+        backfill,
+        worker,
+        explore,
+        down,
+    )
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -159,6 +177,7 @@ def main() -> None:
     """Make each message of a queue take effect exactly once, and show that it did.
 
     \b
+    oneslot new NAME           write the folder of a new consumer
     oneslot up                 deploy the consumer of oneslot.toml on this machine
     oneslot check              count the evidence, and judge it
     oneslot dlq, ledger        inspect what failed, and repair it

@@ -19,6 +19,8 @@ from importlinter.contracts.layers import LayersContract
 ROOT = Path(__file__).resolve().parents[1]
 LINTER: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
 NOT_THE_PRODUCT = {"tests", "docs"}
+STARTER = Path("oneslot/starter")
+"""What `oneslot new` copies: a project of its own, which nothing of the product imports."""
 # A graph holds packages only. CDK looks for this script beside them.
 SCRIPT = Path("app.py")
 SCRIPTS = (SCRIPT, Path("quickstart.py"))
@@ -37,7 +39,8 @@ def product_files() -> list[Path]:
         ["/usr/bin/env", "git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, check=True, text=True
     )
     files = [Path(line) for line in listed.stdout.splitlines()]
-    return [file for file in files if file.parts[0] not in NOT_THE_PRODUCT and (ROOT / file).exists()]
+    ours = [file for file in files if file.parts[0] not in NOT_THE_PRODUCT and STARTER not in file.parents]
+    return [file for file in ours if (ROOT / file).exists()]
 
 
 def module(file: Path) -> str:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -68,6 +69,10 @@ class EmbeddedAws:
 
     def start(self) -> None:
         """Start it and wait until it answers. Raises `EmbeddedAwsFailed` with the end of its log if it does not."""
+        if find_spec("ministack") is None:
+            raise EmbeddedAwsFailed(
+                "The embedded AWS needs ministack, which is missing; run: pip install 'oneslot[local]'"
+            )
         self._folder.mkdir(parents=True, exist_ok=True)
         for attempt in range(1, PORT_ATTEMPTS + 1):
             # Short, and outside of the state folder: the emulator names sockets and PID files there.

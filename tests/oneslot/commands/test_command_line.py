@@ -19,7 +19,7 @@ from oneslot.local.errors import AlreadyRunning
 from tests.kits.consumer import NHS_NUMBER, booking, record
 from tests.kits.moto_stack import PLAN, MotoStack, document, invoke
 
-WITHOUT_STACK = {"up", "down", "run", "explore", "simulate", "worker"}
+WITHOUT_STACK = {"new", "up", "down", "run", "explore", "simulate", "worker"}
 
 Invoke = Callable[..., Result]
 

@@ -1,0 +1,7 @@
+"""The Lambda handler. It reads the variables that the construct in stack.py sets."""
+
+from oneslot import consumer_from_environment
+
+from decision import take
+
+handler = consumer_from_environment(take)

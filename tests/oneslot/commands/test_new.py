@@ -1,0 +1,81 @@
+"""`oneslot new`: a project that is right as it is written, and a sentence for a name or folder that is not."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from oneslot.declaration.reading import read_declaration
+from tests.kits.moto_stack import document, invoke
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a new consumer of gift cards."""
+    monkeypatch.chdir(tmp_path)
+    assert invoke("new", "gift_cards").exit_code == 0
+    return tmp_path / "gift_cards"
+
+
+def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_new_puts_the_name_into_every_file(project: Path) -> None:
+    texts = {path.name: path.read_text(encoding="utf-8") for path in project.rglob("*") if path.is_file()}
+    assert [name for name, text in texts.items() if re.search("orders", text, re.IGNORECASE)] == []
+    assert "class GiftCardsStack(Stack)" in texts["stack.py"]
+    assert '"ONESLOT_TABLE_GIFT_CARDS": "gift_cards"' in texts["test_consumer.py"]
+    (table,) = read_declaration(project / "oneslot.toml").schema.tables.values()
+    assert (table.name, table.output) == ("gift_cards", "GiftCardsTableName")
+
+
+def test_new_names_the_next_three_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "orders").mkdir()
+    shown = invoke("new", "orders").stdout
+    assert shown.endswith("Next:\n\ncd orders && pip install -r requirements.txt\npytest\noneslot up\n")
+    made = document(invoke("new", "payments", "--json"))
+    assert sorted(made["files"]) == sorted(
+        str(path.relative_to(tmp_path / "orders")) for path in (tmp_path / "orders").rglob("*") if path.is_file()
+    )
+
+
+@pytest.mark.parametrize("name", ["", "Orders", "gift-cards", "1st", "ledger", "../orders", "a" * 41])
+def test_new_refuses_a_name_that_a_table_cannot_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = invoke("new", name)
+    assert refused.exit_code == 2
+    assert f"{name!r} is not a valid name of a consumer. Use 1 to 40 small letters" in refused.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", ["file", "folder"])
+def test_new_refuses_a_folder_that_is_not_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    if content == "folder":
+        (tmp_path / "orders").mkdir()
+    taken = tmp_path / ("orders/mine" if content == "folder" else "orders")
+    taken.write_text("mine")
+    refused = invoke("new", "orders")
+    assert refused.exit_code == 2
+    assert "exists and is not an empty folder. Choose another name, or remove it." in refused.stderr
+    assert taken.read_text() == "mine"
+
+
+def test_new_project_passes_its_tests_and_linters(project: Path) -> None:
+    tested = run("pytest", "-q", "-p", "no:cacheprovider", folder=project)
+    assert tested.returncode == 0, tested.stdout
+    assert re.search(r"^6 passed in", tested.stdout, re.MULTILINE), tested.stdout
+    for check in (["ruff", "check", "--no-cache", "."], ["ruff", "format", "--no-cache", "--check", "."]):
+        done = run(*check, folder=project)
+        assert done.returncode == 0, done.stdout
