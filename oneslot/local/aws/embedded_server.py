@@ -12,8 +12,12 @@ import signal
 import sys
 import threading
 import time
+from functools import lru_cache
+
+from ministack.services import dynamodb
 
 GRACE_SECONDS = 5.0
+EXPRESSIONS = 256
 
 
 def end_with_parent() -> None:
@@ -29,7 +33,15 @@ def end_with_parent() -> None:
     threading.Thread(target=wait, name="end-with-parent", daemon=True).start()
 
 
+def parse_expressions_once() -> None:
+    """Keep how ministack reads an expression. It reads the text again for each item that a query tests."""
+    tokenize = lru_cache(EXPRESSIONS)(dynamodb._tokenize)
+    dynamodb._tokenize = lambda expression: list(tokenize(expression))  # callers may change their list
+    dynamodb._condition_syntax_error = lru_cache(EXPRESSIONS)(dynamodb._condition_syntax_error)
+
+
 if __name__ == "__main__":
     end_with_parent()
+    parse_expressions_once()
     sys.argv = ["ministack"]
     runpy.run_module("ministack", run_name="__main__")
