@@ -12,7 +12,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run bench-run test test-all check lint types imports format explore audit-sown mutants simulate simulate-mutants simulate-coverage \
+.PHONY: help run bench-run test test-all check lint types imports format explore audit-sown mutants handlers simulate simulate-mutants simulate-coverage \
   spec soak fuzz figures bench bench-audit docs synth deploy diff smoke lock dependencies browser valkey clean
 
 help: ## list the targets
@@ -98,6 +98,9 @@ audit-sown: $(VENV)/.installed ## the audit finds every kind of corruption in a 
 mutants: $(VENV)/.installed ## mutants of the runtime, judged by explorer and tests (RECORD=1: keep the score)
 	$(BIN)/python -m oneslot explore --only-mutants $(if $(RECORD),--record)
 	$(BIN)/python -m verification.figures.correctness_page
+
+handlers: $(VENV)/.installed ## the peers, ours, and public handlers in CLONES through the explorer; figures to docs/proof
+	PYTHONPATH=.:$(CLONES)/packages $(BIN)/python -m verification.handlers $(if $(CLONES),--clones "$(CLONES)" --repeat)
 
 simulate: SECONDS ?= 3600
 simulate: $(VENV)/.installed ## the whole system under seeds for SECONDS, or SEEDS of each scenario; figures to docs/proof

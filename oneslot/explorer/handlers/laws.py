@@ -188,10 +188,10 @@ def difference(rows: Rows, once: Rows, tables: Mapping[str, Table]) -> str:
                 keys = tables[table].keys if table in tables else ("Key",)
                 key = "/".join(str(row.get(part)) for part in keys)
                 name = changed[0]
-                return (
-                    f"{table} {key}: {name} is {_short(row.get(name))}, and single deliveries leave "
-                    f'{_short(wanted.get(name))} (a counter of deliveries? ignore=["{table}.{name}"])'
-                )
+                found, usual = row.get(name), wanted.get(name)
+                counts = isinstance(found, (int, float)) and isinstance(usual, (int, float))
+                hint = f' (a counter of deliveries? ignore=["{table}.{name}"])' if counts else ""
+                return f"{table} {key}: {name} is {_short(found)}, and single deliveries leave {_short(usual)}{hint}"
     return "the tables differ"
 
 

@@ -1,0 +1,72 @@
+"""Explore the handlers and keep the figures: `python -m verification.handlers [--clones FOLDER] [--repeat]`.
+
+Without clones the public handlers keep their last figures. The pages of `PAGES` show what is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from oneslot.explorer.handlers.exploration import explore
+from oneslot.explorer.refusal import NotExplorable
+from verification.handlers.deliveries import repeated
+from verification.handlers.figures import KEPT, Figures, kept, shown_path, write
+from verification.handlers.subjects import OURS, PUBLIC, Subject
+
+BUDGET = 300
+"""Seconds for a handler. Only a handler that needs more ends without a verdict."""
+
+
+def explored(subject: Subject, clones: Path = Path(), budget: float = BUDGET) -> Figures:
+    """Explore a handler. Raises `NotExplorable`."""
+    started = time.process_time()
+    result = explore(subject.handler, path=subject.paths(clones), budget=budget, **subject.options)
+    return {
+        "handler": subject.name,
+        "repository": subject.repository,
+        "commit": subject.commit,
+        "holds": result.holds,
+        "complete": result.complete,
+        "verdict": result.verdict,
+        "level": "" if result.holds else result.level,
+        "steps": result.length,
+        "schedules": sum(level.schedules for level in result.levels),
+        "states": sum(level.states for level in result.levels),
+        "cpu_seconds": round(time.process_time() - started, 1),
+        "outside": list(result.outside),
+        "path": shown_path(result.counterexample),
+        "embedded": "",
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Explore, keep, and fill the pages. Return 1 if a handler is refused."""
+    parser = argparse.ArgumentParser(prog="verification.handlers", description=__doc__)
+    parser.add_argument("--clones", type=Path, help="a folder with a clone of each public repository")
+    parser.add_argument("--repeat", action="store_true", help="repeat each public counterexample on the embedded AWS")
+    options = parser.parse_args(arguments)
+    found = {one["handler"]: one for one in kept()}
+    status = 0
+    for subject in (*(PUBLIC if options.clones else ()), *OURS):
+        try:
+            one = explored(subject, options.clones or Path())
+        except NotExplorable as error:
+            sys.stderr.write(f"{subject.name}: {error}\n")
+            status = 1
+            continue
+        if subject.repository and not one["holds"]:
+            before = found.get(subject.name, {}).get("embedded", "")
+            one["embedded"] = repeated(subject, options.clones) if options.repeat else before
+        found[subject.name] = one
+        sys.stderr.write(f"{subject.name}: {one['verdict']} ({one['cpu_seconds']} CPU s) {one['embedded']}\n")
+    write([found[subject.name] for subject in (*PUBLIC, *OURS) if subject.name in found])
+    sys.stderr.write(f"Wrote {KEPT.name}.\n")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
