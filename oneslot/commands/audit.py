@@ -13,6 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.commands.check import verdicts_table
 from oneslot.commands.export import export_stack, new_folder
+from oneslot.declaration.reading import declared
 from oneslot.errors import BadInput, OneslotError
 from oneslot.evidence.export import place_for, whole_histories
 from oneslot.explanations import explain
@@ -93,12 +94,13 @@ def _target_to_audit(stack: str | None) -> Target:
 
 def _show(terminal: Terminal, document: Mapping[str, Any], answer: Path, stack: str | None) -> None:
     """Show the verdicts, the invariants that do not hold, and what to do about them."""
-    from oneslot.pipeline.judge.conclusion import sentences
+    from oneslot.pipeline.model import model_of
 
+    sentences = model_of(declared()).sentences
     terminal.show(verdicts_table(document["verdicts"]))
     for name, count in document["violations"].items():
         if count:
-            terminal.plain(f"{name} does not hold for {count:,}: {sentences()[name]}", style="red")
+            terminal.plain(f"{name} does not hold for {count:,}: {sentences[name]}", style="red")
     redrive, look = (answer / "repair" / name for name in ("redrive.jsonl", "look-at.jsonl"))
     if look.stat().st_size:
         terminal.plain(f"Requests that need a decision: {look}")

@@ -59,6 +59,7 @@ class Tools:
         story: the rows of a request → `(time, event, sentence)` for `oneslot inspect`.
         compose: the consumer that `oneslot worker` runs; see `oneslot.commands.worker_handler`.
         next_steps: what `oneslot up` prints; see `oneslot.commands.stack`.
+        audit: this declaration → the `oneslot.pipeline.model.Model` by which the Spark audit judges; see `workload/audit`.
         handled_before: a message id → the result of a request that `oneslot backfill` enters as done.
         explore, replay: the consumer's own explorations.
     """
@@ -69,6 +70,7 @@ class Tools:
     story: str | None = None
     compose: str | None = None
     next_steps: str | None = None
+    audit: str | None = None
     handled_before: str | None = None
     explore: str | None = None
     replay: str | None = None

@@ -30,13 +30,13 @@ _TABLE_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _HANDLER = re.compile(r"[A-Za-z_][\w.]*\.[A-Za-z_]\w*")
 _STACK = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 
-_chosen: ContextVar[Path | None] = ContextVar("consumer", default=None)
+_chosen: ContextVar[Path | Declaration | None] = ContextVar("consumer", default=None)
 
 
 @contextmanager
-def choosing(path: Path) -> Iterator[None]:
-    """Use this file in place of the one in the current folder."""
-    token = _chosen.set(path)
+def choosing(consumer: Path | Declaration) -> Iterator[None]:
+    """Use this file, or what was read from it, in place of the one in the current folder."""
+    token = _chosen.set(consumer)
     try:
         yield
     finally:
@@ -56,8 +56,11 @@ def find_declaration() -> Declaration | None:
 
     Elsewhere a checkout of Oneslot uses its own, and a package of the audit's job the one inside it.
     """
-    if path := _chosen.get() or os.environ.get(VARIABLE):
-        return read_declaration(Path(path))
+    chosen = _chosen.get() or os.environ.get(VARIABLE)
+    if isinstance(chosen, Declaration):
+        return chosen
+    if chosen:
+        return read_declaration(Path(chosen))
     here = Path.cwd()
     for folder in (here, *here.parents, REPOSITORY):
         if (path := folder / FILE_NAME).is_file():

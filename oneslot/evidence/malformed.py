@@ -16,7 +16,7 @@ from typing import Any
 from oneslot.declaration.evidence import COMPLETE, IN_PROGRESS, Evidence, lacking, result_of
 from oneslot.declaration.schema import Schema, Table
 from oneslot.evidence.tables import scan
-from oneslot.pipeline.vocabulary import FILE_PREFIX, SLOT_PREFIX, UNIDENTIFIED_PREFIX
+from oneslot.pipeline.vocabulary import FILE_PREFIX, ROW_PREFIX, UNIDENTIFIED_PREFIX
 from oneslot.target import Target
 
 DELIVERY_LOG = "delivery log"
@@ -163,7 +163,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_reserved(message_id: Any) -> bool:
-    return isinstance(message_id, str) and message_id.startswith((SLOT_PREFIX, FILE_PREFIX, UNIDENTIFIED_PREFIX))
+    return isinstance(message_id, str) and message_id.startswith((ROW_PREFIX, FILE_PREFIX, UNIDENTIFIED_PREFIX))
 
 
 def format_malformed(found: Sequence[Malformed], command: Callable[[str], str]) -> Iterator[str]:

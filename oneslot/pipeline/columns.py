@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the usual name in Spark programs
 
 from oneslot.declaration.reading import declared
-from oneslot.pipeline.vocabulary import FILE_PREFIX, SLOT_PREFIX, UNIDENTIFIED_PREFIX
+from oneslot.pipeline.vocabulary import FILE_PREFIX, ROW_PREFIX, UNIDENTIFIED_PREFIX
 
 WITHHELD = "withheld-"
 PACKED_CHARACTERS = 8
@@ -50,7 +49,7 @@ def absent(*names: str) -> str:
 
 def reserved(key: str) -> str:
     """Return SQL that is true where an id begins with a prefix reserved for other keys; false for null."""
-    return f"coalesce(substring({key}, 1, 1) IN ('{SLOT_PREFIX}', '{FILE_PREFIX}', '{UNIDENTIFIED_PREFIX}'), false)"
+    return f"coalesce(substring({key}, 1, 1) IN ('{ROW_PREFIX}', '{FILE_PREFIX}', '{UNIDENTIFIED_PREFIX}'), false)"
 
 
 def identity_or(sqs_message_id: str) -> Column:
@@ -63,14 +62,9 @@ def no_identity(sqs_message_id: str) -> str:
     return f"(message_id IS NULL AND {sqs_message_id} IS NULL)"
 
 
-def slot_key_of(practice: Column, slot_id: Column) -> Column:
-    """Return a slot's key. Its `#` keeps it apart from message ids."""
-    return F.concat(F.lit(SLOT_PREFIX), practice, F.lit(SLOT_PREFIX), slot_id)
-
-
-def place_link(practice: Column, slot_id: Column, start: Column, end: Column) -> Column:
-    """Return the hash of the place and time of an appointment, or of the practice for one that waits; 0 without a practice."""
-    return F.when(practice.isNotNull(), F.xxhash64(practice, slot_id, start, end)).otherwise(zero())
+def key_of_row(*parts: Column) -> Column:
+    """Return the key of a row that is judged as itself. Its `#` keeps it apart from message ids."""
+    return F.concat(*(each for part in parts for each in (F.lit(ROW_PREFIX), part)))
 
 
 def holds_nhs_number(written: Column) -> Column:
@@ -97,10 +91,22 @@ def shown_id(key: Column, shown: Column) -> Column:
     return F.when(holds_nhs_number(shown), F.concat(F.lit(WITHHELD), F.lower(F.hex(F.xxhash64(key))))).otherwise(shown)
 
 
-def coded(value: str, codes: Mapping[str, IntEnum | str]) -> str:
+def coded(value: str, codes: Mapping[str, int | str]) -> str:
     """Return SQL for the number of a word; null for an unknown word. `value` and text codes are SQL themselves."""
-    cases = (f"WHEN '{word}' THEN {code if isinstance(code, str) else int(code)}" for word, code in codes.items())
+    cases = (f"WHEN {quoted(word)} THEN {code if isinstance(code, str) else int(code)}" for word, code in codes.items())
     return f"CASE {value} {' '.join(cases)} END"
+
+
+def worded(code: str, words: Mapping[int, str], otherwise: str) -> str:
+    """Return SQL for the word of a number: the inverse of `coded`."""
+    cases = (f"WHEN {int(number)} THEN {quoted(word)}" for number, word in words.items())
+    return f"CASE {code} {' '.join(cases)} ELSE {quoted(otherwise)} END"
+
+
+def quoted(word: str) -> str:
+    """Return a text as a literal of SQL."""
+    escaped = word.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def packed(code: Column) -> Column:

@@ -19,9 +19,10 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 from pyspark.sql import SparkSession
 
-from oneslot.declaration.reading import declared
+from oneslot.declaration.reading import choosing, declared
+from oneslot.errors import BadInput
 from oneslot.pipeline.errors import AuditRefused
-from oneslot.pipeline.job import audit
+from oneslot.pipeline.job import audit, find_consumer
 from oneslot.pipeline.session import options, set_options
 from oneslot.pipeline.settings import parse_arguments
 from oneslot.pipeline.vocabulary import counted
@@ -35,17 +36,6 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--content-based", choices=["true", "false"], default="false")
     of_aws, _ = parser.parse_known_args(arguments)
     settings, session_settings = parse_arguments(arguments)
-    if of_aws.dead_letter_queue:
-        region = region_of(of_aws.dead_letter_queue)
-        print(  # noqa: T201 - the job's log
-            list_dead_letters(
-                boto3.client("sqs", region_name=region),
-                boto3.client("s3", region_name=region),
-                of_aws.dead_letter_queue,
-                settings.history,
-                content_based=of_aws.content_based == "true",
-            )
-        )
     # The other options describe one machine, or belong to Glue.
     chosen = options(session_settings)
     builder = SparkSession.builder.appName("oneslot-audit")
@@ -55,8 +45,20 @@ def main(arguments: list[str]) -> None:
     spark = builder.getOrCreate()
     set_options(spark, chosen)
     try:
-        print(audit(spark, settings, print).sentence)  # noqa: T201 - the job's log
-    except AuditRefused as refusal:
+        with choosing(find_consumer(spark, settings)):
+            if of_aws.dead_letter_queue:
+                region = region_of(of_aws.dead_letter_queue)
+                print(  # noqa: T201 - the job's log
+                    list_dead_letters(
+                        boto3.client("sqs", region_name=region),
+                        boto3.client("s3", region_name=region),
+                        of_aws.dead_letter_queue,
+                        settings.history,
+                        content_based=of_aws.content_based == "true",
+                    )
+                )
+            print(audit(spark, settings, print).sentence)  # noqa: T201 - the job's log
+    except (AuditRefused, BadInput) as refusal:
         raise RuntimeError(str(refusal)) from None
 
 

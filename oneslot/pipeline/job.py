@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
@@ -20,13 +21,18 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from oneslot.declaration.declaration import Declaration
+from oneslot.declaration.reading import choosing, declared, parse_declaration, read_declaration
+from oneslot.errors import BadInput
 from oneslot.pipeline.errors import AuditRefused, explain_spark_error
 from oneslot.pipeline.judge import measures, operations, verdicts
 from oneslot.pipeline.judge.conclusion import Conclusion, conclude
 from oneslot.pipeline.judge.operations import WEIGHT
 from oneslot.pipeline.judge.states import Moment
+from oneslot.pipeline.model import model_of
 from oneslot.pipeline.read.checksums import start_checksums
 from oneslot.pipeline.read.history import NOTHING, History, find_history, sample_notes
+from oneslot.pipeline.read.own_laws import judges_own_laws, own_law_facts, own_law_notes
 from oneslot.pipeline.read.rejects import locate_rejects, source_finder
 from oneslot.pipeline.read.sources import JOINED
 from oneslot.pipeline.report.data import collect, questions, run_facts
@@ -64,7 +70,10 @@ def _audit(spark: SparkSession, settings: AuditSettings, say: Callable[[str], ob
     if settings.previous:
         finished.refuse_unrelated(settings.previous, settings.output)
     previous = finished.open_audit(storage, settings.previous) if settings.previous else None
-    history = find_history(storage, settings.history, previous.end if previous else None, settings.deliveries)
+    model = model_of(declared())
+    if previous:
+        finished.refuse_other_consumer(previous, model)
+    history = find_history(storage, settings.history, previous.end if previous else None, settings.deliveries, model)
     if previous and previous.context != history.context:
         raise AuditRefused(
             "The ledger's retention differs from the earlier audit's, which changes verdicts on old requests. "
@@ -76,7 +85,7 @@ def _audit(spark: SparkSession, settings: AuditSettings, say: Callable[[str], ob
     conclusion = None
     try:
         finished.begin(storage, settings.output)
-        notes = [*history.notes, *sample_notes(storage, history)]
+        notes = [*history.notes, *sample_notes(storage, history), *own_law_notes(history)]
         work = Work(spark, storage, settings, history, previous)
         verdicts_written = write_verdicts(work)
         judged = summarise(work, verdicts_written, notes + control_notes(work))
@@ -126,7 +135,7 @@ class Work:
 
 def write_verdicts(work: Work) -> DataFrame:
     """Judge and write the verdicts. Return the written rows with weight 1, and the rows they replace with weight -1."""
-    spark, history, previous = work.spark, work.history, work.previous
+    spark, history, previous, model = work.spark, work.history, work.previous, work.history.model
     moment = Moment(
         now=history.end,
         queue_known=history.queue_known,
@@ -135,14 +144,17 @@ def write_verdicts(work: Work) -> DataFrame:
         retention=history.context.retention_ms,
         forgotten_before=history.context.forgotten_before,
     )
-    gathered = measures.gather(history.facts(spark, work.control), work.partitions)
+    facts = history.facts(spark, work.control)
+    if judges_own_laws(history):
+        facts = facts.unionByName(own_law_facts(spark, history, declared()))
+    gathered = measures.gather(facts, work.partitions, model.measures)
     folder = f"{work.output}/{finished.VERDICTS}"
     if previous is None:
-        return files.write_verdicts(verdicts.judge(gathered, moment), folder).withColumn(WEIGHT, F.lit(1))
+        return files.write_verdicts(verdicts.judge(gathered, moment, model), folder).withColumn(WEIGHT, F.lit(1))
     today = gathered.persist(StorageLevel.MEMORY_AND_DISK)
     before = replaced_rows(previous.verdicts(spark), today).persist(StorageLevel.MEMORY_AND_DISK)
-    after = measures.merge(before, today, work.partitions)
-    written = files.write_verdicts(verdicts.judge(after, moment), folder).withColumn(WEIGHT, F.lit(1))
+    after = measures.merge(before, today, work.partitions, model.measures)
+    written = files.write_verdicts(verdicts.judge(after, moment, model), folder).withColumn(WEIGHT, F.lit(1))
     return written.unionByName(before.withColumn(WEIGHT, F.lit(-1)))
 
 
@@ -201,7 +213,8 @@ def summarise(work: Work, weighed: DataFrame, notes: list[str]) -> Conclusion:
 def write_tables(work: Work, weighed: DataFrame) -> dict[str, DataFrame]:
     """Write and return the totals and, if wanted, the operations tables and the summaries made from them."""
     spark, storage, previous = work.spark, work.storage, work.previous
-    wanted = operations.TABLES if work.settings.tables else (operations.TOTALS,)
+    model = work.history.model
+    wanted = model.tables if work.settings.tables else model.tables[:1]
     yesterday = {}
     for table in wanted:
         earlier = f"{previous.folder}/{finished.OPERATIONS}/{table.name}" if previous else None
@@ -212,7 +225,7 @@ def write_tables(work: Work, weighed: DataFrame) -> dict[str, DataFrame]:
         table.name: files.write_table(storage, tabulated[table.name], work.table(table.name), table.partition)
         for table in wanted
     }
-    for summary in operations.SUMMARIES if work.settings.tables else ():
+    for summary in model.summaries if work.settings.tables else ():
         written[summary.name] = files.write_table(storage, summary.make(written), work.table(summary.name), None)
     return written
 
@@ -231,10 +244,12 @@ def check_counts(
     malformed: Counter[str] = Counter()
     for path, count in rejected.items():
         malformed[source_of(path)] += count
-    for table, column in (("ledger", "ledger_rows"), ("appointments", "appointment_rows"), ("slots", "slot_rows")):
+    for table, exported in history.model.exports.items():
         export = history.exports[table]
+        if exported.counted is None:
+            continue
         if previous is None:
-            read = sum(row[f"sum_{column}"] for row in totals) + malformed[table]
+            read = sum(row[f"sum_{exported.counted}"] for row in totals) + malformed[table]
         else:
             # Old images take rows back, so the sums say nothing about lines. A day's lines are quickly counted.
             paths = history.data_folders(table)
@@ -246,13 +261,26 @@ def check_counts(
             )
 
 
+def find_consumer(spark: SparkSession, settings: AuditSettings) -> Declaration:
+    """Return the consumer that the settings name, in a file on this machine or in Spark's storage. Raises `BadInput`."""
+    if settings.consumer is None:
+        return declared()
+    if Path(settings.consumer).is_file():
+        return read_declaration(Path(settings.consumer))
+    text = Storage(spark).read_text(settings.consumer)
+    if text is None:
+        raise BadInput(f"There is no file {settings.consumer}. Name the consumer's oneslot.toml with --consumer.")
+    return parse_declaration(text, None)
+
+
 def main(arguments: list[str]) -> int:
     """Run the job, and return its exit status."""
     settings, session_settings = parse_arguments(arguments)
     try:
         spark = open_session(session_settings)
-        conclusion = audit(spark, settings)
-    except AuditRefused as refusal:
+        with choosing(find_consumer(spark, settings)):
+            conclusion = audit(spark, settings)
+    except (AuditRefused, BadInput) as refusal:
         print(refusal, file=sys.stderr)  # noqa: T201 - the job's command line
         return 2
     print(conclusion.sentence)  # noqa: T201 - the job's command line

@@ -10,11 +10,12 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+from oneslot.declaration.reading import declared
 from oneslot.pipeline.judge.conclusion import VERSION
-from oneslot.pipeline.judge.measures import MEASURES
-from oneslot.pipeline.judge.operations import COUNTED, NUMBERS, PERCENTILES, TABLES
+from oneslot.pipeline.judge.operations import NUMBERS
+from oneslot.pipeline.model import Model, model_of
 
-TEXT, WHOLE, FRACTION = "string", "bigint", "double"
+TEXT, WHOLE = "string", "bigint"
 
 
 @dataclass(frozen=True)
@@ -51,27 +52,24 @@ class Output:
         return f"CREATE EXTERNAL TABLE {self.name} (\n  {columns}\n){divided} STORED AS PARQUET {place}"
 
 
-def _operations() -> list[Output]:
-    found = []
-    for table in TABLES:
-        texts = {name: WHOLE if name in NUMBERS and name != "GP_CODE" else TEXT for name in table.dimensions}
-        columns = {**texts, **dict.fromkeys(table.figures, WHOLE)}
-        found.append(Output(f"operations/{table.name}", columns, table.partition))
-    counts, slots = dict.fromkeys(COUNTED, WHOLE), ("COUNT_OF_SLOTS", "COUNT_OF_BUSY_SLOTS")
-    latencies = {f"LATENCY_{name}_MS": WHOLE for name in PERCENTILES}
-    days = {"DATE": TEXT, **counts, "DUPLICATE_RATE": FRACTION, **latencies}
-    rates = dict.fromkeys(("DUPLICATE_RATE", "UTILISATION"), FRACTION)
-    practices = {"GP_CODE": TEXT, **counts, **dict.fromkeys(slots, WHOLE), **rates}
-    return [*found, Output("operations/days", days), Output("operations/practices", practices)]
-
-
 JUDGEMENT = {"hash": WHOLE, "key": TEXT, "subject": TEXT, "verdict": TEXT, "violations": TEXT}
-OUTPUTS = (
-    Output("verdicts", JUDGEMENT | {measure.name: WHOLE for measure in MEASURES}),
-    Output("findings", dict.fromkeys(("subject", "id", "verdict", "invariant"), TEXT)),
-    *_operations(),
-)
-"""Every table of an audit."""
+
+
+def outputs(model: Model) -> list[Output]:
+    """Return every table of an audit of a consumer."""
+    tables = []
+    for table in model.tables:
+        texts = {name: WHOLE if name in NUMBERS else TEXT for name in table.dimensions}
+        tables.append(
+            Output(f"operations/{table.name}", {**texts, **dict.fromkeys(table.figures, WHOLE)}, table.partition)
+        )
+    return [
+        Output("verdicts", JUDGEMENT | {measure.name: WHOLE for measure in model.measures.all}),
+        Output("findings", dict.fromkeys(("subject", "id", "verdict", "invariant"), TEXT)),
+        *tables,
+        *(Output(f"operations/{summary.name}", dict(summary.columns)) for summary in model.summaries),
+    ]
+
 
 INTRODUCTION = f"""# The tables of an audit
 
@@ -86,10 +84,10 @@ After an audit of changes `verdicts` holds the rows of that day.
 """
 
 
-def page() -> str:
-    """Return the page as Markdown."""
+def page(model: Model) -> str:
+    """Return the page about a consumer's audits as Markdown."""
     parts = [INTRODUCTION]
-    for output in OUTPUTS:
+    for output in outputs(model):
         lines = [f"-- DuckDB\n{output.duckdb}", f"-- Spark\n{output.spark}", f"-- Athena\n{output.athena}"]
         lines += [f"MSCK REPAIR TABLE {output.name}"] if output.partition else []
         block = "\n".join(lines)
@@ -98,4 +96,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    sys.stdout.write(page(model_of(declared())))

@@ -24,6 +24,7 @@ class AuditSettings:
         reject_share: the largest share of malformed lines in a sound history.
         patience_seconds: how long a request may be unseen while the content of the queue is not known.
         checksums: also read every data file to compare its MD5 with the manifest's.
+        consumer: the file that declares the consumer, on this machine or where Spark reads; None for the job's own.
         tables: also write the operations tables, findings and report, beside verdicts and totals.
     """
 
@@ -35,6 +36,7 @@ class AuditSettings:
     reject_share: float = REJECT_SHARE
     patience_seconds: int = 4 * 24 * 3600
     checksums: bool = True
+    consumer: str | None = None
     tables: bool = True
 
     @property
@@ -55,6 +57,7 @@ def parse_arguments(arguments: list[str]) -> tuple[AuditSettings, SessionSetting
         default=[],
         help="further folders with files of the delivery log: repeat the option, or separate them by commas",
     )
+    parser.add_argument("--consumer", help="the consumer's oneslot.toml; default: that of the package or folder")
     parser.add_argument("--partitions", type=int, help="partitions of the shuffle; default: by the size of the exports")
     parser.add_argument("--reject-share", type=float, default=AuditSettings.reject_share)
     parser.add_argument("--patience-seconds", type=int, default=AuditSettings.patience_seconds)
@@ -71,6 +74,7 @@ def parse_arguments(arguments: list[str]) -> tuple[AuditSettings, SessionSetting
         reject_share=given.reject_share,
         patience_seconds=given.patience_seconds,
         checksums=not given.no_checksums,
+        consumer=given.consumer,
     )
     session = SessionSettings(
         memory=given.memory,

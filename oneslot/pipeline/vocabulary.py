@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import IntEnum, StrEnum
 
-SLOT_PREFIX = "#"
+ROW_PREFIX = "#"
 FILE_PREFIX = "!"
 UNIDENTIFIED_PREFIX = "?"
 """First characters of keys that do not belong to a request. A message id must not begin with one of them."""
@@ -19,15 +19,11 @@ def counted(count: int, one: str, several: str) -> str:
 
 
 class Kind(IntEnum):
-    """The statement that a fact makes about its key."""
+    """The statement that a fact makes about its key. Numbers from `FIRST_OWN_KIND` are a consumer's own."""
 
     LEDGER = 1  # the ledger has a row for this request
-    EXPECTS_CANCELLED = 2  # a COMPLETE row says that this appointment was cancelled
-    APPOINTMENT = 3  # the appointment of this request
-    CANCELLED = 4  # an appointment says that this request cancelled it, perhaps before it was booked
-    HOLDING = 5  # a booked appointment says that it holds this slot
-    SLOT = 6  # the slot itself
-    HELD = 7  # a slot names this appointment
+    EFFECT = 2  # a row of a table of effects names this request
+    BREACH = 3  # a law of the consumer's own names this subject
     ACCEPTED = 8  # the producer's archive has this request
     DELIVERY = 9  # one line of the delivery log
     DEAD_LETTER = 10  # a copy is in the dead-letter queue
@@ -36,56 +32,20 @@ class Kind(IntEnum):
     DROPPED = 13  # an operator deleted a copy from the dead-letter queue
 
 
-class Outcome(IntEnum):
-    """`ledger.result.outcome`; IN_PROGRESS for a row without a result."""
+FIRST_OWN_KIND = 20
 
-    IN_PROGRESS = 0
-    BOOKED = 1
-    WAITLIST = 2
-    CANCELLED = 3
-    REFUSED = 4
-    CANCELLED_OTHER = 5  # the request was a cancellation, and names another request's appointment
-    UNKNOWN = 9
-
-
-class AppointmentStatus(IntEnum):
-    """`appointments.status`. A tombstone is a cancelled appointment that never had a booking."""
-
-    BOOKED = 1
-    WAITLIST = 2
-    CANCELLED = 3
-    TOMBSTONE = 4
-
-
-class SlotStatus(IntEnum):
-    """`slots.status`. A free slot is broken if it names an appointment or its free key is wrong."""
-
-    FREE = 1
-    BUSY = 2
-    BROKEN = 3
+IN_PROGRESS, UNKNOWN_OUTCOME = 0, 9
+"""Codes of a ledger row: without a result, and with a result that is not one of the consumer's."""
 
 
 class Delivered(IntEnum):
-    """The `outcome` of a line of the delivery log."""
+    """The `outcome` of a line of the delivery log that is the library's own. Other codes are the consumer's answers."""
 
-    BOOKED = 1
-    WAITLIST = 2
-    CANCELLED = 3
-    REFUSED = 4
     DUPLICATE = 5
     BUSY = 6
     QUARANTINED = 7
     FENCED = 8
     FAILED = 9
-
-
-class Channel(IntEnum):
-    """`delivery_channel`."""
-
-    IN_PERSON = 1
-    TELEPHONE = 2
-    VIDEO = 3
-    OTHER = 9
 
 
 class Problem(IntEnum):
@@ -111,23 +71,17 @@ PROBLEM_SENTENCES = {
 
 
 class Subject(StrEnum):
-    """The kind of thing that a row of the verdicts is about."""
+    """The kind of thing that a row of the verdicts is about. A consumer's `Model` names two more."""
 
     REQUEST = "request"
-    APPOINTMENT = "appointment"  # named by a row, but never seen as a request
-    SLOT = "slot"
     UNIDENTIFIED = "unidentified"  # a delivery whose message carries no id
     FILE = "file"  # a file with rejected lines
     GONE = "gone"  # all that spoke of the key has been deleted since an earlier audit
 
 
 class Verdict(StrEnum):
-    """The end state of a request."""
+    """The end state of a request without a recorded answer. With one, the verdict is the answer's outcome."""
 
-    BOOKED = "booked"
-    WAITLIST = "waitlist"
-    CANCELLED = "cancelled"
-    REFUSED = "refused"
     QUARANTINED = "quarantined"
     DROPPED = "dropped"
     FORGOTTEN = "forgotten"
@@ -141,10 +95,6 @@ UNSOUND = (Verdict.LOST, Verdict.STUCK, Verdict.DUPLICATE_EFFECT)
 """Verdicts that a sound history does not have."""
 
 VERDICT_SENTENCES = {
-    Verdict.BOOKED: "has one slot",
-    Verdict.WAITLIST: "no slot was free; recorded, and waits",
-    Verdict.CANCELLED: "was cancelled, or is a cancellation that took effect",
-    Verdict.REFUSED: "was answered with a recorded refusal",
     Verdict.QUARANTINED: "could not be processed; the message and its reason are in the dead-letter queue",
     Verdict.DROPPED: "was given up: an operator deleted it from the dead-letter queue; the operator log says who and when",
     Verdict.FORGOTTEN: "is older than the ledger remembers, and no other source says how it ended",

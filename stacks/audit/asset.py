@@ -19,7 +19,11 @@ from oneslot.cdk.asset.vendoring import VendoringProblem, read_pins
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "oneslot" / "pipeline" / "glue.py"
-PACKAGES = {"oneslot": ROOT / "oneslot", "appointments": ROOT / "lambda_src" / "appointments"}
+PACKAGES = {
+    "oneslot": ROOT / "oneslot",
+    "appointments": ROOT / "lambda_src" / "appointments",
+    "workload": ROOT / "workload",
+}
 """The zip's packages by import name. They are whole, because a list of modules could be wrong."""
 
 DECLARATION = ROOT / "oneslot.toml"

@@ -7,19 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oneslot.declaration.reading import declared
-from oneslot.pipeline.judge.operations import SUMMED
-from oneslot.pipeline.judge.violations import SOURCE_FINDINGS
 from oneslot.pipeline.read.history import NO_ACCEPTED, NO_DELIVERY, History
 from oneslot.pipeline.vocabulary import UNSOUND, Subject, Verdict, counted
 
 VERSION = 5
 """The version of `audit.json` and of the columns of verdicts. An audit continues only one of its own version."""
-
-
-def sentences() -> dict[str, str]:
-    """Return everything that a history can show, by name, in the order of the consumer's laws."""
-    return {**{law.name: law.sentence for law in declared().judged}, **SOURCE_FINDINGS}
 
 
 @dataclass(frozen=True)
@@ -51,7 +43,9 @@ def conclude(
     for row in totals:
         for name in row["violations"].split():
             broken[name] += row["subjects"]
-    sums = {name: sum(row[f"sum_{name}"] for row in totals) for name in SUMMED}
+    model = history.model
+    summed = [name.removeprefix("sum_") for name in model.tables[0].figures if name.startswith("sum_")]
+    sums = {name: sum(row[f"sum_{name}"] for row in totals) for name in summed}
     items = earlier_items + history.items
     too_many_rejects = sums["rejected"] > reject_share * max(items + sums["deliveries"], 1)
     logged = "deliveries" in history.lines or history.more_deliveries
@@ -61,7 +55,7 @@ def conclude(
     }
     unsound = sum(verdicts[verdict] for verdict in UNSOUND)
     sound = not broken and not unsound and not too_many_rejects
-    document = {
+    document: dict[str, Any] = {
         "sound": sound,
         "start": history.start,
         "end": history.end,
@@ -71,14 +65,15 @@ def conclude(
         "sources": sorted([*history.exports, *history.lines]),
         "items": items,
         "requests": sum(verdicts.values()),
-        "verdicts": {verdict.value: verdicts[verdict] for verdict in Verdict},
-        "slots": sum(row["subjects"] for row in totals if row["subject"] == Subject.SLOT),
-        "violations": {name: broken[name] for name in sentences()},
+        "verdicts": {verdict: verdicts[verdict] for verdict in model.verdicts},
+        "violations": {name: broken[name] for name in model.sentences},
         "sums": sums,
         "rejects": {"lines": sums["rejected"], "limit_share": reject_share, "above_limit": too_many_rejects},
         "notes": [*notes, *(note for note, holds in silent.items() if holds)],
         "version": VERSION,
     }
+    if rows := model.row_subject:
+        document[f"{rows}s"] = sum(row["subjects"] for row in totals if row["subject"] == rows)
     text = sentence(document)
     return Conclusion(sound, text, {**document, "sentence": text})
 

@@ -7,16 +7,20 @@ changes therefore give today's measures exactly: that is the whole incremental a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from oneslot.pipeline.vocabulary import SLOT_PREFIX, Delivered, Kind
+from oneslot.pipeline.vocabulary import ROW_PREFIX, Delivered, Kind
 
 KEY = ("hash", "key")
 """The columns that rows are grouped and sorted by. The hash comes first, because comparing it rarely needs the text."""
 
+
+CODES = 256
+"""The number of codes that a fact may have."""
 
 _AGGREGATES = {"sum": "sum", "xor": "bit_xor", "or": "bit_or", "min": "min", "max": "max"}
 
@@ -29,7 +33,7 @@ class Measure:
     """
 
     name: str
-    kinds: tuple[Kind, ...]
+    kinds: tuple[int, ...]
     value: str
     merge: str
     snapshot: bool = False
@@ -53,17 +57,18 @@ class Measure:
         return F.expr(f"{_AGGREGATES[self.merge]}({self.name}) AS {self.name}")
 
 
-def _count(name: str, kind: Kind, condition: str | None = None, *, snapshot: bool = False) -> Measure:
+def count(name: str, kind: int, condition: str | None = None, *, snapshot: bool = False) -> Measure:
+    """Return the number of facts of a kind, or of those that meet a condition."""
     signed = "CAST(sign AS BIGINT)"
     return Measure(name, (kind,), signed if condition is None else _where(condition, signed), "sum", snapshot)
 
 
-def _value(name: str, kind: Kind, column: str) -> Measure:
+def value(name: str, kind: int, column: str) -> Measure:
     """Return the measure of a single value. A key has one such row, so the sum is the value, and an old image takes it back."""
     return Measure(name, (kind,), f"CAST(sign * {column} AS BIGINT)", "sum")
 
 
-def _link(name: str, *kinds: Kind) -> Measure:
+def link(name: str, *kinds: int) -> Measure:
     """Return the measure of a link. Of two kinds of facts it is the difference, 0 where both have the same link."""
     return Measure(name, kinds, "link", "xor")
 
@@ -72,90 +77,90 @@ def _where(condition: str, value: str) -> str:
     return f"CASE WHEN {condition} THEN {value} END"
 
 
-def _delivered(*outcomes: Delivered) -> str:
+def _delivered(*outcomes: int) -> str:
     return f"code IN ({', '.join(str(int(outcome)) for outcome in outcomes)})"
 
 
-_FRESH = (Delivered.BOOKED, Delivered.WAITLIST, Delivered.CANCELLED, Delivered.REFUSED)
 _CLAIMED = "link != 0"
 
-MEASURES = (
-    _count("ledger_rows", Kind.LEDGER),
-    _count("ledger_complete", Kind.LEDGER, "code > 0"),
-    _value("ledger_outcome", Kind.LEDGER, "code"),
-    _value("ledger_consumptions", Kind.LEDGER, "number"),
-    _value("ledger_resting_since", Kind.LEDGER, "until"),
-    _link("ledger_names", Kind.LEDGER),
-    _count("expects_cancelled", Kind.EXPECTS_CANCELLED),
-    _count("appointment_rows", Kind.APPOINTMENT),
-    _value("appointment_status", Kind.APPOINTMENT, "code"),
-    _value("appointment_channel", Kind.APPOINTMENT, "number"),
-    _value("appointment_created", Kind.APPOINTMENT, "at"),
-    _value("appointment_start", Kind.APPOINTMENT, "until"),
-    # 0 where the recorded answer, the appointment made and the appointment cancelled agree on one place or appointment.
-    _link("answer_differs", Kind.LEDGER, Kind.APPOINTMENT, Kind.CANCELLED),
-    _count("cancellations", Kind.CANCELLED),
-    _value("cancelled_at", Kind.CANCELLED, "at"),
-    _count("held_slots", Kind.HELD),
-    _link("held_differs", Kind.HELD, Kind.APPOINTMENT),
-    _count("slot_rows", Kind.SLOT),
-    _value("slot_status", Kind.SLOT, "code"),
-    _value("slot_date", Kind.SLOT, "number"),
-    _count("holdings", Kind.HOLDING),
-    _link("holder_differs", Kind.SLOT, Kind.HOLDING),
-    Measure("accepted_copies", (Kind.ACCEPTED,), "number", "sum"),
-    Measure("accepted_sent", (Kind.ACCEPTED,), "at", "min"),
-    _count("deliveries", Kind.DELIVERY),
-    _count("deliveries_done", Kind.DELIVERY, _delivered(*_FRESH, Delivered.DUPLICATE)),
-    _count("deliveries_duplicate", Kind.DELIVERY, _delivered(Delivered.DUPLICATE)),
-    Measure("quarantined_at", (Kind.DELIVERY,), _where(_delivered(Delivered.QUARANTINED), "at"), "max"),
-    Measure("delivered_outcome", (Kind.DELIVERY,), _where(_delivered(*_FRESH), "CAST(code AS BIGINT)"), "max"),
-    Measure("delivery_sent", (Kind.DELIVERY,), "until", "min"),
-    Measure("first_done", (Kind.DELIVERY,), _where(_delivered(*_FRESH), "at"), "min"),
-    Measure("last_finished", (Kind.DELIVERY,), "at", "max"),
-    Measure("consumptions_seen", (Kind.DELIVERY,), "number", "max"),
-    # The number of different claims, without keeping them. One bit of 64 for each claim never counts too many, and the
-    # least and the greatest claim differ as soon as there are two.
-    Measure("claims_seen", (Kind.DELIVERY,), _where(_CLAIMED, "shiftleft(1L, CAST(pmod(link, 64) AS INT))"), "or"),
-    Measure("claim_low", (Kind.DELIVERY,), _where(_CLAIMED, "link"), "min"),
-    Measure("claim_high", (Kind.DELIVERY,), _where(_CLAIMED, "link"), "max"),
-    Measure("answer_low", (Kind.DELIVERY,), "extra", "min"),
-    Measure("answer_high", (Kind.DELIVERY,), "extra", "max"),
-    _count("dead_letters", Kind.DEAD_LETTER, snapshot=True),
-    _count("waiting", Kind.WAITING, snapshot=True),
-    # The latest rather than a count, because the same list may be read again every day.
-    Measure("dropped_at", (Kind.DROPPED,), "at", "max"),
-    _count("rejected", Kind.REJECT),
-    Measure("practice", (Kind.APPOINTMENT,), "extra", "xor"),
+LEDGER_MEASURES = (
+    count("ledger_rows", Kind.LEDGER),
+    count("ledger_complete", Kind.LEDGER, "code > 0"),
+    value("ledger_outcome", Kind.LEDGER, "code"),
+    value("ledger_consumptions", Kind.LEDGER, "number"),
+    value("ledger_resting_since", Kind.LEDGER, "until"),
 )
-"""All measures, in the order of the columns."""
-
-MEASURE_COLUMNS = (*KEY, *(measure.name for measure in MEASURES))
 
 
-PACKED = (
-    ("ledger_outcome", "ledger_rows"),
-    ("ledger_complete", "cancellations"),
-    ("appointment_status", "appointment_rows"),
-    ("appointment_channel", "expects_cancelled"),
-    ("slot_status", "slot_rows"),
-    ("held_slots", "holdings"),
-    ("deliveries_duplicate", "deliveries_done"),
-    ("dead_letters", "waiting"),
-)
-"""Two small sums that are added as one number, the first in its lower 32 bits: a quarter fewer aggregates for every fact.
-Exact for 200 million rows of one key. The second sum of deliveries is the larger one, so Spark reports its overflow first."""
+def log_measures(answers: Iterable[int]) -> tuple[Measure, ...]:
+    """Return the measures of logs, queues and files. `answers` are the codes of a delivery's first answer."""
+    first = _delivered(*answers)
+    return (
+        Measure("accepted_copies", (Kind.ACCEPTED,), "number", "sum"),
+        Measure("accepted_sent", (Kind.ACCEPTED,), "at", "min"),
+        count("deliveries", Kind.DELIVERY),
+        count("deliveries_done", Kind.DELIVERY, _delivered(*answers, Delivered.DUPLICATE)),
+        count("deliveries_duplicate", Kind.DELIVERY, _delivered(Delivered.DUPLICATE)),
+        Measure("quarantined_at", (Kind.DELIVERY,), _where(_delivered(Delivered.QUARANTINED), "at"), "max"),
+        Measure("delivered_outcome", (Kind.DELIVERY,), _where(first, "CAST(code AS BIGINT)"), "max"),
+        Measure("delivery_sent", (Kind.DELIVERY,), "until", "min"),
+        Measure("first_done", (Kind.DELIVERY,), _where(first, "at"), "min"),
+        Measure("last_finished", (Kind.DELIVERY,), "at", "max"),
+        Measure("consumptions_seen", (Kind.DELIVERY,), "number", "max"),
+        # The number of different claims, without keeping them. One bit of 64 for each claim never counts too many, and the
+        # least and the greatest claim differ as soon as there are two.
+        Measure("claims_seen", (Kind.DELIVERY,), _where(_CLAIMED, "shiftleft(1L, CAST(pmod(link, 64) AS INT))"), "or"),
+        Measure("claim_low", (Kind.DELIVERY,), _where(_CLAIMED, "link"), "min"),
+        Measure("claim_high", (Kind.DELIVERY,), _where(_CLAIMED, "link"), "max"),
+        Measure("answer_low", (Kind.DELIVERY,), "extra", "min"),
+        Measure("answer_high", (Kind.DELIVERY,), "extra", "max"),
+        count("dead_letters", Kind.DEAD_LETTER, snapshot=True),
+        count("waiting", Kind.WAITING, snapshot=True),
+        # The latest rather than a count, because the same list may be read again every day.
+        Measure("dropped_at", (Kind.DROPPED,), "at", "max"),
+        count("rejected", Kind.REJECT),
+    )
 
 
-def gather(facts: DataFrame, partitions: int) -> DataFrame:
+EFFECTS_AT = Measure("effects_at", (Kind.EFFECT,), "at", "max")
+"""When the last of a request's effects was committed. A later image of the row has the same time, so none is taken back."""
+WITHOUT_ZERO = frozenset(measure.name for measure in (*log_measures([0]), EFFECTS_AT) if not measure.starts_at_zero)
+"""The measures whose null does not stand for 0."""
+
+LOG_PACKED = (("deliveries_duplicate", "deliveries_done"), ("dead_letters", "waiting"))
+
+
+@dataclass(frozen=True)
+class Measures:
+    """All measures of a consumer, in the order of the columns.
+
+    `packed` names two small sums that are added as one number, the first in its lower 32 bits: a quarter fewer aggregates
+    for every fact. Exact for 200 million rows of one key with codes below 10. The second sum of deliveries is the larger
+    one, so Spark reports its overflow first.
+    """
+
+    all: tuple[Measure, ...]
+    packed: tuple[tuple[str, str], ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of gathered measures."""
+        return (*KEY, *(measure.name for measure in self.all))
+
+
+def gather(facts: DataFrame, partitions: int, measures: Measures) -> DataFrame:
     """Return the measures of facts: one shuffle by key, one sort, one pass. Each partition is sorted by key."""
     together = narrow(facts).repartition(partitions, "key").withColumn("hash", _hash_of("key"))
     ordered = widen(together.sortWithinPartitions(*KEY))
-    packed = {name for pair in PACKED for name in pair}
-    alone = [measure.over_facts() for measure in MEASURES if measure.name not in packed]
-    sums = [_packed_sum(low, high, f"packed_{number}") for number, (low, high) in enumerate(PACKED)]
+    packed = {name for pair in measures.packed for name in pair}
+    alone = [measure.over_facts() for measure in measures.all if measure.name not in packed]
+    value_of = {measure.name: measure.of_fact() for measure in measures.all}
+    sums = [
+        F.expr(f"sum({value_of[low]} + shiftleft({value_of[high]}, 32)) AS packed_{number}")
+        for number, (low, high) in enumerate(measures.packed)
+    ]
     gathered = ordered.groupBy(*KEY).agg(*alone, *sums)
-    for number, (low, high) in enumerate(PACKED):
+    for number, (low, high) in enumerate(measures.packed):
         # A negative lower sum borrowed 1 from the upper one. Half of the lower range restores it.
         gathered = gathered.withColumns(
             {
@@ -163,19 +168,19 @@ def gather(facts: DataFrame, partitions: int) -> DataFrame:
                 high: F.expr(f"shiftright(packed_{number} + {1 << 31}L, 32)"),
             }
         )
-    return gathered.select(*MEASURE_COLUMNS)
+    return gathered.select(*measures.columns)
 
 
 def _hash_of(key: str) -> Column:
-    """Return the key's hash, with all slots first. Columns that only slots have are then null in one long run."""
+    """Return the key's hash, with all rows that are no request first: columns that only they have are null in one long run."""
     hashed, lowest = F.xxhash64(key), -(1 << 63)
-    slot = F.startswith(F.col(key), F.lit(SLOT_PREFIX))
-    return F.when(slot, hashed.bitwiseOR(F.lit(lowest))).otherwise(hashed.bitwiseAND(F.lit(~lowest)))
+    row = F.startswith(F.col(key), F.lit(ROW_PREFIX))
+    return F.when(row, hashed.bitwiseOR(F.lit(lowest))).otherwise(hashed.bitwiseAND(F.lit(~lowest)))
 
 
 def narrow(facts: DataFrame) -> DataFrame:
     """Return facts in the form that is shuffled. Each column costs eight bytes a row, so three small ones travel as one."""
-    small = (F.col("kind") * 16 + F.coalesce("code", F.lit(0))) * F.col("sign")
+    small = (F.col("kind") * CODES + F.coalesce("code", F.lit(0))) * F.col("sign")
     return facts.select("key", small.alias("small"), "number", "at", "until", "link", "extra")
 
 
@@ -185,27 +190,22 @@ def widen(narrowed: DataFrame) -> DataFrame:
     small = F.coalesce("small", F.lit(0))
     return narrowed.select(
         *KEY,
-        F.call_function("shiftright", F.abs(small), F.lit(4)).alias("kind"),
+        F.call_function("shiftright", F.abs(small), F.lit(8)).alias("kind"),
         F.when(small < 0, F.lit(-1)).otherwise(F.lit(1)).alias("sign"),
-        F.abs(small).bitwiseAND(F.lit(15)).alias("code"),
+        F.abs(small).bitwiseAND(F.lit(CODES - 1)).alias("code"),
         *(F.coalesce(name, zero).alias(name) for name in ("number", "link")),
         *("at", "until", "extra"),
     )
 
 
-def _packed_sum(low: str, high: str, name: str) -> Column:
-    value = {measure.name: measure.of_fact() for measure in MEASURES}
-    return F.expr(f"sum({value[low]} + shiftleft({value[high]}, 32)) AS {name}")
-
-
-def merge(yesterday: DataFrame, today: DataFrame, partitions: int) -> DataFrame:
+def merge(yesterday: DataFrame, today: DataFrame, partitions: int, measures: Measures) -> DataFrame:
     """Return the measures after a change, from those before it and those of the change.
 
     Snapshots (the content of the queues) are taken from `today` only.
     """
-    snapshots = [measure.name for measure in MEASURES if measure.snapshot]
-    before = yesterday.withColumns(dict.fromkeys(snapshots, F.expr("0L"))).select(*MEASURE_COLUMNS)
-    both = before.unionByName(today.select(*MEASURE_COLUMNS))
+    snapshots = [measure.name for measure in measures.all if measure.snapshot]
+    before = yesterday.withColumns(dict.fromkeys(snapshots, F.expr("0L"))).select(*measures.columns)
+    both = before.unionByName(today.select(*measures.columns))
     together = both.repartition(partitions, "key").sortWithinPartitions(*KEY)
-    merged = together.groupBy(*KEY).agg(*(measure.over_measures() for measure in MEASURES))
-    return merged.select(*MEASURE_COLUMNS)
+    merged = together.groupBy(*KEY).agg(*(measure.over_measures() for measure in measures.all))
+    return merged.select(*measures.columns)

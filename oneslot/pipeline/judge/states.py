@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-from oneslot.pipeline.vocabulary import AppointmentStatus
-
 
 @dataclass(frozen=True)
 class Moment:
@@ -43,48 +41,69 @@ class Moment:
         return F.coalesce(gone, F.lit(False))
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What a consumer's tables show of a request, as SQL over the measures.
+
+    Attributes:
+        made: true where the request made a row, whatever the row's state is now.
+        acted: true where it made a row or changed one.
+        committed_at: when it did, epoch ms; null if no row says so.
+        twice: true where it took effect more than once.
+        reversed: true where its effect was undone since, so that later copies may get another answer.
+        answered: true where the first answer in the log is the one that the ledger's row keeps.
+        recorded: the verdict on a COMPLETE request.
+        told: the verdict on a request without a row in the ledger, by its effects; null if it has none.
+        logged: the verdict by the first answer in the log.
+    """
+
+    made: str
+    acted: str
+    committed_at: str
+    twice: str
+    reversed: str
+    answered: str
+    recorded: str
+    told: str
+    logged: str
+
+
 def complete() -> Column:
     """Return true where the ledger's row is COMPLETE."""
     return F.col("ledger_complete") > 0
 
 
-def made() -> Column:
-    """Return true where the request made an appointment, whatever its state is now."""
-    return (F.col("appointment_rows") > 0) & (F.col("appointment_status") != int(AppointmentStatus.TOMBSTONE))
-
-
-def over_since() -> Column:
+def over_since(shown: Shown) -> Column:
     """Return when the row of the request was last written, as far as other sources show it; epoch ms.
 
-    That is the commit. A duplicate does not extend the row's life. An appointment or cancellation carries the time of the
-    commit; the next best is the first answer. Where only duplicates show that there was an answer, it may be of any time, even
-    before the first known copy was sent: 0, as in `appointments.invariants`.
+    That is the commit. A duplicate does not extend the row's life. An effect carries the time of the commit; the next best is
+    the first answer. Where only an effect without time or a duplicate shows that there was an answer, it may be of any time,
+    even before the first known copy was sent: 0, as in `oneslot.declaration.evidence`.
     """
     return F.coalesce(
-        F.when(made(), F.col("appointment_created")),
-        F.when(F.col("cancellations") > 0, F.col("cancelled_at")),
+        F.expr(shown.committed_at),
         F.col("first_done"),
-        F.when(F.col("deliveries_done") > 0, F.lit(0)),
+        F.when(F.expr(shown.acted) | (F.col("deliveries_done") > 0), F.lit(0)),
         F.col("last_finished"),
         F.least("delivery_sent", "accepted_sent"),
     )
 
 
-def forgotten(moment: Moment) -> Column:
+def forgotten(moment: Moment, shown: Shown) -> Column:
     """Return true where the ledger's row has expired."""
-    return (F.col("ledger_rows") == 0) & moment.may_be_gone(over_since(), moment.now)
+    return (F.col("ledger_rows") == 0) & moment.may_be_gone(over_since(shown), moment.now)
 
 
-def begun_again(moment: Moment) -> Column:
+def begun_again(moment: Moment, shown: Shown) -> Column:
     """Return true where a copy that came after the first row expired has a new row, and is not COMPLETE."""
-    later = moment.may_be_gone(over_since(), F.col("ledger_resting_since"))
+    later = moment.may_be_gone(over_since(shown), F.col("ledger_resting_since"))
     return (F.col("ledger_rows") > 0) & ~complete() & later
 
 
-def answered_again(moment: Moment) -> Column:
-    """Return true where a copy that came after the row expired may have found an appointment that was cancelled since."""
-    cancelled = F.col("appointment_status").isin(int(AppointmentStatus.CANCELLED), int(AppointmentStatus.TOMBSTONE))
-    return F.coalesce(cancelled & moment.may_be_gone(over_since(), F.col("last_finished")), F.lit(False))
+def answered_again(moment: Moment, shown: Shown) -> Column:
+    """Return true where a copy that came after the row expired may have found an effect that was undone since."""
+    later = moment.may_be_gone(over_since(shown), F.col("last_finished"))
+    return F.coalesce(F.expr(shown.reversed) & later, F.lit(False))
 
 
 def dropped() -> Column:

@@ -30,10 +30,10 @@ FACT_COLUMNS = {
 }
 """The columns of a fact. `sign`: +1 for the present state, -1 for an old image, which takes back an earlier fact. `code`: a
 value of a vocabulary. `number`: a count. `at`, `until`: epoch ms. `link`: the hash of another key. `extra`: for a delivery
-the hash of its answer, for an appointment its practice's code (`packed`)."""
+the hash of its answer, else a number of the consumer's."""
 
 
-def fact(key: Column, kind: Kind, **values: Column) -> Column:
+def fact(key: Column, kind: int, **values: Column) -> Column:
     """Return one fact as a struct. A value that is not given is 0, or null for `at`, `until` and `extra`."""
     given = {"key": key, **values}
     usual = {"kind": int(kind), "sign": 1, "code": 0, "number": 0, "link": 0}

@@ -1,8 +1,7 @@
 """A history: the folder with all sources of one audit, checked against its manifests.
 
-<history>/ledger/AWSDynamoDB/...         exports of the three tables, as DynamoDB writes them
-<history>/slots/AWSDynamoDB/...
-<history>/appointments/AWSDynamoDB/...
+<history>/ledger/AWSDynamoDB/...         exports of the ledger and of each declared table, as DynamoDB writes them
+<history>/TABLE/AWSDynamoDB/...
 <history>/deliveries/*                   the delivery log: JSON lines, plain or gzipped, as are the files below
 <history>/accepted/*                     the producer's archive, where it keeps one
 <history>/dead-letters/*                 the messages in the dead-letter queue
@@ -24,6 +23,7 @@ from pyspark.sql.types import StructType
 
 from oneslot.pipeline.errors import AuditRefused
 from oneslot.pipeline.layout import EXPORT_FOLDER
+from oneslot.pipeline.model import Model
 from oneslot.pipeline.read import logs, manifests, sources, tables
 from oneslot.pipeline.read.context import Context, read_context
 from oneslot.pipeline.read.facts import no_facts
@@ -31,7 +31,6 @@ from oneslot.pipeline.read.manifests import Export
 from oneslot.pipeline.storage import Listed, Storage
 from oneslot.pipeline.vocabulary import Kind
 
-TABLES = ("ledger", "slots", "appointments")
 SAMPLED_LINES = 200
 SAMPLED_BYTES = 1 << 17
 FORGOTTEN = "Work done before ledger_forgotten_before needs no ledger row: a row missing from that time is not found."
@@ -66,6 +65,7 @@ class History:
     more_deliveries: tuple[str, ...]
     context: Context
     notes: tuple[str, ...]
+    model: Model
 
     @property
     def items(self) -> int:
@@ -101,20 +101,25 @@ class History:
 
     def schema_of(self, name: str) -> StructType:
         """Return the schema of a line of a source."""
-        if name not in TABLES:
+        if name not in self.model.exports:
             return sources.LINES[name]
-        full = self.exports[name].full
-        return sources.full_export_schema(name) if full else sources.incremental_export_schema(name)
+        item = self.model.exports[name].schema
+        return sources.full_export_schema(item) if self.exports[name].full else sources.incremental_export_schema(item)
+
+    @property
+    def delivered(self) -> str:
+        """SQL for the code of a delivery's outcome."""
+        return logs.delivered(self.model.answers, self.model.other_answer)
 
     def facts_of(self, name: str, rows: DataFrame) -> DataFrame:
         """Return the rows of one source as facts."""
         if name == "deliveries":
-            return logs.delivery_facts(rows, self.start, self.end)
-        if name not in TABLES:
+            return logs.delivery_facts(rows, self.start, self.end, self.delivered)
+        if name not in self.model.exports:
             return logs.LINE_FACTS[name](rows)
-        export = self.exports[name]
+        export, facts = self.exports[name], self.model.exports[name].facts
         items = tables.whole_items(rows) if export.start is None else tables.images(rows, export.start, export.end)
-        return tables.TABLE_FACTS[name](items)
+        return facts(items) if facts else no_facts(rows.sparkSession)
 
     def facts(self, spark: SparkSession, control: Observation | None = None) -> DataFrame:
         """Return all sources as facts. Raises AuditRefused if full exports contain nothing.
@@ -122,8 +127,8 @@ class History:
         `control` counts CloudWatch's control messages in the history's own delivery log.
         """
         parts = []
-        for table in TABLES:
-            if paths := self.data_folders(table):
+        for table, export in self.model.exports.items():
+            if (paths := self.data_folders(table)) and export.facts:
                 parts.append(self.facts_of(table, sources.read_lines(spark, paths, self.schema_of(table))))
         for name, files in self.lines.items():
             if files:
@@ -139,7 +144,9 @@ class History:
         return whole
 
 
-def find_history(storage: Storage, folder: str, after: int | None, more_deliveries: Sequence[str] = ()) -> History:
+def find_history(
+    storage: Storage, folder: str, after: int | None, more_deliveries: Sequence[str], model: Model
+) -> History:
     """Find the sources in a folder, and check what can be checked without reading the data.
 
     `after` (epoch ms) is the end of the audit that this one continues. `more_deliveries` are folders with further files of
@@ -148,7 +155,7 @@ def find_history(storage: Storage, folder: str, after: int | None, more_deliveri
     if not storage.exists(folder):
         raise AuditRefused(f"There is no folder {folder}. Make one with `oneslot export`, or name another history.")
     notes: list[str] = []
-    exports = {table: _export(storage, f"{folder}/{table}", table, notes) for table in TABLES}
+    exports = {table: _export(storage, f"{folder}/{table}", table, notes) for table in model.exports}
     manifests.check_together(exports, after)
     notes += [f"The export of {table} is empty." for table, export in exports.items() if not export.items]
     lines = {name: tuple(files) for name in sources.LINES if (files := _files(storage, f"{folder}/{name}")) is not None}
@@ -163,10 +170,10 @@ def find_history(storage: Storage, folder: str, after: int | None, more_deliveri
     ]
     own = set(lines.get("deliveries", ()))
     besides = tuple(path for path in dict.fromkeys(more) if path not in own)
-    first = exports[TABLES[0]]
+    first = exports["ledger"]
     context = read_context(storage, folder, first.end)
     notes += [FORGOTTEN] if context.forgotten_before else []
-    return History(folder, first.start, first.end, exports, lines, besides, context, tuple(notes))
+    return History(folder, first.start, first.end, exports, lines, besides, context, tuple(notes), model)
 
 
 def _files(storage: Storage, folder: str) -> list[str] | None:
@@ -188,20 +195,31 @@ def first_lines(storage: Storage, path: str) -> list[str]:
 def sample_notes(storage: Storage, history: History) -> list[str]:
     """Look at the first lines of each export. Reject another table's, and return notes on unknown attributes."""
     notes = []
-    for table in TABLES:
+    for table, export in history.model.exports.items():
         paths = history.data_paths(table)
         if not paths:
             continue
         items = [item for line in first_lines(storage, paths[0]) for item in _items(line)]
-        keys = sources.KEY_ATTRIBUTES[table]
+        keys = export.key
         # Tables share attributes (a booked appointment has practice and slot_id), so an attribute of another table counts.
-        strange = [item for item in items if any(key not in item for key in keys) or _foreign(table) & item.keys()]
+        strange = [
+            item
+            for item in items
+            if any(key not in item for key in keys) or _foreign(history.model, table) & item.keys()
+        ]
         if len(strange) * 2 > len(items):
             raise AuditRefused(
                 f"The export in {history.folder}/{table} is of another table: most of its items do not look like {table}, "
                 f"whose key is {' and '.join(keys)}. Put the export of {table} there."
             )
-        unknown = sorted({name for item in items for name in item} - sources.KNOWN_ATTRIBUTES[table])
+        given = {name for item in items for name in item}
+        for attribute, declared in export.wanted.items():
+            if items and attribute not in given:
+                raise AuditRefused(
+                    f"No row of {table} has the attribute {attribute}, which {declared} names. Correct {declared} in the "
+                    f"consumer's oneslot.toml; the rows have {', '.join(sorted(given))}."
+                )
+        unknown = sorted(given - export.known) if export.known else []
         if unknown:
             notes.append(
                 f"Items of {table} carry attributes that the audit does not know ({', '.join(unknown)}); "
@@ -210,10 +228,10 @@ def sample_notes(storage: Storage, history: History) -> list[str]:
     return notes
 
 
-def _foreign(table: str) -> frozenset[str]:
-    """Return the attributes that only the other tables have."""
-    known = sources.KNOWN_ATTRIBUTES
-    return frozenset().union(*known.values()) - known[table]
+def _foreign(model: Model, table: str) -> frozenset[str]:
+    """Return the attributes that only the other tables have; none for a table whose rows may have any."""
+    known = model.exports[table].known
+    return frozenset().union(*(export.known for export in model.exports.values())) - known if known else frozenset()
 
 
 def _items(line: str) -> list[dict[str, object]]:

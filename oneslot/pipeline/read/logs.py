@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -10,20 +12,24 @@ from oneslot.pipeline.read.facts import LARGEST_COUNT, LATEST_EPOCH_MS, fact, fa
 from oneslot.pipeline.read.sources import CORRUPT
 from oneslot.pipeline.vocabulary import Delivered, Kind, Problem
 
-DELIVERED = coded("outcome", {delivered.name.lower(): delivered for delivered in Delivered})
-"""SQL for the code of a line's outcome; null for an outcome that the audit does not know."""
+
+def delivered(answers: Mapping[str, int], other_answer: int | None = None) -> str:
+    """Return SQL for the code of a line's outcome, as `Model` has them; null for an outcome that the audit does not know."""
+    of_library = {outcome.name.lower(): int(outcome) for outcome in Delivered}
+    known = coded("outcome", {**answers, **of_library})
+    return known if other_answer is None else f"coalesce({known}, {other_answer})"
 
 
-def delivery_facts(lines: DataFrame, start: int | None, end: int) -> DataFrame:
+def delivery_facts(lines: DataFrame, start: int | None, end: int, code: str) -> DataFrame:
     """Return facts of the delivery log. The consumer's other log lines are skipped.
 
     A sound line counts if it finished from `start` (inclusive; None: no bound) to `end` (exclusive), epoch ms. A later line
-    shows work that the tables do not show yet, and an earlier line was counted by the audit before.
+    shows work that the tables do not show yet, and an earlier line was counted by the audit before. `code` is `delivered`.
     """
     delivery = fact(
         identity_or("sqs_message_id"),
         Kind.DELIVERY,
-        code=F.expr(DELIVERED),
+        code=F.expr(code),
         number=F.expr("coalesce(consumption_count, 0)"),
         at=F.col("finished"),
         until=F.col("sent"),
@@ -32,22 +38,22 @@ def delivery_facts(lines: DataFrame, start: int | None, end: int) -> DataFrame:
     )
     relevant = lines.where((F.col("message") == "delivery") | F.col(CORRUPT).isNotNull())
     counted = F.when(finished_within(start, end), delivery)
-    return facts_or_reject(whole_lines(relevant), delivery_problem(), counted)
+    return facts_or_reject(whole_lines(relevant), delivery_problem(code), counted)
 
 
-def sound_deliveries(lines: DataFrame) -> DataFrame:
+def sound_deliveries(lines: DataFrame, code: str) -> DataFrame:
     """Return the valid lines of the delivery log with all their columns, whatever time they finished."""
-    return whole_lines(lines.where(F.col("message") == "delivery")).where(delivery_problem().isNull())
+    return whole_lines(lines.where(F.col("message") == "delivery")).where(delivery_problem(code).isNull())
 
 
-def delivery_problem() -> Column:
+def delivery_problem(code: str) -> Column:
     """Return the problem of a line of the delivery log, or null."""
     return first_problem(
         {
             Problem.MISSING_ATTRIBUTE: f"{absent('outcome', 'finished', 'sent')} OR {no_identity('sqs_message_id')}",
             Problem.OUT_OF_RANGE: f"finished NOT BETWEEN 0 AND {LATEST_EPOCH_MS} "
             f"OR sent NOT BETWEEN 0 AND {LATEST_EPOCH_MS} OR consumption_count < 0",
-            Problem.UNKNOWN_VALUE: f"{DELIVERED} IS NULL OR {reserved('message_id')}",
+            Problem.UNKNOWN_VALUE: f"({code}) IS NULL OR {reserved('message_id')}",
         }
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
@@ -16,86 +18,30 @@ COUNT = IntegerType()
 EPOCH_MS = LongType()
 
 
-def _attributes(texts: tuple[str, ...], numbers: tuple[str, ...]) -> StructType:
-    """Return the schema of DynamoDB's JSON: each attribute is an object whose one member names its type; numbers are text."""
+def attributes(texts: Iterable[str], numbers: Iterable[str] = ()) -> StructType:
+    """Return the schema of DynamoDB's JSON: each attribute is an object whose one member names its type; numbers are text.
+
+    The reader skips what the schema does not name, so personal data is never read.
+    """
     wrapped = [StructField(name, StructType([StructField("S", TEXT)])) for name in texts]
     return StructType(wrapped + [StructField(name, StructType([StructField("N", TEXT)])) for name in numbers])
 
 
-# Only attributes that the audit uses are named. The reader skips the rest, so personal data is never read.
-LEDGER = _attributes(("message_id", "status", "result"), ("consumption_count", "updated", "lease_until"))
-SLOTS = _attributes(
-    (
-        "practice",
-        "slot_id",
+LEDGER = attributes(("message_id", "status", "result"), ("consumption_count", "updated", "lease_until"))
+LEDGER_KEY = ("message_id",)
+LEDGER_ATTRIBUTES = frozenset(
+    [
+        "message_id",
         "status",
-        "appointment_id",
-        "free_key",
-        "delivery_channel",
-        "service_type",
-        "start",
-        "end",
-    ),
-    (),
+        "consumption_count",
+        "updated",
+        "lease_until",
+        "claimed_by",
+        "payload_hash",
+        "result",
+        "expires_at",
+    ]
 )
-APPOINTMENTS = _attributes(
-    ("appointment_id", "status", "practice", "slot_id", "start", "end", "delivery_channel", "cancelled_by"),
-    ("created", "updated"),
-)
-ITEMS = {"ledger": LEDGER, "slots": SLOTS, "appointments": APPOINTMENTS}
-
-KEY_ATTRIBUTES = {
-    "ledger": ("message_id",),
-    "slots": ("practice", "slot_id"),
-    "appointments": ("appointment_id",),
-}
-KNOWN_ATTRIBUTES = {
-    "ledger": frozenset(
-        [
-            "message_id",
-            "status",
-            "consumption_count",
-            "updated",
-            "lease_until",
-            "claimed_by",
-            "payload_hash",
-            "result",
-            "expires_at",
-        ]
-    ),
-    "slots": frozenset(
-        [
-            "practice",
-            "slot_id",
-            "start",
-            "end",
-            "status",
-            "delivery_channel",
-            "service_type",
-            "appointment_id",
-            "free_key",
-        ]
-    ),
-    "appointments": frozenset(
-        [
-            "appointment_id",
-            "status",
-            "practice",
-            "nhs_number",
-            "delivery_channel",
-            "service_type",
-            "payload_hash",
-            "not_before",
-            "not_after",
-            "slot_id",
-            "start",
-            "end",
-            "created",
-            "updated",
-            "cancelled_by",
-        ]
-    ),
-}
 
 DELIVERIES = StructType(
     [
@@ -127,15 +73,15 @@ LINES = {
 }
 
 
-def full_export_schema(table: str) -> StructType:
-    """Return the schema of a line of a full export of `table`."""
-    return StructType([StructField("Item", ITEMS[table])])
+def full_export_schema(item: StructType) -> StructType:
+    """Return the schema of a line of a full export with items of this schema."""
+    return StructType([StructField("Item", item)])
 
 
-def incremental_export_schema(table: str) -> StructType:
-    """Return the schema of a line of an incremental export of `table`, with new and old images."""
+def incremental_export_schema(item: StructType) -> StructType:
+    """Return the schema of a line of an incremental export, with new and old images of this schema."""
     written = StructType([StructField("WriteTimestampMicros", StructType([StructField("N", TEXT)]))])
-    images = [StructField("OldImage", ITEMS[table]), StructField("NewImage", ITEMS[table])]
+    images = [StructField("OldImage", item), StructField("NewImage", item)]
     return StructType([StructField("Metadata", written), *images])
 
 

@@ -1,31 +1,16 @@
-"""Rows of the three exported tables as facts."""
+"""Items of exports with their signs, and rows of the ledger and of a table of effects as facts."""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from collections.abc import Callable
+
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from oneslot.pipeline.columns import (
-    absent,
-    bad_number,
-    coded,
-    number,
-    packed,
-    place_link,
-    reserved,
-    slot_key_of,
-    text,
-    zero,
-)
+from oneslot.pipeline.columns import absent, bad_number, number, reserved, text, zero
 from oneslot.pipeline.read.facts import LARGEST_COUNT, LATEST_EPOCH_MS, fact, facts_or_reject, first_problem
 from oneslot.pipeline.read.sources import CORRUPT, PATH
-from oneslot.pipeline.vocabulary import AppointmentStatus, Channel, Kind, Outcome, Problem, SlotStatus
-
-PLACE = ("practice", "slot_id", "start", "end")
-"""Place and time of an appointment; the recorded answer names the same."""
-FREE_KEY = ("delivery_channel", "service_type", "start", "end", "slot_id")
-CHANNELS = {"In-person": Channel.IN_PERSON, "Telephone": Channel.TELEPHONE, "Video": Channel.VIDEO}
-RESULT_SCHEMA = "outcome string, appointment_id string, practice string, slot_id string, start string, end string"
+from oneslot.pipeline.vocabulary import IN_PROGRESS, UNKNOWN_OUTCOME, Kind, Problem
 
 
 def images(changes: DataFrame, start: int, end: int) -> DataFrame:
@@ -52,47 +37,35 @@ def whole_items(items: DataFrame) -> DataFrame:
     return items.select("Item", F.lit(1).alias("sign"), F.lit(False).alias("outside"), CORRUPT, PATH)
 
 
-def ledger_facts(items: DataFrame) -> DataFrame:
-    """Return facts of the ledger's rows. A COMPLETE cancellation also gives a fact of the appointment that it cancelled."""
+def ledger_facts(
+    items: DataFrame,
+    result: str,
+    code: str,
+    link: Callable[[], Column] = zero,
+    *others: Callable[[], Column],
+) -> DataFrame:
+    """Return facts of the ledger's rows.
+
+    `result` is the schema of a recorded answer. `code` is SQL for its code over `key` and `result`, null for an answer that is
+    not the consumer's. `link` is the hash of what it names. `others` are further facts, null where a row has none.
+    """
     read = items.select(
         text("message_id").alias("key"),
         text("status").alias("status"),
-        F.from_json(F.when(text("status") == "COMPLETE", text("result")), RESULT_SCHEMA).alias("result"),
+        F.from_json(F.when(text("status") == "COMPLETE", text("result")), result).alias("result"),
         *(number(name).alias(name) for name in ("consumption_count", "updated", "lease_until")),
         bad_number(consumption_count=LARGEST_COUNT, updated=LATEST_EPOCH_MS, lease_until=LATEST_EPOCH_MS).alias("bad"),
         *("sign", "outside", CORRUPT, PATH),
-    )
-    complete = F.col("status") == "COMPLETE"
-    its_own, others = "result.appointment_id = key", "result.appointment_id != key"
-    outcome = coded(
-        "result.outcome",
-        {
-            "booked": f"CASE WHEN {its_own} THEN {int(Outcome.BOOKED)} END",
-            "waitlist": f"CASE WHEN {its_own} THEN {int(Outcome.WAITLIST)} END",
-            "cancelled": f"CASE WHEN {others} THEN {int(Outcome.CANCELLED_OTHER)} "
-            f"WHEN {its_own} THEN {int(Outcome.CANCELLED)} END",
-            "refused": f"CASE WHEN {its_own} THEN {int(Outcome.REFUSED)} END",
-        },
     )
     ledger = fact(
         F.col("key"),
         Kind.LEDGER,
         sign=F.col("sign"),
-        code=F.expr(
-            f"CASE WHEN status = 'COMPLETE' THEN coalesce({outcome}, {int(Outcome.UNKNOWN)}) "
-            f"ELSE {int(Outcome.IN_PROGRESS)} END"
-        ),
+        code=F.expr(f"CASE WHEN status = 'COMPLETE' THEN coalesce({code}, {UNKNOWN_OUTCOME}) ELSE {IN_PROGRESS} END"),
         number=F.col("consumption_count"),
         # The time from which no consumer holds the row. A released claim has a lease in the past and the time of the release.
-        until=F.when(~complete, F.greatest("lease_until", "updated")),
-        # The subject of the answer: the cancelled appointment, or the place of the booking.
-        link=F.when(F.col("result.outcome") == "cancelled", F.xxhash64("result.appointment_id")).otherwise(
-            place_link(*(F.col(f"result.{name}") for name in PLACE))
-        ),
-    )
-    cancels = F.when(
-        F.expr(f"status = 'COMPLETE' AND result.outcome = 'cancelled' AND {others}"),
-        fact(F.col("result.appointment_id"), Kind.EXPECTS_CANCELLED, sign=F.col("sign")),
+        until=F.when(F.col("status") != "COMPLETE", F.greatest("lease_until", "updated")),
+        link=link(),
     )
     problem = first_problem(
         {
@@ -100,104 +73,22 @@ def ledger_facts(items: DataFrame) -> DataFrame:
             Problem.UNKNOWN_VALUE: f"status NOT IN ('IN_PROGRESS', 'COMPLETE') OR {reserved('key')}",
         }
     )
-    return facts_or_reject(read, problem, ledger, cancels)
+    return facts_or_reject(read, problem, ledger, *(other() for other in others))
 
 
-def appointment_facts(items: DataFrame) -> DataFrame:
-    """Return facts of appointments: of their requests, and of the slots they hold or the requests that cancelled them."""
+def effect_facts(items: DataFrame, place: int, request: str, time: str | None) -> DataFrame:
+    """Return facts of a table's rows: the request that the attribute `request` names, and the time of the commit.
+
+    `place` is the table's number among the tables of effects.
+    """
     read = items.select(
-        text("appointment_id").alias("key"),
-        *(text(name).alias(name) for name in (*PLACE, "status", "delivery_channel", "cancelled_by")),
-        F.unix_millis(F.try_to_timestamp(text("start"))).alias("starts"),
-        *(number(name).alias(name) for name in ("created", "updated")),
-        bad_number(created=LATEST_EPOCH_MS, updated=LATEST_EPOCH_MS).alias("bad"),
+        text(request).alias("key"),
+        (number(time) if time else F.lit(None)).alias("at"),
+        (bad_number(**{time: LATEST_EPOCH_MS}) if time else F.lit(False)).alias("bad"),
         *("sign", "outside", CORRUPT, PATH),
     )
-    booked = F.col("status") == "booked"
-    made = F.col("practice").isNotNull()
-    slot_key = slot_key_of(F.col("practice"), F.col("slot_id"))
-    appointment = fact(
-        F.col("key"),
-        Kind.APPOINTMENT,
-        sign=F.col("sign"),
-        code=F.when(~made, F.lit(int(AppointmentStatus.TOMBSTONE))).otherwise(
-            F.expr(coded("status", {status.name.lower(): status for status in list(AppointmentStatus)[:3]}))
-        ),
-        number=F.expr(
-            f"coalesce({coded('delivery_channel', CHANNELS)}, "
-            f"CASE WHEN practice IS NOT NULL THEN {int(Channel.OTHER)} ELSE 0 END)"
-        ),
-        at=F.col("created"),
-        until=F.col("starts"),
-        link=place_link(*map(F.col, PLACE)),
-        extra=packed(F.col("practice")),
-    )
-    holding = F.when(booked, fact(slot_key, Kind.HOLDING, sign=F.col("sign"), link=F.xxhash64(F.col("key"))))
-    cancelled = F.when(
-        F.col("status") == "cancelled",
-        fact(
-            F.col("cancelled_by"),
-            Kind.CANCELLED,
-            sign=F.col("sign"),
-            at=F.coalesce("updated", "created"),
-            link=F.xxhash64("key"),
-        ),
-    )
+    effect = fact(F.col("key"), Kind.EFFECT, sign=F.col("sign"), number=F.lit(place), at=F.col("at"))
     problem = first_problem(
-        {
-            Problem.MISSING_ATTRIBUTE: f"{absent('key', 'status', 'created')} "
-            f"OR (status = 'booked' AND {absent('slot_id', 'starts')}) "
-            "OR (status = 'cancelled' AND cancelled_by IS NULL) OR (practice IS NULL AND status != 'cancelled')",
-            Problem.UNKNOWN_VALUE: "status NOT IN ('booked', 'waitlist', 'cancelled') "
-            f"OR {reserved('key')} OR {reserved('cancelled_by')}",
-        }
+        {Problem.MISSING_ATTRIBUTE: absent("key"), Problem.UNKNOWN_VALUE: reserved("key")},
     )
-    # An appointment is either booked or cancelled, so one further element serves both.
-    return facts_or_reject(read, problem, appointment, F.coalesce(holding, cancelled))
-
-
-def slot_facts(items: DataFrame) -> DataFrame:
-    """Return facts of slots, and of the appointments that they name."""
-    read = items.select(
-        *(text(name).alias(name) for name in (*PLACE, "status", "appointment_id")),
-        # The same spelling as in `appointments.slot_choice`: a booking trusts the key.
-        F.coalesce(text("free_key") == F.concat_ws("#", *(text(name) for name in FREE_KEY)), F.lit(False)).alias(
-            "findable"
-        ),
-        # 2026-11-23T08:00:00Z → 20261123: enough for the utilisation, and far cheaper than a timestamp.
-        F.replace(F.substring(text("start"), 1, 10), F.lit("-"), F.lit("")).try_cast("bigint").alias("date"),
-        F.lit(False).alias("bad"),
-        *("sign", "outside", CORRUPT, PATH),
-    )
-    busy = F.col("status") == "busy"
-    named = F.col("appointment_id").isNotNull()
-    slot_key = slot_key_of(F.col("practice"), F.col("slot_id"))
-    slot = fact(
-        slot_key,
-        Kind.SLOT,
-        sign=F.col("sign"),
-        code=F.when(busy, F.lit(int(SlotStatus.BUSY)))
-        .when(named | ~F.col("findable"), F.lit(int(SlotStatus.BROKEN)))
-        .otherwise(int(SlotStatus.FREE)),
-        number=F.col("date"),
-        link=F.coalesce(F.when(named, F.xxhash64(F.col("appointment_id"))), zero()),
-    )
-    held = F.when(
-        named,
-        fact(
-            F.col("appointment_id"),
-            Kind.HELD,
-            sign=F.col("sign"),
-            link=F.when(busy, place_link(*map(F.col, PLACE))).otherwise(zero()),
-        ),
-    )
-    problem = first_problem(
-        {
-            Problem.MISSING_ATTRIBUTE: absent("practice", "slot_id", "status", "date"),
-            Problem.UNKNOWN_VALUE: f"status NOT IN ('free', 'busy') OR {reserved('appointment_id')}",
-        }
-    )
-    return facts_or_reject(read, problem, slot, held)
-
-
-TABLE_FACTS = {"ledger": ledger_facts, "slots": slot_facts, "appointments": appointment_facts}
+    return facts_or_reject(read, problem, effect)

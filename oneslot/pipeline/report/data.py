@@ -12,8 +12,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from oneslot.pipeline.judge.conclusion import sentences
 from oneslot.pipeline.judge.operations import DAY_MS, QUARTER_OF_AN_HOUR_MS, sent
+from oneslot.pipeline.model import Model
 from oneslot.pipeline.read.history import History
 from oneslot.pipeline.report.lives import Life, eventful, lives
 from oneslot.pipeline.settings import AuditSettings
@@ -56,6 +56,7 @@ class ReportData:
         rush_scope: names the requests of the rush curve if it does not cover all.
         drain: empty unless this audit read when each request was answered.
         run: what was audited and how, by name.
+        listed: the rows of the model's listing.
     """
 
     document: Mapping[str, Any]
@@ -69,8 +70,9 @@ class ReportData:
     latency: list[tuple[int, int]]
     lives: tuple[Life, ...]
     days: tuple[Mapping[str, Any], ...]
-    practices: tuple[Mapping[str, Any], ...]
+    listed: tuple[Mapping[str, Any], ...]
     findings: tuple[Mapping[str, Any], ...]
+    model: Model
 
     def total(self, name: str) -> int:
         """Return a count of the table `days` over all its days."""
@@ -103,15 +105,16 @@ def questions(judged: DataFrame, tables: Mapping[str, DataFrame], history: Histo
     demand = tables["demand"]
     counts = ("COUNT_OF_REQUESTS", "COUNT_OF_DELIVERIES", "COUNT_OF_DUPLICATES")
     quarters = demand.groupBy("QUARTER_HOUR").agg(*(F.sum(name).alias(name) for name in counts))
-    most = [F.desc("COUNT_OF_DID_NOT_FIT"), F.desc("COUNT_OF_REQUESTS"), F.asc("GP_CODE")]
     asked = {
         "quarters": quarters.orderBy(F.desc("QUARTER_HOUR")).limit(DAYS_SHOWN * DAY_MS // QUARTER_OF_AN_HOUR_MS),
         "latency": tables["latency"].groupBy("LATENCY_MS").agg(F.sum("COUNT_OF_REQUESTS").alias("requests")),
         "days": tables["days"],
-        "practices": tables["practices"].orderBy(*most).limit(LISTED),
         "findings": tables["findings"].limit(LISTED),
         "eventful": eventful(judged),
     }
+    if listing := history.model.listing:
+        order = [F.desc(name[1:]) if name.startswith("-") else F.asc(name) for name in listing.order]
+        asked["listed"] = tables[listing.summary].orderBy(*order).limit(LISTED)
     if history.start is None:
         # Read only if all were sent within the longest time that seconds can show.
         span = demand.select(F.max("QUARTER_HOUR") - F.min("QUARTER_HOUR")).scalar()
@@ -144,7 +147,7 @@ def collect(
     """Return the report's content from the answers to `questions`."""
     seconds = answers.get("seconds", [])
     rush, step, scope = rush_curve(seconds, answers["quarters"])
-    said = sentences()
+    said = history.model.sentences
     return ReportData(
         document=document,
         title_time=_time(document["end"], "%d %B %Y, %H:%M:%S UTC"),
@@ -157,8 +160,9 @@ def collect(
         latency=sorted((row["LATENCY_MS"], row["requests"]) for row in answers["latency"]),
         lives=lives(spark, answers["eventful"], history),
         days=tuple(sorted(answers["days"], key=lambda row: row["DATE"])),
-        practices=tuple(answers["practices"]),
+        listed=tuple(answers.get("listed", ())),
         findings=tuple(answers["findings"]),
+        model=history.model,
     )
 
 

@@ -24,11 +24,8 @@ REQUESTS, DELIVERIES, DUPLICATES, BOOKED, WARNING, BAD, QUIET = (
     "bad",
     "quiet",
 )
+ANSWERED = (BOOKED, "■")
 ATTEMPTS = {
-    "booked": (BOOKED, "■"),
-    "waitlist": (REQUESTS, "■"),
-    "cancelled": (QUIET, "■"),
-    "refused": (QUIET, "▲"),
     "duplicate": (DUPLICATES, "●"),
     "busy": (WARNING, "◇"),
     "fenced": (WARNING, "◆"),
@@ -36,7 +33,7 @@ ATTEMPTS = {
     "failed": (BAD, "▲"),
     CRASHED: (BAD, "✕"),
 }
-"""The role of the colour and the mark of each outcome of an attempt."""
+"""The role of the colour and the mark of an attempt without a first answer. The model has marks for answers."""
 
 SIZE = 1_000
 BARS_PER_DECADE = 10
@@ -167,16 +164,17 @@ def timeline_figure(data: ReportData) -> Figure | None:
     low, high = to_the_next_marks(min(places) - 0.2, max(places) + 0.1)
     height = SIZE / len(data.lives)
     lines, marks = [], []
+    of_outcome = {**data.model.words.marks, **ATTEMPTS}
     for row, life in enumerate(data.lives):
         for attempt, lane in zip(life.attempts, lanes(life.attempts), strict=True):
-            role, sign = ATTEMPTS[attempt.outcome]
+            role, sign = of_outcome.get(attempt.outcome, ANSWERED)
             y = (row + 0.5 + lane) * height
             begin, end = (_between(math.log10(max(at, 1)), low, high) for at in (attempt.begin_ms, attempt.end_ms))
             style = "dotted" if attempt.outcome == CRASHED else "thick"
             lines.append(Line(role, f"M{begin:.1f} {y:.1f}H{end:.1f}", style=style))
             marks.append(Mark(_between(place(attempt), low, high), y, role, sign, attempt.outcome, attempt.words))
-    in_order = list(ATTEMPTS)
-    marks.sort(key=lambda mark: in_order.index(mark.name))
+    in_order = {outcome: number for number, outcome in enumerate(of_outcome)}
+    marks.sort(key=lambda mark: in_order.get(mark.name, -1))
     rows = [((row + 0.5) * height, life.label) for row, life in enumerate(data.lives)]
     return Figure(lines, _durations(low, high), rows, "since it was sent", marks)
 

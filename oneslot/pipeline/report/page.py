@@ -11,12 +11,22 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from oneslot.pipeline.judge.violations import SOURCE_FINDINGS
+from oneslot.pipeline.model import Words
 from oneslot.pipeline.report.data import ReportData, percentiles
 from oneslot.pipeline.report.figures import drain_figure, latency_figure, rush_figure, timeline_figure
 from oneslot.pipeline.vocabulary import VERDICT_SENTENCES, Verdict, counted
 
-TWICE = ("I1", "I3")
-"""The invariants that a double booking breaks."""
+_UNFIT = "cannot be processed and"
+ENDS: dict[str, tuple[str, str]] = {
+    Verdict.QUARANTINED: (
+        f"{_UNFIT} is in the dead-letter queue with its reason",
+        f"{_UNFIT} are in the dead-letter queue with their reason",
+    ),
+    Verdict.DROPPED: ("was dropped by an operator", "were dropped by an operator"),
+    Verdict.FORGOTTEN: ("is older than the ledger's retention", "are older than the ledger's retention"),
+    Verdict.IN_FLIGHT: ("is in flight", "are in flight"),
+}
+"""The verdicts of a sound history without an answer, in the story's words for one request and for several."""
 
 
 def render(data: ReportData) -> str:
@@ -28,11 +38,15 @@ def render(data: ReportData) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    words = data.model.words
     return environment.get_template("report.html.j2").render(
         data=data,
-        verdict_sentences={verdict.value: VERDICT_SENTENCES[verdict] for verdict in Verdict},
-        headline=headline(data.document),
-        next_steps=next_steps(data.document),
+        verdict_sentences={**words.verdicts, **VERDICT_SENTENCES},
+        headline=headline(data.document, words),
+        next_steps=next_steps(data.document, words),
+        figures=figures(data),
+        words=words,
+        listing=data.model.listing,
         story=story(data),
         percentiles=percentiles(data.latency),
         duration=duration,
@@ -43,11 +57,24 @@ def render(data: ReportData) -> str:
     )
 
 
-def headline(document: Mapping[str, Any]) -> list[str]:
-    """Return the result in the fewest words: `0 lost`, `0 booked twice`, and what else is broken."""
+def figures(data: ReportData) -> list[tuple[str, int]]:
+    """Return the figures of the whole by name."""
+    document, rows = data.document, data.model.row_subject
+    found = {
+        "requests": document["requests"],
+        "duplicates answered": document["sums"]["deliveries_duplicate"],
+        "takeovers": data.total("COUNT_OF_TAKEOVERS"),
+        "deliveries": document["sums"]["deliveries"],
+    }
+    found |= {head.lower(): data.total(name) for head, name in data.model.words.figures}
+    return [*found.items(), *([(f"{rows}s", document[f"{rows}s"])] if rows else [])]
+
+
+def headline(document: Mapping[str, Any], words: Words) -> list[str]:
+    """Return the result in the fewest words: `0 lost`, `0 done twice`, and what else is broken."""
     verdicts, violations = document["verdicts"], document["violations"]
-    twice = sum(violations.get(name, 0) for name in TWICE) or verdicts["duplicate_effect"]
-    said = [f"{verdicts['lost']:,} lost", f"{twice:,} booked twice"]
+    twice = sum(violations.get(name, 0) for name in words.twice_laws) or verdicts["duplicate_effect"]
+    said = [f"{verdicts['lost']:,} lost", f"{twice:,} {words.twice}"]
     if verdicts["stuck"]:
         said.append(f"{verdicts['stuck']:,} stuck")
     if not document["sound"] and not (verdicts["lost"] or twice or verdicts["stuck"]):
@@ -55,20 +82,18 @@ def headline(document: Mapping[str, Any]) -> list[str]:
     return said
 
 
-def next_steps(document: Mapping[str, Any]) -> list[str]:
+def next_steps(document: Mapping[str, Any], words: Words) -> list[str]:
     """Return what a person on call does first about an unsound history, the most urgent step first."""
     broken = [name for name, count in document["violations"].items() if count]
     steps = []
-    if any(name in TWICE for name in broken) or document["verdicts"]["duplicate_effect"]:
-        steps.append(
-            "Booked twice: stop the consumer, then decide for each line of repair/look-at.jsonl which booking stays."
-        )
+    if any(name in words.twice_laws for name in broken) or document["verdicts"]["duplicate_effect"]:
+        steps.append(f"{words.twice.capitalize()}: {words.twice_first}")
     if document["verdicts"]["lost"] or document["verdicts"]["stuck"]:
         steps.append(
             "Lost or stuck: have their producer send the requests of repair/look-at.jsonl again, with the same message_id."
         )
     if broken:
-        steps.append(f"Broken invariants: {', '.join(broken)}. The findings below name each request and slot.")
+        steps.append(f"Broken invariants: {', '.join(broken)}. The findings below name each {words.subjects}.")
     if document["rejects"]["above_limit"]:
         steps.append("Unreadable lines: rejects.jsonl locates each of them. Correct the source, then audit again.")
     return [*steps, "The runbook is docs/do/runbooks/invariant-violated.md."]
@@ -78,23 +103,9 @@ def story(data: ReportData) -> list[str]:
     """Return the findings as sentences. Every figure is one of the tables'."""
     document = data.document
     verdicts, sums = document["verdicts"], document["sums"]
-    unfit = "cannot be processed and"
     said = [
         counted(verdicts[verdict], one, several)
-        for verdict, one, several in (
-            ("booked", "has one slot", "have one slot each"),
-            ("waitlist", "waits, because no slot fitted", "wait, because no slot fitted"),
-            ("cancelled", "is cancelled or was a cancellation", "are cancelled or were cancellations"),
-            ("refused", "was refused", "were refused"),
-            (
-                "quarantined",
-                f"{unfit} is in the dead-letter queue with its reason",
-                f"{unfit} are in the dead-letter queue with their reason",
-            ),
-            ("dropped", "was dropped by an operator", "were dropped by an operator"),
-            ("forgotten", "is older than the ledger's retention", "are older than the ledger's retention"),
-            ("in_flight", "is in flight", "are in flight"),
-        )
+        for verdict, (one, several) in {**data.model.words.ends, **ENDS}.items()
         if verdicts[verdict]
     ]
     broken = [name for name, count in document["violations"].items() if count]

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from oneslot.pipeline.judge.measures import KEY, MEASURES
+from oneslot.pipeline.judge.measures import KEY, WITHOUT_ZERO
 from oneslot.pipeline.storage import Storage, literal
 
-USUAL_VALUES = {
-    **{measure.name: "0L" for measure in MEASURES if measure.starts_at_zero},
-    "claim_high": "claim_low",
-    "answer_high": "answer_low",
-}
-"""Columns of verdicts, with the SQL of the value that their null stands for."""
+JUDGED = (*KEY, "subject", "verdict", "violations", "layer")
+"""The columns of verdicts that are not measures."""
+
+
+def usual_values(columns: Iterable[str]) -> dict[str, str]:
+    """Return those of the columns of verdicts whose null stands for a value, with the SQL of the value."""
+    counted = dict.fromkeys((name for name in columns if name not in (*JUDGED, *WITHOUT_ZERO)), "0L")
+    return {**counted, "claim_high": "claim_low", "answer_high": "answer_low"}
 
 
 def write_verdicts(judged: DataFrame, folder: str) -> DataFrame:
@@ -25,7 +27,9 @@ def write_verdicts(judged: DataFrame, folder: str) -> DataFrame:
 
     Usual values are written as null, which takes no space: they are most of a row.
     """
-    written = judged.withColumns({name: F.expr(f"nullif({name}, {usual})") for name, usual in USUAL_VALUES.items()})
+    written = judged.withColumns(
+        {name: F.expr(f"nullif({name}, {usual})") for name, usual in usual_values(judged.columns).items()}
+    )
     written.write.parquet(folder)
     return _with_usual_values(_read_back(written, folder))
 
@@ -36,7 +40,9 @@ def read_verdicts(spark: SparkSession, folder: str) -> DataFrame:
 
 
 def _with_usual_values(rows: DataFrame) -> DataFrame:
-    return rows.withColumns({name: F.expr(f"coalesce({name}, {usual})") for name, usual in USUAL_VALUES.items()})
+    return rows.withColumns(
+        {name: F.expr(f"coalesce({name}, {usual})") for name, usual in usual_values(rows.columns).items()}
+    )
 
 
 def _read_back(written: DataFrame, folder: str) -> DataFrame:

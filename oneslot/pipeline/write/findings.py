@@ -1,4 +1,4 @@
-"""Findings and repair lists: the requests, slots and appointments that an operator must look at."""
+"""Findings and repair lists: the requests, and other rows, that an operator must look at."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from oneslot.pipeline.columns import WITHHELD, shown_id
 from oneslot.pipeline.storage import Storage
-from oneslot.pipeline.vocabulary import UNSOUND, Subject, Verdict
+from oneslot.pipeline.vocabulary import ROW_PREFIX, UNSOUND, Subject, Verdict
 from oneslot.pipeline.write.files import write_lines, write_table
 
 RESEND = "send the request again with the same message_id"
@@ -59,9 +59,9 @@ def write_findings(storage: Storage, judged: DataFrame, folder: str, *, dead_let
 
 
 def display_key() -> Column:
-    """Return a key for display: a slot is `practice/slot_id`."""
+    """Return a key for display: a row that is judged as itself is `part/part`, as a slot is `practice/slot_id`."""
     return (
-        F.when(F.col("subject") == Subject.SLOT, F.replace(F.substring("key", 2, 10_000), F.lit("#"), F.lit("/")))
+        F.when(F.startswith("key", F.lit(ROW_PREFIX)), F.replace(F.substring("key", 2, 10_000), F.lit("#"), F.lit("/")))
         .when(F.col("subject").isin(Subject.FILE, Subject.UNIDENTIFIED), F.substring("key", 2, 10_000))
         .otherwise(F.col("key"))
     )

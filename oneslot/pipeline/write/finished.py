@@ -24,6 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from oneslot.pipeline.errors import AuditRefused
 from oneslot.pipeline.judge.conclusion import VERSION
+from oneslot.pipeline.model import Model
 from oneslot.pipeline.read.context import Context
 from oneslot.pipeline.storage import Storage
 from oneslot.pipeline.vocabulary import Subject
@@ -91,6 +92,16 @@ def open_audit(storage: Storage, folder: str) -> FinishedAudit:
     for layer in run.layers:
         refuse_incomplete(storage, folder, layer)
     return run
+
+
+def refuse_other_consumer(previous: FinishedAudit, model: Model) -> None:
+    """Reject an audit whose verdicts or sums are not those of this consumer's model."""
+    summed = [name.removeprefix("sum_") for name in model.tables[0].figures if name.startswith("sum_")]
+    known = {"verdicts": {*model.verdicts}, "sums": {*summed}}
+    if any(previous.document.get(name, {}).keys() != names for name, names in known.items()):
+        raise AuditRefused(
+            f"{previous.folder} is an audit of another consumer, or of one that was declared otherwise. Audit full exports."
+        )
 
 
 def list_files(storage: Storage, folder: str) -> dict[str, int]:

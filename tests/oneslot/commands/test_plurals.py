@@ -9,26 +9,30 @@ import pytest
 
 from oneslot.commands import backfill as backfill_command
 from oneslot.errors import BadInput
-from oneslot.pipeline.judge.conclusion import sentence, sentences
+from oneslot.pipeline.judge.conclusion import sentence
+from oneslot.pipeline.model import model_of
 from oneslot.pipeline.report.page import story
 from oneslot.pipeline.vocabulary import Verdict
 from oneslot.sending.backfill import OUTCOMES
 from tests.kits.moto_stack import MotoStack, invoke
+from workload.declared import CONSUMER
 from workload.generator import Mix
 from workload.seeding import Seeded
 
+MODEL = model_of(CONSUMER)
 
-def told(verdict: Verdict, count: int, *, sound: bool = True) -> tuple[str, list[str]]:
+
+def told(verdict: str, count: int, *, sound: bool = True) -> tuple[str, list[str]]:
     """Return the conclusion and the report's story of `count` requests with one verdict, each delivered twice."""
     made: dict[str, Any] = {
         "sound": sound,
         "requests": count,
-        "verdicts": dict.fromkeys(Verdict, 0) | {verdict: count},
-        "violations": dict.fromkeys(sentences(), 0),
+        "verdicts": dict.fromkeys(MODEL.verdicts, 0) | {verdict: count},
+        "violations": dict.fromkeys(MODEL.sentences, 0),
         "sums": {"deliveries": 2 * count, "deliveries_duplicate": count},
         "rejects": {"lines": count, "above_limit": False, "limit_share": 0.001},
     }
-    data: Any = SimpleNamespace(document=made, total=lambda _: count, latency=[])
+    data: Any = SimpleNamespace(document=made, total=lambda _: count, latency=[], model=MODEL)
     return sentence(made), story(data)
 
 
@@ -51,11 +55,11 @@ def test_conclusion_agrees_in_number_when_one_is_lost() -> None:
 
 
 def test_report_agrees_in_number() -> None:
-    assert told(Verdict.BOOKED, 1)[1][:2] == [
+    assert told("booked", 1)[1][:2] == [
         "Of 1 request, 1 has one slot.",
         "SQS made 2 deliveries, of which 1 was a duplicate and got the first answer. 1 attempt took over from a crashed one.",
     ]
-    assert told(Verdict.BOOKED, 2)[1][:2] == [
+    assert told("booked", 2)[1][:2] == [
         "Of 2 requests, 2 have one slot each.",
         "SQS made 4 deliveries, of which 2 were duplicates and got the first answer. "
         "2 attempts took over from a crashed one.",

@@ -12,21 +12,24 @@ import pytest
 
 from oneslot.pipeline.errors import AuditRefused
 from oneslot.pipeline.judge.conclusion import VERSION, Conclusion
-from oneslot.pipeline.schema import OUTPUTS, Output, page
+from oneslot.pipeline.model import model_of
+from oneslot.pipeline.schema import Output, outputs, page
 from tests.kits.histories import System
+from workload.declared import CONSUMER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+MODEL = model_of(CONSUMER)
 PAGE = Path(__file__).parents[3] / "docs" / "look-up" / "audit-schema.md"
 KEPT = Path(__file__).with_name("fixtures") / "audit-version-5"
 KEPT_VERSION = 5
 DUCKDB_TYPES = {"VARCHAR": "string", "BIGINT": "bigint", "DOUBLE": "double"}
-of_each_table = pytest.mark.parametrize("output", OUTPUTS, ids=lambda output: output.name)
+of_each_table = pytest.mark.parametrize("output", outputs(MODEL), ids=lambda output: output.name)
 
 
 def test_page_lists_the_columns_of_the_code() -> None:
-    assert PAGE.read_text() == page(), "run: python -m oneslot.pipeline.schema > docs/look-up/audit-schema.md"
+    assert PAGE.read_text() == page(MODEL), "run: python -m oneslot.pipeline.schema > docs/look-up/audit-schema.md"
 
 
 @of_each_table
@@ -46,7 +49,7 @@ def test_spark_reads_the_tables_of_both_versions(
 ) -> None:
     audited(System(51, practices=1, slots_per_practice=6).run(25), tables=True)
     parser: Any = spark._jsparkSession.sessionState().sqlParser()
-    for output in OUTPUTS:
+    for output in outputs(MODEL):
         fresh, kept = (
             eval(output.spark.replace("AUDIT", str(folder)), {"spark": spark})  # noqa: S307 - the documented line
             for folder in (tmp_path / "audit", KEPT)

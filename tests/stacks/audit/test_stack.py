@@ -327,7 +327,12 @@ def test_zip_has_the_package_files_alone(audit: Stage) -> None:
     (folder,) = [path for path in audit.folder.glob("asset.*") if (path / "oneslot" / "pipeline").is_dir()]
     packed = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert packed == {str(path) for path in package_files()}
-    assert {"oneslot/pipeline/job.py", "appointments/invariants.py", "oneslot/pipeline/__init__.py"} <= packed
+    assert {
+        "oneslot/pipeline/job.py",
+        "appointments/invariants.py",
+        "workload/audit/model.py",
+        "oneslot/pipeline/__init__.py",
+    } <= packed
     assert not [path for path in packed if "__pycache__" in path]
 
 

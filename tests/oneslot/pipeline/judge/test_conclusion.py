@@ -7,17 +7,19 @@ from typing import Any
 import pytest
 
 from oneslot.pipeline.judge.conclusion import Conclusion, conclude
-from oneslot.pipeline.judge.operations import SUMMED
+from oneslot.pipeline.model import model_of
 from oneslot.pipeline.read.context import Context
 from oneslot.pipeline.read.history import NO_ACCEPTED, NO_DELIVERY, History
 from oneslot.pipeline.read.manifests import Export
+from workload.audit.tables import TOTALS
+from workload.declared import CONSUMER
 
 TABLES = ("ledger", "slots", "appointments")
 
 
 def row(subject: str, verdict: str = "", violations: str = "", subjects: int = 1, **sums: int) -> dict[str, Any]:
     """Return a row of the totals."""
-    given = {f"sum_{name}": sums.get(name, 0) for name in SUMMED}
+    given = {name: sums.get(name.removeprefix("sum_"), 0) for name in TOTALS.figures if name != "subjects"}
     return {"subject": subject, "verdict": verdict, "violations": violations, "subjects": subjects, **given}
 
 
@@ -29,7 +31,7 @@ def concluded(
     lines = {"deliveries": ("log",)} if log == "own" else {}
     lines |= {"accepted": ("archive",)} if archive else {}
     more = ("log",) if log == "more" else ()
-    history = History("folder", None, 9, exports, lines, more, Context(5, 3), ())
+    history = History("folder", None, 9, exports, lines, more, Context(5, 3), (), model_of(CONSUMER))
     return conclude(history, totals, ["a note"], share, earlier_items)
 
 

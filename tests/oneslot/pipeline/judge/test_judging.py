@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oneslot.pipeline.judge.measures import KEY, MEASURE_COLUMNS, MEASURES
-from oneslot.pipeline.vocabulary import AppointmentStatus, Outcome, SlotStatus
+from oneslot.pipeline.judge.measures import KEY
+from oneslot.pipeline.model import model_of
+from workload.audit.model import MEASURES
+from workload.audit.vocabulary import AppointmentStatus, Outcome, SlotStatus
+from workload.declared import CONSUMER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,12 +104,12 @@ def judged(spark: SparkSession, rows: dict[str, Row], **moment: Any) -> dict[str
     from oneslot.pipeline.judge import verdicts
     from oneslot.pipeline.judge.states import Moment
 
-    usual = {measure.name: 0 if measure.starts_at_zero else None for measure in MEASURES}
+    usual = {measure.name: 0 if measure.starts_at_zero else None for measure in MEASURES.all}
     evidence = [{**usual, "hash": number, "key": "m", **row} for number, row in enumerate(rows.values())]
-    schema = ", ".join(f"{name} {'string' if name == 'key' else 'bigint'}" for name in MEASURE_COLUMNS)
-    table = spark.createDataFrame([tuple(row[name] for name in MEASURE_COLUMNS) for row in evidence], schema)
+    schema = ", ".join(f"{name} {'string' if name == 'key' else 'bigint'}" for name in MEASURES.columns)
+    table = spark.createDataFrame([tuple(row[name] for name in MEASURES.columns) for row in evidence], schema)
     at = Moment(**{"now": NOW, "patience": PATIENCE, "retention": RETENTION, **moment})
-    found = verdicts.judge(table, at).orderBy(KEY[0]).collect()
+    found = verdicts.judge(table, at, model_of(CONSUMER)).orderBy(KEY[0]).collect()
     return {name: (row.subject, row.verdict, row.violations) for name, row in zip(rows, found, strict=True)}
 
 

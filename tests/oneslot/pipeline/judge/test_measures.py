@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from oneslot.pipeline.judge.measures import Measures
 from oneslot.pipeline.vocabulary import Delivered, Kind
+from workload.audit.model import MEASURES
+from workload.audit.vocabulary import Outcome, OwnKind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -16,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.slow
-def test_packed_sums_equal_single_sums(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packed_sums_equal_single_sums(spark: SparkSession) -> None:
     """For random facts with many more -1 than a history has."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -28,7 +31,7 @@ def test_packed_sums_equal_single_sums(spark: SparkSession, monkeypatch: pytest.
     rows = [
         (
             luck.choice(("a", "b", "c", "#d", "!e", "?f")),
-            int(luck.choice(list(Kind))),
+            int(luck.choice([*Kind, *OwnKind])),
             luck.choice((-1, -1, 1)),
             luck.randrange(10),
             luck.randrange(1_000),
@@ -40,10 +43,11 @@ def test_packed_sums_equal_single_sums(spark: SparkSession, monkeypatch: pytest.
         for _ in range(3_000)
     ]
     facts = spark.createDataFrame(rows, schema)
-    columns = [F.col(name) for name in measures.MEASURE_COLUMNS]
-    packed = sorted(measures.gather(facts, 2).select(*columns).collect(), key=lambda row: row.key)
-    monkeypatch.setattr(measures, "PACKED", ())
-    alone = sorted(measures.gather(facts, 2).select(*columns).collect(), key=lambda row: row.key)
+    columns = [F.col(name) for name in MEASURES.columns]
+    packed = sorted(measures.gather(facts, 2, MEASURES).select(*columns).collect(), key=lambda row: row.key)
+    alone = sorted(
+        measures.gather(facts, 2, Measures(MEASURES.all, ())).select(*columns).collect(), key=lambda row: row.key
+    )
     assert packed == alone
     assert len(packed) == 6
     assert any(row.held_slots < 0 and row.cancellations < 0 and row.expects_cancelled < 0 for row in packed)
@@ -63,10 +67,10 @@ def test_counts_are_exact_when_one_id_has_many_deliveries(spark: SparkSession, c
 
     facts = spark.range(copies).selectExpr(*fact_of("m", Kind.DELIVERY, code=Delivered.DUPLICATE))
 
-    (row,) = measures.gather(facts, 1).collect()
+    (row,) = measures.gather(facts, 1, MEASURES).collect()
 
     assert (row.deliveries, row.deliveries_done, row.deliveries_duplicate) == (copies, copies, copies)
-    others = {measure.name for measure in measures.MEASURES if measure.starts_at_zero} - {
+    others = {measure.name for measure in MEASURES.all if measure.starts_at_zero} - {
         "deliveries",
         "deliveries_done",
         "deliveries_duplicate",
@@ -82,12 +86,12 @@ def test_sums_are_exact_when_an_export_repeats_a_row(spark: SparkSession, sign: 
 
     ledger, appointment, slot = (
         spark.range(70_000).selectExpr(*fact_of(kind.name, kind, code=9, number=9, sign=sign))
-        for kind in (Kind.LEDGER, Kind.APPOINTMENT, Kind.SLOT)
+        for kind in (Kind.LEDGER, OwnKind.APPOINTMENT, OwnKind.SLOT)
     )
 
-    gathered = measures.gather(ledger.unionAll(appointment).unionAll(slot), 1).collect()
+    gathered = measures.gather(ledger.unionAll(appointment).unionAll(slot), 1, MEASURES).collect()
 
-    packed = [name for pair in measures.PACKED for name in pair]
+    packed = [name for pair in MEASURES.packed for name in pair]
     assert {row.key: {name: row[name] for name in packed if row[name]} for row in gathered} == {
         "LEDGER": dict.fromkeys(("ledger_rows", "ledger_complete"), sign * 70_000) | {"ledger_outcome": sign * 630_000},
         "APPOINTMENT": {"appointment_rows": sign * 70_000}
@@ -102,14 +106,14 @@ def test_overflow_is_refused_by_name(spark: SparkSession) -> None:
     from oneslot.pipeline.errors import explain_spark_error
     from oneslot.pipeline.judge import measures
 
-    facts = spark.range(2).selectExpr(*fact_of("m", Kind.CANCELLED, at=1 << 62))
+    facts = spark.range(2).selectExpr(*fact_of("m", OwnKind.CANCELLED, at=1 << 62))
 
     with pytest.raises(ArithmeticException) as overflow:
-        measures.gather(facts, 1).collect()
+        measures.gather(facts, 1, MEASURES).collect()
     assert explain_spark_error(overflow.value).startswith("One id has more rows in a source than the audit can add up")
 
 
-def fact_of(key: str, kind: Kind, **values: int) -> list[str]:
+def fact_of(key: str, kind: Kind | OwnKind, **values: int) -> list[str]:
     """Return SQL for the columns of one fact."""
     from oneslot.pipeline.read.facts import FACT_COLUMNS
 
@@ -126,8 +130,8 @@ LIFE: tuple[tuple[Kind, dict[str, int]], ...] = (
     (Kind.DELIVERY, {"code": Delivered.QUARANTINED, "at": 16, "until": 13}),
     (Kind.DELIVERY, {"code": Delivered.FAILED, "number": 1, "at": 17, "until": 11, "link": 1}),
     (Kind.DELIVERY, {"code": Delivered.DUPLICATE, "number": 2, "at": 20, "until": 15, "link": 3, "extra": 6}),
-    (Kind.DELIVERY, {"code": Delivered.REFUSED, "number": 2, "at": 30, "until": 15, "link": 34, "extra": 9}),
-    (Kind.DELIVERY, {"code": Delivered.BOOKED, "number": 2, "at": 40, "until": 15, "link": 3, "extra": 5}),
+    (Kind.DELIVERY, {"code": Outcome.REFUSED, "number": 2, "at": 30, "until": 15, "link": 34, "extra": 9}),
+    (Kind.DELIVERY, {"code": Outcome.BOOKED, "number": 2, "at": 40, "until": 15, "link": 3, "extra": 5}),
     (Kind.DELIVERY, {"code": Delivered.BUSY, "at": 21, "until": 15}),
     (Kind.DEAD_LETTER, {}),
     (Kind.DEAD_LETTER, {}),
@@ -143,7 +147,7 @@ REMEMBERED = {
     "deliveries_done": 3,
     "deliveries_duplicate": 1,
     "quarantined_at": 16,
-    "delivered_outcome": int(Delivered.REFUSED),
+    "delivered_outcome": int(Outcome.REFUSED),
     "delivery_sent": 11,
     "first_done": 30,
     "last_finished": 50,
@@ -170,14 +174,14 @@ def test_measures_of_a_request_merge_over_two_days(spark: SparkSession) -> None:
     def gathered(life: tuple[tuple[Kind, dict[str, int]], ...]) -> DataFrame:
         made = [{**usual, "kind": int(kind), **{name: int(value) for name, value in of.items()}} for kind, of in life]
         return measures.gather(
-            spark.createDataFrame([tuple(row[name] for name in FACT_COLUMNS) for row in made], schema), 2
+            spark.createDataFrame([tuple(row[name] for name in FACT_COLUMNS) for row in made], schema), 2, MEASURES
         )
 
-    nothing = {measure.name: 0 if measure.starts_at_zero else None for measure in measures.MEASURES}
+    nothing = {measure.name: 0 if measure.starts_at_zero else None for measure in MEASURES.all}
     whole = {"key": "m", **nothing, **REMEMBERED}
     (row,) = gathered(LIFE).drop("hash").collect()
     assert row.asDict() == whole
     for yesterday, today in ((LIFE[::2], LIFE[1::2]), (LIFE[1::2], LIFE[::2])):
-        (row,) = measures.merge(gathered(yesterday), gathered(today), 2).drop("hash").collect()
+        (row,) = measures.merge(gathered(yesterday), gathered(today), 2, MEASURES).drop("hash").collect()
         queues = {kind: sum(of == kind for of, _ in today) for kind in (Kind.DEAD_LETTER, Kind.WAITING)}
         assert row.asDict() == {**whole, "dead_letters": queues[Kind.DEAD_LETTER], "waiting": queues[Kind.WAITING]}

@@ -9,6 +9,7 @@ import pytest
 
 from oneslot.pipeline.columns import packed, unpacked
 from oneslot.pipeline.judge import operations
+from workload.audit import tables as appointments
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,7 +84,7 @@ def test_demand_counts_a_request_when_it_was_sent(spark: SparkSession) -> None:
         {"verdict": "lost"},
     )
     one = {"GP_CODE": "A81001", "COUNT_OF_REQUESTS": 1, "BOOKED": 1}
-    assert collected(table_of(operations.DEMAND, rows)) == [
+    assert collected(table_of(appointments.DEMAND, rows)) == [
         {
             "DATE": "2026-10-25",
             "QUARTER_HOUR": at("2026-10-25T00:00:00Z"),
@@ -150,7 +151,7 @@ def test_days_ahead_use_the_publications_words(spark: SparkSession) -> None:
         {**made, "appointment_status": 4},
         {**made, "appointment_rows": 0},
     )
-    table = table_of(operations.APPOINTMENTS, rows).collect()
+    table = table_of(appointments.APPOINTMENTS, rows).collect()
     booked = {row.APPOINTMENT_DATE: row.TIME_BETWEEN_BOOK_AND_APPT for row in table if row.APPT_MODE == "Face-to-Face"}
     assert list(booked.values()) == list(ahead.values())
     assert (min(booked), max(booked)) == ("2026-11-24", "2026-12-22")
@@ -172,7 +173,7 @@ def test_utilisation_counts_slots_by_day_and_practice(spark: SparkSession) -> No
         {**slot, "key": "#A81002#2", "slot_rows": 0},
         {**slot, "key": "#A81002#3", "subject": "file"},
     )
-    assert [tuple(row) for row in table_of(operations.UTILISATION, rows).collect()] == [
+    assert [tuple(row) for row in table_of(appointments.UTILISATION, rows).collect()] == [
         ("20280229", "A81001", 4, 2),
         ("20280229", "A81002", 1, 0),
     ]
@@ -187,10 +188,10 @@ def test_practices_include_those_without_demand_or_slots(spark: SparkSession) ->
     )
     slots = {"subject": "slot", "slot_rows": 1, "slot_date": 20261123, "slot_status": 2, "key": "#B#1"}
     tables = {
-        "demand": table_of(operations.DEMAND, demand),
-        "utilisation": table_of(operations.UTILISATION, judged(spark, slots, {**slots, "slot_status": 1})),
+        "demand": table_of(appointments.DEMAND, demand),
+        "utilisation": table_of(appointments.UTILISATION, judged(spark, slots, {**slots, "slot_status": 1})),
     }
-    assert [(row.GP_CODE, row.DUPLICATE_RATE, row.UTILISATION) for row in operations.practices(tables).collect()] == [
+    assert [(row.GP_CODE, row.DUPLICATE_RATE, row.UTILISATION) for row in appointments.practices(tables).collect()] == [
         ("A81001", 0.25, None),
         ("B", None, 0.5),
     ]

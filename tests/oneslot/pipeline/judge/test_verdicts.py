@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from oneslot.pipeline.judge.conclusion import Conclusion, sentences
+from oneslot.pipeline.judge.conclusion import Conclusion
+from oneslot.pipeline.model import model_of
 from tests.kits.histories import System
 from tests.oneslot.pipeline.audit_answers import audit_found, audit_verdicts, duckdb_answers, list_found
 from tests.oneslot.pipeline.corruptions import CORRUPTIONS, Picker
@@ -21,11 +22,14 @@ pytestmark = pytest.mark.spark
 def test_audit_judges_every_invariant_of_the_list() -> None:
     """Every invariant that a history can show, and none of the audit's own."""
     from oneslot.pipeline.judge.states import Moment
-    from oneslot.pipeline.judge.violations import SOURCE_FINDINGS, violations
+    from oneslot.pipeline.judge.verdicts import violations
+    from oneslot.pipeline.judge.violations import SOURCE_FINDINGS
 
+    model = model_of(CONSUMER)
     shown = {invariant.name for invariant in CONSUMER.laws if invariant.breaches is not None}
-    assert set(violations(Moment(0))) == shown | set(SOURCE_FINDINGS)
-    assert list(sentences()) == list(violations(Moment(0)))
+    assert set(violations(Moment(0), model)) == shown | set(SOURCE_FINDINGS)
+    assert list(model.sentences) == list(violations(Moment(0), model))
+    assert not model.own_laws, "Spark judges each"
 
 
 @pytest.mark.slow

@@ -9,15 +9,21 @@ from urllib.parse import unquote
 
 import pytest
 
+from oneslot.pipeline.model import model_of
 from oneslot.pipeline.read import facts, logs, sources, tables
-from oneslot.pipeline.vocabulary import Kind, Outcome, Problem
+from oneslot.pipeline.vocabulary import Kind, Problem
+from workload.audit.facts import ledger_facts
+from workload.audit.vocabulary import Outcome, OwnKind
+from workload.declared import CONSUMER
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
     from pyspark.sql.types import StructType
 
 pytestmark = pytest.mark.spark
 START, END = 1_000, 2_000
+MODEL = model_of(CONSUMER)
+DELIVERED = logs.delivered(MODEL.answers)
 ROW = {"message_id": {"S": "m"}, "status": {"S": "IN_PROGRESS"}, "consumption_count": {"N": "1"}, "updated": {"N": "5"}}
 
 
@@ -51,11 +57,11 @@ def test_change_counts_only_inside_its_window(spark: SparkSession, tmp_path: Pat
     for name, (line, _) in WINDOW.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(line).replace('"S": "m"', f'"S": "{name}"'))
     changes = tables.images(
-        sources.read_lines(spark, [str(tmp_path)], sources.incremental_export_schema("ledger")), START, END
+        sources.read_lines(spark, [str(tmp_path)], sources.incremental_export_schema(sources.LEDGER)), START, END
     )
 
     found: dict[str, list[tuple[object, ...]]] = {name: [] for name in WINDOW}
-    for row in sorted(tables.ledger_facts(changes).collect(), key=lambda row: row.sign):
+    for row in sorted(ledger_facts(changes).collect(), key=lambda row: row.sign):
         if row.kind == Kind.REJECT:
             # A rejected old image is taken back from no file.
             found[Path(unquote(row.key)).stem if row.sign > 0 else "rejected before"].append(
@@ -144,7 +150,7 @@ def complete(outcome: str, of: str) -> dict[str, Any]:
     return {"status": "COMPLETE", "result": json.dumps({"outcome": outcome, "appointment_id": of})}
 
 
-SAYS: dict[str, tuple[str, dict[str, Any], Kind, str, int]] = {
+SAYS: dict[str, tuple[str, dict[str, Any], Kind | OwnKind, str, int]] = {
     "held since its lease": ("ledger", {"lease_until": 7}, Kind.LEDGER, "until", 7),
     "released": ("ledger", {"lease_until": 0}, Kind.LEDGER, "until", 5),
     "refused": ("ledger", complete("refused", "m"), Kind.LEDGER, "code", Outcome.REFUSED),
@@ -153,18 +159,25 @@ SAYS: dict[str, tuple[str, dict[str, Any], Kind, str, int]] = {
     "booked, of another": ("ledger", complete("booked", "x"), Kind.LEDGER, "code", Outcome.UNKNOWN),
     "cancelled": ("ledger", complete("cancelled", "m"), Kind.LEDGER, "code", Outcome.CANCELLED),
     "cancelling another": ("ledger", complete("cancelled", "x"), Kind.LEDGER, "code", Outcome.CANCELLED_OTHER),
-    "freed, and names its holder": ("slots", {"appointment_id": "m"}, Kind.HELD, "link", 0),
-    "cancelled later": ("appointments", {"status": "cancelled", "cancelled_by": "c"}, Kind.CANCELLED, "at", 6),
-    "cancelled before it came": ("appointments", {**TOMBSTONE, "updated": None}, Kind.CANCELLED, "at", 5),
+    "freed, and names its holder": ("slots", {"appointment_id": "m"}, OwnKind.HELD, "link", 0),
+    "cancelled later": ("appointments", {"status": "cancelled", "cancelled_by": "c"}, OwnKind.CANCELLED, "at", 6),
+    "cancelled before it came": ("appointments", {**TOMBSTONE, "updated": None}, OwnKind.CANCELLED, "at", 5),
 }
+
+
+def facts_of_table(table: str, items: DataFrame) -> list[Row]:
+    """Return the facts of a full export's lines."""
+    read_by = MODEL.exports[table].facts
+    assert read_by is not None
+    return read_by(tables.whole_items(items)).collect()
 
 
 @pytest.mark.parametrize("kind", SAYS)
 def test_row_gives_the_value_of_a_fact(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     table, changes, of, column, value = SAYS[kind]
     write_item(tmp_path / "item.json", ROWS[table][0], changes)
-    items = sources.read_lines(spark, [str(tmp_path)], sources.full_export_schema(table))
-    made = tables.TABLE_FACTS[table](tables.whole_items(items)).collect()
+    items = sources.read_lines(spark, [str(tmp_path)], sources.full_export_schema(MODEL.exports[table].schema))
+    made = facts_of_table(table, items)
     assert [row[column] for row in made if row.kind == of] == [value]
 
 
@@ -174,8 +187,8 @@ def test_row_is_valid_or_has_one_problem(spark: SparkSession, tmp_path: Path, ta
     usual, cases = ROWS[table]
     for name, (changes, _) in {"usual": ({}, None), **cases}.items():
         write_item(tmp_path / f"{name}.json", usual, changes)
-    items = sources.read_lines(spark, [str(tmp_path)], sources.full_export_schema(table))
-    made = tables.TABLE_FACTS[table](tables.whole_items(items)).collect()
+    items = sources.read_lines(spark, [str(tmp_path)], sources.full_export_schema(MODEL.exports[table].schema))
+    made = facts_of_table(table, items)
     found = {Path(unquote(row.key)).stem: Problem(row.code) for row in made if row.kind == Kind.REJECT}
     assert found == {name: problem for name, (_, problem) in cases.items() if problem is not None}
 
@@ -220,7 +233,9 @@ LINES: dict[str, tuple[str, dict[str, Any], Problem | None]] = {
 
 def facts_of(source: str, lines: DataFrame, start: int | None = None, end: int = END) -> DataFrame:
     """Return the lines of a log as facts."""
-    return logs.delivery_facts(lines, start, end) if source == "deliveries" else logs.LINE_FACTS[source](lines)
+    return (
+        logs.delivery_facts(lines, start, end, DELIVERED) if source == "deliveries" else logs.LINE_FACTS[source](lines)
+    )
 
 
 @pytest.mark.parametrize("source", sources.LINES)
@@ -242,7 +257,8 @@ def test_delivery_counts_only_inside_the_exports_window(spark: SparkSession, tmp
     read_lines = read(spark, tmp_path, lines, sources.DELIVERIES)
 
     inside, before_end = (
-        {int(row.key) for row in logs.delivery_facts(read_lines, start, END).collect()} for start in (START, None)
+        {int(row.key) for row in logs.delivery_facts(read_lines, start, END, DELIVERED).collect()}
+        for start in (START, None)
     )
 
     assert inside == {START, END - 1}

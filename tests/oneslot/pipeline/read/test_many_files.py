@@ -16,16 +16,19 @@ from py4j.protocol import MEMORY_COMMAND_NAME
 from oneslot.pipeline.errors import AuditRefused
 from oneslot.pipeline.job import audit
 from oneslot.pipeline.judge.conclusion import Conclusion
+from oneslot.pipeline.model import model_of
 from oneslot.pipeline.read.checksums import compare_checksums
 from oneslot.pipeline.read.history import find_history
 from oneslot.pipeline.settings import AuditSettings
 from oneslot.pipeline.storage import Listed, Storage, parse_listing
 from tests.kits.histories import System, write_history
 from tests.oneslot.pipeline.damage import data_file, manifest, tampered_data
+from workload.declared import CONSUMER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+MODEL = model_of(CONSUMER)
 pytestmark = pytest.mark.spark
 
 
@@ -63,7 +66,7 @@ def test_calls_to_java_do_not_grow_with_files(spark: SparkSession, tmp_path: Pat
         folder = write_history(world, tmp_path / name, parts=parts)
         before, started = len(calls), jobs(spark)
         storage = Storage(spark)
-        history = find_history(storage, str(folder), None)
+        history = find_history(storage, str(folder), None, (), MODEL)
         compare_checksums(storage, history)
         history.facts(spark)
         needed.append(len(calls) - before)
@@ -102,7 +105,7 @@ def test_no_file_is_read_when_etags_agree(spark: SparkSession, tmp_path: Path) -
     history = write_history(System(93, practices=1).run(10), tmp_path / "history")
     store = bucket(spark, history)
 
-    compare_checksums(store, find_history(store, str(history), None))
+    compare_checksums(store, find_history(store, str(history), None, (), MODEL))
 
     assert store.read == []
 
@@ -115,7 +118,7 @@ def test_changed_file_is_refused_when_its_etag_differs(spark: SparkSession, tmp_
     store.etags[changed.name] = "another-1"
 
     with pytest.raises(AuditRefused, match=f"{changed.name} does not match the MD5 in its manifest"):
-        compare_checksums(store, find_history(store, str(history), None))
+        compare_checksums(store, find_history(store, str(history), None, (), MODEL))
     assert [Path(path).name for path in store.read] == [changed.name]
 
 
@@ -123,10 +126,10 @@ def test_manifest_checksum_may_be_called_checksum(spark: SparkSession, tmp_path:
     history = write_history(System(93, practices=1).run(5), tmp_path / "history")
     for path in [*history.rglob("manifest-*.md5")]:
         path.rename(path.with_suffix(".checksum"))
-    assert find_history(Storage(spark), str(history), None).exports["ledger"].items
+    assert find_history(Storage(spark), str(history), None, (), MODEL).exports["ledger"].items
     manifest(history, "ledger", "manifest-files.checksum").write_text("AAAA")
     with pytest.raises(AuditRefused, match=r"manifest-files\.json does not match its checksum"):
-        find_history(Storage(spark), str(history), None)
+        find_history(Storage(spark), str(history), None, (), MODEL)
 
 
 def test_listing_is_read_from_the_text_of_java() -> None:

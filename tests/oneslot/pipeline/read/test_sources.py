@@ -57,7 +57,11 @@ def test_facts_need_every_column_of_a_log(name: str, spark: SparkSession) -> Non
     def made(columns: list[StructField]) -> object:
         more = [StructField(column, sources.TEXT) for column in (sources.CORRUPT, sources.PATH)]
         lines = spark.createDataFrame([], StructType([*columns, *more]))
-        return logs.delivery_facts(lines, None, 1) if name == "deliveries" else logs.LINE_FACTS[name](lines)
+        return (
+            logs.delivery_facts(lines, None, 1, logs.delivered({}))
+            if name == "deliveries"
+            else logs.LINE_FACTS[name](lines)
+        )
 
     every = list(sources.LINES[name])
     assert made(every)

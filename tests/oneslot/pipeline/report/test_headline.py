@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from oneslot.pipeline.report.page import headline, next_steps
+from workload.audit.model import WORDS
 
 
 def audited(*, sound: bool = False, rejects: bool = False, **counts: int) -> dict[str, Any]:
@@ -27,7 +28,7 @@ def audited(*, sound: bool = False, rejects: bool = False, **counts: int) -> dic
     ],
 )
 def test_headline_names_what_is_broken(document: dict[str, Any], said: list[str]) -> None:
-    assert headline(document) == said
+    assert headline(document, WORDS) == said
 
 
 @pytest.mark.parametrize(
@@ -40,4 +41,4 @@ def test_headline_names_what_is_broken(document: dict[str, Any], said: list[str]
     ],
 )
 def test_next_step_is_the_most_urgent_one(document: dict[str, Any], first: str) -> None:
-    assert next_steps(document)[0].startswith(first)
+    assert next_steps(document, WORDS)[0].startswith(first)

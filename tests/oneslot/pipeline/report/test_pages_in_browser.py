@@ -10,17 +10,19 @@ from typing import Any
 
 import pytest
 
-from oneslot.pipeline.judge.conclusion import sentence, sentences
+from oneslot.pipeline.judge.conclusion import sentence
+from oneslot.pipeline.model import model_of
 from oneslot.pipeline.report.data import Drain, ReportData, Rush
 from oneslot.pipeline.report.lives import Attempt, Life
 from oneslot.pipeline.report.page import render
-from oneslot.pipeline.vocabulary import Verdict
 from tests.kits.browser import opened
+from workload.declared import CONSUMER
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 HOSTILE = ("</script><img src=x>", "a<b>bold</b>&amp;", "x" * 128, "\u200f\u05e9\u05dc\u05d5\u05dd")
 TEN_MILLION = 12_345_678
+MODEL = model_of(CONSUMER)
 
 
 def document(requests: int, **broken: int) -> dict[str, Any]:
@@ -28,8 +30,8 @@ def document(requests: int, **broken: int) -> dict[str, Any]:
     made: dict[str, Any] = {
         "sound": not broken,
         "requests": requests,
-        "verdicts": {verdict.value: 0 for verdict in Verdict} | {"booked": requests},
-        "violations": dict.fromkeys(sentences(), 0) | broken,
+        "verdicts": dict.fromkeys(MODEL.verdicts, 0) | {"booked": requests},
+        "violations": dict.fromkeys(MODEL.sentences, 0) | broken,
         "sums": {"deliveries": 2 * requests, "deliveries_duplicate": requests},
         "slots": TEN_MILLION,
         "rejects": {"lines": 0, "above_limit": False, "limit_share": 0.001},
@@ -50,7 +52,7 @@ def page(said: dict[str, Any]) -> str:
         ReportData(
             document=said,
             title_time="23 November 2026, 16:00:00 UTC",
-            invariants=tuple((name, sentences()[name], count) for name, count in said["violations"].items()),
+            invariants=tuple((name, MODEL.sentences[name], count) for name, count in said["violations"].items()),
             rush=tuple(Rush(f"2026-11-23 08:00:0{second}", 1, 2, 1) for second in range(3)),
             rush_step="1 second",
             rush_scope="",
@@ -59,7 +61,8 @@ def page(said: dict[str, Any]) -> str:
             latency=[(500, TEN_MILLION)],
             lives=tuple(Life(name, f"1. {name[:20]}", "booked", 1, 2, attempts) for name in HOSTILE),
             days=({**day, **numbers, **times},),
-            practices=tuple({"GP_CODE": name[:8], **day, **numbers} for name in HOSTILE),
+            model=MODEL,
+            listed=tuple({"GP_CODE": name[:8], **day, **numbers} for name in HOSTILE),
             findings=tuple(
                 {"invariant": "I2", "subject": "request", "id": name, "verdict": "lost"} for name in HOSTILE
             ),

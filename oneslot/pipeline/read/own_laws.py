@@ -1,0 +1,138 @@
+"""The laws of a consumer that are plain functions of its whole evidence, as `oneslot check` runs them.
+
+They run on the driver, over a history that fits there. A breach becomes a fact about its subject, so that the rest of the
+audit treats it as every other finding.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from oneslot.declaration.declaration import Declaration
+from oneslot.declaration.evidence import Breach, Evidence, check, lacking
+from oneslot.declaration.schema import text_of
+from oneslot.pipeline.errors import AuditRefused
+from oneslot.pipeline.read import logs, sources
+from oneslot.pipeline.read.facts import FACT_COLUMNS
+from oneslot.pipeline.read.history import History
+from oneslot.pipeline.storage import literal
+from oneslot.pipeline.vocabulary import Kind
+
+LARGEST_HISTORY = 500_000
+"""Items of a history that these laws judge: about 2 KB of memory each."""
+TOO_LARGE = (
+    f"The consumer's own laws are not judged ({{laws}}): they read a history of at most {LARGEST_HISTORY:,} items."
+)
+CHANGES_ONLY = "The consumer's own laws are not judged ({laws}): they read full exports."
+
+
+def own_law_notes(history: History) -> list[str]:
+    """Return the note that the own laws are not judged, if they are not."""
+    laws = ", ".join(history.model.own_laws)
+    if not laws or judges_own_laws(history):
+        return []
+    return [(TOO_LARGE if history.start is None else CHANGES_ONLY).format(laws=laws)]
+
+
+def judges_own_laws(history: History) -> bool:
+    """Return whether the history is full and small enough for laws that read all of it."""
+    return bool(history.model.own_laws) and history.start is None and history.items <= LARGEST_HISTORY
+
+
+def own_law_facts(spark: SparkSession, history: History, declaration: Declaration) -> DataFrame:
+    """Return a fact for each breach of an own law. Raises `AuditRefused` for a law that raises."""
+    evidence = read_evidence(spark, history, declaration)
+    breaches: list[Breach] = []
+    for law in declaration.judged:
+        if law.name in history.model.own_laws:
+            try:
+                breaches += check(evidence, [law])
+            except Exception as error:
+                raise AuditRefused(
+                    f"The law {law.name} of {declaration.path or declaration.name} raised {type(error).__name__} at "
+                    f"{_place(error)}. Correct it, or remove it from `laws`."
+                ) from error
+    rows = [(breach.subject, history.model.own_laws.index(breach.invariant)) for breach in breaches]
+    usual: dict[str, Any] = {"kind": int(Kind.BREACH), "sign": 1, "number": 0, "link": 0}
+    schema = ", ".join(f"{name} {kind}" for name, kind in FACT_COLUMNS.items())
+    return spark.createDataFrame(
+        [tuple({**usual, "key": key, "code": code}.get(name) for name in FACT_COLUMNS) for key, code in rows], schema
+    )
+
+
+def _place(error: Exception) -> str:
+    """Return file and line where it was raised. Its text may hold an attribute of a row, which may be personal."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{last.filename}:{last.lineno}"
+
+
+def read_evidence(spark: SparkSession, history: History, declaration: Declaration) -> Evidence:
+    """Return the evidence of a full history. Malformed rows and lines are left out; the audit counts them."""
+    ids = {name: _ids(spark, history, name) for name in ("accepted", "dead-letters", "dropped", "waiting")}
+    rows = {name: _rows(spark, history, name) for name in history.exports}
+    evidence = declaration.evidence(
+        ledger={row["message_id"]: row for row in rows["ledger"] if "message_id" in row},
+        **{name: table.by_key(_keyed(table.key, rows[name])) for name, table in declaration.schema.tables.items()},
+        requests=ids["accepted"] if "accepted" in history.lines else None,
+        quarantined=ids["dead-letters"] | ids["dropped"],
+        deliveries=_deliveries(spark, history),
+        waiting=ids["waiting"] if history.queue_known else None,
+        now=history.end,
+        retention_ms=history.context.retention_ms,
+        forgotten_before=history.context.forgotten_before,
+    )
+    malformed = {(table, key) for table, key, _ in lacking(evidence)}
+    sound = {
+        name: {key: row for key, row in evidence.rows(name).items() if (name, text_of(key)) not in malformed}
+        for name in evidence.tables
+    }
+    ledger = {key: row for key, row in evidence.ledger.items() if ("ledger", key) not in malformed}
+    return declaration.evidence(
+        ledger=ledger,
+        **sound,
+        **{name: getattr(evidence, name) for name in Evidence.__dataclass_fields__ if name not in _REPLACED},
+    )
+
+
+_REPLACED = ("ledger", "tables", "schema")
+
+
+def _keyed(key: Iterable[str], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row for row in rows if all(name in row for name in key)]
+
+
+def _rows(spark: SparkSession, history: History, table: str) -> list[dict[str, Any]]:
+    from oneslot.runtime.stores.expressions import from_attributes  # needs boto3
+
+    paths = history.data_folders(table)
+    lines = spark.read.text([*map(literal, paths)]).collect() if paths else []
+    return [from_attributes(item) for line in lines if (item := _item(line.value))]
+
+
+def _item(line: str) -> dict[str, Any] | None:
+    try:
+        item = json.loads(line)["Item"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return item if isinstance(item, dict) else None
+
+
+def _ids(spark: SparkSession, history: History, name: str) -> set[str]:
+    files = history.lines.get(name)
+    if not files:
+        return set()
+    lines = sources.read_log(spark, [*files], name).where("message_id IS NOT NULL")
+    return {row.message_id for row in lines.select("message_id").collect()}
+
+
+def _deliveries(spark: SparkSession, history: History) -> list[dict[str, Any]]:
+    if not history.delivery_logs:
+        return []
+    lines = logs.sound_deliveries(sources.read_log(spark, history.delivery_logs, "deliveries"), history.delivered)
+    found = lines.where(logs.finished_within(None, history.end) & lines["message_id"].isNotNull())
+    return [row.asDict() for row in found.select(*sources.DELIVERIES.names).collect()]

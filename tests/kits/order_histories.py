@@ -1,0 +1,168 @@
+"""A hand-written history of the orders that `tests/oneslot/declaration/orders` declares, and ways to corrupt it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from oneslot.declaration.declaration import Declaration
+from oneslot.declaration.reading import read_declaration
+from oneslot.pipeline.layout import Full, Part, item_line, write_export
+from tests.kits.histories import START, arn, write_lines
+
+ORDERS = read_declaration(Path(__file__).parents[1] / "oneslot" / "declaration" / "orders" / "oneslot.toml")
+Row = dict[str, Any]
+
+
+@dataclass
+class OrderHistory:
+    """Six sound orders: three charged, of which one came twice; one free; one quarantined; one still waiting."""
+
+    ledger: list[Row] = field(default_factory=list)
+    charges: list[Row] = field(default_factory=list)
+    deliveries: list[Row] = field(default_factory=list)
+    accepted: list[Row] = field(default_factory=list)
+    dead_letters: list[Row] = field(default_factory=list)
+    waiting: list[Row] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for order_id in ("o-1", "o-2", "o-3"):
+            self.charge(order_id)
+        self.deliver("o-2", "duplicate", claimed_by="o-2", consumption_count=1, answer="charged")
+        self.complete("o-4", "free")
+        self.accept("o-5")
+        self.deliver("o-5", "quarantined")
+        self.dead_letters.append({"message_id": "o-5", "source_message_id": "s"})
+        self.accept("o-6")
+        self.waiting.append({"message_id": "o-6", "sqs_message_id": "s"})
+
+    def accept(self, order_id: str) -> None:
+        """Note a message in the archive."""
+        self.accepted.append({"message_id": order_id, "sent": START - 100})
+
+    def deliver(self, order_id: str, outcome: str, **values: Any) -> None:
+        """Add a line to the delivery log."""
+        usual = {
+            "message": "delivery",
+            "sqs_message_id": f"sqs-{order_id}",
+            "sent": START - 100,
+            "finished": START - 10,
+        }
+        self.deliveries.append({**usual, "message_id": order_id, "outcome": outcome, **values})
+
+    def complete(self, order_id: str, outcome: str, **values: Any) -> None:
+        """Add the COMPLETE row of an accepted and delivered order."""
+        row = {"message_id": order_id, "status": "COMPLETE", "consumption_count": 1, "updated": START - 20}
+        self.ledger.append({**row, "claimed_by": order_id, "result": json.dumps({"outcome": outcome}), **values})
+        self.accept(order_id)
+        self.deliver(order_id, outcome, claimed_by=order_id, consumption_count=1, answer=outcome)
+
+    def charge(self, order_id: str, pence: int = 250, **values: Any) -> None:
+        """Add a charged order."""
+        self.complete(order_id, "charged", **values)
+        self.charges.append({"order_id": order_id, "pence": pence, "charged_at": START - 20})
+
+    def begin(self, order_id: str, lease_until: int = START - 5) -> None:
+        """Add the row of an order that was claimed and is not complete."""
+        row = {"message_id": order_id, "status": "IN_PROGRESS", "consumption_count": 1, "updated": START - 20}
+        self.ledger.append({**row, "claimed_by": order_id, "lease_until": lease_until})
+
+    def write(self, folder: Path) -> Path:
+        """Write the history, and return its folder."""
+        for table, rows in {"ledger": self.ledger, "charges": self.charges}.items():
+            part = Part(b"".join(map(item_line, rows)), len(rows))
+            write_export(folder / table, arn(table), Full(START), [part])
+        for name, lines in {
+            "deliveries": self.deliveries,
+            "accepted": self.accepted,
+            "dead-letters": self.dead_letters,
+            "waiting": self.waiting,
+        }.items():
+            write_lines(folder / name / "lines.jsonl", lines)
+        return folder
+
+    def breaches(self, declaration: Declaration = ORDERS) -> set[tuple[str, str]]:
+        """Return (law, subject) of each breach, as `oneslot check` finds them."""
+        evidence = declaration.evidence(
+            requests={row["message_id"] for row in self.accepted},
+            ledger={row["message_id"]: row for row in self.ledger},
+            charges={row["order_id"]: row for row in self.charges},
+            quarantined={row["message_id"] for row in self.dead_letters},
+            deliveries=self.deliveries,
+            waiting={row["message_id"] for row in self.waiting},
+            now=START,
+        )
+        return {(breach.invariant, breach.subject) for breach in declaration.check(evidence)}
+
+
+def _lost(history: OrderHistory) -> None:
+    history.accept("lost")
+
+
+def _effect_alone(history: OrderHistory) -> None:
+    history.charges.append({"order_id": "alone", "pence": 250, "charged_at": START - 20})
+
+
+def _reverted(history: OrderHistory) -> None:
+    history.begin("reverted", lease_until=START + 5)
+    history.accept("reverted")
+    history.deliver("reverted", "charged", claimed_by="reverted", consumption_count=1, answer="charged")
+    history.waiting.append({"message_id": "reverted", "sqs_message_id": "s"})
+
+
+def _two_answers(history: OrderHistory) -> None:
+    history.charge("two-answers")
+    history.deliver("two-answers", "duplicate", claimed_by="two-answers", consumption_count=1, answer="other")
+
+
+def _other_outcome(history: OrderHistory) -> None:
+    history.complete("other-outcome", "free")
+    history.deliveries[-1]["outcome"] = "charged"
+
+
+def _stuck(history: OrderHistory) -> None:
+    history.begin("stuck")
+
+
+def _uncounted(history: OrderHistory) -> None:
+    history.charge("uncounted")
+    history.deliver("uncounted", "fenced", claimed_by="another", consumption_count=2)
+
+
+def _set_aside_with_effect(history: OrderHistory) -> None:
+    history.begin("set-aside")
+    history.charges.append({"order_id": "set-aside", "pence": 250, "charged_at": START - 20})
+    history.dead_letters.append({"message_id": "set-aside", "source_message_id": "s"})
+
+
+def _without_effect(history: OrderHistory) -> None:
+    history.complete("without-effect", "charged")
+
+
+def _effect_without_outcome(history: OrderHistory) -> None:
+    history.charge("free-and-charged")
+    history.ledger[-1]["result"] = json.dumps({"outcome": "free"})
+    history.deliveries[-1] |= {"outcome": "free", "answer": "free"}
+
+
+def _own_law(history: OrderHistory) -> None:
+    history.charge("cheap", pence=-1)
+
+
+CORRUPTIONS: dict[tuple[str, str], Callable[[OrderHistory], None]] = {
+    ("I2", "lost"): _lost,
+    ("I5r", "alone"): _effect_alone,
+    ("I6", "reverted"): _reverted,
+    ("I7", "two-answers"): _two_answers,
+    ("I7", "other-outcome"): _other_outcome,
+    ("I9", "stuck"): _stuck,
+    ("I10", "uncounted"): _uncounted,
+    ("I11", "set-aside"): _set_aside_with_effect,
+    ("I12", "without-effect"): _without_effect,
+    ("I12", "free-and-charged"): _effect_without_outcome,
+    ("every_order_costs_something", "cheap"): _own_law,
+}
+"""Ways to corrupt the history, each by the law that it must break, and its subject."""

@@ -1,0 +1,167 @@
+"""The audit of a declared consumer that is not the appointments'."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from oneslot.declaration.reading import choosing, parse_declaration
+from oneslot.errors import BadInput
+from oneslot.pipeline.errors import AuditRefused
+from oneslot.pipeline.judge.conclusion import Conclusion
+from oneslot.pipeline.model import model_of
+from oneslot.pipeline.read import own_laws
+from tests.kits.histories import System
+from tests.kits.order_histories import CORRUPTIONS, ORDERS, OrderHistory
+from tests.oneslot.pipeline.audit_answers import audit_found, audit_verdicts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+Audited = Callable[..., Conclusion]
+
+
+def test_each_generic_law_is_found_broken(audited: Audited, tmp_path: Path) -> None:
+    """As `oneslot check` finds it, and nothing else; and an export that holds a row twice."""
+    history = OrderHistory()
+    for corrupt in CORRUPTIONS.values():
+        corrupt(history)
+    by_list = history.breaches()
+    history.charge("twice")
+    history.ledger.append(history.ledger[-1])
+
+    with choosing(ORDERS):
+        conclusion = audited(history.write(tmp_path / "history"))
+
+    found = audit_found(tmp_path / "audit")
+    assert set(CORRUPTIONS) - found == set()
+    assert found == by_list | {("S1", "twice")}
+    assert not conclusion.sound
+    assert {law for law, _ in found} == set(model_of(ORDERS).sentences)
+    verdicts = audit_verdicts(tmp_path / "audit")
+    assert {verdicts[each] for each in ("lost", "stuck", "twice")} == {"lost", "stuck", "duplicate_effect"}
+
+
+@pytest.mark.slow
+def test_sound_orders_get_verdicts_and_a_report(audited: Audited, tmp_path: Path) -> None:
+    with choosing(ORDERS):
+        conclusion = audited(OrderHistory().write(tmp_path / "history"), tables=True)
+
+    assert conclusion.sentence == (
+        "Each of 6 requests took effect at most once, and none is lost. 1 is still in flight."
+    )
+    counted = {name: count for name, count in conclusion.document["verdicts"].items() if count}
+    assert counted == {"charged": 3, "free": 1, "quarantined": 1, "in_flight": 1}
+    assert conclusion.document["sums"]["charges_rows"] == 3
+    report = (tmp_path / "audit" / "report.html").read_text()
+    assert "<span>0 lost</span> · <span>0 done twice</span>" in report
+    assert "Of 6 requests, 3 are charged, 1 is free," in report
+    text = re.sub(r"<[^>]*>|(?i:oneslot)", " ", report.partition("<main>")[2])
+    assert not re.search(r"book|slot|practice|appointment|fit", text)
+
+
+@pytest.mark.slow
+def test_effect_that_is_done_twice_heads_the_report(audited: Audited, tmp_path: Path) -> None:
+    history = OrderHistory()
+    history.charges.append({**history.charges[0], "pence": 1})
+
+    with choosing(ORDERS):
+        audited(history.write(tmp_path / "history"), tables=True)
+
+    assert ("I12", "o-1") in audit_found(tmp_path / "audit")
+    assert audit_verdicts(tmp_path / "audit")["o-1"] == "duplicate_effect"
+    report = (tmp_path / "audit" / "report.html").read_text()
+    assert "<span>0 lost</span> · <span>1 done twice</span>" in report
+    assert "Done twice: stop the consumer" in report
+
+
+def test_missing_table_is_refused_by_name(audited: Audited, tmp_path: Path) -> None:
+    folder = OrderHistory().write(tmp_path / "history")
+    (folder / "charges").rename(folder / "payments")
+    with choosing(ORDERS), pytest.raises(AuditRefused, match=r"charges holds no export: .* Export charges\.$"):
+        audited(folder)
+
+
+def test_attribute_that_no_row_has_is_refused(audited: Audited, tmp_path: Path) -> None:
+    history = OrderHistory()
+    for row in history.charges:
+        row["at"] = row.pop("charged_at")
+    remedy = r"No row of charges has the attribute charged_at, which tables\.charges\.time names\. Correct .* have at, order_id"
+    with choosing(ORDERS), pytest.raises(AuditRefused, match=remedy):
+        audited(history.write(tmp_path / "history"))
+
+
+def test_law_that_raises_is_refused_with_its_place(
+    audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = OrderHistory()
+    history.charges[0].pop("pence")
+    with choosing(ORDERS), pytest.raises(AuditRefused) as refusal:
+        audited(history.write(tmp_path / "history"))
+    said = str(refusal.value)
+    assert said.startswith(f"The law every_order_costs_something of {ORDERS.path} raised KeyError at ")
+    assert said.endswith("Correct it, or remove it from `laws`.")
+    assert "order_book.py:" in said
+    assert not (tmp_path / "audit").exists()
+
+
+def test_own_laws_are_noted_where_they_are_not_judged(
+    audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_laws, "LARGEST_HISTORY", 6)
+    history = OrderHistory()
+    history.charge("cheap", pence=-1)
+    with choosing(ORDERS):
+        conclusion = audited(history.write(tmp_path / "history"))
+    assert conclusion.sound
+    assert any("own laws are not judged (every_order_costs_something)" in note for note in conclusion.document["notes"])
+
+
+@pytest.mark.slow
+def test_audit_of_another_consumer_is_not_continued(audited: Audited, tmp_path: Path) -> None:
+    audited(System(31, practices=1).run(5), "appointments")
+    with choosing(ORDERS), pytest.raises(AuditRefused, match="of another consumer"):
+        audited(OrderHistory().write(tmp_path / "history"), previous="appointments")
+
+
+def test_request_that_a_function_names_is_refused(spark: SparkSession) -> None:
+    text = """
+        name = "orders"
+        handler = "app.handler"
+        stack = "Orders"
+        [tables.charges]
+        key = ["order_id"]
+        request = "app.requests_of"
+    """
+    with pytest.raises(
+        BadInput, match=r"tables\.charges\.request is the function app\.requests_of, which Spark cannot"
+    ):
+        model_of(parse_declaration(text, None))
+
+
+UNDECLARED = """
+name = "orders"
+handler = "app.handler"
+stack = "Orders"
+[tables.charges]
+key = ["order_id"]
+request = "order_id"
+"""
+
+
+def test_consumer_that_declares_no_outcomes_is_judged(audited: Audited, tmp_path: Path) -> None:
+    """Any answer is complete, whatever it names."""
+    history = OrderHistory()
+    history.ledger[0]["result"] = json.dumps({"it's": "done"})
+    history.deliveries[0]["outcome"] = "complete"
+    document: dict[str, Any] = {}
+    with choosing(parse_declaration(UNDECLARED, None)):
+        document |= audited(history.write(tmp_path / "history")).document
+    assert document["sound"], document["sentence"]
+    assert document["verdicts"]["complete"] == 4
