@@ -12,8 +12,8 @@ from unittest import mock
 import boto3
 from botocore.exceptions import ClientError
 
-from oneslot.explorer.handlers.exploration import tables_of
 from oneslot.explorer.handlers.modules import found
+from oneslot.explorer.handlers.tables import tables_of
 from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.runtime.sqs.lambda_event import Context
 from oneslot.runtime.stores.expressions import to_attributes

@@ -6,38 +6,28 @@ The levels go from what happens every day to what is rare, and stop at the first
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from itertools import permutations, product
 from pathlib import Path
 from typing import Any
 
 from oneslot.explorer.aftermath import Aftermath
 from oneslot.explorer.counterexample import counterexample, replay
-from oneslot.explorer.encoding import to_text
-from oneslot.explorer.execution.process import Program
 from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.handlers.aws import intercepted
 from oneslot.explorer.handlers.laws import HandlerLaws, Law, View
 from oneslot.explorer.handlers.modules import Code, found
-from oneslot.explorer.handlers.process import AT_IMPORT, HandlerProcess, Invocation, running
+from oneslot.explorer.handlers.process import AT_IMPORT, HandlerProcess, running
+from oneslot.explorer.handlers.scenario import HandlerScenario, HandlerSubject, batches_of, message_of, records_of
 from oneslot.explorer.handlers.services import AccountServices, handler_faults
 from oneslot.explorer.handlers.surroundings import taken_over
+from oneslot.explorer.handlers.tables import tables_of
 from oneslot.explorer.refusal import NotExplorable
-from oneslot.explorer.renaming import OWN_NAME
-from oneslot.explorer.scenario import Scenario, Subject
-from oneslot.explorer.services.contents import Table
-from oneslot.explorer.services.objects import before as objects_before
-from oneslot.explorer.services.sqs.explored import DELETED
 from oneslot.explorer.services.values import PARAMETERS, SECRETS
-from oneslot.explorer.state import GONE, NOT_STARTED
 from oneslot.explorer.system import System
-from oneslot.explorer.world import STATE, SqsMessage, World, line_text
 
 LAMBDA = {
     "AWS_ACCESS_KEY_ID": "explorer",
@@ -120,127 +110,6 @@ class Result:
         return "\n".join([*lines, *([self.counterexample] if self.counterexample else [])])
 
 
-@dataclass(frozen=True)
-class HandlerScenario(Scenario):
-    """A scenario in which Lambda ends an invocation at its timeout, so no invocation outlives it."""
-
-    apart: bool = False
-    timed: bool = True
-    timeout_ms: int = 30_000
-    objects: Mapping[str, Mapping[str, bytes | str]] = field(default_factory=dict)
-
-    @property
-    def world(self) -> World:
-        """The world at the start, with its objects."""
-        since = datetime.fromtimestamp(self.start / 1000, UTC)
-        lines = [[STATE, bucket, key, to_text(held)] for bucket, key, held in objects_before(self.objects, since)]
-        return World("\n".join(sorted([*super().world.text.splitlines(), *map(line_text, lines)])))
-
-    def deleted(self, world: World) -> int:
-        """Return the messages that the handler has deleted, as bits."""
-        deleted = {sqs_id for container, sqs_id, _ in world.lines(STATE) if container == DELETED}
-        return sum(1 << position for position, message in enumerate(self.messages) if message.sqs_id in deleted)
-
-    def may_start(self, delivery: int, codes: Sequence[int]) -> bool:
-        """Start equal deliveries in their order, and one after another on the levels without overlap."""
-        kinds = self.kinds
-        if delivery and kinds[delivery - 1] == kinds[delivery] and codes[delivery - 1] == NOT_STARTED:
-            return False
-        return not (self.apart and any(code >= 0 for code in codes))
-
-    def may_end(self, codes: Sequence[int], travelling: bool) -> bool:
-        """End whenever nothing runs: SQS promises no second delivery of what was acknowledged."""
-        return not travelling and all(code in (NOT_STARTED, GONE) for code in codes)
-
-    def times_after(self, expiries: int, running: bool) -> Sequence[int]:
-        """Let a running invocation use its time up, and the visibility timeout pass when none runs."""
-        if not self.timed:
-            return ()
-        if running:
-            return () if self.apart or expiries else (1,)
-        return (2,) if expiries < self.expiries else ()
-
-    def clock(self, expiries: int) -> int:
-        """Return the time (epoch ms)."""
-        return self.start + (0, self.timeout_ms - 1_000, self.timeout_ms + self.visibility_ms + 1_000)[expiries]
-
-
-@dataclass(frozen=True)
-class HandlerSubject(Subject):
-    """A handler as the explorer's subject."""
-
-    code: Code | None = None
-    timeout_ms: int = 30_000
-
-    def program(self, messages: Sequence[SqsMessage], side_by_side: bool, delivery: int = 0) -> Program:
-        """Return one invocation with these messages."""
-        if self.code is None:
-            raise ValueError("code: a handler's subject needs it")
-        event: Any = {"Records": [message.record(position) for position, message in enumerate(messages)]}
-        batch: tuple[str, ...] | None = tuple(message.sqs_id for message in messages)
-        if isinstance(messages[0], Direct):
-            event, batch = json.loads(messages[0].body), None
-        return Invocation(self.code, json.dumps(event), delivery, self.timeout_ms, batch)
-
-
-class Direct(SqsMessage):
-    """An event that is not of SQS: it is delivered as it is, and again after an exception."""
-
-
-@dataclass(frozen=True)
-class Numbered(SqsMessage):
-    """A message with the SQS id of its position: two messages may have one body."""
-
-    position: int = 0
-    more: str = "{}"
-
-    @property
-    def sqs_id(self) -> str:
-        """SQS's own id."""
-        return f"sqs-{self.position}-{hashlib.sha256(self.body.encode()).hexdigest()[:8]}"
-
-    def record(self, position: int) -> dict[str, Any]:
-        """Return the record, with what the user gave of it."""
-        usual = {**super().record(position), "eventSourceARN": "arn:aws:sqs:eu-west-2:000000000000:explored"}
-        own = {"messageId": self.sqs_id, "receiptHandle": f"receipt-{self.sqs_id}-of-{OWN_NAME}"}
-        return {**usual, "awsRegion": "eu-west-2", **json.loads(self.more), **own}
-
-
-def message_of(position: int, message: Any) -> SqsMessage:
-    """Return a message from a body (text, or JSON), a record of SQS (it has a `body`), or a whole event (`Records`)."""
-    if isinstance(message, dict) and ("Records" in message or "detail-type" in message or "httpMethod" in message):
-        return Direct(str(position), json.dumps(message))
-    more = message if isinstance(message, dict) and isinstance(message.get("body"), str) else {}
-    body = more.get("body", message)
-    text = body if isinstance(body, str) else json.dumps(body)
-    return Numbered(str(position), text, position, json.dumps(more))
-
-
-def records_of(messages: Sequence[Any]) -> list[Any]:
-    """Return the messages, with the records of a whole event of SQS in its place: SQS redelivers each apart."""
-    return [
-        one
-        for message in messages
-        for one in (message["Records"] if isinstance(message, dict) and _is_sqs(message.get("Records")) else [message])
-    ]
-
-
-def _is_sqs(records: Any) -> bool:
-    return bool(records) and all("body" in record for record in records)
-
-
-def tables_of(tables: Any) -> dict[str, Table]:
-    """Return tables from a mapping of names to a key, a (partition key, sort key) or a `Table`, or from bare strings."""
-    pairs = (
-        tables.items() if isinstance(tables, Mapping) else [(str(one).partition(":")[0], str(one)) for one in tables]
-    )
-    made = {}
-    for name, keys in pairs:
-        parts = keys.partition(":")[2].split("/") if isinstance(keys, str) and ":" in keys else keys
-        made[name] = keys if isinstance(keys, Table) else Table(*([parts] if isinstance(parts, str) else parts))
-    return made
-
-
 def explore(
     handler: str,
     *,
@@ -255,6 +124,8 @@ def explore(
     parameters: Mapping[str, Any] | None = None,
     secrets: Mapping[str, Any] | None = None,
     path: str | Path | Sequence[str | Path] = ".",
+    batch: int = 1,
+    reports_failures: bool = True,
     copies: int = 2,
     faults: int = 1,
     budget: float = 60,
@@ -277,6 +148,8 @@ def explore(
         rows: the rows that exist before, by table, in plain values.
         objects: the objects that exist before, by bucket and key.
         parameters, secrets: values of Systems Manager's parameters and of secrets, by name.
+        batch: the most messages of a delivery; what fails is delivered again one by one.
+        reports_failures: whether the mapping has ReportBatchItemFailures. Without it Lambda ignores what is returned.
         copies, faults: the deliveries of each message, and the most faults of a schedule.
         budget: seconds for all levels.
         path: the folder of the handler; a list if it has layers.
@@ -285,15 +158,15 @@ def explore(
     Raises `NotExplorable`, naming what the explorer does not have and the remedy.
     """
     code = found(handler, [Path(one) for one in ([path] if isinstance(path, str | Path) else path)])
-    messages = records_of(messages)
+    records = tuple(message_of(position, one) for position, one in enumerate(records_of(messages)))
     return _Exploration(
         code=code,
         laws=HandlerLaws(tables_of(tables), law, ignore, acknowledges_only_finished),
         scenario=HandlerScenario(
             name=handler,
             sentence="its messages, delivered by SQS",
-            messages=tuple(message_of(position, one) for position, one in enumerate(messages)),
-            deliveries=tuple((position,) for position in range(len(messages)) for _ in range(copies)),
+            messages=records,
+            deliveries=tuple(one for one in batches_of(records, batch) for _ in range(copies)),
             tables=tables_of(tables),
             before=rows or {},
             objects=objects or {},
@@ -305,6 +178,7 @@ def explore(
             unfinished="at-least-once: after",
             timeout_ms=timeout * 1000,
             visibility_ms=visibility * 1000,
+            reports_failures=reports_failures,
         ),
         services=AccountServices(
             tables_of(tables), answers or {}, _values(parameters, secrets), depends_on_time=code.note_clock
@@ -361,6 +235,7 @@ class _Exploration:
             identified=self.code.reads_identity,
             code=self.code,
             timeout_ms=self.scenario.timeout_ms,
+            reports_failures=self.scenario.reports_failures,
         )
 
     def _deliver_first(self) -> None:

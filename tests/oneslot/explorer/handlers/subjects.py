@@ -139,3 +139,17 @@ def wait_for_a_minute(event: Any, context: Any) -> None:
         )
         if 0 < int(time.time()) - seen_at < 60:
             raise RuntimeError("too early")
+
+
+def report_what_fails(event: Any, context: Any) -> dict[str, Any]:
+    failures = []
+    for record in event["Records"]:
+        try:
+            put({"Records": [record]}, context)
+        except Exception:
+            failures.append({"itemIdentifier": record["messageId"]})
+    return {"batchItemFailures": failures}
+
+
+def put_first_of_batch(event: Any, context: Any) -> None:
+    put({"Records": event["Records"][:1]}, context)

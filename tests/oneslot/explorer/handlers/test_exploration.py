@@ -154,3 +154,20 @@ def test_layer_is_a_second_folder(tmp_path: Path) -> None:
     result = explore("app_of_test.handler", messages=[ORDER], path=[tmp_path / "function", tmp_path / "layer"])
 
     assert result.holds
+
+
+TWO = [{"order": "o-1"}, {"order": "o-2"}]
+
+
+def test_batch_delivers_its_messages_together() -> None:
+    alone, together = (explored("put_first_of_batch", messages=TWO, batch=size, faults=0) for size in (1, 2))
+
+    assert (alone.holds, together.holds) == (True, False)
+    assert "orders has 1 row, and single deliveries leave 2 rows" in together.verdict
+
+
+@pytest.mark.parametrize(("reports", "holds"), [(True, True), (False, False)])
+def test_reported_failures_need_the_setting_of_the_mapping(reports: bool, holds: bool) -> None:
+    result = explored("report_what_fails", messages=TWO, batch=2, reports_failures=reports)
+
+    assert result.holds is holds

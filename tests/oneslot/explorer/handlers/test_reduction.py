@@ -12,12 +12,14 @@ import pytest
 from oneslot.explorer.aftermath import Aftermath
 from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.handlers.aws import intercepted
-from oneslot.explorer.handlers.exploration import LAMBDA, HandlerScenario, HandlerSubject, message_of, tables_of
+from oneslot.explorer.handlers.exploration import LAMBDA
 from oneslot.explorer.handlers.laws import HandlerLaws, View
 from oneslot.explorer.handlers.modules import Code, found
 from oneslot.explorer.handlers.process import HandlerProcess, running
+from oneslot.explorer.handlers.scenario import HandlerScenario, HandlerSubject, message_of
 from oneslot.explorer.handlers.services import AccountServices, handler_faults
 from oneslot.explorer.handlers.surroundings import taken_over
+from oneslot.explorer.handlers.tables import tables_of
 from oneslot.explorer.state import State
 from oneslot.explorer.system import System
 from tests.oneslot.explorer.handlers.tiny import tiny_handler

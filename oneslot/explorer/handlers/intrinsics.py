@@ -1,0 +1,188 @@
+"""CloudFormation's intrinsic functions, as far as a function's environment and tables need them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from oneslot.explorer.services.sqs.queue import ACCOUNT, REGION
+
+PSEUDO = {
+    "AWS::AccountId": ACCOUNT,
+    "AWS::Partition": "aws",
+    "AWS::Region": REGION,
+    "AWS::StackId": f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/explored/0",
+    "AWS::StackName": "explored",
+    "AWS::URLSuffix": "amazonaws.com",
+}
+NO_VALUE = {"Ref": "AWS::NoValue"}
+
+_VARIABLE = re.compile(r"\$\{(!?)([^}]+)\}")
+
+# The property with the name, the ARN, and what Ref returns, by type.
+_ARN, _NAME, _URL = "arn", "name", "url"
+_KINDS: dict[str, tuple[str, str, str]] = {
+    "AWS::DynamoDB::Table": ("TableName", "dynamodb:{at}:table/{name}", _NAME),
+    "AWS::DynamoDB::GlobalTable": ("TableName", "dynamodb:{at}:table/{name}", _NAME),
+    "AWS::Serverless::SimpleTable": ("TableName", "dynamodb:{at}:table/{name}", _NAME),
+    "AWS::SQS::Queue": ("QueueName", "sqs:{at}:{name}", _URL),
+    "AWS::SNS::Topic": ("TopicName", "sns:{at}:{name}", _ARN),
+    "AWS::S3::Bucket": ("BucketName", "s3:::{name}", _NAME),
+    "AWS::Events::EventBus": ("Name", "events:{at}:event-bus/{name}", _NAME),
+    "AWS::StepFunctions::StateMachine": ("StateMachineName", "states:{at}:stateMachine:{name}", _ARN),
+    "AWS::Serverless::StateMachine": ("Name", "states:{at}:stateMachine:{name}", _ARN),
+    "AWS::Lambda::Function": ("FunctionName", "lambda:{at}:function:{name}", _NAME),
+    "AWS::Serverless::Function": ("FunctionName", "lambda:{at}:function:{name}", _NAME),
+    "AWS::SecretsManager::Secret": ("Name", "secretsmanager:{at}:secret:{name}-a1b2c3", _ARN),
+    "AWS::SSM::Parameter": ("Name", "ssm:{at}:parameter/{name}", _NAME),
+    "AWS::KinesisFirehose::DeliveryStream": ("DeliveryStreamName", "firehose:{at}:deliverystream/{name}", _NAME),
+}
+
+
+class Unresolved(Exception):
+    """An intrinsic function whose value the template does not give."""
+
+
+class Resolver:
+    """The values in a template. `parameters` are those of the stack, over their defaults."""
+
+    def __init__(self, template: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+        self.resources: Mapping[str, Any] = template.get("Resources", {})
+        self._conditions: Mapping[str, Any] = template.get("Conditions", {})
+        self._mappings: Mapping[str, Any] = template.get("Mappings", {})
+        declared = template.get("Parameters", {})
+        defaults = {name: one["Default"] for name, one in declared.items() if "Default" in one}
+        self._parameters = {**PSEUDO, **defaults, **parameters}
+        self._declared = declared
+
+    def value(self, node: Any) -> Any:
+        """Return a node with its intrinsic functions resolved; what has no value is left out.
+
+        Raises `Unresolved`, naming the function.
+        """
+        if isinstance(node, list):
+            return [self.value(one) for one in node if one != NO_VALUE]
+        if not isinstance(node, Mapping):
+            return node
+        if len(node) == 1:
+            ((name, argument),) = node.items()
+            if name in _FUNCTIONS:
+                return _FUNCTIONS[name](self, argument)
+            if name.startswith("Fn::"):
+                raise Unresolved(name)
+        found = {name: self.value(one) for name, one in node.items() if one != NO_VALUE}
+        return {name: one for name, one in found.items() if one is not None}
+
+    def physical_name(self, logical_id: str) -> str:
+        """Return the name of a resource: the one that the template gives, or else its logical id."""
+        resource = self.resources[logical_id]
+        kind = _KINDS.get(resource["Type"])
+        given = resource.get("Properties", {}).get(kind[0]) if kind else None
+        try:
+            return logical_id if given is None else str(self.value(given))
+        except Unresolved:
+            return logical_id
+
+    def holds(self, condition: Any) -> bool:
+        """Return whether a condition holds, by its name or as it is written."""
+        if isinstance(condition, str):
+            return self.holds(self._conditions[condition])
+        ((name, argument),) = condition.items()
+        match name:
+            case "Fn::Equals":
+                first, second = (str(self.value(one)) for one in argument)
+                return first == second
+            case "Fn::Not":
+                return not self.holds(argument[0])
+            case "Fn::And":
+                return all(self.holds(one) for one in argument)
+            case "Fn::Or":
+                return any(self.holds(one) for one in argument)
+            case "Condition":
+                return self.holds(argument)
+        raise Unresolved(name)
+
+    def ref(self, name: str) -> Any:
+        """Return what Ref does."""
+        if name in self._parameters:
+            return self._parameters[name]
+        if name == "AWS::NoValue":
+            return None
+        if name not in self.resources:
+            raise Unresolved(f"Ref {name}")
+        kind = _KINDS.get(self.resources[name]["Type"])
+        physical = self.physical_name(name)
+        if kind is None or kind[2] == _NAME:
+            return physical
+        return self._arn(name) if kind[2] == _ARN else f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{physical}"
+
+    def attribute(self, argument: Any) -> str:
+        """Return what Fn::GetAtt does."""
+        name, attribute = argument.split(".", 1) if isinstance(argument, str) else argument
+        kind = _KINDS.get(self.resources.get(name, {}).get("Type", ""))
+        if kind is not None and attribute in ("Arn", f"{kind[0].removesuffix('Name')}Arn"):
+            return self._arn(name)
+        if kind is not None and attribute in ("Name", kind[0]):
+            return self.physical_name(name)
+        if attribute == "QueueUrl":
+            return str(self.ref(name))
+        raise Unresolved(f"Fn::GetAtt {name}.{attribute}")
+
+    def _arn(self, name: str) -> str:
+        text = _KINDS[self.resources[name]["Type"]][1]
+        return f"arn:aws:{text.format(at=f'{REGION}:{ACCOUNT}', name=self.physical_name(name))}"
+
+    def sub(self, argument: Any) -> str:
+        """Return what Fn::Sub does."""
+        text, own = (argument, {}) if isinstance(argument, str) else argument
+
+        def replaced(match: re.Match[str]) -> str:
+            literal, name = match.groups()
+            if literal:
+                return f"${{{name}}}"
+            if name in own:
+                return str(self.value(own[name]))
+            return str(self.attribute(name) if "." in name else self.ref(name))
+
+        return _VARIABLE.sub(replaced, text)
+
+    def find_in_map(self, argument: Sequence[Any]) -> Any:
+        """Return what Fn::FindInMap does."""
+        name, first, second = (self.value(one) for one in argument[:3])
+        try:
+            return self._mappings[name][first][second]
+        except KeyError:
+            raise Unresolved(f"Fn::FindInMap {name}.{first}.{second}") from None
+
+
+def _if(resolver: Resolver, argument: Sequence[Any]) -> Any:
+    condition, yes, no = argument
+    return resolver.value(yes if resolver.holds(condition) else no)
+
+
+def _join(resolver: Resolver, argument: Sequence[Any]) -> str:
+    separator, parts = argument
+    return str(separator).join(str(one) for one in resolver.value(parts))
+
+
+def _select(resolver: Resolver, argument: Sequence[Any]) -> Any:
+    position, among = argument
+    return resolver.value(among)[int(position)]
+
+
+def _split(resolver: Resolver, argument: Sequence[Any]) -> list[str]:
+    separator, text = argument
+    return str(resolver.value(text)).split(separator)
+
+
+_FUNCTIONS: dict[str, Callable[[Resolver, Any], Any]] = {
+    "Ref": Resolver.ref,
+    "Fn::GetAtt": Resolver.attribute,
+    "Fn::Sub": Resolver.sub,
+    "Fn::Join": _join,
+    "Fn::If": _if,
+    "Fn::Select": _select,
+    "Fn::Split": _split,
+    "Fn::FindInMap": Resolver.find_in_map,
+}

@@ -1,0 +1,142 @@
+"""A handler's scenario: its messages as SQS delivers them, what exists before, and when its invocations may run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from oneslot.explorer.encoding import to_text
+from oneslot.explorer.execution.process import Program
+from oneslot.explorer.handlers.modules import Code
+from oneslot.explorer.handlers.process import Invocation
+from oneslot.explorer.renaming import OWN_NAME
+from oneslot.explorer.scenario import Scenario, Subject
+from oneslot.explorer.services.objects import before as objects_before
+from oneslot.explorer.services.sqs.explored import DELETED
+from oneslot.explorer.state import GONE, NOT_STARTED
+from oneslot.explorer.world import STATE, SqsMessage, World, line_text
+
+
+@dataclass(frozen=True)
+class HandlerScenario(Scenario):
+    """A scenario in which Lambda ends an invocation at its timeout, so no invocation outlives it."""
+
+    apart: bool = False
+    timed: bool = True
+    timeout_ms: int = 30_000
+    reports_failures: bool = True
+    objects: Mapping[str, Mapping[str, bytes | str]] = field(default_factory=dict)
+
+    @property
+    def world(self) -> World:
+        """The world at the start, with its objects."""
+        since = datetime.fromtimestamp(self.start / 1000, UTC)
+        lines = [[STATE, bucket, key, to_text(held)] for bucket, key, held in objects_before(self.objects, since)]
+        return World("\n".join(sorted([*super().world.text.splitlines(), *map(line_text, lines)])))
+
+    def deleted(self, world: World) -> int:
+        """Return the messages that the handler has deleted, as bits."""
+        deleted = {sqs_id for container, sqs_id, _ in world.lines(STATE) if container == DELETED}
+        return sum(1 << position for position, message in enumerate(self.messages) if message.sqs_id in deleted)
+
+    def may_start(self, delivery: int, codes: Sequence[int]) -> bool:
+        """Start equal deliveries in their order, and one after another on the levels without overlap."""
+        kinds = self.kinds
+        if delivery and kinds[delivery - 1] == kinds[delivery] and codes[delivery - 1] == NOT_STARTED:
+            return False
+        return not (self.apart and any(code >= 0 for code in codes))
+
+    def may_end(self, codes: Sequence[int], travelling: bool) -> bool:
+        """End whenever nothing runs: SQS promises no second delivery of what was acknowledged."""
+        return not travelling and all(code in (NOT_STARTED, GONE) for code in codes)
+
+    def times_after(self, expiries: int, running: bool) -> Sequence[int]:
+        """Let a running invocation use its time up, and the visibility timeout pass when none runs."""
+        if not self.timed:
+            return ()
+        if running:
+            return () if self.apart or expiries else (1,)
+        return (2,) if expiries < self.expiries else ()
+
+    def clock(self, expiries: int) -> int:
+        """Return the time (epoch ms)."""
+        return self.start + (0, self.timeout_ms - 1_000, self.timeout_ms + self.visibility_ms + 1_000)[expiries]
+
+
+@dataclass(frozen=True)
+class HandlerSubject(Subject):
+    """A handler as the explorer's subject."""
+
+    code: Code | None = None
+    timeout_ms: int = 30_000
+    reports_failures: bool = True
+
+    def program(self, messages: Sequence[SqsMessage], side_by_side: bool, delivery: int = 0) -> Program:
+        """Return one invocation with these messages."""
+        if self.code is None:
+            raise ValueError("code: a handler's subject needs it")
+        event: Any = {"Records": [message.record(position) for position, message in enumerate(messages)]}
+        batch: tuple[str, ...] | None = tuple(message.sqs_id for message in messages)
+        if isinstance(messages[0], Direct):
+            event, batch = json.loads(messages[0].body), None
+        if not self.reports_failures:
+            batch = None
+        return Invocation(self.code, json.dumps(event), delivery, self.timeout_ms, batch)
+
+
+class Direct(SqsMessage):
+    """An event that is not of SQS: it is delivered as it is, and again after an exception."""
+
+
+@dataclass(frozen=True)
+class Numbered(SqsMessage):
+    """A message with the SQS id of its position: two messages may have one body."""
+
+    position: int = 0
+    more: str = "{}"
+
+    @property
+    def sqs_id(self) -> str:
+        """SQS's own id."""
+        return f"sqs-{self.position}-{hashlib.sha256(self.body.encode()).hexdigest()[:8]}"
+
+    def record(self, position: int) -> dict[str, Any]:
+        """Return the record, with what the user gave of it."""
+        usual = {**super().record(position), "eventSourceARN": "arn:aws:sqs:eu-west-2:000000000000:explored"}
+        own = {"messageId": self.sqs_id, "receiptHandle": f"receipt-{self.sqs_id}-of-{OWN_NAME}"}
+        return {**usual, "awsRegion": "eu-west-2", **json.loads(self.more), **own}
+
+
+def batches_of(messages: Sequence[SqsMessage], most: int) -> list[tuple[int, ...]]:
+    """Return the positions of the messages of each delivery. An event that is not of SQS is delivered alone."""
+    if any(isinstance(message, Direct) for message in messages):
+        most = 1
+    positions = tuple(range(len(messages)))
+    return [positions[first : first + most] for first in range(0, len(positions), most)]
+
+
+def message_of(position: int, message: Any) -> SqsMessage:
+    """Return a message from a body (text, or JSON), a record of SQS (it has a `body`), or a whole event (`Records`)."""
+    if isinstance(message, dict) and ("Records" in message or "detail-type" in message or "httpMethod" in message):
+        return Direct(str(position), json.dumps(message))
+    more = message if isinstance(message, dict) and isinstance(message.get("body"), str) else {}
+    body = more.get("body", message)
+    text = body if isinstance(body, str) else json.dumps(body)
+    return Numbered(str(position), text, position, json.dumps(more))
+
+
+def records_of(messages: Sequence[Any]) -> list[Any]:
+    """Return the messages, with the records of a whole event of SQS in its place: SQS redelivers each apart."""
+    return [
+        one
+        for message in messages
+        for one in (message["Records"] if isinstance(message, dict) and _is_sqs(message.get("Records")) else [message])
+    ]
+
+
+def _is_sqs(records: Any) -> bool:
+    return bool(records) and all("body" in record for record in records)

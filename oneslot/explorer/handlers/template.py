@@ -1,0 +1,191 @@
+"""A handler's scenario from its template: SAM, CloudFormation, or what `cdk synth` wrote."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from oneslot.explorer.handlers.intrinsics import Resolver, Unresolved
+from oneslot.explorer.refusal import NotExplorable
+from oneslot.explorer.services.contents import Table
+from oneslot.explorer.services.dynamodb.service import table_of
+
+FUNCTIONS = ("AWS::Serverless::Function", "AWS::Lambda::Function")
+TABLES = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
+LAYERS = ("AWS::Serverless::LayerVersion", "AWS::Lambda::LayerVersion")
+ASSET = "aws:asset:path"
+
+_TYPES = {"String": "S", "Number": "N", "Binary": "B"}
+_SECONDS = {"timeout": 3, "visibility": 30}
+"""The defaults of Lambda and of SQS."""
+
+
+def from_template(
+    path: str | Path,
+    *,
+    function: str = "",
+    parameters: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Return what `explore` needs from a template: `explore(**from_template("template.yaml"), messages=[...])`.
+
+    Args:
+        path: a template of SAM or CloudFormation in YAML or JSON, or the folder `cdk.out` if it has one stack.
+        function: its logical id, the beginning of it, or its name; not needed if there is one.
+        parameters: those of the stack, over their defaults.
+        env: environment variables, over the template's.
+
+    Raises `NotExplorable`, naming the remedy, for what the template does not give.
+    """
+    file = _file(Path(path))
+    document = _read(file)
+    resolver = Resolver(document, parameters or {})
+    name = _function(resolver, function)
+    resource = resolver.resources[name]
+    properties = {**document.get("Globals", {}).get("Function", {}), **resource.get("Properties", {})}
+    queue, mapping = _event_source(resolver, name, properties)
+    options = {
+        "handler": _resolved(resolver, properties.get("Handler", "app.handler"), f"{name}.Handler"),
+        "path": [file.parent / one for one in _folders(resolver, resource, properties)],
+        "tables": _tables(resolver),
+        "env": _environment(resolver, document, name, env or {}),
+        "timeout": int(_resolved(resolver, properties.get("Timeout", _SECONDS["timeout"]), f"{name}.Timeout")),
+        "visibility": int(_resolved(resolver, queue.get("VisibilityTimeout", _SECONDS["visibility"]), "the queue")),
+        "reports_failures": "ReportBatchItemFailures" in mapping.get("FunctionResponseTypes", ()),
+    }
+    values = _values(resolver)
+    return {**options, "parameters": values} if values else options
+
+
+def _file(path: Path) -> Path:
+    if not path.is_dir():
+        return path
+    found = sorted(path.glob("*.template.json"))
+    if len(found) != 1:
+        names = ", ".join(one.name for one in found) or "none"
+        raise NotExplorable(f"{path} has these templates: {names}. Name one of them.")
+    return found[0]
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        text = file.read_text()
+    except OSError as error:
+        raise NotExplorable(f"{file}: {error.strerror}. Name a template of SAM or CloudFormation.") from error
+    document = json.loads(text) if file.suffix == ".json" else _read_yaml(text)
+    if not isinstance(document, dict) or "Resources" not in document:
+        raise NotExplorable(f"{file} has no Resources. Name a template of SAM or CloudFormation.")
+    return document
+
+
+def _read_yaml(text: str) -> Any:
+    """Read YAML with CloudFormation's short forms: !Ref, !Sub, !GetAtt."""
+    try:
+        yaml: Any = importlib.import_module("yaml")
+    except ImportError as error:  # pragma: no cover
+        raise NotExplorable("A template in YAML needs PyYAML. Run `pip install oneslot[explorer]`.") from error
+
+    loader: Any = type("Loader", (yaml.SafeLoader,), {})
+
+    def short(constructor: Any, suffix: str, node: Any) -> dict[str, Any]:
+        if isinstance(node, yaml.ScalarNode):
+            value: Any = constructor.construct_scalar(node)
+        elif isinstance(node, yaml.SequenceNode):
+            value = constructor.construct_sequence(node, deep=True)
+        else:
+            value = constructor.construct_mapping(node, deep=True)
+        return {suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}": value}
+
+    loader.add_multi_constructor("!", short)
+    return yaml.load(text, loader)
+
+
+def _resolved(resolver: Resolver, node: Any, where: str, remedy: str = "") -> Any:
+    try:
+        return resolver.value(node)
+    except Unresolved as error:
+        remedy = remedy or 'Give the parameter: parameters={"Name": "..."}, or name tables and environment by hand'
+        raise NotExplorable(f"{where}: the template does not say what {error} is. {remedy}.") from error
+
+
+def _function(resolver: Resolver, wanted: str) -> str:
+    names = [name for name, resource in resolver.resources.items() if resource["Type"] in FUNCTIONS]
+    found = [name for name in names if wanted in (name, resolver.physical_name(name))]
+    found = found or [name for name in names if name.startswith(wanted)]
+    if len(found) != 1:
+        raise NotExplorable(f'function: "{wanted}" names {len(found)} functions. Name one of {", ".join(names)}.')
+    return found[0]
+
+
+def _environment(resolver: Resolver, document: Mapping[str, Any], name: str, own: Mapping[str, str]) -> dict[str, str]:
+    everywhere = document.get("Globals", {}).get("Function", {})
+    found: dict[str, str] = {}
+    for properties in (everywhere, resolver.resources[name].get("Properties", {})):
+        for variable, node in properties.get("Environment", {}).get("Variables", {}).items():
+            if variable in own:
+                continue
+            remedy = f'Give its value: env={{"{variable}": "..."}}'
+            value = _resolved(resolver, node, f"{name}'s variable {variable}", remedy)
+            if value is not None:
+                found[variable] = str(value).lower() if isinstance(value, bool) else str(value)
+    return {**found, **own}
+
+
+def _tables(resolver: Resolver) -> dict[str, Table]:
+    tables: dict[str, Table] = {}
+    for name, resource in resolver.resources.items():
+        properties = resource.get("Properties", {})
+        if resource["Type"] in TABLES:
+            wanted = ("KeySchema", "AttributeDefinitions", "LocalSecondaryIndexes", "GlobalSecondaryIndexes")
+            given = {one: properties[one] for one in wanted if one in properties}
+            tables[resolver.physical_name(name)] = table_of(_resolved(resolver, given, name))
+        elif resource["Type"] == "AWS::Serverless::SimpleTable":
+            key = properties.get("PrimaryKey", {"Name": "id", "Type": "String"})
+            types = {key["Name"]: _TYPES[key["Type"]]}
+            tables[resolver.physical_name(name)] = Table(key["Name"], types=types)
+    return tables
+
+
+def _folders(resolver: Resolver, resource: Mapping[str, Any], properties: Mapping[str, Any]) -> list[str]:
+    """Return the folder of the code, and those of the layers that the template has."""
+    code = resource.get("Metadata", {}).get(ASSET) or properties.get("CodeUri") or properties.get("Code") or "."
+    folders = [code if isinstance(code, str) else "."]
+    for layer in properties.get("Layers", ()):
+        held = resolver.resources.get(layer.get("Ref", "") if isinstance(layer, Mapping) else "", {})
+        content = held.get("Metadata", {}).get(ASSET) or held.get("Properties", {}).get("ContentUri")
+        if held.get("Type") in LAYERS and isinstance(content, str):
+            folders += [content, f"{content.rstrip('/')}/python"]
+    return folders
+
+
+def _values(resolver: Resolver) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, resource in resolver.resources.items():
+        if resource["Type"] == "AWS::SSM::Parameter":
+            try:
+                values[resolver.physical_name(name)] = resolver.value(resource["Properties"]["Value"])
+            except Unresolved:
+                continue  # a handler that reads it is refused with the remedy
+    return values
+
+
+def _event_source(
+    resolver: Resolver, function: str, properties: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the properties of the queue and of its mapping to the function, as far as the template has them."""
+    mappings = [one["Properties"] for one in properties.get("Events", {}).values() if one.get("Type") == "SQS"]
+    for resource in resolver.resources.values():
+        if resource["Type"] == "AWS::Lambda::EventSourceMapping":
+            own = resource.get("Properties", {})
+            if function in json.dumps(own.get("FunctionName", "")) and "EventSourceArn" in own:
+                mappings.append({"Queue": own["EventSourceArn"], **own})
+    for mapping in mappings:
+        for name, resource in resolver.resources.items():
+            if resource["Type"] == "AWS::SQS::Queue" and f'"{name}"' in json.dumps(mapping["Queue"]).replace(
+                ".Arn", ""
+            ):
+                return resource.get("Properties", {}), mapping
+    return {}, mappings[0] if mappings else {}
