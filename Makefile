@@ -143,8 +143,9 @@ fuzz: SECONDS ?= 60
 fuzz: $(VENV)/fuzz/.installed ## coverage-guided fuzzing of parser and consumer for SECONDS; findings in build/fuzz
 	PYTHONPATH=$(VENV)/fuzz $(BIN)/python -m verification.fuzzing --seconds $(SECONDS)
 
-figures: $(VENV)/.installed ## put the figures of explore, spec and soak into docs/understand/correctness.md
+figures: $(VENV)/.installed ## put figures and what the code says into the docs: correctness.md and docs/look-up
 	$(BIN)/python -m verification.figures.correctness_page
+	$(BIN)/python -m verification.documentation.reference
 
 bench: $(VENV)/.installed ## speed, beside the peers (SHORT=1; DEMAND=file; WRITE=1: into docs/lab/performance.md)
 	$(BIN)/python -m benchmarks $(if $(SHORT),--short) $(if $(DEMAND),--demand "$(DEMAND)") $(if $(WRITE),--write)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from oneslot.declaration.evidence import Law
+from verification.documentation.blocks import replace_blocks
 from verification.figures.tables import mutants_score, peers_table, table
 from verification.mutation.mutants import expected
 from workload.declared import CONSUMER as DECLARED
@@ -22,7 +22,6 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "understand" / "correctness.md"
 FIGURES = REPOSITORY / "docs" / "proof"
 CONSUMER = REPOSITORY / "oneslot" / "runtime" / "consumer" / "consumer.py"
-_BLOCK = re.compile(r"<!-- generated: ([a-z ]+) -->\n.*?<!-- end -->\n", re.DOTALL)
 
 
 def fill(page: str, figures: Path = FIGURES) -> str:
@@ -40,7 +39,7 @@ def fill(page: str, figures: Path = FIGURES) -> str:
         "make spec": lambda: _figures(figures / "specification.json", "make spec", _specified),
         "make soak": lambda: _figures(figures / "soak.json", "make soak", _soaked),
     }
-    return _BLOCK.sub(lambda block: f"<!-- generated: {block[1]} -->\n{writers[block[1]]()}<!-- end -->\n", page)
+    return replace_blocks(page, writers)
 
 
 def failures() -> str:

@@ -1,0 +1,57 @@
+"""The commands of the pages that a newcomer and a producer read, run in one shell on one local stack."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DOCUMENTATION = REPOSITORY / "docs"
+ENVIRONMENT = "source .venv/bin/activate\n"
+
+
+def commands(page: str) -> str:
+    text = (DOCUMENTATION / page).read_text(encoding="utf-8")
+    return "".join(re.findall(r"^```bash\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)).replace(ENVIRONMENT, "")
+
+
+def shell(script: str, home: Path) -> subprocess.CompletedProcess[str]:
+    """Run in bash with this interpreter's commands first on PATH; stop at a failure."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["/bin/bash", "-euo", "pipefail", "-c", script],
+        cwd=home,
+        env={**os.environ, "ONESLOT_HOME": str(home), "NO_COLOR": "1", "COLUMNS": "160", "PATH": path}
+        | {"ONESLOT_CONSUMER": str(REPOSITORY / "oneslot.toml")},
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.embedded_aws
+@pytest.mark.timeout(1500)
+def test_newcomers_and_producers_commands_work(tmp_path: Path) -> None:
+    hour = commands("learn/first-hour.md")
+    assert hour.endswith("oneslot down\n")
+    script = hour.removesuffix("oneslot down\n") + commands("look-up/messages.md") + commands("do/send.md")
+    try:
+        done = shell(script, tmp_path)
+    finally:
+        shell("oneslot down", tmp_path)
+    assert done.returncode == 0, done.stdout[-3_000:] + done.stderr[-3_000:]
+    assert "delivery 1 of" in done.stdout
+    assert "duplicate" in done.stdout
+    assert "lost                                     │     0" in done.stdout
+    assert "Exactly once: each of" in done.stdout
+    reasons = re.findall(r"^send .*# (\w+)$", (DOCUMENTATION / "look-up/messages.md").read_text(), re.MULTILINE)
+    listed = done.stdout.rsplit("What a redrive would do", 1)[1]
+    assert [reason for reason in reasons if reason not in listed] == []
+    assert {"doc-1", "doc-3", "doc-4", "doc-5"} <= set(re.findall(r"doc-\d", listed))
