@@ -75,8 +75,11 @@ def _read(file: Path) -> dict[str, Any]:
         text = file.read_text()
     except OSError as error:
         raise NotExplorable(f"{file}: {error.strerror}. Name a template of SAM or CloudFormation.") from error
-    document = json.loads(text) if file.suffix == ".json" else _read_yaml(text)
-    if not isinstance(document, dict) or "Resources" not in document:
+    try:
+        document = json.loads(text) if file.suffix == ".json" else _read_yaml(text)
+    except ValueError as error:
+        raise NotExplorable(f"{file} cannot be read: {' '.join(str(error).split())}. Correct the file.") from error
+    if not isinstance(document, dict) or not isinstance(document.get("Resources"), dict):
         raise NotExplorable(f"{file} has no Resources. Name a template of SAM or CloudFormation.")
     return document
 
