@@ -12,7 +12,6 @@ class OrdersStack(Stack):
     """The consumer of orders, and the table that it writes."""
 
     def __init__(self, scope: Construct, construct_id: str) -> None:
-        """Define the resources."""
         super().__init__(scope, construct_id)
         consumer = ExactlyOnceConsumer(
             self,
@@ -25,7 +24,6 @@ class OrdersStack(Stack):
         consumer.add_outputs()  # by which `oneslot` finds it
 
 
-if __name__ == "__main__":
-    app = App()
-    OrdersStack(app, "Orders")
-    app.synth()
+app = App()
+OrdersStack(app, "Orders")
+app.synth()

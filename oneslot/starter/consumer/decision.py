@@ -8,5 +8,5 @@ def take(message: JsonMessage) -> Effects:
     quantity = message.body.get("quantity", 1)
     if type(quantity) is not int or quantity < 1:
         raise Unprocessable("invalid_field", "quantity must be a whole number above 0")
-    row = {"id": message.message_id, "quantity": quantity}
-    return Effects({"outcome": "taken"}, once=Once(Put("orders", key="id", item=row)))
+    put = Put("orders", key="id", item={"id": message.message_id, "quantity": quantity})
+    return Effects({"outcome": "taken"}, once=Once(put))

@@ -20,16 +20,9 @@ from oneslot.local.processes import start_ticks
 from oneslot.local.stack import in_use, local_stack
 from oneslot.local.state import LocalState, read_state, read_statistics
 from tests.kits.local_mapping import Source, wait_for
+from tests.kits.processes import descendants
 
 pytestmark = pytest.mark.embedded_aws
-
-
-def descendants(pid: int) -> set[int]:
-    """Return the process ids below one process."""
-    children: set[int] = set()
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        children |= {int(child) for child in (task / "children").read_text().split()}
-    return children.union(*(descendants(child) for child in children)) if children else children
 
 
 def synthesising(home: Path) -> list[int]:

@@ -1,0 +1,81 @@
+"""The tutorial's commands, as a reader types them: in a new folder and a new environment, on the installed package alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kits.processes import descendants
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "learn" / "your-own-consumer.md").read_text(encoding="utf-8")
+STARTER = ROOT / "oneslot" / "starter"
+LINES = [
+    line for block in re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL) for line in block.splitlines()
+]
+# uv resolves and installs the same packages as pip, in a tenth of its time.
+PREAMBLE = f'set -euo pipefail\npip() {{ "{Path(sys.executable).with_name("uv")}" pip "$@"; }}\n'
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def bash(lines: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run lines in one shell; the last lines of its standard error are the seconds of each: user, system, real."""
+    script = PREAMBLE + "TIMEFORMAT='@ %U %S %R'\n" + "".join(f"time {{ {line}\n}}\n" for line in lines)
+    ours = {"PYTHONPATH", "VIRTUAL_ENV", "ONESLOT_HOME", "ONESLOT_CONSUMER"}
+    environment = {name: value for name, value in os.environ.items() if name not in ours}
+    return subprocess.run(
+        ["/bin/bash", "-c", script],
+        cwd=folder,
+        env={**environment, "REPOSITORY": str(ROOT), "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def stack_seconds(folder: Path) -> float:
+    """Return the CPU seconds of the local stack: synthesis, embedded AWS, poller and handlers."""
+    supervisor = json.loads((folder / ".oneslot" / "state.json").read_text())["supervisor_pid"]
+    seconds = 0.0
+    for pid in (supervisor, *descendants(supervisor)):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        seconds += sum(map(int, fields[11:15])) / TICKS
+    return seconds
+
+
+def test_tutorial_shows_the_files_that_new_writes() -> None:
+    (decision,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    assert (STARTER / "consumer" / "decision.py").read_text(encoding="utf-8").endswith(f'id."""\n\n{decision}')
+    files = ("consumer/decision.py", "consumer/app.py", "stack.py", "laws.py")
+    assert sum(len((STARTER / file).read_text(encoding="utf-8").splitlines()) for file in files) == 60
+
+
+@pytest.mark.slow
+@pytest.mark.embedded_aws
+@pytest.mark.timeout(1500)
+def test_tutorial_takes_a_message_once_on_the_wheel_alone(tmp_path: Path) -> None:
+    """Print the seconds of each command: `pytest -s` shows where the time goes."""
+    *lines, down = LINES
+    assert down == "oneslot down"
+    enter = [line for line in lines if line.startswith(("source ", "cd "))]
+    try:
+        done = bash(lines, tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        in_the_stack = stack_seconds(tmp_path / "orders")
+    finally:
+        stopped = bash([*enter, down], tmp_path)
+    assert "The local stack is stopped." in stopped.stdout
+    assert "6 passed" in done.stdout
+    assert re.search("taken, .*duplicate, ", done.stdout, re.DOTALL)
+    (verdict,) = re.findall(r"^> (.*)$", PAGE, re.MULTILINE)
+    assert verdict in done.stdout
+    seconds = [line.split()[1:] for line in (done.stderr + stopped.stderr).splitlines() if line.startswith("@ ")]
+    for line, (user, system, real) in zip([*lines, *enter, down], seconds, strict=True):
+        print(f"{float(user) + float(system):6.1f} s CPU {float(real):6.1f} s  {line}")  # noqa: T201 - with -s
+    print(f"{in_the_stack:6.1f} s CPU in the local stack")  # noqa: T201
