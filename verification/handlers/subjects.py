@@ -171,6 +171,15 @@ PRACTICE: Mapping[str, Any] = {
     "ignore": [f"{LEDGER}.consumption_count"],
 }
 
+CONSTRUCT = {
+    "ONESLOT_LEDGER_TABLE": LEDGER,
+    "ONESLOT_QUEUE_URL": QUEUE,
+    "ONESLOT_DEAD_LETTER_QUEUE_URL": DEAD_LETTERS,
+    "ONESLOT_LEDGER_RETENTION_SECONDS": "2592000",
+    "ONESLOT_MAX_RECEIVE_COUNT": str(MOST_REDELIVERIES),
+}
+"""The variables that the construct sets for every consumer."""
+
 OURS = (
     *(
         Subject(name, f"lambda_handlers.{function}", ("verification/peers",), PRACTICE)
@@ -183,19 +192,26 @@ OURS = (
         ]
     ),
     Subject(
+        "Oneslot, what `oneslot new` writes",
+        "app.handler",
+        ("oneslot/starter/consumer",),
+        {
+            "messages": [{"message_id": "first", "quantity": 2}],
+            "tables": {"orders": "id", LEDGER: "message_id"},
+            "ignore": [f"{LEDGER}.consumption_count"],
+            "env": {**CONSTRUCT, "ONESLOT_TABLE_ORDERS": "orders"},
+        },
+    ),
+    Subject(
         "Oneslot, the appointments",
         "handler.lambda_handler",
         ("lambda_src",),
         {
             **PRACTICE,
             "env": {
-                "ONESLOT_LEDGER_TABLE": LEDGER,
+                **CONSTRUCT,
                 "ONESLOT_TABLE_SLOTS": SLOTS,
                 "ONESLOT_TABLE_APPOINTMENTS": APPOINTMENTS,
-                "ONESLOT_QUEUE_URL": QUEUE,
-                "ONESLOT_DEAD_LETTER_QUEUE_URL": DEAD_LETTERS,
-                "ONESLOT_LEDGER_RETENTION_SECONDS": "2592000",
-                "ONESLOT_MAX_RECEIVE_COUNT": str(MOST_REDELIVERIES),
                 "BATCH_CONCURRENCY": "1",
                 "CANDIDATE_SLOTS": "20",
                 "CONTENT_BASED_DEDUPLICATION": "false",
