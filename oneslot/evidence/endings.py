@@ -67,12 +67,14 @@ class Endings:
 
     @cached_property
     def _made(self) -> Mapping[str, str]:
-        """What the consumer's rows say of the requests that they name: the row's status, or the deed."""
+        """What rows say of the requests that they name: the row's status, the table's only outcome, or the deed."""
         evidence = self.gathered.evidence
-        return {
-            effect.request: str(evidence.rows(table.name)[key].get("status")) if effect.deed == "made" else effect.deed
-            for table, key, effect in evidence.effects()
-        }
+        found = {}
+        for table, key, effect in evidence.effects():
+            usual = next(iter(table.outcomes)) if len(table.outcomes) == 1 else ""
+            status = str(evidence.rows(table.name)[key].get("status", usual))
+            found[effect.request] = status if effect.deed == "made" else effect.deed
+        return found
 
     @cached_property
     def _logged_outcomes(self) -> Mapping[str | None, str]:

@@ -67,7 +67,7 @@ def key_of_row(*parts: Column) -> Column:
     return F.concat(*(each for part in parts for each in (F.lit(ROW_PREFIX), part)))
 
 
-def holds_nhs_number(written: Column) -> Column:
+def holds_private(written: Column) -> Column:
     """Return true where a text contains a valid number of the declared pattern: `Declaration.is_private` as a column."""
     private = declared().private
     if private is None:
@@ -87,8 +87,8 @@ def _has_check_digit(ten_digits: Column) -> Column:
 
 
 def shown_id(key: Column, shown: Column) -> Column:
-    """Return an id for display. One that contains an NHS number is replaced by its hash."""
-    return F.when(holds_nhs_number(shown), F.concat(F.lit(WITHHELD), F.lower(F.hex(F.xxhash64(key))))).otherwise(shown)
+    """Return an id for display. One that holds what the consumer declares as private is replaced by its hash."""
+    return F.when(holds_private(shown), F.concat(F.lit(WITHHELD), F.lower(F.hex(F.xxhash64(key))))).otherwise(shown)
 
 
 def coded(value: str, codes: Mapping[str, int | str]) -> str:
@@ -112,7 +112,7 @@ def quoted(word: str) -> str:
 def packed(code: Column) -> Column:
     """Return a code of up to eight ASCII characters as a number, so that it sorts, sums and shuffles without text.
 
-    An ODS code of a practice has six characters. Of a longer code seven are kept, followed by a tilde. A character that is
+    Of a longer code seven are kept, followed by a tilde. A character that is
     not ASCII becomes a question mark.
     """
     plain = F.when(F.octet_length(code) > F.length(code), F.regexp_replace(code, r"[^\x00-\x7F]", "?"))

@@ -19,6 +19,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -52,16 +53,30 @@ class Part:
 
 
 def to_dynamodb_json(item: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return attribute values for plain values: text is S, an integer N (as text), a bool BOOL; None is left out."""
+    """Return attribute values for plain values, as an export writes them: numbers as text. None is left out."""
     return {name: _attribute(value) for name, value in item.items() if value is not None}
 
 
 def _attribute(value: Any) -> dict[str, Any]:
-    if isinstance(value, bool):
-        return {"BOOL": value}
-    if isinstance(value, int):
-        return {"N": str(value)}
-    return {"S": str(value)}
+    value = getattr(value, "value", value) if not isinstance(value, str) else value  # boto3 wraps bytes
+    kind, content = "S", str(value)
+    match value:
+        case None:
+            return {"NULL": True}
+        case bool():
+            return {"BOOL": value}
+        case int() | float() | Decimal():
+            kind = "N"
+        case bytes() | bytearray():
+            kind, content = "B", base64.b64encode(value).decode()
+        case dict():
+            return {"M": {name: _attribute(each) for name, each in value.items()}}
+        case list():
+            return {"L": [_attribute(each) for each in value]}
+        case set():
+            members = [next(iter(_attribute(each).items())) for each in sorted(value, key=str)]
+            return {f"{members[0][0]}S": [text for _, text in members]}
+    return {kind: content}
 
 
 def item_line(item: Mapping[str, Any]) -> bytes:

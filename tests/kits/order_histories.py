@@ -13,7 +13,8 @@ from oneslot.declaration.reading import read_declaration
 from oneslot.pipeline.layout import Full, Part, item_line, write_export
 from tests.kits.histories import START, arn, write_lines
 
-ORDERS = read_declaration(Path(__file__).parents[1] / "oneslot" / "declaration" / "orders" / "oneslot.toml")
+ORDERS_FILE = Path(__file__).parents[1] / "oneslot" / "declaration" / "orders" / "oneslot.toml"
+ORDERS = read_declaration(ORDERS_FILE)
 Row = dict[str, Any]
 
 

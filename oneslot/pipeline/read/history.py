@@ -201,7 +201,7 @@ def sample_notes(storage: Storage, history: History) -> list[str]:
             continue
         items = [item for line in first_lines(storage, paths[0]) for item in _items(line)]
         keys = export.key
-        # Tables share attributes (a booked appointment has practice and slot_id), so an attribute of another table counts.
+        # Tables share attributes, as a booked appointment has its slot's, so an attribute of another table counts.
         strange = [
             item
             for item in items

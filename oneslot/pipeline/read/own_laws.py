@@ -6,6 +6,7 @@ audit treats it as every other finding.
 
 from __future__ import annotations
 
+import base64
 import json
 import traceback
 from collections.abc import Iterable
@@ -116,10 +117,20 @@ def _rows(spark: SparkSession, history: History, table: str) -> list[dict[str, A
 
 def _item(line: str) -> dict[str, Any] | None:
     try:
-        item = json.loads(line)["Item"]
+        item = json.loads(line, object_hook=_with_bytes)["Item"]
     except (ValueError, KeyError, TypeError):
         return None
     return item if isinstance(item, dict) else None
+
+
+def _with_bytes(attribute: dict[str, Any]) -> dict[str, Any]:
+    """Decode a binary attribute. An export has it as Base64, and DynamoDB's clients as bytes."""
+    match attribute:
+        case {"B": str(text)}:
+            return {"B": base64.b64decode(text)}
+        case {"BS": [*texts]}:
+            return {"BS": [base64.b64decode(text) for text in texts]}
+    return attribute
 
 
 def _ids(spark: SparkSession, history: History, name: str) -> set[str]:

@@ -3,7 +3,7 @@
 Everything is written where it stays, because renaming in S3 copies every byte. A crash leaves a folder with `_started` and
 without the description: no reader takes it for an audit, and the next run removes it.
 
-verdicts/part-NNNNN-*.parquet a row for each request, slot and appointment that this run judged, with its measures
+verdicts/part-NNNNN-*.parquet a row for each request, and other subject, that this run judged, with its measures
 operations/<table>/           see `oneslot.pipeline.judge.operations`
 findings/part-*.parquet       each broken invariant, with its subject
 repair/redrive.jsonl          messages to redrive; repair/look-at.jsonl: subjects that an operator must look at

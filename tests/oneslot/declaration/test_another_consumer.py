@@ -167,6 +167,15 @@ def test_send_refuses_what_is_not_one_message(
     assert sentence in refused.stderr
 
 
+def test_check_counts_an_order_whose_row_is_gone_by_its_effect(orders: Orders) -> None:
+    orders.deliver(order(1))
+    orders.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "north-1"}})
+
+    checked = document(invoke("check", *ON_ORDERS, "--json"), 1)
+
+    assert checked["counts"]["verdicts"] == {"charged": 1}
+
+
 def test_inspect_shows_an_order_with_its_effect(orders: Orders) -> None:
     orders.deliver(order(1))
 

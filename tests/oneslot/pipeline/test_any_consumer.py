@@ -14,8 +14,10 @@ from oneslot.declaration.reading import choosing, parse_declaration
 from oneslot.errors import BadInput
 from oneslot.pipeline.errors import AuditRefused
 from oneslot.pipeline.judge.conclusion import Conclusion
+from oneslot.pipeline.layout import item_line
 from oneslot.pipeline.model import model_of
 from oneslot.pipeline.read import own_laws
+from oneslot.runtime.stores.expressions import from_attributes
 from tests.kits.histories import System
 from tests.kits.order_histories import CORRUPTIONS, ORDERS, OrderHistory
 from tests.oneslot.pipeline.audit_answers import audit_found, audit_verdicts
@@ -109,6 +111,14 @@ def test_law_that_raises_is_refused_with_its_place(
     assert said.endswith("Correct it, or remove it from `laws`.")
     assert "order_book.py:" in said
     assert not (tmp_path / "audit").exists()
+
+
+def test_exported_row_of_every_type_reaches_a_law() -> None:
+    """As DynamoDB's clients return it."""
+    row = {"id": "o", "pence": 2.5, "paid": True, "none": [None, 1], "of": {"B": "b"}, "tags": {"x", "y"}, "raw": b"\0"}
+    item = own_laws._item(item_line(row).decode())
+    assert item is not None
+    assert from_attributes(item) == row
 
 
 def test_own_laws_are_noted_where_they_are_not_judged(

@@ -8,16 +8,25 @@ import shlex
 import subprocess
 import sys
 import textwrap
+import zipfile
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from oneslot.errors import BadInput
 from oneslot.pipeline import session
 from oneslot.pipeline.java import find_java, launcher_home
+from oneslot.pipeline.job import find_consumer
 from oneslot.pipeline.settings import AuditSettings
 from stacks.audit.asset import write_zip
 from tests.kits.histories import System, write_history
+from tests.kits.order_histories import ORDERS_FILE, OrderHistory
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def test_input_size_is_known_only_on_this_machine(tmp_path: Path) -> None:
@@ -51,55 +60,66 @@ def test_options_survive_a_folder_of_any_name(tmp_path: Path, monkeypatch: pytes
     assert f"-Dlog4j2.configurationFile={tmp_path.as_uri()}/J%C3%B6rg%27s%20work/log4j2.properties" in given
 
 
+class Submit:
+    """Runs the documented `spark-submit`, without this installation."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.archive = folder / "audit.zip"
+        write_zip(self.archive)
+        self.python = folder / "python"
+        self.python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -S "$@"\n')
+        self.python.chmod(0o755)
+        (folder / "brought").mkdir()  # boto3, which the cluster's Python must have
+        for name in ("boto3", "botocore", "dateutil", "jmespath", "s3transfer", "urllib3", "six"):
+            found = Path(str(find_spec(name).origin))  # type: ignore[union-attr]
+            found = found.parent if found.stem == "__init__" else found
+            (folder / "brought" / found.name).symlink_to(found)
+        self.events = folder / "events"
+        self.events.mkdir()
+
+    def run(self, *arguments: str, packages: Sequence[Path] = ()) -> subprocess.CompletedProcess[str]:
+        """Run the job with these arguments and further packages."""
+        home = Path(str(find_spec("pyspark").origin)).parent  # type: ignore[union-attr]
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder),
+            "JAVA_HOME": str(launcher_home(find_java(os.environ), self.folder / "java")),
+            "SPARK_HOME": str(home),
+            "PYSPARK_PYTHON": str(self.python),
+            "PYTHONPATH": str(self.folder / "brought"),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+        settings = {
+            "spark.ui.enabled": "false",
+            "spark.driver.extraJavaOptions": session.FOR_LITTLE,
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.compress": "false",
+            "spark.eventLog.rolling.enabled": "false",
+            "spark.eventLog.dir": self.events.as_uri(),
+            "spark.sql.shuffle.partitions": "3",
+        }
+        given = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+        submit = [str(home / "bin" / "spark-submit"), "--master", "local[1]", "--driver-memory", "700m", *given]
+        zips = ",".join(map(str, (self.archive, *packages)))
+        job = ["--py-files", zips, str(Path(session.__file__).with_name("job.py")), "--partitions", "2"]
+        return subprocess.run(
+            [*submit, *job, *arguments], capture_output=True, text=True, check=False, env=environment, cwd=self.folder
+        )
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 def test_job_runs_from_the_zip_and_keeps_what_spark_submit_gives(tmp_path: Path) -> None:
-    """The documented command, without this installation."""
     write_history(System(67, practices=1).run(10), tmp_path / "history")
-    archive = tmp_path / "audit.zip"
-    write_zip(archive)
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -S "$@"\n')
-    python.chmod(0o755)
-    (tmp_path / "brought").mkdir()  # boto3, which the cluster's Python must have
-    for name in ("boto3", "botocore", "dateutil", "jmespath", "s3transfer", "urllib3", "six"):
-        found = Path(str(find_spec(name).origin))  # type: ignore[union-attr]
-        found = found.parent if found.stem == "__init__" else found
-        (tmp_path / "brought" / found.name).symlink_to(found)
-    home = Path(str(find_spec("pyspark").origin)).parent  # type: ignore[union-attr]
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "JAVA_HOME": str(launcher_home(find_java(os.environ), tmp_path / "java")),
-        "SPARK_HOME": str(home),
-        "PYSPARK_PYTHON": str(python),
-        "PYTHONPATH": str(tmp_path / "brought"),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
-    events = tmp_path / "events"
-    events.mkdir()
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.extraJavaOptions": session.FOR_LITTLE,
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.compress": "false",
-        "spark.eventLog.rolling.enabled": "false",
-        "spark.eventLog.dir": events.as_uri(),
-        "spark.sql.shuffle.partitions": "3",
-    }
-    given = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
-    submit = [str(home / "bin" / "spark-submit"), "--master", "local[1]", "--driver-memory", "700m", *given]
-    job = ["--py-files", str(archive), str(Path(session.__file__).with_name("job.py"))]
-    arguments = ["--history", str(tmp_path / "history"), "--output", str(tmp_path / "audit"), "--partitions", "2"]
+    submit = Submit(tmp_path)
 
-    done = subprocess.run(
-        [*submit, *job, *arguments], capture_output=True, text=True, check=False, env=environment, cwd=tmp_path
-    )
+    done = submit.run("--history", str(tmp_path / "history"), "--output", str(tmp_path / "audit"))
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "took effect at most once" in done.stdout
     assert (tmp_path / "audit" / "audit.json").is_file()
-    (log,) = events.iterdir()
+    (log,) = submit.events.iterdir()
     started = [json.loads(line) for line in log.read_text().splitlines()]
     (shown,) = [event["Spark Properties"] for event in started if event["Event"] == "SparkListenerEnvironmentUpdate"]
     assert shown["spark.master"] == "local[1]"
@@ -107,6 +127,32 @@ def test_job_runs_from_the_zip_and_keeps_what_spark_submit_gives(tmp_path: Path)
     last = [event["Properties"] for event in started if event["Event"] == "SparkListenerJobStart"][-1]
     assert last["spark.sql.shuffle.partitions"] == "3"
     assert last["spark.sql.session.timeZone"] == "UTC"
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_job_judges_the_consumer_of_a_file_in_sparks_storage(tmp_path: Path) -> None:
+    """As on Glue, from S3: its laws come from a zip, and one of them is broken."""
+    history = OrderHistory()
+    history.charge("cheap", pence=-1)
+    history.write(tmp_path / "history")
+    laws = tmp_path / "laws.zip"
+    with zipfile.ZipFile(laws, "w") as packed:
+        packed.write(ORDERS_FILE.with_name("order_book.py"), "order_book.py")
+    arguments = ["--consumer", ORDERS_FILE.as_uri(), "--history", str(tmp_path / "history")]
+
+    done = Submit(tmp_path).run(*arguments, "--output", str(tmp_path / "audit"), packages=[laws])
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Invariants that do not hold: every_order_costs_something (1)." in done.stdout
+    assert "0 done twice" in (tmp_path / "audit" / "report.html").read_text()
+
+
+@pytest.mark.spark
+def test_consumer_without_a_file_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    settings = AuditSettings("history", "output", consumer=str(tmp_path / "orders.toml"))
+    with pytest.raises(BadInput, match=r"There is no file .*orders\.toml\. Name the consumer's oneslot\.toml"):
+        find_consumer(spark, settings)
 
 
 @pytest.mark.slow

@@ -191,7 +191,7 @@ def test_nhs_numbers_are_found_as_the_consumer_does(spark: SparkSession) -> None
     """Plain or grouped, with a right or wrong check digit, beside letters and digits."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    from oneslot.pipeline.columns import holds_nhs_number
+    from oneslot.pipeline.columns import holds_private
 
     luck = random.Random(98)
     texts = [
@@ -212,7 +212,7 @@ def test_nhs_numbers_are_found_as_the_consumer_does(spark: SparkSession) -> None
             + luck.choice(("", "z", "/2", "cancel", "b", "a0y"))
         )
     answers = spark.createDataFrame([(text,) for text in texts], "text string").select(
-        "text", holds_nhs_number(F.col("text"))
+        "text", holds_private(F.col("text"))
     )
     by_spark = {row[0]: row[1] for row in answers.collect()}
     assert by_spark == {text: contains_one(text) for text in texts}
