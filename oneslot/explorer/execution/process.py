@@ -30,6 +30,7 @@ LEASE_MS = 30_000
 class Outcome:
     """The end of an invocation: the SQS ids it reported as failed, its error, its delivery log, its other log lines.
 
+    `answer`: what the code returned, as JSON, if a law reads it.
     `dirty`: the next invocation in this environment may behave differently from one in a fresh environment.
     """
 
@@ -38,6 +39,7 @@ class Outcome:
     lines: tuple[str, ...] = ()
     logged: tuple[str, ...] = ()
     dirty: bool = False
+    answer: str = ""
 
 
 @dataclass

@@ -14,6 +14,7 @@ from oneslot.explorer.wording import effect_name
 from oneslot.explorer.world import EFFECT, World
 
 GENERATED = "(generated)"
+_TARGET = ".target"
 Effect = Mapping[str, Any]
 Identity = tuple[str, str]
 """An effect's name, and the text of its parameters without what is generated."""
@@ -48,9 +49,9 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def generated_leaves(first: Sequence[Effect], second: Sequence[Effect]) -> set[str]:
     """Return the leaves that differ between two runs which differ only in time and ids."""
     masks: set[str] = set()
-    others = [(_call(one), dict(leaves(one["parameters"]))) for one in second]
+    others = [(_call(one), dict(_leaves_of(one))) for one in second]
     for effect in first:
-        call, own = _call(effect), dict(leaves(effect["parameters"]))
+        call, own = _call(effect), dict(_leaves_of(effect))
         alike = [other for other in others if other[0] == call]
         if not alike:
             continue
@@ -60,6 +61,11 @@ def generated_leaves(first: Sequence[Effect], second: Sequence[Effect]) -> set[s
     return masks
 
 
+def _leaves_of(effect: Effect) -> Iterator[tuple[str, Any]]:
+    yield _TARGET, effect["target"]
+    yield from leaves(effect["parameters"])
+
+
 def _call(effect: Effect) -> str:
     return f"{effect['service']}.{effect['operation']}"
 
@@ -67,8 +73,9 @@ def _call(effect: Effect) -> str:
 def identity(effect: Effect, masks: Collection[str]) -> Identity:
     """Return what makes two effects the same one."""
     call = _call(effect)
-    seen = {path: GENERATED if f"{call}{path}" in masks else value for path, value in leaves(effect["parameters"])}
-    return effect_name(effect), json.dumps(seen, sort_keys=True, default=repr)
+    seen = {path: GENERATED if f"{call}{path}" in masks else value for path, value in _leaves_of(effect)}
+    name = call if seen.get(_TARGET) == GENERATED else effect_name(effect)
+    return name, json.dumps(seen, sort_keys=True, default=repr)
 
 
 @dataclass
@@ -110,22 +117,45 @@ class Left:
         for total in totals:
             self._least &= total
 
-    def missing(self, effects: Sequence[Effect]) -> Iterator[str]:
-        """Note what happened more than once; yield a sentence for each effect that never happened."""
+    def compare(self, effects: Sequence[Effect]) -> tuple[list[str], list[str]]:
+        """Return the effects, each with its message, that happened more often than in any run, and those that never did."""
         counts = self._counted(effects)
         unknown = {one[0] for one in counts if one not in self._most}
-        for one, count in counts.items():
-            if count > max(self._most[one], 1):
-                text = f"{one[0]} for {self._message(one)}"
-                self.twice[text] = max(count, self.twice.get(text, 0))
-        for one, count in self._least.items():
-            if counts[one] < count and one[0] not in unknown:
-                yield f"{one[0]} for {self._message(one)} never happens, and single deliveries do it"
+        repeated = {self._text(one): count for one, count in counts.items() if count > max(self._most[one], 1)}
+        for text, count in repeated.items():
+            self.twice[text] = max(count, self.twice.get(text, 0))
+        missing = [
+            self._text(one) for one, count in self._least.items() if counts[one] < count and one[0] not in unknown
+        ]
+        return list(repeated), missing
 
     def _counted(self, effects: Sequence[Effect]) -> Counter[Identity]:
         return Counter(identity(effect, self._masks) for effect in effects)
 
-    def _message(self, one: Identity) -> str:
-        positions = sorted(self._messages.get(one, ()))
-        numbers = " or ".join(str(position + 1) for position in positions)
-        return f"message {numbers}" if numbers else "no message alone"
+    def _text(self, one: Identity) -> str:
+        numbers = " or ".join(str(position + 1) for position in sorted(self._messages.get(one, ())))
+        return f"{one[0]} for {f'message {numbers}' if numbers else 'no message alone'}"
+
+
+@dataclass
+class Answers:
+    """What single deliveries answer, by the position of their message."""
+
+    _masks: set[str] = field(default_factory=set)
+    _seen: list[tuple[int, str]] = field(default_factory=list)
+
+    def learn(self, position: int, first: str, second: str) -> None:
+        """Learn from the answers of two runs that differ only in time and ids."""
+        other = dict(leaves(second))
+        self._masks |= {f"{position}{path}" for path, value in leaves(first) if other.get(path, value) != value}
+        self._seen.append((position, first))
+
+    def differs(self, position: int, answer: str) -> str:
+        """Return a sentence if no single delivery of the message answers that."""
+        known = [one for at, one in self._seen if at == position]
+        if not known or self._masked(position, answer) in [self._masked(position, one) for one in known]:
+            return ""
+        return f"message {position + 1} is answered with {answer[:60]}, and a single delivery with {known[0][:60]}"
+
+    def _masked(self, position: int, answer: str) -> list[tuple[str, Any]]:
+        return [(path, GENERATED if f"{position}{path}" in self._masks else value) for path, value in leaves(answer)]

@@ -18,7 +18,7 @@ from oneslot.explorer.aftermath import Aftermath
 from oneslot.explorer.counterexample import counterexample, replay
 from oneslot.explorer.explorer import Explorer
 from oneslot.explorer.handlers.aws import intercepted
-from oneslot.explorer.handlers.laws import HandlerLaws, Law, View
+from oneslot.explorer.handlers.laws import HandlerLaws, Law, View, as_if_once
 from oneslot.explorer.handlers.modules import Code, found
 from oneslot.explorer.handlers.process import AT_IMPORT, HandlerProcess, running
 from oneslot.explorer.handlers.scenario import HandlerScenario, HandlerSubject, batches_of, message_of, records_of
@@ -115,7 +115,7 @@ def explore(
     *,
     messages: Sequence[Any],
     tables: Any = (),
-    law: Law | None = None,
+    law: Law | Sequence[Law] | None = None,
     ignore: Collection[str] = (),
     env: Mapping[str, str] | None = None,
     answers: Mapping[str, Any] | None = None,
@@ -132,6 +132,7 @@ def explore(
     timeout: int = 30,
     visibility: int = 30,
     acknowledges_only_finished: bool = False,
+    answers_equal: bool = False,
     progress: Callable[[str, int, int], None] = lambda level, states, waiting: None,
 ) -> Result:
     """Explore an unmodified handler.
@@ -140,7 +141,9 @@ def explore(
         handler: "app.handler", below `path`.
         messages: bodies, records of SQS or whole events.
         tables: the tables of DynamoDB: {"orders": "order_id"}, {"orders": ("customer", "order_id")} or ["orders:order_id"].
-        law: a function of the end; without one, the tables must be as if each message was delivered once.
+        law: a function of the end, or several; without one, the end must be as if each message was delivered once.
+        acknowledges_only_finished: also require that no invocation acknowledges whose last call failed.
+        answers_equal: also require that each delivery is answered as a single one is, apart from generated values.
         ignore: "table.attribute" of counters that may differ.
         env: environment variables, set before the import.
         answers: answers of operations without a stand-in: {"athena.start_query_execution": {...}}, or functions of
@@ -161,7 +164,7 @@ def explore(
     records = tuple(message_of(position, one) for position, one in enumerate(records_of(messages)))
     return _Exploration(
         code=code,
-        laws=HandlerLaws(tables_of(tables), law, ignore, acknowledges_only_finished),
+        laws=HandlerLaws(tables_of(tables), _laws(law), ignore, acknowledges_only_finished, answers_equal),
         scenario=HandlerScenario(
             name=handler,
             sentence="its messages, delivered by SQS",
@@ -187,6 +190,12 @@ def explore(
         budget=budget,
         progress=progress,
     ).run()
+
+
+def _laws(law: Law | Sequence[Law] | None) -> Sequence[Law]:
+    if law is None:
+        return (as_if_once,)
+    return (law,) if callable(law) else tuple(law)
 
 
 def _values(parameters: Mapping[str, Any] | None, secrets: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
@@ -236,6 +245,7 @@ class _Exploration:
             code=self.code,
             timeout_ms=self.scenario.timeout_ms,
             reports_failures=self.scenario.reports_failures,
+            keeps_answer=self.laws.answers_equal,
         )
 
     def _deliver_first(self) -> None:
@@ -265,7 +275,7 @@ class _Exploration:
                             raise NotExplorable(f"{self.code.name} fails {error}. {IMPORT_REMEDY}")
                         text = f"fails when nothing goes wrong, at message {position + 1}: {error}"
                         return Result(self.code.name, False, False, text, level="once")
-                    views.append(View(system.worlds[world], self.scenario.tables))
+                    views.append(View(system.worlds[world], self.scenario.tables, delivered.outcome.answer))
                 runs.append(views)
             self.laws.learn(order, *runs)
         self.laws.settle()

@@ -10,7 +10,7 @@ from typing import Any
 
 from oneslot.explorer.encoding import from_text
 from oneslot.explorer.execution.process import Outcome
-from oneslot.explorer.handlers.effects import GENERATED, Left, effects_of
+from oneslot.explorer.handlers.effects import GENERATED, Answers, Left, effects_of
 from oneslot.explorer.services.contents import Table
 from oneslot.explorer.services.objects import BUCKET
 from oneslot.explorer.world import STATE, Request, SqsMessage, World
@@ -19,15 +19,20 @@ Rows = dict[str, list[dict[str, Any]]]
 
 
 class View:
-    """The end of a schedule.
+    """The end of a schedule. `world["orders"]` is a list of rows.
 
-    `world["orders"]` is a list of rows, `world.effects` what left the account, `world.objects["bucket"]["key"]` the content
-    of an object in S3.
+    Attributes:
+        effects: what left the account.
+        repeated: the effects that happened more often than single deliveries do them.
+        objects: the contents of S3's objects, by bucket and key.
+        answer: what the last delivery was answered, as JSON.
     """
 
-    def __init__(self, world: World, tables: Mapping[str, Table]) -> None:
+    def __init__(self, world: World, tables: Mapping[str, Table], answer: str = "") -> None:
+        self.answer = answer
         self.tables: Rows = {name: list(world.rows[name].values()) for name in tables}
         self.effects = effects_of(world)
+        self.repeated: Sequence[str] = ()
         self.objects: dict[str, dict[str, bytes]] = {}
         for container, key, value in world.lines(STATE):
             if container.startswith(BUCKET):
@@ -72,12 +77,24 @@ def at_least_one(table: str) -> Law:
     return law
 
 
+def as_if_once(world: View) -> bool:
+    """the end is as if each message was delivered once"""
+    raise NotImplementedError("the laws judge it, because they know what single deliveries leave")
+
+
+def no_effect_twice(world: View) -> bool:
+    """no outside effect happens more often than single deliveries do it"""
+    return not world.repeated
+
+
 @dataclass
 class HandlerLaws:
     """The laws of one exploration.
 
     Attributes:
-        law: the user's; None for "as if once".
+        laws: the user's; "as if once" alone if there are none.
+        acknowledges_only_finished: whether an invocation whose last call failed must not acknowledge.
+        answers_equal: whether a delivery must be answered as a single one is, apart from what is generated.
         once: the masked ends of single deliveries without a fault, for "as if once".
         masks: the attributes, by table, that hold generated times and ids.
         ignore: "table.attribute" of counters that may differ.
@@ -85,17 +102,21 @@ class HandlerLaws:
     """
 
     tables: Mapping[str, Table]
-    law: Law | None = None
+    laws: Sequence[Law] = (as_if_once,)
     ignore: Collection[str] = ()
     acknowledges_only_finished: bool = False
+    answers_equal: bool = False
     masks: set[str] = field(default_factory=set)
     once: list[Rows] = field(default_factory=list)
     left: Left = field(default_factory=Left)
+    answers: Answers = field(default_factory=Answers)
 
     def learn(self, order: Sequence[int], first: Sequence[View], second: Sequence[View]) -> None:
         """Learn from two runs that differ only in time and ids: the views after each message of an order."""
         self.masks |= generated(first[-1].rows, second[-1].rows)
         self.left.learn(order, [view.effects for view in first], [view.effects for view in second])
+        for position, one, other in zip(order, first, second, strict=True):
+            self.answers.learn(position, one.answer, other.answer)
         self.once.append(first[-1].rows)
 
     def settle(self) -> None:
@@ -115,18 +136,26 @@ class HandlerLaws:
         """See `oneslot.explorer.laws.Laws`."""
         if self.acknowledges_only_finished and outcome.error is None and not outcome.failed and outcome.logged:
             yield "acknowledged: an invocation whose last call failed acknowledged its messages"
+        if self.answers_equal and outcome.error is None and len(messages) == 1:
+            sentence = self.answers.differs(int(messages[0].message_id), outcome.answer)
+            yield from [f"answers-equal: {sentence}"] if sentence else ()
 
     def at_last(self, world: World, wanted: Sequence[str]) -> Iterator[str]:
-        """Yield the breaches of the user's law, or of "as if once"."""
+        """Yield the breaches of the user's laws, or of "as if once"."""
         view = View(world, self.tables)
-        missing = list(self.left.missing(view.effects))
-        if self.law is not None:
-            yield from broken(self.law, view)
-        elif self.once:
-            rows = masked(view.rows, self.masks | set(self.ignore))
-            if rows not in self.once:
-                yield f"as-if-once: {difference(rows, self.once[0], self.tables)}"
-            yield from (f"as-if-once: {sentence}" for sentence in missing)
+        view.repeated, missing = self.left.compare(view.effects)
+        for law in self.laws:
+            if law is not as_if_once:
+                yield from broken(law, view)
+            elif self.once:
+                yield from self._as_if_once(view, missing)
+
+    def _as_if_once(self, view: View, missing: Sequence[str]) -> Iterator[str]:
+        rows = masked(view.rows, self.masks | set(self.ignore))
+        if rows not in self.once:
+            yield f"as-if-once: {difference(rows, self.once[0], self.tables)}"
+        for effect in missing:
+            yield f"as-if-once: {effect} never happens, and single deliveries do it"
 
     def of_duplicate(
         self, before: World, message: SqsMessage, calls: Sequence[Request], outcome: Outcome

@@ -24,6 +24,9 @@ BOTH_WAYS = 2
 
 DRAW = "random.random"
 
+INJECTED = '"Message": "injected"'
+"""What the text of an injected error has, and no other."""
+
 AT_IMPORT = "at import"
 """How the error of an invocation starts whose module raised."""
 
@@ -37,12 +40,20 @@ class Invocation:
     identity: int
     timeout_ms: int
     batch: tuple[str, ...] | None
+    keeps_answer: bool = False
 
     def __call__(self, process: Process, context: Any) -> Mapping[str, Any]:
         """Run the handler once. Raises what it raises."""
         handler = self.code.load()
         answer = handler(json.loads(self.event), Context(process, self))  # type: ignore[arg-type]
+        if self.keeps_answer:
+            process.returned = json.dumps(answer, sort_keys=True, default=repr)  # type: ignore[attr-defined]
         return {"batchItemFailures": [{"itemIdentifier": one} for one in failed(answer, self.batch)]}
+
+
+def is_failure(observation: str) -> bool:
+    """Return whether a call failed by an injected fault. A condition that does not hold is an answer."""
+    return "unanswered" in observation[:14] or INJECTED in observation
 
 
 def failed(answer: Any, batch: tuple[str, ...] | None) -> tuple[str, ...]:
@@ -84,6 +95,7 @@ class HandlerProcess(Process):
         self.started_at = clock
         self.refusal: str | None = None
         self.last_failed = False
+        self.returned = ""
         self._slept = self._draws = self._uniques = 0
         self._clock_read = False
         self._dropped = [False]
@@ -142,7 +154,7 @@ class HandlerProcess(Process):
     def answer(self, strand: int, observation: str, clock: int) -> None:
         """See `Process.answer`."""
         self._clock_read, self._dropped = False, [False]
-        self.last_failed = not observation.startswith('{"answer"')
+        self.last_failed = is_failure(observation)
         super().answer(strand, observation, clock)
 
     def note(self, text_of: Callable[[logging.LogRecord], str], record: logging.LogRecord) -> None:
@@ -165,7 +177,7 @@ class HandlerProcess(Process):
             self._clean = ""  # Lambda starts a new environment
         dirty = bool(self._clean) and (self._read_at_import or fingerprint(self._modules()) != self._clean)
         self.code.reads_identity |= dirty
-        self.outcome = Outcome(failures, error, (), ("unfinished",) if self.last_failed else (), dirty)
+        self.outcome = Outcome(failures, error, (), ("unfinished",) if self.last_failed else (), dirty, self.returned)
 
     def _modules(self) -> dict[str, ModuleType | None]:
         return {name: sys.modules.get(name) for name in self.own_modules}

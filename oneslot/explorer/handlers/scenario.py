@@ -74,6 +74,7 @@ class HandlerSubject(Subject):
     code: Code | None = None
     timeout_ms: int = 30_000
     reports_failures: bool = True
+    keeps_answer: bool = False
 
     def program(self, messages: Sequence[SqsMessage], side_by_side: bool, delivery: int = 0) -> Program:
         """Return one invocation with these messages."""
@@ -85,7 +86,7 @@ class HandlerSubject(Subject):
             event, batch = json.loads(messages[0].body), None
         if not self.reports_failures:
             batch = None
-        return Invocation(self.code, json.dumps(event), delivery, self.timeout_ms, batch)
+        return Invocation(self.code, json.dumps(event), delivery, self.timeout_ms, batch, self.keeps_answer)
 
 
 class Direct(SqsMessage):

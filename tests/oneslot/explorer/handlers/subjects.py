@@ -153,3 +153,17 @@ def report_what_fails(event: Any, context: Any) -> dict[str, Any]:
 
 def put_first_of_batch(event: Any, context: Any) -> None:
     put({"Records": event["Records"][:1]}, context)
+
+
+def refuse_second(event: Any, context: Any) -> dict[str, Any]:
+    """Answer 409 to a request that was done before."""
+    try:
+        table.put_item(Item={"id": event["body"]}, ConditionExpression="attribute_not_exists(id)")
+    except client.exceptions.ConditionalCheckFailedException:
+        return {"statusCode": 409, "body": ""}
+    return {"statusCode": 201, "body": json.dumps({"id": event["body"], "trace": context.aws_request_id})}
+
+
+def answer_again(event: Any, context: Any) -> dict[str, Any]:
+    refuse_second(event, context)
+    return {"statusCode": 201, "body": json.dumps({"id": event["body"], "trace": context.aws_request_id})}

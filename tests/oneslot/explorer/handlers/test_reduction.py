@@ -59,7 +59,7 @@ def scenario_of(code: Code, faults: int, timed: bool) -> HandlerScenario:
 
 @contextmanager
 def installed(code: Code) -> Iterator[HandlerSubject]:
-    subject = HandlerSubject(code.name, lambda *_: {}, HandlerLaws(TABLES, at_most_three), HandlerProcess, code=code)
+    subject = HandlerSubject(code.name, lambda *_: {}, HandlerLaws(TABLES, (at_most_three,)), HandlerProcess, code=code)
     with ExitStack() as stack:
         stack.enter_context(taken_over(running, LAMBDA))
         stack.enter_context(intercepted(running))
