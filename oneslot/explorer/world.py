@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from botocore.exceptions import ClientError
 
+from oneslot.explorer.encoding import from_text, to_text
 from oneslot.explorer.renaming import OWN_NAME
 from oneslot.explorer.services.contents import Contents, Table
 from oneslot.explorer.services.dynamodb import InMemoryDynamoDB
@@ -70,7 +71,7 @@ class SqsMessage:
 
 def line_text(line: Line) -> str:
     """Return the text of a line."""
-    return json.dumps(line, sort_keys=True)
+    return to_text(line)
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ class World:
         """Yield container, key and value of each line of a kind."""
         for line in self.text.splitlines():
             if line.startswith(f'["{kind}"'):
-                _, container, key, value = json.loads(line)
+                _, container, key, value = from_text(line)
                 yield container, key, value
 
     def contents(self, tables: Iterable[str]) -> Contents:

@@ -167,3 +167,10 @@ def refuse_second(event: Any, context: Any) -> dict[str, Any]:
 def answer_again(event: Any, context: Any) -> dict[str, Any]:
     refuse_second(event, context)
     return {"statusCode": 201, "body": json.dumps({"id": event["body"], "trace": context.aws_request_id})}
+
+
+def put_picture(event: Any, context: Any) -> None:
+    for order in _orders(event):
+        table.put_item(Item={"id": order, "picture": b"\x89PNG", "tags": {b"a", b"b"}})
+        found: Any = table.get_item(Key={"id": order})["Item"]
+        assert (found["picture"].value, found["tags"]) == (b"\x89PNG", {b"a", b"b"})

@@ -171,3 +171,7 @@ def test_reported_failures_need_the_setting_of_the_mapping(reports: bool, holds:
     result = explored("report_what_fails", messages=TWO, batch=2, reports_failures=reports)
 
     assert result.holds is holds
+
+
+def test_binary_attributes_are_kept() -> None:
+    assert explored("put_picture").verdict == "holds at every level"
