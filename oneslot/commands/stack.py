@@ -12,13 +12,14 @@ from oneslot.errors import OneslotError
 from oneslot.local.launcher import down as stop_stack
 from oneslot.local.launcher import up as start_stack
 from oneslot.local.state import LocalState, read_state
-from oneslot.options import json_option, local_stack_options
+from oneslot.options import consumer_option, json_option, local_stack_options
 from oneslot.target import Target, home_folder, local_target
 from oneslot.terminal import Terminal
 
 
 @click.command(short_help="Start the local stack: the real template in an embedded AWS.")
 @local_stack_options
+@consumer_option
 @json_option
 def up(stage: str, processes: int, context: Sequence[tuple[str, str]], as_json: bool) -> None:
     """Start the local stack, leave it running, and print the next commands to paste.
@@ -81,6 +82,7 @@ def _refuse_other_settings(state: LocalState, stage: str, context: Sequence[tupl
 
 
 @click.command(short_help="Stop the local stack.")
+@consumer_option
 @json_option
 def down(as_json: bool) -> None:
     """Stop the local stack. Its tables and queues are deleted; its logs stay in the state folder."""

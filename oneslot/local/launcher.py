@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
+from oneslot.declaration.reading import VARIABLE, declared
 from oneslot.local.errors import AlreadyRunning, LocalRunError, StaleState
 from oneslot.local.mapping.event_source_mapping import DEFAULT_PROCESSES
 from oneslot.local.processes import start_ticks
@@ -41,6 +42,7 @@ def up(
     as for `local_stack`. Raises `AlreadyRunning` if a stack runs in that folder, and `LocalRunError` if the start fails;
     then nothing is left running.
     """
+    consumer = declared().path
     home = home.resolve()
     home.mkdir(parents=True, exist_ok=True)
     _refuse_a_second(home, progress)
@@ -59,6 +61,7 @@ def up(
                 stdout=log,
                 stderr=log,
                 pass_fds=[their_news],
+                env={**os.environ, **({VARIABLE: str(consumer)} if consumer else {})},
                 check=True,
             )
     except subprocess.CalledProcessError as error:

@@ -21,6 +21,7 @@ LINES = [
 ]
 # uv resolves and installs the same packages as pip, in a tenth of its time.
 PREAMBLE = f'set -euo pipefail\npip() {{ "{Path(sys.executable).with_name("uv")}" pip "$@"; }}\n'
+MOST_ASSET_BYTES = 3_000_000
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -68,11 +69,14 @@ def test_tutorial_takes_a_message_once_on_the_wheel_alone(tmp_path: Path) -> Non
         done = bash(lines, tmp_path)
         assert done.returncode == 0, done.stdout + done.stderr
         in_the_stack = stack_seconds(tmp_path / "orders")
+        (asset,) = (tmp_path / "orders" / ".oneslot" / "function").iterdir()
     finally:
         stopped = bash([*enter, down], tmp_path)
     assert "The local stack is stopped." in stopped.stdout
     assert "6 passed" in done.stdout
     assert re.search("taken, .*duplicate, ", done.stdout, re.DOTALL)
+    assert {path.name for path in asset.iterdir()} - {"__pycache__"} == {"app.py", "decision.py", "oneslot"}
+    assert sum(path.stat().st_size for path in asset.rglob("*.py")) < MOST_ASSET_BYTES
     (verdict,) = re.findall(r"^> (.*)$", PAGE, re.MULTILINE)
     assert verdict in done.stdout
     seconds = [line.split()[1:] for line in (done.stderr + stopped.stderr).splitlines() if line.startswith("@ ")]

@@ -140,16 +140,15 @@ def test_up_reports_a_function_that_does_not_start(tmp_path: Path, assembly: Pat
 
 
 @pytest.mark.slow
-def test_local_stack_asks_for_the_outputs(tmp_path: Path, assembly: Path) -> None:
+def test_up_asks_for_the_outputs_of_the_chosen_consumer(tmp_path: Path, assembly: Path) -> None:
     (tmp_path / "oneslot.toml").write_text(
         'name = "orders"\nhandler = "app.handler"\nstack = "Oneslot-dev"\noutputs = "Orders"\n'
     )
     with (
         choosing(tmp_path / "oneslot.toml"),
         pytest.raises(LocalRunError, match=r"no output OrdersEventSourceMappingId\. Add it in the CDK app"),
-        local_stack(tmp_path, progress=lambda _: None, assembly=assembly),
     ):
-        pass
+        up(tmp_path / "home", progress=lambda _: None, assembly=assembly)
 
 
 @pytest.mark.slow
