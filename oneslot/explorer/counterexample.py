@@ -190,8 +190,8 @@ def _describe_step(system: System, step: Step) -> str:
         return text
     behaviour = system.behaviour(system.scenario.deliveries[step.delivery], step.delivery)
     node = behaviour.nodes[step.node]
-    if node.observation >= 0:
-        text += f" -> {describe_observation(system.observations.texts[node.observation])}"
+    if step.observation >= 0:
+        text += f" -> {describe_observation(system.observations.texts[step.observation])}"
     if node.outcome is not None:
         text += f"; ends, {_ending(node.outcome.error, node.outcome.failed, node.outcome.lines, step.delivery)}"
     return text

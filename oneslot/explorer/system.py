@@ -21,8 +21,8 @@ WARM = "invoked in the environment of the one before"
 class Step(NamedTuple):
     """A transition of one delivery, and the laws that it broke.
 
-    `delivery` is -1 if the step is of no delivery. `call` is the number of the request and `node` that of the delivery's
-    history after the step, or -1.
+    `delivery` is -1 if the step is of no delivery. `call` is the number of the request, `node` that of the delivery's
+    history after the step, and `observation` that of what the delivery saw; each may be -1.
     """
 
     delivery: int
@@ -33,6 +33,7 @@ class Step(NamedTuple):
     breaches: tuple[str, ...] = ()
     fault: bool = False
     node: int = -1
+    observation: int = -1
 
 
 class _Move(NamedTuple):
@@ -52,6 +53,7 @@ class _Move(NamedTuple):
     fault: bool
     node: int
     environment: int
+    observation: int
 
 
 class System:
@@ -123,11 +125,11 @@ class System:
             if moves is None:
                 moves = self._moves[key] = list(self._moves_of(*key))
             before, after = codes[:delivery], codes[delivery + 1 :]
-            for strand, name, call, then, new, sent, breaches, fault, node, environment in moves:
+            for strand, name, call, then, new, sent, breaches, fault, node, environment, seen in moves:
                 left = network if sent < 0 else tuple(sorted((*network, sent)))
                 kept = warm if environment == COLD else environment
                 reached = State(then, expiries, faults - fault, acknowledged, left, (*before, new, *after), kept)
-                yield Step(delivery, strand, name, call, reached, breaches, fault, node)
+                yield Step(delivery, strand, name, call, reached, breaches, fault, node, seen)
         for position, request in enumerate(network):
             if position and network[position - 1] == request:
                 continue
@@ -234,7 +236,7 @@ class System:
         """`at`: the world, the time (epoch ms), the delivery's number and its code."""
         world, now, delivery, code = at
         breaches: tuple[str, ...] = ()
-        after, observation, history, environment = world, -1, -1, COLD
+        after, observation, seen, history, environment = world, -1, -1, -1, COLD
         if choice.performed == NOW or choice.conflict is not None:
             conflict = -1 if choice.conflict is None else choice.conflict
             after, observation, breaches = self.apply(world, request, now, delivery, conflict)
@@ -251,7 +253,8 @@ class System:
         elif choice.seen != SILENCE:
             raise ValueError(choice.seen)
         sent = request if choice.performed == LATER else -1
-        return _Move(strand, choice.name, request, after, code, sent, breaches, choice.is_fault, history, environment)
+        left = (sent, breaches, choice.is_fault, history, environment, seen)
+        return _Move(strand, choice.name, request, after, code, *left)
 
     def _environment(self, behaviour: Behaviour, node: int) -> int:
         """Return the number of the environment that an invocation leaves."""

@@ -65,6 +65,7 @@ class Behaviour:
         self._observations = observations
         self._children: dict[tuple[int, int, int, int], int] = {}
         self._unread: dict[tuple[int, int, int, int], int] = {}
+        self._remembered: dict[tuple[int, tuple[tuple[int, int], ...], Outcome | None, str | None], int] = {}
         self._environments: list[tuple[Behaviour, int]] = []
         self._alive: OrderedDict[int, Process] = OrderedDict()
 
@@ -138,13 +139,19 @@ class Behaviour:
             if outcome
             else tuple((number, self._requests(request.text)) for number, request in sorted(process.pending.items()))
         )
-        self.nodes.append(Node(parent, strand, observation, clock, depth, pending, outcome))
         answer_unread, clock_unread = process.unread()
+        memory = process.memory()
+        remembered = (depth, pending, outcome, memory)
+        node = len(self.nodes) if memory is None else self._remembered.setdefault(remembered, len(self.nodes))
         if parent >= 0 and (answer_unread or clock_unread):
             seen = self._kind(observation) if answer_unread else observation
-            self._unread[parent, strand, seen, -1 if clock_unread else clock] = len(self.nodes) - 1
+            self._unread[parent, strand, seen, -1 if clock_unread else clock] = node
+        if node < len(self.nodes):
+            process.kill()
+            return node
+        self.nodes.append(Node(parent, strand, observation, clock, depth, pending, outcome))
         if outcome is None:
-            self._alive[len(self.nodes) - 1] = process
+            self._alive[node] = process
             if len(self._alive) > self.KEPT_ALIVE:
                 self._alive.popitem(last=False)[1].kill()
-        return len(self.nodes) - 1
+        return node

@@ -135,6 +135,10 @@ class Process(Scheduler):
         """Return whether the code can no longer read its last answer, and whether it has not read the clock since."""
         return False, False
 
+    def memory(self) -> str | None:
+        """Return a text that is equal for invocations which continue equally; None if only the history can say."""
+        return None
+
     def end(self, failed: tuple[str, ...] = (), error: str | None = None) -> Outcome:
         """End the invocation, with what it has logged so far."""
         self.outcome = Outcome(failed, error, tuple(self.lines), tuple(self.logged))

@@ -12,11 +12,13 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from oneslot.explorer.handlers.visible import LOOP, Loop, Visible
 from oneslot.explorer.refusal import NotExplorable
 
 _SHARED = ("site-packages", "dist-packages", "lib/python")
 _OURS = str(Path(__file__).parents[2])
 _DEEPEST = 6
+_NOT_THE_HANDLERS = ("__builtins__", "__cached__", "__doc__", "__file__", "__loader__", "__spec__", "__path__", LOOP)
 
 
 class Code:
@@ -29,6 +31,7 @@ class Code:
         self.name, self.module, self.function = handler, module, function
         self.roots = [root.resolve() for root in roots]
         self.forget_reads()
+        self.visible = Visible()
         self._compiled: dict[str, tuple[CodeType, Any]] = {}
 
     def forget_reads(self) -> None:
@@ -83,7 +86,7 @@ class Code:
             spec = importlib.machinery.PathFinder.find_spec(name, path, target)
             if spec is None or spec.loader is None or not self.is_own(spec.origin):
                 return None
-            code = spec.loader.get_code(name)  # type: ignore[attr-defined]
+            code = self._code(name, spec)
             self._compiled[name] = (code, spec)
         process.own_modules[name] = None
         _, known = self._compiled[name]
@@ -92,19 +95,29 @@ class Code:
         spec.has_location = True
         return spec
 
+    def _code(self, name: str, spec: Any) -> CodeType:
+        source = spec.loader.get_source(name)
+        return self.visible.compiled(source, spec.origin) if source is not None else spec.loader.get_code(name)
+
     def create_module(self, spec: Any) -> None:
         """Let Python make the module."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the code of a module."""
         code, _ = self._compiled[module.__name__]
+        setattr(module, LOOP, Loop)
         exec(code, module.__dict__)  # noqa: S102 - it is the code under test
 
 
 def fingerprint(modules: dict[str, ModuleType | None]) -> str:
     """Return a text that changes when an invocation changes what its modules hold."""
     seen: set[int] = set()
-    return repr([(name, _state(vars(module), seen, 0)) for name, module in sorted(modules.items()) if module])
+    return repr([(name, _state(own_names(module), seen, 0)) for name, module in sorted(modules.items()) if module])
+
+
+def own_names(module: ModuleType) -> dict[str, Any]:
+    """Return what a module holds by name, without what Python and the explorer put there."""
+    return {name: value for name, value in vars(module).items() if name not in _NOT_THE_HANDLERS}
 
 
 def _state(value: Any, seen: set[int], depth: int) -> Any:  # noqa: PLR0911 - one for each kind of value
@@ -115,9 +128,7 @@ def _state(value: Any, seen: set[int], depth: int) -> Any:  # noqa: PLR0911 - on
     seen.add(id(value))
     match value:
         case dict():
-            return [
-                (str(name), _state(one, seen, depth + 1)) for name, one in list(value.items()) if name != "__builtins__"
-            ]
+            return [(str(name), _state(one, seen, depth + 1)) for name, one in list(value.items())]
         case list() | tuple() | set() | frozenset():
             return [_state(one, seen, depth + 1) for one in value]
         case FunctionType():

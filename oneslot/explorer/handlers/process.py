@@ -10,11 +10,12 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 from oneslot.explorer.encoding import to_text
 from oneslot.explorer.execution.process import Outcome, Process, Program
+from oneslot.explorer.handlers.memory import Memory, Opaque, waiting_frames
 from oneslot.explorer.handlers.modules import Code, fingerprint
 from oneslot.explorer.refusal import NotExplorable, Stop
 from oneslot.explorer.world import Request
@@ -102,6 +103,7 @@ class HandlerProcess(Process):
         self._read_at_import = False
         self._loop: Any = None
         self._clean = ""
+        self._frames: list[FrameType] | None = None
         super().__init__(program, clock, before)
 
     def read_clock(self) -> int:
@@ -150,6 +152,25 @@ class HandlerProcess(Process):
     def unread(self) -> tuple[bool, bool]:
         """See `Process.unread`."""
         return self._dropped[0] and len(self._strands) == 1, not self._clock_read
+
+    def wait(self, request: Request) -> str:
+        """See `Process.wait`."""
+        operation = json.loads(request.text)[0].rpartition(".")[2]
+        self._frames = waiting_frames(self.code.visible, sys._getframe(1), operation, Invocation.__call__.__qualname__)
+        return super().wait(request)
+
+    def memory(self) -> str | None:
+        """See `Process.memory`."""
+        if self.outcome is not None and not self.outcome.dirty:
+            return "clean"
+        frames = [] if self.outcome is not None else self._frames
+        if frames is None or len(self._strands) > 1:
+            return None
+        others = (self.started_at, self._slept, self._draws, self._uniques, self.last_failed, self._clean)
+        try:
+            return Memory(self.own_modules).of(frames, *others, self._read_at_import)
+        except Opaque:
+            return None
 
     def answer(self, strand: int, observation: str, clock: int) -> None:
         """See `Process.answer`."""

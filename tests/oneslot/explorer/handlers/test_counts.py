@@ -48,3 +48,16 @@ def test_log_line_is_no_reading_of_the_clock(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "app.py").write_text(LOGGING)
 
     assert counts(tmp_path) == silent
+
+
+def test_handler_keeps_only_what_it_remembers(tmp_path: Path) -> None:
+    call = '    int(boto3.resource("dynamodb").Table("orders").update_item({})["Attributes"]["n"])\n'.format(
+        'Key={"id": "n"}, UpdateExpression="ADD n :one", ExpressionAttributeValues={":one": 1}, ReturnValues="ALL_NEW"'
+    )
+    (tmp_path / "app.py").write_text("import boto3\n\ndef put(event, context):\n" + call * 5)
+
+    at_the_same_time = explore(
+        "app.put", messages=["o-1"], tables=["orders:id"], path=tmp_path, law=lambda world: True
+    ).levels[2]
+
+    assert (at_the_same_time.states, at_the_same_time.schedules) == (36, 1716)

@@ -20,6 +20,29 @@ def add(key):
     )
 
 
+def number(key):
+    return int(add(key)["Attributes"]["n"])
+
+
+def store(key, value):
+    table.put_item(Item={"id": key, "n": value})
+
+
+class Counter:
+    def __init__(self, key):
+        self.key, self.value = key, 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.value = 0
+
+    def more(self):
+        self.value += number(self.key)
+        return self.value
+
+
 def found(key):
     return table.get_item(Key={"id": key}).get("Item", {})
 
@@ -43,7 +66,7 @@ STATEMENTS = (
     "total += int(add({key!r})['Attributes']['n'])",
     "kept.append(add({key!r}))",
     "held.append(len(held))\n    table.put_item(Item={{'id': {key!r}, 'n': len(held)}})",
-    "table.put_item(Item={{'id': {key!r}, 'n': total + {value}}})",
+    "store({key!r}, total + {value})",
     "total = found({key!r}).get('n', 0)",
     "if not found({key!r}):\n        table.put_item(Item={{'id': {key!r}, 'n': {value}}})",
     "if create({key!r}, {value}):\n        total = 10",
@@ -54,8 +77,17 @@ STATEMENTS = (
     "if add({key!r})['Attributes']['n'] > 1:\n        raise ValueError(total)",
     "try:\n        add({key!r})\n    except Exception:\n        kept.append(1)",
     "print(add({key!r}))",
+    "total = number({key!r}) * 10 + number('a')",
+    "total = sum(list(map(number, ({key!r}, 'a'))))",
+    "total = sum(number(key) for key in ({key!r}, 'a'))",
+    "store('a', number({key!r}) * 10 + number('a'))",
+    "counter = Counter({key!r}); counter.more(); total = counter.value * counter.more()",
+    "keys = iter(({key!r}, 'a')); kept = [number(next(keys)), number(next(keys))]",
+    "with Counter({key!r}) as counter:\n        total = counter.more() - counter.more()",
+    "try:\n        kept.append(number({key!r}))\n    finally:\n        total = number('a')",
+    "for key, value in {{{key!r}: 1, 'a': 2}}.items():\n        total = total * 3 + number(key)",
 )
-CALLS = (1, 1, 1, 1, 1, 1, 1, 2, 1, 1, 2, 2, 2, 1, 1, 1)
+CALLS = (1, 1, 1, 1, 1, 1, 1, 2, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2, 3, 2, 2, 2, 2, 2)
 MOST_CALLS = 3
 
 
@@ -69,5 +101,7 @@ def tiny_handler(seed: int) -> str:
         if calls + CALLS[chosen] <= MOST_CALLS:
             calls += CALLS[chosen]
             body.append("    " + STATEMENTS[chosen].format(key=draw.choice(keys), value=len(body) + 1))
+    if calls < MOST_CALLS:
+        body.append("    store('a', total + len(kept))")
     body.append("    return {'total': str(total), 'kept': len(kept)}")
     return HEAD + "\n".join(body) + "\n"

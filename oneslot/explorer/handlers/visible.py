@@ -1,0 +1,166 @@
+"""Which calls in a handler's source leave nothing hidden: all that Python holds during them is in variables.
+
+While a call runs, Python also holds values that no variable names: the iterator of a `for`, the left side of `a() + b()`.
+Loops get a variable for their iterator. A call beside other hidden values is not visible, and its histories stay apart.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import inspect
+from collections.abc import Iterator
+from types import CodeType, FrameType
+from typing import Any
+
+Place = tuple[int | None, int | None]
+"""The line and the column at which a call ends: no two calls have the same."""
+
+_HEADS = {ast.If: "test", ast.While: "test", ast.Expr: "value", ast.Assign: "value", ast.Return: "value"}
+_BODIES = (ast.If, ast.While, ast.For)
+_POPPED = (ast.BoolOp, ast.IfExp, ast.UnaryOp, ast.Attribute, ast.NamedExpr)
+"""Expressions that hold no value while their later parts are computed."""
+_IN_ORDER = (ast.Call, ast.keyword, ast.BinOp, ast.Compare, ast.Subscript, ast.Dict, ast.List, ast.Tuple, ast.Set)
+"""Expressions that hold the values of their earlier parts."""
+
+
+class Loop:
+    """The iterator of a `for`, in a variable."""
+
+    def __init__(self, values: Any) -> None:
+        self.iterator = iter(values)
+
+    def __iter__(self) -> Loop:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self.iterator)
+
+
+_SUSPENDABLE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+LOOP = "__loop__"
+"""The name of `Loop` in a handler's modules."""
+
+
+class _Loops(ast.NodeTransformer):
+    """Names the iterators of the loops in functions."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._within = False
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        within, self._within = self._within, True
+        self.generic_visit(node)
+        self._within = within
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        within, self._within = self._within, False
+        self.generic_visit(node)
+        self._within = within
+        return node
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        self.generic_visit(node)
+        if self._within:
+            self._count += 1
+            at: dict[str, Any] = {"lineno": node.lineno, "col_offset": node.col_offset}
+            at |= {"end_lineno": node.lineno, "end_col_offset": node.col_offset}
+            name = ast.Name(f"_loop_{self._count}", ast.Store(), **at)
+            call = ast.Call(ast.Name(LOOP, ast.Load(), **at), [node.iter], [], **at)
+            node.iter = ast.NamedExpr(name, call, **at)
+        return node
+
+
+class Visible:
+    """The visible calls of the handler's files, each with what it calls."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, dict[Place, ast.expr]] = {}
+        self._at: dict[tuple[CodeType, int], ast.expr | None] = {}
+
+    def compiled(self, source: str, path: str) -> CodeType:
+        """Return the code of a file, whose loops have variables."""
+        tree = _Loops().visit(ast.parse(source, path))
+        shared = {
+            name for node in ast.walk(tree) if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names
+        }
+        self._places[path] = {
+            (call.end_lineno, call.end_col_offset): call.func
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef)
+            for statement in node.body
+            for call in _visible(statement, shared)
+        }
+        return compile(tree, path, "exec", dont_inherit=True)
+
+    def calls(self, frame: FrameType, callee: CodeType | None, name: str) -> bool:
+        """Return whether a frame waits at a visible call of the function with this code and name, and of nothing else."""
+        key = (frame.f_code, frame.f_lasti)
+        if key not in self._at:
+            self._at[key] = self._looked_up(*key)
+        match self._at[key]:
+            case ast.Name(called) if callee is not None:
+                value = frame.f_locals.get(called, frame.f_globals.get(called))
+                return getattr(value, "__code__", None) is callee
+            case ast.Name(called) | ast.Attribute(attr=called):
+                return called == name
+        return False
+
+    def _looked_up(self, code: CodeType, instruction: int) -> ast.expr | None:
+        while instruction and dis.opname[code.co_code[instruction]] == "CACHE":
+            instruction -= 2
+        if code.co_flags & _SUSPENDABLE or not dis.opname[code.co_code[instruction]].startswith("CALL"):
+            return None
+        _, end_line, _, end_column = list(code.co_positions())[instruction // 2]
+        return self._places.get(code.co_filename, {}).get((end_line, end_column))
+
+
+def _visible(node: ast.AST, shared: set[str]) -> Iterator[ast.Call]:
+    """Yield the visible calls in a statement, or in an expression that nothing hidden is held beside."""
+    if isinstance(node, ast.Call):
+        yield node
+    for part in _parts(node, shared):
+        yield from _visible(part, shared)
+
+
+def _parts(node: ast.AST, shared: set[str]) -> Iterator[ast.AST]:
+    """Yield the parts beside which nothing hidden is held."""
+    if type(node) in _HEADS:
+        yield getattr(node, _HEADS[type(node)])
+    if isinstance(node, ast.AnnAssign) and node.value is not None:
+        yield node.value
+    if isinstance(node, ast.AugAssign) and _is_harmless(node.target, shared):
+        yield node.value
+    if isinstance(node, ast.For):
+        yield node.iter
+    if isinstance(node, _BODIES):
+        yield from (*node.body, *node.orelse)
+    if isinstance(node, ast.Try):
+        yield from (*node.body, *node.orelse)
+    if isinstance(node, _POPPED):
+        yield from (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
+    if isinstance(node, _IN_ORDER):
+        yield from _until_hidden(node, shared)
+
+
+def _until_hidden(node: ast.AST, shared: set[str]) -> Iterator[ast.AST]:
+    """Yield the parts of an expression as long as those before are constants, or names that no call can change."""
+    parts = [child for child in ast.iter_child_nodes(node) if isinstance(child, (ast.expr, ast.keyword))]
+    for part in sorted(parts, key=lambda one: (one.lineno, one.col_offset)):
+        yield part
+        called = isinstance(node, ast.Call) and part is node.func and _is_name(part)
+        if not (called or _is_harmless(part, shared)):
+            return
+
+
+def _is_harmless(node: ast.AST, shared: set[str]) -> bool:
+    if isinstance(node, ast.keyword):
+        return _is_harmless(node.value, shared)
+    return isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id not in shared)
+
+
+def _is_name(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _is_name(node.value))
