@@ -8,14 +8,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from oneslot.cdk import ExactlyOnceConsumer, Numbers, Thresholds
+from oneslot.cdk import ExactlyOnceConsumer
 from oneslot.local.aws.cloud_assembly import read_stack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment, deploy
@@ -34,21 +32,12 @@ def table(heading: str) -> dict[str, str]:
     return {row[0]: row[1] for row in cells}
 
 
-def defaults(of: type[Numbers | Thresholds]) -> Mapping[str, str]:
-    return {field.name: repr(field.default) for field in fields(of)}
-
-
 def test_properties_are_those_of_the_construct() -> None:
     parameters = inspect.signature(ExactlyOnceConsumer.__init__).parameters.values()
     keywords = {each.name: each for each in parameters if each.kind is each.KEYWORD_ONLY}
     assert table("property") == {
         name: "required" if each.default is each.empty else repr(each.default) for name, each in keywords.items()
     }
-
-
-def test_numbers_and_thresholds_are_those_of_the_code() -> None:
-    assert table("number") == defaults(Numbers)
-    assert table("threshold") == defaults(Thresholds)
 
 
 def test_page_names_every_metric_and_grant() -> None:
