@@ -143,7 +143,7 @@ fuzz: SECONDS ?= 60
 fuzz: $(VENV)/fuzz/.installed ## coverage-guided fuzzing of parser and consumer for SECONDS; findings in build/fuzz
 	PYTHONPATH=$(VENV)/fuzz $(BIN)/python -m verification.fuzzing --seconds $(SECONDS)
 
-figures: $(VENV)/.installed ## put figures and what the code says into the docs: correctness.md and docs/look-up
+figures: $(VENV)/.installed ## put figures and what the code says into docs/understand and docs/look-up
 	$(BIN)/python -m verification.figures.correctness_page
 	$(BIN)/python -m verification.documentation.reference
 

@@ -1,6 +1,6 @@
-"""Fill the generated parts of docs/understand/correctness.md from the code's tables and the figures of the last runs.
+"""Fill the generated parts of correctness.md and explored.md in docs/understand: tables of the code, and kept figures.
 
-`python -m verification.figures.correctness_page` does it. A test compares the page with its output.
+`python -m verification.figures.correctness_page` does it. A test compares the pages with its output.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from workload.declared import CONSUMER as DECLARED
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "understand" / "correctness.md"
+PAGES = (PAGE, PAGE.with_name("explored.md"))
 FIGURES = REPOSITORY / "docs" / "proof"
 CONSUMER = REPOSITORY / "oneslot" / "runtime" / "consumer" / "consumer.py"
 
@@ -127,9 +128,10 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 
 def main() -> None:
-    """Write the page."""
-    PAGE.write_text(fill(PAGE.read_text()))
-    sys.stderr.write(f"Wrote {PAGE.relative_to(REPOSITORY)}.\n")
+    """Write the pages."""
+    for page in PAGES:
+        page.write_text(fill(page.read_text()))
+        sys.stderr.write(f"Wrote {page.relative_to(REPOSITORY)}.\n")
 
 
 if __name__ == "__main__":

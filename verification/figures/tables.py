@@ -64,7 +64,7 @@ def page(document: Row) -> str:
         "Written by `make explore`, or for small budgets by"
         " `oneslot explore --short --no-mutants --write docs/proof`.\n"
         "A budget is the deliveries (K), faults (F) and lease expiries (T) of one schedule."
-        " [Correctness](../understand/correctness.md#what-was-explored) has peers and mutants.\n\n"
+        " [What was explored](../understand/explored.md) has peers and mutants.\n\n"
         f"{totals['schedules']:,} schedules, {totals['violating']:,} of them violating, through {totals['states']:,}"
         f" states, with {totals['executions']:,} executions of the handler, in {document['seconds']:,.0f} seconds.\n\n"
         f"{explorations_table(document)}"

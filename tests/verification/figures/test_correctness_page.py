@@ -1,4 +1,4 @@
-"""docs/understand/correctness.md agrees with the code: its tables, its laws, its tests and its figures."""
+"""correctness.md and explored.md in docs/understand agree with the code: tables, laws, tests and figures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from verification.figures.correctness_page import CONSUMER, PAGE, REPOSITORY, fill
+from verification.figures.correctness_page import CONSUMER, PAGE, PAGES, REPOSITORY, fill
 from workload.declared import CONSUMER as DECLARED
 
 TEXT = PAGE.read_text()
@@ -23,8 +23,10 @@ def rows(heading: str) -> list[list[str]]:
     return lines[2:]
 
 
-def test_page_has_the_current_figures() -> None:
-    assert fill(TEXT) == TEXT, "run: make figures"
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_page_has_the_current_figures(page: Path) -> None:
+    text = page.read_text()
+    assert fill(text) == text, "run: make figures"
 
 
 def test_readme_has_the_current_totals() -> None:
