@@ -100,7 +100,7 @@ mutants: $(VENV)/.installed ## mutants of the runtime, judged by explorer and te
 	$(BIN)/python -m verification.figures.correctness_page
 
 handlers: $(VENV)/.installed ## the peers, ours, and public handlers in CLONES through the explorer; figures to docs/proof
-	PYTHONPATH=.:$(CLONES)/packages $(BIN)/python -m verification.handlers $(if $(CLONES),--clones "$(CLONES)" --repeat)
+	PYTHONPATH=.:$(CLONES)/packages $(BIN)/python -m verification.handlers $(if $(CLONES),--clones "$(CLONES)")
 
 simulate: SECONDS ?= 3600
 simulate: $(VENV)/.installed ## the whole system under seeds for SECONDS, or SEEDS of each scenario; figures to docs/proof

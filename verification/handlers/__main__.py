@@ -1,6 +1,6 @@
-"""Explore the handlers and keep the figures: `python -m verification.handlers [--clones FOLDER] [--repeat]`.
+"""Explore the handlers and keep the figures: `python -m verification.handlers [--clones FOLDER]`.
 
-Without clones the public handlers keep their last figures. The pages of `PAGES` show what is kept.
+The breaches of public handlers are repeated on the embedded AWS. Without clones these handlers keep their last figures.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from pathlib import Path
 from oneslot.explorer.handlers.exploration import explore
 from oneslot.explorer.refusal import NotExplorable
 from verification.handlers.deliveries import repeated
-from verification.handlers.figures import KEPT, Figures, kept, shown_path, write
-from verification.handlers.subjects import OURS, PUBLIC, Subject
+from verification.handlers.figures import GROUPS, KEPT, Figures, kept, shown_path, write
+from verification.handlers.subjects import OURS, PUBLIC, QUESTIONS, Subject
 
+ALL = (PUBLIC, OURS, QUESTIONS)
 BUDGET = 300
 """Seconds for a handler. Only a handler that needs more ends without a verdict."""
 
@@ -27,6 +28,7 @@ def explored(subject: Subject, clones: Path = Path(), budget: float = BUDGET) ->
     result = explore(subject.handler, path=subject.paths(clones), budget=budget, **subject.options)
     return {
         "handler": subject.name,
+        "group": next(group for group, subjects in zip(GROUPS, ALL, strict=True) if subject in subjects),
         "repository": subject.repository,
         "commit": subject.commit,
         "holds": result.holds,
@@ -47,11 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Explore, keep, and fill the pages. Return 1 if a handler is refused."""
     parser = argparse.ArgumentParser(prog="verification.handlers", description=__doc__)
     parser.add_argument("--clones", type=Path, help="a folder with a clone of each public repository")
-    parser.add_argument("--repeat", action="store_true", help="repeat each public counterexample on the embedded AWS")
     options = parser.parse_args(arguments)
     found = {one["handler"]: one for one in kept()}
     status = 0
-    for subject in (*(PUBLIC if options.clones else ()), *OURS):
+    for subject in (*(PUBLIC if options.clones else ()), *OURS, *QUESTIONS):
         try:
             one = explored(subject, options.clones or Path())
         except NotExplorable as error:
@@ -59,11 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             status = 1
             continue
         if subject.repository and not one["holds"]:
-            before = found.get(subject.name, {}).get("embedded", "")
-            one["embedded"] = repeated(subject, options.clones) if options.repeat else before
+            one["embedded"] = repeated(subject, options.clones)
         found[subject.name] = one
         sys.stderr.write(f"{subject.name}: {one['verdict']} ({one['cpu_seconds']} CPU s) {one['embedded']}\n")
-    write([found[subject.name] for subject in (*PUBLIC, *OURS) if subject.name in found])
+    write([found[subject.name] for group in ALL for subject in group if subject.name in found])
     sys.stderr.write(f"Wrote {KEPT.name}.\n")
     return status
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -13,9 +14,14 @@ from verification.figures.tables import LEFT, RIGHT, table
 
 DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs"
 KEPT = DOCUMENTATION / "proof" / "handlers.json"
-PAGES = [DOCUMENTATION / "lab" / "handlers.md"]
+QUESTIONS = Path(__file__).parent / "questions"
+PAGES = [
+    DOCUMENTATION / "lab" / "handlers.md",
+    *(DOCUMENTATION / "do" / "questions" / f"{name}.md" for name in ("twice", "in-progress", "dead-letter", "fifo")),
+]
 _BLOCK = re.compile(r"<!-- generated: ([^\n]+?) -->\n.*?<!-- end -->\n", re.DOTALL)
 Figures = dict[str, Any]
+GROUPS = ("public", "ours", "questions")
 
 
 def kept() -> list[Figures]:
@@ -33,15 +39,34 @@ def write(found: Sequence[Figures]) -> None:
 def fill(page: str) -> str:
     """Return a page with its generated blocks filled. Raises `KeyError` for an unknown one."""
     found = kept()
-    public, ours = ([one for one in found if bool(one["repository"]) == is_public] for is_public in (True, False))
+    public, ours, asked = ([one for one in found if one["group"] == group] for group in GROUPS)
     writers: Mapping[str, Callable[[], str]] = {
         "public handlers": lambda: handlers_table(public),
         "our handlers": lambda: handlers_table(ours),
         "repeated": lambda: repeated_table(public),
         "clones": lambda: clones_table(public),
         **{f"path {one['handler']}": partial(path_block, one) for one in found},
+        **{f"verdict {one['handler']}": partial(verdict, one) for one in asked},
+        **{f"code {one['handler']}": partial(code_block, *one["handler"].split(".")) for one in asked},
     }
     return _BLOCK.sub(lambda block: f"<!-- generated: {block[1]} -->\n{writers[block[1]]()}<!-- end -->\n", page)
+
+
+def code_block(file: str, function: str) -> str:
+    """Return a handler's code: `mended` alone, or all of its file but that and the docstring."""
+    text = (QUESTIONS / f"{file}.py").read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    (mended,) = (one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == "mended")
+    lines = text.splitlines()
+    own = lines[mended.lineno - 1 : mended.end_lineno]
+    rest = lines[tree.body[0].end_lineno : mended.lineno - 1] + lines[mended.end_lineno :]
+    shown = "\n".join(own if function == "mended" else rest).strip()
+    return "```python\n" + re.sub(r"\n{4,}", "\n\n\n", shown) + "\n```\n"
+
+
+def verdict(one: Figures) -> str:
+    """Return a sentence for a handler that holds at every level."""
+    return f"The explorer finds no breach in {one['schedules']:,} schedules ({one['states']:,} states).\n"
 
 
 def path_block(one: Figures) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from oneslot.explorer.handlers.laws import View
 from oneslot.explorer.scenario import MOST_REDELIVERIES
 from verification.scenarios.practice import (
     APPOINTMENTS,
@@ -221,3 +222,32 @@ OURS = (
         },
     ),
 )
+
+
+def order_is_placed(world: View) -> bool:
+    """the order is placed once"""
+    return len(world["orders"]) == 1
+
+
+def _both(file: str, **options: Any) -> tuple[Subject, ...]:
+    folder = "verification/handlers/questions"
+    return tuple(Subject(f"{file}.{each}", f"{file}.{each}", (folder,), options) for each in ("handler", "mended"))
+
+
+QUESTIONS = (
+    *_both(
+        "twice",
+        messages=[{"id": "p-1", "account": "ada", "pence": 2500}],
+        tables={"accounts": "id", "payments": "id"},
+    ),
+    *_both("in_progress", messages=["report"], tables={"reports": "id", "idempotency": "id"}),
+    *_both("dead_letter", messages=[{"order": "o-1"}], tables={"orders": "id", "locks": "id"}, law=order_is_placed),
+    *_both(
+        "fifo",
+        messages=[{"body": '{"article": "teapot"}', "attributes": {"MessageDeduplicationId": "sale-1"}}],
+        tables={"stock": "article", "sales": "id"},
+        rows={"stock": [{"article": "teapot", "pieces": 9}]},
+        fifo=True,
+    ),
+)
+"""The handlers of the question pages: as they break, and mended."""

@@ -59,6 +59,8 @@ LEVELS = (
     Level("at the same time", "two deliveries overlap, without any fault", False, False),
     Level("all of it", "a fault while two deliveries overlap", False, True),
 )
+FIFO_LEVELS = LEVELS[1:2]
+"""What a FIFO queue leaves: a message that was not acknowledged comes again, and nothing overlaps."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ def explore(
     budget: float = 60,
     timeout: int = 30,
     visibility: int = 30,
+    fifo: bool = False,
     acknowledges_only_finished: bool = False,
     answers_equal: bool = False,
     progress: Callable[[str, int, int], None] = lambda level, states, waiting: None,
@@ -156,6 +159,7 @@ def explore(
         copies, faults: the deliveries of each message, and the most faults of a schedule.
         budget: seconds for all levels.
         path: the folder of the handler; a list if it has layers.
+        fifo: whether the queue is FIFO: no delivery overlaps another, and an acknowledged message never comes again.
         timeout, visibility: the function's timeout and the queue's visibility timeout, in seconds.
 
     Raises `NotExplorable`, naming what the explorer does not have and the remedy.
@@ -169,7 +173,7 @@ def explore(
             name=handler,
             sentence="its messages, delivered by SQS",
             messages=records,
-            deliveries=tuple(one for one in batches_of(records, batch) for _ in range(copies)),
+            deliveries=tuple(one for one in batches_of(records, batch) for _ in range(1 if fifo else copies)),
             tables=tables_of(tables),
             before=rows or {},
             objects=objects or {},
@@ -187,6 +191,7 @@ def explore(
             tables_of(tables), answers or {}, _values(parameters, secrets), depends_on_time=code.note_clock
         ),
         environment={**LAMBDA, **(env or {})},
+        possible=FIFO_LEVELS if fifo else LEVELS,
         budget=budget,
         progress=progress,
     ).run()
@@ -210,6 +215,7 @@ class _Exploration:
     scenario: HandlerScenario
     services: AccountServices
     environment: dict[str, str]
+    possible: tuple[Level, ...]
     budget: float
     progress: Callable[[str, int, int], None]
     levels: list[Explored] = field(default_factory=list)
@@ -283,7 +289,7 @@ class _Exploration:
 
     def _explored(self, started: float) -> Result:
         names: list[str] = []
-        for level in LEVELS:
+        for level in self.possible:
             if level.faulty and not self.scenario.faults:
                 continue
             left = self.budget - (time.perf_counter() - started)

@@ -50,7 +50,7 @@ class Code:
         """Return whether a file is the handler's."""
         path = origin or ""
         root = next((str(root) for root in self.roots if path.startswith(f"{root}/")), None)
-        if root is None or path.startswith(_OURS):
+        if root is None or (path.startswith(_OURS) and not root.startswith(_OURS)):
             return False
         return not any(part in path[len(root) :] for part in _SHARED)
 

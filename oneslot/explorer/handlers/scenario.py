@@ -107,9 +107,14 @@ class Numbered(SqsMessage):
 
     def record(self, position: int) -> dict[str, Any]:
         """Return the record, with what the user gave of it."""
-        usual = {**super().record(position), "eventSourceARN": "arn:aws:sqs:eu-west-2:000000000000:explored"}
-        own = {"messageId": self.sqs_id, "receiptHandle": f"receipt-{self.sqs_id}-of-{OWN_NAME}"}
-        return {**usual, "awsRegion": "eu-west-2", **json.loads(self.more), **own}
+        usual, given = super().record(position), json.loads(self.more)
+        own = {
+            "messageId": self.sqs_id,
+            "receiptHandle": f"receipt-{self.sqs_id}-of-{OWN_NAME}",
+            "attributes": {**usual["attributes"], **given.get("attributes", {})},
+        }
+        usual |= {"eventSourceARN": "arn:aws:sqs:eu-west-2:000000000000:explored", "awsRegion": "eu-west-2"}
+        return {**usual, **given, **own}
 
 
 def batches_of(messages: Sequence[SqsMessage], most: int) -> list[tuple[int, ...]]:

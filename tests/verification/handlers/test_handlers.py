@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from verification.handlers.__main__ import explored
+from verification.handlers.__main__ import ALL, explored
 from verification.handlers.figures import PAGES, fill, kept
-from verification.handlers.subjects import OURS, PUBLIC, Subject
+from verification.handlers.subjects import OURS, QUESTIONS, Subject
 
 KEPT = {one["handler"]: one for one in kept()}
-RUNS = [*OURS[:-1], pytest.param(OURS[-1], marks=pytest.mark.slow)]
+RUNS = [*OURS[:-1], pytest.param(OURS[-1], marks=pytest.mark.slow), *QUESTIONS]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -20,7 +20,7 @@ def test_page_has_the_kept_figures(page: Path) -> None:
 
 
 def test_every_handler_has_figures() -> None:
-    assert list(KEPT) == [subject.name for subject in (*PUBLIC, *OURS)]
+    assert list(KEPT) == [subject.name for group in ALL for subject in group]
 
 
 @pytest.mark.parametrize("subject", RUNS, ids=lambda subject: subject.name)
@@ -34,3 +34,7 @@ def test_handler_is_found_as_it_is_kept(subject: Subject) -> None:
 
 def test_public_breach_is_repeated_on_the_embedded_aws() -> None:
     assert [name for name, one in KEPT.items() if one["repository"] and not one["holds"] and not one["embedded"]] == []
+
+
+def test_question_breaks_and_its_mend_holds() -> None:
+    assert [KEPT[subject.name]["holds"] for subject in QUESTIONS] == [False, True] * (len(QUESTIONS) // 2)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from oneslot.explorer.handlers.exploration import Result, explore
+from oneslot.explorer.handlers.exploration import FIFO_LEVELS, Result, explore
+from oneslot.explorer.handlers.scenario import message_of
 from oneslot.explorer.refusal import NotExplorable
 
 ORDER = {"order": "o-1"}
@@ -175,3 +176,16 @@ def test_reported_failures_need_the_setting_of_the_mapping(reports: bool, holds:
 
 def test_binary_attributes_are_kept() -> None:
     assert explored("put_picture").verdict == "holds at every level"
+
+
+@pytest.mark.parametrize(("handler", "holds"), [("put_under_new_id", True), ("charge_then_mark", False)])
+def test_fifo_delivers_again_only_after_a_fault(handler: str, holds: bool) -> None:
+    result = explored(handler, fifo=True, faults=0 if holds else 1)
+
+    assert (result.holds, [level.name for level in result.levels]) == (holds, [] if holds else [FIFO_LEVELS[0].name])
+
+
+def test_record_keeps_its_usual_attributes_when_some_are_given() -> None:
+    record = message_of(0, {"body": "{}", "attributes": {"MessageGroupId": "g"}}).record(0)
+
+    assert {"MessageGroupId", "ApproximateReceiveCount"} <= record["attributes"].keys()
