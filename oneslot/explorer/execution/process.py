@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -150,10 +150,18 @@ class Process(Scheduler):
         self._strands.append(strand)
         self.start(strand)
 
-    def wait_for(self, future: Future[Any]) -> None:
-        """Wait, from inside a strand, until another strand has finished its task."""
+    def wait_for_any(self, futures: Iterable[Future[Any]]) -> None:
+        """Wait, from inside a strand, until another strand has finished one of these tasks."""
         strand = cast("Strand", self.current)
-        future.add_done_callback(lambda _: self.wake(strand))
+        woken: list[Future[Any]] = []
+
+        def wake(future: Future[Any]) -> None:
+            if not woken:
+                woken.append(future)
+                self.wake(strand)
+
+        for future in futures:
+            future.add_done_callback(wake)
         self.pause()
 
     def kill(self) -> None:
@@ -184,7 +192,7 @@ class StrandExecutor(Executor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Start a task. Its future's `result` waits in the explorer's time."""
-        future = _StrandFuture(self._process)
+        future = StrandFuture(self._process)
 
         def body() -> None:
             try:
@@ -196,16 +204,25 @@ class StrandExecutor(Executor):
         return future
 
 
-class _StrandFuture(Future[Any]):
+class StrandFuture(Future[Any]):
+    """The future of a strand's task."""
+
     def __init__(self, process: Process) -> None:
         super().__init__()
         self._process = process
 
-    # Python's own `result` would block the only thread.
+    # Python's own methods would block the only thread.
     def result(self, timeout: float | None = None) -> Any:
+        """Return the task's result, or raise its error."""
         while not self.done():
-            self._process.wait_for(self)
+            self._process.wait_for_any([self])
         return super().result(0)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Return the task's error."""
+        while not self.done():
+            self._process.wait_for_any([self])
+        return super().exception(0)
 
 
 class _LogCapture(logging.Handler):

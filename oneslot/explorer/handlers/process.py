@@ -28,6 +28,8 @@ DRAW = "random.random"
 INJECTED = '"Message": "injected"'
 """What the text of an injected error has, and no other."""
 
+POOL_REMEDY = "Leave the pool by `with`, or wait for its futures, because Lambda freezes what still runs"
+
 AT_IMPORT = "at import"
 """How the error of an invocation starts whose module raised."""
 
@@ -97,6 +99,8 @@ class HandlerProcess(Process):
         self.refusal: str | None = None
         self.last_failed = False
         self.returned = ""
+        self.working = 0
+        self.pools: dict[int, Any] = {}
         self._slept = self._draws = self._uniques = 0
         self._clock_read = False
         self._dropped = [False]
@@ -196,6 +200,8 @@ class HandlerProcess(Process):
         except (Stop, SystemExit) as raised:
             error = f"{type(raised).__name__}: {raised}"
             self._clean = ""  # Lambda starts a new environment
+        if self.working and error is None:
+            self.refusal = f"The handler returns while its thread pool works. {POOL_REMEDY}."
         dirty = bool(self._clean) and (self._read_at_import or fingerprint(self._modules()) != self._clean)
         self.code.reads_identity |= dirty
         self.outcome = Outcome(failures, error, (), ("unfinished",) if self.last_failed else (), dirty, self.returned)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import datetime
 import logging
 import os
@@ -22,6 +21,7 @@ from unittest import mock
 import boto3.s3.transfer
 
 from oneslot.explorer.handlers.http import answered
+from oneslot.explorer.handlers.threads import as_strands
 from oneslot.explorer.refusal import NotExplorable
 
 try:
@@ -81,8 +81,7 @@ class Draws(random.Random):
 
 
 REFUSED: tuple[tuple[Any, str, str, str], ...] = (
-    (threading.Thread, "start", "a thread", "Call the function directly, or explore it without the thread"),
-    (concurrent.futures.ThreadPoolExecutor, "submit", "a thread pool", "Let the test replace it by a plain loop"),
+    (threading.Thread, "start", "a thread", "Use a ThreadPoolExecutor, or call the function directly"),
     (asyncio.BaseEventLoop, "run_in_executor", "a thread of asyncio", "Await plain coroutines"),
     (socket.socket, "connect", "a socket that is not of HTTP", "Let the test replace that client"),
     (socket, "getaddrinfo", "a socket that is not of HTTP", "Let the test replace that client"),
@@ -123,6 +122,7 @@ def taken_over(running: Running, environment: dict[str, str]) -> Iterator[None]:
         for name in ("monotonic", "perf_counter"):
             patch(mock.patch.object(time, name, _either(running, time.time, getattr(time, name))))
         patch(answered(running))
+        patch(as_strands(running))
         patch(mock.patch.object(_TRANSFER, "TransferManager", _in_one_thread(running)))
         if not time_machine.traveller_stack:
             _time_machine.patch()

@@ -1,0 +1,164 @@
+"""Thread pools inside the handler: each worker is a strand, and the explorer interleaves the strands' calls."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+from oneslot.explorer.execution.process import StrandFuture
+
+Running = Callable[[], Any]
+WAITS = "waits for another thread", "Use a ThreadPoolExecutor and its futures, or the strands cannot be scheduled"
+
+
+class Pool:
+    """The tasks of one executor: as many strands as it has workers take them in their order."""
+
+    def __init__(self, process: Any, workers: int, prepare: Callable[[], Any]) -> None:
+        self._process, self._free, self._prepare = process, workers, prepare
+        self._tasks: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self.futures: list[Future[Any]] = []
+
+    def submit(self, task: Callable[[], Any]) -> Future[Any]:
+        """Queue a task, and start a worker for it if one is free."""
+        future = StrandFuture(self._process)
+        self.futures.append(future)
+        self._tasks.append((future, task))
+        if self._free:
+            self._free -= 1
+            self._process.working += 1
+            self._process.start_strand(self._work)
+        return future
+
+    def _work(self) -> None:
+        self._prepare()
+        while self._tasks:
+            future, task = self._tasks.popleft()
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(task())
+            except Exception as error:
+                future.set_exception(error)
+        self._free += 1
+        self._process.working -= 1
+
+
+class StrandLock:
+    """A lock between strands."""
+
+    def __init__(self, running: Running) -> None:
+        self._running, self._held = running, False
+        self._waiting: list[Any] = []
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Take the lock; wait for the strand that holds it."""
+        while self._held:
+            if not blocking:
+                return False
+            process = self._running()
+            self._waiting.append(process.current)
+            process.pause()
+        self._held = True
+        return True
+
+    def release(self) -> None:
+        """Let the next strand have it."""
+        self._held, process = False, self._running()
+        if self._waiting and process is not None:
+            process.wake(self._waiting.pop(0))
+
+    def locked(self) -> bool:
+        """Return whether a strand holds it."""
+        return self._held
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+@contextmanager
+def as_strands(running: Running) -> Iterator[None]:
+    """Run the thread pools of the process that `running` returns as strands."""
+    executor = concurrent.futures.ThreadPoolExecutor
+    lock = threading.Lock
+    own: dict[tuple[Any, str], Any] = {
+        (executor, "submit"): _submit,
+        (executor, "shutdown"): _shutdown,
+        (concurrent.futures, "wait"): _wait,
+        (concurrent.futures, "as_completed"): _as_completed,
+        (threading.Condition, "wait"): _refuse_waiting,
+    }
+    with ExitStack() as stack:
+        for (owner, name), inside in own.items():
+            stack.enter_context(mock.patch.object(owner, name, _either(running, inside, getattr(owner, name))))
+        stack.enter_context(mock.patch.object(threading, "Lock", _either(running, lambda _: StrandLock(running), lock)))
+        yield
+
+
+def _either(running: Running, inside: Any, outside: Any) -> Any:
+    def function(*values: Any, **named: Any) -> Any:
+        process = running()
+        return outside(*values, **named) if process is None else inside(process, *values, **named)
+
+    return function
+
+
+def _pool(process: Any, executor: Any) -> Pool:
+    """Return the process' own pool for an executor, which may be of the module and outlive the invocation."""
+    pools: dict[int, Pool] = process.pools
+    if id(executor) not in pools:
+        prepare, arguments = getattr(executor, "_initializer", None), getattr(executor, "_initargs", ())
+        prepared = (lambda: prepare(*arguments)) if prepare else lambda: None
+        pools[id(executor)] = Pool(process, executor._max_workers, prepared)
+    return pools[id(executor)]
+
+
+def _submit(process: Any, executor: Any, task: Callable[..., Any], /, *values: Any, **named: Any) -> Future[Any]:
+    return _pool(process, executor).submit(lambda: task(*values, **named))
+
+
+def _shutdown(process: Any, executor: Any, wait: bool = True, *, cancel_futures: bool = False) -> None:
+    futures = _pool(process, executor).futures
+    if cancel_futures:
+        for future in futures:
+            future.cancel()
+    if wait:
+        _wait(process, futures)
+
+
+def _wait(
+    process: Any, fs: Iterable[Future[Any]], timeout: float | None = None, return_when: str = ALL_COMPLETED
+) -> Any:
+    futures = set(fs)
+    while True:
+        done = {one for one in futures if one.done()}
+        failed = return_when == concurrent.futures.FIRST_EXCEPTION and any(
+            not one.cancelled() and one.exception() is not None for one in done
+        )
+        if done == futures or failed or (done and return_when == FIRST_COMPLETED):
+            return concurrent.futures._base.DoneAndNotDoneFutures(done, futures - done)
+        process.wait_for_any(futures - done)
+
+
+def _as_completed(process: Any, fs: Iterable[Future[Any]], timeout: float | None = None) -> Iterator[Future[Any]]:
+    left = list(dict.fromkeys(fs))
+    while left:
+        done = [one for one in left if one.done()]
+        if not done:
+            process.wait_for_any(left)
+        for one in done:
+            left.remove(one)
+            yield one
+
+
+def _refuse_waiting(process: Any, *_: Any, **__: Any) -> None:
+    process.refuse(f"The handler {WAITS[0]}, which the explorer cannot schedule. {WAITS[1]}.")
