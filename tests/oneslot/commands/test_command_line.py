@@ -276,12 +276,18 @@ def test_version_ends_with_0() -> None:
     assert ended.value.code == 0
 
 
-def test_shell_completes_a_verb_by_the_line_of_the_help(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("shell", "expected"),
+    [("bash", "plain,ledger\n"), ("zsh", "plain\nledger\nShow a row of the ledger; unlock or forget it.\n")],
+)
+def test_shell_completes_a_verb_by_the_line_of_the_help(
+    shell: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = CliRunner().invoke(main, ["--help"], standalone_mode=False).output
     assert "_ONESLOT_COMPLETE=bash_source oneslot" in text
-    for name, value in (("_ONESLOT_COMPLETE", "bash_complete"), ("COMP_WORDS", "oneslot led"), ("COMP_CWORD", "1")):
+    for name, value in (("_ONESLOT_COMPLETE", f"{shell}_complete"), ("COMP_WORDS", "oneslot led"), ("COMP_CWORD", "1")):
         monkeypatch.setenv(name, value)
 
     answer = CliRunner().invoke(main, [], prog_name="oneslot")
 
-    assert answer.output == "plain,ledger\n"
+    assert answer.output == expected

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from verification.documentation.site import DOCUMENTATION, REPOSITORY, navigation, on_page_markdown, pages_of
+from verification.documentation.site import DOCUMENTATION, LINK, REPOSITORY, navigation, on_page_markdown, pages_of
 
 MKDOCS = REPOSITORY / ".venv" / "docs" / "bin" / "mkdocs"
 INDEX = DOCUMENTATION / "index.md"
@@ -24,7 +24,20 @@ def test_page_is_two_clicks_from_the_index() -> None:
     assert sorted({*DOCUMENTATION.rglob("*.md")} - pages_within(2)) == []
 
 
-def test_navigation_has_a_section_for_each_reader() -> None:
+READERS = ("backend engineer", "on-call engineer", "producer", "data engineer", "owner of another consumer")
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_index_has_a_path_for_the_reader(reader: str) -> None:
+    (row,) = [
+        line for line in INDEX.read_text(encoding="utf-8").splitlines() if line.startswith("|") and reader in line
+    ]
+    path = [(DOCUMENTATION / target).resolve() for _, target, _ in LINK.findall(row)]
+    assert len(path) >= 3
+    assert [page for page in path if page not in pages_within(1)] == []
+
+
+def test_navigation_has_a_section_for_each_kind() -> None:
     headings = [next(iter(section)) for section in navigation()]
     assert headings[:5] == ["Start", "Learn", "Do", "Look up", "Understand"]
 
