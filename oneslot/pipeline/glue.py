@@ -78,7 +78,14 @@ def list_dead_letters(sqs: Any, s3: Any, queue_url: str, history: str, *, conten
     bucket, _, folder = history.partition("://")[2].partition("/")
     place = {"Bucket": bucket, "Key": f"{folder}/dead-letters/dead-letters.jsonl"}
     try:
-        letters = peek(sqs, queue_url, withheld=declared().is_private, content_based=lambda: content_based)
+        consumer = declared()
+        letters = peek(
+            sqs,
+            queue_url,
+            withheld=consumer.is_private,
+            content_based=lambda: content_based,
+            identity=consumer.tool("identity"),
+        )
         behind = waiting_behind(sqs, queue_url, len(letters))
         if not behind:
             lines = "".join(json.dumps(letter.line) + "\n" for letter in letters)

@@ -10,11 +10,13 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
+from oneslot.declaration.reading import choosing
 from oneslot.pipeline.glue import list_dead_letters, region_of
 from oneslot.pipeline.read.sources import DEAD_LETTERS
 from oneslot.runtime.sqs import dead_letters
 from stacks.audit.job import DEAD_LETTERS as WRITTEN
 from tests.kits.consumer import NHS_NUMBER, REGION, Bench, Intercepted, bench, booking, raising, record, service_error
+from tests.kits.order_histories import ORDERS
 
 BUCKET, HISTORY = "audit", "s3://audit/history/2026-11-23"
 
@@ -42,6 +44,15 @@ def listed(s3: Any) -> list[dict[str, Any]] | None:
 def make_list(made: Bench, s3: Any, sqs: Any = None, *, content_based: bool = False) -> str:
     url = made.configuration.dead_letter_queue_url
     return list_dead_letters(sqs or made.sqs, s3, url, HISTORY, content_based=content_based)
+
+
+def test_list_has_the_ids_that_the_consumer_finds() -> None:
+    with bench(slots=0) as made, choosing(ORDERS):
+        s3 = bucket()
+        body = json.dumps({"shop": "north", "number": 7})
+        made.sqs.send_message(QueueUrl=made.configuration.dead_letter_queue_url, MessageBody=body)
+        make_list(made, s3)
+        assert [line["message_id"] for line in listed(s3) or ()] == ["north-7"]
 
 
 def test_region_is_that_of_the_queue() -> None:
