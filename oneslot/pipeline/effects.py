@@ -8,7 +8,6 @@ from functools import partial
 from pyspark.sql import DataFrame
 
 from oneslot.declaration.declaration import Declaration, DeclaredTable
-from oneslot.errors import BadInput
 from oneslot.pipeline.columns import coded, quoted, worded
 from oneslot.pipeline.judge import operations
 from oneslot.pipeline.judge.measures import EFFECTS_AT, LEDGER_MEASURES, LOG_PACKED, Measures, count, log_measures
@@ -28,7 +27,7 @@ FIRST_CODE = 10
 
 
 def model_of_effects(declaration: Declaration) -> Model:
-    """Return the model of a consumer. Raises `BadInput` for a table whose rows name their request by a function."""
+    """Return the model of a consumer."""
     effects = {name: table for name, table in declaration.declared_tables.items() if table.request}
     codes = _codes(declaration, effects)
     other = None if declaration.outcomes else codes[COMPLETE]
@@ -51,6 +50,7 @@ def model_of_effects(declaration: Declaration) -> Model:
         other_answer=other,
         measures=Measures((*LEDGER_MEASURES, *rows, EFFECTS_AT, *log_measures(codes.values())), packed),
         row_counts=counts,
+        by_function={name: place for place, name in enumerate(effects) if "." in (effects[name].request or "")},
         shown=_shown(effects, codes),
         violations=_violations(effects, codes),
         tables=(operations.totals(("ledger_rows", *counts)), operations.DEMAND, operations.LATENCY),
@@ -71,13 +71,8 @@ def _codes(declaration: Declaration, effects: dict[str, DeclaredTable]) -> dict[
 
 
 def _exported(name: str, table: DeclaredTable, effects: list[str]) -> ExportedTable:
-    if table.request is None:
+    if table.request is None or "." in table.request:
         return ExportedTable(attributes(table.key), table.key)
-    if "." in table.request:
-        raise BadInput(
-            f"tables.{name}.request is the function {table.request}, which Spark cannot run on every row. "
-            "For an audit, name the attribute that holds the request's id."
-        )
     wanted = {table.request: f"tables.{name}.request"} | ({table.time: f"tables.{name}.time"} if table.time else {})
     return ExportedTable(
         attributes([table.request], [table.time] if table.time else []),

@@ -32,9 +32,9 @@ from oneslot.pipeline.judge.states import Moment
 from oneslot.pipeline.model import model_of
 from oneslot.pipeline.read.checksums import start_checksums
 from oneslot.pipeline.read.history import NOTHING, History, find_history, sample_notes
-from oneslot.pipeline.read.own_laws import judges_own_laws, own_law_facts, own_law_notes
 from oneslot.pipeline.read.rejects import locate_rejects, source_finder
 from oneslot.pipeline.read.sources import JOINED
+from oneslot.pipeline.read.whole import facts_of_functions, own_law_notes
 from oneslot.pipeline.report.data import collect, questions, run_facts
 from oneslot.pipeline.report.page import render
 from oneslot.pipeline.session import open_session
@@ -145,8 +145,8 @@ def write_verdicts(work: Work) -> DataFrame:
         forgotten_before=history.context.forgotten_before,
     )
     facts = history.facts(spark, work.control)
-    if judges_own_laws(history):
-        facts = facts.unionByName(own_law_facts(spark, history, declared()))
+    if model.own_laws or model.by_function:
+        facts = facts.unionByName(facts_of_functions(spark, history, declared()))
     gathered = measures.gather(facts, work.partitions, model.measures)
     folder = f"{work.output}/{finished.VERDICTS}"
     if previous is None:

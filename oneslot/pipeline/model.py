@@ -107,6 +107,7 @@ class Model:
         row_subject: the kind of thing that a row is which is judged as itself; None if the consumer has no such table.
         effect_subject: a request that a row names, and that was never seen.
         listing: a summary for the report.
+        by_function: the number of each table whose rows name their requests by a function of the consumer.
         sentences: everything that a history can show, by name, in the order of the consumer's laws.
         own_laws: the laws that read the whole evidence at once, and not Spark's measures.
     """
@@ -124,6 +125,7 @@ class Model:
     row_subject: str | None = None
     effect_subject: str = "effect"
     listing: Listing | None = None
+    by_function: Mapping[str, int] = field(default_factory=dict)
     sentences: Mapping[str, str] = field(default_factory=dict)
     own_laws: tuple[str, ...] = ()
 
@@ -134,7 +136,7 @@ class Model:
 
 
 def model_of(declaration: Declaration) -> Model:
-    """Return the model of a declared consumer. Raises `BadInput` for a declaration that Spark cannot judge by."""
+    """Return the model of a declared consumer. Raises `BadInput` for a name in it that cannot be imported."""
     from oneslot.pipeline.effects import model_of_effects  # which imports this module
 
     build: Callable[[Declaration], Model] = declaration.tool("audit") or model_of_effects

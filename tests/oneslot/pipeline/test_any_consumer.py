@@ -6,24 +6,20 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from oneslot.declaration.reading import choosing, parse_declaration
-from oneslot.errors import BadInput
 from oneslot.pipeline.errors import AuditRefused
 from oneslot.pipeline.judge.conclusion import Conclusion
 from oneslot.pipeline.layout import item_line
 from oneslot.pipeline.model import model_of
-from oneslot.pipeline.read import own_laws
+from oneslot.pipeline.read import whole
 from oneslot.runtime.stores.expressions import from_attributes
-from tests.kits.histories import System
-from tests.kits.order_histories import CORRUPTIONS, ORDERS, OrderHistory
+from tests.kits.histories import START, System
+from tests.kits.order_histories import CORRUPTIONS, ORDERS, ORDERS_FILE, OrderHistory
 from tests.oneslot.pipeline.audit_answers import audit_found, audit_verdicts
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 Audited = Callable[..., Conclusion]
@@ -116,7 +112,7 @@ def test_law_that_raises_is_refused_with_its_place(
 def test_exported_row_of_every_type_reaches_a_law() -> None:
     """As DynamoDB's clients return it."""
     row = {"id": "o", "pence": 2.5, "paid": True, "none": [None, 1], "of": {"B": "b"}, "tags": {"x", "y"}, "raw": b"\0"}
-    item = own_laws._item(item_line(row).decode())
+    item = whole._item(item_line(row).decode())
     assert item is not None
     assert from_attributes(item) == row
 
@@ -124,7 +120,7 @@ def test_exported_row_of_every_type_reaches_a_law() -> None:
 def test_own_laws_are_noted_where_they_are_not_judged(
     audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(own_laws, "LARGEST_HISTORY", 6)
+    monkeypatch.setattr(whole, "LARGEST_HISTORY", 6)
     history = OrderHistory()
     history.charge("cheap", pence=-1)
     with choosing(ORDERS):
@@ -140,19 +136,26 @@ def test_audit_of_another_consumer_is_not_continued(audited: Audited, tmp_path: 
         audited(OrderHistory().write(tmp_path / "history"), previous="appointments")
 
 
-def test_request_that_a_function_names_is_refused(spark: SparkSession) -> None:
-    text = """
-        name = "orders"
-        handler = "app.handler"
-        stack = "Orders"
-        [tables.charges]
-        key = ["order_id"]
-        request = "app.requests_of"
-    """
-    with pytest.raises(
-        BadInput, match=r"tables\.charges\.request is the function app\.requests_of, which Spark cannot"
-    ):
-        model_of(parse_declaration(text, None))
+BY_FUNCTION = ORDERS_FILE.read_text().replace('request = "order_id"', 'request = "order_book.order_of"')
+
+
+def test_requests_that_a_function_names_are_judged(
+    audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the driver, so it refuses a history that does not fit there."""
+    history = OrderHistory()
+    history.charges.append({"order_id": "alone", "pence": 250, "charged_at": START - 20})
+    history.complete("without-effect", "charged")
+    history.write(tmp_path / "history")
+    with choosing(parse_declaration(BY_FUNCTION, ORDERS_FILE)):
+        audited(tmp_path / "history")
+        monkeypatch.setattr(whole, "LARGEST_HISTORY", 6)
+        with pytest.raises(
+            AuditRefused, match=r"tables\.charges\.request is a function, which reads .* at most 6 items"
+        ):
+            audited(tmp_path / "history", "other")
+    assert audit_found(tmp_path / "audit") == {("I5r", "alone"), ("I12", "without-effect")}
+    assert audit_verdicts(tmp_path / "audit")["o-1"] == "charged"
 
 
 UNDECLARED = """

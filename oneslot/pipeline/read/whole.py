@@ -1,7 +1,8 @@
-"""The laws of a consumer that are plain functions of its whole evidence, as `oneslot check` runs them.
+"""What functions of the consumer say of its whole evidence, as `oneslot check` runs them: its own laws, and the requests that
+rows name.
 
-They run on the driver, over a history that fits there. A breach becomes a fact about its subject, so that the rest of the
-audit treats it as every other finding.
+They run on the driver, over a history that fits there. A breach, and an effect, becomes a fact, so that the rest of the audit
+treats it as every other.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import base64
 import json
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from oneslot.declaration.declaration import Declaration
-from oneslot.declaration.evidence import Breach, Evidence, check, lacking
+from oneslot.declaration.evidence import Evidence, check, lacking
 from oneslot.declaration.schema import text_of
 from oneslot.pipeline.errors import AuditRefused
 from oneslot.pipeline.read import logs, sources
@@ -25,51 +27,70 @@ from oneslot.pipeline.storage import literal
 from oneslot.pipeline.vocabulary import Kind
 
 LARGEST_HISTORY = 500_000
-"""Items of a history that these laws judge: about 2 KB of memory each."""
-TOO_LARGE = (
-    f"The consumer's own laws are not judged ({{laws}}): they read a history of at most {LARGEST_HISTORY:,} items."
+"""Items of a history that these functions read: about 2 KB of memory each."""
+NOT_JUDGED = "The consumer's own laws are not judged ({laws}): they read full exports of at most {largest:,} items."
+NOT_READ = (
+    "tables.{table}.request is a function, which reads full exports of at most {largest:,} items. "
+    "Name the attribute that holds the request's id."
 )
-CHANGES_ONLY = "The consumer's own laws are not judged ({laws}): they read full exports."
+
+
+def fits(history: History) -> bool:
+    """Return whether the history is full and small enough to be read as a whole."""
+    return history.start is None and history.items <= LARGEST_HISTORY
 
 
 def own_law_notes(history: History) -> list[str]:
     """Return the note that the own laws are not judged, if they are not."""
     laws = ", ".join(history.model.own_laws)
-    if not laws or judges_own_laws(history):
-        return []
-    return [(TOO_LARGE if history.start is None else CHANGES_ONLY).format(laws=laws)]
+    return [NOT_JUDGED.format(laws=laws, largest=LARGEST_HISTORY)] if laws and not fits(history) else []
 
 
-def judges_own_laws(history: History) -> bool:
-    """Return whether the history is full and small enough for laws that read all of it."""
-    return bool(history.model.own_laws) and history.start is None and history.items <= LARGEST_HISTORY
+def facts_of_functions(spark: SparkSession, history: History, declaration: Declaration) -> DataFrame:
+    """Return a fact for each breach of an own law, and for each effect that a function of a row names.
 
-
-def own_law_facts(spark: SparkSession, history: History, declaration: Declaration) -> DataFrame:
-    """Return a fact for each breach of an own law. Raises `AuditRefused` for a law that raises."""
-    evidence = read_evidence(spark, history, declaration)
-    breaches: list[Breach] = []
-    for law in declaration.judged:
-        if law.name in history.model.own_laws:
-            try:
-                breaches += check(evidence, [law])
-            except Exception as error:
-                raise AuditRefused(
-                    f"The law {law.name} of {declaration.path or declaration.name} raised {type(error).__name__} at "
-                    f"{_place(error)}. Correct it, or remove it from `laws`."
-                ) from error
-    rows = [(breach.subject, history.model.own_laws.index(breach.invariant)) for breach in breaches]
-    usual: dict[str, Any] = {"kind": int(Kind.BREACH), "sign": 1, "number": 0, "link": 0}
+    Raises `AuditRefused` for a function that raises, and for one that must read a history that does not fit.
+    """
+    model = history.model
+    rows: list[dict[str, Any]] = []
+    if fits(history) and (model.own_laws or model.by_function):
+        evidence = read_evidence(spark, history, declaration)
+        rows = [*_breaches(evidence, history, declaration), *_effects(evidence, history)]
+    elif model.by_function:
+        raise AuditRefused(NOT_READ.format(table=next(iter(model.by_function)), largest=LARGEST_HISTORY))
+    usual = {"sign": 1, "code": 0, "number": 0, "link": 0}
     schema = ", ".join(f"{name} {kind}" for name, kind in FACT_COLUMNS.items())
-    return spark.createDataFrame(
-        [tuple({**usual, "key": key, "code": code}.get(name) for name in FACT_COLUMNS) for key, code in rows], schema
-    )
+    return spark.createDataFrame([tuple({**usual, **row}.get(name) for name in FACT_COLUMNS) for row in rows], schema)
 
 
-def _place(error: Exception) -> str:
-    """Return file and line where it was raised. Its text may hold an attribute of a row, which may be personal."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{last.filename}:{last.lineno}"
+def _breaches(evidence: Evidence, history: History, declaration: Declaration) -> Iterator[dict[str, Any]]:
+    own = history.model.own_laws
+    for law in declaration.judged:
+        if law.name in own:
+            with _named(f"The law {law.name} of {declaration.path or declaration.name}", "remove it from `laws`"):
+                for breach in check(evidence, [law]):
+                    yield {"key": breach.subject, "kind": int(Kind.BREACH), "code": own.index(law.name)}
+
+
+def _effects(evidence: Evidence, history: History) -> Iterator[dict[str, Any]]:
+    places = history.model.by_function
+    with _named(f"The function in `request` of {' or '.join(places)}", "name an attribute"):
+        for table, key, (request, at, _) in evidence.effects():
+            if table.name in places:
+                known = evidence.now if at is None else at or None
+                fact = {"key": request or text_of(key), "kind": int(Kind.EFFECT), "number": places[table.name]}
+                yield {**fact, "at": known}
+
+
+@contextmanager
+def _named(what: str, otherwise: str) -> Iterator[None]:
+    """Raise `AuditRefused` with the place of an error. Its text may hold an attribute of a row, which may be personal."""
+    try:
+        yield
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{last.filename}:{last.lineno}"
+        raise AuditRefused(f"{what} raised {type(error).__name__} at {place}. Correct it, or {otherwise}.") from error
 
 
 def read_evidence(spark: SparkSession, history: History, declaration: Declaration) -> Evidence:
