@@ -1,4 +1,4 @@
-"""The commands of the pages that a newcomer and a producer read, run in one shell on one local stack."""
+"""The commands of the pages that a newcomer, a producer and an operator read, run in one shell on a local stack."""
 
 from __future__ import annotations
 
@@ -55,3 +55,19 @@ def test_newcomers_and_producers_commands_work(tmp_path: Path) -> None:
     listed = done.stdout.rsplit("What a redrive would do", 1)[1]
     assert [reason for reason in reasons if reason not in listed] == []
     assert {"doc-1", "doc-3", "doc-4", "doc-5"} <= set(re.findall(r"doc-\d", listed))
+
+
+@pytest.mark.slow
+@pytest.mark.embedded_aws
+@pytest.mark.timeout(1500)
+def test_repair_redrives_what_can_succeed(tmp_path: Path) -> None:
+    try:
+        done = shell(commands("do/repair.md"), tmp_path)
+    finally:
+        shell("oneslot down", tmp_path)
+    assert done.returncode == 0, done.stdout[-3_000:] + done.stderr[-3_000:]
+    assert "QuarantineReason" in done.stdout
+    assert "Left: 1 that would fail again" in done.stdout
+    assert "1 message moved to the queue." in done.stdout
+    assert '"S": "COMPLETE"' in done.stdout
+    assert "invariants hold" in done.stdout
