@@ -28,7 +28,7 @@ _TABLES: Mapping[str, tuple[Callable[..., Any], Callable[[Sequence[Any]], str]]]
     "contention": (contention.Figure, contention.tables),
     "growth": (growth.Figure, growth.tables),
     RUSH: (rush.Figures, rush.tables),
-    KILLED: (rush.Figures, rush.tables),
+    KILLED: (rush.Figures, rush.results),
 }
 
 Document = Mapping[str, Any]

@@ -53,23 +53,21 @@ class Figures:
 
 def tables(figures: Sequence[Figures]) -> str:
     """Return the figures as Markdown: results, then CPU and memory."""
-    reached = [[getattr(one, name) for name in REACHED] for one in figures]
-    processes = list(figures[0].cpu_ms)
     costs = [
         [one.handler, *one.cpu_ms.values(), sum(one.cpu_ms.values()) * one.per_second / 1000]
         + [over_time([sample[column] for sample in one.memory]) for column in (1, 2)]
         for one in figures
     ]
-    cpu = [f"CPU ms/msg: {process}" for process in processes]
+    cpu = [f"CPU ms/msg: {process}" for process in figures[0].cpu_ms]
+    return f"{results(figures)}\n\n{table(['handler', *cpu, 'cores busy', 'consumer MB', 'server MB'], costs)}"
+
+
+def results(figures: Sequence[Figures]) -> str:
+    """Return what each handler reached, as Markdown, and a sentence on those that were stopped."""
     stopped = [one.handler for one in figures if not one.drained]
     said = f"Stopped before the queue was empty, at their share of the time: {', '.join(stopped)}." if stopped else ""
-    return "\n\n".join(
-        [
-            table(list(REACHED.values()), reached),
-            *([said] if said else []),
-            table(["handler", *cpu, "cores busy", "consumer MB", "server MB"], costs),
-        ]
-    )
+    reached = table(list(REACHED.values()), [[getattr(one, name) for name in REACHED] for one in figures])
+    return f"{reached}\n\n{said}".strip()
 
 
 def over_time(values: Sequence[float]) -> str:
