@@ -10,7 +10,7 @@ from typing import Any
 
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.reading import read_declaration
-from oneslot.pipeline.layout import Full, Part, item_line, write_export
+from oneslot.pipeline.layout import Full, Incremental, Part, change_line, item_line, write_export
 from tests.kits.histories import START, arn, write_lines
 
 ORDERS_FILE = Path(__file__).parents[1] / "oneslot" / "declaration" / "orders" / "oneslot.toml"
@@ -28,6 +28,7 @@ class OrderHistory:
     accepted: list[Row] = field(default_factory=list)
     dead_letters: list[Row] = field(default_factory=list)
     waiting: list[Row] = field(default_factory=list)
+    now: int = START
 
     def __post_init__(self) -> None:
         for order_id in ("o-1", "o-2", "o-3"):
@@ -42,21 +43,21 @@ class OrderHistory:
 
     def accept(self, order_id: str) -> None:
         """Note a message in the archive."""
-        self.accepted.append({"message_id": order_id, "sent": START - 100})
+        self.accepted.append({"message_id": order_id, "sent": self.now - 100})
 
     def deliver(self, order_id: str, outcome: str, **values: Any) -> None:
         """Add a line to the delivery log."""
         usual = {
             "message": "delivery",
             "sqs_message_id": f"sqs-{order_id}",
-            "sent": START - 100,
-            "finished": START - 10,
+            "sent": self.now - 100,
+            "finished": self.now - 10,
         }
         self.deliveries.append({**usual, "message_id": order_id, "outcome": outcome, **values})
 
     def complete(self, order_id: str, outcome: str, **values: Any) -> None:
         """Add the COMPLETE row of an accepted and delivered order."""
-        row = {"message_id": order_id, "status": "COMPLETE", "consumption_count": 1, "updated": START - 20}
+        row = {"message_id": order_id, "status": "COMPLETE", "consumption_count": 1, "updated": self.now - 20}
         self.ledger.append({**row, "claimed_by": order_id, "result": json.dumps({"outcome": outcome}), **values})
         self.accept(order_id)
         self.deliver(order_id, outcome, claimed_by=order_id, consumption_count=1, answer=outcome)
@@ -64,25 +65,27 @@ class OrderHistory:
     def charge(self, order_id: str, pence: int = 250, **values: Any) -> None:
         """Add a charged order."""
         self.complete(order_id, "charged", **values)
-        self.charges.append({"order_id": order_id, "pence": pence, "charged_at": START - 20})
+        self.charges.append({"order_id": order_id, "pence": pence, "charged_at": self.now - 20})
 
-    def begin(self, order_id: str, lease_until: int = START - 5) -> None:
+    def begin(self, order_id: str, lease_for: int = -5) -> None:
         """Add the row of an order that was claimed and is not complete."""
-        row = {"message_id": order_id, "status": "IN_PROGRESS", "consumption_count": 1, "updated": START - 20}
-        self.ledger.append({**row, "claimed_by": order_id, "lease_until": lease_until})
+        row = {"message_id": order_id, "status": "IN_PROGRESS", "consumption_count": 1, "updated": self.now - 20}
+        self.ledger.append({**row, "claimed_by": order_id, "lease_until": self.now + lease_for})
 
-    def write(self, folder: Path) -> Path:
-        """Write the history, and return its folder."""
-        for table, rows in {"ledger": self.ledger, "charges": self.charges}.items():
-            part = Part(b"".join(map(item_line, rows)), len(rows))
-            write_export(folder / table, arn(table), Full(START), [part])
-        for name, lines in {
-            "deliveries": self.deliveries,
-            "accepted": self.accepted,
-            "dead-letters": self.dead_letters,
-            "waiting": self.waiting,
-        }.items():
-            write_lines(folder / name / "lines.jsonl", lines)
+    def write(self, folder: Path, since: OrderHistory | None = None) -> Path:
+        """Write full exports, or those of what changed `since` an earlier history, with the logs; return the folder."""
+        for table, key in {"ledger": "message_id", "charges": "order_id"}.items():
+            rows = getattr(self, table)
+            before = {row[key]: row for row in getattr(since, table)} if since else {}
+            changed = [row for row in rows if row != before.get(row[key])]
+            images = [change_line([key], before.get(row[key]), row, (self.now - 1) * 1000) for row in changed]
+            lines = images if since else [item_line(row) for row in rows]
+            span = Incremental(since.now, self.now) if since else Full(self.now)
+            write_export(folder / table, arn(table), span, [Part(b"".join(lines), len(lines))])
+        write_lines(folder / "deliveries" / "lines.jsonl", self.deliveries[len(since.deliveries) if since else 0 :])
+        write_lines(folder / "accepted" / "lines.jsonl", self.accepted[len(since.accepted) if since else 0 :])
+        write_lines(folder / "dead-letters" / "lines.jsonl", self.dead_letters)
+        write_lines(folder / "waiting" / "lines.jsonl", self.waiting)
         return folder
 
     def breaches(self, declaration: Declaration = ORDERS) -> set[tuple[str, str]]:
@@ -94,7 +97,7 @@ class OrderHistory:
             quarantined={row["message_id"] for row in self.dead_letters},
             deliveries=self.deliveries,
             waiting={row["message_id"] for row in self.waiting},
-            now=START,
+            now=self.now,
         )
         return {(breach.invariant, breach.subject) for breach in declaration.check(evidence)}
 
@@ -108,7 +111,7 @@ def _effect_alone(history: OrderHistory) -> None:
 
 
 def _reverted(history: OrderHistory) -> None:
-    history.begin("reverted", lease_until=START + 5)
+    history.begin("reverted", lease_for=5)
     history.accept("reverted")
     history.deliver("reverted", "charged", claimed_by="reverted", consumption_count=1, answer="charged")
     history.waiting.append({"message_id": "reverted", "sqs_message_id": "s"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from oneslot.pipeline.layout import item_line
 from oneslot.pipeline.model import model_of
 from oneslot.pipeline.read import whole
 from oneslot.runtime.stores.expressions import from_attributes
-from tests.kits.histories import START, System
+from tests.kits.histories import MINUTE, START, System
 from tests.kits.order_histories import CORRUPTIONS, ORDERS, ORDERS_FILE, OrderHistory
-from tests.oneslot.pipeline.audit_answers import audit_found, audit_verdicts
+from tests.oneslot.pipeline.audit_answers import audit_found, audit_verdicts, judged
 
 pytestmark = pytest.mark.spark
 Audited = Callable[..., Conclusion]
@@ -77,6 +78,27 @@ def test_effect_that_is_done_twice_heads_the_report(audited: Audited, tmp_path: 
     report = (tmp_path / "audit" / "report.html").read_text()
     assert "<span>0 lost</span> · <span>1 done twice</span>" in report
     assert "Done twice: stop the consumer" in report
+
+
+@pytest.mark.slow
+def test_audit_of_changes_equals_a_full_one(audited: Audited, tmp_path: Path) -> None:
+    history = OrderHistory()
+    before = deepcopy(history)
+    history.now += MINUTE
+    history.waiting.clear()
+    history.charge("o-6")
+    history.charge("o-7")
+    history.charges[0] = {**history.charges[0], "pence": 300}
+    history.charges.append({"order_id": "alone", "pence": 250, "charged_at": history.now - 20})
+    with choosing(ORDERS):
+        audited(before.write(tmp_path / "first-history"), "first", tables=True)
+        changes = audited(history.write(tmp_path / "changes", before), "changed", previous="first", tables=True)
+        whole = audited(history.write(tmp_path / "second-history"), "whole", tables=True)
+
+    compared = ("verdicts", "violations", "sums", "requests")
+    assert {name: changes.document[name] for name in compared} == {name: whole.document[name] for name in compared}
+    assert {*judged(tmp_path / "changed")} == {*judged(tmp_path / "whole")}
+    assert ("I5r", "alone") in audit_found(tmp_path / "changed")
 
 
 def test_missing_table_is_refused_by_name(audited: Audited, tmp_path: Path) -> None:
