@@ -378,6 +378,30 @@ def test_k_late_claim_does_not_lock_its_owner_out() -> None:
         assert held(made) == 1
 
 
+def test_k_commit_of_a_forgotten_claim_is_fenced() -> None:
+    """Its row is forgotten, and the id claimed for another content. Both claims are the first of their row, so a fence on
+    `consumption_count` would let the old one commit in the new one's name.
+    """
+    with bench(slots=2) as made:
+
+        def forget(perform: Callable[[], Any]) -> None:
+            def land(_perform: Callable[[], Any]) -> None:
+                with pytest.raises(Exception, match="ConditionalCheckFailed"):
+                    perform()
+
+            made.clock.now += LEASE_MS + 1
+            made.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
+            client = Intercepted(made.dynamodb, before={"transact_write_items": land})
+            made.deliver(record(booking(nhs_number="9990000026")), consumer=made.another_consumer(dynamodb=client))
+
+        client = Intercepted(made.dynamodb, before={"transact_write_items": forget})
+        made.deliver(record(booking()), consumer=made.another_consumer(dynamodb=client))
+        (appointment,) = made.rows("appointments")
+        assert appointment["nhs_number"] == "9990000026"
+        assert appointment["payload_hash"] == made.row("m-1")["payload_hash"]
+        assert held(made) == 1
+
+
 def test_k_late_commit_is_the_answer() -> None:
     """Its slot is taken, so its owner decides to wait; the slot is free again, and the first decision lands after all."""
     with bench(slots=1) as made:
