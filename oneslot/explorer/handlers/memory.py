@@ -61,15 +61,18 @@ class Opaque(Exception):
 class Memory:
     """The memory of one invocation, written once."""
 
-    def __init__(self, own: Mapping[str, ModuleType | None]) -> None:
-        self._own = own
+    def __init__(self, own: Mapping[str, ModuleType | None], visible: Visible) -> None:
+        self._own, self._visible = own, visible
         self._seen: dict[int, int] = {}
         self._held: list[Any] = []
 
     def of(self, frames: Iterable[FrameType], *others: Any) -> str:
         """Return a digest of what the frames' variables, the handler's modules and the `others` hold. Raises `Opaque`."""
         held = (
-            [(frame.f_code.co_qualname, frame.f_lasti, self._pairs(frame.f_locals)) for frame in frames],
+            [
+                (frame.f_code.co_qualname, frame.f_lasti, self._pairs(self._visible.variables(frame)))
+                for frame in frames
+            ],
             [(name, self._module(module)) for name, module in sorted(self._own.items()) if module is not None],
             others,
         )

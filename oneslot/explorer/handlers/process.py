@@ -172,7 +172,7 @@ class HandlerProcess(Process):
             return None
         others = (self.started_at, self._slept, self._draws, self._uniques, self.last_failed, self._clean)
         try:
-            return Memory(self.own_modules).of(frames, *others, self._read_at_import)
+            return Memory(self.own_modules, self.code.visible).of(frames, *others, self._read_at_import)
         except Opaque:
             return None
 

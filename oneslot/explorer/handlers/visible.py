@@ -9,15 +9,23 @@ from __future__ import annotations
 import ast
 import dis
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import CodeType, FrameType
 from typing import Any
+
+from oneslot.explorer.handlers.liveness import read_later
 
 Place = tuple[int | None, int | None]
 """The line and the column at which a call ends: no two calls have the same."""
 
-_HEADS = {ast.If: "test", ast.While: "test", ast.Expr: "value", ast.Assign: "value", ast.Return: "value"}
-_BODIES = (ast.If, ast.While, ast.For)
+Call = tuple[ast.expr, frozenset[str]]
+"""What is called, and the variables that the statement has read."""
+
+_HEADS = {
+    **{ast.If: "test", ast.While: "test", ast.For: "iter"},
+    **{ast.Expr: "value", ast.Assign: "value", ast.AnnAssign: "value", ast.Return: "value"},
+}
+_BODIES = (ast.If, ast.While, ast.For, ast.Try)
 _POPPED = (ast.BoolOp, ast.IfExp, ast.UnaryOp, ast.Attribute, ast.NamedExpr)
 """Expressions that hold no value while their later parts are computed."""
 _IN_ORDER = (ast.Call, ast.keyword, ast.BinOp, ast.Compare, ast.Subscript, ast.Dict, ast.List, ast.Tuple, ast.Set)
@@ -41,6 +49,9 @@ _SUSPENDABLE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GE
 
 LOOP = "__loop__"
 """The name of `Loop` in a handler's modules."""
+
+LOOP_NAME = "_loop_"
+"""How the names of the variables for iterators start."""
 
 
 class _Loops(ast.NodeTransformer):
@@ -68,7 +79,7 @@ class _Loops(ast.NodeTransformer):
             self._count += 1
             at: dict[str, Any] = {"lineno": node.lineno, "col_offset": node.col_offset}
             at |= {"end_lineno": node.lineno, "end_col_offset": node.col_offset}
-            name = ast.Name(f"_loop_{self._count}", ast.Store(), **at)
+            name = ast.Name(f"{LOOP_NAME}{self._count}", ast.Store(), **at)
             call = ast.Call(ast.Name(LOOP, ast.Load(), **at), [node.iter], [], **at)
             node.iter = ast.NamedExpr(name, call, **at)
         return node
@@ -78,8 +89,8 @@ class Visible:
     """The visible calls of the handler's files, each with what it calls."""
 
     def __init__(self) -> None:
-        self._places: dict[str, dict[Place, ast.expr]] = {}
-        self._at: dict[tuple[CodeType, int], ast.expr | None] = {}
+        self._places: dict[str, dict[Place, Call]] = {}
+        self._at: dict[tuple[CodeType, int], Call | None] = {}
 
     def compiled(self, source: str, path: str) -> CodeType:
         """Return the code of a file, whose loops have variables."""
@@ -88,62 +99,77 @@ class Visible:
             name for node in ast.walk(tree) if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names
         }
         self._places[path] = {
-            (call.end_lineno, call.end_col_offset): call.func
+            (call.end_lineno, call.end_col_offset): (call.func, names)
             for node in ast.walk(tree)
             if isinstance(node, ast.FunctionDef)
-            for statement in node.body
-            for call in _visible(statement, shared)
+            for computed, names in _computed(node.body, shared)
+            for call in _visible(computed, shared)
         }
         return compile(tree, path, "exec", dont_inherit=True)
 
     def calls(self, frame: FrameType, callee: CodeType | None, name: str) -> bool:
         """Return whether a frame waits at a visible call of the function with this code and name, and of nothing else."""
-        key = (frame.f_code, frame.f_lasti)
+        key = (frame.f_code, call_at(frame))
         if key not in self._at:
             self._at[key] = self._looked_up(*key)
         match self._at[key]:
-            case ast.Name(called) if callee is not None:
+            case ast.Name(called), _ if callee is not None:
                 value = frame.f_locals.get(called, frame.f_globals.get(called))
                 return getattr(value, "__code__", None) is callee
-            case ast.Name(called) | ast.Attribute(attr=called):
+            case ((ast.Name(called) | ast.Attribute(attr=called)), _):
                 return called == name
         return False
 
-    def _looked_up(self, code: CodeType, instruction: int) -> ast.expr | None:
-        while instruction and dis.opname[code.co_code[instruction]] == "CACHE":
-            instruction -= 2
+    def variables(self, frame: FrameType) -> dict[str, Any]:
+        """Return the variables that a frame may still read. It waits at a visible call."""
+        at = call_at(frame)
+        live, call = read_later(frame.f_code, at), self._at[frame.f_code, at]
+        held = call[1] if call is not None else frozenset()
+        return {
+            name: value
+            for name, value in frame.f_locals.items()
+            if live is None or name in live or name in held or name.startswith(LOOP_NAME)
+        }
+
+    def _looked_up(self, code: CodeType, instruction: int) -> Call | None:
         if code.co_flags & _SUSPENDABLE or not dis.opname[code.co_code[instruction]].startswith("CALL"):
             return None
         _, end_line, _, end_column = list(code.co_positions())[instruction // 2]
         return self._places.get(code.co_filename, {}).get((end_line, end_column))
 
 
+def call_at(frame: FrameType) -> int:
+    """Return the offset of the instruction at which a frame waits."""
+    code, at = frame.f_code.co_code, frame.f_lasti
+    while at and dis.opname[code[at]] == "CACHE":  # behind the instruction are its caches
+        at -= 2
+    return at
+
+
+def _computed(statements: list[ast.stmt], shared: set[str]) -> Iterator[tuple[ast.expr, frozenset[str]]]:
+    """Yield what each statement computes while nothing hidden is held, and the variables that it has read by then."""
+    for one in statements:
+        head = getattr(one, _HEADS[type(one)]) if type(one) in _HEADS else None
+        if isinstance(one, ast.AugAssign):
+            head = one.value if _is_harmless(one.target, shared) else None
+        if head is not None:
+            read = [head, one.target] if isinstance(one, ast.AugAssign) else [head]
+            yield head, frozenset(node.id for part in read for node in ast.walk(part) if isinstance(node, ast.Name))
+        if isinstance(one, _BODIES):
+            yield from _computed([*one.body, *one.orelse], shared)
+
+
 def _visible(node: ast.AST, shared: set[str]) -> Iterator[ast.Call]:
-    """Yield the visible calls in a statement, or in an expression that nothing hidden is held beside."""
+    """Yield the visible calls in an expression that nothing hidden is held beside."""
     if isinstance(node, ast.Call):
         yield node
-    for part in _parts(node, shared):
-        yield from _visible(part, shared)
-
-
-def _parts(node: ast.AST, shared: set[str]) -> Iterator[ast.AST]:
-    """Yield the parts beside which nothing hidden is held."""
-    if type(node) in _HEADS:
-        yield getattr(node, _HEADS[type(node)])
-    if isinstance(node, ast.AnnAssign) and node.value is not None:
-        yield node.value
-    if isinstance(node, ast.AugAssign) and _is_harmless(node.target, shared):
-        yield node.value
-    if isinstance(node, ast.For):
-        yield node.iter
-    if isinstance(node, _BODIES):
-        yield from (*node.body, *node.orelse)
-    if isinstance(node, ast.Try):
-        yield from (*node.body, *node.orelse)
+    parts: Iterable[ast.AST] = ()
     if isinstance(node, _POPPED):
-        yield from (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
-    if isinstance(node, _IN_ORDER):
-        yield from _until_hidden(node, shared)
+        parts = (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
+    elif isinstance(node, _IN_ORDER):
+        parts = _until_hidden(node, shared)
+    for part in parts:
+        yield from _visible(part, shared)
 
 
 def _until_hidden(node: ast.AST, shared: set[str]) -> Iterator[ast.AST]:
