@@ -8,6 +8,7 @@ from functools import partial
 from pyspark.sql import DataFrame
 
 from oneslot.declaration.declaration import Declaration, DeclaredTable
+from oneslot.errors import BadInput
 from oneslot.pipeline.columns import coded, quoted, worded
 from oneslot.pipeline.judge import operations
 from oneslot.pipeline.judge.measures import EFFECTS_AT, LEDGER_MEASURES, LOG_PACKED, Measures, count, log_measures
@@ -27,7 +28,7 @@ FIRST_CODE = 10
 
 
 def model_of_effects(declaration: Declaration) -> Model:
-    """Return the model of a consumer."""
+    """Return the model of a consumer. Raises `BadInput` for an outcome that is a verdict's name, such as `lost`."""
     effects = {name: table for name, table in declaration.declared_tables.items() if table.request}
     codes = _codes(declaration, effects)
     other = None if declaration.outcomes else codes[COMPLETE]
@@ -67,6 +68,11 @@ def model_of_effects(declaration: Declaration) -> Model:
 def _codes(declaration: Declaration, effects: dict[str, DeclaredTable]) -> dict[str, int]:
     of_tables = [outcome for table in effects.values() for outcome in table.outcomes]
     words = dict.fromkeys([*(declaration.outcomes or of_tables), COMPLETE])
+    if taken := [word for word in words if word in set(map(str, Verdict))]:
+        raise BadInput(
+            f"{declaration.path or declaration.name}: the outcome {taken[0]!r} is also a verdict of the audit. "
+            "Give it another name, in the consumer's results as well."
+        )
     return {word: FIRST_CODE + number for number, word in enumerate(words)}
 
 

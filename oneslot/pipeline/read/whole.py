@@ -1,8 +1,7 @@
-"""What functions of the consumer say of its whole evidence, as `oneslot check` runs them: its own laws, and the requests that
-rows name.
+"""Functions of the consumer over its whole evidence: its own laws, and the requests that its rows name.
 
-They run on the driver, over a history that fits there. A breach, and an effect, becomes a fact, so that the rest of the audit
-treats it as every other.
+They run on the driver as in `oneslot check`, over a history that fits there. Each breach and each effect becomes a fact, so
+that the rest of the audit treats it as every other.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def facts_of_functions(spark: SparkSession, history: History, declaration: Decla
     """
     model = history.model
     rows: list[dict[str, Any]] = []
-    if fits(history) and (model.own_laws or model.by_function):
+    if fits(history):
         evidence = read_evidence(spark, history, declaration)
         rows = [*_breaches(evidence, history, declaration), *_effects(evidence, history)]
     elif model.by_function:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from oneslot.declaration.reading import choosing, parse_declaration
+from oneslot.errors import BadInput
 from oneslot.pipeline.errors import AuditRefused
 from oneslot.pipeline.judge.conclusion import Conclusion
 from oneslot.pipeline.layout import item_line
@@ -178,6 +179,13 @@ def test_requests_that_a_function_names_are_judged(
             audited(tmp_path / "history", "other")
     assert audit_found(tmp_path / "audit") == {("I5r", "alone"), ("I12", "without-effect")}
     assert audit_verdicts(tmp_path / "audit")["o-1"] == "charged"
+
+
+def test_outcome_that_is_a_verdict_is_refused() -> None:
+    """A game that is lost is not a lost request."""
+    game = UNDECLARED + "[outcomes.lost]"
+    with pytest.raises(BadInput, match="orders: the outcome 'lost' is also a verdict of the audit"):
+        model_of(parse_declaration(game, None))
 
 
 UNDECLARED = """
