@@ -13,11 +13,15 @@ import sys
 import threading
 import time
 from functools import lru_cache
+from typing import Any
 
-from ministack.services import dynamodb
+from ministack.services import dynamodb, sqs
+
+from oneslot.runtime.sqs.sending import Entry
 
 GRACE_SECONDS = 5.0
 EXPRESSIONS = 256
+MAXIMUM_MESSAGE_BYTES = 1_048_576
 
 
 def end_with_parent() -> None:
@@ -40,8 +44,25 @@ def parse_expressions_once() -> None:
     dynamodb._condition_syntax_error = lru_cache(EXPRESSIONS)(dynamodb._condition_syntax_error)
 
 
+def count_attributes() -> None:
+    """Refuse a message that is too large with its attributes, as SQS does. Ministack counts the body alone."""
+    send = sqs._act_send_message
+
+    def send_counted(request: dict[str, Any], address: str) -> Any:
+        if request.get("MessageAttributes"):
+            queue = sqs._get_q(request.get("QueueUrl", address), "sqs:SendMessage")
+            limit = int(queue["attributes"].get("MaximumMessageSize", MAXIMUM_MESSAGE_BYTES))
+            if Entry(None, request).size > limit:
+                reason = f"One or more parameters are invalid. Reason: Message must be shorter than {limit} bytes."
+                raise sqs._Err("InvalidParameterValue", reason)
+        return send(request, address)
+
+    sqs._act_send_message = sqs._HANDLERS["SendMessage"] = send_counted
+
+
 if __name__ == "__main__":
     end_with_parent()
     parse_expressions_once()
+    count_attributes()
     sys.argv = ["ministack"]
     runpy.run_module("ministack", run_name="__main__")

@@ -8,11 +8,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from oneslot.local.aws.connection import Connection
+from oneslot.runtime.sqs.sending import text_attributes
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
@@ -274,3 +277,23 @@ def test_sparse_index_shows_the_free_slots(account: Connection) -> None:
         assert taken not in free()
     assert free() == []
     database.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [False, True])
+def test_message_counts_with_its_attributes(account: Connection, batch: bool) -> None:
+    """A body that fits alone does not fit with a quarantine's reason."""
+    with closing(account.sqs()) as queues:
+        url = queues.create_queue(QueueName="small", Attributes={"MaximumMessageSize": "2048"})["QueueUrl"]
+        body, attributes = "x" * 2_000, text_attributes({"QuarantineReason": "not_json", "Detail": "d" * 40})
+        if batch:
+            answer = queues.send_message_batch(
+                QueueUrl=url,
+                Entries=[{"Id": "0", "MessageBody": body}, {"Id": "1", "MessageBody": body, **attributes}],  # type: ignore[typeddict-item]
+            )
+            assert [each["Id"] for each in answer["Successful"]] == ["0"]
+            assert [(each["Id"], each["Code"]) for each in answer["Failed"]] == [("1", "InvalidParameterValue")]
+        else:
+            queues.send_message(QueueUrl=url, MessageBody=body)
+            with pytest.raises(ClientError, match="must be shorter than 2048 bytes"):
+                queues.send_message(QueueUrl=url, MessageBody=body, **attributes)
