@@ -1,4 +1,4 @@
-"""docs/do/explore-your-handler.md: its handler, its test and its command run as a reader types them."""
+"""docs/do/explore-your-handler.md: its handler, tests, template and command run as a reader types them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).parents[3] / "docs" / "do" / "explore-your-handler.md").read_text(encoding="utf-8")
-FILES = dict(re.findall(r"^```python (\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
+from oneslot.explorer.services.stand_in import OPERATIONS
+
+DOCUMENTATION = Path(__file__).parents[3] / "docs"
+PAGE = (DOCUMENTATION / "do" / "explore-your-handler.md").read_text(encoding="utf-8")
+REFERENCE = (DOCUMENTATION / "look-up" / "explorer.md").read_text(encoding="utf-8")
+FILES = dict(re.findall(r"^```(?:python|yaml) (\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
 (COMMAND,) = re.findall(r"^```sh\n(.*?)\n```", PAGE, re.MULTILINE | re.DOTALL)
 
 
@@ -27,10 +31,10 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_page_test_passes(folder: Path) -> None:
-    done = run(folder, "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "test_app.py")
+def test_page_tests_pass(folder: Path) -> None:
+    done = run(folder, "pytest", "-q", "-W", "error", "-p", "no:cacheprovider")
 
-    assert (done.returncode, "1 passed" in done.stdout) == (0, True), done.stdout + done.stderr
+    assert (done.returncode, "2 passed" in done.stdout) == (0, True), done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(("key", "status"), [('json.loads(record["body"])["order"]', 0), ("str(uuid4())", 1)])
@@ -42,3 +46,10 @@ def test_page_command_ends_with_the_verdict(folder: Path, key: str, status: int)
 
     assert done.returncode == status, done.stdout + done.stderr
     assert ('breaks at level "twice"' in done.stdout) == bool(status)
+
+
+def test_reference_lists_each_service_that_has_a_stand_in() -> None:
+    (table,) = re.findall(r"^\| boto3's name .*?\n\n", REFERENCE, re.MULTILINE | re.DOTALL)
+    listed = {name for row in table.strip().splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+
+    assert listed == {"dynamodb", "sqs", "http", *(name.partition(".")[0] for name in OPERATIONS)}
