@@ -23,7 +23,7 @@ from tests.kits.stacks import Stage
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "docs" / "do" / "runbooks"
 DEPLOY, RESTORE = FOLDER.parent / "deploy.md", FOLDER.parent / "restore.md"
-PAGES = sorted([*FOLDER.glob("*.md"), DEPLOY, DEPLOY.with_name("first-night.md"), RESTORE])
+PAGES = sorted([*FOLDER.glob("*.md"), *DEPLOY.parent.glob("deploy*.md"), DEPLOY.with_name("first-night.md"), RESTORE])
 CONSUMER = (ROOT / "lambda_src", ROOT / "oneslot" / "runtime")
 SECTIONS = ("What it means", "What to look at", "What to do", "What not to do")
 # Of the AWS CLI itself, beside each operation's own.
