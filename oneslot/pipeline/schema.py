@@ -77,6 +77,7 @@ INTRODUCTION = f"""# The tables of an audit
 
 An audit is a folder of Parquet tables, version {VERSION}. Athena's statements list the columns and types.
 Read columns by name: a later version may add some.
+`ONESLOT_CONSUMER=FILE python -m oneslot.pipeline.schema` lists those of another consumer.
 
 In `verdicts` null stands for 0, and in `claim_high` and `answer_high` for the value of `claim_low` and `answer_low`.
 After an audit of changes `verdicts` holds the rows of that day.
