@@ -28,6 +28,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 SAMPLES, PATTERNS = "aws-samples/", "aws-samples/serverless-patterns"
 PATTERNS_AT = "fb7b5d06c27d8abb1bd35e52ab7523acf4baab7b"
 TEXTRACT = "textract-pipeline/lambda/"
+GRAPHQL = "https://api.example/graphql"
 PAGE: Mapping[str, Any] = {
     "Blocks": [
         {"BlockType": kind, "Id": kind, "Text": "one", "Confidence": 99.0, "Geometry": geometry, "Relationships": below}
@@ -127,6 +128,26 @@ PUBLIC = (
         },
         f"{SAMPLES}amazon-textract-serverless-large-scale-document-processing",
         "1338f862f01d3f234c73ad3c04ebf1ed593679e9",
+    ),
+    Subject(
+        "accelerated-intelligent-document-processing 0.3.4, queue_processor",
+        "index.handler",
+        ("src/lambda/queue_processor", "lib/idp_common_pkg"),
+        {
+            "messages": [{"input_bucket": "scans", "input_key": "d.pdf", "output_bucket": "texts", "status": "QUEUED"}],
+            "tables": {"concurrency": "counter_id"},
+            "rows": {"concurrency": [{"counter_id": "workflow_counter", "active_count": 0}]},
+            "answers": {
+                f"POST {GRAPHQL}": {"status": 200, "body": {"data": {"updateDocument": {"ObjectKey": "d.pdf"}}}}
+            },
+            "env": {
+                "CONCURRENCY_TABLE": "concurrency",
+                "STATE_MACHINE_ARN": "arn:aws:states:eu-west-2:000000000000:stateMachine:documents",
+                "APPSYNC_API_URL": GRAPHQL,
+            },
+        },
+        "aws-solutions-library-samples/accelerated-intelligent-document-processing-on-aws",
+        "53a65443873b53cb1682cd1761be10cc80534455",
     ),
     pattern(
         "apigw-sqs-lambda-ddb-cdk/lambda/sqs-handler",

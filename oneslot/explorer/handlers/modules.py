@@ -54,13 +54,21 @@ class Code:
             return False
         return not any(part in path[len(root) :] for part in _SHARED)
 
+    def _has_the_name(self, name: str, file: str | None) -> bool:
+        """Return whether a module of another folder has the name of one of ours, such as another service's `app`."""
+        if file is None or file.startswith(_OURS) or any(part in file for part in _SHARED):
+            return False
+        first = name.partition(".")[0]
+        return any((root / entry).exists() for root in self.roots for entry in (f"{first}.py", first))
+
     @contextmanager
     def importable(self) -> Iterator[None]:
-        """Put the roots first on the path, and hide what is imported of them already."""
+        """Put the roots first on the path, and hide what is imported of them, or under their names, already."""
         hidden = {
             name: module
             for name, module in sys.modules.items()
-            if self.is_own(getattr(module, "__file__", None)) and not name.startswith(("tests", "test_", "conftest"))
+            if not name.startswith(("tests", "test_", "conftest", "__main__"))
+            and (self.is_own(file := getattr(module, "__file__", None)) or self._has_the_name(name, file))
         }
         for name in hidden:
             del sys.modules[name]

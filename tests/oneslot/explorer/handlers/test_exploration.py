@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -189,3 +191,16 @@ def test_record_keeps_its_usual_attributes_when_some_are_given() -> None:
     record = message_of(0, {"body": "{}", "attributes": {"MessageGroupId": "g"}}).record(0)
 
     assert {"MessageGroupId", "ApproximateReceiveCount"} <= record["attributes"].keys()
+
+
+def test_handler_is_found_when_another_folder_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for service, answer in (("one", "1 / 0"), ("two", "None")):
+        (tmp_path / service).mkdir()
+        (tmp_path / service / "same_name.py").write_text(f"def handler(event, context):\n    return {answer}\n")
+    monkeypatch.syspath_prepend(tmp_path / "one")
+    one = importlib.import_module("same_name")
+
+    result = explore("same_name.handler", messages=[ORDER], path=tmp_path / "two")
+
+    assert result.holds
+    assert sys.modules.pop("same_name") is one
