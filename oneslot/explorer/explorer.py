@@ -73,10 +73,12 @@ def explore(
 
 
 class Explorer:
-    """One exploration and its graph."""
+    """One exploration and its graph. `before`: see `System`."""
 
-    def __init__(self, scenario: Scenario, subject: Subject, services: Services | None = None) -> None:
-        self.system = System(scenario, subject, services)
+    def __init__(
+        self, scenario: Scenario, subject: Subject, services: Services | None = None, before: System | None = None
+    ) -> None:
+        self.system = System(scenario, subject, services, before)
         self.states: list[State] = []
         self.ends: set[int] = set()
         self.breaches: list[Breach] = []

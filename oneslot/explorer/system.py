@@ -57,18 +57,26 @@ class _Move(NamedTuple):
 
 
 class System:
-    """The transition system of one scenario with one subject."""
+    """The transition system of one scenario with one subject.
 
-    def __init__(self, scenario: Scenario, subject: Subject, services: Services | None = None) -> None:
+    `before` is a system of the same subject, messages and services: what it has learned of them is not run again.
+    """
+
+    def __init__(
+        self, scenario: Scenario, subject: Subject, services: Services | None = None, before: System | None = None
+    ) -> None:
         self.scenario = scenario
         self.subject = subject
-        self.texts = Texts()
+        self.texts: Texts = before.texts if before else Texts()
         self.requests, self.observations, self.worlds = self.texts.requests, self.texts.observations, self.texts.worlds
         self.calls_made = 0
         self._services = services or InMemoryServices(scenario.tables)
-        self._behaviours: dict[tuple[tuple[int, ...], int], Behaviour] = {}
-        self._environments: list[tuple[Behaviour, int]] = []
-        self._apply: dict[tuple[int, int, int, int, int], tuple[int, int, tuple[str, ...]]] = {}
+        self._behaviours: dict[tuple[tuple[int, ...], int], Behaviour] = before._behaviours if before else {}
+        self._environments: list[tuple[Behaviour, int]] = before._environments if before else []
+        self._apply: dict[tuple[int, int, int, int, int], tuple[int, int, tuple[str, ...]]] = (
+            before._apply if before else {}
+        )
+        self._ran_before = before.runs if before else 0
         self._choices: dict[int, tuple[Choice, ...]] = {}
         self._in_state: dict[tuple[int, int, int], tuple[str, ...]] = {}
         self._moves: dict[tuple[int, int, int, int, bool], list[_Move]] = {}
@@ -88,9 +96,14 @@ class System:
         return State(self.world_number(self.scenario.world.text), 0, self.scenario.faults, 0, (), codes)
 
     @property
+    def runs(self) -> int:
+        """The runs of the code under test from its start, with those of the systems before."""
+        return sum(behaviour.executions for behaviour in self._behaviours.values())
+
+    @property
     def executions(self) -> int:
         """The runs of the code under test from its start."""
-        return sum(behaviour.executions for behaviour in self._behaviours.values())
+        return self.runs - self._ran_before
 
     def behaviour(self, messages: tuple[int, ...], delivery: int) -> Behaviour:
         """Return the known behaviour of invocations with these messages, and of this delivery if it is identified."""

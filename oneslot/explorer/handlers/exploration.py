@@ -219,6 +219,7 @@ class _Exploration:
     budget: float
     progress: Callable[[str, int, int], None]
     levels: list[Explored] = field(default_factory=list)
+    known: System | None = None
 
     def run(self) -> Result:
         """Run without faults first, then level by level."""
@@ -314,7 +315,9 @@ class _Exploration:
                 faults=self.scenario.faults if level.faulty else 0,
                 timed=self.code.reads_clock,
             )
-            explorer = Explorer(scenario, self.subject, self.services)
+            known = self.known if self.known and self.known.subject.identified == self.code.reads_identity else None
+            explorer = Explorer(scenario, self.subject, self.services, known)
+            self.known = explorer.system
             ends = time.perf_counter() + seconds
             explored = explorer.run(
                 True, functools.partial(self.progress, level.name), functools.partial(_is_over, ends)
