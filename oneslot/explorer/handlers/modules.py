@@ -43,8 +43,8 @@ class Code:
         self.reads_clock = True
 
     def load(self) -> Any:
-        """Return the function of the running environment, imported where it is not yet."""
-        return getattr(importlib.import_module(self.module), self.function)
+        """Return the function of the running environment, imported where it is not yet; None if there is none."""
+        return getattr(importlib.import_module(self.module), self.function, None)
 
     def is_own(self, origin: str | None) -> bool:
         """Return whether a file is the handler's."""

@@ -30,6 +30,8 @@ INJECTED = '"Message": "injected"'
 
 POOL_REMEDY = "Leave the pool by `with`, or wait for its futures, because Lambda freezes what still runs"
 
+HANDLER_REMEDY = "Name the handler as its template does: handler=... (--handler)."
+
 AT_IMPORT = "at import"
 """How the error of an invocation starts whose module raised."""
 
@@ -190,7 +192,8 @@ class HandlerProcess(Process):
         error, where = None, f"{AT_IMPORT}: "
         try:
             if self.before is None:
-                self.code.load()
+                if self.code.load() is None:
+                    self.refuse(f"{self.code.module} has no {self.code.function}. {HANDLER_REMEDY}")
                 self._clean, self._read_at_import = fingerprint(self._modules()), self._clock_read
             where = ""
             answer = self._program(self, None)  # type: ignore[arg-type]

@@ -96,6 +96,11 @@ def test_reported_failure_keeps_its_message() -> None:
     assert "fails when nothing goes wrong" in result.verdict
 
 
+def test_missing_function_names_the_remedy() -> None:
+    with pytest.raises(NotExplorable, match=r"subjects has no lambda_handler\. Name the handler"):
+        explored("lambda_handler")
+
+
 def test_missing_module_names_the_remedy() -> None:
     with pytest.raises(NotExplorable, match="path="):
         explore("nowhere.handler", messages=[ORDER])
