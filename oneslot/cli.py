@@ -145,6 +145,7 @@ def all_verbs() -> Sequence[click.Command]:
     from oneslot.commands.inspect import inspect
     from oneslot.commands.ledger import ledger
     from oneslot.commands.new import new
+    from oneslot.commands.pause import pause, resume
     from oneslot.commands.send import send
     from oneslot.commands.stack import down, up
     from oneslot.commands.status import status
@@ -152,22 +153,8 @@ def all_verbs() -> Sequence[click.Command]:
     from oneslot.commands.worker import worker
 
     return (
-        new,
-        up,
-        env,
-        send,
-        watch,
-        inspect,
-        status,
-        check,
-        dlq,
-        ledger,
-        export,
-        audit,
-        backfill,
-        worker,
-        explore,
-        down,
+        *(new, up, env, send, watch, inspect, status, check, dlq, ledger, pause, resume),
+        *(export, audit, backfill, worker, explore, down),
     )
 
 

@@ -7,13 +7,17 @@ from dataclasses import asdict
 from typing import Any
 
 import click
+from botocore.exceptions import ClientError
 
 from oneslot.declaration.schema import Table
+from oneslot.errors import OneslotError
 from oneslot.evidence.malformed import Tally, format_malformed, tally
 from oneslot.evidence.observation import Observer
+from oneslot.evidence.pause import MappingState, read_mapping_state
 from oneslot.evidence.tables import Missing, format_missing, unless_missing
 from oneslot.local.state import read_statistics
 from oneslot.options import json_option, stack_option
+from oneslot.runtime.stores.expressions import error_code
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal, table
 from oneslot.wording import count_text
@@ -41,8 +45,10 @@ def status(stack: str | None, as_json: bool) -> int:
     missing = [*snapshot.missing, *(each for each in tallies.values() if isinstance(each, Missing))]
     statuses = {name: _statuses(each) for name, each in tallies.items()}
     statistics = read_statistics(target.home) if target.local else None
+    mapping, unread = _mapping(target)
     document: dict[str, Any] = {
         "stack_name": target.stack_name,
+        "mapping": mapping and mapping.document(),
         "endpoint_url": target.local.endpoint_url if target.local else None,
         "queue": asdict(snapshot.queue),
         "dead_letters": snapshot.dead_letters,
@@ -58,6 +64,9 @@ def status(stack: str | None, as_json: bool) -> int:
         "poller": statistics.to_json() if statistics else None,
     }
     terminal.result(document)
+    if mapping and mapping.off:
+        terminal.plain(mapping.sentence(target), style="bold yellow")
+    terminal.warn(unread)
     shown = table(f"{target.stack_name} at {document['endpoint_url'] or 'AWS'}", "What", "State", "Count", numbers=(2,))
     for what, counts in (
         ("queue", document["queue"]),
@@ -76,6 +85,16 @@ def status(stack: str | None, as_json: bool) -> int:
     terminal.warn(format_malformed(malformed, target.command))
     terminal.warn(format_missing(missing, target.command))
     return int(bool(missing))
+
+
+def _mapping(target: Target) -> tuple[MappingState | None, list[str]]:
+    """Return the mapping's state, or a sentence if it cannot be read."""
+    try:
+        return read_mapping_state(target), []
+    except OneslotError as error:
+        return None, [str(error)]
+    except ClientError as error:
+        return None, [f"It is not known whether the consumer is paused: {error_code(error)}."]
 
 
 def _tally(target: Target, which: Table) -> Tally | Missing:

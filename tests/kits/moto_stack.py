@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
@@ -113,9 +113,28 @@ class MotoStack:
 
 @dataclass(frozen=True)
 class Functions:
-    """A Lambda client that knows the environment of the consumer."""
+    """A Lambda client that knows the environment of the consumer, and the tags of its mapping."""
 
     environment: Mapping[str, str]
+    tags: dict[str, str] = field(default_factory=dict)
+
+    def get_event_source_mapping(self, *, UUID: str) -> dict[str, Any]:  # noqa: N803 - boto3's own
+        """Return the mapping, which is always disabled on the local stack."""
+        return {"State": "Disabled", "EventSourceMappingArn": f"arn:{UUID}"}
+
+    def list_tags(self, *, Resource: str) -> dict[str, Any]:  # noqa: N803 - boto3's own
+        """Return the mapping's tags."""
+        assert Resource == "arn:mapping"
+        return {"Tags": dict(self.tags)}
+
+    def tag_resource(self, *, Resource: str, Tags: Mapping[str, str]) -> None:  # noqa: N803 - boto3's own
+        """Set tags of the mapping."""
+        self.tags.update(Tags)
+
+    def untag_resource(self, *, Resource: str, TagKeys: Sequence[str]) -> None:  # noqa: N803 - boto3's own
+        """Remove tags of the mapping."""
+        for key in TagKeys:
+            self.tags.pop(key, None)
 
     def get_function_configuration(self, *, FunctionName: str) -> dict[str, Any]:  # noqa: N803 - boto3's own
         """Return the configuration of the consumer."""
@@ -150,7 +169,8 @@ def moto_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moto
         monkeypatch.setenv("ONESLOT_HOME", str(tmp_path))
         monkeypatch.setattr(Connection, "dynamodb", lambda _: made.dynamodb)
         monkeypatch.setattr(Connection, "sqs", lambda _: made.sqs)
-        monkeypatch.setattr(Connection, "functions", lambda _: Functions(ENVIRONMENT))
+        functions = Functions(ENVIRONMENT)
+        monkeypatch.setattr(Connection, "functions", lambda _: functions)
         monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.WAIT_SECONDS", 0)
         yield MotoStack(made, local_target(state, tmp_path))
 

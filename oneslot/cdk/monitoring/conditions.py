@@ -43,6 +43,14 @@ def conditions(measures: ConsumerMetrics, thresholds: Thresholds, numbers: Numbe
             above=0,
             periods=minutes,
         ),
+        Condition(
+            name="paused",
+            means="An operator has paused the consumer: `oneslot status` says who and why.",
+            metric=measures.paused(),
+            above=0,
+            # The metric has one value at the pause and one at its end. The alarm keeps its state in between.
+            silence=cloudwatch.TreatMissingData.IGNORE,
+        ),
         *(
             Condition(
                 name=name, means=means, metric=metric, above=getattr(thresholds, f"alarm_{name.replace('-', '_')}")

@@ -16,6 +16,8 @@ from constructs import Construct
 DELIVERIES = "Deliveries"
 OUTCOMES = ("duplicate", "busy", "quarantined", "fenced", "failed")
 """The library's outcomes of a delivery. A decision has outcomes of its own beside them."""
+PAUSED_NAMESPACE, PAUSED = "Oneslot", "Paused"
+"""What `oneslot pause` sets to 1, and `oneslot resume` to 0, for the consumer's function."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +53,10 @@ class ConsumerMetrics:
     def function(self, name: str, statistic: str = "Sum", label: str | None = None) -> cloudwatch.Metric:
         """Return a metric of the function."""
         return metric("AWS/Lambda", name, {"FunctionName": self.function_name}, statistic, label)
+
+    def paused(self) -> cloudwatch.Metric:
+        """Return 1 after `oneslot pause`, 0 after `oneslot resume`; it has a value only when one of them runs."""
+        return metric(PAUSED_NAMESPACE, PAUSED, {"FunctionName": self.function_name}, "Minimum")
 
     def tables(self, name: str) -> dict[str, cloudwatch.Metric]:
         """Return a metric of each table, by what the table holds."""

@@ -24,6 +24,8 @@ from oneslot.local.mapping.statistics import Statistics, StatisticsCounter
 from oneslot.runtime.surroundings import Surroundings
 
 DEFAULT_PROCESSES = 4
+PAUSED_AT = "oneslot:paused-at"
+"""The tag of a mapping that `oneslot pause` has switched off."""
 
 
 class EventSourceMapping:
@@ -119,6 +121,16 @@ class EventSourceMapping:
             poller.start()
             self._run, self._running = (poller, pool), stack.pop_all()
         return error
+
+    def follow(self) -> None:
+        """Stop if the deployed mapping is paused, and start if it is not paused any more."""
+        with closing(self._connection.functions()) as functions:
+            arn = functions.get_event_source_mapping(UUID=self._mapping_id)["EventSourceMappingArn"]
+            paused = PAUSED_AT in functions.list_tags(Resource=arn).get("Tags", {})
+        if paused and self.running:
+            self.stop()
+        elif not paused and not self.running:
+            self.start()
 
     def stop(self) -> None:
         """Receive nothing more, finish the batches in hand (at most the function's timeout), and end the processes."""

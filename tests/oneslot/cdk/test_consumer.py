@@ -258,7 +258,7 @@ def test_alarms_have_a_runbook_and_notify_the_topic(tmp_path: Path) -> None:
     topic = sns.Topic(defined.stack, "OnCall")
     defined.consumer.add_alarms(topic)
     runbooks = Path(__file__).parents[3] / "docs" / "do" / "runbooks"
-    assert len(alarms(defined)) == 10
+    assert len(alarms(defined)) == 11
     for name, alarm in alarms(defined).items():
         assert (runbooks / f"{name}.md").exists()
         assert alarm["AlarmActions"] == alarm["OKActions"] == [f"<{defined.logical_id(topic)}>"]

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from appointments.outcomes import ANSWERED
+from oneslot.cdk.monitoring.metrics import PAUSED, PAUSED_NAMESPACE
 from stacks.settings import STAGES
 from stacks.shared.measures import LATENCY_METRIC, OUTCOMES
 from tests.kits.stacks import Stage, resolve, synthesise
@@ -32,6 +33,7 @@ PUBLISHED = {
     "AWS/States": {"ExecutionsSucceeded"},
     "AWS/Firehose": {"DeliveryToS3.DataFreshness"},
     "AWS/S3": {"PutRequests"},
+    PAUSED_NAMESPACE: {PAUSED},
 }
 
 
@@ -77,7 +79,7 @@ def test_alarms_are_these(operations: Stage, audit: Stage) -> None:
     assert set(alarms(operations)) == {
         *("dead-letters", "oldest-message", "stalled", "function-errors", "function-throttles"),
         *("failed-deliveries", "quarantined-deliveries", "table-throttles", "transaction-conflicts"),
-        "dead-letter-age",
+        *("dead-letter-age", "paused"),
     }
     assert set(alarms(audit)) == {"invariant-violated", "unarchived-deliveries", "undelivered-lines"}
     assert set(missing_audit(audit)) == {"Overdue", "Began", "Alarm"}
@@ -208,6 +210,8 @@ def test_missing_data_breaches_only_for_a_missing_audit(operations: Stage, audit
     of_stage = {name: alarm["TreatMissingData"] for name, alarm in alarms(operations).items()}
     # SQS may stop reporting an untouched queue, although messages are in it.
     assert of_stage.pop("dead-letters") == "ignore"
+    # `oneslot pause` and `resume` report once each.
+    assert of_stage.pop("paused") == "ignore"
     assert set(of_stage.values()) == {"notBreaching"}
     silence = {name: alarm["TreatMissingData"] for name, alarm in alarms(audit).items()}
     # The verdict comes once a night, and holds until the next one.
@@ -306,6 +310,7 @@ def test_thresholds_are_the_settings(operations: Stage) -> None:
     assert thresholds == {
         "dead-letters": 0,
         "dead-letter-age": 10 * 86_400,
+        "paused": 0,
         "stalled": 0,
         "oldest-message": settings.alarm_oldest_message_seconds,
         "function-errors": settings.alarm_function_errors,
@@ -321,6 +326,7 @@ def test_thresholds_are_the_settings(operations: Stage) -> None:
 WATCHED = {
     "dead-letters": ({"Maximum"}, 60, 1),
     "dead-letter-age": ({"Maximum"}, 60, 1),
+    "paused": ({"Minimum"}, 60, 1),
     "oldest-message": ({"Maximum"}, 60, 3),
     "stalled": ({"Maximum", "Sum"}, 60, 5),
     **dict.fromkeys(("function-errors", "function-throttles"), ({"Sum"}, 300, 1)),
