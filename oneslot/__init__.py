@@ -41,8 +41,11 @@ if TYPE_CHECKING:
     from oneslot.runtime.stores.expressions import from_attributes
     from oneslot.runtime.stores.memory import MemoryLedger
     from oneslot.runtime.stores.renewing import RenewingLedger
+    from oneslot.runtime.unknown_outcome import NOT_DONE, UNKNOWN, Done, again, ask, performing, set_aside
 
 __all__ = [
+    "NOT_DONE",
+    "UNKNOWN",
     "Accepted",
     "Answer",
     "Busy",
@@ -51,6 +54,7 @@ __all__ = [
     "Conflict",
     "Consumer",
     "Delivery",
+    "Done",
     "Duplicate",
     "DynamoDBLedger",
     "Effects",
@@ -77,6 +81,8 @@ __all__ = [
     "Unprocessable",
     "Update",
     "acquire",
+    "again",
+    "ask",
     "attempt",
     "conflict",
     "consumer_from_environment",
@@ -86,7 +92,9 @@ __all__ = [
     "make_handler_idempotent",
     "mark_processed",
     "on_release",
+    "performing",
     "release",
+    "set_aside",
 ]
 
 _ON_FIRST_USE = {
@@ -109,6 +117,7 @@ _ON_FIRST_USE = {
     "make_handler_idempotent": "handlers",
     "mark_processed": "handlers",
     "release": "handlers",
+    **dict.fromkeys(("NOT_DONE", "UNKNOWN", "Done", "again", "ask", "performing", "set_aside"), "unknown_outcome"),
 }
 
 

@@ -193,8 +193,8 @@ def refused_on_fifo(n: Numbers) -> Iterator[str]:
         )
     if n.longest_retry_delay_seconds:
         yield (
-            f"longest_retry_delay_seconds is {n.longest_retry_delay_seconds}, and a retry delay on a FIFO queue can break the "
-            "order of a message group; set it to 0, or use a standard queue"
+            f"longest_retry_delay_seconds is {n.longest_retry_delay_seconds}, and short retries on a FIFO queue spend "
+            "a message's receives within seconds, and its group then goes on without it; set it to 0, or use a standard queue"
         )
 
 

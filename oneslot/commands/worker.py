@@ -14,7 +14,6 @@ import click
 from oneslot.commands.worker_handler import Connect, client_configuration, connect_on_aws, load_handler, open_consumer
 from oneslot.errors import BadInput
 from oneslot.options import stack_option
-from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker import visibility as worker_visibility
 from oneslot.worker.log import WorkerLog
@@ -137,11 +136,10 @@ def worker(
         client = connect(client_configuration(threads))
     else:
         connect, client, url, loaded = open_consumer(stack, queue_url, settings, log)
-    if retry_delay and is_fifo(url):
-        raise BadInput(
-            f"--retry-delay is {retry_delay}, and a retry delay on a FIFO queue can break the order of a message group. "
-            "Omit --retry-delay, or use a standard queue."
-        )
+    try:
+        settings.require_queue(url)
+    except InvalidSettings as error:
+        raise BadInput(str(error)) from error
     heartbeat_client = connect(worker_visibility.configuration(settings))
     about = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn", "RedrivePolicy"])["Attributes"]
     if policy := about.get("RedrivePolicy"):

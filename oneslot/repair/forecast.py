@@ -18,6 +18,7 @@ from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import parse_body, payload_hash
 from oneslot.runtime.sqs.dead_letters import DeadLetter, HeldLetter, identity_and_content, identity_of
 from oneslot.runtime.sqs.fifo import is_fifo
+from oneslot.runtime.unknown_outcome import OUTCOME_UNKNOWN
 from oneslot.target import Target
 
 if TYPE_CHECKING:
@@ -178,6 +179,13 @@ def foresee(  # noqa: PLR0911 - one return for each fate
     return Outlook.RETRIED, "nothing was done for it yet; the consumer processes it as the first copy"
 
 
+def _set_aside(message_id: str | None, command: Callable[[str], str]) -> tuple[Outlook, str]:
+    return Outlook.FAILS_AGAIN, (
+        "its outside effect may have happened. If it did, drop this message; "
+        f"if not, run `{command(f'ledger forget {message_id}')}`, then redrive"
+    )
+
+
 def _fails_without(missing: Missing) -> tuple[Outlook, str]:
     return Outlook.FAILS_AGAIN, f"{missing}, so every delivery fails. Restore it, then redrive"
 
@@ -254,6 +262,8 @@ def forecast_all(target: Target, missing: list[Missing]) -> list[Forecast]:
             for name, found_rows in effects.items()
         }
         outlook, because = foresee(facts, row, its_rows, foresight=foresight, now_ms=now_ms, command=target.command)
+        if outlook is Outlook.TAKEN_OVER and letter.reason == OUTCOME_UNKNOWN:
+            outlook, because = _set_aside(facts.message_id, target.command)
         known_row = None if isinstance(row, Missing) else row
         forecasts.append(Forecast(letter, facts, outlook, because, size, known_row, place, group))
     return sorted(forecasts, key=lambda each: (each.letter.reason, each.letter.sent, each.letter.sqs_message_id))

@@ -2,7 +2,7 @@
 
 One handler at a time works on a message. Once the message is marked as processed, no handler works on it again: every later
 delivery gets the stored answer. A crash between the effect and the mark leaves one gap, and the work is then done again.
-Effects outside the ledger's transaction therefore happen **at least once**.
+Effects outside the ledger's transaction therefore happen **at least once**, unless `if_unknown` says otherwise.
 
 The handler receives a key that is the same in every attempt at one message. Pass it on to the service that takes the effect
 (an `Idempotency-Key` header, a payment reference, a file name, a primary key) to make a repetition harmless.
@@ -22,6 +22,7 @@ from typing import Any, TypeVar, cast, overload
 from oneslot.runtime.effects import Effects, conflict
 from oneslot.runtime.protocol import Busy, Claim, Committed, Conflict, Duplicate, Fenced, Store
 from oneslot.runtime.releases import on_release
+from oneslot.runtime.unknown_outcome import IfUnknown, again, settled
 
 M = TypeVar("M")
 R = TypeVar("R")
@@ -93,6 +94,7 @@ def make_handler_idempotent(
     content: Callable[[M], str] | None = None,
     *,
     may_overlap: bool = False,
+    if_unknown: IfUnknown = again,
 ) -> Callable[[M], Awaitable[R]]: ...
 
 
@@ -105,6 +107,7 @@ def make_handler_idempotent(
     content: Callable[[M], str] | None = None,
     *,
     may_overlap: bool = False,
+    if_unknown: IfUnknown = again,
 ) -> Callable[[M], R]: ...
 
 
@@ -116,6 +119,7 @@ def make_handler_idempotent(
     content: Callable[[M], str] | None = None,
     *,
     may_overlap: bool = False,
+    if_unknown: IfUnknown = again,
 ) -> Callable[[M], Any]:
     """Wrap `handler(message, idempotency_key)`; call the result with the message alone.
 
@@ -130,13 +134,20 @@ def make_handler_idempotent(
         content: the message → a digest of its content; the same id with another digest is refused. None: no check.
         may_overlap: the service that takes the effect ignores a repeated key. A worker that stops may then unlock the
             message while the handler runs, so that the next worker need not wait for the lock to end.
+        if_unknown: what the next attempt does after one that may have had the effect: `again`, `set_aside` or
+            `ask(probe)`; see `unknown_outcome`. It runs under the lock, for a coroutine function in a thread.
+
+    Raises:
+        ValueError: for `may_overlap` with another policy than `again`.
 
     The wrapped handler unlocks the message and raises whatever the handler raises, `SystemExit` as well. It also raises:
         Locked: another handler holds the message. Deliver it again later.
         LockLost: the lock ended while the handler ran, and another handler took over.
-        Unprocessable: `conflict`, the id was used before with another content.
+        Unprocessable: `conflict`, the id was used before with another content; `outcome_unknown`, it is set aside.
         InvalidEffects: the return value is not valid JSON; the message is unlocked.
     """
+    if may_overlap and if_unknown is not again:
+        raise ValueError("may_overlap says that a repeated effect does no harm; leave it or if_unknown out")
 
     def begin(message: M) -> Claim | Duplicate:
         outcome = acquire(ledger, id_generator(message), lock_timeout, content(message) if content else "")
@@ -187,7 +198,8 @@ def make_handler_idempotent(
             if isinstance(begun, Duplicate):
                 return begun.result[RETURNED]
             try:
-                returned = await handler(message, begun.message_id)
+                done = await asyncio.to_thread(settled, if_unknown, message, begun)
+                returned = await handler(message, begun.message_id) if done is None else done.answer
                 return await asyncio.to_thread(end, begun, returned)
             except BaseException as error:
                 if not isinstance(error, GeneratorExit):  # a closed coroutine cannot await
@@ -203,7 +215,8 @@ def make_handler_idempotent(
         if isinstance(begun, Duplicate):
             return begun.result[RETURNED]
         try:
-            return end(begun, handler(message, begun.message_id))
+            done = settled(if_unknown, message, begun)
+            return end(begun, handler(message, begun.message_id) if done is None else done.answer)
         except BaseException as error:  # SystemExit too: the process may live on
             unlock(begun, process, error)
             raise

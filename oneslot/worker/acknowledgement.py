@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from botocore.exceptions import BotoCoreError, ClientError
-
-from oneslot.runtime.sqs.sending import is_final
+from oneslot.runtime.sqs.deletion import BATCH, delete_messages
 from oneslot.runtime.surroundings import Empty, Full, Surroundings
 from oneslot.worker.job import InHand, Job
 from oneslot.worker.log import WorkerLog, name_of
@@ -16,12 +14,10 @@ from oneslot.worker.log import WorkerLog, name_of
 if TYPE_CHECKING:
     from mypy_boto3_sqs.client import SQSClient
 
-ENTRIES = 10
-"""SQS's limit for one batch."""
 LINGER_SECONDS = 0.05
 """The time that a batch waits for more entries. The heartbeat keeps its messages hidden in the meantime."""
-ATTEMPTS = 5
-PAUSE_SECONDS = 0.2
+RETRIED_MS = 4_000
+"""How long a batch is repeated. Later batches wait for it, and the heartbeat keeps their messages hidden."""
 
 
 class Acknowledgement:
@@ -66,7 +62,7 @@ class Acknowledgement:
         while not ended:
             batch: list[Job] = []
             closes = None
-            while len(batch) < ENTRIES:
+            while len(batch) < BATCH:
                 try:
                     job = self._done.get(
                         timeout=None if closes is None else max(0.0, closes - self._surroundings.steady())
@@ -82,31 +78,22 @@ class Acknowledgement:
 
     def delete(self, batch: Sequence[Job]) -> None:
         """Delete these. SQS redelivers what it does not confirm, and the ledger answers that as a duplicate."""
-        waiting = [job for job in batch if not job.lost]
-        for attempt in range(ATTEMPTS):
-            if not waiting:
-                break
-            if attempt:
-                self._log.count(delete_retries=len(waiting))
-                self._surroundings.sleep(PAUSE_SECONDS * attempt)
-            waiting = self._attempt(waiting)
-        for job in waiting:
-            self._log.event("not_deleted", sqs_message_id=job.sqs_message_id, reason="not confirmed")
-        self._log.count(delete_unconfirmed=len(waiting))
+        kept = [job for job in batch if not job.lost]
+        deletion = delete_messages(
+            self._client,
+            self._queue_url,
+            [job.receipt for job in kept],
+            self._surroundings,
+            within_ms=RETRIED_MS,
+            on_error=lambda error: self._log.event("delete_error", error=name_of(error)),
+        )
+        for at, reason in (*deletion.refused.items(), *((at, "not confirmed") for at in deletion.unconfirmed)):
+            self._log.event("not_deleted", sqs_message_id=kept[at].sqs_message_id, reason=reason)
+        self._log.count(
+            deleted=len(deletion.deleted),
+            delete_refused=len(deletion.refused),
+            delete_retries=deletion.retried,
+            delete_unconfirmed=len(deletion.unconfirmed),
+        )
         for job in batch:
             self._in_hand.drop(job)
-
-    def _attempt(self, jobs: Sequence[Job]) -> list[Job]:
-        """Delete once; return the jobs to retry. An entry that the answer does not mention is not deleted."""
-        entries: list[Any] = [{"Id": str(at), "ReceiptHandle": job.receipt} for at, job in enumerate(jobs)]
-        try:
-            answer = self._client.delete_message_batch(QueueUrl=self._queue_url, Entries=entries)
-        except (BotoCoreError, ClientError, OSError) as error:
-            self._log.event("delete_error", error=name_of(error))
-            return list(jobs)
-        done = {entry["Id"] for entry in answer.get("Successful", ())}
-        refused = {entry["Id"]: entry["Code"] for entry in answer.get("Failed", ()) if is_final(entry)}
-        self._log.count(deleted=len(done), delete_refused=len(refused))
-        for entry_id, code in refused.items():
-            self._log.event("not_deleted", sqs_message_id=jobs[int(entry_id)].sqs_message_id, reason=code)
-        return [job for at, job in enumerate(jobs) if str(at) not in done and str(at) not in refused]

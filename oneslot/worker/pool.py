@@ -11,7 +11,7 @@ from typing import Any
 from oneslot.runtime.handlers import Locked
 from oneslot.runtime.releases import current
 from oneslot.runtime.sqs.batch_response import Invalid, judge
-from oneslot.runtime.sqs.fifo import is_fifo
+from oneslot.runtime.sqs.fifo import RETRIES_SPEND_RECEIVES, is_fifo
 from oneslot.runtime.sqs.lambda_event import event
 from oneslot.runtime.surroundings import Surroundings
 from oneslot.worker.acknowledgement import Acknowledgement
@@ -177,6 +177,9 @@ class Pool:
         milliseconds = again if isinstance(again, int) else None
         if milliseconds is not None and isinstance(error, Locked):
             return partial(self._visibility.defer, lease_ms=milliseconds)
+        if milliseconds is not None and self.source.fifo:
+            self._log.event("retry_after_refused", error=name_of(error), reason=RETRIES_SPEND_RECEIVES)
+            return lambda _: None
         return partial(self._visibility.delay, milliseconds=milliseconds)
 
     def _settle(self, job: Job, failure: _Failure | None) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from oneslot.runtime.sqs.deferral import LONGEST_LAMBDA_SECONDS, Deferral
+from oneslot.runtime.sqs.fifo import RETRIES_SPEND_RECEIVES, is_fifo
 
 # SQS: a message can be in flight for 12 hours from its receive, however often it is extended.
 LONGEST_IN_FLIGHT_SECONDS = 43_200
@@ -49,6 +50,14 @@ class WorkerSettings:
         problem = next(self._problems(), None)
         if problem:
             raise InvalidSettings(problem)
+
+    def require_queue(self, queue_url: str) -> None:
+        """Raise `InvalidSettings` if a queue of this kind cannot be consumed with these settings."""
+        if self.retry_delay_seconds and is_fifo(queue_url):
+            raise InvalidSettings(
+                f"--retry-delay is {self.retry_delay_seconds}, and {RETRIES_SPEND_RECEIVES}. "
+                "Omit --retry-delay, or use a standard queue."
+            )
 
     @property
     def hidden_seconds(self) -> int:

@@ -65,6 +65,7 @@ class Worker:
         """heartbeat_client: for the heartbeat alone, made with `visibility.configuration`. One thread extends all
         messages, so this client must give up an unanswered call well within the buffer.
         """
+        settings.require_queue(queue_url)
         surroundings = surroundings or Surroundings()
         self.log = log or WorkerLog(surroundings=surroundings)
         self._settings = settings

@@ -43,6 +43,7 @@ _RUNTIME = (
         "envelopes",
         "lambda_consumer",
         "sqs/deferral",
+        "unknown_outcome",
     ),
 )
 FILES = (*(f"oneslot/runtime/{name}.py" for name in _RUNTIME), "appointments/allocation.py")
@@ -56,6 +57,7 @@ EXPLORED_IN: Mapping[str, str] = {
     "oneslot/runtime/releases.py": "",
     "oneslot/runtime/sqs/deferral.py": "",
     "oneslot/runtime/stores/renewing.py": "",
+    "oneslot/runtime/unknown_outcome.py": "",
 }
 """The judge's explorations that reach a file, where they are not the quick ones; empty: none."""
 

@@ -61,7 +61,7 @@ SCENARIOS: Mapping[str, Scenario] = {
 }
 """Every scenario by its name."""
 
-_MAPPING = ("batching", "deletion", "event_source_mapping", "handler_pool", "poller", "scaling", "statistics")
+_MAPPING = ("batching", "event_source_mapping", "handler_pool", "poller", "scaling", "statistics")
 
 POINTS = (
     *(f"oneslot.worker.{name}" for name in ("acknowledgement", "job", "log", "poller", "pool", "visibility", "worker")),

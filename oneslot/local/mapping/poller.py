@@ -19,11 +19,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.local.mapping.batching import Batch, collect, not_behind
 from oneslot.local.mapping.configuration import MappingConfiguration
-from oneslot.local.mapping.deletion import delete_messages
 from oneslot.local.mapping.handler_process import Answered, Outcome, Throttled
 from oneslot.local.mapping.scaling import Scaling
 from oneslot.local.mapping.statistics import StatisticsCounter
 from oneslot.runtime.sqs.batch_response import Invalid, Split, judge
+from oneslot.runtime.sqs.deletion import Deletion, delete_messages
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.sqs.lambda_event import event
 from oneslot.runtime.surroundings import Surroundings, Thread
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.type_defs import MessageTypeDef
 
 LOG = logging.getLogger(__name__)
+_DELETING_MS = 4_000  # for one batch
 _PAUSE_AFTER_ERROR = 1.0  # seconds before the next poll of a queue that could not be reached
 _PAUSE_WHEN_THROTTLED = 0.1  # seconds before a throttled batch is offered again
 _PAUSE_WHEN_SCALED_DOWN = 0.1  # seconds before a thread beyond the allowed concurrency looks again
@@ -129,11 +130,21 @@ class Poller:
             succeeded = self._judge(self._offer(batch), [message["MessageId"] for message in batch.messages])
             receipts = [each["ReceiptHandle"] for each in batch.messages if each["MessageId"] in succeeded]
             failed = [each for each in batch.messages if each["MessageId"] not in succeeded]
-            deleted = delete_messages(self._sqs, self.configuration.queue.url, receipts, self._surroundings)
+            deleted = len(self._delete(receipts).deleted)
             self._counter.add(deleted=deleted, delete_refused=len(receipts) - deleted, failed=len(failed))
             return failed
         finally:
             self._counter.add(in_flight=-count)
+
+    def _delete(self, receipts: Sequence[str]) -> Deletion:
+        return delete_messages(
+            self._sqs,
+            self.configuration.queue.url,
+            receipts,
+            self._surroundings,
+            within_ms=_DELETING_MS,
+            on_error=lambda error: LOG.warning("deleting a batch failed: %s", type(error).__name__),
+        )
 
     def _offer(self, batch: Batch) -> Outcome:
         queue = self.configuration.queue

@@ -7,6 +7,7 @@
 | another consumer is on it             | untouched                 | failure      | queue, after its deferral           |
 | fenced: another took over             | the other's               | failure      | queue, visibility timeout           |
 | unprocessable, or same id, other body | untouched, or released    | success      | dead-letter queue, with its reason  |
+| its outside effect may have happened  | released (lease ended)    | success      | dead-letter queue, `outcome_unknown` |
 | ... and the dead-letter send fails    | untouched, or released    | failure      | queue, then the redrive policy      |
 | too little time is left for it        | untouched                 | failure      | queue, visibility timeout           |
 | any other exception                   | released (lease ended)    | failure      | queue, after its retry delay        |

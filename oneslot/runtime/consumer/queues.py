@@ -12,7 +12,7 @@ from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import IDENTITY_ATTRIBUTE
 from oneslot.runtime.sqs.dead_letters import DETAIL_ATTRIBUTE, QUARANTINE_ATTRIBUTES, REASON_ATTRIBUTE, SOURCE_ATTRIBUTE
 from oneslot.runtime.sqs.deferral import Deferral
-from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE
+from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, RETRIES_SPEND_RECEIVES, is_fifo
 from oneslot.runtime.surroundings import Surroundings
 
 # SQS takes ten attributes with a message.
@@ -35,13 +35,21 @@ class SQS(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """The consumer's queue and its dead-letter queue."""
+    """The consumer's queue and its dead-letter queue.
+
+    Raises:
+        ValueError: for a FIFO queue with a retry delay.
+    """
 
     client: SQS
     queue_url: str
     dead_letter_queue_url: str
     jitter: Callable[[], float] = field(default_factory=lambda: Surroundings().jitter)
     deferral: Deferral = field(default_factory=Deferral)
+
+    def __post_init__(self) -> None:
+        if self.deferral.longest_retry_delay_seconds and is_fifo(self.queue_url):
+            raise ValueError(f"ONESLOT_LONGEST_RETRY_DELAY_SECONDS must be 0: {RETRIES_SPEND_RECEIVES}")
 
     def defer(self, record: Record[Any], lease_ms: int, own_lease_ms: int = 0) -> int:
         """Hide a busy message whose lease has `lease_ms` left; return the seconds.

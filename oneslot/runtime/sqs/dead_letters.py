@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from oneslot.runtime.backoff import Backoff
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import Identify, Identity, identify, parse_body, require_message_id
-from oneslot.runtime.sqs.deletion import BATCH, delete_batch
+from oneslot.runtime.sqs.deletion import BATCH, delete_messages
 from oneslot.runtime.sqs.fifo import GROUP_ATTRIBUTE, is_fifo
 from oneslot.runtime.sqs.queue_depth import queue_depth
 from oneslot.runtime.sqs.sending import is_final
@@ -139,16 +139,11 @@ class Reading:
                 self._reopen_last_group(messages)
 
     def delete(self, letters: Iterable[HeldLetter]) -> list[HeldLetter]:
-        """Delete up to ten letters from the queue; return those that SQS deleted within `RETRIED_MS`."""
+        """Delete letters from the queue; return those that SQS deleted within `RETRIED_MS`."""
         waiting = list(letters)
-        gone: list[HeldLetter] = []
-        backoff = self._backoff()
-        while waiting:
-            deleted, refused = delete_batch(self._client, self._queue_url, [held.receipt for held in waiting])
-            gone += [waiting[at] for at in deleted]
-            waiting = [held for at, held in enumerate(waiting) if at not in deleted and at not in refused]
-            if waiting and not backoff.pause():
-                break
+        receipts = [held.receipt for held in waiting]
+        deletion = delete_messages(self._client, self._queue_url, receipts, self._surroundings, within_ms=RETRIED_MS)
+        gone = [waiting[at] for at in deletion.deleted]
         for held in gone:
             self._receipts[held.letter.sqs_message_id] = ""
         return gone

@@ -6,6 +6,12 @@ GROUP_ATTRIBUTE = "MessageGroupId"
 _FIFO = ".fifo"
 
 
+RETRIES_SPEND_RECEIVES = (
+    "short retries on a FIFO queue spend a message's receives within seconds, and its group then goes on without it"
+)
+"""Why a retry delay is refused there; see `docs/do/keep-order.md`."""
+
+
 class HeldBack(Exception):
     """An earlier record of the message group failed in this batch; this one must wait behind it."""
 

@@ -105,7 +105,7 @@ def imported(shop: Stack, name: str) -> sqs.IQueue:
                 "existing_queue": queue(shop, fifo=True, visibility_timeout=Duration.seconds(30)),
                 "numbers": Numbers(longest_retry_delay_seconds=30),
             },
-            ["longest_retry_delay_seconds is 30", "break the order", "set it to 0"],
+            ["longest_retry_delay_seconds is 30", "within seconds", "set it to 0"],
         ),
         (
             lambda shop: {"existing_ledger": new_table(shop, "Orders2", "order_id")},
@@ -139,7 +139,7 @@ def imported(shop: Stack, name: str) -> sqs.IQueue:
         (lambda _: {"entry": "no/such/folder"}, ["no/such/folder is not a folder", "name the folder"]),
         (lambda _: {"entry": None}, ["entry, a folder, or code, an asset", "pass one"]),
         (lambda _: {"fifo": True, "numbers": Numbers(batching_window_seconds=1, visibility_multiplier=2)}, ["FIFO"]),
-        (lambda _: {"fifo": True, "numbers": Numbers(longest_retry_delay_seconds=30)}, ["break the order"]),
+        (lambda _: {"fifo": True, "numbers": Numbers(longest_retry_delay_seconds=30)}, ["within seconds"]),
     ],
 )
 def test_property_is_refused_when_it_contradicts(

@@ -20,7 +20,7 @@ from oneslot.errors import BadInput
         (["--handler", "json:loads"], "--handler needs a queue"),
         (
             ["--handler", "json:loads", "--queue-url", "https://sqs/x.fifo", "--retry-delay", "30"],
-            "--retry-delay is 30, and a retry delay on a FIFO queue can break the order",
+            "--retry-delay is 30, and short retries on a FIFO queue",
         ),
         (["--threads", "0"], "--threads is 0"),
         (["--handler", "json:loads", "--limit", "inf"], "^--limit is inf"),

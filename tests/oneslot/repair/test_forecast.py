@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from oneslot.errors import OneslotError
 from oneslot.evidence.tables import read_rows
 from oneslot.runtime.stores.expressions import to_attributes
 from oneslot.runtime.surroundings import Surroundings
+from oneslot.runtime.unknown_outcome import performing, set_aside
 from tests.kits.consumer import booking, cancellation, record
 from tests.kits.moto_stack import NOW, MotoStack, document, invoke
 
@@ -104,3 +107,31 @@ def test_forecast_for_a_practice_without_slots_comes_true(moto_stack: MotoStack)
         "other": ("quarantined", "conflict"),
         "unknown": ("quarantined", "unknown_practice"),
     }
+
+
+def test_message_that_is_set_aside_says_what_to_do(moto_stack: MotoStack) -> None:
+    """`dlq` and `check` show the reason; a redrive comes true as forecast, and helps once the row is forgotten."""
+    bench = moto_stack.bench
+    moto_stack.put_dead_letter(booking("m-1", **NOW))
+    decide, calls = bench.consumer.decide, itertools.count()
+
+    def fail_once(request: Any) -> Any:
+        if not next(calls):
+            raise TimeoutError
+        return decide(request)
+
+    bench.consumer = replace(bench.consumer, decide=fail_once, attempt=performing(set_aside))
+    bench.deliver(record(booking("m-1", **NOW)))
+    document(invoke("dlq", "redrive", "--all", "--yes", "--json"))
+    moto_stack.consume()
+
+    listed = document(invoke("dlq", "list", "--json"))
+    assert (listed["reasons"], listed["outlooks"]) == ({"outcome_unknown": 1}, {"fails_again": 1})
+    assert "if not, run `oneslot ledger forget m-1`, then redrive" in listed["messages"][0]["because"]
+    checked = document(invoke("check", "--json"))
+    assert (checked["counts"]["dead_letters"], checked["breaches"]) == ({"outcome_unknown": 1}, [])
+
+    document(invoke("ledger", "forget", "m-1", "--yes", "--json"))
+    assert document(invoke("dlq", "redrive", "--yes", "--json"))["moved"] == 1
+    moto_stack.consume()
+    assert bench.deliveries[-1].outcome == "booked"

@@ -207,6 +207,26 @@ def test_failed_message_is_hidden_for_as_long_as_its_handler_asks(error: Excepti
     assert queue.receives() == {"a": 1}
 
 
+@pytest.mark.parametrize(("error", "refused"), [(Later(5_000), 1), (Locked(5_000), 0)])
+def test_retry_after_is_refused_on_a_fifo_queue(error: Exception, refused: int) -> None:
+    queue = FakeQueue(["a"])
+    received = time.monotonic()
+    with working(queue, Mock(side_effect=error), queue_url="https://sqs/mails.fifo", threads=1) as running:
+        wait_for(lambda: bool(running.events("failed")))
+        running.stop()
+        hides = queue.messages[0]["visible_at"] - received
+    assert len(running.events("retry_after_refused")) == refused
+    assert (hides >= 40) == bool(refused)
+
+
+def test_retry_delay_is_refused_on_a_fifo_queue() -> None:
+    with (
+        pytest.raises(InvalidSettings, match="--retry-delay is 30, and short retries on a FIFO queue"),
+        working(FakeQueue([]), succeed, queue_url="https://sqs/mails.fifo", retry_delay_seconds=30),
+    ):
+        pass
+
+
 @pytest.mark.parametrize(
     ("answer", "hidden"),
     [(Mock(side_effect=ValueError), 1), (lambda event, _: {"batchItemFailures": 3}, 1), (failing_all, 40)],

@@ -12,9 +12,10 @@ import pytest
 
 from oneslot.local.mapping.poller import Poller
 from oneslot.repair import redrive
+from oneslot.runtime.sqs import deletion
 from oneslot.runtime.sqs.producer import Accepted, Outgoing, Producer, Refused
 from oneslot.sending.sender import BatchSender
-from oneslot.worker import acknowledgement, pool, visibility, worker
+from oneslot.worker import pool, visibility, worker
 from oneslot.worker.job import Job
 from oneslot.worker.visibility import Visibility
 from oneslot.worker.worker import Worker
@@ -34,7 +35,7 @@ def modules() -> Iterator[Instrumented]:
 
 def read_sender_fault_as_final(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up an entry that SQS throttles, if SQS calls it the sender's fault."""
-    for module in (acknowledgement, visibility):
+    for module in (deletion, visibility):
         monkeypatch.setattr(module, "is_final", lambda failed: bool(failed["SenderFault"]))
 
 

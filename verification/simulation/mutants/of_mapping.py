@@ -58,7 +58,7 @@ MAPPING_CHANGES = (
     ),
     Change(
         "the mapping deletes a message once and never again",
-        "oneslot/local/mapping/deletion.py",
+        "oneslot/runtime/sqs/deletion.py",
         "if not waiting or not backoff.pause():",
         "if True:",
         MAPPING,

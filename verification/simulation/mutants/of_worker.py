@@ -96,9 +96,9 @@ WORKER_CHANGES = (
     ),
     Change(
         "the worker deletes once and never again",
-        "oneslot/worker/acknowledgement.py",
-        "range(ATTEMPTS)",
-        "range(1)",
+        "oneslot/runtime/sqs/deletion.py",
+        "if not waiting or not backoff.pause():",
+        "if True:",
         MILD,
     ),
     Change(
@@ -145,7 +145,7 @@ WORKER_CHANGES = (
     ),
     Change(
         "the acknowledgement dies of an error",
-        "oneslot/worker/acknowledgement.py",
+        "oneslot/runtime/sqs/deletion.py",
         "(BotoCoreError, ClientError, OSError)",
         "OSError",
         WORKERS,

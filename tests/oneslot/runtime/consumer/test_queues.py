@@ -46,6 +46,17 @@ def test_failed_message_is_hidden_for_its_retry_delay() -> None:
     assert [request["VisibilityTimeout"] for request in sqs.requests] == [2, 3, 6, 10]
 
 
+@pytest.mark.parametrize("queue_url", ["https://sqs/orders.fifo", "https://sqs/orders"])
+def test_retry_delay_is_refused_on_a_fifo_queue(queue_url: str) -> None:
+    delay = Deferral(longest_retry_delay_seconds=1)
+    if not queue_url.endswith(".fifo"):
+        assert Queues(ScriptedSqs(), queue_url, "letters", deferral=delay).deferral is delay
+        return
+    with pytest.raises(ValueError, match=r"^ONESLOT_LONGEST_RETRY_DELAY_SECONDS must be 0: short retries on a FIFO"):
+        Queues(ScriptedSqs(), queue_url, "letters", deferral=delay)
+    assert Queues(ScriptedSqs(), queue_url, "letters").deferral == Deferral()
+
+
 def test_failed_message_keeps_its_visibility_without_a_delay() -> None:
     sqs = ScriptedSqs()
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from oneslot.local.mapping.deletion import delete_messages
+from oneslot.runtime.sqs.deletion import delete_messages
 from oneslot.runtime.surroundings import Surroundings
 
 CODES = {"refuse": "ReceiptHandleIsInvalid", "fault": "InternalError", "throttle": "RequestThrottled"}
@@ -39,9 +40,12 @@ class Queue:
     def sleep(self, seconds: float) -> None:
         self.now_ms += round(seconds * 1000)
 
-    def delete(self, *receipts: str) -> int:
+    def delete(self, *receipts: str, on_error: Any = lambda _: None) -> int:
         surroundings = Surroundings(now_ms=lambda: self.now_ms, sleep=self.sleep, jitter=lambda: 1.0)
-        return delete_messages(cast("Any", self), "url", receipts, surroundings)
+        deletion = delete_messages(cast("Any", self), "url", receipts, surroundings, within_ms=4_000, on_error=on_error)
+        places = [*deletion.deleted, *deletion.refused, *deletion.unconfirmed]
+        assert sorted(places) == list(range(len(receipts)))
+        return len(deletion.deleted)
 
 
 def test_delete_sends_ten_entries_at_a_time() -> None:
@@ -85,3 +89,10 @@ def test_delete_retries_an_unreachable_queue() -> None:
     assert queue.delete("a") == 1
     queue.unreachable = 1000
     assert queue.delete("a") == 0
+
+
+def test_delete_raises_without_a_taker_of_errors() -> None:
+    queue = Queue({})
+    queue.unreachable = 1
+    with pytest.raises(EndpointConnectionError):
+        queue.delete("a", on_error=None)
