@@ -28,6 +28,7 @@ NOW = {"not_before": "2020-01-01T08:00:00Z", "not_after": "2100-01-01T08:00:00Z"
 """A window that is open."""
 PLAN = make_plan(read_candidates(None, None, 1).demands, date(2035, 1, 1), days=5, slots=20, seed=1)
 """Slots that no test outlives."""
+MAPPING = "6f4a2d1e-0000-4000-8000-000000000000"
 ENVIRONMENT = {"CONTENT_BASED_DEDUPLICATION": "false", "ONESLOT_LEDGER_RETENTION_SECONDS": "2592000"}
 
 
@@ -124,7 +125,7 @@ class Functions:
 
     def list_tags(self, *, Resource: str) -> dict[str, Any]:  # noqa: N803 - boto3's own
         """Return the mapping's tags."""
-        assert Resource == "arn:mapping"
+        assert Resource == f"arn:{MAPPING}"
         return {"Tags": dict(self.tags)}
 
     def tag_resource(self, *, Resource: str, Tags: Mapping[str, str]) -> None:  # noqa: N803 - boto3's own
@@ -158,7 +159,7 @@ def moto_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moto
                 "SlotsTableName": "slots",
                 "AppointmentsTableName": "appointments",
                 "ConsumerFunctionName": "consumer",
-                "EventSourceMappingId": "mapping",
+                "EventSourceMappingId": MAPPING,
                 "ConsumerLogGroupName": "/oneslot/consumer",
             },
             supervisor_pid=os.getpid(),

@@ -80,7 +80,7 @@ def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Orders]:
             "LedgerTableName": "ledger",
             "ChargesTableName": "charges",
             "ConsumerFunctionName": "consumer",
-            "EventSourceMappingId": "mapping",
+            "EventSourceMappingId": "6f4a2d1e-0000-4000-8000-000000000000",
             "ConsumerLogGroupName": "/orders",
         }
         process = os.getpid()
