@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import permutations, product
@@ -39,6 +39,8 @@ LAMBDA = {
     "POWERTOOLS_TRACE_DISABLED": "true",
 }
 IMPORT_REMEDY = "Install what it imports here, name its folders in path, and give its variables in env."
+MOST_DRAWN = 400
+"""The most single deliveries with different random numbers that are tried for "as if once"."""
 MOST_ORDERS = 4
 """The most messages whose orders are all tried for "as if once"."""
 
@@ -260,33 +262,53 @@ class _Exploration:
         Aftermath(system).deliver(system.start.world, 0, self.scenario.start, 0)
 
     def _fails_without_faults(self) -> Result | None:
-        """Deliver each message once, in every order, with low and with high random numbers; learn what that leaves."""
+        """Deliver each message once, in every order, with random numbers drawn both ways; learn what that leaves."""
         count = len(self.scenario.messages)
         orders = list(permutations(range(count))) if count <= MOST_ORDERS else [tuple(range(count))]
-        for order, high in product(orders, (False, True)):
-            if high and not self.code.draws:
-                continue
-            runs: list[list[View]] = []
-            for later, name in ((0, 10), (4_567_890, 40)):
-                system = System(
-                    self.scenario, replace(self.subject, identified=True), replace(self.services, high=high)
-                )
-                world = system.start.world
-                views = []
-                for position in order:
-                    delivered = Aftermath(system).deliver(world, position, self.scenario.start + later, name + position)
-                    world = delivered.world
-                    if not system.acknowledges((position,), delivered.outcome):
-                        error = delivered.outcome.error or "it reports the message as failed"
-                        if error.startswith(AT_IMPORT):
-                            raise NotExplorable(f"{self.code.name} fails {error}. {IMPORT_REMEDY}")
-                        text = f"fails when nothing goes wrong, at message {position + 1}: {error}"
-                        return Result(self.code.name, False, False, text, level="once")
-                    views.append(View(system.worlds[world], self.scenario.tables, delivered.outcome.answer))
-                runs.append(views)
-            self.laws.learn(order, *runs)
+        for order in orders:
+            for drawn_high in self._draws(count, len(orders)):
+                runs: list[list[View]] = []
+                for later, name in ((0, 10), (4_567_890, 40)):
+                    high = frozenset((name + position, number) for position, number in drawn_high)
+                    views = self._delivered_once(order, self.scenario.start + later, name, high)
+                    if isinstance(views, Result):
+                        return views
+                    runs.append(views)
+                self.laws.learn(order, *runs)
         self.laws.settle()
         return None
+
+    def _draws(self, messages: int, orders: int) -> Iterator[list[tuple[int, int]]]:
+        """Yield each choice of the random numbers that are drawn high: the position of a message, and a number."""
+        yield []
+        drawn = list(product(range(messages), range(1, self.code.draws + 1)))
+        if orders << len(drawn) > MOST_DRAWN:
+            if as_if_once in self.laws.laws:
+                raise NotExplorable(
+                    f"{self.code.name} draws {len(drawn)} random numbers for {messages} messages, so single deliveries can "
+                    "end in too many ways. Give fewer messages, or a law."
+                )
+            return
+        for chosen in list(product((False, True), repeat=len(drawn)))[1:]:
+            yield [one for one, is_high in zip(drawn, chosen, strict=True) if is_high]
+
+    def _delivered_once(
+        self, order: Sequence[int], now: int, name: int, high: frozenset[tuple[int, int]]
+    ) -> list[View] | Result:
+        """Return the views after each message, or the verdict that one of them fails."""
+        system = System(self.scenario, replace(self.subject, identified=True), replace(self.services, high=high))
+        world, views = system.start.world, []
+        for position in order:
+            delivered = Aftermath(system).deliver(world, position, now, name + position)
+            world = delivered.world
+            if not system.acknowledges((position,), delivered.outcome):
+                error = delivered.outcome.error or "it reports the message as failed"
+                if error.startswith(AT_IMPORT):
+                    raise NotExplorable(f"{self.code.name} fails {error}. {IMPORT_REMEDY}")
+                text = f"fails when nothing goes wrong, at message {position + 1}: {error}"
+                return Result(self.code.name, False, False, text, level="once")
+            views.append(View(system.worlds[world], self.scenario.tables, delivered.outcome.answer))
+        return views
 
     def _explored(self, started: float) -> Result:
         names: list[str] = []

@@ -35,8 +35,9 @@ class Code:
         self._compiled: dict[str, tuple[CodeType, Any]] = {}
 
     def forget_reads(self) -> None:
-        """Forget that an invocation has read the clock, an id or a random number."""
-        self.reads_clock = self.reads_identity = self.draws = False
+        """Forget that an invocation has read the clock or an id, and how many random numbers one has drawn."""
+        self.reads_clock = self.reads_identity = False
+        self.draws = 0
 
     def note_clock(self) -> None:
         """Note that time makes a difference to the code."""

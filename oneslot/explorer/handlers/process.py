@@ -137,12 +137,14 @@ class HandlerProcess(Process):
 
     def draw(self) -> float:
         """Return a random number: the explorer's choice of low or high, then a fixed one."""
-        self.code.reads_identity = self.code.draws = True
+        self.code.reads_identity = True
         self._draws += 1
         apart = (7 * (self._invocation.identity * 8 + self._draws) % 1000 + 1) / 10_000
         if self._draws > BOTH_WAYS:
             return 0.4 + apart
-        high = json.loads(self.wait(Request(to_text([DRAW, {}]))))["answer"]["high"]
+        self.code.draws = max(self.code.draws, self._draws)
+        call = Request(to_text([DRAW, {"identity": self._invocation.identity, "number": self._draws}]))
+        high = json.loads(self.wait(call))["answer"]["high"]
         return 1 - apart if high else apart
 
     def refuse(self, sentence: str) -> NoReturn:

@@ -52,21 +52,22 @@ class AccountServices:
     """The services of an account with these tables; see `oneslot.explorer.world.Services`.
 
     Attributes:
-        high: how numbers are drawn.
+        high: the random numbers that are drawn high, each by the identity of its invocation and its number there.
         depends_on_time: called when an answer may depend on the time, by FIFO's deduplication.
     """
 
     tables: Mapping[str, Table]
     answers: Mapping[str, Any] = field(default_factory=dict)
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    high: bool = False
+    high: frozenset[tuple[int, int]] = frozenset()
     depends_on_time: Callable[[], None] = lambda: None
 
     def __call__(self, world: World, request: Request, now: int, conflict: int | None = None) -> tuple[World, str]:
         """Perform a call. Raises `NotExplorable` for what the stand-ins do not model."""
         name, parameters = from_text(request.text)
         if name == DRAW:
-            return world, to_text({"answer": {"high": self.high}})
+            drawn = (parameters["identity"], parameters["number"])
+            return world, to_text({"answer": {"high": drawn in self.high}})
         service, operation = service_and_operation(name)
         state: dict[str, dict[str, Any]] = {}
         for container, key, value in world.lines(STATE):

@@ -174,3 +174,12 @@ def put_picture(event: Any, context: Any) -> None:
         table.put_item(Item={"id": order, "picture": b"\x89PNG", "tags": {b"a", b"b"}})
         found: Any = table.get_item(Key={"id": order})["Item"]
         assert (found["picture"].value, found["tags"]) == (b"\x89PNG", {b"a", b"b"})
+
+
+def draw_mixed(event: Any, context: Any) -> None:
+    for order in _orders(event):
+        first, second = (("even", "odd")[random.random() > 0.5] for _ in range(2))
+        token = str(uuid.uuid4())
+        table.put_item(
+            Item={"id": order, "first": first, "second": second, "token": token, "wait": str(random.random())}
+        )

@@ -46,6 +46,17 @@ def test_random_number_is_drawn_both_ways() -> None:
     assert "drawn high" in bound.counterexample
 
 
+def test_random_numbers_raise_no_alarm_when_they_are_mixed() -> None:
+    result = explored("draw_mixed")
+
+    assert (result.holds, result.complete, result.masked) == (True, True, ("orders.token", "orders.wait"))
+
+
+def test_random_numbers_are_refused_when_ends_are_too_many() -> None:
+    with pytest.raises(NotExplorable, match="Give fewer messages"):
+        explored("draw_mixed", messages=[{"order": name} for name in "abcd"])
+
+
 def test_handler_holds_when_a_write_replaces_itself() -> None:
     result = explored("put")
 
