@@ -16,7 +16,6 @@ PSEUDO = {
     "AWS::StackName": "explored",
     "AWS::URLSuffix": "amazonaws.com",
 }
-NO_VALUE = {"Ref": "AWS::NoValue"}
 
 _VARIABLE = re.compile(r"\$\{(!?)([^}]+)\}")
 
@@ -62,7 +61,7 @@ class Resolver:
         Raises `Unresolved`, naming the function.
         """
         if isinstance(node, list):
-            return [self.value(one) for one in node if one != NO_VALUE]
+            return [value for one in node if (value := self.value(one)) is not None]
         if not isinstance(node, Mapping):
             return node
         if len(node) == 1:
@@ -71,8 +70,7 @@ class Resolver:
                 return _FUNCTIONS[name](self, argument)
             if name.startswith("Fn::"):
                 raise Unresolved(name)
-        found = {name: self.value(one) for name, one in node.items() if one != NO_VALUE}
-        return {name: one for name, one in found.items() if one is not None}
+        return {name: value for name, one in node.items() if (value := self.value(one)) is not None}
 
     def physical_name(self, logical_id: str) -> str:
         """Return the name of a resource: the one that the template gives, or else its logical id."""

@@ -106,6 +106,30 @@ def charge_with_key(event: Any, context: Any) -> None:
         requests.post(CHARGES, json={"order": order}, headers=headers, timeout=5).raise_for_status()
 
 
+def charge_and_give_up(event: Any, context: Any) -> None:
+    for order in _orders(event):
+        try:
+            requests.post(CHARGES, json={"order": order}, timeout=5)
+        except requests.Timeout:
+            return
+
+
+def publish_attempt(event: Any, context: Any) -> None:
+    for order in _orders(event):
+        counted = table.update_item(
+            Key={"id": order},
+            UpdateExpression="ADD attempts :one",
+            ExpressionAttributeValues={":one": 1},
+            ReturnValues="UPDATED_NEW",
+        )
+        sns.publish(TopicArn=TOPIC, Message=f"{order}, attempt {counted['Attributes']['attempts']}")
+
+
+def store_under_new_address(event: Any, context: Any) -> None:
+    for order in _orders(event):
+        requests.put(f"https://store.example/{uuid.uuid4()}", json=order, timeout=5)
+
+
 def fetch(event: Any, context: Any) -> None:
     with urllib.request.urlopen("http://prices.example:8080/o-1?currency=GBP") as answered:
         table.put_item(Item={"id": "price", "value": answered.read().decode()})

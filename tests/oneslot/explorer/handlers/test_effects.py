@@ -93,6 +93,28 @@ def test_http_request_may_repeat_unless_it_has_a_key(handler: str, outside: tupl
     assert (result.holds, result.outside) == (True, outside)
 
 
+def test_timeout_of_http_is_the_library_s_own() -> None:
+    result = explored(
+        "charge_and_give_up", messages=[{"order": "o-1"}], faults=1, answers=PAID, acknowledges_only_finished=True
+    )
+
+    assert "an invocation whose last call failed acknowledged" in result.verdict
+
+
+def test_effect_with_other_content_is_not_missing() -> None:
+    result = explored("publish_attempt", messages=[{"order": "o-1"}], faults=1, ignore=["orders.attempts"])
+
+    assert result.holds
+
+
+def test_generated_address_is_no_missing_effect() -> None:
+    answers = {"PUT https://store.example/*": {"status": 204}}
+
+    result = explored("store_under_new_address", messages=[{"order": "o-1"}], answers=answers)
+
+    assert (result.holds, result.outside) == (True, ("http.put for message 1 (2 times)",))
+
+
 def test_http_answer_is_the_user_s() -> None:
     def law(world: Any) -> bool:
         """the row holds the price"""
