@@ -15,7 +15,8 @@ from oneslot.explorer.handlers.exploration import explore
 from oneslot.explorer.refusal import NotExplorable
 from verification.handlers.deliveries import repeated
 from verification.handlers.figures import GROUPS, KEPT, Figures, kept, shown_path, write
-from verification.handlers.subjects import OURS, PUBLIC, QUESTIONS, Subject
+from verification.handlers.public import PUBLIC
+from verification.handlers.subjects import OURS, QUESTIONS, Subject
 
 ALL = (PUBLIC, OURS, QUESTIONS)
 BUDGET = 300

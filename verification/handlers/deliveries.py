@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -15,12 +17,14 @@ from botocore.exceptions import ClientError
 
 from oneslot.explorer.handlers.modules import found
 from oneslot.explorer.handlers.tables import tables_of
+from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.embedded_aws import EmbeddedAws
-from oneslot.runtime.sqs.lambda_event import Context
+from oneslot.local.mapping.bootstrap import Context
 from oneslot.runtime.stores.expressions import to_attributes
 from verification.handlers.subjects import Subject
 
 PASS = json.dumps({"StartAt": "Done", "States": {"Done": {"Type": "Pass", "End": True}}})
+FUNCTION = dict.fromkeys(("name", "version", "arn", "memory_mb", "log_group", "log_stream"), "repeated")
 ROLE = "arn:aws:iam::000000000000:role/any"
 THROTTLED = {"sqs-lambda-dynamodb-cdk": "BatchWriteItem"}
 """The call that is throttled until the SDK gives up, for a handler whose counterexample is that fault."""
@@ -42,14 +46,7 @@ def repeated(subject: Subject, clones: Path) -> str:
             "AWS_DEFAULT_REGION": connection.region,
             "AWS_REGION": connection.region,
         }
-        dynamodb, sqs, workflows = connection.dynamodb(), connection.sqs(), connection.client("stepfunctions")
-        _create_tables(dynamodb, subject)
-        machine = subject.options.get("env", {}).get("STATE_MACHINE_ARN")
-        if machine:
-            workflows.create_state_machine(name=machine.rpartition(":")[2], definition=PASS, roleArn=ROLE)
-        url = sqs.create_queue(QueueName="explored")["QueueUrl"]
-        (message,) = subject.options["messages"]
-        sqs.send_message(QueueUrl=url, MessageBody=message if isinstance(message, str) else json.dumps(message))
+        _create_resources(connection, subject)
         with (
             mock.patch.dict(os.environ, environment | subject.options.get("env", {})),
             mock.patch.object(requests, "post", return_value=_http_answer(subject)),
@@ -59,17 +56,36 @@ def repeated(subject: Subject, clones: Path) -> str:
             if throttled:
                 events = boto3._get_default_session().events
                 events.register(f"before-call.dynamodb.{throttled}", _throttle)
-            for _ in range(1 if throttled else 2):
-                received = sqs.receive_message(QueueUrl=url, VisibilityTimeout=0)["Messages"][0]
-                record = {"messageId": received["MessageId"], "body": received["Body"], "attributes": {}}
-                code.load()({"Records": [record]}, Context())
-        sqs.delete_message(QueueUrl=url, ReceiptHandle=received["ReceiptHandle"])
-        held = [f"{name} has {dynamodb.scan(TableName=name)['Count']} rows" for name in subject.options["tables"]]
-        if machine:
-            started = workflows.list_executions(stateMachineArn=machine)["executions"]
-            held = [f"{machine.rpartition(':')[2]} has {len(started)} executions"]
-    how = f"{throttled} throttled, message acknowledged" if throttled else "delivered twice"
-    return f"{how}: {', '.join(held)}"
+            for number, event in enumerate(_events(connection, subject, 1 if throttled else 2)):
+                code.load()(event, Context(FUNCTION, f"request-{number}", int(time.time() * 1000) + 30_000))
+        how = f"{throttled} throttled, message acknowledged" if throttled else "delivered twice"
+        return f"{how}: {_held(connection, subject)}"
+
+
+def _events(connection: Connection, subject: Subject, deliveries: int) -> Iterator[Any]:
+    """Yield what each delivery brings: an event of another source as it is, or what SQS gives."""
+    (message,) = subject.options["messages"]
+    if "Records" in message:
+        yield from [message] * deliveries
+        return
+    sqs = connection.sqs()
+    url = sqs.create_queue(QueueName="explored")["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody=message if isinstance(message, str) else json.dumps(message))
+    for _ in range(deliveries):
+        received = sqs.receive_message(QueueUrl=url, VisibilityTimeout=0)["Messages"][0]
+        yield {"Records": [{"messageId": received["MessageId"], "body": received["Body"], "attributes": {}}]}
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=received["ReceiptHandle"])
+
+
+def _held(connection: Connection, subject: Subject) -> str:
+    machine = subject.options.get("env", {}).get("STATE_MACHINE_ARN")
+    if machine:
+        started = connection.client("stepfunctions").list_executions(stateMachineArn=machine)["executions"]
+        return f"{machine.rpartition(':')[2]} has {len(started)} executions"
+    (table, *_) = subject.options["tables"]
+    rows = connection.dynamodb().scan(TableName=table)["Items"]
+    counts = sorted({row["count"]["N"] for row in rows if "count" in row})
+    return f"{table} has {len(rows)} rows{' with the count ' + ', '.join(counts) if counts else ''}"
 
 
 def _http_answer(subject: Subject) -> requests.Response:
@@ -85,7 +101,12 @@ def _throttle(model: Any, **event: Any) -> None:
     raise ClientError({"Error": {"Code": "ProvisionedThroughputExceededException", "Message": "injected"}}, model.name)
 
 
-def _create_tables(dynamodb: Any, subject: Subject) -> None:
+def _create_resources(connection: Connection, subject: Subject) -> None:
+    machine = subject.options.get("env", {}).get("STATE_MACHINE_ARN")
+    if machine:
+        states = connection.client("stepfunctions")
+        states.create_state_machine(name=machine.rpartition(":")[2], definition=PASS, roleArn=ROLE)
+    dynamodb: Any = connection.dynamodb()
     for name, table in tables_of(subject.options["tables"]).items():
         kinds = list(zip(table.keys, ("HASH", "RANGE"), strict=False))
         dynamodb.create_table(

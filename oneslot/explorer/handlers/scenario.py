@@ -83,14 +83,14 @@ class HandlerSubject(Subject):
         event: Any = {"Records": [message.record(position) for position, message in enumerate(messages)]}
         batch: tuple[str, ...] | None = tuple(message.sqs_id for message in messages)
         if isinstance(messages[0], Direct):
-            event, batch = json.loads(messages[0].body), None
+            event = json.loads(messages[0].body)  # any failure that it reports is one of the event
         if not self.reports_failures:
             batch = None
         return Invocation(self.code, json.dumps(event), delivery, self.timeout_ms, batch, self.keeps_answer)
 
 
 class Direct(SqsMessage):
-    """An event that is not of SQS: it is delivered as it is, and again after an exception."""
+    """An event that is not of SQS: it is delivered as it is, and again after a failure."""
 
 
 @dataclass(frozen=True)

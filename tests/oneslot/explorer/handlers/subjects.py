@@ -183,3 +183,7 @@ def draw_mixed(event: Any, context: Any) -> None:
         table.put_item(
             Item={"id": order, "first": first, "second": second, "token": token, "wait": str(random.random())}
         )
+
+
+def report_stream(event: Any, context: Any) -> dict[str, Any]:
+    return {"batchItemFailures": [{"itemIdentifier": event["Records"][0]["dynamodb"]["SequenceNumber"]}]}

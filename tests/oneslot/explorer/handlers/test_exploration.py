@@ -220,3 +220,9 @@ def test_handler_is_found_when_another_folder_has_its_name(tmp_path: Path, monke
 
     assert result.holds
     assert sys.modules.pop("same_name") is one
+
+
+def test_reported_failure_counts_when_the_event_is_a_streams() -> None:
+    result = explored("report_stream", messages=[{"Records": [{"dynamodb": {"SequenceNumber": "1"}}]}])
+
+    assert result.verdict == "fails when nothing goes wrong, at message 1: it reports the message as failed"
