@@ -116,7 +116,7 @@ def charge_and_give_up(event: Any, context: Any) -> None:
 
 def publish_attempt(event: Any, context: Any) -> None:
     for order in _orders(event):
-        counted = table.update_item(
+        counted: Any = table.update_item(
             Key={"id": order},
             UpdateExpression="ADD attempts :one",
             ExpressionAttributeValues={":one": 1},
