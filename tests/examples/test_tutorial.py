@@ -7,6 +7,10 @@ import os
 import re
 import subprocess
 import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -22,32 +26,56 @@ LINES = [
 # uv resolves and installs the same packages as pip, in a tenth of its time.
 PREAMBLE = f'set -euo pipefail\npip() {{ "{Path(sys.executable).with_name("uv")}" pip "$@"; }}\n'
 MOST_ASSET_BYTES = 3_000_000
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def bash(lines: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run lines in one shell; the last lines of its standard error are the seconds of each: user, system, real."""
+@dataclass
+class Ran:
+    """What a shell did. `seconds`: CPU and real, for each line. `java`: the CPU seconds of Spark, apart from its command's."""
+
+    status: int
+    shown: str
+    errors: str
+    seconds: list[tuple[float, float]]
+    java: float
+
+
+def bash(lines: list[str], folder: Path) -> Ran:
+    """Run lines in one shell."""
     script = PREAMBLE + "TIMEFORMAT='@ %U %S %R'\n" + "".join(f"time {{ {line}\n}}\n" for line in lines)
     ours = {"PYTHONPATH", "VIRTUAL_ENV", "ONESLOT_HOME", "ONESLOT_CONSUMER"}
     environment = {name: value for name, value in os.environ.items() if name not in ours}
-    return subprocess.run(
+    java: dict[int, float] = {}
+    with subprocess.Popen(
         ["/bin/bash", "-c", script],
         cwd=folder,
         env={**environment, "REPOSITORY": str(ROOT), "NO_COLOR": "1"},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
-    )
+    ) as shell:
+        watcher = threading.Thread(target=watch_java, args=(shell, java))
+        watcher.start()
+        shown, errors = shell.communicate()
+        watcher.join()
+    times = [[float(each) for each in line.split()[1:]] for line in errors.splitlines() if line.startswith("@ ")]
+    seconds = [(user + system, real) for user, system, real in times]
+    return Ran(shell.returncode, shown, errors, seconds, sum(java.values()))
 
 
-def stack_seconds(folder: Path) -> float:
-    """Return the CPU seconds of the local stack: synthesis, embedded AWS, poller and handlers."""
-    supervisor = json.loads((folder / ".oneslot" / "state.json").read_text())["supervisor_pid"]
-    seconds = 0.0
-    for pid in (supervisor, *descendants(supervisor)):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        seconds += sum(map(int, fields[11:15])) / TICKS
-    return seconds
+def watch_java(shell: subprocess.Popen[str], java: dict[int, float]) -> None:
+    """Note the CPU seconds of each Java process below the shell, until the shell ends."""
+    while shell.poll() is None:
+        with suppress(OSError):  # a process ended in between
+            for pid in descendants(shell.pid):
+                if Path(f"/proc/{pid}/comm").read_text() == "java\n":
+                    java[pid] = cpu_seconds(pid)
+        time.sleep(0.2)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU seconds of a process and its ended children."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_tutorial_shows_the_files_that_new_writes() -> None:
@@ -67,19 +95,20 @@ def test_tutorial_takes_a_message_once_on_the_wheel_alone(tmp_path: Path) -> Non
     enter = [line for line in lines if line.startswith(("source ", "cd "))]
     try:
         done = bash(lines, tmp_path)
-        assert done.returncode == 0, done.stdout + done.stderr
-        in_the_stack = stack_seconds(tmp_path / "orders")
+        assert done.status == 0, done.shown + done.errors
+        supervisor = json.loads((tmp_path / "orders" / ".oneslot" / "state.json").read_text())["supervisor_pid"]
+        stack = sum(cpu_seconds(pid) for pid in (supervisor, *descendants(supervisor)))
         (asset,) = (tmp_path / "orders" / ".oneslot" / "function").iterdir()
     finally:
         stopped = bash([*enter, down], tmp_path)
-    assert "The local stack is stopped." in stopped.stdout
-    assert "6 passed" in done.stdout
-    assert re.search("taken, .*duplicate, ", done.stdout, re.DOTALL)
+    assert "The local stack is stopped." in stopped.shown
+    assert "6 passed" in done.shown
+    assert re.search("taken, .*duplicate, ", done.shown, re.DOTALL)
+    assert "Exactly once: each of 1 request has exactly one answer" in done.shown
+    (verdict,) = re.findall(r"^> (.*)$", PAGE, re.MULTILINE)
+    assert verdict in done.shown
     assert {path.name for path in asset.iterdir()} - {"__pycache__"} == {"app.py", "decision.py", "oneslot"}
     assert sum(path.stat().st_size for path in asset.rglob("*.py")) < MOST_ASSET_BYTES
-    (verdict,) = re.findall(r"^> (.*)$", PAGE, re.MULTILINE)
-    assert verdict in done.stdout
-    seconds = [line.split()[1:] for line in (done.stderr + stopped.stderr).splitlines() if line.startswith("@ ")]
-    for line, (user, system, real) in zip([*lines, *enter, down], seconds, strict=True):
-        print(f"{float(user) + float(system):6.1f} s CPU {float(real):6.1f} s  {line}")  # noqa: T201 - with -s
-    print(f"{in_the_stack:6.1f} s CPU in the local stack")  # noqa: T201
+    for line, (cpu, real) in zip([*lines, *enter, down], [*done.seconds, *stopped.seconds], strict=True):
+        print(f"{cpu:6.1f} s CPU {real:6.1f} s  {line}")  # noqa: T201 - shown with -s
+    print(f"{stack:6.1f} s CPU in the local stack, {done.java:.1f} s CPU in Spark's Java")  # noqa: T201
