@@ -7,9 +7,11 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from botocore.exceptions import BotoCoreError, ClientError
 
 from oneslot.declaration.reading import declared
 from oneslot.local.aws.cloud_assembly import read_stack
@@ -21,6 +23,7 @@ from oneslot.local.mapping.event_source_mapping import DEFAULT_PROCESSES, EventS
 from oneslot.local.state import STATE_FILE, STATISTICS_FILE, LocalState, prepare_home, write_atomically
 
 STATISTICS_SECONDS = 0.5  # between two writes of `statistics.json`
+PAUSE_SECONDS = 1.0  # between two looks at whether the consumer is paused
 _LOCK_FILE = "lock"
 
 
@@ -80,7 +83,7 @@ def local_stack(
             state = LocalState.of(deployment, poller.log_file)
             poller.log_file.touch(mode=0o600)
             try:
-                with _statistics_written(home / STATISTICS_FILE, poller):
+                with _statistics_written(home / STATISTICS_FILE, poller), _pauses_followed(poller):
                     state.write(home)
                     yield LocalStack(state, poller, aws)
             finally:
@@ -140,6 +143,25 @@ def _statistics_written(path: Path, poller: EventSourceMapping) -> Iterator[None
                 return
 
     thread = threading.Thread(target=write, name="statistics", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@contextmanager
+def _pauses_followed(poller: EventSourceMapping) -> Iterator[None]:
+    """Let the poller follow `oneslot pause` and `resume`, which run in other processes."""
+    ended = threading.Event()
+
+    def follow() -> None:
+        while not ended.wait(PAUSE_SECONDS):
+            with suppress(BotoCoreError, ClientError):  # the embedded AWS is busy, or it has just ended
+                poller.follow()
+
+    thread = threading.Thread(target=follow, name="pauses", daemon=True)
     thread.start()
     try:
         yield

@@ -13,8 +13,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from oneslot.errors import OneslotError
 from oneslot.local.aws.embedded_aws import EmbeddedAwsFailed
 from oneslot.local.stack import local_stack
@@ -72,8 +70,6 @@ def _supervise(arguments: argparse.Namespace, news: _News) -> None:
             news.close()
             while stack.aws.alive:
                 time.sleep(1)
-                with suppress(BotoCoreError, ClientError):  # the embedded AWS is busy, or it has just ended
-                    stack.poller.follow()
             raise EmbeddedAwsFailed(f"The embedded AWS exited unexpectedly. Its log: {stack.aws.log_file}")
     except (OneslotError, OSError) as error:
         sys.stderr.write(f"{error}\n")

@@ -14,9 +14,11 @@ from typing import Any
 
 import pytest
 
+from oneslot.local.aws.cloud_assembly import SynthesisedStack
+from oneslot.local.aws.connection import Connection
 from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.stores.expressions import to_attributes
-from tests.behaviours.conftest import Terminal
+from tests.behaviours.conftest import Terminal, running_stack
 from tests.kits.consumer import booking
 from tests.kits.local_mapping import wait_for
 
@@ -145,6 +147,28 @@ def test_redrive_succeeds_after_an_unlock(terminal: Terminal) -> None:
     checked = terminal.json("check", exit_code=1)
     assert {breach["invariant"] for breach in checked["breaches"]} == {"I10"}, "it is seen that a row was deleted"
     assert (checked["counts"]["verdicts"], checked["counts"]["double_booked"]) == ({"booked": 1}, 0)
+
+
+@pytest.mark.slow
+def test_paused_consumer_takes_no_messages(account: Connection, synthesised: SynthesisedStack, tmp_path: Path) -> None:
+    with running_stack(account, synthesised, tmp_path) as (poller, terminal):
+        terminal.json("seed", "--slots", "100", "--practice-count", "1")
+        target = terminal.target
+        assert terminal.json("pause", "--reason", "a test", "--yes")["paused"]
+        poller.follow()  # as `local_stack` does every second
+
+        target.sqs.send_message(
+            QueueUrl=target.outputs.queue_url, MessageBody=json.dumps(booking("m-1", practice="Z00001", **ALWAYS))
+        )
+        time.sleep(3)
+
+        waiting = terminal.json("status")
+        assert (waiting["queue"]["waiting"], waiting["queue"]["in_flight"]) == (1, 0)
+        assert (waiting["ledger"]["complete"], waiting["mapping"]["reason"]) == (0, "a test")
+        assert not terminal.json("resume", "--yes")["paused"]
+        poller.follow()
+        terminal.drain()
+        assert terminal.json("check")["counts"]["verdicts"] == {"booked": 1}
 
 
 def test_smoke_passes_on_a_working_stack(terminal: Terminal) -> None:

@@ -54,6 +54,7 @@ class EventSourceMapping:
         self._counter = StatisticsCounter(self._surroundings)
         self._run: tuple[Poller, HandlerPool] | None = None
         self._running = ExitStack()
+        self._paused = False
 
     @property
     def log_file(self) -> Path:
@@ -123,13 +124,15 @@ class EventSourceMapping:
         return error
 
     def follow(self) -> None:
-        """Stop if the deployed mapping is paused, and start if it is not paused any more."""
+        """Stop if the deployed mapping is paused, and start again when it is resumed."""
         with closing(self._connection.functions()) as functions:
             arn = functions.get_event_source_mapping(UUID=self._mapping_id)["EventSourceMappingArn"]
             paused = PAUSED_AT in functions.list_tags(Resource=arn).get("Tags", {})
         if paused and self.running:
+            self._paused = True
             self.stop()
-        elif not paused and not self.running:
+        elif self._paused and not paused:
+            self._paused = False
             self.start()
 
     def stop(self) -> None:

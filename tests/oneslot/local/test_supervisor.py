@@ -16,6 +16,7 @@ import pytest
 from oneslot.declaration.reading import choosing
 from oneslot.local.errors import AlreadyRunning, LocalRunError, StaleState
 from oneslot.local.launcher import down, up
+from oneslot.local.mapping.event_source_mapping import PAUSED_AT
 from oneslot.local.processes import start_ticks
 from oneslot.local.stack import in_use, local_stack
 from oneslot.local.state import LocalState, read_state, read_statistics
@@ -151,6 +152,16 @@ def test_up_asks_for_the_outputs_of_the_chosen_consumer(tmp_path: Path, assembly
         up(tmp_path / "home", progress=lambda _: None, assembly=assembly)
 
 
+def pause(source: Source, *, paused: bool) -> None:
+    """Pause or resume as the command does."""
+    with closing(source.connection.functions()) as functions:
+        arn = functions.get_event_source_mapping(UUID=source.mapping_id)["EventSourceMappingArn"]
+        if paused:
+            functions.tag_resource(Resource=arn, Tags={PAUSED_AT: "now"})
+        else:
+            functions.untag_resource(Resource=arn, TagKeys=[PAUSED_AT])
+
+
 @pytest.mark.slow
 def test_local_stack_restarts_its_poller(tmp_path: Path, assembly: Path) -> None:
     with local_stack(tmp_path, progress=lambda _: None, processes=2, assembly=assembly) as stack:
@@ -173,6 +184,10 @@ def test_local_stack_restarts_its_poller(tmp_path: Path, assembly: Path) -> None
         stack.poller.start()
         source.until(stack.poller, lambda now: now.deleted == 2)
         assert Path(stack.state.log_file).read_text().count('"delivery"') == 2
+        pause(source, paused=True)
+        wait_for(lambda: not stack.poller.running, seconds=30, what="the poller is paused")
+        pause(source, paused=False)
+        wait_for(lambda: stack.poller.running, seconds=60, what="the poller is resumed")
     assert not stack.poller.running
     assert not stack.aws.alive
     assert read_state(tmp_path) is None
