@@ -18,13 +18,26 @@ TRAVEL_MS = 1
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """One delivery without a fault: the world after it, its outcome, its calls, its breaches."""
+    """One delivery without a fault: the world after it, its outcome, its calls, its breaches.
+
+    `steps`: for each call the number of its request, of the caller's observation, and of the world after it.
+    """
 
     world: int
     outcome: Outcome
     node: int
     calls: tuple[Request, ...]
     breaches: tuple[str, ...]
+    steps: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Redelivery:
+    """One delivery of an aftermath: the position of its message, its time (epoch ms), and what it did."""
+
+    position: int
+    at: int
+    delivered: Delivered
 
 
 class Aftermath:
@@ -38,10 +51,16 @@ class Aftermath:
         """Return the laws that the aftermath of a state breaks."""
         key = (state.world, state.expiries, state.acknowledged)
         if key not in self._known:
-            self._known[key] = tuple(self._breaches(*key))
+            self._known[key] = tuple(self._breaches(*key, []))
         return self._known[key]
 
-    def _breaches(self, world: int, expiries: int, acknowledged: int) -> list[str]:
+    def deliveries(self, state: State) -> list[Redelivery]:
+        """Return the deliveries of the aftermath of a state, in their order."""
+        made: list[Redelivery] = []
+        self._breaches(state.world, state.expiries, state.acknowledged, made)
+        return made
+
+    def _breaches(self, world: int, expiries: int, acknowledged: int, made: list[Redelivery]) -> list[str]:
         system, scenario, laws = self._system, self._system.scenario, self._system.subject.laws
         now = scenario.clock(expiries)
         name = len(scenario.deliveries)
@@ -54,6 +73,7 @@ class Aftermath:
                 if acknowledged >> position & 1:
                     continue
                 delivered = self.deliver(world, position, now, name)
+                made.append(Redelivery(position, now, delivered))
                 name += 1
                 world = delivered.world
                 breaches += delivered.breaches
@@ -85,17 +105,19 @@ class Aftermath:
         behaviour = system.behaviour((message,), name)
         node = behaviour.start(now)
         calls: list[Request] = []
+        steps: list[tuple[int, int, int]] = []
         breaches: list[str] = []
         while behaviour.nodes[node].outcome is None:
             strand, seen_request = behaviour.nodes[node].pending[0]
             request = system.renamed("request", seen_request, swap(name))
             calls.append(Request(system.requests.texts[request]))
             world, observation, broken = system.apply(world, request, now, name)
+            steps.append((request, observation, world))
             breaches += broken
             node = behaviour.advance(node, strand, system.renamed("observation", observation, swap(name)), now)
         breaches += system.at_end(world, name, (message,), node)
         outcome = behaviour.nodes[node].outcome or Outcome()
-        return Delivered(world, outcome, node, tuple(calls), tuple(breaches))
+        return Delivered(world, outcome, node, tuple(calls), tuple(breaches), tuple(steps))
 
 
 def _hidden_ms(calls: tuple[Request, ...], visibility_ms: int) -> int:

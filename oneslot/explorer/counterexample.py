@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TypeVar
 
@@ -12,6 +12,7 @@ from oneslot.explorer.execution.process import capture_logs
 from oneslot.explorer.explorer import Breach
 from oneslot.explorer.renaming import rename, swap
 from oneslot.explorer.scenario import Scenario, Subject
+from oneslot.explorer.state import State
 from oneslot.explorer.system import Step, System
 from oneslot.explorer.wording import describe_call, describe_observation, describe_world, lettered
 from oneslot.explorer.world import Request, Services
@@ -140,35 +141,87 @@ def replay(kept: Counterexample, scenario: Scenario, subject: Subject, services:
         raise NotReplayable(f"{_INVALID}: {error}") from error
     system = System(sized, subject, services)
     state = system.start
-    lines, broken = list(_heading(kept, sized)), list[str]()
-    before = list(describe_world(system.worlds[state.world], sized.tables, sized.start, not sized.once_more))
-    lines += [f"      {line}" for line in before]
+    before = _rows(system, state.world)
+    lines, broken = list(_heading(kept, sized, before)), list[str]()
     for number, move in enumerate(kept.moves, 1):
         step = next((step for step in system.steps(state) if _move(system, step) == move), None)
         if step is None:
             raise NotReplayable(f"step {number} ({move.what}) cannot be taken, because the code has changed")
         state = step.state
         lines.append(f"{number:3}  {_describe_step(system, step)}")
-        after = list(describe_world(system.worlds[state.world], sized.tables, sized.start, not sized.once_more))
-        lines += [f"      {line}" for line in after if line not in before]
-        lines += [
-            f"      gone: {line}" for line in before if line.split(":")[0] not in {one.split(":")[0] for one in after}
-        ]
+        lines += _changes(before, after := _rows(system, state.world))
         before = after
         broken += step.breaches
         broken += system.in_state(state.world, state.acknowledged, sized.clock(state.expiries))
     if kept.where == "aftermath":
-        more = ", then once more" if sized.once_more else ""
-        lines.append(f"     then faults stop; messages are delivered until acknowledged{more}")
+        lines += _what_came_after(system, state, {move.delivery for move in kept.moves})
         broken += Aftermath(system)(state)
     lines += [f"  => {law}" for law in dict.fromkeys(broken)] or ["  => no law is broken"]
     return Replay(tuple(lettered(line) for line in lines), tuple(dict.fromkeys(broken)))
 
 
-def _heading(kept: Counterexample, scenario: Scenario) -> Iterator[str]:
-    yield f"{kept.subject}: {scenario.name} ({scenario.size})"
-    yield f"  {scenario.sentence}"
-    yield "  before:"
+def _heading(kept: Counterexample, scenario: Scenario, before: Sequence[str]) -> Iterator[str]:
+    if scenario.plain:
+        yield f"The shortest path: {', '.join(_deliveries(scenario))}."
+        yield "  before:" if before else "  before: the tables are empty"
+    else:
+        yield f"{kept.subject}: {scenario.name} ({scenario.size})"
+        yield f"  {scenario.sentence}"
+        yield "  before:"
+    yield from (f"      {line}" for line in before)
+
+
+def _deliveries(scenario: Scenario) -> Iterator[str]:
+    for positions in dict.fromkeys(scenario.deliveries):
+        names = [_letter(name) for name, one in enumerate(scenario.deliveries) if one == positions]
+        numbers = " and ".join(str(position + 1) for position in positions)
+        what = f"message {numbers}" if len(scenario.messages) > 1 else "the message"
+        yield f"{' and '.join(names)} deliver{'s' if len(names) == 1 else ''} {what}"
+
+
+def _letter(delivery: int) -> str:
+    return chr(65 + delivery)
+
+
+def _rows(system: System, world: int) -> list[str]:
+    scenario = system.scenario
+    return list(describe_world(system.worlds[world], scenario.tables, scenario.start, scenario.plain))
+
+
+def _changes(before: Sequence[str], after: Sequence[str]) -> list[str]:
+    held = {line.split(":")[0] for line in after}
+    changed = [f"      {line}" for line in after if line not in before]
+    return changed + [f"      gone: {line}" for line in before if line.split(":")[0] not in held]
+
+
+def _what_came_after(system: System, state: State, made_before: set[int]) -> Iterator[str]:
+    """Yield the end of a schedule. `made_before`: the deliveries on the path."""
+    scenario, name = system.scenario, max(made_before) + 1
+    delivered = {position for one in made_before if one >= 0 for position in scenario.deliveries[one]}
+    if not scenario.plain:
+        more = ", then once more" if scenario.once_more else ""
+        yield f"     then faults stop; messages are delivered until acknowledged{more}"
+        return
+    made, now, before = Aftermath(system).deliveries(state), scenario.clock(state.expiries), _rows(system, state.world)
+    yield (
+        "What came after, without a fault:"
+        if made
+        else "What came after: nothing, because SQS has deleted the message."
+    )
+    for number, one in enumerate(made):
+        letter, later = _letter(name + number), (one.at - now) / 1000
+        message = f"message {one.position + 1}" if len(scenario.messages) > 1 else "the message"
+        when = f"{later:,.0f} s later " if later >= 1 else ""
+        again = " again" if one.position in delivered else ""
+        yield f"     {letter}  {when}SQS delivers {message}{again}"
+        delivered.add(one.position)
+        for request, observation, world in one.delivered.steps:
+            call = describe_call(Request(system.requests.texts[request]), scenario.tables)
+            yield f"     {letter}  {call} -> {_seen(system, request, observation)}"
+            yield from _changes(before, after := _rows(system, world))
+            before = after
+        ended = one.delivered.outcome
+        yield f"     {letter}  ends, {_ending(ended.error, ended.failed, ended.lines, 0, plain=True)}"
 
 
 def _move(system: System, step: Step) -> Move:
@@ -177,12 +230,14 @@ def _move(system: System, step: Step) -> Move:
 
 
 def _describe_step(system: System, step: Step) -> str:
-    who = "-" if step.delivery < 0 else chr(65 + step.delivery)
+    plain, running = system.scenario.plain, any(code >= 0 for code in step.state.codes)
+    who = "-" if step.delivery < 0 else _letter(step.delivery)
     call = ""
     if step.call >= 0:
         call = describe_call(Request(system.requests.texts[step.call]), system.scenario.tables)
     if step.name == "time passes":
-        return f"{who}  time passes, and every lease ends"
+        passed = "its time is nearly over" if running else "the message is visible again"
+        return f"{who}  time passes, and {passed if plain else 'every lease ends'}"
     text = f"{who}  {call}"
     if step.name != "performed":
         text += f"{': ' if call else ''}{step.name}"
@@ -191,15 +246,24 @@ def _describe_step(system: System, step: Step) -> str:
     behaviour = system.behaviour(system.scenario.deliveries[step.delivery], step.delivery)
     node = behaviour.nodes[step.node]
     if step.observation >= 0:
-        text += f" -> {describe_observation(system.observations.texts[step.observation])}"
+        seen = _seen(system, step.call, step.observation)
+        text += "" if plain and step.name.startswith(seen) else f" -> {seen}"
     if node.outcome is not None:
-        text += f"; ends, {_ending(node.outcome.error, node.outcome.failed, node.outcome.lines, step.delivery)}"
+        text += f"; ends, {_ending(node.outcome.error, node.outcome.failed, node.outcome.lines, step.delivery, plain)}"
     return text
 
 
-def _ending(error: str | None, failed: tuple[str, ...], lines: tuple[str, ...], delivery: int) -> str:
+def _seen(system: System, request: int, observation: int) -> str:
+    seen = describe_observation(system.observations.texts[observation])
+    is_read = system.scenario.plain and Request(system.requests.texts[request]).parts[0] == "get_item"
+    return "nothing there" if is_read and seen == "done" else seen
+
+
+def _ending(
+    error: str | None, failed: tuple[str, ...], lines: tuple[str, ...], delivery: int, plain: bool = False
+) -> str:
     if error is not None:
-        return f"by {error}"
+        return f"by {error.partition(': An error occurred (')[0] if plain else error}"
     outcomes = [json.loads(rename(line, swap(delivery)))["outcome"] for line in lines]
     said = "reports a failure" if failed else "acknowledges"
     return f"{', '.join(outcomes)}: {said}" if outcomes else said

@@ -65,6 +65,7 @@ class Scenario:
         ends_with: the final statuses of all rows with effects; None where they depend on the order.
         redeliveries: the deliveries without a fault that must be enough afterwards (I9).
         once_more: whether every message is delivered once more, after it was acknowledged.
+        plain: whether a counterexample shows whole rows and what came after, for a reader who does not know the explorer.
         unfinished: how the breach starts that a message is never acknowledged.
         ends_by_itself: whether each delivery must acknowledge without another one (E1).
         visibility_ms: the queue's visibility timeout.
@@ -89,6 +90,7 @@ class Scenario:
     redeliveries: int = MOST_REDELIVERIES
     start: int = NOON
     once_more: bool = True
+    plain: bool = False
     unfinished: str = "I9: after"
     visibility_ms: int = LEASE_MS
 

@@ -25,6 +25,7 @@ from oneslot.explorer.handlers.scenario import HandlerScenario, HandlerSubject, 
 from oneslot.explorer.handlers.services import AccountServices, handler_faults
 from oneslot.explorer.handlers.surroundings import taken_over
 from oneslot.explorer.handlers.tables import tables_of
+from oneslot.explorer.handlers.verdict import FIFO_LEVELS, LEVELS, Explored, Level, Result, over_budget
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.services.values import PARAMETERS, SECRETS
 from oneslot.explorer.system import System
@@ -43,75 +44,6 @@ MOST_DRAWN = 400
 """The most single deliveries with different random numbers that are tried for "as if once"."""
 MOST_ORDERS = 4
 """The most messages whose orders are all tried for "as if once"."""
-
-
-@dataclass(frozen=True)
-class Level:
-    """One step from mild to wild. `apart`: no two invocations overlap."""
-
-    name: str
-    likely: str
-    apart: bool
-    faulty: bool
-
-
-LEVELS = (
-    Level("twice", "SQS delivers some messages twice, without any fault", True, False),
-    Level("one fault, then again", "a crash, a timeout or a lost answer, and SQS delivers again", True, True),
-    Level("at the same time", "two deliveries overlap, without any fault", False, False),
-    Level("all of it", "a fault while two deliveries overlap", False, True),
-)
-FIFO_LEVELS = LEVELS[1:2]
-"""What a FIFO queue leaves: a message that was not acknowledged comes again, and nothing overlaps."""
-
-
-@dataclass(frozen=True)
-class Explored:
-    """The figures of one level."""
-
-    name: str
-    complete: bool
-    states: int
-    schedules: int
-    executions: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Result:
-    """The verdict.
-
-    Attributes:
-        holds: whether no explored schedule breaks the law.
-        complete: whether all levels were explored to the end.
-        verdict: one sentence.
-        counterexample: the shortest path to a breach, to read; empty if there is none.
-        length: the steps of that path.
-        levels: the figures of each level.
-        outside: outside effects that may happen more often than in a run without a fault.
-    """
-
-    handler: str
-    holds: bool
-    complete: bool
-    verdict: str
-    counterexample: str = ""
-    length: int = 0
-    level: str = ""
-    levels: tuple[Explored, ...] = ()
-    outside: tuple[str, ...] = ()
-    seconds: float = 0.0
-    masked: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        lines = [f"{self.handler}: {self.verdict}"]
-        lines += [
-            f"  {one.name}: {one.states} states, {one.schedules} schedules, {one.executions} runs, {one.seconds:.1f} s"
-            f"{'' if one.complete else ', not complete'}"
-            for one in self.levels
-        ]
-        lines += [f"  may happen twice: {one}" for one in self.outside]
-        return "\n".join([*lines, *([self.counterexample] if self.counterexample else [])])
 
 
 def explore(
@@ -184,6 +116,7 @@ def explore(
             choices=handler_faults,
             ends_with=(),
             once_more=False,
+            plain=True,
             unfinished="at-least-once: after",
             timeout_ms=timeout * 1000,
             visibility_ms=visibility * 1000,
@@ -311,24 +244,19 @@ class _Exploration:
         return views
 
     def _explored(self, started: float) -> Result:
-        names: list[str] = []
-        for level in self.possible:
-            if level.faulty and not self.scenario.faults:
-                continue
+        possible = [level for level in self.possible if self.scenario.faults or not level.faulty]
+        for level in possible:
             left = self.budget - (time.perf_counter() - started)
             result = self._level(level, left) if left > 0 else None
             if result is not None and not result.holds:
                 return result
             if result is None or not result.complete:
-                done = f"complete: {', '.join(names)}" if names else "no level is complete"
-                return Result(
-                    self.code.name, True, False, f'budget over at level "{level.name}"; {done}', level=level.name
-                )
-            names.append(level.name)
+                return Result(self.code.name, True, False, over_budget(possible, level), level=level.name)
         return Result(self.code.name, True, True, "holds at every level")
 
     def _level(self, level: Level, seconds: float) -> Result:
         started = time.perf_counter()
+        over = functools.partial(_is_over, started + seconds)
         while True:
             knows = (self.code.reads_identity, self.code.reads_clock)
             scenario = replace(
@@ -340,10 +268,7 @@ class _Exploration:
             known = self.known if self.known and self.known.subject.identified == self.code.reads_identity else None
             explorer = Explorer(scenario, self.subject, self.services, known)
             self.known = explorer.system
-            ends = time.perf_counter() + seconds
-            explored = explorer.run(
-                True, functools.partial(self.progress, level.name), functools.partial(_is_over, ends)
-            )
+            explored = explorer.run(True, functools.partial(self.progress, level.name), over)
             if knows == (self.code.reads_identity, self.code.reads_clock):
                 break
         self.levels.append(

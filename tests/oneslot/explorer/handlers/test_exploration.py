@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from oneslot.explorer.handlers.exploration import FIFO_LEVELS, Result, explore
+from oneslot.explorer.handlers.exploration import explore
 from oneslot.explorer.handlers.scenario import message_of
+from oneslot.explorer.handlers.verdict import FIFO_LEVELS, LEVELS, Result, over_budget
 from oneslot.explorer.refusal import NotExplorable
 
 ORDER = {"order": "o-1"}
@@ -120,7 +121,37 @@ def test_missing_module_names_the_remedy() -> None:
 def test_budget_ends_honestly() -> None:
     result = explored("put_ten", budget=0.0)
 
-    assert (result.complete, result.verdict) == (False, 'budget over at level "twice"; no level is complete')
+    sentence = 'no breach found, but the budget ended at level 1 of 4, "twice"; no level is complete'
+    assert (result.complete, result.verdict) == (False, sentence)
+
+
+def test_budget_names_the_complete_levels() -> None:
+    assert over_budget(LEVELS, LEVELS[2]) == (
+        'no breach found, but the budget ended at level 3 of 4, "at the same time"; '
+        'complete: "twice", "one fault, then again"'
+    )
+
+
+def test_counterexample_reads_to_its_end() -> None:
+    assert explored("charge_then_mark").counterexample.splitlines() == [
+        "The shortest path: A and B deliver the message.",
+        "  before: the tables are empty",
+        "  1  A  invoked",
+        "  2  A  read orders o-1 -> nothing there",
+        "  3  A  update orders total -> done",
+        "      orders total: amount 5",
+        "  4  A  put orders o-1: crash before it is sent",
+        "What came after, without a fault:",
+        "     B  SQS delivers the message again",
+        "     B  read orders o-1 -> nothing there",
+        "     B  update orders total -> done",
+        "      orders total: amount 10",
+        "     B  put orders o-1 -> done",
+        "      orders o-1: there",
+        "     B  ends, acknowledges",
+        "  => as-if-once: orders total: amount is 10, and single deliveries leave 5 "
+        '(a counter of deliveries? ignore=["orders.amount"])',
+    ]
 
 
 def test_ten_calls_are_explored_when_their_answers_stay_unread() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from oneslot.explorer.handlers.exploration import Result, explore
+from oneslot.explorer.handlers.exploration import explore
 from oneslot.explorer.handlers.laws import as_if_once, at_least_one, at_most_one, no_effect_twice
+from oneslot.explorer.handlers.verdict import Result
 
 ORDER, REQUEST = {"order": "o-1"}, {"httpMethod": "POST", "body": "o-1"}
 

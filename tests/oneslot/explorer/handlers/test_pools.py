@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from oneslot.explorer.handlers.exploration import Result, explore
+from oneslot.explorer.handlers.exploration import explore
+from oneslot.explorer.handlers.verdict import Result
 from oneslot.explorer.refusal import NotExplorable
 
 

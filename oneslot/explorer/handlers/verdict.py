@@ -1,0 +1,86 @@
+"""The verdict on a handler, level by level, as it is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Level:
+    """One step from mild to wild. `apart`: no two invocations overlap."""
+
+    name: str
+    likely: str
+    apart: bool
+    faulty: bool
+
+
+LEVELS = (
+    Level("twice", "SQS delivers some messages twice, without any fault", True, False),
+    Level("one fault, then again", "a crash, a timeout or a lost answer, and SQS delivers again", True, True),
+    Level("at the same time", "two deliveries overlap, without any fault", False, False),
+    Level("all of it", "a fault while two deliveries overlap", False, True),
+)
+FIFO_LEVELS = LEVELS[1:2]
+"""What a FIFO queue leaves: a message that was not acknowledged comes again, and nothing overlaps."""
+
+
+@dataclass(frozen=True)
+class Explored:
+    """The figures of one level."""
+
+    name: str
+    complete: bool
+    states: int
+    schedules: int
+    executions: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """The verdict.
+
+    Attributes:
+        holds: whether no explored schedule breaks the law.
+        complete: whether all levels were explored to the end.
+        verdict: one sentence.
+        counterexample: the shortest path to a breach, to read; empty if there is none.
+        length: the steps of that path.
+        levels: the figures of each level.
+        outside: outside effects that may happen more often than in a run without a fault.
+    """
+
+    handler: str
+    holds: bool
+    complete: bool
+    verdict: str
+    counterexample: str = ""
+    length: int = 0
+    level: str = ""
+    levels: tuple[Explored, ...] = ()
+    outside: tuple[str, ...] = ()
+    seconds: float = 0.0
+    masked: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"{self.handler}: {self.verdict}"]
+        lines += [f"  {_figures(one, self)}" for one in self.levels]
+        lines += [f"  may happen twice: {one}" for one in self.outside]
+        return "\n".join([*lines, *(["", self.counterexample] if self.counterexample else [])])
+
+
+def _figures(one: Explored, result: Result) -> str:
+    if one.complete:
+        return f"{one.name}: complete, {one.schedules:,} schedules, {one.states:,} states, {one.seconds:.1f} s"
+    end = "the budget ended" if result.holds else "stopped at the breach"
+    return f"{one.name}: {end}, {one.states:,} states, {one.seconds:.1f} s"
+
+
+def over_budget(possible: Sequence[Level], at: Level) -> str:
+    """Return the verdict if the budget ends at a level: the levels before it are complete."""
+    number = possible.index(at)
+    complete = ", ".join(f'"{one.name}"' for one in possible[:number])
+    text = f'no breach found, but the budget ended at level {number + 1} of {len(possible)}, "{at.name}"'
+    return f"{text}; complete: {complete}" if complete else f"{text}; no level is complete"
