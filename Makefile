@@ -79,7 +79,7 @@ lint: $(VENV)/.installed ## ruff, code and format
 
 types: $(VENV)/.installed ## mypy --strict
 	$(BIN)/mypy
-	cd oneslot/starter && ../../$(BIN)/mypy --cache-dir ../../.mypy_cache/starter .
+	$(BIN)/mypy --config-file oneslot/starter/pyproject.toml oneslot/starter
 
 imports: $(VENV)/.installed ## the import contracts
 	$(BIN)/lint-imports
