@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from enum import Enum
 from types import ModuleType
 from typing import Any
 
@@ -28,6 +29,8 @@ def _section(name: str, found: Any) -> str:
         ]
     elif inspect.isclass(found) or inspect.isfunction(found):
         signatures = [_signature(name, found), *_methods(found)]
+    elif isinstance(found, Enum):
+        signatures = [f"{name}: {type(found).__name__}"]
     else:
         signatures = [f"{name} = {' | '.join(each.__name__ for each in found.__args__)}"]
     lines.append("```text\n" + "\n".join(signatures) + "\n```\n")
