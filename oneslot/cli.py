@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,7 +20,6 @@ from oneslot.explanations import DEBUG_VARIABLE, explain, with_notes
 
 FAILURE, INTERRUPTED = 1, 130
 STACK_OPTION = "--stack"
-OWN_VERBS_AFTER = "env"
 REPLACEABLE = "send"
 """The verb that a consumer may have in a form of its own, under the same name."""
 
@@ -43,10 +42,20 @@ class Verbs(click.Group):
         )
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the verbs in the order of use, rather than of the alphabet."""
-        names = list(self.commands)
-        at = names.index(OWN_VERBS_AFTER) + 1
-        return list(dict.fromkeys([*names[:at], *own_verbs(), *names[at:]]))
+        """Return the verbs in the order of use, rather than of the alphabet, and last the declared consumer's own."""
+        return list(dict.fromkeys([*self.commands, *own_verbs()]))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs below the headings of their groups."""
+        groups = {heading: list(verbs) for heading, verbs in all_verbs().items()}
+        if declaration := find_declaration():
+            groups[f"Verbs of {declaration.name}"] = [
+                own for name, own in own_verbs().items() if name not in self.commands
+            ]
+        longest = max(len(str(verb.name)) for verbs in groups.values() for verb in verbs)
+        for heading, verbs in groups.items():
+            with formatter.section(heading):
+                formatter.write_dl([(f"{verb.name:{longest}}", verb.get_short_help_str(90)) for verb in verbs])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a verb of every consumer, or the declared consumer's own."""
@@ -133,29 +142,33 @@ def _own_verb(declaration: Declaration, dotted: str) -> tuple[str, click.Command
     return name, verb
 
 
-def all_verbs() -> Sequence[click.Command]:
-    """Return the verbs in the order of use."""
+@cache
+def all_verbs() -> Mapping[str, Sequence[click.Command]]:
+    """Return the verbs of every consumer in the order of use, by the heading of their group."""
     from oneslot.commands.audit import audit
     from oneslot.commands.backfill import backfill
     from oneslot.commands.check import check
-    from oneslot.commands.dlq.group import dlq
     from oneslot.commands.env import env
-    from oneslot.commands.explore import explore
+    from oneslot.commands.explore.explore import explore
     from oneslot.commands.export import export
     from oneslot.commands.inspect import inspect
-    from oneslot.commands.ledger import ledger
     from oneslot.commands.new import new
-    from oneslot.commands.pause import pause, resume
+    from oneslot.commands.repair.dlq.group import dlq
+    from oneslot.commands.repair.ledger import ledger
+    from oneslot.commands.repair.pause import pause, resume
     from oneslot.commands.send import send
     from oneslot.commands.stack import down, up
     from oneslot.commands.status import status
     from oneslot.commands.watch import watch
-    from oneslot.commands.worker import worker
+    from oneslot.commands.worker.worker import worker
 
-    return (
-        *(new, up, env, send, watch, inspect, status, check, dlq, ledger, pause, resume),
-        *(export, audit, backfill, worker, explore, down),
-    )
+    return {
+        "Start": (new, up, env, down),
+        "Send and consume": (send, backfill, worker),
+        "Watch and judge": (watch, status, inspect, check, export, audit),
+        "Repair": (dlq, ledger, pause, resume),
+        "Explore": (explore,),
+    }
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -163,21 +176,14 @@ def all_verbs() -> Sequence[click.Command]:
 def main() -> None:
     """Make each message of a queue take effect exactly once, and show that it did.
 
-    \b
-    oneslot new NAME           write the folder of a new consumer
-    oneslot up                 deploy the consumer of oneslot.toml on this machine
-    oneslot check              count the evidence, and judge it
-    oneslot dlq, ledger        inspect what failed, and repair it
-    oneslot audit              judge a whole history in Spark
-
-    Verbs with --stack NAME also work on a stack on AWS, and those with --consumer FILE on another consumer. A consumer's
-    own verbs are among these: for the appointments `oneslot run` deploys, sends, drains and judges.
+    Verbs with --stack NAME also work on a stack on AWS, and those with --consumer FILE on another consumer. For the
+    appointments `oneslot run` deploys, sends, drains and judges.
 
     \b
-    To complete verbs and options by Tab, in bash (or zsh, fish):
+    To complete verbs and options by Tab, in bash (for zsh: zsh_source):
     eval "$(_ONESLOT_COMPLETE=bash_source oneslot)"
     """
 
 
-for each_verb in all_verbs():
+for each_verb in chain.from_iterable(all_verbs().values()):
     main.add_command(each_verb)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import click
 
@@ -19,18 +20,55 @@ FILE_OR_PIPE = click.Path(exists=True, dir_okay=False, readable=True, allow_dash
 NEW_FOLDER = click.Path(exists=False, path_type=Path)
 
 
+def _refuse_outside(bounds: click.IntRange | click.FloatRange, value: float, fail: Callable[[str], NoReturn]) -> None:
+    """Fail with the numbers to choose from if the value is outside the bounds."""
+    low, high = bounds.min, bounds.max
+    if (low is not None and (value < low or (bounds.min_open and value == low))) or (high is not None and value > high):
+        above = f"more than {low:g}" if bounds.min_open else f"{low:g} or more"
+        fail(f"{value:g} is out of range. Choose {above if high is None else f'a number from {low:g} to {high:g}'}.")
+
+
 class Number(click.FloatRange):
     """A finite number within bounds: click alone also accepts `nan` and `inf`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number. Raise a usage error for anything else."""
-        number: float = super().convert(value, param, ctx)
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
         if not math.isfinite(number):
-            self.fail(f"{value} is not a finite number.", param, ctx)
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        _refuse_outside(self, number, lambda text: self.fail(text, param, ctx))
         return number
 
 
-COUNT = click.IntRange(min=1)
+class WholeNumber(click.IntRange):
+    """A whole number within bounds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number. Raise a usage error for anything else."""
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a whole number.", param, ctx)
+        _refuse_outside(self, number, lambda text: self.fail(text, param, ctx))
+        return number
+
+
+COUNT = WholeNumber(min=1)
+
+
+class SparkMemory(click.ParamType[str]):
+    """An amount of memory in Spark's notation: `512m`, `3g`."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the text. Raise a usage error for anything else."""
+        if not re.fullmatch(r"[1-9][0-9]*[kmgtKMGT]", str(value)):
+            self.fail(f"{value!r} is not an amount of memory. Write it as 512m or 3g.", param, ctx)
+        return str(value)
 
 
 class Day(click.ParamType[date]):
@@ -91,7 +129,9 @@ def local_stack_options(function: F) -> F:
             show_default=True,
             help="Run at most N handler processes at once.",
         ),
-        click.option("--stage", default="dev", show_default=True, help="Synthesise and deploy this stage."),
+        click.option(
+            "--stage", metavar="NAME", default="dev", show_default=True, help="Synthesise and deploy this stage."
+        ),
     ):
         function = option(function)
     return function
@@ -139,6 +179,11 @@ def yes_option(function: F) -> F:
 
 def memory_option(function: F) -> F:
     """`--memory`: passed on as `memory`, in Spark's notation."""
-    return click.option("--memory", default="3g", show_default=True, help="Give Spark this much memory, e.g. 512m.")(
-        function
-    )
+    return click.option(
+        "--memory",
+        type=SparkMemory(),
+        metavar="SIZE",
+        default="3g",
+        show_default=True,
+        help="Give Spark this much memory, e.g. 512m.",
+    )(function)

@@ -13,6 +13,7 @@ from pathlib import Path
 from appointments.messages import DELIVERY_CHANNELS
 from appointments.nhs_number import check_digit
 from oneslot.errors import BadInput
+from oneslot.wording import numbered
 
 # The limit for one CSV field: above any field of the NHS's files, and soon exceeded by a binary file.
 csv.field_size_limit(65_536)
@@ -70,7 +71,7 @@ def read_practices(path: Path) -> Iterator[Practice]:
     for line, fields in _rows(path):
         if len(fields) != COLUMNS:
             raise BadInput(
-                f"{path}, line {line}: {len(fields)} columns, not {COLUMNS}. "
+                f"{path}, line {line}: {numbered(len(fields), 'column')}, not {COLUMNS}. "
                 "Give the Organisation Data Service's epraccur.csv, which has no header row."
             )
         code, status = fields[CODE_COLUMN - 1].strip(), fields[STATUS_COLUMN - 1].strip()

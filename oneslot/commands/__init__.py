@@ -1,1 +1,1 @@
-"""The verbs, one a file: each reads its arguments, calls a room of `oneslot`, and shows the result."""
+"""The verbs, a file each: it reads its arguments, calls a room of `oneslot`, and shows the result."""

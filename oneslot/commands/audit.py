@@ -29,7 +29,11 @@ AUDIT_MEMORY = "3g"
 
 
 @click.command(short_help="Judge every request in Spark, and write a report.")
-@click.option("--history", type=click.Path(path_type=Path), help="Audit this history. Default: export the stack now.")
+@click.option(
+    "--history",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Audit this history. Default: export the stack now.",
+)
 @click.option("--output", type=NEW_FOLDER, help="Write to this new folder. Default: one in the state folder.")
 @click.option("--previous", type=click.Path(exists=True, path_type=Path), help="Continue this earlier audit.")
 @memory_option

@@ -11,7 +11,7 @@ import click
 from oneslot.commands.audit import open_spark
 from oneslot.errors import BadInput, OneslotError
 from oneslot.evidence.consumer_configuration import ledger_retention_seconds
-from oneslot.options import Number, json_option, memory_option, stack_option
+from oneslot.options import COUNT, Number, json_option, memory_option, stack_option
 from oneslot.pipeline.errors import AuditRefused
 from oneslot.sending.backfill import (
     DIFFERENT,
@@ -49,7 +49,7 @@ from oneslot.wording import counted, numbered
 )
 @click.option(
     "--retention-seconds",
-    type=click.IntRange(min=1),
+    type=COUNT,
     metavar="N",
     help="Keep rows of --into ledger for N seconds. Default: as long as the consumer's own.",
 )

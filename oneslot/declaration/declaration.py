@@ -57,7 +57,7 @@ class Tools:
         parse: `(message_id, payload_hash, body)` → the message, as `Consumer.parse`.
         foresee: what a redrive of a message would do; see `oneslot.repair.forecast.Foresight`.
         story: the rows of a request → `(time, event, sentence)` for `oneslot inspect`.
-        compose: the consumer that `oneslot worker` runs; see `oneslot.commands.worker_handler`.
+        compose: the consumer that `oneslot worker` runs; see `oneslot.commands.worker.handler`.
         next_steps: what `oneslot up` prints; see `oneslot.commands.stack`.
         audit: this declaration → the `oneslot.pipeline.model.Model` by which the Spark audit judges; see `workload/audit`.
         handled_before: a message id → the result of a request that `oneslot backfill` enters as done.

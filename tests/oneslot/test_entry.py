@@ -60,7 +60,7 @@ def test_verb_is_refused_when_no_consumer_is_declared(tmp_path: Path) -> None:
 
     assert refused.returncode == 2
     assert "There is no oneslot.toml in" in refused.stderr
-    verbs = re.findall(r"^  ([a-z]+)  ", helped.stdout.partition("Commands:")[2], re.MULTILINE)
+    verbs = re.findall(r"^  ([a-z]+)  ", helped.stdout.partition("Options:")[2], re.MULTILINE)
     assert {"check", "dlq", "ledger", "worker"} <= set(verbs)
     assert "seed" not in verbs
 

@@ -50,7 +50,7 @@ def from_json(text: str) -> tuple[str, Plan]:
             bool(document["points"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise NotReplayable(f"{_INVALID}: {type(error).__name__}: {error}") from error
+        raise NotReplayable(f"{_INVALID}: {error}") from error
     if name not in SCENARIOS:
         raise NotReplayable(f"there is no scenario {name!r}; choose one of {', '.join(SCENARIOS)}")
     return str(name), plan

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from oneslot.options import FILE, json_option
+from oneslot.options import COUNT, FILE, Number, json_option
 from oneslot.terminal import Terminal
 
 DIRECTORY = click.Path(file_okay=False, writable=True, path_type=Path)
@@ -22,8 +22,8 @@ DIRECTORY = click.Path(file_okay=False, writable=True, path_type=Path)
 )
 @click.option("--seed", metavar="N", type=int, help="Run this one seed, and print what happens step by step.")
 @click.option("--first", metavar="N", type=int, default=0, show_default=True, help="Begin with seed N.")
-@click.option("--seeds", metavar="N", type=click.IntRange(1), help="Run N seeds of each scenario. Default: 200.")
-@click.option("--seconds", metavar="N", type=click.FloatRange(0, min_open=True), help="Run seeds for N seconds.")
+@click.option("--seeds", metavar="N", type=COUNT, help="Run N seeds of each scenario. Default: 200.")
+@click.option("--seconds", metavar="N", type=Number(0, min_open=True), help="Run seeds for N seconds.")
 @click.option(
     "--every-place", is_flag=True, help="Instead of seeds: one fault, at every call and statement of a small run."
 )

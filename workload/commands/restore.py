@@ -21,7 +21,7 @@ def _moment(_: click.Context, __: click.Parameter, text: str) -> int:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise click.BadParameter(f"{text!r} is not a moment with a time zone; use one such as 2026-11-23T02:39:00Z")
+        raise click.BadParameter(f"{text!r} is not a time with a time zone. Write it as 2026-11-23T02:39:00Z.")
     return int(moment.timestamp() * 1000)
 
 

@@ -55,6 +55,7 @@ BYTES_PER_REQUEST = 1_000
     "--seed",
     "seed_number",
     type=int,
+    metavar="N",
     default=1,
     show_default=True,
     help="Use this seed: it repeats the same run.",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from oneslot.options import COUNT, Day, json_option, stack_option
+from oneslot.options import COUNT, Day, WholeNumber, json_option, stack_option
 from oneslot.target import Target, open_target
 from oneslot.terminal import Terminal
 from oneslot.wording import numbered
@@ -22,7 +22,12 @@ from workload.slots import LOCAL_TIME, demanded_slots, next_monday
 @click.command(short_help="Open slots at made-up practices, or by the NHS's files.")
 @practice_options
 @click.option(
-    "--days", type=click.IntRange(1, 260), default=5, show_default=True, help="Open slots on this many working days."
+    "--days",
+    type=WholeNumber(1, 260),
+    metavar="N",
+    default=5,
+    show_default=True,
+    help="Open slots on this many working days.",
 )
 @click.option("--from", "first_day", type=Day(), help="Begin on this day. Default: next Monday.")
 @click.option(
@@ -32,6 +37,7 @@ from workload.slots import LOCAL_TIME, demanded_slots, next_monday
     "--seed",
     "seed_number",
     type=int,
+    metavar="N",
     default=1,
     show_default=True,
     help="Use this seed: it opens the same slots again.",

@@ -31,6 +31,7 @@ GENERATOR_OPTIONS = ("count", "duplicates", "malformed", "cancellations", "seed_
     "--seed",
     "seed_number",
     type=int,
+    metavar="N",
     help="Use this seed: it sends the same requests again. Default: a new one.",
 )
 @click.option(

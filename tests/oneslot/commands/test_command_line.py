@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from oneslot import target
 from oneslot.cli import main
-from oneslot.commands.worker import worker
+from oneslot.commands.worker.worker import worker
 from oneslot.errors import OneslotError
 from oneslot.local.errors import AlreadyRunning
 from tests.kits.consumer import NHS_NUMBER, booking, record
@@ -31,14 +31,20 @@ Invoke = Callable[..., Result]
     ("arguments", "sentence"),
     [
         (["fly"], "No such command 'fly'"),
-        (["seed", "--days", "0"], "Invalid value for '--days': 0 is not in the range 1<=x<=260"),
+        (["seed", "--days", "0"], "Invalid value for '--days': 0 is out of range. Choose a number from 1 to 260."),
         (["seed", "--from", "Monday"], "'Monday' is not a valid date. Write it as YYYY-MM-DD"),
-        (["seed", "--slots", "few"], "Invalid value for '--slots'"),
+        (["seed", "--slots", "few"], "'few' is not a whole number."),
         (["seed", "--practices", "nowhere.csv"], "File 'nowhere.csv' does not exist"),
         (["seed", "--practice-count", "5", "--slots", "3"], "3 slots are too few for 5 practices"),
-        (["send", "--count", "0"], "Invalid value for '--count': 0 is not in the range x>=1"),
-        (["send", "--duplicates", "20"], "Invalid value for '--duplicates': 20.0 is not in the range 0<=x<=1"),
-        (["send", "--rate", "0"], "Invalid value for '--rate'"),
+        (["send", "--count", "0"], "Invalid value for '--count': 0 is out of range. Choose 1 or more."),
+        (
+            ["send", "--duplicates", "20"],
+            "Invalid value for '--duplicates': 20 is out of range. Choose a number from 0 to 1.",
+        ),
+        (["send", "--rate", "0"], "0 is out of range. Choose more than 0."),
+        (["send", "--rate", "nan"], "'nan' is not a number."),
+        (["audit", "--memory", "lots"], "Write it as 512m or 3g."),
+        (["audit", "--history", "nowhere"], "Directory 'nowhere' does not exist."),
         (["send", "--shape", "monday-8am"], "--shape monday-8am needs --rate"),
         (["send", "--shape", "friday"], "'friday' is not one of 'steady', 'monday-8am'"),
         (["send", "--cancellations", "0.9"], "leave too few bookings"),
@@ -131,26 +137,18 @@ def test_interrupt_ends_with_130(moto_stack: MotoStack, monkeypatch: pytest.Monk
     assert (result.exit_code, result.stderr.strip()) == (130, "Error: Interrupted.")
 
 
-def test_help_lists_the_verbs_in_the_order_of_use() -> None:
+def test_help_lists_every_verb_below_the_heading_of_its_group() -> None:
     result = invoke("--help")
     assert result.exit_code == 0
-    verbs = re.findall(r"^  ([a-z]+)  +\S", result.stdout.partition("Commands:")[2], re.MULTILINE)
-    of_use = [
-        "up",
-        "env",
-        "seed",
-        "send",
-        "smoke",
-        "run",
-        "watch",
-        "inspect",
-        "status",
-        "check",
-        "dlq",
-        "ledger",
-        "down",
-    ]
-    assert [verb for verb in verbs if verb in of_use] == of_use
+    sections = re.findall(
+        r"^([A-Z][a-z ]+):\n((?:  .*\n)+)", result.stdout.partition("Options:")[2] + "\n", re.MULTILINE
+    )
+    listed = {heading: re.findall(r"^  ([a-z]+)  +\S", text, re.MULTILINE) for heading, text in sections}
+    assert listed["Start"] == ["new", "up", "env", "down"]
+    assert listed["Repair"] == ["dlq", "ledger", "pause", "resume"]
+    assert {"seed", "run"} <= set(listed["Verbs of appointments"])
+    verbs = [verb for names in listed.values() for verb in names]
+    assert sorted(verbs) == sorted({*main.commands, *listed["Verbs of appointments"]})
 
 
 def test_every_verb_takes_json_and_stack() -> None:

@@ -92,7 +92,7 @@ def test_redrive_says_how_to_continue_when_interrupted(
         raise KeyboardInterrupt
 
     dead_letter(on_aws)
-    monkeypatch.setattr("oneslot.commands.dlq.moving.redrive", interrupted)
+    monkeypatch.setattr("oneslot.commands.repair.dlq.moving.redrive", interrupted)
     result = invoke("dlq", "redrive", "--yes", *(["--json"] if as_json else []))
     told = (
         "Interrupted: 0 of 1 message moved; nothing is lost. Continue with "

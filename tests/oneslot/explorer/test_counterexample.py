@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from oneslot.commands.explore import explore
+from oneslot.commands.explore.explore import explore
 from oneslot.errors import OneslotError
 from oneslot.explorer.counterexample import Counterexample, Move, NotReplayable, counterexample, replay
 from oneslot.explorer.explorer import Explorer

@@ -94,11 +94,11 @@ def test_redrive_all_uses_the_move_task_on_aws(
     target = replace(moto_stack.target, local=None)
     target.__dict__.update(sqs=moto_stack.bench.sqs, dynamodb=moto_stack.bench.dynamodb)
     started: list[Any] = []
-    monkeypatch.setattr("oneslot.commands.dlq.redrive.open_target", lambda _: target)
+    monkeypatch.setattr("oneslot.commands.repair.dlq.redrive.open_target", lambda _: target)
     monkeypatch.setattr("oneslot.evidence.operator_log._caller", lambda: "arn:aws:iam::123456789012:user/on-call")
-    monkeypatch.setattr("oneslot.commands.dlq.moving.start_move", lambda _, rate: started.append(rate))
+    monkeypatch.setattr("oneslot.commands.repair.dlq.moving.start_move", lambda _, rate: started.append(rate))
     monkeypatch.setattr(
-        "oneslot.commands.dlq.moving.follow_move",
+        "oneslot.commands.repair.dlq.moving.follow_move",
         lambda *_: Moved(status, 1, 1, None if exit_code == 0 else "OverLimit"),
     )
     dry = json.loads(invoke("dlq", "redrive", "--all", "--stack", "s", "--json").stdout)

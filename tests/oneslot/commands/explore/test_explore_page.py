@@ -11,7 +11,7 @@ import pytest
 
 from oneslot.explorer.services.stand_in import OPERATIONS
 
-DOCUMENTATION = Path(__file__).parents[3] / "docs"
+DOCUMENTATION = Path(__file__).parents[4] / "docs"
 PAGE = (DOCUMENTATION / "do" / "explore-your-handler.md").read_text(encoding="utf-8")
 REFERENCE = (DOCUMENTATION / "look-up" / "explorer.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"^```(?:python|yaml) (\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))

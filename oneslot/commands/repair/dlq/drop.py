@@ -7,8 +7,13 @@ from pathlib import Path
 
 import click
 
-from oneslot.commands.dlq.display import document_of, say_not_found, show_some, unanswered
-from oneslot.commands.dlq.reading import exit_status, read_letters_to_change, say_no_such_reason, selection_options
+from oneslot.commands.repair.dlq.display import document_of, say_not_found, show_some, unanswered
+from oneslot.commands.repair.dlq.reading import (
+    exit_status,
+    read_letters_to_change,
+    say_no_such_reason,
+    selection_options,
+)
 from oneslot.errors import BadInput
 from oneslot.evidence.operator_log import open_operator_log
 from oneslot.options import json_option, stack_option, yes_option

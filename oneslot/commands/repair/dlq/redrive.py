@@ -7,9 +7,14 @@ from pathlib import Path
 
 import click
 
-from oneslot.commands.dlq.display import document_of, say_not_found, show_some
-from oneslot.commands.dlq.moving import move_by_task, move_in_batches
-from oneslot.commands.dlq.reading import exit_status, read_letters_to_change, say_no_such_reason, selection_options
+from oneslot.commands.repair.dlq.display import document_of, say_not_found, show_some
+from oneslot.commands.repair.dlq.moving import move_by_task, move_in_batches
+from oneslot.commands.repair.dlq.reading import (
+    exit_status,
+    read_letters_to_change,
+    say_no_such_reason,
+    selection_options,
+)
 from oneslot.errors import BadInput, OneslotError
 from oneslot.evidence.operator_log import open_operator_log
 from oneslot.options import Number, json_option, stack_option, yes_option

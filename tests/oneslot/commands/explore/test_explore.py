@@ -12,7 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from oneslot.commands.explore import explore
+from oneslot.commands.explore.explore import explore
 from oneslot.errors import OneslotError
 from oneslot.explorer.counterexample import Counterexample, counterexample
 from oneslot.explorer.explorer import Exploration, Explorer

@@ -53,7 +53,7 @@ def on_aws(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> Target:
         clients=clients,
         outputs=replace(outputs, event_source_mapping_id=mapping["UUID"]),
     )
-    for verb in ("pause", "status"):
+    for verb in ("repair.pause", "status"):
         monkeypatch.setattr(f"oneslot.commands.{verb}.open_target", lambda _: target)
     return target
 

@@ -6,9 +6,9 @@ from dataclasses import asdict
 
 import click
 
-from oneslot.commands.dlq.display import WOULD, age, document_of, name_of, row_text, show_some
-from oneslot.commands.dlq.reading import count_unseen, no_such_reason, read_letters
 from oneslot.commands.message_id import message_id_argument
+from oneslot.commands.repair.dlq.display import WOULD, age, document_of, name_of, row_text, show_some
+from oneslot.commands.repair.dlq.reading import count_unseen, no_such_reason, read_letters
 from oneslot.errors import OneslotError
 from oneslot.evidence.dead_letters import format_hidden
 from oneslot.evidence.tables import Missing, format_missing

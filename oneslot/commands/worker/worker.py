@@ -11,7 +11,7 @@ from types import FrameType
 
 import click
 
-from oneslot.commands.worker_handler import Connect, client_configuration, connect_on_aws, load_handler, open_consumer
+from oneslot.commands.worker.handler import Connect, client_configuration, connect_on_aws, load_handler, open_consumer
 from oneslot.errors import BadInput
 from oneslot.options import stack_option
 from oneslot.runtime.surroundings import Surroundings

@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from oneslot.declaration.reading import declared
 from oneslot.errors import BadInput
-from oneslot.options import FILE, json_option
+from oneslot.options import FILE, Number, json_option
 from oneslot.terminal import Terminal
 
 INEFFECTIVE = {
@@ -32,9 +32,15 @@ DIRECTORY = click.Path(file_okay=False, writable=True, path_type=Path)
 @click.option("--save", type=DIRECTORY, help="Write each counterexample to this directory, for --replay.")
 @click.option("--write", type=DIRECTORY, help="Write the figures, the tables and the picture to this directory.")
 @click.option("--replay", type=FILE, help="Replay the counterexample in this file on the current code.")
-@click.option("--handler", help="Explore this unmodified handler, as `app:handler`, below the current directory.")
+@click.option(
+    "--handler",
+    metavar="MODULE:NAME",
+    help="Explore this unmodified handler, as `app:handler`, below the current directory.",
+)
 @click.option("--scenario", type=FILE, help="Its messages, tables, law and so on: a Python file with these names.")
-@click.option("--budget", type=click.FloatRange(min=0), help="Seconds for --handler; 60 unless the scenario says so.")
+@click.option(
+    "--budget", type=Number(min=0), metavar="SECONDS", help="Seconds for --handler; 60 unless the scenario says so."
+)
 @json_option
 def explore(  # noqa: PLR0917 - click passes them by name
     short: bool,
@@ -58,7 +64,7 @@ def explore(  # noqa: PLR0917 - click passes them by name
     terminal = Terminal(as_json)
     if handler is not None:
         # Not imported before it is used: it needs `oneslot[explorer]`.
-        from oneslot.commands.explore_handler import explore_handler
+        from oneslot.commands.explore.handler import explore_handler
 
         return explore_handler(handler, scenario, budget, terminal)
     if scenario is not None or budget is not None:

@@ -22,7 +22,7 @@ def fifo_stack(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> MotoSt
         for field, name in (("queue_url", "requests.fifo"), ("dead_letter_queue_url", "dead-letters.fifo"))
     }
     target = replace(moto_stack.target, outputs=replace(moto_stack.target.outputs, **urls))
-    monkeypatch.setattr("oneslot.commands.dlq.redrive.open_target", lambda _: target)
+    monkeypatch.setattr("oneslot.commands.repair.dlq.redrive.open_target", lambda _: target)
     return replace(moto_stack, target=target)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from oneslot.commands.worker import worker
-from oneslot.commands.worker_handler import load_handler
+from oneslot.commands.worker.handler import load_handler
+from oneslot.commands.worker.worker import worker
 from oneslot.errors import BadInput
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from oneslot.commands.explore import explore
+from oneslot.commands.explore.explore import explore
 
-SUBJECTS = Path(__file__).parents[1] / "explorer" / "handlers"
+SUBJECTS = Path(__file__).parents[2] / "explorer" / "handlers"
 
 
 def explored(handler: str, folder: Path, text: str, *options: str) -> Result:

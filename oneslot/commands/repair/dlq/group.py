@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from oneslot.commands.dlq.drop import drop
-from oneslot.commands.dlq.look import list_letters, show
-from oneslot.commands.dlq.redrive import redrive
+from oneslot.commands.repair.dlq.drop import drop
+from oneslot.commands.repair.dlq.look import list_letters, show
+from oneslot.commands.repair.dlq.redrive import redrive
 
 
 @click.group(short_help="Inspect dead letters; redrive or drop them.")

@@ -11,7 +11,7 @@ from botocore.config import Config
 
 from booking.compose import client_configuration
 from booking.configuration import Configuration
-from oneslot.commands.worker_handler import open_consumer
+from oneslot.commands.worker.handler import open_consumer
 from oneslot.worker.log import WorkerLog
 from oneslot.worker.settings import WorkerSettings
 from tests.kits.moto_stack import Functions, MotoStack
