@@ -67,12 +67,12 @@ class Aftermath:
         breaches: list[str] = []
         everything = (1 << len(scenario.messages)) - 1
         acknowledged |= scenario.deleted(system.worlds[world])
-        for _ in range(scenario.redeliveries):
+        for receives in range(1, scenario.redeliveries + 1):
             hidden = 0
             for position in range(len(scenario.messages)):
                 if acknowledged >> position & 1:
                     continue
-                delivered = self.deliver(world, position, now, name)
+                delivered = self.deliver(world, position, now, name, receives)
                 made.append(Redelivery(position, now, delivered))
                 name += 1
                 world = delivered.world
@@ -99,10 +99,10 @@ class Aftermath:
             breaches += collect(laws.at_last(system.worlds[world], scenario.ends_with))
         return [*breaches, *system.in_state(world, acknowledged, now)]
 
-    def deliver(self, world: int, message: int, now: int, name: int) -> Delivered:
+    def deliver(self, world: int, message: int, now: int, name: int, receives: int = 1) -> Delivered:
         """Deliver one message alone and without a fault, under a name of its own."""
         system = self._system
-        behaviour = system.behaviour((message,), name)
+        behaviour = system.behaviour((message,), name, receives)
         node = behaviour.start(now)
         calls: list[Request] = []
         steps: list[tuple[int, int, int]] = []
@@ -115,8 +115,8 @@ class Aftermath:
             steps.append((request, observation, world))
             breaches += broken
             node = behaviour.advance(node, strand, system.renamed("observation", observation, swap(name)), now)
-        breaches += system.at_end(world, name, (message,), node)
         outcome = behaviour.nodes[node].outcome or Outcome()
+        breaches += system.at_end(world, name, (message,), outcome)
         return Delivered(world, outcome, node, tuple(calls), tuple(breaches), tuple(steps))
 
 

@@ -33,6 +33,7 @@ class Subject:
     """The code under test, and the laws that it must keep.
 
     `identified`: each delivery has a program of its own, because its ids have forms that cannot be renamed in a text.
+    `counts_receives`: a message that is delivered again and again says how often, as SQS does.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Subject:
     laws: Laws
     process: type[Process] = Process
     identified: bool = False
+    counts_receives: bool = False
 
     def program(self, messages: Sequence[SqsMessage], side_by_side: bool, delivery: int = 0) -> Program:
         """Return one invocation with these messages as its batch. `delivery` is its number if it is identified."""

@@ -71,7 +71,7 @@ class System:
         self.requests, self.observations, self.worlds = self.texts.requests, self.texts.observations, self.texts.worlds
         self.calls_made = 0
         self._services = services or InMemoryServices(scenario.tables)
-        self._behaviours: dict[tuple[tuple[int, ...], int], Behaviour] = before._behaviours if before else {}
+        self._behaviours: dict[tuple[tuple[int, ...], int, int], Behaviour] = before._behaviours if before else {}
         self._environments: list[tuple[Behaviour, int]] = before._environments if before else []
         self._apply: dict[tuple[int, int, int, int, int], tuple[int, int, tuple[str, ...]]] = (
             before._apply if before else {}
@@ -105,13 +105,15 @@ class System:
         """The runs of the code under test from its start."""
         return self.runs - self._ran_before
 
-    def behaviour(self, messages: tuple[int, ...], delivery: int) -> Behaviour:
-        """Return the known behaviour of invocations with these messages, and of this delivery if it is identified."""
-        key = (messages, delivery if self.subject.identified else 0)
+    def behaviour(self, messages: tuple[int, ...], delivery: int, receives: int = 1) -> Behaviour:
+        """Return the known behaviour of invocations with these messages, and of this delivery if it is identified.
+
+        `receives` is the count that SQS tells a subject which counts them.
+        """
+        key = (messages, delivery if self.subject.identified else 0, receives if self.subject.counts_receives else 1)
         if key not in self._behaviours:
-            program = self.subject.program(
-                [self.scenario.messages[position] for position in messages], self.scenario.side_by_side, key[1]
-            )
+            batch = [replace(self.scenario.messages[position], receives=key[2]) for position in messages]
+            program = self.subject.program(batch, self.scenario.side_by_side, key[1])
             behaviour = Behaviour(program, self.requests, self.observations, self.subject.process)
             behaviour.left_by(self._environments)
             self._behaviours[key] = behaviour
@@ -173,7 +175,7 @@ class System:
         environment = self._environment(behaviour, node) if outcome.dirty else COLD
         acknowledged = self.acknowledges(messages, outcome)
         code = ENDED - acknowledged if acknowledged else GONE
-        return code, self.at_end(world, delivery, messages, node), environment
+        return code, self.at_end(world, delivery, messages, outcome), environment
 
     def choices(self, request: int) -> tuple[Choice, ...]:
         """Return the faults of a call."""
@@ -220,11 +222,8 @@ class System:
             self._in_state[key] = self.scenario.checked(collect(broken))
         return self._in_state[key]
 
-    def at_end(self, world: int, delivery: int, messages: tuple[int, ...], node: int) -> tuple[str, ...]:
+    def at_end(self, world: int, delivery: int, messages: tuple[int, ...], outcome: Outcome) -> tuple[str, ...]:
         """Return the breaches by the end of an invocation; `delivery` is its number."""
-        outcome = self.behaviour(messages, delivery).nodes[node].outcome
-        if outcome is None:
-            return ()
         named = replace(outcome, lines=tuple(rename(line, swap(delivery)) for line in outcome.lines))
         batch = [self.scenario.messages[position] for position in messages]
         return tuple(collect(self.subject.laws.at_end(self.worlds[world], batch, named)))

@@ -47,10 +47,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class SqsMessage:
-    """A message in the queue. `message_id` is the request's id, not SQS's; a malformed message has its body as the id."""
+    """A message in the queue. `message_id` is the request's id, not SQS's; a malformed message has its body as the id.
+
+    `receives` is SQS's count of its deliveries.
+    """
 
     message_id: str
     body: str
+    receives: int = 1
 
     @property
     def sqs_id(self) -> str:
@@ -63,7 +67,7 @@ class SqsMessage:
             "messageId": self.sqs_id,
             "receiptHandle": f"receipt-{position}-of-{OWN_NAME}",
             "body": self.body,
-            "attributes": {"ApproximateReceiveCount": "1", "SentTimestamp": "1763625600000"},
+            "attributes": {"ApproximateReceiveCount": str(self.receives), "SentTimestamp": "1763625600000"},
             "messageAttributes": {},
             "eventSource": "aws:sqs",
         }

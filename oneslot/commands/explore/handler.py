@@ -10,6 +10,7 @@ from typing import Any
 
 from oneslot.errors import BadInput
 from oneslot.explorer.handlers.exploration import explore
+from oneslot.explorer.handlers.template import from_template
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.terminal import Terminal
 
@@ -48,4 +49,16 @@ def _options(scenario: Path) -> dict[str, Any]:
         ) from error
     if "messages" not in values:
         raise BadInput(f"{scenario}: messages is missing. Define a list of bodies, records or events.")
-    return {name: value for name, value in values.items() if name in GIVEN}
+    options = {name: value for name, value in values.items() if name in GIVEN}
+    if "template" not in values:
+        return options
+    try:
+        read = from_template(
+            values["template"],
+            function=values.get("function", ""),
+            env=options.pop("env", {}),
+            parameters=values.get("stack"),
+        )
+    except NotExplorable as error:
+        raise BadInput(str(error)) from error
+    return {**{name: value for name, value in read.items() if name in GIVEN}, **options}

@@ -27,6 +27,7 @@ from oneslot.explorer.handlers.surroundings import taken_over
 from oneslot.explorer.handlers.tables import tables_of
 from oneslot.explorer.handlers.verdict import FIFO_LEVELS, LEVELS, Explored, Level, Result, over_budget
 from oneslot.explorer.refusal import NotExplorable
+from oneslot.explorer.scenario import MOST_REDELIVERIES
 from oneslot.explorer.services.values import PARAMETERS, SECRETS
 from oneslot.explorer.system import System
 
@@ -67,6 +68,7 @@ def explore(
     budget: float = 60,
     timeout: int = 30,
     visibility: int = 30,
+    receives: int = MOST_REDELIVERIES,
     fifo: bool = False,
     acknowledges_only_finished: bool = False,
     answers_equal: bool = False,
@@ -95,6 +97,7 @@ def explore(
         path: the folder of the handler; a list if it has layers.
         fifo: whether the queue is FIFO: no delivery overlaps another, and an acknowledged message never comes again.
         timeout, visibility: the function's timeout and the queue's visibility timeout, in seconds.
+        receives: the deliveries without a fault that must be enough, as the queue's maxReceiveCount.
 
     Raises `NotExplorable`, naming what the explorer does not have and the remedy.
     """
@@ -120,6 +123,7 @@ def explore(
             unfinished="at-least-once: after",
             timeout_ms=timeout * 1000,
             visibility_ms=visibility * 1000,
+            redeliveries=receives,
             reports_failures=reports_failures,
         ),
         services=AccountServices(

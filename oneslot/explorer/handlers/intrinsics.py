@@ -12,7 +12,7 @@ PSEUDO = {
     "AWS::AccountId": ACCOUNT,
     "AWS::Partition": "aws",
     "AWS::Region": REGION,
-    "AWS::StackId": f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/explored/0",
+    "AWS::StackId": f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/explored/00000000-0000-4000-8000-000000000000",
     "AWS::StackName": "explored",
     "AWS::URLSuffix": "amazonaws.com",
 }
@@ -166,7 +166,10 @@ def _join(resolver: Resolver, argument: Sequence[Any]) -> str:
 
 def _select(resolver: Resolver, argument: Sequence[Any]) -> Any:
     position, among = argument
-    return resolver.value(among)[int(position)]
+    try:
+        return resolver.value(among)[int(position)]
+    except IndexError:
+        raise Unresolved("Fn::Select") from None
 
 
 def _split(resolver: Resolver, argument: Sequence[Any]) -> list[str]:

@@ -71,6 +71,7 @@ class HandlerScenario(Scenario):
 class HandlerSubject(Subject):
     """A handler as the explorer's subject."""
 
+    counts_receives: bool = True
     code: Code | None = None
     timeout_ms: int = 30_000
     reports_failures: bool = True
@@ -132,7 +133,7 @@ def message_of(position: int, message: Any) -> SqsMessage:
     more = message if isinstance(message, dict) and isinstance(message.get("body"), str) else {}
     body = more.get("body", message)
     text = body if isinstance(body, str) else json.dumps(body)
-    return Numbered(str(position), text, position, json.dumps(more))
+    return Numbered(str(position), text, position=position, more=json.dumps(more))
 
 
 def records_of(messages: Sequence[Any]) -> list[Any]:

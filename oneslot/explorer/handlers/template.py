@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +56,12 @@ def from_template(
         "visibility": int(_resolved(resolver, queue.get("VisibilityTimeout", _SECONDS["visibility"]), "the queue")),
         "reports_failures": "ReportBatchItemFailures" in mapping.get("FunctionResponseTypes", ()),
     }
-    values = _values(resolver)
-    return {**options, "parameters": values} if values else options
+    policy = _resolved(resolver, queue.get("RedrivePolicy", {}), "the queue's RedrivePolicy")
+    if "maxReceiveCount" in policy:
+        options["receives"] = int(policy["maxReceiveCount"])
+    if values := _values(resolver):
+        options["parameters"] = values
+    return options
 
 
 def _file(path: Path) -> Path:
@@ -118,6 +122,8 @@ def _function(resolver: Resolver, wanted: str) -> str:
     names = [name for name, resource in resolver.resources.items() if resource["Type"] in FUNCTIONS]
     found = [name for name in names if wanted in (name, resolver.physical_name(name))]
     found = found or [name for name in names if name.startswith(wanted)]
+    if not names:
+        raise NotExplorable("The template has no function. Name the template of the stack that has it.")
     if len(found) != 1:
         raise NotExplorable(f'function: "{wanted}" names {len(found)} functions. Name one of {", ".join(names)}.')
     return found[0]
@@ -154,14 +160,23 @@ def _tables(resolver: Resolver) -> dict[str, Table]:
 
 def _folders(resolver: Resolver, resource: Mapping[str, Any], properties: Mapping[str, Any]) -> list[str]:
     """Return the folder of the code, and those of the layers that the template has."""
-    code = resource.get("Metadata", {}).get(ASSET) or properties.get("CodeUri") or properties.get("Code") or "."
-    folders = [code if isinstance(code, str) else "."]
+    folders = [_folder(resource, properties, ("CodeUri", "Code")) or "."]
     for layer in properties.get("Layers", ()):
         held = resolver.resources.get(layer.get("Ref", "") if isinstance(layer, Mapping) else "", {})
-        content = held.get("Metadata", {}).get(ASSET) or held.get("Properties", {}).get("ContentUri")
-        if held.get("Type") in LAYERS and isinstance(content, str):
+        content = _folder(held, held.get("Properties", {}), ("ContentUri", "Content"))
+        if held.get("Type") in LAYERS and content:
             folders += [content, f"{content.rstrip('/')}/python"]
     return folders
+
+
+def _folder(resource: Mapping[str, Any], properties: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    """Return a folder as SAM writes it, or that of CDK's asset, which has its hash as the key in S3."""
+    asset = resource.get("Metadata", {}).get(ASSET)
+    given = asset or next((properties[name] for name in names if name in properties), None)
+    key = given.get("S3Key") if isinstance(given, Mapping) else None
+    if isinstance(key, str):
+        return f"asset.{key.removesuffix('.zip')}"
+    return given if isinstance(given, str) else None
 
 
 def _values(resolver: Resolver) -> dict[str, Any]:

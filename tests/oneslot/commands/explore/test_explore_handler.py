@@ -36,3 +36,23 @@ def test_scenario_is_refused_without_messages(tmp_path: Path) -> None:
     result = explored("put", tmp_path, "tables = {}")
 
     assert "messages is missing" in str(result.exception)
+
+
+def test_scenario_takes_the_rest_from_its_template(tmp_path: Path) -> None:
+    template = tmp_path / "template.yaml"
+    resources = {
+        "Orders": {"Type": "AWS::Serverless::SimpleTable", "Properties": {"TableName": {"Ref": "Table"}}},
+        "Consumer": {"Type": "AWS::Serverless::Function", "Properties": {"CodeUri": str(SUBJECTS)}},
+    }
+    template.write_text(json.dumps({"Parameters": {"Table": {"Type": "String"}}, "Resources": resources}))
+    text = f'messages = [{{"order": "o-1"}}]\ntemplate = {str(template)!r}\nfunction = "Consumer"\n'
+
+    result = explored("put", tmp_path, text + 'stack = {"Table": "orders"}\n', "--json")
+
+    assert (result.return_value, json.loads(result.stdout)["holds"]) == (0, True)
+
+
+def test_scenario_is_refused_when_its_template_is(tmp_path: Path) -> None:
+    result = explored("put", tmp_path, 'messages = [1]\ntemplate = "none.yaml"\n')
+
+    assert "none.yaml: No such file or directory" in str(result.exception)

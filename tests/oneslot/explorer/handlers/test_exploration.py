@@ -257,3 +257,10 @@ def test_reported_failure_counts_when_the_event_is_a_streams() -> None:
     result = explored("report_stream", messages=[{"Records": [{"dynamodb": {"SequenceNumber": "1"}}]}])
 
     assert result.verdict == "fails when nothing goes wrong, at message 1: it reports the message as failed"
+
+
+@pytest.mark.parametrize(("receives", "holds"), [(2, False), (3, True)])
+def test_redeliveries_count_up_to_the_queue_s_limit(receives: int, holds: bool) -> None:
+    result = explored("recover_at_third_receive", receives=receives, law=lambda world: True)
+
+    assert result.holds is holds

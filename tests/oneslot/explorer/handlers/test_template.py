@@ -51,7 +51,7 @@ def test_tables_have_their_keys_and_indexes() -> None:
 def test_times_and_failures_are_the_mapping_s() -> None:
     options = from_template(SHOP, env=BANK)
 
-    assert [options[name] for name in ("timeout", "visibility", "reports_failures")] == [20, 120, True]
+    assert [options[name] for name in ("timeout", "visibility", "reports_failures", "receives")] == [20, 120, True, 5]
 
 
 def test_handler_is_explored_from_its_template() -> None:
