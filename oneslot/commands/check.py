@@ -127,7 +127,7 @@ def counts_table(counts: Counts) -> Table:
         row(f"  {reason}", count)
     shown.add_section()
     row("lost", counts.lost, "bold red" if counts.lost else "green")
-    row("booked twice", counts.double_booked, "bold red" if counts.double_booked else "green")
+    row("done twice", counts.double_booked, "bold red" if counts.double_booked else "green")
     return shown
 
 

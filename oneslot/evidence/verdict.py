@@ -200,11 +200,11 @@ def _success(counts: Counts, checked: int) -> str:
     if counts.messages is None:
         unknown = " There is no archive of accepted requests, so a lost one would not show."
         return (
-            f"Sound: each of {requests} has exactly one answer{reason}; none is booked twice; all "
+            f"Sound: each of {requests} has exactly one answer{reason}; none is done twice; all "
             f"{checked} invariants hold.{older if counts.too_old else unknown}{unlogged}"
         )
     return (
-        f"Exactly once: each of {requests} has exactly one answer{reason}; none is lost, none is booked twice; all "
+        f"Exactly once: each of {requests} has exactly one answer{reason}; none is lost, none is done twice; all "
         f"{checked} invariants hold.{older if counts.too_old else ''}{unlogged}"
     )
 
