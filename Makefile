@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
 .PHONY: help run bench-run test test-all check lint types imports format explore audit-sown mutants handlers simulate simulate-mutants simulate-coverage \
-  spec soak fuzz figures bench bench-audit docs synth deploy diff smoke lock dependencies browser valkey clean
+  spec soak fuzz figures bench bench-explorer bench-audit docs synth deploy diff smoke lock dependencies browser valkey clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -149,6 +149,9 @@ figures: $(VENV)/.installed ## put figures and what the code says into docs/unde
 
 bench: $(VENV)/.installed ## speed, beside the peers (SHORT=1; DEMAND=file; WRITE=1: into docs/lab/performance.md)
 	$(BIN)/python -m benchmarks $(if $(SHORT),--short) $(if $(DEMAND),--demand "$(DEMAND)") $(if $(WRITE),--write)
+
+bench-explorer: $(VENV)/.installed ## what exploring a handler costs, by its calls; into docs/lab/explorer-cost.md
+	$(BIN)/python -m benchmarks.explored --write
 
 bench-audit: $(VENV)/.installed ## the Spark audit of 1, 5 and 10 million requests, beside DuckDB, then files, workers, skew (10 GB of disk)
 	$(BIN)/python -m benchmarks.audit.__main__
