@@ -82,7 +82,7 @@ def test_service_keeps_one_task_when_the_queue_is_empty(resources: dict[str, dic
 def test_worker_accepts_its_command_line(resources: dict[str, dict[str, Any]]) -> None:
     command = [text if isinstance(text, str) else "Oneslot-dev" for text in container(resources)["Command"]]
     taken = worker.make_context("worker", command).params
-    assert (taken["stack"], taken["threads"], taken["grace"]) == ("Oneslot-dev", 8, 30)
+    assert (taken["stack"], taken["threads"], taken["grace_seconds"]) == ("Oneslot-dev", 8, 30)
 
 
 def test_stop_timeout_is_above_the_workers_grace_time(resources: dict[str, dict[str, Any]]) -> None:

@@ -6,8 +6,10 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from types import FrameType
+from typing import Any
 
 import click
 
@@ -28,6 +30,31 @@ ONE_SIGNAL_SECONDS = 1.0
 """A second signal within this time is part of the first: `timeout` signals a process and then its group."""
 
 
+NUMBERS = (
+    ("--threads", "threads", int, "Process N messages at once."),
+    ("--visibility", "visibility_seconds", int, "Send a heartbeat for each message every N seconds."),
+    ("--buffer", "buffer_seconds", int, "Tolerate a heartbeat that is N seconds late."),
+    ("--grace", "grace_seconds", float, "Finish the messages in work within N seconds after SIGTERM."),
+    ("--wait", "wait_seconds", int, "Wait N seconds for messages in each poll."),
+    (
+        "--retry-delay",
+        "retry_delay_seconds",
+        int,
+        "Delay a message whose handler raised: 1 second, then twice as long each time, up to N. 0: its visibility.",
+    ),
+)
+"""Options with the settings that they give, which also have the defaults, and their types."""
+
+
+def number_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add the options of `NUMBERS`."""
+    for option, setting, kind, text in reversed(NUMBERS):
+        default = getattr(DEFAULTS, setting)
+        add = click.option(option, setting, metavar="N", type=kind, default=default, show_default=True, help=text)
+        function = add(function)
+    return function
+
+
 @click.command(short_help="Consume the queue in this process, without Lambda.")
 @stack_option
 @click.option(
@@ -40,68 +67,20 @@ ONE_SIGNAL_SECONDS = 1.0
     metavar="MODULE:NAME",
     help="Run this Lambda handler, imported from the current directory. Default: Oneslot's own consumer.",
 )
-@click.option(
-    "--threads", metavar="N", type=int, default=DEFAULTS.threads, show_default=True, help="Process N messages at once."
-)
-@click.option(
-    "--visibility",
-    metavar="N",
-    type=int,
-    default=DEFAULTS.visibility_seconds,
-    show_default=True,
-    help="Send a heartbeat for each message every N seconds.",
-)
-@click.option(
-    "--buffer",
-    "buffer_seconds",
-    metavar="N",
-    type=int,
-    default=DEFAULTS.buffer_seconds,
-    show_default=True,
-    help="Tolerate a heartbeat that is N seconds late.",
-)
+@number_options
 @click.option(
     "--limit",
     metavar="N",
     type=float,
     help=f"Limit a message to N seconds. Default: {DEFAULTS.limit_seconds:g}; Oneslot's own: {OWN_LIMIT_SECONDS:g}.",
 )
-@click.option(
-    "--grace",
-    metavar="N",
-    type=float,
-    default=DEFAULTS.grace_seconds,
-    show_default=True,
-    help="Finish the messages in work within N seconds after SIGTERM.",
-)
-@click.option(
-    "--wait",
-    metavar="N",
-    type=int,
-    default=DEFAULTS.wait_seconds,
-    show_default=True,
-    help="Wait N seconds for messages in each poll.",
-)
-@click.option(
-    "--retry-delay",
-    metavar="N",
-    type=int,
-    default=DEFAULTS.retry_delay_seconds,
-    show_default=True,
-    help="Delay a message whose handler raised: 1 second, then twice as long each time, up to N. 0: its visibility.",
-)
 def worker(
     *,
     stack: str | None,
     queue_url: str | None,
     handler: str | None,
-    threads: int,
-    visibility: int,
-    buffer_seconds: int,
     limit: float | None,
-    grace: float,
-    wait: int,
-    retry_delay: int,
+    **numbers: Any,
 ) -> int:
     """Consume a queue until SIGTERM or Ctrl-C, then finish the messages in work. A second signal returns them at once.
 
@@ -115,13 +94,8 @@ def worker(
     """
     try:
         settings = WorkerSettings(
-            threads=threads,
-            visibility_seconds=visibility,
-            buffer_seconds=buffer_seconds,
             limit_seconds=limit if limit is not None else DEFAULTS.limit_seconds if handler else OWN_LIMIT_SECONDS,
-            grace_seconds=grace,
-            wait_seconds=wait,
-            retry_delay_seconds=retry_delay,
+            **numbers,
         )
     except InvalidSettings as error:
         raise BadInput(str(error)) from error
@@ -133,7 +107,7 @@ def worker(
         if not url:
             raise BadInput("--handler needs a queue. Give --queue-url, or set ONESLOT_QUEUE_URL.")
         connect: Connect = connect_on_aws
-        client = connect(client_configuration(threads))
+        client = connect(client_configuration(settings.threads))
     else:
         connect, client, url, loaded = open_consumer(stack, queue_url, settings, log)
     try:
