@@ -18,7 +18,7 @@ from oneslot.pipeline import job
 from oneslot.pipeline.judge.conclusion import Conclusion
 from oneslot.pipeline.settings import AuditSettings, parse_arguments
 from tests.kits.histories import Item, System, World, write_history
-from tests.oneslot.pipeline.write.test_incremental import assert_same, rows
+from tests.oneslot.pipeline.write.test_incremental import rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,20 +60,6 @@ def test_day_without_changes_judges_open_requests_again(spark: SparkSession, aud
     by_change, at_once = (current_verdicts(spark, str(tmp_path / name)) for name in ("day-1", "full"))
     requests = "subject <> 'file'"
     assert rows(by_change.where(requests)) == rows(at_once.where(requests))
-
-
-def test_first_night_has_slots_and_no_request(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
-    """The second night adds requests to empty tables."""
-    system = System(92, practices=2, slots_per_practice=10)
-    first = system.world.copy()
-    conclusion = audited(first, "day-0", nightly=True, tables=True)
-    assert conclusion.sound
-    assert conclusion.document["slots"] == 20
-    system.world.now += DAY
-    system.run(20)
-    audited(system.world, "day-1", previous="day-0", since=first, nightly=True, tables=True)
-    audited(system.world, "full", nightly=True, tables=True)
-    assert_same(spark, tmp_path / "day-1", tmp_path / "full")
 
 
 def eventful(world: World) -> Item:
@@ -140,10 +126,10 @@ def test_deliveries_option_takes_several_folders() -> None:
     assert parse_arguments(required)[0].deliveries == ()
 
 
-@pytest.mark.parametrize("above", ["a history, 100% deliveries/deliveries", "slots/ledger", "appointments/night"])
-def test_rejects_name_a_file_in_any_folder(audited: Audited, tmp_path: Path, above: str) -> None:
+def test_rejects_name_a_file_in_any_folder(audited: Audited, tmp_path: Path) -> None:
     """Spark names files as URLs; users name folders freely, even like a source."""
-    history = write_history(System(96, practices=1).run(5), tmp_path / above)
+    above = tmp_path / "a history, 100% deliveries" / "slots" / "ledger" / "appointments" / "night"
+    history = write_history(System(96, practices=1).run(5), above)
     log = history / "deliveries" / "deliveries.jsonl.gz"
     log.write_bytes(gzip.compress(b"{\n" + gzip.decompress(log.read_bytes()), mtime=0))
     assert audited(history).document["rejects"]["lines"] == 1

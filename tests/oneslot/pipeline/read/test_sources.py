@@ -85,17 +85,17 @@ def test_audit_refuses_a_damaged_history(audited: Audited, history: Path, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tables", [("ledger",), ("ledger", "slots", "appointments")])
 def test_failed_export_is_left_out_beside_a_whole_one(
-    audited: Audited, history: Path, world: World, tmp_path: Path, tables: tuple[str, ...]
+    audited: Audited, history: Path, world: World, tmp_path: Path
 ) -> None:
     """A night that is started again exports into the same folders."""
+    tables = ["ledger", "appointments"]
     for table in tables:
         failed(history, table)
     conclusion = audited(history)
     assert conclusion.sound, conclusion.sentence
     told = [note.split()[2] for note in conclusion.document["notes"] if note.endswith("are left out: 1.")]
-    assert told == list(tables)
+    assert told == tables
     assert audit_found(tmp_path / "audit") == set()
     assert conclusion.document["items"] == sum(len(rows) for rows in world.tables().values())
 
@@ -241,29 +241,31 @@ def test_empty_tables_are_refused_or_noted(audited: Audited, world: World, tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("change", "lost"),
-    [
-        (lambda text: text.replace("}\n{", "}, {", 1), 1),
-        (lambda text: text.replace("}\n", "} and more\n", 1), 0),
-        (lambda text: text.replace("}\n{", "}   \r\n\t\r\n{", 1), None),
-        (lambda text: text.replace("}\n{", ', "more": {"of": "}{"}}\n{', 1), None),
-        (lambda text: f'{{"message": {text.replace("}", "}}", 1)}', 1),
-    ],
-    ids=["commas", "more text", "spaces", "an object inside", "an envelope"],
-)
-def test_log_line_is_malformed_when_spark_reads_a_part(
-    audited: Audited, history: Path, tmp_path: Path, change: Callable[[str], str], lost: int | None
-) -> None:
+def test_log_line_is_malformed_when_spark_reads_a_part(audited: Audited, history: Path, tmp_path: Path) -> None:
     """Spark reads the first object and ignores text after it, and members that it does not know."""
     log = history / "deliveries" / "deliveries.jsonl.gz"
     written = gzip.decompress(log.read_bytes()).decode()
-    log.write_bytes(gzip.compress(change(written).encode(), mtime=0))
-    conclusion = audited(history)
+    log.unlink()
+    files = {
+        "commas": written.replace("}\n{", "}, {", 1),
+        "more text": written.replace("}\n", "} and more\n", 1),
+        "spaces": written.replace("}\n{", "}   \r\n\t\r\n{", 1),
+        "an object inside": written.replace("}\n{", ', "more": {"of": "}{"}}\n{', 1),
+        "an envelope": f'{{"message": {written.replace("}", "}}", 1)}',
+    }
+    for name, text in files.items():
+        log.with_name(f"{name}.jsonl").write_bytes(text.encode())
+
+    sums = audited(history).document["sums"]
+
     rejects = [json.loads(line) for line in (tmp_path / "audit" / "rejects.jsonl").read_text().splitlines()]
-    assert [(reject["line"], reject["problem"]) for reject in rejects] == ([] if lost is None else [(1, "not_json")])
-    assert conclusion.document["sums"]["deliveries"] == written.count("\n") - (lost or 0)
-    assert conclusion.document["sums"]["rejected"] == len(rejects)
+    assert sorted((Path(reject["file"]).stem, reject["line"], reject["problem"]) for reject in rejects) == [
+        ("an envelope", 1, "not_json"),
+        ("commas", 1, "not_json"),
+        ("more text", 1, "not_json"),
+    ]
+    # More text hides no delivery. Joined lines hide the second one, and an envelope hides its own.
+    assert (sums["deliveries"], sums["rejected"]) == (len(files) * written.count("\n") - 2, 3)
 
 
 @pytest.mark.slow

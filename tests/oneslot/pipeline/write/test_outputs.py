@@ -56,50 +56,48 @@ def test_output_is_equal_bytes_for_equal_input(audited: Audited, tmp_path: Path)
     assert [pair for pair in of_columns if "," in pair[1]] == []
 
 
-STAGES = pytest.mark.parametrize("stage", ["write_verdicts", "summarise", "check_counts", "conclude"])
+STAGES = ("write_verdicts", "summarise", "check_counts", "conclude")
 
 
 @contextmanager
-def dying_at(stage: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """Interrupt every audit at a stage."""
-
-    def die(*_: object) -> None:
-        raise KeyboardInterrupt
-
+def dying_at(stage: str, monkeypatch: pytest.MonkeyPatch, *, killed: bool = False) -> Iterator[None]:
+    """Interrupt every audit at a stage. A killed one removes nothing afterwards."""
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # noqa: PT012 - the caller runs the audit
+
+        def die(*_: object) -> None:
+            if killed:
+                patch.setattr(Storage, "delete", lambda *_: None)
+            raise KeyboardInterrupt
+
         patch.setattr(job, stage, die)
-        yield patch
+        yield
 
 
 @pytest.mark.slow
-@STAGES
-def test_interrupt_leaves_no_output(
-    audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
-) -> None:
-    """At any stage. The next run succeeds."""
-    with dying_at(stage, monkeypatch):
-        audited(System(62, practices=1).run(10))
-    assert not (tmp_path / "audit").exists()
-    assert audited(tmp_path / "audit-history").sound
+def test_interrupt_leaves_no_output(audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    history = write_history(System(62, practices=1).run(10), tmp_path / "history")
+    for stage in STAGES:
+        with dying_at(stage, monkeypatch):
+            audited(history)
+        assert not (tmp_path / "audit").exists(), stage
 
 
 @pytest.mark.slow
-@STAGES
-def test_next_run_replaces_what_a_killed_one_left(
-    spark: SparkSession, audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+def test_next_run_replaces_what_killed_ones_left(
+    spark: SparkSession, audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A killed process removes nothing. No reader takes the folder for an audit."""
-    with dying_at(stage, monkeypatch) as patch:
-        patch.setattr(Storage, "delete", lambda *_: None)
-        audited(System(62, practices=1).run(10))
-    left = tmp_path / "audit"
-    assert list(left.glob("verdicts/*.parquet")) or stage == "write_verdicts"
-    with pytest.raises(AuditRefused, match=r"has no audit\.json: it is not a finished audit"):
-        current_verdicts(spark, str(left))
+    """No reader takes the folder for an audit, and each next run replaces it."""
+    history, left = write_history(System(62, practices=1).run(10), tmp_path / "history"), tmp_path / "audit"
+    for stage in STAGES:
+        with dying_at(stage, monkeypatch, killed=True):
+            audited(history)
+        assert list(left.glob("verdicts/*.parquet")) or stage == "write_verdicts"
+        with pytest.raises(AuditRefused, match=r"has no audit\.json: it is not a finished audit"):
+            current_verdicts(spark, str(left))
 
-    assert audited(tmp_path / "audit-history").sound
+    assert audited(history).sound
 
-    audited(tmp_path / "audit-history", "other/audit")
+    audited(history, "other/audit")
     assert digests(left) == digests(tmp_path / "other" / "audit")
 
 
