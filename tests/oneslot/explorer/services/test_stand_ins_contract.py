@@ -98,10 +98,25 @@ def _queues(client: Any) -> None:
     client.create_queue(QueueName="orders.fifo", Attributes=fifo)
 
 
+def _sender(client: Any) -> None:
+    client.verify_email_identity(EmailAddress="shop@example.com")
+    template = {"TemplateName": "paid", "SubjectPart": "paid", "TextPart": "o-1", "HtmlPart": "o-1"}
+    client.create_template(Template=template)
+
+
+def _stream(client: Any) -> None:
+    at = {"LocationConstraint": REGION}
+    s3: Any = boto3.Session("x", "x", region_name=REGION).client("s3")
+    s3.create_bucket(Bucket="records", CreateBucketConfiguration=at)
+    target = {"RoleARN": ROLE, "BucketARN": "arn:aws:s3:::records"}
+    client.create_delivery_stream(DeliveryStreamName="paid", S3DestinationConfiguration=target)
+
+
 PREPARE: dict[str, Callable[[Any], Any]] = {
     "sqs": _queues,
     "sns": _topics,
-    "ses": lambda client: client.verify_email_identity(EmailAddress="shop@example.com"),
+    "ses": _sender,
+    "firehose": _stream,
     "sesv2": lambda client: client.create_email_identity(EmailIdentity="shop@example.com"),
     "s3": lambda client: client.create_bucket(Bucket="bills", CreateBucketConfiguration={"LocationConstraint": REGION}),
     "ssm": _parameters,
@@ -123,7 +138,7 @@ def _aws(kind: str) -> Iterator[Aws]:
 
 
 MOTO_DIFFERS = {
-    "test_effect_has_the_answer_of_its_service[sns.publish-1]": "answers no SequenceNumber",
+    "test_effect_has_the_answer_of_its_service[sns.publish to fifo]": "answers no SequenceNumber",
     "test_call_is_refused_as_its_service_does[no topic]": "answers NotFound",
     "test_call_is_refused_as_its_service_does[empty message]": "accepts it",
     "test_call_is_refused_as_its_service_does[no group]": "answers another code",
@@ -164,6 +179,7 @@ ENTRY = {"Source": "shop", "DetailType": "paid", "Detail": '{"order": "o-1"}'}
 MAIL = {"Subject": {"Data": "paid"}, "Body": {"Text": {"Data": "o-1"}}}
 TO = {"ToAddresses": ["a@example.com", "b@example.com"]}
 
+BATCHES = ("publish_batch", "put_events", "send_message_batch", "put_record_batch")
 CALLS: list[tuple[str, str, dict[str, Any], Any]] = [
     ("sqs", "send_message", {"QueueUrl": QUEUE, "MessageBody": "m"}, {"MessageId": "text", "MD5OfMessageBody": "text"}),
     (
@@ -218,6 +234,19 @@ CALLS: list[tuple[str, str, dict[str, Any], Any]] = [
         {"MessageId": "text"},
     ),
     (
+        "ses",
+        "send_templated_email",
+        {"Source": "shop@example.com", "Destination": TO, "Template": "paid", "TemplateData": "{}"},
+        {"MessageId": "text"},
+    ),
+    ("firehose", "put_record", {"DeliveryStreamName": "paid", "Record": {"Data": b"o-1"}}, {"RecordId": "text"}),
+    (
+        "firehose",
+        "put_record_batch",
+        {"DeliveryStreamName": "paid", "Records": [{"Data": b"o-1"}, {"Data": b"o-2"}]},
+        {"FailedPutCount": 0, "RequestResponses": [{"RecordId": "text"}] * 2},
+    ),
+    (
         "sesv2",
         "send_email",
         {"FromEmailAddress": "shop@example.com", "Destination": TO, "Content": {"Simple": MAIL}},
@@ -238,10 +267,13 @@ CALLS: list[tuple[str, str, dict[str, Any], Any]] = [
 ]
 
 
+IDS = [f"{one[0]}.{one[1]}{' to fifo' if '.fifo' in str(one[2]) else ''}" for one in CALLS]
+
+
 @pytest.mark.parametrize(
     ("service", "operation", "parameters", "expected"),
     CALLS,
-    ids=[f"{one[0]}.{one[1]}-{at}" for at, one in enumerate(CALLS)],
+    ids=IDS,
 )
 def test_effect_has_the_answer_of_its_service(
     aws: Aws, service: str, operation: str, parameters: dict[str, Any], expected: Any
@@ -254,11 +286,8 @@ def test_effect_has_the_answer_of_its_service(
 
 @pytest.mark.parametrize(
     ("service", "operation", "parameters", "count"),
-    [
-        (one[0], one[1], one[2], 2 if one[1] in ("publish_batch", "put_events", "send_message_batch") else 1)
-        for one in CALLS
-    ],
-    ids=[f"{one[0]}.{one[1]}-{at}" for at, one in enumerate(CALLS)],
+    [(one[0], one[1], one[2], 2 if one[1] in BATCHES else 1) for one in CALLS],
+    ids=IDS,
 )
 def test_each_entry_is_one_effect(port: Aws, service: str, operation: str, parameters: Any, count: int) -> None:
     getattr(port.client_of(service), operation)(**parameters)
