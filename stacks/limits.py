@@ -7,6 +7,9 @@ from collections.abc import Mapping
 TOPIC_ARN = r"arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}"
 """A standard SNS topic of any partition."""
 
+MAIL = r"[^@\s]+@[^@\s]+\.[^@\s]+"
+"""A mailbox, as far as a typing error shows."""
+
 DELIVERY_FOLDERS = 100
 """The days of the delivery log that a full audit reads are one argument of its job: 80 characters each."""
 
@@ -24,6 +27,8 @@ NUMBERS: Mapping[str, tuple[range, str]] = {
     "batch_concurrency": (range(1, 501), "a Lambda environment's"),
     # More candidates are read, paid for and hashed without making conflicts rarer.
     "candidate_slots": (range(1, 51), "one query's"),
+    "monthly_budget_dollars": (range(0, 1_000_001), "the product's"),
+    "backup_days": (range(1, 3_654), "the product's"),
     # Changes are exported out of point-in-time recovery, which keeps 35 days.
     "audit_full_every_days": (range(1, 31), "point-in-time recovery's"),
     "audit_history_days": (_STORAGE_DAYS, "the product's"),

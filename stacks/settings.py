@@ -20,7 +20,7 @@ from oneslot.cdk.numbers import (
     refused_on_fifo,
     stalled_minutes,
 )
-from stacks.limits import AUDIT_HOURS_AROUND, DELIVERY_FOLDERS, NUMBERS, TOPIC_ARN
+from stacks.limits import AUDIT_HOURS_AROUND, DELIVERY_FOLDERS, MAIL, NUMBERS, TOPIC_ARN
 
 MOMENT = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"
 """A moment in UTC, as text."""
@@ -60,6 +60,14 @@ class Settings(Numbers, Thresholds):
 
     # The SNS topic that alarms and the audit publish to, by its ARN; empty for none.
     alarm_topic_arn: str = ""
+
+    # A notice when the stage's bill of a month nears this amount: to the mailbox, or else to the topic. 0 for none.
+    monthly_budget_dollars: int = 0
+    budget_mail: str = ""
+
+    # Nightly backups of ledger and appointments in a vault of their own, beside point-in-time recovery.
+    backup: bool = False
+    backup_days: int = 35
 
     # The nightly audit, a stack of its own.
     audit: bool = False
@@ -129,6 +137,13 @@ def _invalid_texts(s: Settings) -> Iterator[str]:
         yield (
             f"alarm_topic_arn is {s.alarm_topic_arn!r}, not the ARN of an SNS topic; use one such as "
             "arn:aws:sns:eu-west-2:111122223333:on-call"
+        )
+    if s.budget_mail and not re.fullmatch(MAIL, s.budget_mail):
+        yield f"budget_mail is {s.budget_mail!r}, not the address of a mailbox; use one such as oncall@example.org"
+    if s.monthly_budget_dollars and not (s.budget_mail or s.alarm_topic_arn):
+        yield (
+            f"monthly_budget_dollars is {s.monthly_budget_dollars}, and no one would be notified; set budget_mail or "
+            "alarm_topic_arn"
         )
     if s.ledger_forgotten_before and not _is_moment(s.ledger_forgotten_before):
         yield (

@@ -10,6 +10,8 @@ from constructs import Construct
 
 from oneslot.cdk.monitoring.alarms import Alarms
 from oneslot.cdk.monitoring.conditions import conditions
+from stacks.operations.backup import TableBackup
+from stacks.operations.budget import StageBudget
 from stacks.operations.dashboard import Dashboard
 from stacks.settings import Settings
 from stacks.shared.deployed import Deployed
@@ -18,7 +20,10 @@ from stacks.shared.topics import RUNBOOKS, named_topic
 
 
 class OperationsStack(Stack):
-    """Alarms and a dashboard. It reads the appointments stack and changes nothing in it."""
+    """Alarms and a dashboard; a budget and backups, if the settings ask for them.
+
+    It reads the appointments stack and changes nothing in it.
+    """
 
     def __init__(self, scope: Construct, construct_id: str, *, settings: Settings, appointments: str) -> None:
         super().__init__(
@@ -27,7 +32,8 @@ class OperationsStack(Stack):
             description="Oneslot: is it keeping up, is it right, what is failing",
             synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False),
         )
-        watched = measures(Deployed(self, appointments, settings.fifo), settings.stage)
+        deployed = Deployed(self, appointments, settings.fifo)
+        watched = measures(deployed, settings.stage)
         alarms = Alarms(
             self,
             "Alarms",
@@ -44,3 +50,21 @@ class OperationsStack(Stack):
             oldest_message_seconds=settings.alarm_oldest_message_seconds,
             audit=settings.audit,
         )
+        if settings.monthly_budget_dollars:
+            StageBudget(
+                self,
+                "Cost",
+                dollars=settings.monthly_budget_dollars,
+                mail=settings.budget_mail,
+                topic_arn=settings.alarm_topic_arn,
+                stacks=[appointments, construct_id, f"{appointments}-audit"],
+            )
+        if settings.backup:
+            TableBackup(
+                self,
+                "Backup",
+                stage=settings.stage,
+                table_arns=deployed.table_arns(),
+                days=settings.backup_days,
+                retain=settings.retain_data,
+            )

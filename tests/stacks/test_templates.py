@@ -25,6 +25,7 @@ VARIANTS = {
     "fifo": {"stage": "dev", "queue": "fifo", "audit": "true"},
     "keys": {
         **{"stage": "prod", "audit": "true", "customer_managed_keys": "true", "alarm_topic_arn": TOPIC},
+        **{"monthly_budget_dollars": "200", "backup": "true"},
         **{"ledger_retention_seconds": "forever", "log_retention_days": "90"},
     },
     "rush": {
