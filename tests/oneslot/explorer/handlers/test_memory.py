@@ -1,0 +1,88 @@
+"""What counts as remembered: values with their positions and sharing, and nothing where state is hidden."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from types import CodeType, ModuleType
+from typing import Any
+
+import pytest
+
+from oneslot.explorer.handlers.liveness import read_later
+from oneslot.explorer.handlers.memory import Memory, Opaque
+from oneslot.explorer.handlers.visible import Loop, Visible
+
+
+def remembered(**values: Any) -> str:
+    module = ModuleType("app")
+    vars(module).update(values)
+    return Memory({"app": module}, Visible()).of([])
+
+
+def advanced(values: Any, steps: int) -> Loop:
+    loop = Loop(values)
+    for _ in range(steps):
+        next(loop)
+    return loop
+
+
+@functools.cache
+def cached(number: int) -> int:
+    return number
+
+
+def test_equal_values_are_remembered_equally() -> None:
+    assert remembered(a=[1, {"b": (2.0, None)}], c="d") == remembered(a=[1, {"b": (2.0, None)}], c="d")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1, True),
+        ("1", 1),
+        ([[]] * 2, [[], []]),
+        (advanced([1, 1, 1], 1), advanced([1, 1, 1], 2)),
+        (advanced(range(3), 0), advanced(range(3), 3)),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        (lambda n=1: n, lambda n=2: n),
+    ],
+    ids=["type", "text", "sharing", "list position", "range position", "order", "default"],
+)
+def test_different_values_are_remembered_apart(one: Any, other: Any) -> None:
+    assert remembered(value=one) != remembered(value=other)
+
+
+def test_hidden_state_is_opaque() -> None:
+    cached(1)
+    for value in ((n for n in [1]), threading.Lock(), cached):
+        with pytest.raises(Opaque):
+            remembered(value=value)
+
+
+def offset_of_call(code: CodeType, line: int) -> int:
+    return max(2 * at for at, place in enumerate(code.co_positions()) if place[0] == code.co_firstlineno + line)
+
+
+def overwrites(call: Any) -> Any:
+    kept = call()
+    answer = call()
+    answer = call()
+    return kept, answer
+
+
+def looks_around(call: Any) -> Any:
+    answer = call()
+    return locals()
+
+
+def test_overwritten_variable_is_forgotten() -> None:
+    code = overwrites.__code__
+
+    assert read_later(code, offset_of_call(code, 2)) == frozenset({"call", "kept"})
+
+
+def test_every_variable_counts_when_locals_may_be_read() -> None:
+    code = looks_around.__code__
+
+    assert read_later(code, offset_of_call(code, 1)) is None
