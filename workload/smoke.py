@@ -17,9 +17,10 @@ from botocore.exceptions import ClientError
 from appointments.allocation import APPOINTMENTS, SLOTS
 from appointments.slot_choice import free_key, utc_text
 from appointments.statuses import BUSY, CANCELLED, COMPLETE, FREE
+from oneslot.declaration.schema import LEDGER_ATTRIBUTES
 from oneslot.errors import OneslotError
 from oneslot.evidence.deliveries import valid_deliveries
-from oneslot.evidence.tables import LEDGER, projection
+from oneslot.evidence.tables import projection
 from oneslot.runtime.sqs.fifo import is_fifo
 from oneslot.runtime.stores.expressions import error_code, from_attributes, to_attributes
 from oneslot.sending.request_file import sample_request
@@ -178,7 +179,7 @@ class Smoke:
         self.cancelled = True
 
     def _complete(self, message_id: str) -> bool:
-        row = self._get(self.target.outputs.ledger_table_name, {"message_id": message_id}, LEDGER)
+        row = self._get(self.target.outputs.ledger_table_name, {"message_id": message_id}, LEDGER_ATTRIBUTES)
         return row.get("status") == COMPLETE
 
     def _outcomes(self, sent: set[str], since_ms: int) -> list[str]:

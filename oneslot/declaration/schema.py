@@ -12,6 +12,19 @@ Key = str | tuple[Any, ...]
 LIBRARY_OUTCOMES = frozenset({"duplicate", "busy", "quarantined", "fenced", "failed"})
 """The outcomes in the delivery log that are the library's own. Every other one is the consumer's first answer."""
 
+LEDGER_ATTRIBUTES = (
+    "message_id",
+    "status",
+    "consumption_count",
+    "updated",
+    "lease_until",
+    "claimed_by",
+    "payload_hash",
+    "result",
+    "expires_at",
+)
+"""The attributes of a ledger row."""
+
 
 class Effect(NamedTuple):
     """A row's statement that a request took effect.

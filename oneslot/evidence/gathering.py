@@ -11,12 +11,13 @@ from typing import Any
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.evidence import Evidence
 from oneslot.declaration.reading import declared
+from oneslot.declaration.schema import LEDGER_ATTRIBUTES
 from oneslot.evidence.consumer_configuration import ledger_forgotten_before, ledger_retention_seconds
 from oneslot.evidence.dead_letters import count_hidden, list_dead_letters
 from oneslot.evidence.deliveries import valid_deliveries
 from oneslot.evidence.malformed import Malformed
 from oneslot.evidence.operator_log import drops
-from oneslot.evidence.tables import LEDGER, Missing, scan, unless_missing
+from oneslot.evidence.tables import Missing, scan, unless_missing
 from oneslot.runtime.sqs.dead_letters import DeadLetter
 from oneslot.runtime.sqs.queue_depth import QueueDepth, queue_depth
 from oneslot.sending.archive import AcceptedRequest, read_archive
@@ -71,7 +72,7 @@ def gather(target: Target, now_ms: Callable[[], int] = lambda: time.time_ns() //
     since = max(0, min((line.sent for line in archived), default=0) - CLOCK_DIFFERENCE_MS)
     schema = target.declaration.schema
     with ThreadPoolExecutor(4, "gather") as executor:
-        ledger = executor.submit(_rows, target, outputs.ledger_table_name, "ledger", LEDGER)
+        ledger = executor.submit(_rows, target, outputs.ledger_table_name, "ledger", LEDGER_ATTRIBUTES)
         others = {
             name: executor.submit(_rows, target, outputs.tables[name], name, table.attributes)
             for name, table in schema.tables.items()

@@ -11,6 +11,7 @@ from typing import Any
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.evidence import COMPLETE, Evidence, result_of
 from oneslot.declaration.reading import declared
+from oneslot.declaration.schema import LEDGER_ATTRIBUTES
 from oneslot.evidence.dead_letters import list_dead_letters
 from oneslot.evidence.deliveries import valid_deliveries
 from oneslot.evidence.malformed import (
@@ -20,7 +21,7 @@ from oneslot.evidence.malformed import (
     malformed_ledger_row,
     standing,
 )
-from oneslot.evidence.tables import LEDGER, Missing, read_row, unless_missing
+from oneslot.evidence.tables import Missing, read_row, unless_missing
 from oneslot.runtime.sqs.dead_letters import DeadLetter
 from oneslot.sending.archive import AcceptedRequest, read_archive
 from oneslot.target import Target
@@ -171,7 +172,7 @@ def inspect(target: Target, message_id: str) -> Inspection:
         missing.append(found)
         return None
 
-    ledger = row("ledger", outputs.ledger_table_name, {"message_id": message_id}, LEDGER)
+    ledger = row("ledger", outputs.ledger_table_name, {"message_id": message_id}, LEDGER_ATTRIBUTES)
     # The answer names the rows, or a row found before does; else a row may have the request's own id.
     named = dict(result_of(ledger)) if ledger else {}
     rows: dict[str, dict[str, Any]] = {}

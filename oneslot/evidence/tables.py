@@ -26,18 +26,6 @@ SEGMENTS = 4
 KEYS_AT_ONCE = 100
 READ_WITHIN_MS = 30_000
 
-LEDGER = (
-    "message_id",
-    "status",
-    "consumption_count",
-    "updated",
-    "lease_until",
-    "claimed_by",
-    "payload_hash",
-    "result",
-    "expires_at",
-)
-
 
 def scan(
     client: DynamoDBClient, table_name: str, attributes: Sequence[str], segments: int = SEGMENTS

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.evidence import COMPLETE, result_of
-from oneslot.declaration.schema import Table
+from oneslot.declaration.schema import LEDGER_ATTRIBUTES, Table
 from oneslot.evidence.dead_letters import read_dead_letters
 from oneslot.evidence.malformed import blocking_attributes
-from oneslot.evidence.tables import LEDGER, Missing, read_rows, unless_missing
+from oneslot.evidence.tables import Missing, read_rows, unless_missing
 from oneslot.runtime.effects import Unprocessable
 from oneslot.runtime.identity import parse_body, payload_hash
 from oneslot.runtime.sqs.dead_letters import DeadLetter, HeldLetter, identity_and_content, identity_of
@@ -236,7 +236,9 @@ def forecast_all(target: Target, missing: list[Missing]) -> list[Forecast]:
         return answer
 
     rows = asked(
-        lambda: read_rows(client, ledger, "message_id", ids, LEDGER, surroundings=target.surroundings), "ledger", ledger
+        lambda: read_rows(client, ledger, "message_id", ids, LEDGER_ATTRIBUTES, surroundings=target.surroundings),
+        "ledger",
+        ledger,
     )
     # A row of the consumer's outlives the ledger's, so it may show the answer of a request whose ledger row is not complete.
     known = {} if isinstance(rows, Missing) else rows

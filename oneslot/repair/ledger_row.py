@@ -9,6 +9,7 @@ from typing import Any, cast
 from botocore.exceptions import ClientError
 
 from oneslot.declaration.evidence import COMPLETE, result_of
+from oneslot.declaration.schema import LEDGER_ATTRIBUTES
 from oneslot.errors import OneslotError
 from oneslot.evidence import tables
 from oneslot.evidence.malformed import Standing, format_malformed, malformed_ledger_row, standing
@@ -26,7 +27,7 @@ AGAIN = "A later copy is decided again, and may get another answer."
 def read_row(target: Target, message_id: str) -> dict[str, Any]:
     """Return the ledger row of this id. Raises `OneslotError` if there is none."""
     ledger = target.outputs.ledger_table_name
-    row = tables.read_row(target.dynamodb, ledger, {"message_id": message_id}, tables.LEDGER)
+    row = tables.read_row(target.dynamodb, ledger, {"message_id": message_id}, LEDGER_ATTRIBUTES)
     if row is None:
         raise OneslotError(
             f"The ledger of {target.stack_name} has no row {message_id}: the request never came, was quarantined, or its row "

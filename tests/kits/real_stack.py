@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oneslot.declaration.evidence import Evidence
-from oneslot.evidence.tables import LEDGER, scan
+from oneslot.declaration.schema import LEDGER_ATTRIBUTES
+from oneslot.evidence.tables import scan
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment, deploy
@@ -67,7 +68,7 @@ class Stack:
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """Return the rows of "ledger", "slots" or "appointments"."""
-        attributes = LEDGER if table == "ledger" else CONSUMER.schema.tables[table].attributes
+        attributes = LEDGER_ATTRIBUTES if table == "ledger" else CONSUMER.schema.tables[table].attributes
         return list(scan(self.dynamodb, self.outputs[f"{table.title()}TableName"], attributes))
 
     def statuses(self, table: str) -> Counter[str]:

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from oneslot.declaration import schema
 from oneslot.pipeline.storage import literal
 
 CORRUPT = "corrupt_line"
@@ -29,19 +30,7 @@ def attributes(texts: Iterable[str], numbers: Iterable[str] = ()) -> StructType:
 
 LEDGER = attributes(("message_id", "status", "result"), ("consumption_count", "updated", "lease_until"))
 LEDGER_KEY = ("message_id",)
-LEDGER_ATTRIBUTES = frozenset(
-    [
-        "message_id",
-        "status",
-        "consumption_count",
-        "updated",
-        "lease_until",
-        "claimed_by",
-        "payload_hash",
-        "result",
-        "expires_at",
-    ]
-)
+LEDGER_ATTRIBUTES = frozenset(schema.LEDGER_ATTRIBUTES)
 
 DELIVERIES = StructType(
     [

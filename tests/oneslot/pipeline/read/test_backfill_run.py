@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,12 +15,12 @@ import pytest
 from booking.compose import compose
 from booking.configuration import Configuration
 from oneslot.commands.backfill import backfill_file
+from oneslot.declaration.schema import LEDGER_ATTRIBUTES
 from oneslot.errors import BadInput, OneslotError
-from oneslot.evidence.tables import LEDGER, scan
+from oneslot.evidence.tables import scan
 from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import deploy
-from oneslot.local.processes import start_ticks
 from oneslot.local.state import LocalState
 from oneslot.pipeline.layout import to_dynamodb_json
 from oneslot.runtime.consumer.delivery_log import Delivery
@@ -43,18 +42,7 @@ def target(
     account: Connection, synthesised: SynthesisedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Target:
     """A stack with a few free slots, which the command line takes for the running local stack."""
-    deployment = deploy(synthesised, account)
-    state = LocalState(
-        account.endpoint_url,
-        account.region,
-        account.access_key_id,
-        account.secret_access_key,
-        deployment.stack_name,
-        dict(deployment.outputs),
-        os.getpid(),
-        start_ticks(os.getpid()) or 0,
-        str(tmp_path / "consumer.jsonl"),
-    )
+    state = LocalState.of(deploy(synthesised, account), tmp_path / "consumer.jsonl")
     state.write(tmp_path)
     monkeypatch.setenv("ONESLOT_HOME", str(tmp_path))
     made = local_target(state, tmp_path)
@@ -126,7 +114,7 @@ def rows(target: Target) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the ledger's rows and the appointments."""
     outputs = target.outputs
     return (
-        list(scan(target.dynamodb, outputs.ledger_table_name, LEDGER)),
+        list(scan(target.dynamodb, outputs.ledger_table_name, LEDGER_ATTRIBUTES)),
         list(scan(target.dynamodb, outputs.tables["appointments"], ())),
     )
 

@@ -27,18 +27,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def target(account: Connection, synthesised: SynthesisedStack, tmp_path: Path) -> Target:
     """A stack with a delivery log and an archive."""
-    deployment = deploy(synthesised, account)
-    state = LocalState(
-        account.endpoint_url,
-        account.region,
-        account.access_key_id,
-        account.secret_access_key,
-        deployment.stack_name,
-        dict(deployment.outputs),
-        0,
-        0,
-        str(tmp_path / "consumer.jsonl"),
-    )
+    state = LocalState.of(deploy(synthesised, account), tmp_path / "consumer.jsonl")
     return local_target(state, tmp_path)
 
 
