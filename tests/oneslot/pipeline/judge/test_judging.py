@@ -92,6 +92,10 @@ SEEN_ONCE: dict[str, tuple[Row, Judged]] = {
         {**BOOKED, **DONE, "claims_seen": 1, "claim_low": 64, "claim_high": 128},
         ("request", "booked", "I10"),
     ),
+    "600,000 answers, and the row is unfinished": (
+        {**BEGUN, **DONE, "ledger_resting_since": NOW, "deliveries": 600_000, "deliveries_done": 600_000},
+        ("request", "in_flight", "I6"),
+    ),
     "an appointment twice": ({**BOOKED, "appointment_rows": 2}, ("request", "duplicate_effect", "S1")),
     "a slot held by its appointment": ({**SLOT, "holdings": 1}, ("slot", None, "")),
     "a slot held by another appointment": ({**SLOT, "holdings": 1, "holder_differs": 3}, ("slot", None, "I4")),

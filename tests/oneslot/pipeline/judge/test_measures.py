@@ -53,15 +53,7 @@ def test_packed_sums_equal_single_sums(spark: SparkSession) -> None:
     assert any(row.held_slots < 0 and row.cancellations < 0 and row.expects_cancelled < 0 for row in packed)
 
 
-@pytest.mark.parametrize(
-    "copies",
-    [
-        524_287,
-        524_288,
-        pytest.param(600_000, marks=pytest.mark.slow),
-        pytest.param(2_000_000, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("copies", [524_288, pytest.param(2_000_000, marks=pytest.mark.slow)])
 def test_counts_are_exact_when_one_id_has_many_deliveries(spark: SparkSession, copies: int) -> None:
     from oneslot.pipeline.judge import measures
 
