@@ -21,7 +21,7 @@ ALL_PAGES = sorted(DOCUMENTATION.rglob("*.md"))
 NEEDS_VALKEY = ("do/choose-a-store.md",)
 LONG_WAYS = {
     "oneslot.cdk",
-    "oneslot.explorer.handlers.template",
+    "oneslot.explorer.handlers.templates",
     "oneslot.runtime.powertools",
     "oneslot.runtime.stores.valkey",
     "oneslot.runtime.sqs.lambda_event",

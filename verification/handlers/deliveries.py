@@ -16,7 +16,7 @@ import requests
 from botocore.exceptions import ClientError
 
 from oneslot.explorer.handlers.modules import found
-from oneslot.explorer.handlers.tables import tables_of
+from oneslot.explorer.handlers.templates.tables import tables_of
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.embedded_aws import EmbeddedAws
 from oneslot.local.mapping.bootstrap import Context

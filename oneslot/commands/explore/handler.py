@@ -10,7 +10,7 @@ from typing import Any
 
 from oneslot.errors import BadInput
 from oneslot.explorer.handlers.exploration import explore
-from oneslot.explorer.handlers.template import from_template
+from oneslot.explorer.handlers.templates import from_template
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.terminal import Terminal
 

@@ -24,7 +24,7 @@ from oneslot.explorer.handlers.process import AT_IMPORT, HandlerProcess, running
 from oneslot.explorer.handlers.scenario import HandlerScenario, HandlerSubject, batches_of, message_of, records_of
 from oneslot.explorer.handlers.services import AccountServices, handler_faults
 from oneslot.explorer.handlers.surroundings import taken_over
-from oneslot.explorer.handlers.tables import tables_of
+from oneslot.explorer.handlers.templates.tables import tables_of
 from oneslot.explorer.handlers.verdict import FIFO_LEVELS, LEVELS, Explored, Level, Result, over_budget
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.scenario import MOST_REDELIVERIES

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from oneslot.explorer.handlers.visible import LOOP, Loop, Visible
+from oneslot.explorer.handlers.memory.visible import LOOP, Loop, Visible
 from oneslot.explorer.refusal import NotExplorable
 
 _SHARED = ("site-packages", "dist-packages", "lib/python")

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from oneslot.explorer.encoding import to_text
 from oneslot.explorer.execution.process import Outcome, Process, Program
-from oneslot.explorer.handlers.memory import Memory, Opaque, waiting_frames
+from oneslot.explorer.handlers.memory.memory import Memory, Opaque, waiting_frames
 from oneslot.explorer.handlers.modules import Code, fingerprint
 from oneslot.explorer.refusal import NotExplorable, Stop
 from oneslot.explorer.world import Request

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from oneslot.explorer.handlers.liveness import read_later
-from oneslot.explorer.handlers.memory import Memory, Opaque
-from oneslot.explorer.handlers.visible import Loop, Visible
+from oneslot.explorer.handlers.memory.liveness import read_later
+from oneslot.explorer.handlers.memory.memory import Memory, Opaque
+from oneslot.explorer.handlers.memory.visible import Loop, Visible
 
 
 def remembered(**values: Any) -> str:

@@ -19,7 +19,7 @@ from oneslot.explorer.handlers.process import HandlerProcess, running
 from oneslot.explorer.handlers.scenario import HandlerScenario, HandlerSubject, message_of
 from oneslot.explorer.handlers.services import AccountServices, handler_faults
 from oneslot.explorer.handlers.surroundings import taken_over
-from oneslot.explorer.handlers.tables import tables_of
+from oneslot.explorer.handlers.templates.tables import tables_of
 from oneslot.explorer.state import State
 from oneslot.explorer.system import System
 from tests.oneslot.explorer.handlers.tiny import tiny_handler

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from oneslot.explorer.handlers.exploration import explore
-from oneslot.explorer.handlers.tables import table, tables_of
-from oneslot.explorer.handlers.template import from_template
+from oneslot.explorer.handlers.templates.tables import table, tables_of
+from oneslot.explorer.handlers.templates.template import from_template
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.services.contents import Index, Table
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from types import CodeType, FrameType
 from typing import Any
 
-from oneslot.explorer.handlers.liveness import read_later
+from oneslot.explorer.handlers.memory.liveness import read_later
 
 Place = tuple[int | None, int | None]
 """The line and the column at which a call ends: no two calls have the same."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from oneslot.explorer.handlers.intrinsics import Resolver, Unresolved
+from oneslot.explorer.handlers.templates.intrinsics import Resolver, Unresolved
 from oneslot.explorer.refusal import NotExplorable
 from oneslot.explorer.services.contents import Table
 from oneslot.explorer.services.dynamodb.service import table_of

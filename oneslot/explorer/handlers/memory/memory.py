@@ -24,8 +24,8 @@ from typing import Any
 import boto3.resources.base
 import botocore.client
 
+from oneslot.explorer.handlers.memory.visible import Loop, Visible
 from oneslot.explorer.handlers.modules import own_names
-from oneslot.explorer.handlers.visible import Loop, Visible
 
 _PLAIN = (
     *(bool, int, float, complex, str, bytes, type(None), type(...), range, decimal.Decimal, fractions.Fraction),
