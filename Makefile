@@ -58,7 +58,7 @@ ifdef BARE
 	rm -rf build/bare && mkdir -p build && git clone -q . build/bare
 	cd build/bare && bash -c 'time $(MAKE) run' && rm -rf .venv
 endif
-	for run in $$(seq $(RUNS)); do ONESLOT_HOME=build/bench-run $(BIN)/python -m oneslot run --json > build/run.json && \
+	mkdir -p build; for run in $$(seq $(RUNS)); do ONESLOT_HOME=build/bench-run $(BIN)/python -m oneslot run --json > build/run.json && \
 	  $(BIN)/python -c 'import json; took = json.load(open("build/run.json"))["seconds"]; \
 	  print(*(f"{name} {seconds:.1f}" for name, seconds in took.items()), f"all {sum(took.values()):.1f}", sep="  ")'; done
 
