@@ -7,7 +7,6 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -43,7 +42,6 @@ def stages(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(run_module, "local_stack", local_stack)
     monkeypatch.setattr(run_module, "audit_history", audit_history)
-    monkeypatch.setattr(run_module, "warm_up", lambda *_: None)
     monkeypatch.setattr(run_module, "start_and_seed", start_and_seed)
     monkeypatch.setattr(run_module, "follow", lambda *_, **__: moto_stack.consume())
     return happened
@@ -66,29 +64,6 @@ def test_run_succeeds_and_keeps_its_report_when_sound(moto_stack: MotoStack, sta
     assert stages == ["started", "stopped", "audited"]
     assert json.loads(moto_stack.target.report.read_text())["holds"] is True
     assert signal.getsignal(signal.SIGTERM) == before
-
-
-def test_run_opens_spark_while_messages_drain(
-    moto_stack: MotoStack, stages: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opening, drained = Event(), Event()
-
-    def open_spark(_memory: str, reads_bytes: int) -> None:
-        opening.set()
-        assert drained.wait(10)
-        stages.append(f"opened for {reads_bytes}")
-        raise OSError("no Java")  # the audit says so itself
-
-    def follow(*_: Any, **__: Any) -> None:
-        assert opening.wait(10)
-        moto_stack.consume()
-        drained.set()
-
-    monkeypatch.setattr(run_module, "warm_up", open_spark)
-    monkeypatch.setattr(run_module, "follow", follow)
-    result = invoke(*ARGUMENTS)
-    assert result.exit_code == 0, result.output
-    assert sorted(stages) == ["audited", "opened for 20000", "started", "stopped"]
 
 
 def test_run_fails_when_a_request_is_lost(

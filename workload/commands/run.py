@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from oneslot.commands.audit import AUDIT_MEMORY, audit_history
+from oneslot.commands.audit import audit_history
 from oneslot.commands.check import check_target, show
 from oneslot.commands.send import send_messages
 from oneslot.commands.watch import LOCAL_INTERVAL, follow
@@ -32,7 +32,6 @@ from workload.commands.send import generated
 from workload.generator import Mix
 from workload.plan import Candidates, Plan, make_plan, read_candidates
 from workload.slots import LOCAL_TIME, next_monday
-from workload.warm_up import warm_up
 
 DAYS = 5
 # Few enough practices that patients compete for slots.
@@ -41,8 +40,6 @@ FEWEST_PRACTICES = 5
 # Patients differ in day, channel and service, so some get no slot even at this ratio.
 SLOTS_PER_BOOKING = 1.25
 DRAIN_TIMEOUT_SECONDS = 900.0
-# Of an exported history, for each request. The size decides how Spark's Java is started.
-BYTES_PER_REQUEST = 1_000
 
 
 @click.command(short_help="Deploy, seed, send, drain and judge, all on this machine.")
@@ -109,9 +106,6 @@ def run(
             messages = generated(target, mix, seed_number)
             with terminal.progress("Sending messages", mix.messages) as progress:
                 sent = send_messages(target, messages, Pacing(None, mix.messages), progress)
-        if audit:  # Spark warms up while messages drain. If that fails, the audit fails the same way and says why.
-            spark = running.enter_context(ThreadPoolExecutor(1, "spark"))
-            spark.submit(warm_up, AUDIT_MEMORY, count * BYTES_PER_REQUEST)
         with stages.stage("drain", "Drain the queue"):
             follow(target, terminal, interval=LOCAL_INTERVAL, timeout=DRAIN_TIMEOUT_SECONDS, drain=True)
         with stages.stage("check", "Check every invariant on the evidence"):
