@@ -36,7 +36,7 @@ from oneslot.runtime.stores.expressions import from_attributes
 from oneslot.target import local_target
 from tests.kits.local_mapping import wait_for
 
-pytestmark = pytest.mark.embedded_aws
+pytestmark = [pytest.mark.embedded_aws, pytest.mark.slow]
 
 SENDER = "cards@example.org"
 DECLARATION = Path(__file__).resolve().parents[2] / "examples" / "gift_card_mail" / "oneslot.toml"

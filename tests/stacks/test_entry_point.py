@@ -18,6 +18,7 @@ from tests.kits.stacks import Stage
 ROOT = Path(entry.__file__).parent
 
 
+@pytest.mark.slow
 def test_app_needs_no_node_docker_or_aws_on_path(stages: dict[str, Stage], tmp_path: Path) -> None:
     """Started with cdk.json's flags, as the CDK CLI does, it writes the same template as without.
 
