@@ -127,7 +127,8 @@ def test_verdict_names_the_stack_when_letters_are_hidden(on_aws: Target, monkeyp
     assert "`oneslot dlq list --stack Oneslot-prod`" in judged
 
 
-def test_smoke_names_the_stack_when_it_fails(on_aws: Target) -> None:
+def test_smoke_names_the_stack_when_it_fails(on_aws: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workload.commands.smoke.AWS_INTERVAL", 0)
     message = json.loads(invoke("smoke", "--timeout", "0.01", *ON_PROD, "--json").stdout)
     for command in (f"oneslot inspect {message['message_id']}", "oneslot dlq list"):
         assert f"`{command} --stack Oneslot-prod`" in message["failure"]

@@ -72,6 +72,7 @@ def test_new_refuses_a_folder_that_is_not_empty(tmp_path: Path, monkeypatch: pyt
     assert taken.read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_new_project_passes_its_tests_and_linters(project: Path) -> None:
     tested = run("pytest", "-q", "-p", "no:cacheprovider", folder=project)
     assert tested.returncode == 0, tested.stdout

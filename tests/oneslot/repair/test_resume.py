@@ -19,7 +19,15 @@ from tests.kits.consumer import Intercepted, Killed, raising
 from tests.kits.dead_letters import put_bookings
 from tests.kits.moto_stack import MotoStack
 
-FAST = Surroundings(sleep=lambda _: None)
+
+def virtual() -> Surroundings:
+    """Return surroundings in which a pause only moves the clock."""
+    now = [1_800_000_000_000.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds * 1000
+
+    return Surroundings(now_ms=lambda: int(now[0]), sleep=sleep)
 
 
 def visible(stack: MotoStack) -> int:
@@ -39,7 +47,7 @@ def begin(stack: MotoStack, count: int) -> None:
 
 def run(stack: MotoStack, sqs: Any = None) -> Redriven:
     """Run the redrive once, with this client."""
-    target = stack.target_with(sqs or stack.bench.sqs, FAST)
+    target = stack.target_with(sqs or stack.bench.sqs, virtual())
     journal = open_journal(target)
     assert journal is not None
     return redrive(target, journal, lambda _: None)
@@ -220,7 +228,7 @@ def test_resume_ends_when_more_letters_wait_behind_a_group(moto_stack: MotoStack
             MessageGroupId="group",
             MessageDeduplicationId=str(number),
         )
-    target = moto_stack.target_with(sqs, FAST)
+    target = moto_stack.target_with(sqs, virtual())
     target = replace(target, outputs=replace(target.outputs, **urls))
     journal = begin_journal(target, frozenset({"a deleted letter"}), 500.0, {})
     journal.note_sent({"a deleted letter": "its new id"})
