@@ -131,4 +131,4 @@ def test_long_day_of_a_mapping_holds(modules: Instrumented) -> None:
     done = run("day", Plan(0, {"messages": 2_000}), modules)
 
     assert not done.breaches, done.breaches
-    assert done.seconds > 0.2 * 86_400
+    assert done.seconds >= 0.2 * 86_400
