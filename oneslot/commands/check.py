@@ -11,6 +11,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from oneslot.declaration.reading import declared
 from oneslot.evidence.gathering import gather
 from oneslot.evidence.malformed import format_malformed
 from oneslot.evidence.tables import format_missing
@@ -90,7 +91,7 @@ def show(terminal: Terminal, target: Target, verdict: Verdict) -> None:
     """Show the counts, the breaches, and the verdict in one sentence."""
     if verdict.counts.verdicts:
         terminal.show(verdicts_table(verdict.counts.verdicts))
-    terminal.show(counts_table(verdict.counts))
+    terminal.show(counts_table(verdict.counts, declared().twice))
     for sentence in format_letters_of_others(verdict.counts):
         terminal.plain(sentence)
     if verdict.breaches:
@@ -106,7 +107,7 @@ def show(terminal: Terminal, target: Target, verdict: Verdict) -> None:
     terminal.plain(verdict.sentence, style=COLOURS[verdict.kind])
 
 
-def counts_table(counts: Counts) -> Table:
+def counts_table(counts: Counts, twice: str) -> Table:
     """Return the counts as a table, the alarming ones in colour."""
     shown = table("Evidence", "What", "Count", numbers=(1,))
 
@@ -127,7 +128,7 @@ def counts_table(counts: Counts) -> Table:
         row(f"  {reason}", count)
     shown.add_section()
     row("lost", counts.lost, "bold red" if counts.lost else "green")
-    row("done twice", counts.double_booked, "bold red" if counts.double_booked else "green")
+    row(twice, counts.double_booked, "bold red" if counts.double_booked else "green")
     return shown
 
 

@@ -87,6 +87,7 @@ class Declaration:
         entry: the folder with the handler, from the file's folder.
         stack: the name of its CDK stack.
         outputs: the prefix of the stack's outputs, where a stack has several consumers.
+        twice: how check, run and the audit call a request that took effect twice.
         laws: dotted names of the consumer's own laws: functions, `Law`s, or sequences of them.
         verbs: dotted names of its own verbs: click commands, or functions from a list of arguments to an exit status.
         reasons: what an operator does about a dead letter, by its reason.
@@ -98,6 +99,7 @@ class Declaration:
     stack: str
     entry: str = "."
     outputs: str = ""
+    twice: str = "done twice"
     declared_tables: Mapping[str, DeclaredTable] = field(default_factory=dict)
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     law_names: tuple[str, ...] = ()

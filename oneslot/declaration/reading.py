@@ -103,6 +103,7 @@ def parse_declaration(text: str, path: Path | None) -> Declaration:
         stack=top.matching("stack", _STACK, "the name of its CDK stack, e.g. Orders"),
         entry=top.text("entry", "."),
         outputs=top.text("outputs", ""),
+        twice=top.text("twice", Declaration.twice),
         declared_tables={name: _table(name, part) for name, part in top.parts("tables")},
         outcomes={
             name: Outcome(name, part.text("request", None), part.text("sentence", ""), part.text("forgotten", ""))

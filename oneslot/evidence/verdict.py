@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from oneslot.declaration.declaration import Declaration
 from oneslot.declaration.evidence import COMPLETE, Breach, Law
 from oneslot.declaration.schema import is_answer
 from oneslot.evidence.endings import Endings
@@ -179,7 +180,7 @@ def _judge(gathered: Gathered, command: Callable[[str], str], lasting: Sequence[
     if not any(kept) and not gathered.too_old:
         sentence = f"Nothing to check: no request has been sent. Send some, then run `{command('check')}` again."
         return Verdict("nothing", sentence, counts)
-    return Verdict("holds", _success(counts, len(gathered.declaration.judged)), counts)
+    return Verdict("holds", _success(counts, gathered.declaration), counts)
 
 
 def _no_verdict(rows: Sequence[Malformed]) -> str:
@@ -187,24 +188,25 @@ def _no_verdict(rows: Sequence[Malformed]) -> str:
     return f"No verdict: {rows[0]}{more}. Complete or delete the row, then check again."
 
 
-def _success(counts: Counts, checked: int) -> str:
+def _success(counts: Counts, declaration: Declaration) -> str:
     older = f" {counts.too_old:,} more are older than the ledger's retention, and were not checked."
     unlogged = (
         " The delivery log is empty, so a changed or deleted answer would not show."
         if counts.deliveries is None
         else ""
     )
+    twice, checked = declaration.twice, len(declaration.judged)
     quarantined = (counts.verdicts or {}).get(Ending.QUARANTINED, 0)
     reason = f" or is quarantined with its reason ({quarantined:,})" if quarantined else ""
     requests = numbered(counts.requests or 0, "request")  # unknown only where nothing is judged
     if counts.messages is None:
         unknown = " There is no archive of accepted requests, so a lost one would not show."
         return (
-            f"Sound: each of {requests} has exactly one answer{reason}; none is done twice; all "
+            f"Sound: each of {requests} has exactly one answer{reason}; none is {twice}; all "
             f"{checked} invariants hold.{older if counts.too_old else unknown}{unlogged}"
         )
     return (
-        f"Exactly once: each of {requests} has exactly one answer{reason}; none is lost, none is done twice; all "
+        f"Exactly once: each of {requests} has exactly one answer{reason}; none is lost, none is {twice}; all "
         f"{checked} invariants hold.{older if counts.too_old else ''}{unlogged}"
     )
 

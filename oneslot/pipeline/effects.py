@@ -57,6 +57,7 @@ def model_of_effects(declaration: Declaration) -> Model:
         tables=(operations.totals(("ledger_rows", *counts)), operations.DEMAND, operations.LATENCY),
         summaries=(operations.days(counted),),
         words=Words(
+            twice=declaration.twice,
             verdicts={word: "took effect" if word == COMPLETE else f"was answered: {word}" for word in codes},
             ends={word: (f"is {word}", f"are {word}") for word in codes},
             figures=(("Answered", "ANSWERED"),),

@@ -81,7 +81,7 @@ class Words:
 
     verdicts: Mapping[str, str]
     ends: Mapping[str, tuple[str, str]]
-    twice: str = "done twice"
+    twice: str = Declaration.twice
     twice_first: str = "stop the consumer, then decide for each line of repair/look-at.jsonl which effect stays."
     twice_laws: tuple[str, ...] = ()
     subjects: str = "request"

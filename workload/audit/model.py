@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from oneslot.declaration.declaration import Declaration
 from oneslot.pipeline.columns import worded
 from oneslot.pipeline.judge.measures import (
@@ -144,7 +146,6 @@ WORDS = Words(
         "cancelled": ("is cancelled or was a cancellation", "are cancelled or were cancellations"),
         "refused": ("was refused", "were refused"),
     },
-    twice="booked twice",
     twice_first="stop the consumer, then decide for each line of repair/look-at.jsonl which booking stays.",
     twice_laws=("I1", "I3"),
     subjects="request and slot",
@@ -176,7 +177,7 @@ LISTING = Listing(
 )
 
 
-def model_of_appointments(_declaration: Declaration) -> Model:
+def model_of_appointments(declaration: Declaration) -> Model:
     """Return the model of the appointments application."""
     return Model(
         exports={
@@ -200,7 +201,7 @@ def model_of_appointments(_declaration: Declaration) -> Model:
         violations=VIOLATIONS,
         tables=tables.TABLES,
         summaries=tables.SUMMARIES,
-        words=WORDS,
+        words=replace(WORDS, twice=declaration.twice),
         row_subject="slot",
         effect_subject="appointment",
         listing=LISTING,

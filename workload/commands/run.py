@@ -18,6 +18,7 @@ from oneslot.commands.audit import audit_history
 from oneslot.commands.check import check_target, show
 from oneslot.commands.send import send_messages
 from oneslot.commands.watch import LOCAL_INTERVAL, follow
+from oneslot.declaration.reading import declared
 from oneslot.evidence.export import export_history
 from oneslot.evidence.verdict import Verdict
 from oneslot.local.stack import LocalStack, local_stack
@@ -161,7 +162,7 @@ def last_line(verdict: Verdict, stages: Stages, *, sound: bool) -> str:
     counts = verdict.counts
     said = [
         f"{count_text(counts.lost)} lost",
-        f"{count_text(counts.double_booked)} booked twice",
+        f"{count_text(counts.double_booked)} {declared().twice}",
         f"{numbered(counts.requests or 0, 'request')} in {stages.seconds:.0f} s",
     ]
     return " · ".join(said if sound else ["Not sound, see above", *said])

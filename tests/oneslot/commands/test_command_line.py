@@ -213,7 +213,7 @@ def test_results_have_no_colour_when_output_is_no_terminal(moto_stack: MotoStack
         assert re.search(r"\b999[0-9]{7}\b", result.output) is None, "no patient is shown"
     assert "10 requests in 12 messages accepted" in results[0].stdout
     assert "12 messages left" in results[3].stderr
-    assert re.search(r"done twice +│ +0 │", results[4].stdout)
+    assert re.search(r"booked twice +│ +0 │", results[4].stdout)
     assert results[4].stdout.rstrip().endswith("invariants hold.")
 
 

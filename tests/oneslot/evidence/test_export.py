@@ -52,9 +52,7 @@ def test_audit_is_not_begun_when_its_output_has_no_place(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("memory", "reported"), [("3gb", "is not an amount of memory"), ("100m", "must be at least")]
-)
+@pytest.mark.parametrize(("memory", "reported"), [("3gb", "is not an amount of memory"), ("100m", "must be at least")])
 def test_audit_names_a_memory_that_java_or_spark_rejects(
     moto_stack: MotoStack, tmp_path: Path, memory: str, reported: str
 ) -> None:

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from oneslot.declaration.reading import declared
 from oneslot.pipeline.report.page import headline, next_steps
-from workload.audit.model import WORDS
+from workload.audit.model import model_of_appointments
+
+WORDS = model_of_appointments(declared()).words
 
 
 def audited(*, sound: bool = False, rejects: bool = False, **counts: int) -> dict[str, Any]:
