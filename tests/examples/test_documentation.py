@@ -83,7 +83,7 @@ def headings(target: Path, page: Path) -> set[str]:
     return {heading.strip().replace(" ", "-") for heading in plain}
 
 
-@pytest.mark.parametrize("page", [*PICTURED, "lab/faults.md"])
+@pytest.mark.parametrize("page", PICTURED)
 def test_page_has_a_picture(page: str) -> None:
     assert any(link.endswith(".svg") for link in links(DOCUMENTATION / page))
 
@@ -114,15 +114,3 @@ def exists(name: str) -> bool:
         module, _, attribute = name.rpartition(".")
         return hasattr(importlib.import_module(module), attribute)
     return True
-
-
-def test_faults_name_existing_tests_and_all_cases() -> None:
-    page = text("lab/faults.md")
-    defined = {
-        name
-        for file in re.findall(r"`(tests/[a-z_/]+\.py)`", page)
-        for name in re.findall(r"^def (test_\w+)", (REPOSITORY / file).read_text(encoding="utf-8"), re.MULTILINE)
-    }
-    assert sorted(set(re.findall(r"`(test_\w+)`", page)) - defined) == []
-    cases = re.findall(r"^\| ([a-z]2?): ", page, re.MULTILINE)
-    assert cases == ["a", "b", "b2", "c", "d", "e", "e2", "f", "f2", *"ghijklmnop"]

@@ -62,9 +62,10 @@ def shown_by(law: Law) -> str:
 def laws() -> str:
     """Return the table of invariants, and who shows which."""
     rows = [[law.name, law.sentence] for law in DECLARED.laws]
-    names: dict[str, list[str]] = {}
+    names: dict[str, dict[str, None]] = {}
     for law in DECLARED.laws:
-        names.setdefault(shown_by(law), []).append(law.name)
+        name = f"each {law.name[0]}" if law.name[0] in _SHOWN_BY else law.name
+        names.setdefault(shown_by(law), {})[name] = None
     shown = "; ".join(f"{who}: {', '.join(shown_laws)}" for who, shown_laws in names.items())
     return f"{table(['law', 'what must hold'], rows)}\nShown by {shown}.\n"
 

@@ -58,14 +58,11 @@ def share(row: Row) -> str:
 
 def page(document: Row) -> str:
     """Return the text of `explored.md`."""
-    totals = document["totals"]
     return (
-        "# Explored\n\n"
+        "# Each exploration\n\n"
         "Written by `make explore`, or for small budgets by"
         " `oneslot explore --short --no-mutants --write docs/proof`.\n"
         "A budget is the deliveries (K), faults (F) and lease expiries (T) of one schedule."
-        " [What was explored](../understand/explored.md) has peers and mutants.\n\n"
-        f"{totals['schedules']:,} schedules, {totals['violating']:,} of them violating, through {totals['states']:,}"
-        f" states, with {totals['executions']:,} executions of the handler, in {document['seconds']:,.0f} seconds.\n\n"
+        " [What was explored](../understand/explored.md) has the method and the totals.\n\n"
         f"{explorations_table(document)}"
     )
