@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import click
 
@@ -10,21 +10,27 @@ from oneslot.cli import FAILURE, INTERRUPTED, main
 from oneslot.errors import BadInput
 from verification.figures.tables import table
 
-SHARED = ("stack", "as_json", "consumer")
+SHARED = ("stack", "consumer", "as_json", "yes")
 """Options of most verbs, which the page describes once."""
+
+Verb = tuple[str, click.Command, click.Context]
+Row = tuple[str, str]
 
 
 def verbs() -> str:
-    """Return a section for each verb, in the order of `oneslot --help`."""
-    context = click.Context(main, info_name="oneslot")
-    return "\n".join(_sections(main, context)) + "\n"
+    """Return a section for each verb, in the order of `oneslot --help`. An option that a verb before it has is only named."""
+    first: dict[Row, str] = {}
+    return "\n".join(_section(verb, first) for verb in _verbs(main, click.Context(main, info_name="oneslot"))) + "\n"
 
 
 def shared_options() -> str:
-    """Return the table of the options that most verbs have."""
-    context = click.Context(main, info_name="oneslot")
-    rows = _options(main.commands["check"], context, shared=True)
-    return table(["option", "meaning"], [row[:2] for row in rows])
+    """Return the table of the options that most verbs have, with these verbs."""
+    every = [*_verbs(main, click.Context(main, info_name="oneslot"))]
+    rows = []
+    for shared in SHARED:
+        having = [(name, row) for name, command, context in every for row in _rows(command, context, shared.__eq__)]
+        rows.append([*having[0][1], _listed([name for name, _ in having], [name for name, _, _ in every])])
+    return table(["option", "meaning", "verbs"], rows)
 
 
 def exit_statuses() -> str:
@@ -38,24 +44,33 @@ def exit_statuses() -> str:
     return table(["exit status", "meaning"], rows)
 
 
-def _sections(group: click.Group, context: click.Context, prefix: str = "oneslot") -> Iterator[str]:
+def _listed(having: list[str], every: list[str]) -> str:
+    lacking = [name for name in every if name not in having]
+    names, before = (having, "") if len(having) < len(lacking) else (lacking, "all but ")
+    return before + ", ".join(f"`{name}`" for name in names) if names else "all"
+
+
+def _verbs(group: click.Group, context: click.Context, prefix: str = "") -> Iterator[Verb]:
     for name in group.list_commands(context):
         command = group.get_command(context, name) or group.commands[name]
         below = click.Context(command, info_name=name, parent=context)
         if isinstance(command, click.Group):
-            yield from _sections(command, below, f"{prefix} {name}")
+            yield from _verbs(command, below, f"{prefix}{name} ")
         else:
-            yield _section(command, below, f"{prefix} {name}")
+            yield prefix + name, command, below
 
 
-def _section(command: click.Command, context: click.Context, name: str) -> str:
+def _section(verb: Verb, first: dict[Row, str]) -> str:
+    name, command, context = verb
     arguments = [each.make_metavar(context) for each in command.params if isinstance(each, click.Argument)]
-    shared = [f"`{each.opts[0]}`" for each in command.get_params(context) if each.name in SHARED[:2]]
-    parts = [f"## {name}\n", f"`{' '.join([name, *arguments])}`: {_help(command)}\n"]
-    if options := list(_options(command, context)):
-        parts.append(table(["option", "meaning", "default"], options))
-    if shared:
-        parts.append(f"Also {' and '.join(sorted(shared))}.\n")
+    parts = [f"## oneslot {' '.join([name, *arguments])}\n", f"{_help(command)}\n"]
+    rows = [*_rows(command, context, lambda option: option not in SHARED)]
+    if new := [row for row in rows if row not in first]:
+        parts.append(table(["option", "meaning"], new))
+    for earlier in dict.fromkeys(first[row] for row in rows if row in first):
+        options = ", ".join(row[0] for row in rows if first.get(row) == earlier)
+        parts.append(f"As for `oneslot {earlier}`: {options}.\n")
+    first.update(dict.fromkeys(new, name))
     return "\n".join(parts)
 
 
@@ -64,11 +79,12 @@ def _help(command: click.Command) -> str:
     return " ".join(" ".join(each.split()) for each in paragraphs if "\b" not in each)
 
 
-def _options(command: click.Command, context: click.Context, *, shared: bool = False) -> Iterator[list[str]]:
+def _rows(command: click.Command, context: click.Context, wanted: Callable[[str], bool]) -> Iterator[Row]:
     for option in command.get_params(context):
-        if isinstance(option, click.Option) and "--help" not in option.opts and (option.name in SHARED) == shared:
+        if isinstance(option, click.Option) and "--help" not in option.opts and wanted(option.name or ""):
             names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
-            yield [names + _value(option, context), (option.help or "").replace("|", "\\|"), _default(option)]
+            meaning = f"{option.help or ''} {_default(option)}".strip()
+            yield names + _value(option, context), meaning.replace("|", "\\|")
 
 
 def _value(option: click.Option, context: click.Context) -> str:
@@ -80,5 +96,5 @@ def _value(option: click.Option, context: click.Context) -> str:
 
 def _default(option: click.Option) -> str:
     if option.is_flag or not option.show_default:
-        return "required" if option.required else ""
-    return f"`{option.default}`"
+        return "Required." if option.required else ""
+    return f"Default: `{option.default}`."

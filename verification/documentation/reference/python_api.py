@@ -14,29 +14,25 @@ WIDTH = 100
 
 
 def names() -> str:
-    """Return a section for each public name, in the order of the alphabet."""
-    return "\n".join(_section(name, getattr(oneslot, name)) for name in oneslot.__all__)
+    """Return the public names: those of one line in a list, then a section for each other one, both by the alphabet."""
+    found = [
+        (name, _signatures(name, getattr(oneslot, name)), _summary(getattr(oneslot, name))) for name in oneslot.__all__
+    ]
+    short = [f"- `{text}`: {summary}".removesuffix(": ") for _, text, summary in found if "\n" not in text]
+    sections = [f"## {name}\n\n```text\n{text}\n```\n\n{summary}\n" for name, text, summary in found if "\n" in text]
+    return "\n".join([*short, "", *sections])
 
 
-def _section(name: str, found: Any) -> str:
-    lines = [f"## {name}\n"]
+def _signatures(name: str, found: Any) -> str:
     if isinstance(found, ModuleType):
-        functions = (
-            each for each in vars(found).values() if inspect.isfunction(each) and each.__module__ == found.__name__
-        )
-        signatures = [
-            _signature(f"{name}.{each.__name__}", each) for each in functions if not each.__name__.startswith("_")
-        ]
-    elif inspect.isclass(found) or inspect.isfunction(found):
-        signatures = [_signature(name, found), *_methods(found)]
-    elif isinstance(found, Enum):
-        signatures = [f"{name}: {type(found).__name__}"]
-    else:
-        signatures = [f"{name} = {' | '.join(each.__name__ for each in found.__args__)}"]
-    lines.append("```text\n" + "\n".join(signatures) + "\n```\n")
-    if summary := _summary(found):
-        lines.append(summary + "\n")
-    return "\n".join(lines)
+        functions = [each for each in vars(found).values() if inspect.isfunction(each)]
+        own = [each for each in functions if each.__module__ == found.__name__ and not each.__name__.startswith("_")]
+        return "\n".join(_signature(f"{name}.{each.__name__}", each) for each in own)
+    if inspect.isclass(found) or inspect.isfunction(found):
+        return "\n".join([_signature(name, found), *_methods(found)])
+    if isinstance(found, Enum):
+        return f"{name}: {type(found).__name__}"
+    return f"{name} = {' | '.join(each.__name__ for each in found.__args__)}"
 
 
 def _methods(found: Any) -> Iterator[str]:

@@ -15,7 +15,6 @@ from stacks.settings import QUEUE_KINDS, Settings
 from verification.figures.tables import table
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-UNITS = ("seconds", "minutes", "hours", "days", "mb", "bytes")
 RANGES = {**LIMITS, **limits.NUMBERS}
 
 MEANINGS = {
@@ -154,19 +153,14 @@ def _default(name: str) -> str:
 def _range(name: str) -> str:
     if name in RANGES:
         limit, _ = RANGES[name]
-        return f"{limit[0]:,} to {limit[-1]:,}{_unit(name)}"
+        return f"{limit[0]:,} to {limit[-1]:,}"
     if name == "log_retention_days":
-        return f"{LOG_RETENTION_DAYS[0]} to {LOG_RETENTION_DAYS[-1]:,} days, as CloudWatch Logs offers"
+        return f"{LOG_RETENTION_DAYS[0]} to {LOG_RETENTION_DAYS[-1]:,}, as CloudWatch Logs offers"
     if name == "queue":
         return ", ".join(f"`{kind}`" for kind in QUEUE_KINDS)
-    return {"bool": "`true`, `false`", "str": "text", "int | None": f"seconds, or `{FOREVER}`"}.get(
-        str(KINDS[name]), f"whole {_unit(name).strip() or 'number'}"
+    return {"bool": "`true`, `false`", "str": "text", "int | None": f"whole, or `{FOREVER}`"}.get(
+        str(KINDS[name]), "whole"
     )
-
-
-def _unit(name: str) -> str:
-    unit = name.rpartition("_")[2]
-    return f" {unit.upper() if unit == 'mb' else unit}" if unit in UNITS else ""
 
 
 def _meaning(name: str) -> str:
