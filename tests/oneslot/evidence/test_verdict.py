@@ -198,6 +198,7 @@ def test_lost_is_known_only_when_there_is_an_archive() -> None:
     unknown = verdict_of(gathered(None, **sound()))
     assert (unknown.kind, unknown.counts.lost) == ("holds", None)
     assert unknown.sentence.startswith("Sound: each of 5 requests")
+    assert "a lost one would not show" in unknown.sentence
     assert "older" not in unknown.sentence
     assert (unknown.counts.messages, unknown.counts.unarchived) == (None, None)
     old = verdict_of(replace(gathered(None), too_old=3))
@@ -214,7 +215,8 @@ def test_verdict_is_given_when_anything_was_left_behind() -> None:
         gathered(letters=[letter("m-1", "not_json", "sqs-1")]),
     )
     assert [verdict_of(found).kind for found in left] == ["holds"] * len(left)
-    assert verdict_of(gathered()).kind == "nothing"
+    nothing = verdict_of(gathered())
+    assert (nothing.kind, "Nothing to check" in nothing.sentence) == ("nothing", True)
 
 
 LINE = Malformed(DELIVERY_LOG, "line 7", "finished")

@@ -76,13 +76,7 @@ def test_verdict_holds_for_a_run_with_every_kind_of_request(moto_stack: MotoStac
     # Every request ended somewhere: 85 in the ledger, of which 10 are cancellations.
     assert counts.completed == 85
     assert counts.lost == counts.double_booked == 0
-
-
-@pytest.mark.slow
-def test_second_check_finds_the_same(moto_stack: MotoStack) -> None:
-    send(moto_stack, MIX)
-    moto_stack.consume()
-    assert asdict(verdict_of(moto_stack)) == asdict(verdict_of(moto_stack))
+    assert asdict(verdict_of(moto_stack)) == asdict(verdict), "a second check finds the same"
 
 
 def test_verdict_is_unfinished_before_the_queue_is_drained(moto_stack: MotoStack) -> None:
@@ -92,22 +86,6 @@ def test_verdict_is_unfinished_before_the_queue_is_drained(moto_stack: MotoStack
     assert verdict.kind == "unfinished"
     assert "the queue still holds 12 messages" in verdict.sentence
     assert verdict.counts.lost is None
-
-
-def test_verdict_is_nothing_when_nothing_was_sent(moto_stack: MotoStack) -> None:
-    verdict = verdict_of(moto_stack)
-    assert verdict.kind == "nothing"
-    assert "Nothing to check" in verdict.sentence
-
-
-def test_lost_is_unknown_without_an_archive(moto_stack: MotoStack) -> None:
-    send(moto_stack, Mix(10, malformed=0))
-    moto_stack.consume()
-    moto_stack.target.archive.unlink()
-    verdict = verdict_of(moto_stack)
-    assert verdict.holds
-    assert verdict.counts.lost is None
-    assert "a lost one would not show" in verdict.sentence
 
 
 Damage = Callable[[Any, list[dict[str, Any]]], None]
@@ -146,27 +124,12 @@ def test_verdict_is_broken_when_a_row_is_damaged(moto_stack: MotoStack, damage: 
     assert verdict.counts.double_booked == (invariant != "I2")
 
 
-@pytest.mark.parametrize(
-    ("table", "item", "reported"),
-    [
-        ("ledger", {"message_id": "by-hand"}, "the row by-hand of the table ledger has no valid attribute status"),
-        (
-            "slots",
-            {"practice": "A81001", "slot_id": "s"},
-            "the row A81001/s of the table slots has no valid attribute",
-        ),
-        (
-            "appointments",
-            {"appointment_id": "by-hand", "status": "booked", "practice": "A81001"},
-            "the row by-hand of the table appointments has no valid attribute slot_id",
-        ),
-    ],
-)
-def test_check_names_a_malformed_row(moto_stack: MotoStack, table: str, item: dict[str, str], reported: str) -> None:
-    moto_stack.bench.dynamodb.put_item(TableName=table, Item=to_attributes(item))
+def test_check_names_a_malformed_row(moto_stack: MotoStack) -> None:
+    moto_stack.bench.dynamodb.put_item(TableName="ledger", Item=to_attributes({"message_id": "by-hand"}))
     result = invoke("check")
     assert (result.exit_code, "Traceback" in result.output) == (1, False)
-    assert f"No verdict: {reported}" in " ".join(result.stdout.split())
+    reported = "No verdict: the row by-hand of the table ledger has no valid attribute status"
+    assert reported in " ".join(result.stdout.split())
     assert json.loads(invoke("check", "--json").stdout)["kind"] == "unreadable"
 
 
@@ -274,14 +237,3 @@ def test_check_rejects_an_invalid_forgotten_before(
     assert result.exit_code != 0
     assert "LEDGER_FORGOTTEN_BEFORE" in result.stderr
     assert moment in result.stderr
-
-
-def test_rows_that_never_expire_are_missed_for_ever(moto_stack: MotoStack, monkeypatch: pytest.MonkeyPatch) -> None:
-    forever = Functions({**ENVIRONMENT, "ONESLOT_LEDGER_RETENTION_SECONDS": "forever"})
-    monkeypatch.setattr(Connection, "functions", lambda _: forever)
-    send(moto_stack, Mix(10, malformed=0))
-    moto_stack.consume()
-    expire(moto_stack)
-    verdict = verdict_of(moto_stack, BEFORE + 100 * RETENTION_MS)
-    assert verdict.kind == "broken"
-    assert verdict.counts.lost == 10

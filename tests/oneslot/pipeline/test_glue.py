@@ -80,13 +80,6 @@ def test_list_has_every_dead_letter() -> None:
         assert len(made.dead_letters()) == 10, "they stay visible"
 
 
-def test_list_is_empty_for_an_empty_queue() -> None:
-    with bench() as made:
-        s3 = bucket()
-        assert make_list(made, s3) == "0 dead letters listed."
-        assert listed(s3) == []
-
-
 @pytest.mark.parametrize("content_based", [True, False])
 @pytest.mark.parametrize(
     "body",
@@ -120,18 +113,12 @@ def test_list_has_the_consumers_identity(content_based: bool) -> None:
         assert {line["message_id"] for line in listed(s3) or []} == {digest, "in-body", "in-attribute"}
 
 
-@pytest.mark.parametrize(
-    ("error", "sentence"),
-    [
-        (service_error("AccessDenied", "ReceiveMessage"), "ReceiveMessage says AccessDenied."),
-        (EndpointConnectionError(endpoint_url="https://sqs"), "EndpointConnectionError."),
-    ],
-)
-def test_list_is_absent_when_the_queue_cannot_be_read(error: Exception, sentence: str) -> None:
+def test_list_is_absent_when_the_queue_cannot_be_reached() -> None:
     with bench() as made:
         s3 = bucket()
+        error = EndpointConnectionError(endpoint_url="https://sqs")
         closed = Intercepted(made.sqs, before={"receive_message": raising(error)})
-        assert make_list(made, s3, closed) == f"The dead letters are not listed: {sentence}"
+        assert make_list(made, s3, closed) == "The dead letters are not listed: EndpointConnectionError."
         assert listed(s3) is None
 
 
@@ -141,6 +128,7 @@ def test_old_list_is_deleted_when_listing_fails(call: str) -> None:
     with bench() as made:
         s3 = bucket()
         assert make_list(made, s3) == "0 dead letters listed."
+        assert listed(s3) == []
         method, failing = (
             {"ReceiveMessage": "receive_message", "PutObject": "put_object"}[call],
             service_error("Slow", call),
@@ -164,44 +152,13 @@ def test_audit_ends_when_an_old_list_cannot_be_deleted() -> None:
             make_list(made, Intercepted(s3, before=denied))
 
 
-class Hiding:
-    """An SQS client whose receives return these answers and then nothing. Moto hides no messages of a group."""
-
-    def __init__(self, client: Any, answers: list[Any]) -> None:
-        self._client, self._answers = client, iter(answers)
-
-    def receive_message(self, **_: Any) -> Any:
-        return next(self._answers, {})
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
-
-
-def test_list_is_absent_when_a_fifo_queue_hides_messages() -> None:
-    """SQS shows ten messages of a group. The audit would call the others lost."""
-    with bench() as made:
-        s3 = bucket()
-        url = made.sqs.create_queue(
-            QueueName="letters.fifo", Attributes={"FifoQueue": "true", "ContentBasedDeduplication": "true"}
-        )["QueueUrl"]
-        for number in range(12):
-            made.sqs.send_message(QueueUrl=url, MessageBody=json.dumps(booking(f"m-{number}")), MessageGroupId="A81001")
-        shown = made.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, AttributeNames=["All"])
-        s3.put_object(Bucket=BUCKET, Key=f"history/2026-11-23/{WRITTEN}", Body=b"")  # an earlier run's
-        hiding = Hiding(made.sqs, [shown])
-        sentence = list_dead_letters(hiding, s3, url, HISTORY, content_based=False)
-        hidden = "about 2 more are hidden by another reader, or wait behind others on a FIFO queue"
-        assert sentence == f"The dead letters are not listed: {hidden}."
-        assert listed(s3) is None
-
-
 def test_list_is_absent_when_another_reader_hides_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     """A redrive that was killed, or an operator who looks at the same time."""
     monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.SETTLING_SECONDS", 0)
-    monkeypatch.setattr("oneslot.runtime.sqs.dead_letters.WAIT_SECONDS", 0)
     with bench() as made:
         s3 = bucket()
         made.deliver(record("not json"), record("nor this"))
+        s3.put_object(Bucket=BUCKET, Key=f"history/2026-11-23/{WRITTEN}", Body=b"")  # an earlier run's
         url = made.configuration.dead_letter_queue_url
         made.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=1)
         sentence = make_list(made, s3)
