@@ -157,7 +157,7 @@ def test_c_redelivery_after_the_rows_expiry_is_a_duplicate() -> None:
 
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("late", [False, True])
-def test_c_other_content_conflicts_with_a_forgotten_booking(late: bool, together: bool) -> None:
+def test_c2_other_content_conflicts_with_a_forgotten_booking(late: bool, together: bool) -> None:
     with bench() as made:
         made.deliver(record(booking()))
         kept = made.rows("appointments")
@@ -175,7 +175,7 @@ def test_c_other_content_conflicts_with_a_forgotten_booking(late: bool, together
 
 
 @pytest.mark.parametrize("kind", ["waiting", "cancelled"])
-def test_c_other_content_conflicts_with_a_forgotten_request(kind: str) -> None:
+def test_c2_other_content_conflicts_with_a_forgotten_request(kind: str) -> None:
     """It waits, or was cancelled: its appointment says for what it was made, as one with a slot does."""
     with bench() as made:
         first = booking(delivery_channel="Video") if kind == "waiting" else booking()

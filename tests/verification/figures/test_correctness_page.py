@@ -48,24 +48,11 @@ def test_page_lists_every_invariant() -> None:
     assert [(row[0], row[1]) for row in rows("The laws")] == [(each.name, each.sentence) for each in DECLARED.laws]
 
 
-def test_page_names_existing_tests_for_every_case() -> None:
-    cases = rows("The known cases")
-    assert [row[0] for row in cases if len(row[0]) == 1] == list("abcdefghijklmnop")
-    defined = {
-        name
-        for path in (REPOSITORY / "tests").rglob("test_*.py")
-        for name in re.findall(r"^def (test_\w+)", path.read_text(), flags=re.MULTILINE)
-    }
-    named = {row[0]: set(re.findall(r"`(test_\w+)`", row[3])) for row in cases}
-    assert all(named.values())
-    assert set().union(*named.values()) - defined == set()
-
-
-def test_page_names_every_protocol_case() -> None:
+def test_page_lists_the_cases_that_have_tests() -> None:
+    cases = [row[0] for row in rows("The known cases")]
+    assert [case for case in cases if len(case) == 1] == list("abcdefghijklmnop")
     text = (REPOSITORY / "tests" / "behaviours" / "test_protocol_cases.py").read_text()
-    tests = re.findall(r"^def (test_[a-o]2?_\w+)", text, flags=re.MULTILINE)
-    assert len(tests) > 20
-    assert [name for name in tests if name not in TEXT] == []
+    assert set(re.findall(r"^def test_([a-z]2?)_", text, flags=re.MULTILINE)) == set(cases)
 
 
 def test_fill_names_the_command_when_figures_are_missing(tmp_path: Path) -> None:
