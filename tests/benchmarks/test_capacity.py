@@ -156,8 +156,7 @@ def test_page_has_the_order_of_the_limits() -> None:
     assert NEW_TABLE_WRITES / writes == pytest.approx(rates[1], rel=0.01), "about the same for a table never warmed"
 
 
-def test_command_prints_a_table_or_json(run: Run) -> None:
-    assert "| Monday 8 a.m. | prod: max_concurrency 50 |" in run("--batch-ms", "80")
+def test_command_prints_json(run: Run) -> None:
     assert len(json.loads(run("--json"))["cases"]) == len(cases(1))
 
 

@@ -93,8 +93,8 @@ def test_rush_kills_one_consumer_when_the_handler_is_quick(account: Account, tmp
     assert len(account.sent) == len(BODIES)
 
 
-def test_rush_kills_no_consumer_by_default(account: Account, tmp_path: Path) -> None:
-    assert watch(account, tmp_path, [Consumer() for _ in range(CONSUMERS)]).killed == 0
+def test_rush_kills_no_consumer_by_default(tmp_path: Path) -> None:
+    assert watch(Account(tmp_path, looks=1), tmp_path, [Consumer() for _ in range(CONSUMERS)]).killed == 0
 
 
 def test_rush_raises_when_sending_fails(account: Account, tmp_path: Path) -> None:

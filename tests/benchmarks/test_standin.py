@@ -153,6 +153,6 @@ def test_child_survives_an_interrupt_and_ends_with_its_parent() -> None:
         assert int(child.stdout.readline()) > 0
         child.send_signal(signal.SIGINT)
         with pytest.raises(subprocess.TimeoutExpired):
-            child.wait(1)
+            child.wait(0.3)
         child.communicate()  # closes its standard input, as the end of its parent does
         assert child.returncode == 0

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oneslot.evidence.deliveries import read_deliveries, valid_deliveries
-from oneslot.evidence.malformed import Malformed, malformed_delivery, malformed_ledger_row
+from oneslot.evidence.malformed import Malformed, malformed_delivery, malformed_ledger_row, malformed_rows
 from oneslot.evidence.operator_log import read_lines
 from oneslot.runtime.identity import payload_hash
 from oneslot.runtime.stores.expressions import from_attributes, to_attributes
@@ -151,6 +151,12 @@ APPOINTMENTS = [
 
 
 @pytest.mark.parametrize(("row", "attribute"), APPOINTMENTS)
+def test_malformed_appointment_names_the_attribute(row: dict[str, Any], attribute: str) -> None:
+    found = malformed_rows(CONSUMER.schema.tables["appointments"], [row])
+    assert Malformed("appointments", "m-1", attribute) in found
+
+
+@pytest.mark.parametrize(("row", "attribute"), [APPOINTMENTS[1], APPOINTMENTS[-1]])
 def test_every_verb_names_a_malformed_appointment(moto_stack: MotoStack, row: dict[str, Any], attribute: str) -> None:
     moto_stack.bench.deliver(record(booking("m-1")))
     moto_stack.write_log()

@@ -12,31 +12,29 @@ from tests.stacks.audit.night import CHANGES, EARLIER, SOUND, World, plan
 
 
 @pytest.mark.parametrize(
-    "other",
+    "objects",
     [
-        {"version": VERSION - 1},
-        {"version": None},
-        {"retention_ms": 40 * 86_400_000},
-        {"retention_ms": None},
-        {"forgotten_before": 1_795_442_400_000},
+        {},
+        {"audits/2026-11-22/audit.json": "{"},
+        {"audits/2026-11-22/audit.json": {name: EARLIER[name] for name in EARLIER if name != "forgotten_before"}},
+        *(
+            {"audits/2026-11-22/audit.json": {**EARLIER, **other}}
+            for other in (
+                {"version": VERSION - 1},
+                {"version": None},
+                {"retention_ms": 40 * 86_400_000},
+                {"retention_ms": None},
+                {"forgotten_before": 1_795_442_400_000},
+            )
+        ),
     ],
 )
-def test_night_is_full_when_the_earlier_audit_does_not_fit(world: World, other: dict[str, Any]) -> None:
-    """An upgrade or another retention makes the job refuse changes on top of the earlier audit."""
-    world.objects["audits/2026-11-22/audit.json"] = {**EARLIER, **other}
-    world.verdict = SOUND
+def test_night_is_full_when_no_earlier_audit_fits(world: World, objects: dict[str, Any]) -> None:
+    """None is there, it is unreadable, or the job would refuse it: after an upgrade, or with another retention."""
+    world.objects, world.verdict = dict(objects), SOUND
     world.run(CHANGES)
     assert {export["ExportType"] for export in world.called("exportTableToPointInTime")} == {"FULL_EXPORT"}
     assert "--previous" not in world.called("startJobRun.sync")[0]["Arguments"]
-
-
-def test_night_is_full_when_the_earlier_audit_is_unreadable(
-    world: World,
-) -> None:
-    for earlier in ({name: value for name, value in EARLIER.items() if name != "forgotten_before"}, "{"):
-        one = World(world.definition, {"audits/2026-11-22/audit.json": earlier}, SOUND)
-        one.run(CHANGES)
-        assert {export["ExportType"] for export in one.called("exportTableToPointInTime")} == {"FULL_EXPORT"}
 
 
 @pytest.mark.parametrize(

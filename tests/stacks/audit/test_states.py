@@ -106,13 +106,6 @@ def test_job_reads_every_kept_day_when_the_night_is_full(world: World, audit: St
     assert len(days) == len(set(days)) == audit.settings.audit_delivery_days + 1
 
 
-def test_night_is_full_when_no_earlier_audit_is_there(world: World) -> None:
-    world.verdict = SOUND
-    world.run(CHANGES)
-    assert {export["ExportType"] for export in world.called("exportTableToPointInTime")} == {"FULL_EXPORT"}
-    assert "--previous" not in world.called("startJobRun.sync")[0]["Arguments"]
-
-
 def test_night_waits_for_every_export(world: World) -> None:
     world.verdict = SOUND
     world.run(FULL)
