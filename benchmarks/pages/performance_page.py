@@ -28,7 +28,7 @@ def fill(page: str, document: Document) -> str:
     writers: Mapping[str, Callable[[], str]] = {
         "where": lambda: where(document),
         "targets": lambda: targets(document),
-        **{part.replace("_", " "): partial(tables_of, document, part) for part in TITLES},
+        **{part.replace("_", " "): partial(tables_of, document, part, brief=True) for part in TITLES},
     }
 
     def block(found: re.Match[str]) -> str:

@@ -41,9 +41,9 @@ def figures_of(document: Document, part: str) -> Sequence[Mapping[str, Any]]:
     return figures
 
 
-def tables_of(document: Document, part: str) -> str:
-    """Return a part's tables, and a sentence if it was stopped early."""
-    make, tables = _TABLES[part]
+def tables_of(document: Document, part: str, *, brief: bool = False) -> str:
+    """Return a part's tables, and a sentence if it was stopped early; `brief` leaves out the rush's CPU and memory."""
+    make, tables = _TABLES[KILLED if brief and part == RUSH else part]
     figures = figures_of(document, part)
     if not figures:
         return "No figures; `make bench` makes them."
