@@ -2,13 +2,15 @@
 
 The layer is its own `DynamoDBPersistenceLayer`, with the in-progress expiry on (`register_lambda_context`). It reads the time
 with `datetime.now()`, so its modules get a clock that the explorer moves.
+
+The clock holds no state of this module, because the explorer of handlers imports the module again, and the last import's
+clock stays in Powertools' modules.
 """
 
 from __future__ import annotations
 
 import datetime as real
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
 from typing import Any, cast
 
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType
@@ -25,17 +27,18 @@ from aws_lambda_powertools.utilities.idempotency.persistence import dynamodb as 
 
 from oneslot.explorer.execution.clients import PortClient
 from oneslot.explorer.execution.process import Context, Process
+from oneslot.explorer.handlers.process import HandlerProcess
 from verification.peers.effects import message_id_of, take_slot, take_slot_once
 from verification.scenarios.practice import LEDGER
-
-_clock: ContextVar[Process | None] = ContextVar("clock", default=None)
 
 
 class _Datetime(real.datetime):
     @classmethod
     def now(cls, tz: real.tzinfo | None = None) -> _Datetime:
-        process = _clock.get()
-        return cls.fromtimestamp(process.clock / 1000, tz) if process is not None else super().now(tz)
+        process = Process.running
+        if process is None or isinstance(process, HandlerProcess):  # which moves the clock of the interpreter
+            return super().now(tz)
+        return cls.fromtimestamp(process.clock / 1000, tz)
 
 
 class _Module:
@@ -68,7 +71,6 @@ def around_transaction(
 def _consume(
     process: Process, context: Context, records: Sequence[dict[str, Any]], effect: Effect
 ) -> Mapping[str, Any]:
-    _clock.set(process)
     client = PortClient(process)
     config = IdempotencyConfig(event_key_jmespath="messageId")
     config.register_lambda_context(context)  # type: ignore[arg-type]  # it asks for the remaining time only

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import runpy
 from dataclasses import replace
 
 import pytest
 
 from oneslot.explorer.counterexample import counterexample, replay
+from oneslot.explorer.execution.process import LEASE_MS
 from oneslot.explorer.explorer import Explorer, explore
 from verification.figures.exploration import figures
 from verification.figures.picture import peers_picture
 from verification.figures.tables import peers_table
+from verification.peers import powertools
 from verification.peers.peers import CONTROL, PEERS, Peer
 from verification.scenarios.scenarios import ONE_REQUEST
 
@@ -47,6 +50,19 @@ def test_peer_breaks_no_law_without_faults() -> None:
     for peer in PEERS:
         scenario = replace(ONE_REQUEST, deliveries=((0,),), faults=0, expiries=0)
         assert explore(scenario, peer.subject).laws_broken == ()
+
+
+def test_powertools_has_our_clock_when_its_peer_is_imported_twice() -> None:
+    """The explorer of handlers imports the peer again."""
+    runpy.run_path(powertools.__file__)
+    scenario = replace(ONE_REQUEST, deliveries=((0,),), faults=0, expiries=0)
+
+    explorer = Explorer(scenario, PEERS[3].subject)
+    explorer.run(False, lambda *_: None)
+
+    lease_end = f'"in_progress_expiration": {{"N": "{scenario.clock(0) + LEASE_MS}"}}'
+    worlds = [explorer.system.worlds[state.world].text for state in explorer.states]
+    assert sum(lease_end in world for world in worlds) == len(worlds) - 2  # not before the claim
 
 
 @pytest.mark.slow
