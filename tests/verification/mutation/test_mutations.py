@@ -84,13 +84,18 @@ def test_docstrings_and_interfaces_are_not_mutated() -> None:
     assert len({mutant.name for mutant in made}) == len(made)
 
 
-def test_score_is_of_the_current_core() -> None:
+@pytest.fixture(scope="module")
+def known() -> dict[str, Mutant]:
+    """Every mutant of the core by its name."""
+    return {mutant.name: mutant for mutant in all_mutants()}
+
+
+def test_score_is_of_the_current_core(known: dict[str, Mutant]) -> None:
     score = expected()
     again = "; run: make mutants RECORD=1"
     assert score.core == core_digests(), "the core has changed" + again
-    names = {mutant.name for mutant in all_mutants()}
-    assert sorted(names - set(score.mutants)) == [], "new mutants" + again
-    assert sorted(set(score.mutants) - names) == [], "mutants that are gone" + again
+    assert sorted(set(known) - set(score.mutants)) == [], "new mutants" + again
+    assert sorted(set(score.mutants) - set(known)) == [], "mutants that are gone" + again
 
 
 def test_every_mutant_is_caught_or_explained() -> None:
@@ -134,38 +139,35 @@ def no_tests(mutant: Mutant) -> list[str]:
     raise AssertionError(f"{mutant.name} is no longer caught by what caught it; run: make mutants")
 
 
-def test_sample_of_mutants_is_caught_again() -> None:
+@pytest.mark.slow
+def test_sample_of_mutants_is_caught_again(bench: Workbench, known: dict[str, Mutant]) -> None:
     """Another sample after each change of the core."""
     score = expected()
     salt = "".join(score.core.values())
-    known = sorted(all_mutants(), key=lambda mutant: hashlib.sha256((mutant.name + salt).encode()).hexdigest())
-    with Workbench() as bench:
-        assert bench.explore() == ""
-        for by, size in SAMPLE.items():
-            chosen = [
-                mutant for mutant in known if score.mutants[mutant.name][0] == by and score.mutants[mutant.name][1]
-            ][:size]
-            verdicts = [bench.judge(mutant, no_tests, score.mutants[mutant.name]) for mutant in chosen]
-            assert [verdict.by for verdict in verdicts] == [by] * size
-            kept = [score.mutants[mutant.name][1] for mutant in chosen]
-            assert bench.test(kept if by == UNIT_TESTS else []) == "", "the workbench is not restored after a mutant"
+    names = sorted(known, key=lambda name: hashlib.sha256((name + salt).encode()).hexdigest())
+    assert bench.explore() == ""
+    for by, size in SAMPLE.items():
+        chosen = [name for name in names if score.mutants[name][0] == by and score.mutants[name][1]][:size]
+        verdicts = [bench.judge(known[name], no_tests, score.mutants[name]) for name in chosen]
+        assert [verdict.by for verdict in verdicts] == [by] * size
+        kept = [score.mutants[name][1] for name in chosen]
+        assert bench.test(kept if by == UNIT_TESTS else []) == "", "the workbench is not restored after a mutant"
 
 
-def test_explorer_sees_a_broken_fence_as_two_owners() -> None:
-    known = {mutant.name: mutant for mutant in all_mutants()}
-    with Workbench() as bench:
-        for name in BROKEN_FENCES:
-            verdict = bench.judge(known[name], no_tests, (EXPLORER, ""))
-            assert verdict.by == EXPLORER
-            assert verdict.how.startswith("E2 ")
-            assert expected().mutants[name][0] == EXPLORER
+@pytest.mark.parametrize("name", BROKEN_FENCES)
+def test_explorer_sees_a_broken_fence_as_two_owners(bench: Workbench, known: dict[str, Mutant], name: str) -> None:
+    verdict = bench.judge(known[name], no_tests, (EXPLORER, ""))
+
+    assert verdict.by == EXPLORER
+    assert verdict.how.startswith("E2 ")
+    assert expected().mutants[name][0] == EXPLORER
 
 
-def test_mutant_that_ends_the_explorer_is_left_to_unit_tests() -> None:
+def test_mutant_that_ends_the_explorer_is_left_to_unit_tests(bench: Workbench, known: dict[str, Mutant]) -> None:
     name = "oneslot/runtime/stores/expressions.py:to_attributes:one element less:1c154b"
-    [mutant] = [one for one in all_mutants(["oneslot/runtime/stores/expressions.py"]) if one.name == name]
-    with Workbench() as bench:
-        verdict = bench.judge(mutant, no_tests, (EXPLORER, ""))
+
+    verdict = bench.judge(known[name], no_tests, (EXPLORER, ""))
+
     assert (verdict.by, verdict.how.partition("::")[0]) == (
         UNIT_TESTS,
         "tests/oneslot/runtime/stores/test_expressions.py",

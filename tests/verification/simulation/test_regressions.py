@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,17 +20,11 @@ from oneslot.worker.job import Job
 from oneslot.worker.visibility import Visibility
 from oneslot.worker.worker import Worker
 from verification.simulation import counterexample
-from verification.simulation.run import points, run
+from verification.simulation.run import run
 from verification.simulation.world.points import Instrumented
 
 FOLDER = Path(counterexample.__file__).with_name("regressions")
 Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-@pytest.fixture(scope="module")
-def modules() -> Iterator[Instrumented]:
-    with points() as made:
-        yield made
 
 
 def read_sender_fault_as_final(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from oneslot.explorer.counterexample import NotReplayable
 from oneslot.worker.pool import Pool
 from verification.simulation.counterexample import from_json, story, to_json
 from verification.simulation.places import places, run_each
-from verification.simulation.run import SCENARIOS, Run, points, run
+from verification.simulation.run import SCENARIOS, Run, run
 from verification.simulation.shrink import shrink
 from verification.simulation.world.faults import CALL, Fault
 from verification.simulation.world.points import Instrumented
@@ -22,12 +21,10 @@ from verification.simulation.world.simulation import Plan
 
 ROOT = Path(__file__).parents[3]
 SMALL = {"messages": 2, "workers": 1, "threads": 1, "slots": 2}
+LONG = ("day", "end-of-retention", "mapping-large")
+"""Scenarios of which a run takes as long as all runs of another; `test_long.py` has more seeds of each."""
 
-
-@pytest.fixture(scope="module")
-def modules() -> Iterator[Instrumented]:
-    with points() as instrumented:
-        yield instrumented
+SHORT = tuple(name for name in SCENARIOS if name not in LONG)
 
 
 def find_broken(name: str, modules: Instrumented, seeds: int = 60) -> Run:
@@ -38,26 +35,28 @@ def find_broken(name: str, modules: Instrumented, seeds: int = 60) -> Run:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_scenario_holds_under_its_first_seeds(name: str, modules: Instrumented) -> None:
-    broken = [found for seed in range(5) if (found := run(name, Plan(seed), modules)).breaches]
+    seeds = range(1 if name in LONG else 5)
+    broken = [found for seed in seeds if (found := run(name, Plan(seed), modules)).breaches]
 
     assert not broken, list(story(broken[0]))
 
 
 TRACES = """
-from verification.simulation.run import SCENARIOS, points, run
+import sys
+from verification.simulation.run import points, run
 from verification.simulation.world.simulation import Plan
 with points() as modules:
-    for name in SCENARIOS:
-        for seed in (1, 2, 3):
-            print(name, seed, run(name, Plan(seed), modules).trace)
+    for name in sys.argv[1:]:
+        print(run(name, Plan(1), modules).trace)
 """
 
 
-def test_same_seed_gives_the_same_trace_in_another_process() -> None:
-    one, other = (_output([sys.executable, "-c", TRACES], hash_seed) for hash_seed in ("1", "2"))
+@pytest.mark.parametrize("names", [SHORT, pytest.param(LONG, marks=pytest.mark.slow)], ids=["short", "long"])
+def test_same_seed_gives_the_same_trace_in_another_process(names: tuple[str, ...], modules: Instrumented) -> None:
+    """The other process has another hash seed."""
+    traces = [run(name, Plan(1), modules).trace for name in names]
 
-    assert len(one.splitlines()) == 3 * len(SCENARIOS)
-    assert one == other
+    assert _output([sys.executable, "-c", TRACES, *names]).split() == traces
 
 
 def test_listed_faults_repeat_the_run_that_drew_them(modules: Instrumented) -> None:
@@ -119,7 +118,8 @@ def test_fault_happens_once_at_its_place(modules: Instrumented) -> None:
     assert any(event.process == "worker-1.2" for event in done.events)
 
 
-def _output(command: list[str], hash_seed: str) -> str:
+def _output(command: list[str]) -> str:
+    hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{ROOT}:{ROOT / 'lambda_src'}"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
