@@ -8,6 +8,7 @@ Readers find columns by name. A version of the audit may add columns; to rename,
 from __future__ import annotations
 
 import sys
+import textwrap
 from dataclasses import dataclass
 
 from oneslot.declaration.reading import declared
@@ -46,12 +47,16 @@ class Output:
     @property
     def athena(self) -> str:
         """The statement that makes the table known to Athena, for an audit in s3://BUCKET/audits/AUDIT."""
-        columns = ",\n  ".join(f"`{name}` {kind}" for name, kind in self.columns.items() if name != self.partition)
+        each = ", ".join(
+            f"`{name}`\N{NO-BREAK SPACE}{kind}" for name, kind in self.columns.items() if name != self.partition
+        )
+        columns = "\n  ".join(textwrap.wrap(each, WIDTH)).replace("\N{NO-BREAK SPACE}", " ")
         divided = f" PARTITIONED BY (`{self.partition}` {TEXT})" if self.partition else ""
         place = f"LOCATION 's3://BUCKET/audits/AUDIT/{self.folder}/'"
         return f"CREATE EXTERNAL TABLE {self.name} (\n  {columns}\n){divided} STORED AS PARQUET {place}"
 
 
+WIDTH = 100
 JUDGEMENT = {"hash": WHOLE, "key": TEXT, "subject": TEXT, "verdict": TEXT, "violations": TEXT}
 
 
@@ -75,12 +80,12 @@ INTRODUCTION = f"""# The tables of an audit
 
 <!-- Made by `python -m oneslot.pipeline.schema`. -->
 
-An audit is a folder of Parquet tables, version {VERSION}. Athena's statements list the columns and types.
-Read columns by name: a later version may add some.
+An audit is a folder of Parquet tables, version {VERSION}. Each has its query in DuckDB and its statement for Athena;
+Spark reads the same folder with `spark.read.parquet`. Read columns by name: a later version may add some.
 `ONESLOT_CONSUMER=FILE python -m oneslot.pipeline.schema` lists those of another consumer.
 
 In `verdicts` null stands for 0, and in `claim_high` and `answer_high` for the value of `claim_low` and `answer_low`.
-After an audit of changes `verdicts` holds the rows of that day.
+After an audit of changes `verdicts` holds that day's rows;
 `oneslot.pipeline.write.finished.current_verdicts(spark, "AUDIT")` reads the newest row of each key over all days.
 """
 
@@ -89,7 +94,7 @@ def page(model: Model) -> str:
     """Return the page about a consumer's audits as Markdown."""
     parts = [INTRODUCTION]
     for output in outputs(model):
-        lines = [f"-- DuckDB\n{output.duckdb}", f"-- Spark\n{output.spark}", f"-- Athena\n{output.athena}"]
+        lines = [f"-- DuckDB\n{output.duckdb}", f"-- Athena\n{output.athena}"]
         lines += [f"MSCK REPAIR TABLE {output.name}"] if output.partition else []
         block = "\n".join(lines)
         parts.append(f"## {output.name}\n\n```sql\n{block}\n```\n")
