@@ -74,14 +74,9 @@ def test_explorer_counts_as_the_plain_enumeration(scenario: Scenario, subject: S
         for one in (explorer.states[number] for number in explorer.ends)
     )
     plain = enumerate_schedules(scenario, subject)
+    if subject is not OURS:  # the comparison covers violating schedules and others
+        assert 0 < plain.violating < plain.schedules
     assert (exploration.schedules, exploration.violating, ends) == (plain.schedules, plain.violating, plain.ends)
-
-
-def test_plain_enumeration_has_both_kinds_of_schedules() -> None:
-    """The comparison covers violating schedules and others."""
-    scenario = replace(ONE_REQUEST, deliveries=ONE, faults=1, expiries=1)
-    plain = enumerate_schedules(scenario, PEERS[2].subject)
-    assert 0 < plain.violating < plain.schedules
 
 
 BUDGETS = [

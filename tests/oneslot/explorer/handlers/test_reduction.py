@@ -26,6 +26,7 @@ from tests.oneslot.explorer.handlers.tiny import tiny_handler
 
 TABLES = tables_of({"orders": "id"})
 SEEDS = 48
+QUICK_SEEDS = 16
 HERE = Path(__file__).parent
 End = tuple[str, int, tuple[str, ...]]
 
@@ -118,7 +119,9 @@ def test_reduced_exploration_equals_the_naive_walk(handler: str, faults: int, ti
         assert reduced(scenario, subject) == naive(scenario, subject)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize(
+    "seed", [seed if seed < QUICK_SEEDS else pytest.param(seed, marks=pytest.mark.slow) for seed in range(SEEDS)]
+)
 def test_tiny_handler_equals_the_naive_walk(seed: int, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(tiny_handler(seed))
     code = found("app.handler", [tmp_path])
