@@ -50,52 +50,6 @@ def test_update_adds_removes_and_computes(client: Any) -> None:
     }
 
 
-CONDITIONS = [
-    ("attribute_exists(a)", True),
-    ("attribute_not_exists(a)", False),
-    ("a = :five", True),
-    ("a <> :five", False),
-    ("a < :ten AND b = :text", True),
-    ("a < :ten AND NOT b = :text", False),
-    ("a >= :ten OR (b = :text AND a <= :five)", True),
-    ("a BETWEEN :five AND :ten", True),
-    ("absent_one < :ten", False),
-    ("absent_one <> :ten", True),
-    ("NOT absent_one = :ten", True),
-    ("a = :text", False),
-    ("attribute_not_exists(absent_one) AND a > :ten", False),
-]
-
-
-@pytest.mark.parametrize(("condition", "holds"), CONDITIONS)
-@everywhere
-def test_condition_holds_as_in_dynamodb(client: Any, condition: str, holds: bool) -> None:
-    put(client, "m-1", a={"N": "5"}, b={"S": "text"})
-    known = {":five": {"N": "5"}, ":ten": {"N": "10"}, ":text": {"S": "text"}}
-    values = {name: value for name, value in known.items() if name in condition} | {":set": {"S": "yes"}}
-
-    def call() -> Any:
-        return update(client, "m-1", "SET c = :set", ConditionExpression=condition, ExpressionAttributeValues=values)
-
-    if holds:
-        call()
-    else:
-        assert refusal(call)["Error"]["Code"] == "ConditionalCheckFailedException"
-    assert ("c" in (get(client, "m-1") or {})) == holds
-
-
-@everywhere
-def test_numbers_compare_as_numbers(client: Any) -> None:
-    put(client, "m-1", a={"N": "9"})
-    update(
-        client,
-        "m-1",
-        "SET b = :ten",
-        ConditionExpression="a < :ten",
-        ExpressionAttributeValues={":ten": {"N": "10"}},
-    )
-
-
 @everywhere
 def test_refusal_returns_the_row_when_requested(client: Any) -> None:
     put(client, "m-1", a={"N": "5"})

@@ -25,6 +25,7 @@ VALUES: dict[str, Any] = {
     ":1": {"N": "1"},
     ":5": {"N": "5"},
     ":9": {"N": "9"},
+    ":10": {"N": "10"},
     ":he": {"S": "he"},
     ":a": {"S": "a"},
     ":S": {"S": "S"},
@@ -57,6 +58,17 @@ def outcome(client: Any, expression: str, **more: Any) -> Any:
 
 
 CONDITIONS = [
+    ("attribute_exists(count_)", True),
+    ("attribute_not_exists(count_)", False),
+    ("attribute_not_exists(absent_one) AND count_ > :9", False),
+    ("count_ <> :5", False),
+    ("count_ < :10", True),
+    ("count_ >= :9 OR (words = :he AND count_ <= :5)", False),
+    ("count_ BETWEEN :5 AND :9", True),
+    ("count_ = :he", False),
+    ("absent_one < :9", False),
+    ("absent_one <> :9", True),
+    ("NOT absent_one = :9", True),
     ("begins_with(words, :he)", True),
     ("contains(words, :he)", True),
     ("contains(tags, :a)", True),

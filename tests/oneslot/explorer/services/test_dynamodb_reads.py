@@ -1,4 +1,4 @@
-"""The port's contract, as in `test_port_contract.py`: queries, and reads of several items at once."""
+"""The contract of `test_dynamodb_contract.py` for reads: queries, and reads of several items at once."""
 
 from __future__ import annotations
 

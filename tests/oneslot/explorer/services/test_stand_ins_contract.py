@@ -267,13 +267,10 @@ CALLS: list[tuple[str, str, dict[str, Any], Any]] = [
 ]
 
 
-IDS = [f"{one[0]}.{one[1]}{' to fifo' if '.fifo' in str(one[2]) else ''}" for one in CALLS]
-
-
 @pytest.mark.parametrize(
     ("service", "operation", "parameters", "expected"),
     CALLS,
-    ids=IDS,
+    ids=[f"{one[0]}.{one[1]}{' to fifo' if '.fifo' in str(one[2]) else ''}" for one in CALLS],
 )
 def test_effect_has_the_answer_of_its_service(
     aws: Aws, service: str, operation: str, parameters: dict[str, Any], expected: Any
@@ -282,19 +279,9 @@ def test_effect_has_the_answer_of_its_service(
 
     shown = shape(answer)
     assert {name: shown[name] for name in expected} == expected
-
-
-@pytest.mark.parametrize(
-    ("service", "operation", "parameters", "count"),
-    [(one[0], one[1], one[2], 2 if one[1] in BATCHES else 1) for one in CALLS],
-    ids=IDS,
-)
-def test_each_entry_is_one_effect(port: Aws, service: str, operation: str, parameters: Any, count: int) -> None:
-    getattr(port.client_of(service), operation)(**parameters)
-
-    assert port.direct is not None
-    effects = effects_of(port.direct.world)
-    assert len(effects) == count - ("no JSON" in str(parameters))
+    if aws.direct is not None:
+        entries = 2 if operation in BATCHES else 1
+        assert len(effects_of(aws.direct.world)) == entries - ("no JSON" in str(parameters))
 
 
 def failure(call: Callable[..., Any], **parameters: Any) -> str:
