@@ -41,6 +41,7 @@ FINISHED_BEFORE = {DUPLICATES: 2, FINISHED: BATCH}
 """How many messages of a batch are finished before it is delivered."""
 FLOOR, BARE = "floor", "the group's calls alone"
 GROUPED, OURS, POWERTOOLS = "ours, group commit", "ours (default)", "(a) Powertools"
+SERIAL = "ours, one after the other"
 WARM_UP, RUNS = 2, 24
 """Batches before the measurement, and in it."""
 
@@ -231,7 +232,7 @@ CONTENDERS: Mapping[str, Contender] = {
     BARE: bare,
     GROUPED: handled(lambda standin: ours(standin, group_commit=True)),
     OURS: handled(lambda standin: ours(standin, group_commit=False)),
-    "ours, one after the other": handled(lambda standin: ours(standin, group_commit=False, threads=1)),
+    SERIAL: handled(lambda standin: ours(standin, group_commit=False, threads=1)),
     POWERTOOLS: handled(lambda standin: powertools(standin.client())),
     "(b) ledger by hand": handled(lambda standin: ledger_by_hand(standin.client())),
 }

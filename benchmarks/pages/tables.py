@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from benchmarks import billed_time, cold_start, contention, growth
-from benchmarks.billed_time import FINISHED, FLOOR, GROUPED, NEW, OURS, POWERTOOLS
+from benchmarks.billed_time import FINISHED, FLOOR, GROUPED, NEW, OURS, POWERTOOLS, SERIAL
 from benchmarks.harness.figures import table
 from benchmarks.rush import figures as rush
 
@@ -31,6 +31,13 @@ _TABLES: Mapping[str, tuple[Callable[..., Any], Callable[[Sequence[Any]], str]]]
     KILLED: (rush.Figures, rush.results),
 }
 
+_BRIEF: Mapping[str, Callable[[Sequence[Any]], str]] = {
+    "billed_time": lambda figures: billed_time.tables([one for one in figures if one.handler != SERIAL]),
+    "cold_start": cold_start.starts,
+    RUSH: rush.results,
+}
+"""The tables of the page, where they are fewer."""
+
 Document = Mapping[str, Any]
 """The content of `benchmarks.json`: machine, when, short, load_before, and by name the parts: ended, seconds, figures."""
 
@@ -42,8 +49,10 @@ def figures_of(document: Document, part: str) -> Sequence[Mapping[str, Any]]:
 
 
 def tables_of(document: Document, part: str, *, brief: bool = False) -> str:
-    """Return a part's tables, and a sentence if it was stopped early; `brief` leaves out the rush's CPU and memory."""
-    make, tables = _TABLES[KILLED if brief and part == RUSH else part]
+    """Return a part's tables, or with `brief` those of the page, and a sentence if it was stopped early."""
+    make, tables = _TABLES[part]
+    if brief:
+        tables = _BRIEF.get(part, tables)
     figures = figures_of(document, part)
     if not figures:
         return "No figures; `make bench` makes them."
