@@ -18,6 +18,7 @@ from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import deploy
 from oneslot.local.mapping.event_source_mapping import EventSourceMapping
 from oneslot.local.state import LocalState, read_state
+from oneslot.runtime.sqs import dead_letters
 from oneslot.target import Target, local_target
 
 
@@ -41,7 +42,7 @@ class Terminal:
 
     def drain(self) -> str:
         """Wait until the queue is drained; return the output of `watch`."""
-        watched = self.run("watch", "--until-drained", "--timeout", "300")
+        watched = self.run("watch", "--until-drained", "--timeout", "300", "--interval", "0.1")
         assert watched.exit_code == 0, watched.output
         return watched.output
 
@@ -62,6 +63,14 @@ def running_stack(
     with EventSourceMapping(account, deployment.outputs["EventSourceMappingId"], folder=folder, processes=2) as poller:
         LocalState.of(deployment, poller.log_file).write(folder)
         yield poller, Terminal(folder)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def short_polls() -> Iterator[None]:
+    """Ask the dead-letter queue without long polls: the embedded SQS has one server, and its first answer is complete."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dead_letters, "WAIT_SECONDS", 0)
+        yield
 
 
 @pytest.fixture

@@ -189,25 +189,8 @@ def _noticed(mapping: EventSourceMapping, crashes: int) -> None:
         time.sleep(0.01)
 
 
-def test_j_lost_commit_answer_over_real_http(patient_stack: Stack, tmp_path: Path) -> None:
-    stack = patient_stack
-    stack.seed(3)
-    lost = NetworkPlan(seed=1, script={("TransactWriteItems", 1): NetworkFault.DROPPED})
-    with ProxyProcess(lost, stack.connection.endpoint_url, tmp_path) as proxy:
-        reach_aws_through(stack.deployment, proxy.endpoint_url)
-        with poller(stack, tmp_path, processes=1):
-            sent = stack.send([booking("r-1")])
-            drained(stack)
-        counts = proxy.counts()
-    assert counts.injected == {NetworkFault.DROPPED: 1}
-    (delivery,) = deliveries([tmp_path / "consumer.jsonl"])
-    assert (delivery["outcome"], delivery["consumption_count"]) == ("booked", 1)
-    assert stack.statuses("slots") == Counter(busy=1, free=2)
-    assert CONSUMER.check(stack.evidence(sent, [tmp_path / "consumer.jsonl"])) == []
-
-
 @pytest.mark.slow
-def test_k_lost_refused_and_late_calls_over_real_http(patient_stack: Stack, tmp_path: Path) -> None:
+def test_j_k_lost_refused_and_late_calls_over_real_http(patient_stack: Stack, tmp_path: Path) -> None:
     stack = patient_stack
     stack.seed(10)
     script = {

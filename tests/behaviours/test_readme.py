@@ -44,6 +44,6 @@ def test_readme_links_to_existing_files() -> None:
 
 
 def test_readme_shows_what_the_quickstart_prints() -> None:
-    done = shell("python quickstart.py")
+    done = shell("python quickstart.py", PYTHONWARNINGS="error")
     assert done.returncode == 0, done.stderr
     assert f"```text\n{done.stdout}```" in README

@@ -160,7 +160,7 @@ def test_paused_consumer_takes_no_messages(account: Connection, synthesised: Syn
         target.sqs.send_message(
             QueueUrl=target.outputs.queue_url, MessageBody=json.dumps(booking("m-1", practice="Z00001", **ALWAYS))
         )
-        time.sleep(3)
+        time.sleep(1)
 
         waiting = terminal.json("status")
         assert (waiting["queue"]["waiting"], waiting["queue"]["in_flight"]) == (1, 0)

@@ -38,23 +38,20 @@ def links(page: Path) -> list[str]:
     return re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
 
 
-def examples() -> list[object]:
-    return [
-        pytest.param(code, id=f"{page}-{number}", marks=[pytest.mark.valkey] if page in NEEDS_VALKEY else [])
-        for page in PAGES
-        for number, code in enumerate(FENCE.findall(text(page)), 1)
-    ]
+RUN = "import sys\nfor code in sys.argv[1:]:\n    exec(code, {'__name__': '__main__'})"
+"""Each block has names of its own; one process a page, because the imports take most of the time."""
 
 
-@pytest.mark.parametrize("code", examples())
-def test_example_runs(
-    code: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[pytest.mark.valkey] if page in NEEDS_VALKEY else []) for page in PAGES]
+)
+def test_examples_of_page_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ExitStack() as stack:
-        if request.node.get_closest_marker("valkey"):
+        if page in NEEDS_VALKEY:
             server = stack.enter_context(ValkeyServer(tmp_path))
             monkeypatch.setenv("VALKEY_URL", f"redis://127.0.0.1:{server.port}")
-        done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+        command = [sys.executable, "-W", "error", "-c", RUN, *FENCE.findall(text(page))]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

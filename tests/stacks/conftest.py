@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
 from stacks.settings import STAGES
 from tests.kits.stacks import Stage, resolve, synthesise
 from tests.stacks.audit.night import World
+
+TOPIC = "arn:aws:sns:eu-west-2:111122223333:on-call"
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +26,46 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stage]:
 def stage(request: pytest.FixtureRequest, stages: dict[str, Stage]) -> Stage:
     """Each stage in turn."""
     return stages[request.param]
+
+
+VARIANTS = {
+    "fifo": {"stage": "dev", "queue": "fifo", "audit": "true"},
+    "keys": {
+        **{"stage": "prod", "audit": "true", "customer_managed_keys": "true", "alarm_topic_arn": TOPIC},
+        **{"monthly_budget_dollars": "200", "backup": "true", "backup_days": "90", "log_retention_days": "90"},
+        **{"ledger_retention_seconds": "forever", "ledger_forgotten_before": "2026-11-23T14:00:00Z"},
+    },
+    "rush": {
+        **{"stage": "dev", "provisioned_pollers": "20", "max_concurrency": "1000", "snap_start": "true"},
+        **{"table_warm_writes": "40000", "table_maximum_writes": "41000", "group_commit": "true"},
+        **{"monthly_budget_dollars": "200", "budget_mail": "oncall@example.org", "backup": "true"},
+    },
+}
+"""Every setting that changes a template. cfn-lint reads each of these, too."""
+
+
+@pytest.fixture(scope="session")
+def variant(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Stage]:
+    """Return a function that synthesises a variant at its first use."""
+    return cache(lambda name: synthesise(tmp_path_factory.mktemp(f"assembly-{name}"), **VARIANTS[name]))
+
+
+@pytest.fixture(scope="session")
+def fifo(variant: Callable[[str], Stage]) -> Stage:
+    """Development with a FIFO queue, and its audit."""
+    return variant("fifo")
+
+
+@pytest.fixture(scope="session")
+def keys(variant: Callable[[str], Stage]) -> Stage:
+    """Production with keys of its own, a topic, a budget and backups, and rows that stay for ever."""
+    return variant("keys")
+
+
+@pytest.fixture(scope="session")
+def rush(variant: Callable[[str], Stage]) -> Stage:
+    """Development with every setting for speed, and a budget that notifies a mailbox."""
+    return variant("rush")
 
 
 @pytest.fixture(scope="session")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 from oneslot.runtime.consumer.queues import SQS
 from oneslot.runtime.stores.expressions import DynamoDB
-from tests.kits.stacks import Stage, synthesise
+from tests.kits.stacks import Stage
 
 
 def consumer_role(stage: Stage) -> dict[str, Any]:
@@ -91,8 +90,8 @@ def test_declared_calls_are_granted(stage: Stage) -> None:
     assert {"PutItem", "UpdateItem"} <= granted
 
 
-def test_group_commit_adds_two_rights_on_the_ledger(tmp_path: Path, stages: dict[str, Stage]) -> None:
-    grouped = rights(synthesise(tmp_path, stage="dev", group_commit="true"))
+def test_group_commit_adds_two_rights_on_the_ledger(rush: Stage, stages: dict[str, Stage]) -> None:
+    grouped = rights(rush)
     plain = rights(stages["dev"])
     assert grouped.pop("LedgerTableName") == plain.pop("LedgerTableName") | {
         "dynamodb:BatchGetItem",

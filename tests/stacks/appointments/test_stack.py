@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from appointments.slot_choice import FREE_SLOTS_INDEX
-from tests.kits.stacks import Stage, synthesise
+from tests.kits.stacks import Stage
 
 KEPT = {
     *("TablesLedgerF9806C8B", "TablesSlots5E065B42", "TablesAppointments81B9B062"),
@@ -100,21 +100,19 @@ def test_rows_expire_in_the_ledger_alone(stage: Stage) -> None:
     }
 
 
-def test_ledger_keeps_rows_when_retention_is_forever(tmp_path: Path) -> None:
+def test_ledger_keeps_rows_when_retention_is_forever(keys: Stage) -> None:
     from booking.configuration import Configuration
 
-    raised = {"ledger_retention_seconds": "forever", "ledger_forgotten_before": "2026-11-23T14:00:00Z"}
-    kept = synthesise(tmp_path / "appointments", audit="true", **raised)
-    variables = kept.of_output("ConsumerFunctionName")["Environment"]["Variables"]
+    variables = keys.of_output("ConsumerFunctionName")["Environment"]["Variables"]
     read = Configuration.from_environment({name: str(value) for name, value in variables.items()})
     assert read.ledger_retention_seconds is None
     # Disabled rather than left out: CloudFormation leaves on what a template stops to mention.
-    assert kept.of_output("LedgerTableName")["TimeToLiveSpecification"] == {
+    assert keys.of_output("LedgerTableName")["TimeToLiveSpecification"] == {
         "AttributeName": "expires_at",
         "Enabled": False,
     }
-    assert "TimeToLiveSpecification" not in kept.of_output("SlotsTableName")
-    audit = Stage(kept.settings, kept.folder, "-audit")
+    assert "TimeToLiveSpecification" not in keys.of_output("SlotsTableName")
+    audit = replace(keys, part="-audit")
     written = r"\"Body\":{\"ledger_retention\":\"forever\",\"ledger_forgotten_before\":\"2026-11-23T14:00:00Z\"}"
     assert written in audit.template_text, "so the audit expects every later row"
     assert variables["LEDGER_FORGOTTEN_BEFORE"] == "2026-11-23T14:00:00Z"
@@ -266,10 +264,8 @@ def test_outputs_are_these(stage: Stage) -> None:
     } == kinds
 
 
-def test_given_settings_are_an_output(tmp_path: Path) -> None:
-    kept = synthesise(tmp_path, max_concurrency="9", ledger_retention_seconds="forever")
-    given = kept.template["Outputs"]["GivenSettings"]["Value"]
-    assert given == "-c max_concurrency=9 -c ledger_retention_seconds=forever"
+def test_given_settings_are_an_output(fifo: Stage) -> None:
+    assert fifo.template["Outputs"]["GivenSettings"]["Value"] == "-c queue=fifo -c audit=true"
 
 
 def test_template_fits_any_account_and_region(stage: Stage) -> None:
@@ -285,13 +281,12 @@ def test_template_fits_any_account_and_region(stage: Stage) -> None:
     assert stage.template.keys() <= {"Description", "Resources", "Outputs"}
 
 
-def test_queue_invokes_the_alias_when_snap_start_is_on(tmp_path: Path, stages: dict[str, Stage]) -> None:
-    snapped = synthesise(tmp_path, stage="dev", snap_start="true")
-    assert snapped.of_output("ConsumerFunctionName")["SnapStart"] == {"ApplyOn": "PublishedVersions"}
-    ((alias, properties),) = snapped.resources("AWS::Lambda::Alias").items()
-    ((version, _),) = snapped.resources("AWS::Lambda::Version").items()
+def test_queue_invokes_the_alias_when_snap_start_is_on(rush: Stage, stages: dict[str, Stage]) -> None:
+    assert rush.of_output("ConsumerFunctionName")["SnapStart"] == {"ApplyOn": "PublishedVersions"}
+    ((alias, properties),) = rush.resources("AWS::Lambda::Alias").items()
+    ((version, _),) = rush.resources("AWS::Lambda::Version").items()
     assert properties["Properties"]["FunctionVersion"] == {"Fn::GetAtt": [version, "Version"]}
-    invoked = json.dumps(snapped.properties("AWS::Lambda::EventSourceMapping")["FunctionName"])
+    invoked = json.dumps(rush.properties("AWS::Lambda::EventSourceMapping")["FunctionName"])
     assert json.dumps({"Ref": alias}) in invoked
     assert ":live" in invoked
     plain = stages["dev"]
@@ -341,19 +336,17 @@ def test_stateful_resources_keep_their_logical_ids(stages: dict[str, Stage]) -> 
         assert found == KEPT
 
 
-def test_pollers_take_the_place_of_the_maximum(tmp_path: Path) -> None:
-    stage = synthesise(tmp_path, stage="dev", provisioned_pollers="5", max_concurrency="195")
-    mapping = stage.of_output("EventSourceMappingId")
-    assert mapping["ProvisionedPollerConfig"] == {"MinimumPollers": 5, "MaximumPollers": 20}
+def test_pollers_take_the_place_of_the_maximum(rush: Stage) -> None:
+    mapping = rush.of_output("EventSourceMappingId")
+    assert mapping["ProvisionedPollerConfig"] == {"MinimumPollers": 20, "MaximumPollers": 100}
     assert "ScalingConfig" not in mapping
 
 
-def test_tables_take_their_throughput_from_the_settings(tmp_path: Path, stages: dict[str, Stage]) -> None:
-    stage = synthesise(tmp_path, stage="dev", table_warm_writes="20000", table_maximum_writes="30000")
-    tables = [table["Properties"] for table in stage.resources("AWS::DynamoDB::GlobalTable").values()]
+def test_tables_take_their_throughput_from_the_settings(rush: Stage, stages: dict[str, Stage]) -> None:
+    tables = [table["Properties"] for table in rush.resources("AWS::DynamoDB::GlobalTable").values()]
     assert len(tables) == 3
     for table in tables:
-        assert table["WarmThroughput"] == {"WriteUnitsPerSecond": 20_000}
-        assert table["WriteOnDemandThroughputSettings"] == {"MaxWriteRequestUnits": 30_000}
+        assert table["WarmThroughput"] == {"WriteUnitsPerSecond": 40_000}
+        assert table["WriteOnDemandThroughputSettings"] == {"MaxWriteRequestUnits": 41_000}
     for table in stages["dev"].resources("AWS::DynamoDB::GlobalTable").values():
         assert not {"WarmThroughput", "WriteOnDemandThroughputSettings"} & set(table["Properties"])

@@ -8,33 +8,21 @@ import pytest
 
 from oneslot.cdk.numbers import ContradictorySettings
 from stacks.settings import Settings
-from tests.kits.stacks import Stage, resolve, synthesise
-
-MAIL = "oncall@example.org"
-TOPIC = "arn:aws:sns:eu-west-2:111122223333:on-call"
+from tests.kits.stacks import Stage, resolve
+from tests.stacks.conftest import TOPIC
 
 
-@pytest.fixture(scope="module")
-def operations(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+@pytest.fixture
+def operations(rush: Stage) -> Stage:
     """The operations stack of a stage with both."""
-    stage = synthesise(
-        tmp_path_factory.mktemp("assembly"),
-        **{
-            "stage": "prod",
-            "monthly_budget_dollars": "200",
-            "budget_mail": MAIL,
-            "backup": "true",
-            "backup_days": "90",
-        },
-    )
-    return replace(stage, part="-operations")
+    return replace(rush, part="-operations")
 
 
 def test_budget_counts_the_stages_stacks(operations: Stage) -> None:
     budget = operations.properties("AWS::Budgets::Budget")
 
     assert budget["Budget"]["BudgetLimit"] == {"Amount": 200, "Unit": "USD"}
-    names = ("Oneslot-prod", "Oneslot-prod-operations", "Oneslot-prod-audit")
+    names = ("Oneslot-dev", "Oneslot-dev-operations", "Oneslot-dev-audit")
     tags = [f"aws:cloudformation:stack-name${name}" for name in names]
     assert budget["Budget"]["CostFilters"] == {"TagKeyValue": tags}
 
@@ -47,7 +35,7 @@ def test_budget_notifies_the_mailbox_before_the_amount(operations: Stage) -> Non
         ("FORECASTED", 100),
     ]
     for each in notices:
-        assert each["Subscribers"] == [{"Address": MAIL, "SubscriptionType": "EMAIL"}]
+        assert each["Subscribers"] == [{"Address": operations.settings.budget_mail, "SubscriptionType": "EMAIL"}]
 
 
 def test_backup_has_the_tables_that_cannot_be_rebuilt(operations: Stage) -> None:
@@ -59,7 +47,8 @@ def test_backup_has_the_tables_that_cannot_be_rebuilt(operations: Stage) -> None
     ]
 
 
-def test_backups_are_kept_in_a_vault_with_a_key(operations: Stage) -> None:
+def test_backups_are_kept_in_a_vault_with_a_key(keys: Stage) -> None:
+    operations = replace(keys, part="-operations")
     vault = operations.properties("AWS::Backup::BackupVault")
     (rule,) = operations.properties("AWS::Backup::BackupPlan")["BackupPlan"]["BackupPlanRule"]
 

@@ -6,6 +6,7 @@ import itertools
 import re
 import shlex
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -206,15 +207,28 @@ def test_check_finds_a_wrong_oneslot_command(command: str) -> None:
         check_oneslot(shlex.split(command))
 
 
+@cache
+def aws_operations(service: str) -> dict[str, Any]:
+    """Return the AWS CLI's operations of a service."""
+    services = aws_services()
+    assert service in services, service
+    found: Any = services[service]
+    table: dict[str, Any] = (
+        found._get_command_table() if hasattr(found, "_get_command_table") else found.subcommand_table
+    )
+    return table
+
+
+@cache
+def aws_services() -> dict[str, Any]:
+    """Return the AWS CLI's services."""
+    table: dict[str, Any] = create_clidriver()._get_command_table()
+    return table
+
+
 def check_aws(words: list[str]) -> None:
     """Service, operation and options against the AWS CLI's own tables, without running anything."""
-    driver = create_clidriver()
-    services = driver._get_command_table()
-    assert words[0] in services, words[0]
-    operations: Any = services[words[0]]
-    table = (
-        operations._get_command_table() if hasattr(operations, "_get_command_table") else operations.subcommand_table
-    )
+    table = aws_operations(words[0])
     assert words[1] in table, words[:2]
     if words[1] == "wait":
         table, words = table["wait"].subcommand_table, words[1:]

@@ -12,13 +12,18 @@ import pytest
 
 from oneslot.cdk.asset.code import asset_files, asset_hash
 from oneslot.cdk.asset.vendoring import read_pins
-from stacks.application import build
 from stacks.appointments.stack import SOURCE
-from tests.kits.stacks import Stage
+from tests.kits.stacks import Stage, synthesise
 
 # What Lambda's Python runtimes bring along: boto3 and what it needs.
 RUNTIME_PACKAGES = ("boto3", "botocore", "s3transfer", "urllib3", "dateutil", "six")
 COMPRESSED_LIMIT_BYTES = 50 * 1024 * 1024  # of a zip that is uploaded directly: Lambda's quota page
+
+
+@pytest.fixture
+def stage(stages: dict[str, Stage]) -> Stage:
+    """Development: both stages deploy the same code."""
+    return stages["dev"]
 
 
 @pytest.fixture
@@ -121,14 +126,13 @@ def test_stages_deploy_the_same_code(stages: dict[str, Stage]) -> None:
     assert len({stage.asset.name for stage in stages.values()}) == 1
 
 
-def test_second_synthesis_leaves_the_asset_untouched(tmp_path: Path) -> None:
-    build(outdir=str(tmp_path)).synth()
-    first = {path: path.stat().st_mtime_ns for path in tmp_path.glob("asset.*/**/*")}
-    template = (tmp_path / "Oneslot-dev.template.json").read_text(encoding="utf-8")
+def test_second_synthesis_leaves_the_asset_untouched(stage: Stage) -> None:
+    first = {path: path.stat().st_mtime_ns for path in stage.asset.rglob("*")}
+    template = stage.template_text
     assert first
-    build(outdir=str(tmp_path)).synth()
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("asset.*/**/*")} == first
-    assert (tmp_path / "Oneslot-dev.template.json").read_text(encoding="utf-8") == template
+    synthesise(stage.folder, stage="dev")
+    assert {path: path.stat().st_mtime_ns for path in stage.asset.rglob("*")} == first
+    assert stage.template_text == template
 
 
 def test_asset_hash_is_the_same_when_caches_appear(source: Path) -> None:

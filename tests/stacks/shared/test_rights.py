@@ -15,7 +15,7 @@ from stacks.audit import delivery_archive
 from stacks.audit import job as audit_job
 from stacks.audit import workflow as audit_workflow
 from tests.kits.consumer import Intercepted, bench, booking, cancellation, record
-from tests.kits.stacks import Stage, resolve, synthesise
+from tests.kits.stacks import Stage, resolve
 
 Rights = dict[str, dict[str, set[str]]]
 
@@ -125,8 +125,8 @@ def test_audit_roles_have_exactly_these_rights(audit: Stage) -> None:
     assert rights(audit) == AUDIT_RIGHTS
 
 
-def test_job_uses_the_accounts_key_through_sqs_alone(tmp_path: Path) -> None:
-    made = Stage(synthesise(tmp_path, audit="true", customer_managed_keys="true").settings, tmp_path, "-audit")
+def test_job_uses_the_accounts_key_through_sqs_alone(keys: Stage) -> None:
+    made = replace(keys, part="-audit")
     assert rights(made)["glue"] == {**AUDIT_RIGHTS["glue"], "<KeyArn>": {"kms:Decrypt"}}
     (statement,) = [found for _, found in statements(made) if readable(found["Resource"]) == "<KeyArn>"]
     through_sqs = {"StringEquals": {"kms:ViaService": "sqs.<AWS::Region>.amazonaws.com"}}
@@ -213,7 +213,8 @@ def test_services_assume_roles_for_this_account_alone(audit: Stage) -> None:
     assert conditions == {**dict.fromkeys(("firehose", "logs", "scheduler", "states"), own), "glue": None}
 
 
-def test_consumers_rights_on_tables_are_the_calls_it_makes(stage: Stage) -> None:
+@pytest.fixture(scope="module")
+def calls_on_tables() -> dict[str, set[str]]:
     """Record the real consumer's calls for every kind of message. A transaction needs the rights of its writes."""
     made: dict[str, set[str]] = defaultdict(set)
 
@@ -246,6 +247,10 @@ def test_consumers_rights_on_tables_are_the_calls_it_makes(stage: Stage) -> None
         ):
             tested.deliver(record(body), consumer=consumer)
         assert {"booked", "waitlist", "duplicate", "quarantined", "refused", "cancelled"} <= set(tested.outcomes)
+    return made
+
+
+def test_consumers_rights_on_tables_are_the_calls_it_makes(stage: Stage, calls_on_tables: dict[str, set[str]]) -> None:
     granted: dict[str, set[str]] = defaultdict(set)
     tables = {stage.logical_id(f"{name.capitalize()}TableName"): name for name in ("ledger", "slots", "appointments")}
     for _, statement in statements(stage):
@@ -253,30 +258,24 @@ def test_consumers_rights_on_tables_are_the_calls_it_makes(stage: Stage) -> None
             if action.startswith("dynamodb:"):
                 (table,) = [name for logical, name in tables.items() if logical in json.dumps(statement["Resource"])]
                 granted[table].add(action.removeprefix("dynamodb:"))
-    assert granted == made
+    assert granted == calls_on_tables
 
 
-@pytest.fixture(scope="module")
-def own_keys(tmp_path_factory: pytest.TempPathFactory) -> Stage:
-    """Development with keys of its own."""
-    return synthesise(tmp_path_factory.mktemp("keys"), customer_managed_keys="true")
-
-
-def test_customer_managed_key_encrypts_all_data(own_keys: Stage) -> None:
-    (key,) = own_keys.resources("AWS::KMS::Key")
+def test_customer_managed_key_encrypts_all_data(keys: Stage) -> None:
+    (key,) = keys.resources("AWS::KMS::Key")
     arn = {"Fn::GetAtt": [key, "Arn"]}
-    assert own_keys.properties("AWS::KMS::Key")["EnableKeyRotation"] is True
-    for queue in own_keys.resources("AWS::SQS::Queue").values():
+    assert keys.properties("AWS::KMS::Key")["EnableKeyRotation"] is True
+    for queue in keys.resources("AWS::SQS::Queue").values():
         assert queue["Properties"]["KmsMasterKeyId"] == arn
-    for table in own_keys.resources("AWS::DynamoDB::GlobalTable").values():
+    for table in keys.resources("AWS::DynamoDB::GlobalTable").values():
         assert table["Properties"]["SSESpecification"] == {"SSEEnabled": True, "SSEType": "KMS"}
         (replica,) = table["Properties"]["Replicas"]
         assert replica["SSESpecification"] == {"KMSMasterKeyId": arn}
-    assert own_keys.properties("AWS::Logs::LogGroup")["KmsKeyId"] == arn
+    assert keys.properties("AWS::Logs::LogGroup")["KmsKeyId"] == arn
 
 
-def test_consumer_uses_the_key_through_tables_and_queues_alone(own_keys: Stage) -> None:
-    (use,) = [found for _, found in statements(own_keys) if "kms:Decrypt" in listed(found["Action"])]
+def test_consumer_uses_the_key_through_tables_and_queues_alone(keys: Stage) -> None:
+    (use,) = [found for _, found in statements(keys) if "kms:Decrypt" in listed(found["Action"])]
     services = resolve(use["Condition"])["StringEquals"]["kms:ViaService"]
     assert services == ["dynamodb.<AWS::Region>.amazonaws.com", "sqs.<AWS::Region>.amazonaws.com"]
 

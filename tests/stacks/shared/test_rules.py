@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import app as entry
 from stacks.application import build
 from stacks.shared.rules import add_rules
 from tests.kits.stacks import Stage
+from tests.stacks.conftest import VARIANTS
 
 
 def bad_app(folder: Path) -> App:
@@ -51,8 +53,8 @@ def test_bad_stack_is_refused(tmp_path: Path) -> None:
     }
 
 
-def test_stacks_break_no_rule(stage: Stage, with_audit: Stage) -> None:
-    for assembly in (stage, with_audit):
+def test_stacks_break_no_rule(stages: dict[str, Stage], with_audit: Stage, variant: Callable[[str], Stage]) -> None:
+    for assembly in (*stages.values(), with_audit, *map(variant, VARIANTS)):
         report = json.loads((assembly.folder / "validation-report.json").read_text(encoding="utf-8"))
         assert [found for found in report["pluginReports"] if found["conclusion"] != "success"] == []
 

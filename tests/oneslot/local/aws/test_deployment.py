@@ -65,10 +65,9 @@ def test_deploy_sets_ttl_and_point_in_time_recovery(deployed: Deployment) -> Non
     ] == ["ENABLED"] * 3
 
 
-def test_deploy_disables_the_emulators_mapping(account: Connection, synthesised: SynthesisedStack) -> None:
-    deployment = deploy(synthesised, account)
-    with closing(account.functions()) as functions:
-        mapping = functions.get_event_source_mapping(UUID=deployment.outputs["EventSourceMappingId"])
+def test_deploy_disables_the_emulators_mapping(deployed: Deployment) -> None:
+    with closing(deployed.connection.functions()) as functions:
+        mapping = functions.get_event_source_mapping(UUID=deployed.outputs["EventSourceMappingId"])
     assert mapping["State"] == "Disabled"
 
 
@@ -140,7 +139,7 @@ def test_deploy_rejects_an_unknown_resource_type(account: Connection, synthesise
         "Outputs": {},
     }
     with pytest.raises(DeploymentFailed, match=r"AWS::EMRServerless::Application.*another stack"):
-        deploy(replace(synthesised, template=template), account)
+        deploy(replace(synthesised, template=template, assets=()), account)
 
 
 def test_deploy_names_a_failed_resource_and_its_reason(account: Connection, synthesised: SynthesisedStack) -> None:
