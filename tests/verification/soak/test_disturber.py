@@ -13,28 +13,28 @@ from verification.soak.hosts import Host
 from verification.soak.plan import Disturbance, ProcessFault
 
 
-class Unlucky:
-    """A host on which faults fail."""
+class FakeHost:
+    """A host on which faults fail with `error`, or succeed."""
 
-    def __init__(self, error: BaseException) -> None:
+    def __init__(self, error: BaseException | None) -> None:
         self._error = error
 
     def kill_handler(self, chosen: float) -> bool:
-        raise self._error
+        if self._error:
+            raise self._error
+        return True
 
 
-def disturber(error: BaseException) -> Disturber:
-    """Return a disturber that has finished with one fault that raised `error`."""
-    plan = iter([Disturbance(at=0.0, fault=ProcessFault.KILLED, host=0.0, handler=0.0)])
-    made = Disturber([cast("Host", Unlucky(error))], plan, lease_seconds=6)
+def disturber(error: BaseException | None, faults: int = 1) -> Disturber:
+    """Return a disturber that has finished with its faults."""
+    plan = iter([Disturbance(at=0.0, fault=ProcessFault.KILLED, host=0.0, handler=0.0)] * faults)
+    made = Disturber([cast("Host", FakeHost(error))], plan, lease_seconds=6)
     made.start()
     made._thread.join()
     return made
 
 
-@pytest.mark.parametrize(
-    "error", [ChildFailed("gone"), ValueError("no JSON"), PermissionError("kill"), SystemExit(1)], ids=type
-)
+@pytest.mark.parametrize("error", [ChildFailed("gone"), SystemExit(1)], ids=type)
 def test_error_of_a_fault_fails_the_run(error: BaseException) -> None:
     broken = disturber(error)
     with pytest.raises(type(error)):
@@ -56,14 +56,7 @@ def test_error_of_the_plan_fails_the_run() -> None:
 
 
 def test_disturber_counts_injected_faults() -> None:
-    class Lucky:
-        def kill_handler(self, chosen: float) -> bool:
-            return True
-
-    plan = iter([Disturbance(at=0.0, fault=ProcessFault.KILLED, host=0.0, handler=0.0)] * 3)
-    made = Disturber([cast("Host", Lucky())], plan, lease_seconds=6)
-    made.start()
-    made._thread.join()
+    made = disturber(None, faults=3)
     made.check()
     made.stop()
     assert made.done == {ProcessFault.KILLED: 3}

@@ -83,16 +83,6 @@ def report_second(event: Any, context: Any) -> dict[str, Any]:
     return {"batchItemFailures": [{"itemIdentifier": event["Records"][0]["messageId"]}]}
 
 
-def add_five_times(event: Any, context: Any) -> None:
-    for _ in range(5):
-        table.update_item(
-            Key={"id": "n"},
-            UpdateExpression="ADD n :one",
-            ExpressionAttributeValues={":one": 1},
-            ReturnValues="UPDATED_NEW",
-        )
-
-
 def put_ten(event: Any, context: Any) -> None:
     for number in range(10):
         table.update_item(
