@@ -55,7 +55,6 @@ def test_replay_refuses_a_path_that_the_code_does_not_take(kept: Counterexample)
         ("[]", "it must be an object"),
         ("{}", "subject is missing"),
         ('{"subject": 1}', "subject must be text"),
-        ('{"subject": ["a"]}', "subject must be text"),
     ],
 )
 def test_counterexample_is_refused_when_the_file_is_another(text: str, sentence: str) -> None:
@@ -67,14 +66,12 @@ def test_counterexample_is_refused_when_the_file_is_another(text: str, sentence:
     ("change", "sentence"),
     [
         ({"scenario": {}}, "scenario must be text"),
-        ({"deliveries": 1}, "deliveries must be a list"),
         ({"deliveries": [0]}, "deliveries must be a list"),
         ({"deliveries": [["0"]]}, "deliveries must be a whole number"),
         ({"deliveries": [[5], [0]]}, "deliveries: positions must be 0 to 0, as in messages"),
         ({"faults": True}, "faults must be a whole number"),
         ({"faults": -1}, "faults: "),
         ({"expiries": -3}, "expiries: must be 0 to 3"),
-        ({"expiries": "1"}, "expiries must be a whole number"),
         ({"laws": [1]}, "laws must be text"),
         ({"where": None}, "where must be text"),
         ({"moves": {}}, "moves must be a list"),
@@ -122,17 +119,13 @@ def test_command_fails_when_the_replay_breaks_a_law(kept: Counterexample, tmp_pa
     assert json.loads(document.output)["broken"] == ["I2 m-1: acknowledged, and no slot was ever taken for it"]
 
 
-def test_command_names_the_file_that_it_cannot_replay(kept: Counterexample, tmp_path: Path) -> None:
+def test_command_names_the_file_of_an_unknown_handler(kept: Counterexample, tmp_path: Path) -> None:
     path = tmp_path / "kept.json"
-    for text, sentence in (
-        ("{}", "not a counterexample"),
-        (kept.to_json().replace(LIBRARY.name, "unknown"), "there is no handler 'unknown'"),
-    ):
-        path.write_text(text)
-        ran = CliRunner().invoke(explore, ["--replay", str(path)], standalone_mode=False)
-        assert isinstance(ran.exception, OneslotError)
-        assert sentence in str(ran.exception)
-        assert "kept.json" in str(ran.exception)
+    path.write_text(kept.to_json().replace(LIBRARY.name, "unknown"))
+    ran = CliRunner().invoke(explore, ["--replay", str(path)], standalone_mode=False)
+    assert isinstance(ran.exception, OneslotError)
+    assert "there is no handler 'unknown'" in str(ran.exception)
+    assert "kept.json" in str(ran.exception)
 
 
 def test_moves_are_plain_values(kept: Counterexample) -> None:
