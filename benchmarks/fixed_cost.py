@@ -1,4 +1,4 @@
-"""What a stage costs in a month before its first message, from its synthesised templates.
+"""The cost of a stage in a month before its first message, from its synthesised templates.
 
     python -m benchmarks.fixed_cost            # print the table
     python -m benchmarks.fixed_cost --write    # write it into docs/understand/cost.md

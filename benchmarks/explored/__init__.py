@@ -1,1 +1,1 @@
-"""What the exploration of a handler costs, by the number and the kind of its calls."""
+"""The cost of exploring a handler, by the number and the kind of its calls."""

@@ -67,7 +67,7 @@ class Endings:
 
     @cached_property
     def _made(self) -> Mapping[str, str]:
-        """What rows say of the requests that they name: the row's status, the table's only outcome, or the deed."""
+        """The outcome of each request that rows name: the row's status, the table's only outcome, or the deed."""
         evidence = self.gathered.evidence
         found = {}
         for table, key, effect in evidence.effects():

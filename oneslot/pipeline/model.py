@@ -92,7 +92,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Model:
-    """What the audit knows of one consumer.
+    """The audit's knowledge of one consumer.
 
     Attributes:
         exports: by table, the ledger first.

@@ -1,4 +1,4 @@
-"""What the measures of a request show: whether it is complete, made, forgotten, dropped, or beyond help.
+"""The states of a request by its measures: complete, made, forgotten, dropped, or beyond help.
 
 Verdicts and violations are built from these conditions.
 """
@@ -43,7 +43,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Shown:
-    """What a consumer's tables show of a request, as SQL over the measures.
+    """The effects of a request in a consumer's tables, as SQL over the measures.
 
     Attributes:
         made: true where the request made a row, whatever the row's state is now.

@@ -206,7 +206,7 @@ def test_lost_is_known_only_when_there_is_an_archive() -> None:
 
 
 def test_verdict_is_given_when_anything_was_left_behind() -> None:
-    """Be it one thing alone: a refusal, an appointment that the ledger has forgotten, a dropped request, a dead letter."""
+    """A refusal, an appointment that the ledger has forgotten, a dropped request or a dead letter is enough."""
     dropped = gathered([accepted("m-1", "sqs-1")])
     left = (
         gathered(ledger={"refused": row("refused", "refused")}),

@@ -6,12 +6,12 @@ import gc
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from oneslot.pipeline.session import SessionSettings, open_session
-from tests.kits.histories import World, write_history
+from tests.kits.histories import System, World, write_history
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,8 +38,8 @@ def _sockets_are_collected_here(request: pytest.FixtureRequest) -> Iterator[None
         gc.collect()
 
 
-# Compiling a query takes longer than running it on a few hundred rows. The tests of spark-submit, of the Glue zip and of
-# `make run` run compiled.
+# Compiling a query takes longer than running it on a few hundred rows. The tests of the Glue zip and of `make run` run
+# compiled.
 UNCOMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
@@ -58,6 +58,38 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         # Closing the gateway leaves its sockets and pipes to the garbage collector.
         warnings.simplefilter("ignore", ResourceWarning)
         session.stop()
+
+
+@pytest.fixture(scope="session")
+def small_audit(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The finished audit of a few appointments, without tables. Tests that change it copy it first."""
+    from oneslot.pipeline.job import audit
+    from oneslot.pipeline.settings import AuditSettings
+
+    folder = tmp_path_factory.mktemp("small")
+    history = write_history(System(62, practices=1).run(10), folder / "history")
+    audit(spark, AuditSettings(str(history), str(folder / "audit"), partitions=2, tables=False))
+    return folder / "audit"
+
+
+class Tabled(NamedTuple):
+    """A sound world, the folder with its `history` and its `audit` with all tables, and the conclusion."""
+
+    world: World
+    folder: Path
+    conclusion: Conclusion
+
+
+@pytest.fixture(scope="session")
+def tabled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tabled:
+    """One audit with tables and report, which no test changes."""
+    from oneslot.pipeline.job import audit
+    from oneslot.pipeline.settings import AuditSettings
+
+    world, folder = System(65, practices=3, slots_per_practice=20).run(100), tmp_path_factory.mktemp("tabled")
+    write_history(world, folder / "history")
+    settings = AuditSettings(str(folder / "history"), str(folder / "audit"), partitions=2)
+    return Tabled(world, folder, audit(spark, settings))
 
 
 @pytest.fixture

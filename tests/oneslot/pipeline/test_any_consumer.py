@@ -18,8 +18,9 @@ from oneslot.pipeline.judge.conclusion import Conclusion
 from oneslot.pipeline.layout import item_line
 from oneslot.pipeline.model import model_of
 from oneslot.pipeline.read import whole
+from oneslot.pipeline.report.page import headline, next_steps
 from oneslot.runtime.stores.expressions import from_attributes
-from tests.kits.histories import MINUTE, START, System
+from tests.kits.histories import MINUTE, START
 from tests.kits.order_histories import CORRUPTIONS, ORDERS, ORDERS_FILE, OrderHistory
 from tests.oneslot.pipeline.audit_answers import audit_found, audit_verdicts, judged
 
@@ -43,7 +44,10 @@ def test_each_generic_law_is_found_broken(audited: Audited, tmp_path: Path) -> N
     assert set(CORRUPTIONS) - found == set()
     assert found == by_list | {("S1", "twice")}
     assert not conclusion.sound
-    assert {law for law, _ in found} == set(model_of(ORDERS).sentences)
+    model = model_of(ORDERS)
+    assert {law for law, _ in found} == set(model.sentences)
+    assert headline(conclusion.document, model.words)[1].endswith(" done twice")
+    assert next_steps(conclusion.document, model.words)[0].startswith("Done twice: stop the consumer")
     verdicts = audit_verdicts(tmp_path / "audit")
     assert {verdicts[each] for each in ("lost", "stuck", "twice")} == {"lost", "stuck", "duplicate_effect"}
 
@@ -67,21 +71,6 @@ def test_sound_orders_get_verdicts_and_a_report(audited: Audited, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_effect_that_is_done_twice_heads_the_report(audited: Audited, tmp_path: Path) -> None:
-    history = OrderHistory()
-    history.charges.append({**history.charges[0], "pence": 1})
-
-    with choosing(ORDERS):
-        audited(history.write(tmp_path / "history"), tables=True)
-
-    assert ("I12", "o-1") in audit_found(tmp_path / "audit")
-    assert audit_verdicts(tmp_path / "audit")["o-1"] == "duplicate_effect"
-    report = (tmp_path / "audit" / "report.html").read_text()
-    assert "<span>0 lost</span> · <span>1 done twice</span>" in report
-    assert "Done twice: stop the consumer" in report
-
-
-@pytest.mark.slow
 def test_audit_of_changes_equals_a_full_one(audited: Audited, tmp_path: Path) -> None:
     history = OrderHistory()
     before = deepcopy(history)
@@ -92,9 +81,9 @@ def test_audit_of_changes_equals_a_full_one(audited: Audited, tmp_path: Path) ->
     history.charges[0] = {**history.charges[0], "pence": 300}
     history.charges.append({"order_id": "alone", "pence": 250, "charged_at": history.now - 20})
     with choosing(ORDERS):
-        audited(before.write(tmp_path / "first-history"), "first", tables=True)
-        changes = audited(history.write(tmp_path / "changes", before), "changed", previous="first", tables=True)
-        whole = audited(history.write(tmp_path / "second-history"), "whole", tables=True)
+        audited(before.write(tmp_path / "first-history"), "first")
+        changes = audited(history.write(tmp_path / "changes", before), "changed", previous="first")
+        whole = audited(history.write(tmp_path / "second-history"), "whole")
 
     compared = ("verdicts", "violations", "sums", "requests")
     assert {name: changes.document[name] for name in compared} == {name: whole.document[name] for name in compared}
@@ -140,6 +129,7 @@ def test_exported_row_of_every_type_reaches_a_law() -> None:
     assert from_attributes(item) == row
 
 
+@pytest.mark.slow
 def test_own_laws_are_noted_where_they_are_not_judged(
     audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,15 +143,15 @@ def test_own_laws_are_noted_where_they_are_not_judged(
 
 
 @pytest.mark.slow
-def test_audit_of_another_consumer_is_not_continued(audited: Audited, tmp_path: Path) -> None:
-    audited(System(31, practices=1).run(5), "appointments")
+def test_audit_of_another_consumer_is_not_continued(audited: Audited, small_audit: Path, tmp_path: Path) -> None:
     with choosing(ORDERS), pytest.raises(AuditRefused, match="of another consumer"):
-        audited(OrderHistory().write(tmp_path / "history"), previous="appointments")
+        audited(OrderHistory().write(tmp_path / "history"), previous=str(small_audit))
 
 
 BY_FUNCTION = ORDERS_FILE.read_text().replace('request = "order_id"', 'request = "order_book.order_of"')
 
 
+@pytest.mark.slow
 def test_requests_that_a_function_names_are_judged(
     audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,6 +188,7 @@ request = "order_id"
 """
 
 
+@pytest.mark.slow
 def test_consumer_that_declares_no_outcomes_is_judged(audited: Audited, tmp_path: Path) -> None:
     """Any answer is complete, whatever it names."""
     history = OrderHistory()

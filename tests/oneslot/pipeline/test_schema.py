@@ -15,6 +15,7 @@ from oneslot.pipeline.judge.conclusion import VERSION, Conclusion
 from oneslot.pipeline.model import model_of
 from oneslot.pipeline.schema import Output, outputs, page
 from tests.kits.histories import System
+from tests.oneslot.pipeline.conftest import Tabled
 from workload.declared import CONSUMER
 
 if TYPE_CHECKING:
@@ -44,15 +45,12 @@ def test_duckdb_reads_the_table_of_a_kept_version(output: Output) -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_spark_reads_the_tables_of_both_versions(
-    spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path
-) -> None:
-    audited(System(51, practices=1, slots_per_practice=6).run(25), tables=True)
+def test_spark_reads_the_tables_of_both_versions(spark: SparkSession, tabled: Tabled) -> None:
     parser: Any = spark._jsparkSession.sessionState().sqlParser()
     for output in outputs(MODEL):
         fresh, kept = (
             eval(output.spark.replace("AUDIT", str(folder)), {"spark": spark})  # noqa: S307 - the documented line
-            for folder in (tmp_path / "audit", KEPT)
+            for folder in (tabled.folder / "audit", KEPT)
         )
         types = {name: "string" if name == output.partition else kind for name, kind in fresh.dtypes}
         assert types == output.columns

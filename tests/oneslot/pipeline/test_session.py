@@ -7,7 +7,6 @@ import os
 import shlex
 import subprocess
 import sys
-import textwrap
 import zipfile
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -22,8 +21,8 @@ from oneslot.pipeline.java import find_java, launcher_home
 from oneslot.pipeline.job import find_consumer
 from oneslot.pipeline.settings import AuditSettings
 from stacks.audit.asset import write_zip
-from tests.kits.histories import System, write_history
 from tests.kits.order_histories import ORDERS_FILE, OrderHistory
+from tests.oneslot.pipeline.conftest import UNCOMPILED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,6 +97,7 @@ class Submit:
             "spark.eventLog.rolling.enabled": "false",
             "spark.eventLog.dir": self.events.as_uri(),
             "spark.sql.shuffle.partitions": "3",
+            **UNCOMPILED,
         }
         given = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
         submit = [str(home / "bin" / "spark-submit"), "--master", "local[1]", "--driver-memory", "700m", *given]
@@ -110,42 +110,31 @@ class Submit:
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_job_runs_from_the_zip_and_keeps_what_spark_submit_gives(tmp_path: Path) -> None:
-    write_history(System(67, practices=1).run(10), tmp_path / "history")
-    submit = Submit(tmp_path)
-
-    done = submit.run("--history", str(tmp_path / "history"), "--output", str(tmp_path / "audit"))
-
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "took effect at most once" in done.stdout
-    assert (tmp_path / "audit" / "audit.json").is_file()
-    (log,) = submit.events.iterdir()
-    started = [json.loads(line) for line in log.read_text().splitlines()]
-    (shown,) = [event["Spark Properties"] for event in started if event["Event"] == "SparkListenerEnvironmentUpdate"]
-    assert shown["spark.master"] == "local[1]"
-    assert shown["spark.driver.memory"] == "700m"
-    last = [event["Properties"] for event in started if event["Event"] == "SparkListenerJobStart"][-1]
-    assert last["spark.sql.shuffle.partitions"] == "3"
-    assert last["spark.sql.session.timeZone"] == "UTC"
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_job_judges_the_consumer_of_a_file_in_sparks_storage(tmp_path: Path) -> None:
-    """As on Glue, from S3: its laws come from a zip, and one of them is broken."""
+def test_submitted_job_judges_a_consumer_from_sparks_storage(tmp_path: Path) -> None:
+    """As on Glue, from S3: its laws come from a zip, and one of them is broken. The job keeps what `spark-submit` gives."""
     history = OrderHistory()
     history.charge("cheap", pence=-1)
+    history.charges.append({**history.charges[0], "pence": 1})
     history.write(tmp_path / "history")
     laws = tmp_path / "laws.zip"
     with zipfile.ZipFile(laws, "w") as packed:
         packed.write(ORDERS_FILE.with_name("order_book.py"), "order_book.py")
     arguments = ["--consumer", ORDERS_FILE.as_uri(), "--history", str(tmp_path / "history")]
+    submit = Submit(tmp_path)
 
-    done = Submit(tmp_path).run(*arguments, "--output", str(tmp_path / "audit"), packages=[laws])
+    done = submit.run(*arguments, "--output", str(tmp_path / "audit"), packages=[laws])
 
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "Invariants that do not hold: every_order_costs_something (1)." in done.stdout
-    assert "0 done twice" in (tmp_path / "audit" / "report.html").read_text()
+    assert "Invariants that do not hold: I12 (1), every_order_costs_something (1), S1 (1)." in done.stdout
+    report = (tmp_path / "audit" / "report.html").read_text()
+    assert "<span>0 lost</span> · <span>1 done twice</span>" in report
+    assert "Done twice: stop the consumer" in report
+    (log,) = submit.events.iterdir()
+    started = [json.loads(line) for line in log.read_text().splitlines()]
+    (shown,) = [event["Spark Properties"] for event in started if event["Event"] == "SparkListenerEnvironmentUpdate"]
+    assert (shown["spark.master"], shown["spark.driver.memory"]) == ("local[1]", "700m")
+    last = [event["Properties"] for event in started if event["Event"] == "SparkListenerJobStart"][-1]
+    assert (last["spark.sql.shuffle.partitions"], last["spark.sql.session.timeZone"]) == ("3", "UTC")
 
 
 @pytest.mark.spark
@@ -153,23 +142,3 @@ def test_consumer_without_a_file_is_refused(spark: SparkSession, tmp_path: Path)
     settings = AuditSettings("history", "output", consumer=str(tmp_path / "orders.toml"))
     with pytest.raises(BadInput, match=r"There is no file .*orders\.toml\. Name the consumer's oneslot\.toml"):
         find_consumer(spark, settings)
-
-
-@pytest.mark.slow
-def test_java_is_silent_after_python_ends() -> None:
-    """Spark's shutdown showed stack traces below a verdict. The wheel's own Java runs here, through the launcher."""
-    script = """
-        import atexit
-
-        def say(word):
-            spark.sparkContext._jvm.java.lang.System.err.println(word)
-
-        atexit.register(say, "late")
-        from oneslot.pipeline.session import open_session
-        spark = open_session()
-        say("early")
-        """
-    command = [sys.executable, "-c", textwrap.dedent(script)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "early" in done.stderr
-    assert "late" not in done.stderr

@@ -129,11 +129,20 @@ def test_verdict_when_both_queues_are_known(spark: SparkSession) -> None:
         "quarantined by the log alone": {**LOGGED, "quarantined_at": NOW - 5},
         "begun without a known request": {**BEGUN, "ledger_resting_since": NOW},
         "begun": {**BEGUN, **LOGGED, "ledger_resting_since": NOW},
+        "released": {**BEGUN, **LOGGED, "ledger_resting_since": NOW - 5},
+        "quarantined by the log after its claim": {
+            **BEGUN,
+            **LOGGED,
+            "ledger_resting_since": NOW - 5,
+            "quarantined_at": NOW - 5,
+        },
     }
     assert judged(spark, rows, queue_known=True, dead_letters_known=True) == {
         "quarantined by the log alone": ("request", "lost", "I2"),
         "begun without a known request": ("request", "in_flight", ""),
         "begun": ("request", "in_flight", "I2"),
+        "released": ("request", "stuck", "I2 I9"),
+        "quarantined by the log after its claim": ("request", "stuck", "I2 I9"),
     }
 
 

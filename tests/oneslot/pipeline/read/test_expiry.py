@@ -71,115 +71,68 @@ def test_old_request_is_forgotten_when_only_archived(audited: Audited, old: Worl
     assert conclusion.document["verdicts"]["forgotten"] == list(verdicts.values()).count("forgotten")
 
 
-def test_row_is_missed_when_it_went_too_early(audited: Audited, old: World, tmp_path: Path) -> None:
-    """In the same history at an earlier time the rows should exist."""
-    early = old.copy()
-    early.now = START + RETENTION - DAY
-    audited(early)
-    verdicts, found = agree(tmp_path, "audit", early.now)
+def test_expired_row_is_missed_after_retention_was_raised(audited: Audited, old: World, tmp_path: Path) -> None:
+    """Unless `ledger_forgotten_before` names the time. Later requests must have a row."""
+    silent = old.copy()
+    silent.retention = None
+    silent.accepted.append({"message_id": "recent", "sent": silent.now - DAY, "copies": 1})
+    named = silent.copy()
+    named.retention, named.forgotten_before = 10 * RETENTION, START + RETENTION // 3
+
+    audited(silent, "silent")
+    conclusion = audited(named, "named")
+
+    verdicts, found = agree(tmp_path, "silent", silent.now)
     assert {"I2", "I5r", "I6", "I11"} <= {name for name, _ in found}
     assert "forgotten" not in verdicts.values()
+    _, found = agree(tmp_path, "named", named.now)
+    assert found == {("I2", "recent")} == list_found(named, named.retention, named.forgotten_before)
+    assert [note for note in conclusion.document["notes"] if "ledger_forgotten_before" in note]
 
 
-@pytest.mark.parametrize("retention", [10 * RETENTION, None], ids=["raised", "for ever"])
-def test_expired_row_is_missed_after_retention_was_raised(
-    audited: Audited, old: World, tmp_path: Path, retention: int | None
-) -> None:
-    """Unless `ledger_forgotten_before` names the time. Later requests must have a row."""
-    kept = old.copy()
-    kept.retention = retention
-    kept.accepted.append({"message_id": "recent", "sent": kept.now - DAY, "copies": 1})
-    audited(kept, "silent")
-    _, found = agree(tmp_path, "silent", kept.now)
-    assert {"I2", "I5r", "I6", "I11"} <= {name for name, _ in found}
-    kept.forgotten_before = START + RETENTION // 3
-    said = audited(kept)
-    _, found = agree(tmp_path, "audit", kept.now)
-    assert found == {("I2", "recent")} == list_found(kept, retention, kept.forgotten_before)
-    assert [note for note in said.document["notes"] if "ledger_forgotten_before" in note]
+def test_late_copies_do_not_extend_the_life_of_a_row(audited: Audited, tmp_path: Path) -> None:
+    """The line of a first answer is gone, with its process or because a backfill entered the row.
 
-
-def test_row_may_be_of_any_time_when_only_duplicates_tell(audited: Audited, tmp_path: Path) -> None:
-    """The line of the first answer was lost with its process. Later copies do not extend the row's life."""
-    system = System(82, practices=2, slots_per_practice=10)
-    system.run(20)
-    system.accept("refused-once")
-    sent = system.world.now
-    system.world.now += RETENTION // 2
-    system.deliver("refused-once", "duplicate", sent=sent, claimed_by="c", consumption_count=1, answer="a")
-    recent = system.world.copy()
-    recent.now = sent + RETENTION
-    system.world.now = sent + RETENTION + DAY
-    system.expire()
-    for world, name in ((recent, "recent"), (system.world, "audit")):
-        audited(world, name)
-        verdicts, found = agree(tmp_path, name, world.now)
-        missed = {invariant for invariant, subject in found if subject == "refused-once"}
-        assert (verdicts["refused-once"], missed) == ("forgotten", set())
-
-
-def test_row_may_expire_before_its_copies_are_old(audited: Audited, tmp_path: Path) -> None:
-    """A backfill entered it, or the log of its first answer is gone. A copy without an answer is lost all the same."""
+    A copy without an answer is lost all the same.
+    """
     system = System(85, practices=2, slots_per_practice=10)
     system.run(20)
+    system.accept("refused-once")
     result = {"outcome": "refused", "appointment_id": "entered", "reason": "backfilled"}
     system.complete("entered", result, 1)
     line = system.world.deliveries.pop()
+    sent = system.world.now
     system.world.now += RETENTION * 2 // 3
+    system.deliver("refused-once", "duplicate", sent=sent, claimed_by="c", consumption_count=1, answer="a")
     for message_id in ("entered", "unanswered"):
         system.accept(message_id)
     given = {name: line[name] for name in ("claimed_by", "consumption_count", "answer")}
     system.deliver("entered", "duplicate", **given)
-    system.world.now += MINUTE
     early, late = system.world.copy(), system.world
-    late.now += RETENTION // 3 + DAY
+    early.now, late.now = sent + RETENTION, sent + RETENTION + DAY
     system.expire()
     assert "entered" in early.ledger
     assert "entered" not in late.ledger
     for world, name, verdict in ((early, "early", "refused"), (late, "late", "forgotten")):
         audited(world, name)
         verdicts, found = agree(tmp_path, name, world.now)
-        assert (verdicts["entered"], verdicts["unanswered"]) == (verdict, "lost")
-        of_these = {breach for breach in found if breach[1] in ("entered", "unanswered")}
+        mine = {"entered": verdict, "refused-once": "forgotten", "unanswered": "lost"}
+        assert {message_id: verdicts[message_id] for message_id in mine} == mine
+        of_these = {breach for breach in found if breach[1] in mine}
         assert of_these == {("I2", "unanswered")}
-        assert of_these == {breach for breach in list_found(world, RETENTION) if breach[1] in ("entered", "unanswered")}
+        assert of_these == {breach for breach in list_found(world, RETENTION) if breach[1] in mine}
 
 
-def test_claims_count_from_one_when_the_row_has_expired(audited: Audited, tmp_path: Path) -> None:
-    """The new row counts from one. While the first row had to exist, such a count is a lost claim."""
-    system = System(83, practices=2, slots_per_practice=10)
-    system.run(20)
-    system.book("comes-again")
-    system.world.ledger["comes-again"]["consumption_count"] = 3
-    given = next(line for line in reversed(system.world.deliveries) if line["message_id"] == "comes-again")
-    given |= {"consumption_count": 3, "finished": system.world.now + 20}
-    early, told = system.world.copy(), system.world.copy()
-    told.forgotten_before = told.now + 1
-    system.world.now += RETENTION + DAY
-    for world, name in ((early, "early"), (told, "told"), (system.world, "audit")):
-        world.ledger["comes-again"] |= {"consumption_count": 1, "updated": world.now, "claimed_by": "f" * 32}
-        world.deliveries.append(
-            {
-                **given,
-                "outcome": "duplicate",
-                "claimed_by": "f" * 32,
-                "consumption_count": 1,
-                "finished": world.now + 20,
-            }
-        )
-        world.now += 1_000
-        audited(world, name)
-        _, found = agree(tmp_path, name, world.now)
-        missed = {invariant for invariant, subject in found if subject == "comes-again"}
-        assert missed == ({"I10"} if name == "early" else set())
-
-
-def test_late_copy_may_be_unfinished_or_find_a_cancellation(audited: Audited, tmp_path: Path) -> None:
-    """Before the row could expire, both are violations."""
+def test_late_copy_begins_a_new_row_when_the_first_expired(audited: Audited, tmp_path: Path) -> None:
+    """It counts claims from one, may be unfinished, and may find a cancellation. Earlier, all three are violations."""
     system = System(84, practices=2, slots_per_practice=10)
     system.run(20)
-    for message_id in ("under-way", "cancelled-since"):
+    for message_id in ("under-way", "cancelled-since", "comes-again"):
         system.book(message_id)
+    system.world.ledger["comes-again"]["consumption_count"] = 3
+    row = system.world.ledger["comes-again"]
+    first = next(line for line in reversed(system.world.deliveries) if line["message_id"] == "comes-again")
+    first["consumption_count"] = 3
     system.accept("refused-first")
     system.complete("refused-first", {"outcome": "refused", "appointment_id": "refused-first"}, 1)
     world = system.world
@@ -190,21 +143,20 @@ def test_late_copy_may_be_unfinished_or_find_a_cancellation(audited: Audited, tm
     withdrawn |= {"status": "cancelled", "cancelled_by": "canceller", "updated": world.now}
     system.accept("canceller")
     system.complete("canceller", {"outcome": "cancelled", "appointment_id": "cancelled-since"}, 1)
-    early, told, late = world.copy(), world.copy(), world
-    told.now += MINUTE
-    told.forgotten_before = told.now + 1
+    early, late = world.copy(), world
     late.now += RETENTION + DAY
     system.expire()
-    for message_id in early.ledger.keys() - late.ledger.keys():
-        del told.ledger[message_id]
-    mine = ("under-way", "cancelled-since", "canceller", "refused-first", "withdrawer")
+    mine = ("under-way", "cancelled-since", "canceller", "refused-first", "withdrawer", "comes-again")
     found = {}
-    for name, shown in (("early", early), ("told", told), ("late", late)):
+    for name, shown in (("early", early), ("late", late)):
         system.world = shown
         shown.now += MINUTE
         system.begin("under-way", 0)
         system.deliver("under-way", "quarantined", reason="unknown_practice")
         shown.dead_letters.append({"message_id": "under-way", "source_message_id": "s", "reason": "unknown_practice"})
+        again = {"claimed_by": "f" * 32, "consumption_count": 1}
+        shown.ledger["comes-again"] = {**row, **again, "updated": shown.now}
+        shown.deliveries.append({**first, **again, "outcome": "duplicate", "finished": shown.now + 20})
         system.complete("cancelled-since", {"outcome": "cancelled", "appointment_id": "cancelled-since"}, 1)
         # The cancellation of a refused request finds no row, and the late copy finds the cancellation.
         mark = {"status": "cancelled", "cancelled_by": "withdrawer", "created": shown.now, "updated": shown.now}
@@ -217,6 +169,7 @@ def test_late_copy_may_be_unfinished_or_find_a_cancellation(audited: Audited, tm
         _, breaches = agree(tmp_path, name, shown.now)
         found[name] = {breach for breach in breaches if breach[1] in mine}
     assert found["early"] == {
+        ("I10", "comes-again"),
         *((invariant, "under-way") for invariant in ("I5r", "I6", "I11")),
         *(
             (invariant, message_id)
@@ -224,4 +177,4 @@ def test_late_copy_may_be_unfinished_or_find_a_cancellation(audited: Audited, tm
             for message_id in ("cancelled-since", "refused-first")
         ),
     }
-    assert found["late"] == found["told"] == set()
+    assert found["late"] == set()

@@ -162,17 +162,16 @@ def test_rejects_of_many_files_are_located_by_one_job(
         (log / f"bad {number:02d}.jsonl").write_bytes(broken * 2)
         (log / f"bad-{number:02d}.jsonl.gz").write_bytes(gzip.compress(b'{"message": "other"}\n' + broken, mtime=0))
     started = jobs(spark)
-    audited(history, "few")
-    few = jobs(spark) - started
-    audited(history, "again")
 
-    rejects = [json.loads(line) for line in (tmp_path / "again" / "rejects.jsonl").read_text().splitlines()]
+    audited(history)
 
+    needed = jobs(spark) - started
+    rejects = [json.loads(line) for line in (tmp_path / "audit" / "rejects.jsonl").read_text().splitlines()]
     found = {(Path(reject["file"]).name, reject["line"]) for reject in rejects}
     plain = {(f"bad {number:02d}.jsonl", line) for number in range(20) for line in (2, 4)}
     assert found == plain | {(f"bad-{number:02d}.jsonl.gz", 3) for number in range(20)}
     assert all(reject["file"].startswith("file:") and reject["problem"] == "not_json" for reject in rejects)
-    assert few < 20
+    assert needed < 20
 
 
 @pytest.mark.slow

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
-import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +13,8 @@ import pytest
 from appointments.nhs_number import contains_one
 from oneslot.pipeline import job
 from oneslot.pipeline.judge.conclusion import Conclusion
-from oneslot.pipeline.settings import AuditSettings, parse_arguments
+from oneslot.pipeline.settings import parse_arguments
 from tests.kits.histories import Item, System, World, write_history
-from tests.oneslot.pipeline.write.test_incremental import rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,60 +25,10 @@ DAY = 24 * 3600 * 1000
 NHS_NUMBER = "9990000018"
 
 
-def test_day_without_changes_judges_open_requests_again(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
-    """Empty exports and no log. The share of malformed lines is still one of all lines."""
-    from oneslot.pipeline.write.finished import current_verdicts
-
-    system = System(91, practices=4, slots_per_practice=20)
-    system.begin("left behind", 0)
-    world = system.run(60)
-    history = write_history(world, tmp_path / "day-0-history", nightly=True)
-    (history / "deliveries" / "more.jsonl").write_text("{\n")
-    sums = audited(history, "day-0").document["sums"]
-    items = sum(sums[name] for name in ("ledger_rows", "slot_rows", "appointment_rows"))
-    later = world.copy()
-    later.now += 5 * DAY
-    quiet = write_history(later, tmp_path / "day-1-history", nightly=True, since=world)
-    shutil.rmtree(quiet / "deliveries")
-    # The share is below the limit for all lines, and above it for the deliveries alone.
-    settings = AuditSettings(str(quiet), str(tmp_path / "day-1"), str(tmp_path / "day-0"), partitions=2, tables=False)
-    share = 1 / (items + sums["deliveries"] - 1)
-    assert sums["deliveries"] * share < 1
-    conclusion = job.audit(spark, replace(settings, reject_share=share))
-    assert conclusion.document["items"] == items
-    assert conclusion.document["rejects"] == {"lines": 1, "limit_share": share, "above_limit": False}
-    assert job.REJECTED_EARLIER.format(lines="1 line") in conclusion.document["notes"]
-    whole = write_history(later, tmp_path / "full-history", nightly=True)
-    shutil.copy(history / "deliveries" / "more.jsonl", whole / "deliveries")
-    full = audited(whole, "full")
-    assert full.document["verdicts"]["stuck"] == 1
-    assert not [note for note in full.document["notes"] if "could not be read" in note]
-    by_change, at_once = (current_verdicts(spark, str(tmp_path / name)) for name in ("day-1", "full"))
-    requests = "subject <> 'file'"
-    assert rows(by_change.where(requests)) == rows(at_once.where(requests))
-
-
 def eventful(world: World) -> Item:
     """Return a line of the delivery log about a message with several lines."""
     ids = [line["message_id"] for line in world.deliveries if line["message_id"]]
     return next(line for line in world.deliveries if ids.count(line["message_id"]) > 1)
-
-
-def test_report_omits_malformed_lines(audited: Audited, tmp_path: Path) -> None:
-    """It also omits the life of a message without an id."""
-    system = System(93, practices=3, slots_per_practice=20)
-    world = system.run(60)
-    for _ in range(20):
-        system.deliver(None, "quarantined", sqs_message_id="no-id", finished=world.now - 1)
-    sample = eventful(world)
-    for change in ({"sent": None}, {"finished": None}, {"outcome": "mislaid"}):
-        world.deliveries.append({**sample, **change})
-    conclusion = audited(world, tables=True)
-    assert conclusion.document["rejects"]["lines"] == 3
-    report = (tmp_path / "audit" / "report.html").read_text()
-    assert sample["message_id"] in report
-    assert "mislaid" not in report
-    assert "?no-id" not in report
 
 
 def test_claim_of_yesterday_is_not_a_crash_of_today(audited: Audited, tmp_path: Path) -> None:
@@ -126,49 +72,52 @@ def test_deliveries_option_takes_several_folders() -> None:
     assert parse_arguments(required)[0].deliveries == ()
 
 
-def test_rejects_name_a_file_in_any_folder(audited: Audited, tmp_path: Path) -> None:
-    """Spark names files as URLs; users name folders freely, even like a source."""
-    above = tmp_path / "a history, 100% deliveries" / "slots" / "ledger" / "appointments" / "night"
-    history = write_history(System(96, practices=1).run(5), above)
-    log = history / "deliveries" / "deliveries.jsonl.gz"
-    log.write_bytes(gzip.compress(b"{\n" + gzip.decompress(log.read_bytes()), mtime=0))
-    assert audited(history).document["rejects"]["lines"] == 1
-    (reject,) = [json.loads(line) for line in (tmp_path / "audit" / "rejects.jsonl").read_text().splitlines()]
-    assert reject["file"].endswith(str(log))
-    assert (reject["line"], reject["problem"]) == (1, "not_json")
-
-
 def test_audit_path_is_never_a_pattern(audited: Audited, tmp_path: Path) -> None:
-    """Spark reads some letters as a pattern, and would find nothing or another folder."""
+    """Spark reads some letters as a pattern, and names files as URLs. A folder may be called like a source."""
     world = System(99, practices=1).run(10)
-    odd = "[0-9] {a,b} * ? ^ \\x"
-    assert audited(world, f"{odd}/day-0", tables=True).sound
+    odd = "[0-9] {a,b} * ? ^ \\x 100% deliveries/slots/ledger"
+    assert audited(world, f"{odd}/day-0").sound
     later = world.copy()
     later.now += DAY
     later.deliveries.append({"message": "delivery"})
     conclusion = audited(later, f"{odd}/day-1", tables=True, previous=f"{odd}/day-0", since=world)
     assert conclusion.document["sums"]["deliveries"] == len(world.deliveries)
     (reject,) = map(json.loads, (tmp_path / odd / "day-1" / "rejects.jsonl").read_text().splitlines())
-    assert odd in reject["file"]
+    log = tmp_path / odd / "day-1-history" / "deliveries" / "deliveries.jsonl.gz"
+    assert reject["file"].endswith(str(log))
+    assert (reject["line"], reject["problem"]) == (1, "missing_attribute")
 
 
-def test_id_is_withheld_when_it_holds_an_nhs_number(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
-    """In the findings, the repair lists and the report."""
-    world = System(97, practices=2, slots_per_practice=10).run(20)
+def test_report_omits_nhs_numbers_and_malformed_lines(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
+    """An id that holds a number is withheld in findings and repair lists, too. A message without an id has no life."""
+    system = System(93, practices=3, slots_per_practice=20)
+    world = system.run(60)
+    for _ in range(20):
+        system.deliver(None, "quarantined", sqs_message_id="no-id", finished=world.now - 1)
+    sample = eventful(world)
+    for change in ({"sent": None}, {"finished": None}, {"outcome": "mislaid"}):
+        world.deliveries.append({**sample, **change})
     lost, exhausted, known = f"patient {NHS_NUMBER}", f"999-000-0018/{1}", "1234567890"
     for message_id in (lost, exhausted, known):
         world.accepted.append({"message_id": message_id, "sent": world.now - 1, "copies": 1})
     world.dead_letters.append({"message_id": exhausted, "source_message_id": "s", "reason": None})
     for _ in range(2):
         world.deliveries.append({**world.deliveries[0], "message_id": lost, "outcome": "busy"})
-    audited(world, tables=True)
+
+    conclusion = audited(world, tables=True)
+
+    assert conclusion.document["rejects"]["lines"] == 3
+    report = (tmp_path / "audit" / "report.html").read_text()
+    assert sample["message_id"] in report
+    assert "mislaid" not in report
+    assert "?no-id" not in report
+    assert NHS_NUMBER not in report
     repair = tmp_path / "audit" / "repair"
     look = [json.loads(line)["id"] for line in (repair / "look-at.jsonl").read_text().splitlines()]
     assert [name for name in look if name.startswith("withheld-")]
     assert known in look
     assert (repair / "redrive.jsonl").read_text() == ""
-    for path in (repair / "look-at.jsonl", tmp_path / "audit" / "report.html"):
-        assert NHS_NUMBER not in path.read_text()
+    assert NHS_NUMBER not in (repair / "look-at.jsonl").read_text()
     found = spark.read.parquet(str(tmp_path / "audit" / "findings")).collect()
     assert not [row.id for row in found if contains_one(row.id)]
 

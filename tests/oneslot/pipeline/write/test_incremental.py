@@ -4,37 +4,35 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
 
+from oneslot.pipeline import job
 from oneslot.pipeline.errors import AuditRefused
 from oneslot.pipeline.judge.conclusion import VERSION, Conclusion
-from tests.kits.histories import RETENTION, System, World, write_history
+from oneslot.pipeline.settings import AuditSettings
+from tests.kits.histories import RETENTION, System, write_history
 from tests.oneslot.pipeline.corruptions import CORRUPTIONS, Picker
 from tests.oneslot.pipeline.damage import rewrite
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 DAY = 24 * 3600 * 1000
 
 
-def assert_same(spark: SparkSession, one: Path, other: Path) -> None:
-    """Assert that two audits have the same verdicts, measures and operations tables."""
+def verdict_rows(spark: SparkSession, audit: Path, where: str = "true") -> list[str]:
+    """Return an audit's verdicts and measures as sorted text, which a failed comparison can show."""
     from oneslot.pipeline.write.finished import current_verdicts
 
-    assert rows(current_verdicts(spark, str(one))) == rows(current_verdicts(spark, str(other)))
-    for table in ("totals", "demand", "latency", "appointments", "utilisation", "days", "practices"):
-        assert table_rows(one, table) == table_rows(other, table)
-
-
-def rows(table: DataFrame) -> list[str]:
-    """Return all rows as sorted text, which a failed comparison can show."""
+    table = current_verdicts(spark, str(audit)).where(where)
     return sorted(str(row) for row in table.select(*sorted(table.columns)).collect())
 
 
@@ -48,12 +46,11 @@ def table_rows(audit: Path, table: str) -> list[tuple[Any, ...]]:
 def test_days_of_changes_equal_one_full_audit(
     spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path
 ) -> None:
-    """From slots alone: new requests, lines past the exports' end, corruptions, cancellations, late lines, expired rows."""
+    """New requests, lines past the exports' end, corruptions, cancellations, late lines, expired rows."""
     luck = random.Random(41)
     system = System(41, practices=16, slots_per_practice=16)
-    days = [system.world.copy()]
     system.run(460)
-    days.append(system.straddle())
+    days = [system.straddle()]
     # Corruptions appear on one day and are gone on the next. Both changes must be seen.
     world, sound = system.world, system.world.copy()
     world.now += DAY
@@ -76,16 +73,24 @@ def test_days_of_changes_equal_one_full_audit(
         before = f"day-{number - 1}"
         earlier = {"previous": before, "since": days[number - 1], "deliveries": (before,)} if number else {}
         audited(day, f"day-{number}", tables=True, **earlier)
-    for number in (2, 3):
-        audited(days[number], f"full-{number}", tables=True)
-        assert_same(spark, tmp_path / f"day-{number}", tmp_path / f"full-{number}")
+    audited(days[1], "full-1")
+    assert verdict_rows(spark, tmp_path / "day-1") == verdict_rows(spark, tmp_path / "full-1")
+    audited(days[2], "full-2", tables=True)
+    assert verdict_rows(spark, tmp_path / "day-2") == verdict_rows(spark, tmp_path / "full-2")
+    for table in ("totals", "demand", "latency", "appointments", "utilisation", "days", "practices"):
+        assert table_rows(tmp_path / "day-2", table) == table_rows(tmp_path / "full-2", table)
 
 
 def test_quiet_day_judges_open_requests_again(
     spark: SparkSession, audited: Callable[..., Conclusion], tmp_path: Path
 ) -> None:
-    """Only the time and the queues changed: a request in flight is stuck or lost, and yesterday's finding is still one."""
-    world = System(43, practices=4, slots_per_practice=20).run(120)
+    """Empty exports and no log: only the time and the queues changed. Yesterday's finding is still one.
+
+    The share of malformed lines is one of all lines so far.
+    """
+    system = System(43, practices=4, slots_per_practice=20)
+    system.begin("left behind", 0)
+    world = system.run(120)
     answered, another = [key for key, row in world.ledger.items() if row["status"] == "COMPLETE"][:2]
     copy = {"message_id": another, "sqs_message_id": "s"}
     world.waiting = [*(world.waiting or []), copy]
@@ -93,35 +98,51 @@ def test_quiet_day_judges_open_requests_again(
     world.dead_letters = [*sound, {"message_id": answered, "source_message_id": "s", "reason": "conflict"}]
     broken = next(slot for slot in world.slots.values() if slot["status"] == "free")
     broken["free_key"] = "moved"
-    first = audited(world, "day-0")
+    history = write_history(world, tmp_path / "day-0-history")
+    (history / "deliveries" / "more.jsonl").write_text("{\n")
+    first = audited(history, "day-0")
+    sums = first.document["sums"]
+    items = sum(sums[name] for name in ("ledger_rows", "slot_rows", "appointment_rows"))
     later = world.copy()
-    later.now += DAY
+    later.now += 5 * DAY
     later.waiting, later.dead_letters = [], sound
-    second = audited(later, "day-1", previous="day-0", since=world)
+    quiet = write_history(later, tmp_path / "day-1-history", since=world)
+    shutil.rmtree(quiet / "deliveries")
+    whole = write_history(later, tmp_path / "full-history")
+    shutil.copy(history / "deliveries" / "more.jsonl", whole / "deliveries")
+    # The share is below the limit for all lines, and above it for the deliveries alone.
+    share = 1 / (items + sums["deliveries"] - 1)
+    assert sums["deliveries"] * share < 1
+    settings = AuditSettings(str(quiet), str(tmp_path / "day-1"), str(tmp_path / "day-0"), partitions=2, tables=False)
+
+    second = job.audit(spark, replace(settings, reject_share=share))
+    full = audited(whole, "full")
+
     assert first.document["verdicts"]["in_flight"] > 0
     assert second.document["verdicts"]["in_flight"] == 0
     assert second.document["verdicts"]["stuck"] + second.document["verdicts"]["lost"] > 0
+    assert second.document["items"] == items
+    assert second.document["rejects"] == {"lines": 1, "limit_share": share, "above_limit": False}
+    assert job.REJECTED_EARLIER.format(lines="1 line") in second.document["notes"]
+    assert not [note for note in full.document["notes"] if "could not be read" in note]
     with duckdb.connect(config={"threads": 1}) as connection:
         layer = f"{tmp_path / 'day-1' / 'verdicts'}/*.parquet"
         found = connection.execute("SELECT key FROM read_parquet(?) WHERE violations = 'I4'", [layer]).fetchall()
     assert found == [(f"#{broken['practice']}#{broken['slot_id']}",)]
-    audited(later, "full")
-    from oneslot.pipeline.write.finished import current_verdicts
-
-    by_change, in_full = (current_verdicts(spark, str(tmp_path / name)) for name in ("day-1", "full"))
-    assert rows(by_change) == rows(in_full)
+    by_change, at_once = (verdict_rows(spark, tmp_path / name, "subject <> 'file'") for name in ("day-1", "full"))
+    assert by_change == at_once
 
 
 def test_malformed_row_counts_until_it_is_corrected(audited: Callable[..., Conclusion], tmp_path: Path) -> None:
-    """Or deleted. A row that changes in between counts once."""
+    """Or deleted. A row that changes in between counts once, in a full export and in changes."""
     world = System(46, practices=2, slots_per_practice=10).run(30)
     corrected, changed, deleted = sorted(world.slots)[:3]
     statuses = {key: slot["status"] for key, slot in world.slots.items()}
-    days = [world.copy()]
-    for key in (corrected, changed, deleted):
+    for key in (corrected, changed):
         world.slots[key]["status"] = "unknown"
-    days.append(world.copy())
+    days = [world.copy()]
     world.slots[corrected]["status"], world.slots[changed]["room"] = statuses[corrected], "3"
+    world.slots[deleted]["status"] = "unknown"
     days.append(world.copy())
     world.slots[changed]["status"] = statuses[changed]
     del world.slots[deleted]
@@ -132,14 +153,14 @@ def test_malformed_row_counts_until_it_is_corrected(audited: Callable[..., Concl
         earlier = {"previous": f"day-{number - 1}", "since": days[number - 1]} if number else {}
         conclusion = audited(day, f"day-{number}", **earlier)
         listed.append(len((tmp_path / f"day-{number}" / "rejects.jsonl").read_text().splitlines()))
-        assert conclusion.document["rejects"]["lines"] == (0, 3, 2, 0)[number]
-    assert listed == [0, 3, 1, 0]
+        assert conclusion.document["rejects"]["lines"] == (2, 2, 0)[number]
+    assert listed == [2, 2, 0]
     full = audited(days[-1], "full")
     assert (conclusion.sentence, conclusion.document["sums"]) == (full.sentence, full.document["sums"])
 
 
 def test_changes_are_refused_when_they_do_not_follow(audited: Callable[..., Conclusion], tmp_path: Path) -> None:
-    """A gap, an overlap, full exports after an audit, and changes without one."""
+    """A gap, an overlap, full exports after an audit, changes without one. A line outside the window is malformed."""
     world = System(44).run(20)
     audited(world, "day-0")
     gap = world.copy()
@@ -166,21 +187,13 @@ def test_changes_are_refused_when_they_do_not_follow(audited: Callable[..., Conc
     told.forgotten_before = told.now
     with pytest.raises(AuditRefused, match="retention differs from"):
         audited(told, "day-2g", previous="day-0", since=world)
+    moved = later.copy()
+    next(iter(moved.slots.values()))["free_key"] = "moved"
+    folder = write_history(moved, tmp_path / "late", since=world, parts=1)
+    rewrite(folder, "slots", lambda text: text.replace(f'"N":"{(moved.now - 1) * 1000}"', '"N":"1000"'))
+    assert audited(folder, "day-1", previous="day-0").document["rejects"]["lines"] == 1
+    assert "outside_window" in (tmp_path / "day-1" / "rejects.jsonl").read_text()
     description = tmp_path / "day-0" / "audit.json"
     description.write_text(json.dumps({**json.loads(description.read_text()), "version": VERSION - 1}))
     with pytest.raises(AuditRefused, match="written by another version of the audit"):
         audited(later, "day-2f", previous="day-0", since=world)
-
-
-def test_change_is_rejected_outside_its_window(audited: Callable[..., Conclusion], tmp_path: Path) -> None:
-    """A line written before the window belongs to another export."""
-    world = System(45).run(20)
-    audited(world, "day-0")
-    later = World(**{**world.copy().__dict__, "now": world.now + DAY})
-    slot = next(iter(later.slots.values()))
-    slot["free_key"] = "moved"
-    folder = write_history(later, tmp_path / "late", since=world, parts=1)
-    rewrite(folder, "slots", lambda text: text.replace(f'"N":"{(later.now - 1) * 1000}"', '"N":"1000"'))
-    conclusion = audited(folder, "day-1", previous="day-0")
-    assert conclusion.document["rejects"]["lines"] == 1
-    assert "outside_window" in (tmp_path / "day-1" / "rejects.jsonl").read_text()

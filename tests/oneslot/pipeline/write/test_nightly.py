@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from oneslot.pipeline.judge.conclusion import Conclusion
-from tests.kits.histories import System, World
+from tests.kits.histories import System, write_history
 from tests.oneslot.pipeline.audit_answers import audit_found, audit_verdicts, duckdb_answers
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -84,22 +84,8 @@ def test_released_request_is_stuck_when_patience_ends(audited: Audited, tmp_path
     assert agree(tmp_path, "later", system.world.now)[0][redriven] == "stuck"
 
 
-def test_released_request_is_stuck_at_once_with_listed_queues(audited: Audited, tmp_path: Path) -> None:
-    """The same holds for a request that only the log calls quarantined."""
-    system = System(73, practices=2, slots_per_practice=10)
-    system.run(30)
-    retried, hopeless = released(system), set_aside(system)
-    system.world.now += 10_000
-    audited(system.world)
-    verdicts, found = agree(tmp_path, "audit", system.world.now)
-    assert (verdicts[retried], verdicts[hopeless]) == ("stuck", "stuck")
-    assert found == {(name, subject) for name in ("I2", "I9") for subject in (retried, hopeless)}
-
-
 def test_quarantined_request_may_be_in_an_unlisted_queue(audited: Audited, tmp_path: Path) -> None:
     """The queue is listed as empty, and the log shows the quarantine."""
-    from tests.kits.histories import write_history
-
     system = System(74, practices=2, slots_per_practice=10)
     system.run(30)
     hopeless, system.world.waiting = set_aside(system), []
@@ -114,44 +100,27 @@ def test_quarantined_request_may_be_in_an_unlisted_queue(audited: Audited, tmp_p
     assert not {hopeless, "malformed"} & {subject for _, subject in found}
 
 
-def straddled(seed: int) -> tuple[System, World, str]:
-    """A system after midnight, the world as midnight's exports show it, and the request that was booked in between."""
-    system = System(seed, practices=3, slots_per_practice=20)
+def test_line_past_the_exports_counts_in_the_next_audit(audited: Audited, tmp_path: Path) -> None:
+    """The log's last file reaches past midnight. The next audit reads the same file, and counts the line once.
+
+    A malformed line counts only in the audit whose folder holds its file. A folder named twice counts once.
+    """
+    system = System(75, practices=3, slots_per_practice=20)
     system.run(40)
     shown = system.straddle()
-    return system, shown, next(reversed(system.world.ledger))
-
-
-def test_line_past_the_exports_counts_in_the_next_audit(audited: Audited, tmp_path: Path) -> None:
-    """The log's last file reaches past midnight. The next audit reads the same file, and counts the line once."""
-    system, shown, late = straddled(75)
+    late = next(reversed(system.world.ledger))
     first = audited(shown, "day-0", nightly=True)
     assert first.sound, first.sentence
     assert late not in agree(tmp_path, "day-0", shown.now)[0]
     system.run(20)
     system.world.now = shown.now + DAY
     options = {"previous": "day-0", "since": shown, "nightly": True}
-    second = audited(system.world, "day-1", deliveries=("day-0",), **options)
+    (tmp_path / "day-0-history" / "deliveries" / "more.jsonl").write_text('{"message": "delivery", "mess\n')
+    second = audited(system.world, "day-1", deliveries=("day-0", "day-0", "day-1", "none", "nor-this"), **options)
     assert second.sound, second.sentence
+    assert second.document["rejects"]["lines"] == 0
+    assert sum("There is no delivery log in" in note for note in second.document["notes"]) == 2
     full = audited(system.world, "full", nightly=True)
     assert second.document["sums"] == full.document["sums"]
     assert full.document["sums"]["deliveries"] == len(system.world.deliveries)
     assert audit_verdicts(tmp_path / "day-1") == audit_verdicts(tmp_path / "full")
-    # A folder named twice counts once. Each missing folder has a note.
-    again = audited(system.world, "day-1b", deliveries=("day-0", "day-0", "day-1b", "none", "nor-this"), **options)
-    assert again.document["sums"] == second.document["sums"]
-    assert sum("There is no delivery log in" in note for note in again.document["notes"]) == 2
-    assert not any("There is no delivery log in" in note for note in second.document["notes"])
-
-
-def test_malformed_line_counts_only_in_its_own_audit(audited: Audited, tmp_path: Path) -> None:
-    """The audit whose folder holds the file counts it."""
-    system, shown, late = straddled(76)
-    audited(shown, "day-0", nightly=True)
-    (tmp_path / "day-0-history" / "deliveries" / "more.jsonl").write_text('{"message": "delivery", "mess\n')
-    system.world.now = shown.now + DAY
-    second = audited(
-        system.world, "day-1", previous="day-0", since=shown, nightly=True, deliveries=("day-0",), tables=True
-    )
-    assert second.document["rejects"]["lines"] == 0
-    assert audit_verdicts(tmp_path / "day-1")[late] in ("booked", "waitlist", "refused")

@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from oneslot.pipeline.storage import Storage
 from oneslot.pipeline.write import finished
 from oneslot.pipeline.write.finished import current_verdicts
 from tests.kits.histories import MINUTE, System, write_history
+from tests.oneslot.pipeline.conftest import Tabled
 from tests.oneslot.pipeline.corruptions import Picker, request_lost, request_stuck, row_deleted
 
 if TYPE_CHECKING:
@@ -41,24 +43,6 @@ def digests(folder: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.slow
-def test_output_is_equal_bytes_for_equal_input(audited: Audited, tmp_path: Path) -> None:
-    folder = write_history(System(61).run(60), tmp_path / "history")
-    audited(folder, "one/audit", tables=True)
-    audited(folder, "other/audit", tables=True)
-    assert digests(tmp_path / "one") == digests(tmp_path / "other")
-    assert "audit/verdicts/part-00001-c000.zstd.parquet" in digests(tmp_path / "one")
-    # A footer lists several encodings in an order that depends on the Java process, which is one process here.
-    of_columns = duckdb.execute(
-        "select distinct path_in_schema, encodings from parquet_metadata(?)", [f"{tmp_path}/one/**/*.parquet"]
-    ).fetchall()
-    assert len(of_columns) > 60
-    assert [pair for pair in of_columns if "," in pair[1]] == []
-
-
-STAGES = ("write_verdicts", "summarise", "check_counts", "conclude")
-
-
 @contextmanager
 def dying_at(stage: str, monkeypatch: pytest.MonkeyPatch, *, killed: bool = False) -> Iterator[None]:
     """Interrupt every audit at a stage. A killed one removes nothing afterwards."""
@@ -73,6 +57,10 @@ def dying_at(stage: str, monkeypatch: pytest.MonkeyPatch, *, killed: bool = Fals
         yield
 
 
+STAGES = ("write_verdicts", "conclude")
+"""The first stage that writes, and the last that can fail after all others wrote."""
+
+
 @pytest.mark.slow
 def test_interrupt_leaves_no_output(audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     history = write_history(System(62, practices=1).run(10), tmp_path / "history")
@@ -83,11 +71,15 @@ def test_interrupt_leaves_no_output(audited: Audited, tmp_path: Path, monkeypatc
 
 
 @pytest.mark.slow
-def test_next_run_replaces_what_killed_ones_left(
-    spark: SparkSession, audited: Audited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_output_is_equal_bytes_when_killed_runs_preceded(
+    spark: SparkSession,
+    audited: Audited,
+    tabled: Tabled,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No reader takes the folder for an audit, and each next run replaces it."""
-    history, left = write_history(System(62, practices=1).run(10), tmp_path / "history"), tmp_path / "audit"
+    """No reader takes what a killed run left for an audit. The next run replaces it."""
+    history, left = tabled.folder / "history", tmp_path / "audit"
     for stage in STAGES:
         with dying_at(stage, monkeypatch, killed=True):
             audited(history)
@@ -95,15 +87,21 @@ def test_next_run_replaces_what_killed_ones_left(
         with pytest.raises(AuditRefused, match=r"has no audit\.json: it is not a finished audit"):
             current_verdicts(spark, str(left))
 
-    assert audited(history).sound
+    audited(history, tables=True)
 
-    audited(history, "other/audit")
-    assert digests(left) == digests(tmp_path / "other" / "audit")
+    assert digests(left) == digests(tabled.folder / "audit")
+    assert "verdicts/part-00001-c000.zstd.parquet" in digests(left)
+    # A footer lists several encodings in an order that depends on the Java process, which is one process here.
+    of_columns = duckdb.execute(
+        "select distinct path_in_schema, encodings from parquet_metadata(?)", [f"{left}/**/*.parquet"]
+    ).fetchall()
+    assert len(of_columns) > 60
+    assert [pair for pair in of_columns if "," in pair[1]] == []
 
 
 @pytest.mark.slow
-def test_audit_is_refused_when_it_was_copied_in_part(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
-    audited(System(62, practices=1).run(10))
+def test_audit_is_refused_when_it_was_copied_in_part(spark: SparkSession, small_audit: Path, tmp_path: Path) -> None:
+    shutil.copytree(small_audit, tmp_path / "audit")
     assert current_verdicts(spark, str(tmp_path / "audit")).count()
     part, *_ = (tmp_path / "audit" / "verdicts").glob("*.parquet")
     content = part.read_bytes()
@@ -184,13 +182,11 @@ def test_repair_lists_name_what_to_redrive_and_look_at(audited: Audited, tmp_pat
 
 
 @pytest.mark.slow
-def test_operations_tables_add_up(spark: SparkSession, audited: Audited, tmp_path: Path) -> None:
+def test_operations_tables_add_up(spark: SparkSession, tabled: Tabled) -> None:
     """Each request counts once in the demand, each slot in the utilisation, each appointment in its table."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    world = System(65, practices=3, slots_per_practice=20).run(100)
-    document = audited(world, tables=True).document
-    tables = tmp_path / "audit" / "operations"
+    world, document, tables = tabled.world, tabled.conclusion.document, tabled.folder / "audit" / "operations"
     demand = spark.read.parquet(str(tables / "demand"))
     sums = demand.agg(F.sum("COUNT_OF_REQUESTS"), F.sum("COUNT_OF_DELIVERIES"), F.sum("BOOKED")).collect()[0]
     assert tuple(sums) == (document["requests"], len(world.deliveries), document["verdicts"]["booked"])
@@ -203,21 +199,3 @@ def test_operations_tables_add_up(spark: SparkSession, audited: Audited, tmp_pat
     assert sum(row.COUNT_OF_APPOINTMENTS for row in appointments if row.APPT_STATUS == "Booked") == busy
     assert {row.APPT_MODE for row in appointments} == {"Face-to-Face", "Telephone", "Video"}
     assert "2 to 7 Days" in {row.TIME_BETWEEN_BOOK_AND_APPT for row in appointments}
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("spark")  # which the job then uses
-def test_job_exit_status_is_0_1_or_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Sound, unsound, refused. A service's own arguments are ignored."""
-    world = System(66, practices=1).run(10)
-    write_history(world, tmp_path / "sound")
-    request_lost(Picker(world, random.Random(1)))
-    write_history(world, tmp_path / "unsound")
-    base = ["--partitions", "2", "--JOB_NAME", "nightly", "--output"]
-    assert job.main(["--history", str(tmp_path / "sound"), *base, str(tmp_path / "a")]) == 0
-    assert job.main(["--history", str(tmp_path / "unsound"), *base, str(tmp_path / "b")]) == 1
-    assert job.main(["--history", str(tmp_path / "none"), *base, str(tmp_path / "c")]) == 2
-    printed = capsys.readouterr()
-    assert "took effect at most once" in printed.out
-    assert "1 lost. Invariants that do not hold: I2 (1)." in printed.out
-    assert printed.err.startswith("There is no folder")
