@@ -67,9 +67,10 @@ def running_stack(
 
 @pytest.fixture(autouse=True, scope="module")
 def short_polls() -> Iterator[None]:
-    """Ask the dead-letter queue without long polls: the embedded SQS has one server, and its first answer is complete."""
+    """Read the dead-letter queue without long polls or waits: the embedded SQS has one server and exact counts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dead_letters, "WAIT_SECONDS", 0)
+        patch.setattr(dead_letters, "SETTLING_SECONDS", 0.1)
         yield
 
 

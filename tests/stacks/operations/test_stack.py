@@ -12,7 +12,6 @@ import pytest
 
 from appointments.outcomes import ANSWERED
 from oneslot.cdk.monitoring.metrics import PAUSED, PAUSED_NAMESPACE
-from stacks.settings import STAGES
 from stacks.shared.measures import LATENCY_METRIC, OUTCOMES
 from tests.kits.stacks import Stage, resolve
 from tests.stacks.operations.metric_math import at_one_moment
@@ -75,12 +74,7 @@ def watched(alarm: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def test_alarms_are_these(operations: Stage, audit: Stage) -> None:
-    assert set(alarms(operations)) == {
-        *("dead-letters", "oldest-message", "stalled", "function-errors", "function-throttles"),
-        *("failed-deliveries", "quarantined-deliveries", "table-throttles", "transaction-conflicts"),
-        *("dead-letter-age", "paused"),
-    }
+def test_alarms_of_the_audit_are_these(audit: Stage) -> None:
     assert set(alarms(audit)) == {"invariant-violated", "unarchived-deliveries", "undelivered-lines"}
     assert set(missing_audit(audit)) == {"Overdue", "Began", "Alarm"}
 
@@ -115,9 +109,6 @@ def test_alarms_watch_the_deployed_stack(operations: Stage, stage: Stage) -> Non
         *("QueueName", "DeadLetterQueueName", "ConsumerFunctionName"),
         *("LedgerTableName", "SlotsTableName", "AppointmentsTableName"),
     }
-    found = alarms(operations)
-    assert watched(found["dead-letters"])[0]["Dimensions"] == [{"Name": "QueueName", "Value": "<DeadLetterQueueName>"}]
-    assert watched(found["oldest-message"])[0]["Dimensions"] == [{"Name": "QueueName", "Value": "<QueueName>"}]
 
 
 def functions_around_outputs(value: Any, around: str = "") -> set[str]:
@@ -148,18 +139,9 @@ def test_own_metrics_are_in_the_functions_namespace(operations: Stage, stage: St
     assert metric["Dimensions"] == [{"Name": "service", "Value": variables["POWERTOOLS_SERVICE_NAME"]}]
 
 
-def test_dead_letter_alarm_reads_visible_messages(operations: Stage) -> None:
-    """The count of sent messages misses those that the redrive policy moved. Visible messages are always counted."""
-    alarm = alarms(operations)["dead-letters"]
-    (metric,) = watched(alarm)
-    assert metric["MetricName"] == "ApproximateNumberOfMessagesVisible"
-    assert (metric["Stat"], alarm["Threshold"], alarm["EvaluationPeriods"]) == ("Maximum", 0, 1)
-
-
 def test_stalled_alarm_rings_after_a_crash_would_have_healed(operations: Stage) -> None:
     alarm = alarms(operations)["stalled"]
     settings = operations.settings
-    assert alarm["EvaluationPeriods"] == alarm["DatapointsToAlarm"] == 5
     assert alarm["EvaluationPeriods"] * 60 > settings.visibility_timeout_seconds
     slow = replace(settings, lambda_timeout_seconds=900)
     assert slow.stalled_minutes * 60 > slow.visibility_timeout_seconds
@@ -236,11 +218,7 @@ def test_missing_audit_is_quiet_until_the_first_one_ended(audit: Stage) -> None:
 
 def test_dead_letter_age_alarm_rings_before_sqs_deletes(operations: Stage) -> None:
     alarm = alarms(operations)["dead-letter-age"]
-    (age,) = watched(alarm)
-    assert (age["MetricName"], age["Stat"]) == ("ApproximateAgeOfOldestMessage", "Maximum")
-    assert age["Dimensions"] == [{"Name": "QueueName", "Value": "<DeadLetterQueueName>"}]
     assert alarm["Threshold"] == 10 * 86_400 < operations.settings.dead_letter_retention_seconds
-    assert alarm["EvaluationPeriods"] == 1
     assert "is 240 hours old" in alarm["AlarmDescription"]
 
 
@@ -295,15 +273,6 @@ def test_alarm_window_is_within_cloudwatchs_limits(operations: Stage, audit: Sta
     assert longest.audit_missing_hours <= 7 * 24
 
 
-def test_quarantine_alarm_rings_while_dead_letters_remain(operations: Stage) -> None:
-    alarm = alarms(operations)["quarantined-deliveries"]
-    (metric,) = watched(alarm)
-    assert (metric["MetricName"], metric["Stat"], metric["Period"]) == ("DeliveriesQuarantined", "Sum", 300)
-    assert alarm["EvaluationPeriods"] == 1
-    assert alarm["ComparisonOperator"] == "GreaterThanThreshold"
-    assert alarm["Threshold"] == operations.settings.alarm_quarantined_deliveries >= 1
-
-
 def test_thresholds_are_the_settings(operations: Stage) -> None:
     thresholds = {name: alarm["Threshold"] for name, alarm in alarms(operations).items()}
     settings = operations.settings
@@ -322,38 +291,33 @@ def test_thresholds_are_the_settings(operations: Stage) -> None:
     }
 
 
-# An alarm → its statistics, its period in seconds, and the number of periods above the threshold.
+QUEUE, FUNCTION, SERVICE = "<QueueName>", "<ConsumerFunctionName>", "appointments"
+VISIBLE, HELD = "ApproximateNumberOfMessagesVisible", "ApproximateNumberOfMessagesNotVisible"
+AGE = "ApproximateAgeOfOldestMessage"
+# An alarm → its metrics by statistic, what they are of, the period in seconds, and the periods above the threshold.
+# The count of sent messages would miss those that the redrive policy moved. Visible messages are always counted.
 WATCHED = {
-    "dead-letters": ({"Maximum"}, 60, 1),
-    "dead-letter-age": ({"Maximum"}, 60, 1),
-    "paused": ({"Minimum"}, 60, 1),
-    "oldest-message": ({"Maximum"}, 60, 3),
-    "stalled": ({"Maximum", "Sum"}, 60, 5),
-    **dict.fromkeys(("function-errors", "function-throttles"), ({"Sum"}, 300, 1)),
-    **dict.fromkeys(("failed-deliveries", "quarantined-deliveries"), ({"Sum"}, 300, 1)),
-    **dict.fromkeys(("table-throttles", "transaction-conflicts"), ({"Sum"}, 300, 1)),
+    "dead-letters": ({(VISIBLE, "Maximum")}, "<DeadLetterQueueName>", 60, 1),
+    "dead-letter-age": ({(AGE, "Maximum")}, "<DeadLetterQueueName>", 60, 1),
+    "paused": ({(PAUSED, "Minimum")}, FUNCTION, 60, 1),
+    "oldest-message": ({(AGE, "Maximum")}, QUEUE, 60, 3),
+    "stalled": ({(VISIBLE, "Maximum"), (HELD, "Maximum"), ("NumberOfMessagesDeleted", "Sum")}, QUEUE, 60, 5),
+    "function-errors": ({("Errors", "Sum")}, FUNCTION, 300, 1),
+    "function-throttles": ({("Throttles", "Sum")}, FUNCTION, 300, 1),
+    "failed-deliveries": ({("DeliveriesFailed", "Sum")}, SERVICE, 300, 1),
+    "quarantined-deliveries": ({("DeliveriesQuarantined", "Sum")}, SERVICE, 300, 1),
 }
 
 
 @pytest.mark.parametrize("name", sorted(WATCHED))
-def test_alarm_has_its_statistic_period_and_count(operations: Stage, name: str) -> None:
+def test_alarm_watches_its_metrics(operations: Stage, name: str) -> None:
     alarm = alarms(operations)[name]
-    statistics, seconds, periods = WATCHED[name]
-    assert {metric["Stat"] for metric in watched(alarm)} == statistics
+    metrics, source, seconds, periods = WATCHED[name]
+    assert {(metric["MetricName"], metric["Stat"]) for metric in watched(alarm)} == metrics
+    assert {each["Value"] for metric in watched(alarm) for each in metric["Dimensions"]} == {source}
     assert {metric["Period"] for metric in watched(alarm)} == {seconds}
     assert alarm["EvaluationPeriods"] == alarm["DatapointsToAlarm"] == periods
     assert alarm["ComparisonOperator"] == "GreaterThanThreshold"
-
-
-def test_stalled_alarm_reads_the_queues_own_metrics(operations: Stage) -> None:
-    named = {entry["Id"]: entry["MetricStat"]["Metric"] for entry in alarms(operations)["stalled"]["Metrics"][1:]}
-    assert {name: metric["MetricName"] for name, metric in named.items()} == {
-        "visible": "ApproximateNumberOfMessagesVisible",
-        "inflight": "ApproximateNumberOfMessagesNotVisible",
-        "deleted": "NumberOfMessagesDeleted",
-    }
-    queue = [{"Name": "QueueName", "Value": "<QueueName>"}]
-    assert [metric["Dimensions"] for metric in named.values()] == [queue] * 3
 
 
 @pytest.mark.parametrize(
@@ -364,7 +328,10 @@ def test_stalled_alarm_reads_the_queues_own_metrics(operations: Stage) -> None:
     ],
 )
 def test_alarm_counts_every_table(operations: Stage, name: str, counted: tuple[str, ...]) -> None:
-    (total, *terms) = alarms(operations)[name]["Metrics"]
+    alarm = alarms(operations)[name]
+    assert {(metric["Stat"], metric["Period"]) for metric in watched(alarm)} == {("Sum", 300)}
+    assert (alarm["EvaluationPeriods"], alarm["ComparisonOperator"]) == (1, "GreaterThanThreshold")
+    (total, *terms) = alarm["Metrics"]
     assert sorted(total["Expression"].split(" + ")) == sorted(f"FILL({term['Id']}, 0)" for term in terms)
     tables = ("Ledger", "Slots", "Appointments")
     assert sorted(
@@ -422,9 +389,3 @@ def test_alarms_have_no_action_without_a_topic(operations: Stage) -> None:
 def test_audit_alarms_notify_the_audits_topic(audit: Stage) -> None:
     for alarm in alarms(audit).values():
         assert alarm["AlarmActions"] == alarm["OKActions"] == [f"<{audit.logical_id('AuditTopicArn')}>"]
-
-
-def test_every_stage_has_an_operations_stack(stages: dict[str, Stage]) -> None:
-    assert {
-        name for name in STAGES if (stages[name].folder / f"Oneslot-{name}-operations.template.json").is_file()
-    } == set(STAGES)
