@@ -74,28 +74,22 @@ def test_counts_are_exact_when_one_id_has_many_deliveries(spark: SparkSession, c
 
 @pytest.mark.slow
 def test_sums_are_exact_when_an_export_repeats_a_row(spark: SparkSession) -> None:
-    """To add and to take back. 70,000 rows of the largest code exceed 20 bits."""
+    """In the old images of changes, which are taken back. 70,000 rows of the largest code exceed 20 bits."""
     from oneslot.pipeline.judge import measures
 
     facts = [
-        spark.range(70_000).selectExpr(*fact_of(f"{kind.name} {sign}", kind, code=9, number=9, sign=sign))
+        spark.range(70_000).selectExpr(*fact_of(kind.name, kind, code=9, number=9, sign=-1))
         for kind in (Kind.LEDGER, OwnKind.APPOINTMENT, OwnKind.SLOT)
-        for sign in (1, -1)
     ]
 
     gathered = measures.gather(reduce(DataFrame.unionAll, facts), 1, MEASURES).collect()
 
     packed = [name for pair in MEASURES.packed for name in pair]
-    once = {
-        "LEDGER": dict.fromkeys(("ledger_rows", "ledger_complete"), 70_000) | {"ledger_outcome": 630_000},
-        "APPOINTMENT": {"appointment_rows": 70_000}
-        | dict.fromkeys(("appointment_status", "appointment_channel"), 630_000),
-        "SLOT": {"slot_rows": 70_000, "slot_status": 630_000},
-    }
     assert {row.key: {name: row[name] for name in packed if row[name]} for row in gathered} == {
-        f"{kind} {sign}": {name: sign * value for name, value in sums.items()}
-        for kind, sums in once.items()
-        for sign in (1, -1)
+        "LEDGER": dict.fromkeys(("ledger_rows", "ledger_complete"), -70_000) | {"ledger_outcome": -630_000},
+        "APPOINTMENT": {"appointment_rows": -70_000}
+        | dict.fromkeys(("appointment_status", "appointment_channel"), -630_000),
+        "SLOT": {"slot_rows": -70_000, "slot_status": -630_000},
     }
 
 
