@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from oneslot.declaration.evidence import Evidence
+from oneslot.runtime.consumer.consumer import Consumer
 from oneslot.runtime.effects import Effects, InvalidEffects
 from oneslot.runtime.powertools import exactly_once
 from oneslot.runtime.stores.dynamodb import DynamoDBLedger
@@ -66,6 +67,11 @@ def frozen(made: Bench, meanwhile: Callable[[], Any]) -> Callable[[Callable[[], 
     return wait
 
 
+def before_commit(made: Bench, happens: Callable[[Callable[[], Any]], Any]) -> Consumer[Any]:
+    """Return a consumer to whose next commit this happens."""
+    return made.another_consumer(dynamodb=Intercepted(made.dynamodb, before={"transact_write_items": happens}))
+
+
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("call", ["update_item", "query", "transact_write_items"])
 def test_a_kill_at_any_call_books_once(call: str, moment: str) -> None:
@@ -83,7 +89,7 @@ def test_a_kill_at_any_call_books_once(call: str, moment: str) -> None:
 def test_b_frozen_delivery_reports_the_winners_answer() -> None:
     with bench() as made:
         winner = frozen(made, lambda: made.deliver(record(booking())))
-        slow = made.another_consumer(dynamodb=Intercepted(made.dynamodb, before={"transact_write_items": winner}))
+        slow = before_commit(made, winner)
         assert made.deliver(record(booking()), consumer=slow) == []
         assert made.outcomes == ["booked", "duplicate"]
         assert made.deliveries[0].answer == made.deliveries[1].answer
@@ -93,9 +99,7 @@ def test_b_frozen_delivery_reports_the_winners_answer() -> None:
 
 def test_b_frozen_delivery_is_fenced_while_the_other_works() -> None:
     with bench() as made:
-        dying = made.another_consumer(
-            dynamodb=Intercepted(made.dynamodb, before={"transact_write_items": raising(Killed())})
-        )
+        dying = before_commit(made, raising(Killed()))
 
         def take_over() -> None:
             with pytest.raises(Killed):
@@ -129,9 +133,7 @@ def test_b2_error_after_a_freeze_leaves_the_winners_row() -> None:
 
 def test_b2_error_after_a_takeover_keeps_the_new_lease() -> None:
     with bench() as made:
-        dying = made.another_consumer(
-            dynamodb=Intercepted(made.dynamodb, before={"transact_write_items": raising(Killed())})
-        )
+        dying = before_commit(made, raising(Killed()))
 
         def wake_and_fail(_perform: Callable[[], Any]) -> None:
             made.clock.now += LEASE_MS + 1
@@ -251,7 +253,7 @@ def test_f_busy_message_is_deferred_to_the_end_of_the_lease() -> None:
             made.clock.now += 10_000
             assert made.deliver(again, consumer=other) == [again["messageId"]]
 
-        working = made.another_consumer(dynamodb=Intercepted(made.dynamodb, before={"transact_write_items": meanwhile}))
+        working = before_commit(made, meanwhile)
         assert made.deliver(record(booking()), consumer=working) == []
         assert made.outcomes == ["busy", "booked"]
         assert asked == [
@@ -273,7 +275,7 @@ def test_f_failed_deferral_leaves_the_message_in_the_queue() -> None:
         def meanwhile(_perform: Callable[[], Any]) -> None:
             assert made.deliver(again, consumer=other) == [again["messageId"]]
 
-        working = made.another_consumer(dynamodb=Intercepted(made.dynamodb, before={"transact_write_items": meanwhile}))
+        working = before_commit(made, meanwhile)
         made.deliver(record(booking()), consumer=working)
         assert [(line.outcome, line.reason) for line in made.deliveries] == [("busy", "AccessDenied"), ("booked", None)]
 
@@ -391,11 +393,9 @@ def test_k_commit_of_a_forgotten_claim_is_fenced() -> None:
 
             made.clock.now += LEASE_MS + 1
             made.dynamodb.delete_item(TableName="ledger", Key={"message_id": {"S": "m-1"}})
-            client = Intercepted(made.dynamodb, before={"transact_write_items": land})
-            made.deliver(record(booking(nhs_number="9990000026")), consumer=made.another_consumer(dynamodb=client))
+            made.deliver(record(booking(nhs_number="9990000026")), consumer=before_commit(made, land))
 
-        client = Intercepted(made.dynamodb, before={"transact_write_items": forget})
-        made.deliver(record(booking()), consumer=made.another_consumer(dynamodb=client))
+        made.deliver(record(booking()), consumer=before_commit(made, forget))
         (appointment,) = made.rows("appointments")
         assert appointment["nhs_number"] == "9990000026"
         assert appointment["payload_hash"] == made.row("m-1")["payload_hash"]
@@ -448,11 +448,7 @@ def test_l_other_content_cannot_take_over_a_request() -> None:
 
 def test_m_last_slot_books_one_and_waitlists_the_other() -> None:
     with bench(slots=1) as made:
-
-        def meanwhile(_perform: Callable[[], Any]) -> None:
-            made.deliver(record(booking("m-2")))
-
-        slower = made.another_consumer(dynamodb=Intercepted(made.dynamodb, before={"transact_write_items": meanwhile}))
+        slower = before_commit(made, lambda _: made.deliver(record(booking("m-2"))))
         assert made.deliver(record(booking("m-1")), consumer=slower) == []
         assert made.outcomes == ["booked", "waitlist"]
         assert {row["status"] for row in made.rows("ledger")} == {"COMPLETE"}
@@ -483,24 +479,16 @@ def test_n_appointment_stays_cancelled_in_every_order(order: tuple[dict[str, Any
 
 def test_n_booking_after_the_cancellations_read_is_cancelled() -> None:
     with bench() as made:
-
-        def meanwhile(_perform: Callable[[], Any]) -> None:
-            made.deliver(record(booking("b")))
-
-        client = Intercepted(made.dynamodb, before={"transact_write_items": meanwhile})
-        assert made.deliver(record(cancellation("b", "c")), consumer=made.another_consumer(dynamodb=client)) == []
+        overtaken = before_commit(made, lambda _: made.deliver(record(booking("b"))))
+        assert made.deliver(record(cancellation("b", "c")), consumer=overtaken) == []
         assert made.rows("appointments")[0]["status"] == "cancelled"
         assert held(made) == 0
 
 
 def test_n_cancellation_before_the_bookings_commit_wins() -> None:
     with bench() as made:
-
-        def meanwhile(_perform: Callable[[], Any]) -> None:
-            made.deliver(record(cancellation("b", "c")))
-
-        client = Intercepted(made.dynamodb, before={"transact_write_items": meanwhile})
-        assert made.deliver(record(booking("b")), consumer=made.another_consumer(dynamodb=client)) == []
+        overtaken = before_commit(made, lambda _: made.deliver(record(cancellation("b", "c"))))
+        assert made.deliver(record(booking("b")), consumer=overtaken) == []
         assert made.rows("appointments")[0]["status"] == "cancelled"
         assert held(made) == 0
 

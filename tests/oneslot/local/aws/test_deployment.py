@@ -15,7 +15,6 @@ from oneslot.local.aws.cloud_assembly import SynthesisedStack
 from oneslot.local.aws.connection import Connection
 from oneslot.local.aws.deployment import Deployment, DeploymentFailed, deploy
 from oneslot.local.mapping.event_source_mapping import EventSourceMapping
-from tests.kits.local_mapping import Source
 
 pytestmark = pytest.mark.embedded_aws
 
@@ -72,13 +71,6 @@ def test_deploy_disables_the_emulators_mapping(deployed: Deployment) -> None:
 
 
 @pytest.mark.slow
-def test_poller_follows_the_deployed_template(
-    deployed: Deployment, synthesised: SynthesisedStack, tmp_path: Path
-) -> None:
-    check_follows(deployed, synthesised.template, tmp_path)
-
-
-@pytest.mark.slow
 def test_poller_follows_a_changed_template(account: Connection, synthesised: SynthesisedStack, tmp_path: Path) -> None:
     template = copy.deepcopy(synthesised.template)
     mapping, function = one(template, "AWS::Lambda::EventSourceMapping"), one(template, "AWS::Lambda::Function")
@@ -86,50 +78,27 @@ def test_poller_follows_a_changed_template(account: Connection, synthesised: Syn
     function.update(Timeout=17, MemorySize=777, ReservedConcurrentExecutions=2)
     function["Environment"]["Variables"]["CANDIDATE_SLOTS"] = "5"
     queues(template)[0]["VisibilityTimeout"] = 43
-    check_follows(deploy(replace(synthesised, template=template), account), template, tmp_path, processes=9)
-
-
-def check_follows(deployment: Deployment, template: dict[str, Any], folder: Path, processes: int = 9) -> None:
-    mapping, function = one(template, "AWS::Lambda::EventSourceMapping"), one(template, "AWS::Lambda::Function")
-    poller = EventSourceMapping(
-        deployment.connection, deployment.outputs["EventSourceMappingId"], folder=folder, processes=processes
-    )
+    deployment = deploy(replace(synthesised, template=template), account)
+    poller = EventSourceMapping(account, deployment.outputs["EventSourceMappingId"], folder=tmp_path, processes=9)
     with poller:
         now = poller.configuration
         concurrency = poller.statistics.concurrency
         pids = poller.handler_pids()
     assert poller.statistics.last_error == "", "the real handler was imported from the deployed asset"
     assert now.batch_size == mapping["BatchSize"]
-    assert now.batching_window_seconds == mapping.get("MaximumBatchingWindowInSeconds", 0)
+    assert now.batching_window_seconds == mapping["MaximumBatchingWindowInSeconds"]
     assert now.maximum_concurrency == mapping["ScalingConfig"]["MaximumConcurrency"]
     assert now.reports_failures == ("ReportBatchItemFailures" in mapping["FunctionResponseTypes"])
-    assert concurrency <= min(processes, mapping["ScalingConfig"]["MaximumConcurrency"])
+    assert concurrency <= mapping["ScalingConfig"]["MaximumConcurrency"]
     assert now.function.timeout_seconds == function["Timeout"]
     assert now.function.memory_mb == function["MemorySize"]
     assert now.function.handler == function["Handler"]
-    assert now.function.reserved_concurrency == function.get("ReservedConcurrentExecutions")
-    assert len(pids) <= function.get("ReservedConcurrentExecutions", processes)
+    assert now.function.reserved_concurrency == function["ReservedConcurrentExecutions"]
+    assert len(pids) <= function["ReservedConcurrentExecutions"]
     assert now.queue.visibility_timeout_seconds == queues(template)[0]["VisibilityTimeout"]
     fixed = {name: value for name, value in function["Environment"]["Variables"].items() if isinstance(value, str)}
     assert fixed.items() <= now.function.environment.items()
     assert now.function.environment["ONESLOT_LEDGER_TABLE"] == deployment.outputs["LedgerTableName"]
-
-
-@pytest.mark.slow
-def test_deployed_handler_quarantines_a_malformed_message(deployed: Deployment, tmp_path: Path) -> None:
-    queue_url, mapping_id = deployed.outputs["QueueUrl"], deployed.outputs["EventSourceMappingId"]
-    source = Source(deployed.connection, queue_url, mapping_id, tmp_path)
-    (sent,) = source.send("this is not JSON")
-    with source.poller() as poller:
-        source.until(poller, lambda numbers: numbers.deleted == 1)
-    (delivery,) = [note for note in source.notes() if note.get("message") == "delivery"]
-    assert (delivery["sqs_message_id"], delivery["outcome"]) == (sent, "quarantined")
-    with closing(deployed.connection.sqs()) as sqs:
-        (dead,) = sqs.receive_message(
-            QueueUrl=deployed.outputs["DeadLetterQueueUrl"], MessageAttributeNames=["All"], VisibilityTimeout=0
-        )["Messages"]
-    assert dead["Body"] == "this is not JSON"
-    assert dead["MessageAttributes"]["QuarantineReason"]["StringValue"] == "not_json"
 
 
 def test_deploy_rejects_an_unknown_resource_type(account: Connection, synthesised: SynthesisedStack) -> None:

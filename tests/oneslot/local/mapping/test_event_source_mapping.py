@@ -129,28 +129,6 @@ def test_killed_handler_is_replaced_and_its_batch_redelivered(workshop: Workshop
 
 
 @pytest.mark.slow
-def test_no_message_is_lost_while_handlers_are_killed(workshop: Workshop) -> None:
-    source = workshop.source(OBEDIENT, visibility=2, timeout=10, BatchSize=10)
-    sqs = workshop.connection.sqs()
-    for start in range(0, 300, 10):
-        sqs.send_message_batch(
-            QueueUrl=source.queue_url,
-            Entries=[{"Id": str(each), "MessageBody": '{"sleep": 0.01}'} for each in range(start, start + 10)],
-        )
-    sqs.close()
-    with source.poller(processes=3) as poller:
-        for share in (20, 80, 140):
-            source.until(poller, lambda now, share=share: now.deleted >= share)  # type: ignore[misc]
-            os.kill(poller.handler_pids()[0], signal.SIGKILL)
-        source.until(poller, lambda now: now.deleted == 300)
-    assert source.left() == 0
-    seen = [message for note in source.notes() if "ids" in note for message in note["ids"]]
-    assert len(set(seen)) == 300
-    assert poller.statistics.deleted == 300
-    assert poller.statistics.crashes <= 3
-
-
-@pytest.mark.slow
 def test_batches_follow_the_mappings_size_and_window(workshop: Workshop) -> None:
     source = workshop.source(OBEDIENT, visibility=120, BatchSize=4, MaximumBatchingWindowInSeconds=40)
     with source.poller() as poller:
