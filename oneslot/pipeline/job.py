@@ -11,14 +11,14 @@ import dataclasses
 import sys
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
 from pyspark import StorageLevel
 from pyspark.errors.exceptions.captured import CapturedException
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from oneslot.declaration.declaration import Declaration
@@ -33,7 +33,6 @@ from oneslot.pipeline.model import model_of
 from oneslot.pipeline.read.checksums import start_checksums
 from oneslot.pipeline.read.history import NOTHING, History, find_history, sample_notes
 from oneslot.pipeline.read.rejects import locate_rejects, source_finder
-from oneslot.pipeline.read.sources import JOINED
 from oneslot.pipeline.read.whole import facts_of_functions, own_law_notes
 from oneslot.pipeline.report.data import collect, questions, run_facts
 from oneslot.pipeline.report.page import render
@@ -88,7 +87,7 @@ def _audit(spark: SparkSession, settings: AuditSettings, say: Callable[[str], ob
         notes = [*history.notes, *sample_notes(storage, history), *own_law_notes(history)]
         work = Work(spark, storage, settings, history, previous)
         verdicts_written = write_verdicts(work)
-        judged = summarise(work, verdicts_written, notes + control_notes(work))
+        judged = summarise(work, verdicts_written, notes)
         if checks is not None:
             checks.result()
         written = finished.list_files(storage, settings.output)
@@ -116,7 +115,6 @@ class Work:
     settings: AuditSettings
     history: History
     previous: FinishedAudit | None
-    control: Observation = field(default_factory=Observation)
 
     @property
     def output(self) -> str:
@@ -144,7 +142,7 @@ def write_verdicts(work: Work) -> DataFrame:
         retention=history.context.retention_ms,
         forgotten_before=history.context.forgotten_before,
     )
-    facts = history.facts(spark, work.control)
+    facts = history.facts(spark)
     if model.own_laws or model.by_function:
         facts = facts.unionByName(facts_of_functions(spark, history, declared()))
     gathered = measures.gather(facts, work.partitions, model.measures)
@@ -156,15 +154,6 @@ def write_verdicts(work: Work) -> DataFrame:
     after = measures.merge(before, today, work.partitions, model.measures)
     written = files.write_verdicts(verdicts.judge(after, moment, model), folder).withColumn(WEIGHT, F.lit(1))
     return written.unionByName(before.withColumn(WEIGHT, F.lit(-1)))
-
-
-def control_notes(work: Work) -> list[str]:
-    """Return the note on CloudWatch's control messages in the delivery log, if there are any."""
-    if not work.history.lines.get(JOINED):
-        return []
-    found = work.control.get["messages"] or 0
-    messages = counted(found, "control message", "control messages")
-    return [f"CloudWatch Logs tested the delivery log's subscription: {messages} passed over."] if found else []
 
 
 def replaced_rows(layered: DataFrame, today: DataFrame) -> DataFrame:

@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
@@ -121,18 +121,15 @@ class History:
         items = tables.whole_items(rows) if export.start is None else tables.images(rows, export.start, export.end)
         return facts(items) if facts else no_facts(rows.sparkSession)
 
-    def facts(self, spark: SparkSession, control: Observation | None = None) -> DataFrame:
-        """Return all sources as facts. Raises AuditRefused if full exports contain nothing.
-
-        `control` counts CloudWatch's control messages in the history's own delivery log.
-        """
+    def facts(self, spark: SparkSession) -> DataFrame:
+        """Return all sources as facts. Raises AuditRefused if full exports contain nothing."""
         parts = []
         for table, export in self.model.exports.items():
             if (paths := self.data_folders(table)) and export.facts:
                 parts.append(self.facts_of(table, sources.read_lines(spark, paths, self.schema_of(table))))
         for name, files in self.lines.items():
             if files:
-                parts.append(self.facts_of(name, sources.read_log(spark, list(files), name, control)))
+                parts.append(self.facts_of(name, sources.read_log(spark, list(files), name)))
         if self.more_deliveries:
             more = sources.read_log(spark, list(self.more_deliveries), sources.JOINED)
             parts.append(self.facts_of("deliveries", more).where(F.col("kind") != int(Kind.REJECT)))

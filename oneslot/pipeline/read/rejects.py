@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from oneslot.pipeline.errors import AuditRefused
 from oneslot.pipeline.read import sources
 from oneslot.pipeline.read.history import History
-from oneslot.pipeline.read.sources import CORRUPT, PATH
+from oneslot.pipeline.read.sources import PATH
 from oneslot.pipeline.storage import literal
 from oneslot.pipeline.vocabulary import PROBLEM_SENTENCES, Kind, Problem
 
@@ -58,24 +58,12 @@ def rejected_lines(spark: SparkSession, history: History, name: str, paths: list
 
     Files whose first line shows that they are gzipped come first.
     """
-    schema = sources.with_corrupt(history.schema_of(name))
     text = spark.read.option("lineSep", "\n").text([*map(literal, paths)])
     number = F.monotonically_increasing_id().bitwiseAND(F.lit((1 << ROW_BITS) - 1))
-    numbered = text.select(number.alias("line"), "value", F.col("_metadata.file_path").alias("file"))
-    lines = numbered.where(F.trim("value") != "").select(
-        "line", "file", F.expr(f"explode({sources.lines_within(name)}) AS value")
-    )
-    fields = F.from_json("value", schema, {"columnNameOfCorruptRecord": CORRUPT}).alias("row")
-    parsed = lines.select(
-        "line",
-        "file",
-        fields,
-        F.expr(sources.unread(name)).alias("more"),
-        F.expr(f"{GZIPPED} AS gz"),
-    )
+    numbered = text.select("value", number.alias("line"), F.col("_metadata.file_path").alias("file"))
     # A reject's key is its file. Here it also carries the line, and whether that shows a gzipped file.
-    place = F.concat_ws("\t", (F.col("line") > 0) | ~F.col("gz"), F.col("line") + 1, F.col("file")).alias(PATH)
-    rows = parsed.select("row.*", "more", place).withColumn(CORRUPT, F.coalesce(CORRUPT, "more"))
+    place = F.concat_ws("\t", (F.col("line") > 0) | ~F.expr(GZIPPED), F.col("line") + 1, F.col("file")).alias(PATH)
+    rows = sources.parse_lines(numbered.select("value", place), name, history.schema_of(name))
     rejected = history.facts_of(name, rows).where((F.col("kind") == int(Kind.REJECT)) & (F.col("sign") > 0))
     parts = F.split(F.substring("key", 2, 100_000), "\t", 3)
     located = rejected.select(

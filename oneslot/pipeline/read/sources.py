@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
 from oneslot.declaration import schema
 from oneslot.pipeline.storage import literal
@@ -85,67 +85,68 @@ def read_lines(spark: SparkSession, paths: list[str], schema: StructType) -> Dat
     return reader.json([*map(literal, paths)]).selectExpr("*", f"_metadata.file_path AS {PATH}")
 
 
-def read_log(spark: SparkSession, paths: list[str], name: str, control: Observation | None = None) -> DataFrame:
-    """Read the lines of a log, as `read_lines` does, and mark lines of which Spark reads only a part.
+def read_log(spark: SparkSession, paths: list[str], name: str) -> DataFrame:
+    """Read the lines of a log into its columns, `corrupt_line` (the text of an invalid line) and `path`."""
+    text = spark.read.text([*map(literal, paths)]).select("value", F.expr(f"_metadata.file_path AS {PATH}"))
+    return parse_lines(text, name, LINES[name])
 
-    `control` counts CloudWatch's control messages as `messages`.
+
+def parse_lines(lines: DataFrame, name: str, schema: StructType) -> DataFrame:
+    """Replace the text `value` of each line by the columns of `schema` and `corrupt_line`. Other columns stay.
+
+    A list becomes a row for each element, and white space none. Where Spark reads only a part of a line, the text has a row
+    of its own, as an invalid line has.
     """
-    text = spark.read.text([*map(literal, paths)]).selectExpr(
-        "value", f"{unread(name)} AS {CORRUPT}", f"_metadata.file_path AS {PATH}"
-    )
-    whole = read_lines(spark, paths, LINES[name])
-    beside = text.where(F.col(CORRUPT).isNotNull())
-    if name == JOINED:
-        whole = whole.where(f"NOT coalesce(startswith({CORRUPT}, '{CONTROL}'), false)")
-        beside = text.where(f"{CORRUPT} IS NOT NULL OR startswith(value, '{CONTROL}')")
-        if control:
-            beside = beside.observe(control, F.sum(F.regexp_count("value", F.lit(CONTROL))).alias("messages"))
-        # `whole` has the first object of a line.
-        others = f"slice({lines_within(name)}, if(startswith(value, '{{'), 2, 1), 1000000)"
-        line = f"explode(if({several(CORRUPT)}, {others}, array(value))) AS value"
-        pieces = beside.selectExpr(line, f"NOT {several(CORRUPT)} AS malformed", PATH)
-        read = F.from_json("value", with_corrupt(LINES[name]), {"columnNameOfCorruptRecord": CORRUPT}).alias("row")
-        problem = F.expr(f"CASE WHEN malformed THEN value ELSE coalesce(row.{CORRUPT}, {unread(name)}) END")
-        beside = pieces.select(read, "value", "malformed", PATH).select("row.*", problem.alias("problem"), PATH)
-        beside = beside.drop(CORRUPT).withColumnRenamed("problem", CORRUPT)
-    return whole.unionByName(beside, allowMissingColumns=name != JOINED)
+    kept = [column for column in lines.columns if column != "value"]
+    nothing = [F.lit(None).cast(field.dataType).alias(field.name) for field in schema]
+    several = ArrayType(with_corrupt(schema))
 
+    def corrupt(line: Column) -> Column:
+        return F.array(F.struct(*nothing, line.alias(CORRUPT)))
 
-def lines_within(name: str) -> str:
-    """Return SQL for the lines in the text `value`. Firehose may join deliveries without a line break."""
+    def one(line: Column) -> Column:
+        # Spark's own reader refuses such bytes. `from_json` replaces them, and two ids could become one.
+        objects = F.when(F.is_valid_utf8(line), F.from_json(line, several))
+        whole = F.coalesce(objects, F.when(line.rlike(r"\S"), corrupt(line)))
+        part = F.concat(F.coalesce(objects, F.array()), corrupt(line))
+        return F.when(unread(line, name), part).otherwise(F.coalesce(whole, F.array()))
+
+    value = F.col("value")
     if name != JOINED:
-        return "array(value)"
-    # Inside a text a quote is escaped, so these letters begin an object.
-    objects = f"split(regexp_replace(value, '{CONTROL}[^{{]*', ''), r'(?<=\\}})(?=\\{{\"\\w+\"\\s*:)')"
-    return f"if({several(unread(name))}, filter({objects}, line -> line != ''), array(value))"
-
-
-def several(unread_text: str) -> str:
-    """Return SQL that is true where the text `value` holds joined lines or a control message. One object never does."""
-    joined = f"({unread_text} IS NOT NULL AND (contains(value, '}}{{') OR contains(value, '}}{CONTROL}')))"
-    return f"(startswith(value, '{CONTROL}') OR {joined})"
+        return lines.select(*kept, F.inline(one(value)))
+    joined = value.startswith(CONTROL) | (unread(value, name) & value.rlike(JOINT))
+    return lines.select(
+        *kept, F.inline(F.when(joined, F.flatten(F.transform(pieces(value), one))).otherwise(one(value)))
+    )
 
 
 JOINED = "deliveries"
 CONTROL = "CWL CONTROL MESSAGE"
 """How CloudWatch Logs begins the line that it sends through a subscription to check the destination."""
+JOINT = r"\}(?:\{|" + CONTROL + ")"
+"""Matches where an object ends and the next begins on the same line."""
 
 
-def unread(name: str) -> str:
-    """Return SQL over `value` for the text of a line of the source `name` of which Spark reads only a part, else null.
+def pieces(value: Column) -> Column:
+    """Return the objects in a text. Firehose may join deliveries without a line break, and control messages with them."""
+    # Inside a text a quote is escaped, so these letters begin an object.
+    objects = F.split(F.regexp_replace(value, CONTROL + r"[^{]*", ""), r'(?<=\})(?=\{"\w+"\s*:)')
+    return F.filter(objects, lambda line: line != "")
+
+
+def unread(line: Column, name: str) -> Column:
+    """Return true where Spark would read only a part of a line of the source `name`.
 
     Spark takes the first object of a line and the members that the schema names. So it would miss text after that object, and
     an envelope with deliveries inside, which would pass for another line of the consumer.
     """
-    goes_on = "coalesce(json_array_length(concat('[', value, ']')) != 1, true)"
-    envelope = (
-        f"value RLIKE r'{DELIVERY_WITHIN}' AND coalesce(get_json_object(value, '$.message'), "
-        "get_json_object(value, '$[0].message'), '') != 'delivery'"
-    )
-    found = f"({goes_on} OR ({envelope}))" if name == "deliveries" else goes_on
+    found = F.coalesce(F.json_array_length(F.concat(F.lit("["), line, F.lit("]"))) != 1, F.lit(True))
+    if name == JOINED:
+        message = F.coalesce(F.get_json_object(line, "$.message"), F.get_json_object(line, "$[0].message"), F.lit(""))
+        found |= line.rlike(DELIVERY_WITHIN) & (message != "delivery")
     # The first condition is cheap, and settles nearly every line: an object without another object inside.
-    return f"""CASE WHEN (NOT endswith(value, '}}') OR contains(substr(value, 2), '{{'))
-        AND get_json_object(value, '$') IS NOT NULL AND {found} THEN value END"""
+    unusual = ~line.endswith("}") | F.contains(F.substr(line, F.lit(2)), F.lit("{"))
+    return F.when(unusual & F.get_json_object(line, "$").isNotNull(), found).otherwise(F.lit(False))
 
 
 DELIVERY_WITHIN = r'message\\*"\s*:\s*\\*"delivery\\*"'

@@ -308,3 +308,12 @@ def test_line_is_malformed_when_it_is_cut_off(spark: SparkSession, tmp_path: Pat
     if source == "accepted":
         assert [(row.key, row.number) for row in made if row.kind == Kind.ACCEPTED] == [("m", 1)]
         assert len(made) == 2
+
+
+def test_line_is_malformed_when_it_is_not_utf8(spark: SparkSession, tmp_path: Path) -> None:
+    """With replacements for its bytes, two ids could become one. White space is no line."""
+    (tmp_path / "lines.json").write_bytes(b'{"message_id": "m\xff", "sent": 5}\n \t \n')
+
+    made = facts_of("accepted", sources.read_log(spark, [str(tmp_path / "lines.json")], "accepted")).collect()
+
+    assert [(row.kind, row.code) for row in made] == [(Kind.REJECT, Problem.NOT_JSON)]
