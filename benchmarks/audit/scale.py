@@ -196,7 +196,7 @@ def free_port() -> int:
 
 def glue_rows() -> list[str]:
     """Return the plan for growing histories on AWS Glue, from `oneslot.pipeline.sizing`."""
-    rows = ["| requests | workers (G.1X) | hours | dollars |", "|---|---|---|---|"]
+    rows = ["| requests | workers (G.1X) | hours | dollars |", "| --- | --- | --- | --- |"]
     for items in (3_000_000, 300_000_000, BILLION_REQUESTS_ITEMS):
         plan = sizing.Sizing(items)
         rows.append(f"| {items // 3:,} | {plan.workers} | {plan.hours:.2f} | {plan.dollars:.2f} |")
@@ -272,9 +272,10 @@ def with_skew(history: Path) -> str:
 def compare(files: Sequence[int], sizes: Sequence[int], shared: int, folder: Path) -> str:
     """Run everything and return the page."""
     parts = ["# How the audit scales", "<!-- Made by `python -m benchmarks.audit.scale --write`. -->"]
-    parts += ["All audits here write tables and report, on two cores, unless the table says otherwise."]
+    parts += [f"All audits here write tables and report, on {os.cpu_count()} cores."]
     parts += ["## In files: one row of the ledger in each", in_files(files, folder)]
     parts += ["## In requests: figures for each million", in_requests(sizes, folder)]
+    parts += ["The bytes read and shuffled are those of the verdicts alone."]
     history = folder / "history"
     write_full(history, Requests(0, shared), ahead=shared // 100)
     parts += [f"## In workers: {shared:,} requests on a standalone cluster", in_workers(history)]

@@ -60,7 +60,7 @@ def list_letters(reason: str | None, stack: str | None, as_json: bool) -> int:
 @stack_option
 @json_option
 def show(message_id: str, stack: str | None, as_json: bool) -> int:
-    """Show a dead letter without its body, which names a patient. MESSAGE_ID may also be SQS's own id.
+    """Show a dead letter without its body, which may be personal. MESSAGE_ID may also be SQS's own id.
 
     Exit status 1 if there is no such message, or a table is missing.
     """
