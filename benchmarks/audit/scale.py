@@ -167,7 +167,7 @@ def cluster(workers: int, folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
 @contextmanager
 def taking_turns(groups: Sequence[int]) -> Iterator[None]:
-    """Stop each process group for every other turn, so that two workers and the driver have a core's time each to use."""
+    """Stop each process group for every other turn. Two workers then use one core, and leave the driver the other."""
     over = threading.Event()
 
     def alternate() -> None:
@@ -272,7 +272,7 @@ def with_skew(history: Path) -> str:
 def compare(files: Sequence[int], sizes: Sequence[int], shared: int, folder: Path) -> str:
     """Run everything and return the page."""
     parts = ["# How the audit scales", "<!-- Made by `python -m benchmarks.audit.scale --write`. -->"]
-    parts += [f"All audits here write tables and report, on {os.cpu_count()} cores."]
+    parts += [f"All audits here write tables and report, on {os.cpu_count()} cores. `make bench-audit` measures them."]
     parts += ["## In files: one row of the ledger in each", in_files(files, folder)]
     parts += ["## In requests: figures for each million", in_requests(sizes, folder)]
     parts += ["The bytes read and shuffled are those of the verdicts alone."]
