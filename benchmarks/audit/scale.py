@@ -1,6 +1,6 @@
 """How the audit scales: in files, in requests, in workers, with skewed keys, and on paper on AWS Glue.
 
-    python -m benchmarks.audit.scale [--files 2000 20000] [--requests 1000000 10000000] [--shared 3000000] [--write]
+    python -m benchmarks.audit.scale [--files 2000 20000] [--requests 1000000 10000000] [--shared 2000000] [--write]
 
 Each audit runs in a process of its own. `--write` puts the tables into docs/lab/audit-scale.md.
 """
@@ -290,7 +290,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--files", type=int, nargs="+", default=[2_000, 20_000])
     parser.add_argument("--requests", type=int, nargs="+", default=[1_000_000, 10_000_000])
-    parser.add_argument("--shared", type=int, default=3_000_000, help="requests that two workers share")
+    parser.add_argument("--shared", type=int, default=2_000_000, help="requests that two workers share")
     parser.add_argument("--folder", type=Path, help="parent of the data, about 0.9 GB for each million requests")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/lab/audit-scale.md")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)

@@ -105,7 +105,7 @@ def parse_lines(lines: DataFrame, name: str, schema: StructType) -> DataFrame:
         return F.array(F.struct(*nothing, line.alias(CORRUPT)))
 
     def one(line: Column) -> Column:
-        # Spark's own reader refuses such bytes. `from_json` replaces them, and two ids could become one.
+        # `from_json` replaces invalid bytes, which could turn two ids into one. Spark's own reader refuses them.
         objects = F.when(F.is_valid_utf8(line), F.from_json(line, several))
         whole = F.coalesce(objects, F.when(line.rlike(r"\S"), corrupt(line)))
         part = F.concat(F.coalesce(objects, F.array()), corrupt(line))

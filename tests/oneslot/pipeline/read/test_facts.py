@@ -311,7 +311,7 @@ def test_line_is_malformed_when_it_is_cut_off(spark: SparkSession, tmp_path: Pat
 
 
 def test_line_is_malformed_when_it_is_not_utf8(spark: SparkSession, tmp_path: Path) -> None:
-    """With replacements for its bytes, two ids could become one. White space is no line."""
+    """A parser that replaces the invalid bytes could turn two ids into one. White space counts as nothing."""
     (tmp_path / "lines.json").write_bytes(b'{"message_id": "m\xff", "sent": 5}\n \t \n')
 
     made = facts_of("accepted", sources.read_log(spark, [str(tmp_path / "lines.json")], "accepted")).collect()
