@@ -3,6 +3,9 @@
 import sys
 from collections.abc import Callable
 
+if sys.version_info < (3, 11):  # noqa: UP036 - this file also runs where nothing was installed that could refuse
+    sys.exit(f"Oneslot needs Python 3.11 or newer, and this is {sys.version.split()[0]}. Try: python3.11 quickstart.py")
+
 from oneslot import Effects, JsonMessage, MemoryLedger, Once, Put, attempt
 
 order = JsonMessage("order-1", body={"pence": 2500})

@@ -54,6 +54,8 @@ class Verbs(click.Group):
             ]
         longest = max(len(str(verb.name)) for verbs in groups.values() for verb in verbs)
         for heading, verbs in groups.items():
+            if not verbs:
+                continue  # a consumer without verbs of its own: click cannot write a list without rows
             with formatter.section(heading):
                 formatter.write_dl([(f"{verb.name:{longest}}", verb.get_short_help_str(90)) for verb in verbs])
 

@@ -1,18 +1,26 @@
-"""`Effects` as DynamoDB's calls: the expressions, the attribute values, and the shapes of its errors."""
+"""`Effects` as DynamoDB's calls: the expressions, the attribute values, and the shapes of its errors.
+
+Importing it needs no boto3, so that a memory ledger runs on Python alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
-from typing import Any, Protocol, cast
-
-from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
-from botocore.exceptions import ClientError, ConnectionError, HTTPClientError  # noqa: A004 - botocore's, wider
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from decimal import Clamped, Context, Decimal, Inexact, Overflow, Rounded, Underflow
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from oneslot.runtime.effects import Item, Put, Update, Write
 
-_serialize = TypeSerializer().serialize
-_deserialize = TypeDeserializer().deserialize
+if TYPE_CHECKING:
+    from botocore.exceptions import ClientError
+
+# DynamoDB's numbers: 38 digits, and exponents up to 125. A number that does not fit is refused, never rounded.
+_NUMBERS = Context(prec=38, Emin=-128, Emax=126, traps=[Clamped, Overflow, Inexact, Rounded, Underflow])
+_SETS: tuple[tuple[str, type | tuple[type, ...]], ...] = (
+    ("NS", (int, Decimal)),
+    ("SS", str),
+    ("BS", (bytes, bytearray)),
+)
 
 CONDITION_FAILED = "ConditionalCheckFailed"
 
@@ -62,23 +70,61 @@ def to_attributes(item: Item) -> dict[str, Any]:
     return {name: _attribute(value) for name, value in item.items()}
 
 
-def _attribute(value: Any) -> Any:
-    # Most values are text, and boto3's serializer tries every other type first.
-    return {"S": value} if type(value) is str else _serialize(value)
+def _attribute(value: Any) -> dict[str, Any]:
+    """Return a value as boto3's TypeSerializer does. Raises TypeError or ArithmeticError for what DynamoDB refuses."""
+    kind, content = "", value
+    match value:
+        case str():  # first, because most values are text
+            kind = "S"
+        case None:
+            kind, content = "NULL", True
+        case bool():
+            kind = "BOOL"
+        case int() | Decimal():
+            kind, content = "N", _number(value)
+        case bytes() | bytearray():
+            kind = "B"
+        case Mapping():
+            kind, content = "M", to_attributes(value)
+        case list() | tuple():
+            kind, content = "L", [_attribute(element) for element in value]
+        case Set():
+            fitting = [kind for kind, types in _SETS if all(isinstance(element, types) for element in value)]
+            kind = next(iter(fitting), "")
+            content = [_attribute(element)[kind[0]] for element in value] if kind else value
+        case _ if isinstance(content := getattr(value, "value", None), bytes | bytearray):
+            kind = "B"  # boto3's own type, Binary
+    if not kind:
+        raise TypeError(f"DynamoDB has no type for a {type(value).__name__}")
+    return {kind: content}
+
+
+def _number(value: int | Decimal) -> str:
+    text = str(_NUMBERS.create_decimal(value))
+    if not Decimal(text).is_finite():
+        raise TypeError("DynamoDB has no infinity and no NaN")
+    return text
 
 
 def from_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return DynamoDB's typed attribute values as plain values, whole numbers as `int`."""
-    return {name: _plain(_deserialize(value)) for name, value in attributes.items()}
+    return {name: _plain(value) for name, value in attributes.items()}
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, list):
-        return [_plain(element) for element in value]
-    if isinstance(value, dict):
-        return {name: _plain(element) for name, element in value.items()}
+def _plain(attribute: Mapping[str, Any]) -> Any:
+    ((kind, value),) = attribute.items()
+    match kind:
+        case "N":
+            number = Decimal(value)
+            return int(number) if number == number.to_integral_value() else float(number)
+        case "M":
+            return from_attributes(value)
+        case "L":
+            return [_plain(element) for element in value]
+        case "NS" | "SS" | "BS":
+            return {_plain({kind[0]: element}) for element in value}
+        case "NULL":
+            return None
     return value
 
 
@@ -133,6 +179,8 @@ def _update_expressions(update: Update) -> dict[str, Any]:
 
 def is_transient(error: Exception) -> bool:
     """Return whether a retry in place may succeed: the service refused for now, or its answer was lost."""
+    from botocore.exceptions import ClientError, ConnectionError, HTTPClientError  # noqa: A004 - botocore's, wider
+
     if isinstance(error, ClientError):
         return error_code(error) in TRANSIENT_ERRORS
     return isinstance(error, ConnectionError | HTTPClientError)

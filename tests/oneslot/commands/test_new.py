@@ -48,6 +48,18 @@ def test_new_names_the_next_three_commands(tmp_path: Path, monkeypatch: pytest.M
     )
 
 
+@pytest.mark.parametrize("arguments", [["--help"], []])
+def test_help_has_no_section_of_own_verbs_when_the_project_has_none(
+    project: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.chdir(project)
+    shown = invoke(*arguments)
+    assert "Unexpected" not in shown.output
+    assert "Verbs of" not in shown.output
+    headings = re.findall(r"^([A-Z][a-z ]+):$", shown.output, re.MULTILINE)
+    assert headings == ["Options", "Start", "Send and consume", "Watch and judge", "Repair", "Explore"]
+
+
 @pytest.mark.parametrize("name", ["", "Orders", "gift-cards", "1st", "ledger", "../orders", "a" * 41])
 def test_new_refuses_a_name_that_a_table_cannot_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

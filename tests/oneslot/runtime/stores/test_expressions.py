@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from boto3.dynamodb.types import Binary, TypeSerializer
 from hypothesis import given
 from hypothesis import strategies as st
 
 from oneslot.runtime.effects import Once, Put, Update
-from oneslot.runtime.stores import expressions as dynamodb
 from oneslot.runtime.stores.expressions import from_attributes, to_attributes, transact_item
 
 values = st.recursive(
@@ -25,10 +26,24 @@ def test_values_survive_the_way_there_and_back(item: dict[str, Any]) -> None:
     assert from_attributes(to_attributes(item)) == item
 
 
-def test_text_bypasses_boto3s_serializer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It asks for every other type first, and texts are most of what is written."""
-    monkeypatch.setattr(dynamodb, "_serialize", lambda value: pytest.fail(f"asked of {value!r}"))
-    assert to_attributes({"id": "a"}) == {"id": {"S": "a"}}
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("text", None, True, 1, -(10**37), Decimal("1.5"), Decimal("1E3"), b"bytes", bytearray(b"b"), Binary(b"b")),
+        *({"a": [1, {"b": None}]}, (1, "a"), {1, Decimal("1.5")}, frozenset({"a"}), {b"a"}, {1: "a"}),
+        *(10**39, 1.5, {1, "a"}, {1.5}, object(), Decimal("NaN"), Decimal("Infinity"), Decimal("1E-140")),
+    ],
+    ids=repr,
+)
+def test_value_is_written_as_boto3_writes_it(value: Any) -> None:
+    def tried(serialize: Any) -> Any:
+        try:
+            return serialize(value)
+        except (TypeError, ArithmeticError) as error:
+            return type(error)
+
+    theirs = tried(TypeSerializer().serialize)
+    assert tried(lambda value: to_attributes({"value": value})["value"]) == theirs
 
 
 def test_numbers_come_back_as_plain_ones_however_deep() -> None:
